@@ -33,6 +33,7 @@ REQUESTS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("admin pool no-canary H200", DELETE, "admin/pools/H200/canary", {}),
     ("agent cordon a1", POST, "admin/agents/a1/cordon", {}),
     ("agent drain a1", POST, "admin/agents/a1/drain", {}),
+    ("agent quarantine a1", POST, "admin/agents/a1/quarantine", {}),
     ("agent release a1", POST, "admin/agents/a1/release", {}),
     ("agent revoke a1", POST, "admin/agents/a1/revoke", {}),
     (
@@ -48,6 +49,7 @@ REQUESTS: list[tuple[str, str, str, dict[str, Any]]] = [
     ),
     ("admin submission release 12", POST, "admin/submissions/12/release", {}),
     ("admin submission restore 12", POST, "admin/submissions/12/restore", {}),
+    ("admin submission retry 12", POST, "admin/submissions/12/retry", {}),
     ("admin submission cancel 12", POST, "submissions/12/cancel", {}),
     (
         *("admin submission decide-appeal 12 reject", POST, "admin/submissions/12/decide-appeal"),

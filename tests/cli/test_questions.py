@@ -102,9 +102,12 @@ def test_a_queue_of_an_unknown_gpu_type_is_refused() -> None:
     assert "'TPU'" in result.stderr
 
 
-def test_agents_say_what_holds_them_back() -> None:
-    result, _ = run_against(respond_in_turn((200, {"items": [HELD]})), "agent", "list")
+def test_agents_say_what_they_run_and_what_holds_them_back() -> None:
+    run = {"kind": "canary", "number": 12, "assigned_at": "2026-01-01T00:00:00Z"}
+    agents = {"items": [HELD, AGENT | {"id": "a2", "is_free": False, "current_run": run}]}
+    result, _ = run_against(respond_in_turn((200, agents)), "agent", "list")
     assert "cordoned: drifts" in result.stdout
+    assert "canary #12 for " in result.stdout
 
 
 def test_a_quota_tells_what_is_left_or_that_there_is_no_limit() -> None:

@@ -128,9 +128,14 @@ async def test_intake_can_be_paused_and_resumed(door: Door) -> None:
 
 @pytest.mark.parametrize(
     ("act", "event"),
-    [("cordon", "AgentCordoned"), ("drain", "AgentDrained"), ("revoke", "AgentRevoked")],
+    [
+        ("cordon", "AgentCordoned"),
+        ("drain", "AgentDrained"),
+        ("quarantine", "AgentQuarantined"),
+        ("revoke", "AgentRevoked"),
+    ],
 )
-async def test_an_agent_is_cordoned_drained_released_and_revoked(
+async def test_an_agent_is_cordoned_drained_quarantined_and_revoked(
     door: Door, act: str, event: str
 ) -> None:
     unknown = await door.admin("POST", f"agents/a1/{act}", reason="r")

@@ -4,17 +4,20 @@ from datetime import timedelta
 
 import httpx
 import pytest
+from msgspec import structs
 
 from shared import subjects
 from shared.clock import now
 from shared.events import (
     AppealFiled,
+    OperatorActed,
     RejudgePreviewed,
     RejudgeRequested,
     SubmissionCancelRequested,
+    SubmissionReceived,
 )
 from tests.ingest.conftest import shares_a_door
-from tests.support.door import ADA, FILES, OPERATOR, Door
+from tests.support.door import ADA, FILES, FINISHED, OPERATOR, Door
 from tests.support.examples import example_event
 from tests.support.holders import code
 
@@ -55,6 +58,40 @@ async def test_an_ended_submission_cannot_be_cancelled(door: Door) -> None:
     assert code(await post(door, number, "cancel", ADA)) == (409, "already_ended")
     assert code(await post(door, 99, "cancel", ADA)) == (404, "unknown_submission")
     assert code(await post(door, 0, "cancel", ADA)) == (422, "invalid_request")
+
+
+async def test_an_operator_retries_once_what_the_platform_failed(door: Door) -> None:
+    number = await door.number()
+    await door.finish(number, structs.replace(FINISHED, outcome="infra_failed"))
+    answer = await door.admin("POST", f"submissions/{number}/retry", reason="its host lost power")
+    retried, new_number = await door.said(answer), answer.json()["seq"]
+    received = door.log.since(number - 1)[0].fact
+    assert isinstance(retried, SubmissionReceived)
+    assert isinstance(received, SubmissionReceived)
+    for name in ("account", "problem_digest", "gpu", "mode", "name", "source"):
+        assert getattr(retried, name) == getattr(received, name)
+    assert (retried.via, retried.bucket, retried.cost) == ("operator", "", 0)
+    assert retried.deadline_at > received.deadline_at
+    acted = OperatorActed(command="retry", target=str(number), reason="its host lost power")
+    assert door.log.since(new_number)[0].fact == acted
+    again = await door.admin("POST", f"submissions/{number}/retry", reason="r")
+    assert code(again) == (409, "wrong_state")
+    assert f"as submission {new_number}" in again.json()["detail"]
+    # The new one is open: it is submitted again in its turn, and cancelled.
+    answer = await door.admin("POST", f"submissions/{new_number}/retry", reason="stuck")
+    assert isinstance(await door.said(answer), SubmissionReceived)
+    facts = [event.fact for event in door.log.since(new_number)]
+    assert SubmissionCancelRequested(reason="stuck") in facts
+
+
+async def test_what_was_judged_or_withdrawn_is_not_retried(door: Door) -> None:
+    judged, withdrawn = await door.number(), await door.number()
+    await door.finish(judged)
+    assert (await door.http.delete(f"/v1/submissions/{withdrawn}", headers=ADA)).is_success
+    for number, reason in ((judged, "ended as passed"), (withdrawn, "withdrawn by its owner")):
+        answer = await door.admin("POST", f"submissions/{number}/retry", reason="r")
+        assert code(answer) == (409, "wrong_state")
+        assert reason in answer.json()["detail"]
 
 
 async def test_an_appeal_against_a_disqualification_is_decided(door: Door) -> None:

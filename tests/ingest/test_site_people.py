@@ -12,7 +12,7 @@ from tests.ingest.test_site_pages import Run, name_account, page_of, run
 from tests.ingest.ways import CLOSED, OPEN, Ways
 from tests.support.door import FILES, report_of
 from tests.support.holders import submit
-from tests.support.lives import AGENT, Life, problem, registration, say
+from tests.support.lives import AGENT, T0, Life, problem, registration, say
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
@@ -136,7 +136,9 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
     walls = [events.Missing(wall="uid", reason="not <root>", mend="run as root")]
     await say(log, agent, structs.replace(registration(), missing=walls))
     await say(log, agent, events.AgentQuarantined(reason="canary drifted: 9 %", failures=0))
-    live.agents[AGENT] = {"registration": {"gpu": "CPU"}, "is_free": True}
+    for ratio, is_good in ((0.98, True), (1.25, False), (0.0, False)):
+        await say(log, agent, events.CanaryJudged(run="c", ratio=ratio, is_good=is_good))
+    live.agents[AGENT] = {"registration": {"gpu": "CPU"}, "is_free": False}
     waiting = Life("waiting", ways.people["owner"].account)
     for agg, fact in waiting.facts()[:2]:
         await say(log, agg, fact, waiting.id)
@@ -146,6 +148,7 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
         "busy": 1,
         "run_s": {"p50": 3.0, "p90": 9.0},
         "jobs": [["another", 1, 3.0, 9.0, ""], [waiting.id, 2, 6.0, 18.0, "<turns>"]],
+        "runs": [[AGENT, "submission", waiting.id, T0.isoformat()]],
     }
     text = await page_with(ways, "/queue", ">owner</a>")
     assert "of another participant" in text
@@ -159,6 +162,9 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
     text = await page_with(ways, "/agents", "quarantined")
     assert ">quarantined<" in text
     assert "canary drifted: 9 %" in text
+    assert re.search(r'runs submission <a href="/submissions/\d+">#\d+</a> for \d', text)
+    assert (text.count('class="standing"'), text.count('class="undone"')) == (1, 2)
+    assert "from 0.000 to 1.250 times the usual time, 2 failed or too slow" in text
     assert "uid is missing: not &lt;root&gt;; run as root" in text
     async with ways.browser("nobody", {}) as browser:
         for path in ("/queue", "/queue?all=1", "/agents"):
@@ -226,9 +232,31 @@ async def test_contests_and_their_calendar_show_the_deadlines(ways: Ways) -> Non
     assert (titled["DTSTART"], secret["DTSTART"]) == ("29990102T030400Z", "29990102T230000Z")
     assert re.fullmatch(r"\d{8}T\d{6}Z", titled["DTSTAMP"])
     assert titled["UID"] != secret["UID"]
+    await check_named_contest(ways)
     # A calendar program sends no cookie, and so sees what is public.
     async with ways.browser("nobody", {}) as browser:
         assert len(read_calendar((await browser.get("/deadlines.ics")).content)) == 1
+
+
+async def check_named_contest(ways: Ways) -> None:
+    """Check the page of a contest of two problems, of which one is closed."""
+    owner = ways.people["owner"].account
+    numbers = await run(ways, Run("first", owner, 50.0), Run("second", "p1", 90.0))
+    for slug in ("identity", "secret"):
+        changed = events.LeaderboardChanged(visibility=None, reason="r", contest="Summer 2026")
+        await say(ways.door.log, subjects.problem(slug), changed)
+    page = "/contests/Summer%202026"
+    await page_with(ways, "/contests", "2 problems", "author")
+    text = await page_of(ways, page, "author")
+    assert "/problems/secret" in text
+    assert "without an end: a problem has no deadline" in text
+    text = await page_of(ways, page)
+    assert "/problems/secret" not in text
+    assert [int(points) for points in re.findall(r'data-label="points">(\d+)<', text)] == [25, 18]
+    assert text.index(f'"/submissions/{numbers["first"]}"') < text.index("name deleted")
+    assert ">you<" in await page_of(ways, page, "owner")
+    assert f'<a href="{page}">Summer 2026</a>' in await page_of(ways, "/contests")
+    await page_of(ways, "/contests/Winter", status=404)
 
 
 async def test_an_account_chooses_its_notifications_and_webhooks(ways: Ways) -> None:

@@ -45,6 +45,10 @@ async def http(postgres_dsn: str) -> AsyncIterator[httpx.AsyncClient]:
         token="t", token_hash="secret", kind="api", scopes=[], expires_at=None
     )
     await by(log, "account:a-1", subjects.account("a-1"), issued)
+    agent_agg = subjects.agent("a1")
+    failed = events.AgentQuarantined(reason="it failed", failures=3)
+    await by(log, "service:scheduler", agent_agg, failed)
+    await by(log, "account:a-1", agent_agg, events.AgentQuarantined(reason="in doubt"))
     await by(log, "operator:olga", pool_agg, events.PoolResumed(reason="it works"))
     last = await log.last()
     progress.advance(last)
@@ -65,13 +69,14 @@ async def http(postgres_dsn: str) -> AsyncIterator[httpx.AsyncClient]:
 async def test_acts_are_told_with_who_and_why_newest_first(http: httpx.AsyncClient) -> None:
     answer = await http.get("/v1/admin/audit", headers=STAFF)
     items = answer.json()["items"]
-    acts = [(item["type"], item["actor"], item["reason"]) for item in items[:3]]
+    acts = [(item["type"], item["actor"], item["reason"]) for item in items[:4]]
     assert acts == [
         ("PoolResumed", "operator:olga", "it works"),
+        ("AgentQuarantined", "account:a-1", "in doubt"),
         ("SubmissionHeld", "account:a-1", "look"),
         ("PoolPaused", "operator:olga", "a new driver"),
     ]
-    assert items[1]["data"]["rule"] == "r"
+    assert items[2]["data"]["rule"] == "r"
     assert "TokenIssued" not in answer.text
     assert "secret" not in answer.text
 

@@ -16,10 +16,9 @@ from ranker.archive.postgres import ArchiveReader, open_archive
 from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.http.leaderboards import ArchivedLeaderboards, make_entries
+from ranker.http.leaderboards import ArchivedLeaderboards
 from ranker.live import Live
 from ranker.postgres import Reader
-from ranker.service.leaderboard import rank_top
 from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
@@ -74,7 +73,7 @@ async def place(postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Place]:
 
 def placed(connections: AsyncConnectionPool, last: int) -> Place:
     reader, archive = Reader(connections), ArchiveReader(connections)
-    return Place(ArchivedLeaderboards(archive, reader), archive, reader, last)
+    return Place(ArchivedLeaderboards(archive), archive, reader, last)
 
 
 async def test_every_hour_had_its_own_leaderboard(place: Place) -> None:
@@ -91,11 +90,10 @@ async def test_every_hour_had_its_own_leaderboard(place: Place) -> None:
 
 
 async def test_the_present_is_shown_as_the_live_leaderboard_shows_it(place: Place) -> None:
-    seq, rows = await place.past.board(CPU, now(), 10)
-    assert seq == place.last
-    assert rows == await make_entries(
-        place.reader, CPU, await rank_top(place.reader, CPU, 10, now())
-    )
+    past, live = [(await get_board(place, at)).json() for at in (now().isoformat(), None)]
+    assert len(past["items"]) == 2
+    assert past["items"] == live["items"]
+    assert past["as_of"] == live["as_of"] == place.last
 
 
 async def test_many_may_ask_at_once(place: Place) -> None:
@@ -103,7 +101,7 @@ async def test_many_may_ask_at_once(place: Place) -> None:
     assert answers == [["s1", "s2", "s0"]] * 10
 
 
-async def get_board(place: Place, moment: str, *, has_past: bool = True) -> httpx.Response:
+async def get_board(place: Place, moment: str | None, *, has_past: bool = True) -> httpx.Response:
     archive = place.archive if has_past else None
     app = create_app(
         ReadSources(
@@ -113,7 +111,8 @@ async def get_board(place: Place, moment: str, *, has_past: bool = True) -> http
     async with httpx.AsyncClient(
         transport=httpx.ASGITransport(app), base_url="http://ranker"
     ) as http:
-        return await http.get("/v1/leaderboards/identity/CPU", params={"as_of": moment})
+        params = {} if moment is None else {"as_of": moment}
+        return await http.get("/v1/leaderboards/identity/CPU", params=params)
 
 
 async def test_the_read_api_shows_the_past(place: Place) -> None:

@@ -9,7 +9,7 @@ from msgspec.structs import replace
 from shared import events, subjects
 from shared.problems.compilation import compile_problem
 from shared.problems.submission_file import read_directives
-from tests.support.lives import Life, problem, say
+from tests.support.lives import AGENT, T0, Life, problem, say
 from tests.support.reading import Reads, as_
 from tests.support.waits import eventually
 
@@ -150,6 +150,33 @@ async def test_who_waits_is_told_to_nobody_else(reads: Reads) -> None:
     await eventually(mine)
     other = await forecast("grace")
     assert (other["number"], other["submission"], other["position"]) == (None, None, 1)
+
+
+async def test_what_an_agent_runs_is_named_to_those_who_may_see_it(reads: Reads) -> None:
+    for ratio in (1.0, 1.25):
+        judged = events.CanaryJudged(run="c", ratio=ratio, is_good=ratio < 1.1)
+        await say(reads.log, subjects.agent(AGENT), judged)
+    (agg, received), *_ = Life("s1").facts()
+    await say(reads.log, agg, replace(received, mode="test"))
+    reads.live.agents[AGENT] = {"registration": {"gpu": "CPU"}, "is_free": False}
+    reads.live.queues["CPU"] = {"runs": [[AGENT, "rejudge", "s1", T0.isoformat()]]}
+
+    async def agent(account: str | None) -> Any:
+        answer = await reads.http.get("/v1/agents", headers=as_(account))
+        return next(item for item in answer.json()["items"] if item["id"] == AGENT)
+
+    async def is_named() -> bool:
+        run = (await agent("ada"))["current_run"]
+        return run is not None and run["number"] is not None
+
+    await eventually(is_named)
+    other = await agent(None)
+    assert (other["current_run"]["kind"], other["current_run"]["number"]) == ("rejudge", None)
+    assert [(item["ratio"], item["is_good"]) for item in other["canaries"]] == [
+        (1.25, False), (1.0, True)
+    ]  # fmt: skip
+    reads.live.agents[AGENT]["is_free"] = True
+    assert (await agent("ada"))["current_run"] is None
 
 
 async def test_a_history_is_the_records_or_ones_own_scores(reads: Reads) -> None:

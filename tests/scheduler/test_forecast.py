@@ -63,7 +63,10 @@ def test_a_run_under_way_is_waited_for_as_long_as_it_has_left() -> None:
     history = given_waiting(2)
     history.settle(world(OFFER))
     history.at += timedelta(seconds=10)
-    (row,) = forecast_now(history, OFFER).jobs
+    forecast = forecast_now(history, OFFER)
+    (row,), (run,) = forecast.jobs, forecast.runs
+    assert (run.agent, run.kind, run.submission) == ("a1", "submission", "s0")
+    assert history.at - run.assigned_at == timedelta(seconds=10)
     assert row.eta_s == TYPICAL_S - 10
     assert row.eta_p90_s is not None
     assert row.eta_p90_s >= row.eta_s

@@ -190,8 +190,14 @@ async def test_a_schema_is_a_plain_name(postgres_dsn: str) -> None:
 
 
 def test_a_statement_is_found_by_its_name(package: Package) -> None:
-    package.sql("read.sql", "-- name: one\n-- The number.\nselect 1;\n\n-- name: two\n-- B.\nx;\n")
-    assert load_statements(package.name, "read.sql") == {"one": "select 1", "two": "x"}
+    package.sql(
+        "read.sql",
+        "-- name: both\n-- A subquery.\nselect (:one), 2::int;\n\n"
+        "-- name: one\n-- The number.\nselect 1;\n",
+    )
+    assert load_statements(package.name, "read.sql") == {
+        "both": "select (select 1), 2::int", "one": "select 1"
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(
@@ -199,6 +205,7 @@ def test_a_statement_is_found_by_its_name(package: Package) -> None:
     [
         ("-- name: one\n-- A.\nselect 1;\n-- name: one\n-- B.\nselect 2;", "two statements named"),
         ("-- name: one\nselect 1;", "no comment line describes one"),
+        ("-- name: one\n-- A.\nselect (:two);", "no statement named two"),
     ],
 )
 def test_a_badly_named_statement_is_told(package: Package, text: str, told: str) -> None:

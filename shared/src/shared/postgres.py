@@ -46,6 +46,7 @@ MISSING_TABLES = frozenset({"3F000", "42P01"})
 
 _log = logging.getLogger(__name__)
 _HEADER = re.compile(r"^-- name: ([a-z][a-z0-9_]*)\n", re.MULTILINE)
+_SUBQUERY = re.compile(r"\(:([a-z][a-z0-9_]*)\)")
 _SCHEMA = re.compile(r"[a-z_][a-z0-9_]{0,62}\Z")
 _MIGRATION = re.compile(r"(\d{4})_[a-z0-9_]+\.sql\Z")
 
@@ -78,7 +79,8 @@ class Migration(NamedTuple):
 def load_statements(package: str, file: str) -> dict[str, str]:
     """Load the statements of a package's `sql/<file>`, each under its `-- name:` header.
 
-    Errors: ValueError for a duplicate name, or a header without a comment line describing it.
+    In a statement, `(:name)` is the statement of that name as a subquery. Errors: ValueError for a
+    duplicate or unknown name, or a header without a comment line describing it.
     """
     text = (importlib.resources.files(package) / "sql" / file).read_text(encoding="utf-8")
     _, *parts = _HEADER.split(text)
@@ -89,7 +91,13 @@ def load_statements(package: str, file: str) -> dict[str, str]:
         if not body.startswith("-- "):
             raise ValueError(f"{package}/sql/{file}: no comment line describes {name}")
         by_name[name] = re.sub(r"\A(-- .*\n)+", "", body).strip().removesuffix(";")
-    return by_name
+
+    def find_subquery(reference: re.Match[str]) -> str:
+        if reference[1] not in by_name:
+            raise ValueError(f"{package}/sql/{file} has no statement named {reference[1]}")
+        return f"({by_name[reference[1]]})"
+
+    return {name: _SUBQUERY.sub(find_subquery, text) for name, text in by_name.items()}
 
 
 def _compose(statement: str, **identifiers: str) -> sql.Composed:

@@ -153,6 +153,12 @@ ACTIONS = {
     "agent drain": Action(
         "POST admin/agents/{agent}/drain", 'local --reason "a new driver comes"', (AGENT, REASON)
     ),
+    "agent quarantine": Action(
+        "POST admin/agents/{agent}/quarantine",
+        'local --reason "its results are in doubt"',
+        (AGENT, REASON),
+        "`agent release` ends it.",
+    ),
     "agent release": Action(
         "POST admin/agents/{agent}/release",
         'local --reason "the fan was replaced"',
@@ -236,6 +242,13 @@ ACTIONS = {
     ),
     "admin submission cancel": Action(
         "POST submissions/{number}/cancel", '12 --reason "its owner asked us to"', (NUMBER, REASON)
+    ),
+    "admin submission retry": Action(
+        "POST admin/submissions/{number}/retry",
+        '12 --reason "its agent lost power"',
+        (NUMBER, REASON),
+        "Its new number is that of the event. It takes no quota. A submission that is still open "
+        "is cancelled.",
     ),
     "admin submission duel": Action(
         "POST admin/duels",

@@ -187,11 +187,12 @@ COMMANDS = {
     "server gc": ("maintenance.gc", "List or remove blobs that no event names."),
     "agent list": (
         "status.list_agents",
-        "List the agents, their states, and why they are held back.",
+        "List the agents: their states, what they run, and why they are held.",
     ),
     "agent doctor": ("status.doctor", "Test every wall, launcher and toolchain here."),
     "agent cordon": ("actions", "Give an agent only canaries."),
     "agent drain": ("actions", "Give an agent no new jobs; its current run may finish."),
+    "agent quarantine": ("actions", "Give an agent no jobs and no canaries."),
     "agent release": ("actions", "End cordon, drain and quarantine of an agent."),
     "agent revoke": ("actions", "Revoke an agent for ever: it may neither run jobs nor sign."),
     "agent enroll": ("actions", "Accept an agent's signatures."),
@@ -229,6 +230,10 @@ COMMANDS = {
     "admin submission cancel": (
         "actions",
         "Cancel anybody's submission NUMBER and refund its quota.",
+    ),
+    "admin submission retry": (
+        "actions",
+        "Submit the file of submission NUMBER again for its owner.",
     ),
     "admin submission duel": (
         "actions",

@@ -130,6 +130,11 @@ EDIT_OPTIONS = (
         help="A GPU type from now on; may be repeated.",
     ),
     QUOTA,
+    click.option(
+        "--contest",
+        metavar="NAME",
+        help="The contest that it belongs to, or `none`; only operators choose it.",
+    ),
     FORCE,
     options.REASON,
 )
@@ -141,6 +146,7 @@ def _edit_body(
     deadline: str | None,
     gpus: tuple[str, ...],
     quotas: tuple[str, ...],
+    contest: str | None,
     is_forced: bool,
     reason: str,
 ) -> dict[str, Any]:
@@ -148,8 +154,11 @@ def _edit_body(
     body: dict[str, Any] = {name: value for name, value in fields.items() if value}
     if deadline is not None:
         body["deadline_at"] = None if deadline == NEVER else deadline
+    if contest is not None:
+        body["contest"] = "" if contest == NEVER else contest
     if not body:
-        raise click.UsageError("nothing to change: give --visibility, --deadline, --gpu or --quota")
+        expected = "--visibility, --deadline, --gpu, --quota or --contest"
+        raise click.UsageError(f"nothing to change: give {expected}")
     if is_forced:
         body["force"] = True
     return body | {"reason": reason}
@@ -182,8 +191,8 @@ async def edit_leaderboards(context: AppContext, slug: str, **values: Any) -> in
 async def edit_any_leaderboards(context: AppContext, slug: str, **values: Any) -> int:
     """Change the settings of a PROBLEM's leaderboards.
 
-    You give visibility, deadline, GPU types or quotas; the rest stays, as `leaderboard settings`
-    shows it.
+    You give visibility, deadline, GPU types, quotas or a contest; the rest stays, as
+    `leaderboard settings` shows it.
     """
     body = _edit_body(**values)
     async with context.operator_api() as api:
@@ -219,5 +228,7 @@ def settings_lines(settings: LeaderboardSettings, zone: tzinfo | None = None) ->
     yield f"submissions are published {PUBLICATION.get(settings.publish, NO_VALUE)}"
     for subject, name in settings.licence.items():
         yield f"licence of {one_line(subject, 20)}: {one_line(name, 200)}"
+    if settings.contest:
+        yield f"belongs to the contest {one_line(settings.contest, 100)}"
     if settings.consent:
         yield f"consent: {one_line(settings.consent, 100)}, accepted before one submits"

@@ -10,8 +10,14 @@ from shared.api.fields import parse_response
 from shared.api.platform import DeadLetters
 from shared.api.queues import Depth, IntakeStatus, Job, Pool, Queues
 from shared.api.submissions import Balances
+from shared.clock import now
 from shared.errors import Refused
-from shared.presentation.report_parts import agent_state_text, busy_pools, held_back_text
+from shared.presentation.report_parts import (
+    agent_state_text,
+    busy_pools,
+    current_run_text,
+    held_back_text,
+)
 from shared.presentation.units import about_text, count_text, one_line
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext
@@ -142,7 +148,7 @@ def hidden_pools_text(count: int) -> str:
 
 @api_command("agent list", parameters=(options.WIDE,), access=options.VIEWER)
 async def list_agents(context: AppContext, api: Api) -> int:
-    """List the agents, their states, and why they are held back."""
+    """List the agents: their states, what they run, and why they are held."""
     answer = await api.get(Agents, "agents")
     return context.show(answer.document, [agent_table(answer.value.items)])
 
@@ -235,7 +241,8 @@ def forecast_table(gpu: str, waiting: Sequence[Job]) -> Table:
 
 
 def agent_table(registered: Sequence[Agent]) -> Table:
-    """List the registered agents and their states."""
+    """List the registered agents, their states, and what they run."""
+    at = now()
     rows = [
         {
             "agent": agent.id,
@@ -244,6 +251,7 @@ def agent_table(registered: Sequence[Agent]) -> Table:
             "tier": agent.tier or None,
             "modes": agent.modes,
             "state": agent_state_text(agent),
+            "runs": current_run_text(agent, at) or None,
         }
         for agent in registered
     ]

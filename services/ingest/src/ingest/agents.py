@@ -40,13 +40,18 @@ HELD = {
 
 # Operators propose an event, which is recorded unless it is refused.
 AgentTreatment = (
-    events.AgentCordoned | events.AgentDrained | events.AgentReleased | events.AgentRevoked
+    events.AgentCordoned
+    | events.AgentDrained
+    | events.AgentQuarantined
+    | events.AgentReleased
+    | events.AgentRevoked
 )
 AgentCommand = events.AgentEnrolled | AgentTreatment
 PoolCommand = events.PoolPaused | events.PoolResumed | events.CanaryChosen | events.CanaryRemoved
 TREATMENTS: Mapping[str, type[AgentTreatment]] = {
     "cordon": events.AgentCordoned,
     "drain": events.AgentDrained,
+    "quarantine": events.AgentQuarantined,
     "release": events.AgentReleased,
     "revoke": events.AgentRevoked,
 }
@@ -214,11 +219,11 @@ def agents_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> AP
     @router.post("/agents/{agent}/{act}")
     async def treat(
         agent: IdInPath,
-        act: Literal["cordon", "drain", "release", "revoke"],
+        act: Literal["cordon", "drain", "quarantine", "release", "revoke"],
         body: ReasonRequest,
         actor: Operator,
     ) -> DecisionResponse:
-        """Cordon, drain, release or revoke an agent."""
+        """Cordon, drain, quarantine, release or revoke an agent."""
         command, agg = TREATMENTS[act](reason=body.reason), subjects.agent(agent)
         return decision_response(await decisions.make(agg, agents, command, actor))
 

@@ -34,7 +34,7 @@ from ingest.problems.routes import problems_router
 from ingest.quotas.routes import quota_headers, quotas_router
 from ingest.quotas.rules import QuotaExceeded
 from ingest.reads import reads_router
-from ingest.reruns import duels_router, rejudges_router
+from ingest.reruns import reruns_router
 from ingest.site.editor import add_editor_pages
 from ingest.site.notifications import add_notification_pages
 from ingest.site.pages import add_public_pages
@@ -89,10 +89,10 @@ def create_app(
         ),
         consents_router(ingest.consents, auth),
         agents_router(ingest.ports, ingest.decisions, auth),
+        # Before `/submissions/{number}/{act}`, which would match a retry, too.
+        reruns_router(ingest.ports, ingest.decisions, auth),
         moderation_router(ingest.moderation, auth),
         preferences_router(ingest.preferences, auth),
-        rejudges_router(ingest.ports, ingest.decisions, auth),
-        duels_router(ingest.ports, ingest.decisions, auth),
         platform_router(ingest.operators, ingest.account_tables, auth),
     ):
         app.include_router(router)

@@ -36,6 +36,8 @@ from shared.problems.task_yml import Gpus
 from shared.response_types import DocumentedRoute
 
 Quota = Annotated[str, Field(min_length=1, max_length=100)]
+# It is a part of addresses.
+ContestName = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9 ._-]{0,63})?$")]
 
 
 @dataclass(frozen=True)
@@ -100,6 +102,7 @@ class Leaderboards:
             publish=published.publish,
             licence=licences,
             consent=published.consent,
+            contest=state.contest,
         )
 
     async def released_versions(self, slug: str, at: datetime) -> dict[int, ProblemPublished]:
@@ -137,6 +140,9 @@ class Leaderboards:
         """Change the settings of a leaderboard. Raises `Refused` and `Failed`."""
         slug = request.slug
         self.feed.now().leaderboard(slug)
+        if request.change.contest is not None and not request.is_operator:
+            message = "a contest counts the places on several leaderboards: ask an operator"
+            raise Refused("scope_missing", f"{message} (scope admin:problems)", "contest")
         agg = subjects.problem(slug)
         history = await self.decisions.log.history(agg)
         state = problems.problems.fold(event.fact for event in history)
@@ -161,27 +167,36 @@ class LeaderboardChangeRequest(RequestModel):
 
     A null deadline removes it. `quotas` are written `ranked=10/day` or `H100.test=60/hour`; `none`
     lifts one. GPU types that are left out accept no more submissions; if they have entries, which
-    stay readable, that needs `force`. So does a deadline in the past.
+    stay readable, that needs `force`. So does a deadline in the past. Only operators choose the
+    `contest`; an empty one takes the leaderboard out of its contest.
     """
 
     visibility: Visibility | None = None
     deadline_at: Instant | None = None
     gpus: Gpus | None = None
     quotas: list[Quota] = Field(default=[], max_length=QUOTAS_MAX)
+    contest: ContestName | None = None
     force: bool = False
     reason: Text
 
     def command(self) -> problems.Change:
         """Return the change. Raises `Refused` if there is none."""
         is_dated = "deadline_at" in self.model_fields_set
-        if not (self.visibility or is_dated or self.gpus or self.quotas):
-            message = "send at least one change: visibility, deadline_at, gpus or quotas"
+        has_contest = self.contest is not None
+        if not (self.visibility or is_dated or self.gpus or self.quotas or has_contest):
+            message = "send at least one change: visibility, deadline_at, gpus, quotas or contest"
             raise Refused("invalid_request", message, "visibility")
         ends_at = self.deadline_at.astimezone(UTC) if self.deadline_at else None
         has_deadline = ends_at is not None if is_dated else None
         gpus = None if self.gpus is None else tuple(self.gpus)
         return problems.Change(
-            self.reason, self.visibility, has_deadline, ends_at, gpus=gpus, is_forced=self.force
+            self.reason,
+            self.visibility,
+            has_deadline,
+            ends_at,
+            gpus=gpus,
+            is_forced=self.force,
+            contest=self.contest,
         )
 
 
@@ -203,7 +218,7 @@ def leaderboards_router(leaderboards: Leaderboards, auth: Authenticator) -> APIR
     async def change(
         slug: SlugInPath, body: LeaderboardChangeRequest, caller: Manager
     ) -> DecisionResponse:
-        """Change the visibility, deadline, GPU types or quotas of a leaderboard."""
+        """Change the visibility, deadline, GPU types, quotas or contest of a leaderboard."""
         slug = slug.lower()
         limits = [quotas.parse_quota(slug, quota, body.reason) for quota in body.quotas]
         request = LeaderboardChange(slug, body.command(), limits, caller.may("admin:problems"))

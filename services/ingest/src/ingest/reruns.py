@@ -1,35 +1,45 @@
-"""What operators run again: submissions under another version (rejudges), and duels of two."""
+"""What operators run again: one submission, many under another version (rejudges), duels of two."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends
+from msgspec import structs
 from pydantic import AfterValidator, Field
 
-from ingest.decisions import Decisions
+from ingest.decisions import DecisionResult, Decisions, http_append
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     IdInPath,
+    NumberInPath,
     ReasonRequest,
     RequestModel,
     Text,
     Token,
     decision_response,
 )
+from ingest.moderation.rules import moderation
+from ingest.platform import OPERATORS
 from ingest.ports import Ports
 from ingest.problems import rules as problems
 from ingest.submissions.routes import SubmissionHistory, load_submission
+from ingest.submissions.rules import submissions
 from shared import events, subjects
 from shared.api.moderation import RequestedRejudge
 from shared.api.platform import DecisionResponse
 from shared.clock import new_id
 from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Conflict
+from shared.ids import derive_id
 from shared.json_types import JsonInt
 from shared.response_types import DocumentedRoute
 
 REJUDGED_MAX = 400
+# The command in the log, and what the id of a repeated submission is derived with.
+RETRY = "retry"
 
 Version = Annotated[int, Field(ge=1)]
 RejudgeEnd = events.RejudgeApplied | events.RejudgeDiscarded
@@ -130,9 +140,18 @@ def request_rejudge(
     )
 
 
-def rejudges_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
+def reruns_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
     """The routes, each for operators only."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
+    _add_retries(router, ports, decisions, auth)
+    _add_rejudges(router, ports, decisions, auth)
+    _add_duels(router, ports, decisions, auth)
+    return router
+
+
+def _add_rejudges(
+    router: APIRouter, ports: Ports, decisions: Decisions, auth: Authenticator
+) -> None:
     Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:problems"))]
 
     @router.post("/rejudges", status_code=201)
@@ -173,7 +192,92 @@ def rejudges_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> 
             await decisions.make(subjects.rejudge(id), rejudges, command, actor)
         )
 
-    return router
+
+def repeat_submission(
+    number: int, submission: SubmissionHistory, at: datetime
+) -> events.SubmissionReceived:
+    """Return the event that submits a file again for its owner, without taking quota.
+
+    It has as much time as before. Raises `Refused` for a baseline, and for a submission that ended,
+    unless the platform failed.
+    """
+    received = submission.received
+    if received.baseline:
+        message = f"submission {number} is a baseline: run the baselines of {received.problem}"
+        raise Refused("wrong_state", f"{message} again", "number")
+    for fact in submission.facts:
+        match fact:
+            case events.SubmissionRejected():
+                outcome = "rejected"
+            case events.SubmissionFinished():
+                outcome = fact.outcome
+            case _:
+                continue
+        if outcome != "infra_failed":
+            message = f"submission {number} ended as {outcome}: retry only one that is open"
+            raise Refused("wrong_state", f"{message}, or that ended as infra_failed", "number")
+    received_at = submission.history[0].envelope.at
+    return structs.replace(
+        received,
+        deadline_at=at + (received.deadline_at - received_at),
+        via=events.VIA_OPERATOR,
+        request_hash="",
+        bucket="",
+        cost=0,
+        is_queued=True,
+    )
+
+
+async def retry_submission(
+    ports: Ports, decisions: Decisions, number: int, reason: str, operator: str
+) -> DecisionResult:
+    """Submit a file again for its owner, once; an open submission is cancelled.
+
+    The sequence of the result is the new number. Raises `Refused` and `Failed`.
+    """
+    submission = await load_submission(ports, number)
+    received = repeat_submission(number, submission, decisions.clock())
+    problem = await problems.load_problem(received.problem, decisions.load_state)
+    if problem.is_archived:
+        message = f"{received.problem} is archived: it accepts no submissions"
+        raise Refused("wrong_state", message, "number")
+    if (await decisions.load_state(subjects.moderation(submission.id), moderation)).is_withdrawn:
+        message = f"submission {number} was withdrawn by its owner: it is never ranked"
+        raise Refused("wrong_state", message, "number")
+    retry = derive_id(submission.id, RETRY)
+    if repeated := await ports.log.history(subjects.submission(retry)):
+        message = f"submission {number} was retried already, as submission {repeated[0].seq}"
+        raise Refused("wrong_state", message, "number")
+    appends = [http_append(subjects.submission(retry), received, 0, retry)]
+    state = submissions.fold(submission.facts)
+    if not (state.is_over or state.is_cancelled):
+        cancel = events.SubmissionCancelRequested(reason=reason)
+        version = submission.history[-1].seq
+        agg = subjects.submission(submission.id)
+        appends.append(http_append(agg, cancel, version, submission.id))
+    acted = events.OperatorActed(command=RETRY, target=str(number), reason=reason)
+    appends.append(http_append(subjects.audit(OPERATORS), acted, None, retry))
+    try:
+        last = await decisions.append(operator, *appends)
+    except Conflict as conflict:
+        message = f"submission {number} has just changed: look at it and try again"
+        raise Refused("wrong_state", message, "number") from conflict
+    return DecisionResult(last - len(appends) + 1, [received])
+
+
+def _add_retries(
+    router: APIRouter, ports: Ports, decisions: Decisions, auth: Authenticator
+) -> None:
+    Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:submissions"))]
+
+    @router.post("/submissions/{number}/retry", status_code=201)
+    async def retry(number: NumberInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
+        """Submit a file again for its owner, if the platform failed or its submission is stuck.
+
+        It takes no quota. An open submission is cancelled. `seq` is the number of the new one.
+        """
+        result = await retry_submission(ports, decisions, number, body.reason, actor)
+        return decision_response(result)
 
 
 class DuelRequest(RequestModel):
@@ -241,9 +345,7 @@ def _contender(
     return received, side
 
 
-def duels_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
-    """The route, for operators only."""
-    router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
+def _add_duels(router: APIRouter, ports: Ports, decisions: Decisions, auth: Authenticator) -> None:
     Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:operate"))]
 
     @router.post("/duels", status_code=201)
@@ -253,5 +355,3 @@ def duels_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> API
         second = await load_submission(ports, body.second)
         duel = request_duel(body, first, second)
         return decision_response(await decisions.record(subjects.duel(new_id()), duel, actor))
-
-    return router

@@ -198,7 +198,10 @@ class Scheduler:
             forecast = build_forecast(self.state, gpu, alive.get(gpu, []), world, self.policy)
             published_at, last_content = self.published.get(gpu, (0.0, b""))
             content = msgspec.json.encode(
-                (forecast.paused, forecast.free, forecast.busy, forecast.run_s, forecast.jobs)
+                (
+                    *(forecast.paused, forecast.free, forecast.busy),
+                    *(forecast.run_s, forecast.jobs, forecast.runs),
+                )
             )
             if content == last_content and time.monotonic() - published_at < REPEAT_S:
                 continue

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.fields import ApiModel, Digest, SequenceNumber, Timestamp
+from shared.api.fields import ApiModel, Digest, SequenceNumber, SubmissionNumber, Timestamp
 
 # The standings of agents that take jobs.
 STANDINGS_AT_WORK = ("", "enrolled", "not_enrolled")
@@ -17,6 +17,28 @@ class MissingWall(ApiModel, frozen=True, kw_only=True):
     wall: str
     reason: str
     fix: str
+
+
+class CurrentRun(ApiModel, frozen=True, kw_only=True):
+    """What an agent runs now, as the scheduler last reported."""
+
+    kind: Literal["submission", "baseline", "rejudge", "duel", "confirmation", "canary"]
+    number: Annotated[
+        SubmissionNumber | None,
+        Meta(description="The submission; null if the reader cannot see it."),
+    ]
+    assigned_at: Timestamp
+
+
+class CanaryRun(ApiModel, frozen=True, kw_only=True):
+    """A canary on an agent; `ratio` is its time divided by the pool's usual time, 0 if it failed.
+
+    One that is not good failed or was too slow.
+    """
+
+    at: Timestamp
+    ratio: float
+    is_good: bool
 
 
 class Agent(ApiModel, frozen=True, kw_only=True):
@@ -46,6 +68,10 @@ class Agent(ApiModel, frozen=True, kw_only=True):
     is_free: bool
     standing: Literal["revoked", "quarantined", "drained", "cordoned", "enrolled", "not_enrolled"]
     standing_reason: str | None
+    current_run: CurrentRun | None = None
+    canaries: Annotated[
+        list[CanaryRun], Meta(description="The newest 20 canaries, newest first.")
+    ] = []
 
     @property
     def takes_jobs(self) -> bool:

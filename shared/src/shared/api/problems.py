@@ -46,6 +46,7 @@ class Problem(ApiModel, frozen=True, kw_only=True):
     publish: Annotated[PublishWhen, Meta(description="When sources are published.")]
     state: Literal["active", "ended", "archived"]
     is_over: bool
+    contest: Annotated[str, Meta(description="The contest that it belongs to, if any.")] = ""
 
 
 class Problems(ApiModel, frozen=True, kw_only=True):

@@ -114,11 +114,11 @@ class PreferenceSet(AccountEvent, frozen=True, kw_only=True):
 
 
 class LeaderboardChanged(Fact, frozen=True, kw_only=True):
-    """A leaderboard's visibility, deadline or GPU types changed.
+    """A leaderboard's visibility, deadline, GPU types or contest changed.
 
-    None leaves `visibility` and `gpus` unchanged; by default `gpus` are those of the newest
-    version. `has_deadline` None leaves the deadline unchanged; false means that there is none;
-    true, that it is `deadline_at`.
+    None leaves `visibility`, `gpus` and `contest` unchanged; by default `gpus` are those of the
+    newest version, and `contest` is "", which means none. `has_deadline` None leaves the deadline
+    unchanged; false means that there is none; true, that it is `deadline_at`.
     """
 
     aggregate: ClassVar[str] = "problem"
@@ -129,6 +129,7 @@ class LeaderboardChanged(Fact, frozen=True, kw_only=True):
     has_deadline: bool | None = None
     deadline_at: datetime | None = None
     gpus: list[str] | None = None
+    contest: str | None = None
 
 
 class LeaderboardArchived(Fact, frozen=True, kw_only=True):

@@ -79,11 +79,12 @@ class AgentDrained(AgentEvent, frozen=True, kw_only=True):
 
 
 class AgentQuarantined(AgentEvent, frozen=True, kw_only=True):
-    """An agent failed too often, or a canary ran badly: it takes nothing until released."""
+    """An agent takes nothing until released: failures, a bad canary, or an operator's decision."""
 
-    publisher: ClassVar[str] = "scheduler"
+    publisher: ClassVar[str] = "ingest, scheduler"
+    is_operator_act: ClassVar[bool] = True
     reason: str
-    failures: int
+    failures: int = 0
 
 
 class AgentReleased(AgentEvent, frozen=True, kw_only=True):

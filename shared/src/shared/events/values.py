@@ -10,7 +10,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The data of an event; its class name is the event's type.
 
     `former_aggregate` is the aggregate of these events in older logs. With `is_operator_act` only
-    operators cause them, with the platform's token or their own.
+    operators cause them, with the platform's token or their own, and services.
     """
 
     aggregate: ClassVar[str] = ""
@@ -22,6 +22,8 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 MODES = ("test", "benchmark", "profile", "ranked")
+# What a submission came through, if an operator repeated another one.
+VIA_OPERATOR = "operator"
 # Two submissions timed in alternation: a mode of jobs, which participants cannot request.
 DUEL = "duel"
 # The modes of agents that do not report theirs.

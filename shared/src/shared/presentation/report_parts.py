@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import NamedTuple
 
 from shared.api.agents import STANDINGS_AT_WORK, Agent
@@ -21,6 +22,7 @@ from shared.presentation.units import (
     count_text,
     escape_control_characters,
     one_line,
+    seconds_text,
     shorten_floats,
     spread_text,
     time_text,
@@ -313,6 +315,17 @@ def agent_state_text(agent: Agent) -> str:
         return f"silent, {held}" if held else "silent"
     unknown = ", not enrolled" if agent.standing == "not_enrolled" else ""
     return held or ("free" if agent.is_free else "busy") + unknown
+
+
+def current_run_text(agent: Agent, at: datetime) -> str:
+    """Describe what an agent runs and for how long; empty if it runs nothing."""
+    run = agent.current_run
+    if run is None:
+        return ""
+    number = "" if run.number is None else f"#{run.number}"
+    kind = "" if number and run.kind == "submission" else run.kind
+    elapsed_s = max(0.0, (at - run.assigned_at).total_seconds())
+    return f"{' '.join(filter(None, (kind, number)))} for {seconds_text(elapsed_s)}"
 
 
 def held_back_text(agent: Agent) -> str:

@@ -7,7 +7,7 @@ import math
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 from fastapi import Request, Response
@@ -15,6 +15,7 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import HTMLResponse, RedirectResponse
 from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
+from pydantic import BaseModel, ValidationError
 
 from ingest.access.callers import check_scope, check_unlimited
 from ingest.accounts.tokens import csrf_token
@@ -56,6 +57,7 @@ TITLES_BY_STATUS = {
 }
 
 _log = logging.getLogger(__name__)
+Model = TypeVar("Model", bound=BaseModel)
 
 
 class NotLoggedIn(Exception):  # noqa: N818
@@ -82,6 +84,22 @@ class Form(NamedTuple):
     def all(self, name: str) -> Sequence[str]:
         """Return all values of a field."""
         return self.fields.get(name, [])
+
+
+def parse_form(
+    model: type[Model], hints: Mapping[str, str] | None = None, /, **fields: object
+) -> Model:
+    """Return a form as the request that a program would send.
+
+    Raises `Refused` for the first wrong field, with the hint for that field if there is one.
+    """
+    try:
+        return model.model_validate(fields)
+    except ValidationError as error:
+        first = error.errors()[0]
+        field = str(first["loc"][0]) if first["loc"] else ""
+        message = (hints or {}).get(field) or f"{field}: {first['msg']}"
+        raise Refused("invalid_request", message, field or None) from error
 
 
 async def read_body(request: Request, bytes_max: int) -> bytes:
@@ -171,7 +189,7 @@ class Web:
         elif error is not None:
             message = "a service behind this page does not respond: try again in a minute"
             status = 503
-        notice = unquote(request.cookies.get(NOTICE_COOKIE, ""))
+        notice = read_notice(request)
         common = {
             "person": session.caller.name if session else "",
             "is_staff": session is not None and session.caller.is_staff,
@@ -201,15 +219,19 @@ class Web:
     ) -> Response:
         """Render a page that needs no login, or return 304 if the browser has it.
 
-        The page with the error of a form has the status of the error.
+        The page with the error of a form has the status of the error. Browsers do not store it, nor
+        a page with a notice.
         """
-        message = error.reason if error else ""
-        text = self._render_public(request, template, session, error=message, **values)
+        messages = {"error": error.reason if error else "", "notice": read_notice(request)}
+        text = self._render_public(request, template, session, **messages, **values)
         policy = SCRIPT_POLICY if has_script else POLICY
-        if error is not None:
-            headers = HEADERS | {"Content-Security-Policy": policy}
-            return HTMLResponse(text, STATUS_BY_CODE.get(error.code, 400), headers)
-        return self.revalidated(request, text.encode(), "text/html", policy)
+        if not any(messages.values()):
+            return self.revalidated(request, text.encode(), "text/html", policy)
+        status = STATUS_BY_CODE.get(error.code, 400) if error else 200
+        response = HTMLResponse(text, status, HEADERS | {"Content-Security-Policy": policy})
+        if messages["notice"]:
+            self.clear(response, NOTICE_COOKIE)
+        return response
 
     def revalidated(
         self, request: Request, data: bytes, media_type: str, policy: str = POLICY
@@ -303,6 +325,11 @@ class Web:
         """Delete cookies."""
         for name in names:
             response.delete_cookie(name, httponly=True, samesite="lax", secure=self._is_secure)
+
+
+def read_notice(request: Request) -> str:
+    """Return the message that a form left for the next page; "" if there is none."""
+    return unquote(request.cookies.get(NOTICE_COOKIE, ""))
 
 
 def route_class(web: Web) -> type[APIRoute]:

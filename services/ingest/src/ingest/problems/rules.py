@@ -44,6 +44,7 @@ class Problem:
     is_archived: bool = False
     gpus: tuple[str, ...] | None = None
     gpus_ever: frozenset[str] = frozenset()
+    contest: str = ""
 
     @property
     def open_gpus(self) -> tuple[str, ...]:
@@ -54,7 +55,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Change:
-    """Change a leaderboard: visibility, deadline, GPU types; None leaves a setting unchanged.
+    """Change a leaderboard: visibility, deadline, GPU types, contest; None changes nothing.
 
     `has_deadline` false removes the deadline, true sets `deadline_at`. With `is_no_sooner` the
     deadline may only be postponed. Setting a deadline that has passed by `at`, or dropping a GPU
@@ -70,6 +71,7 @@ class Change:
     used: frozenset[str] = frozenset()
     is_forced: bool = False
     at: datetime | None = None
+    contest: str | None = None
 
 
 DEFAULT_CHANGE = Change("published so")
@@ -146,6 +148,7 @@ def _decide_change(
             deadline_at=command.deadline_at,
             gpus=None if gpus is None else list(gpus),
             reason=command.reason,
+            contest=command.contest,
         ),
     )
 
@@ -184,6 +187,8 @@ def _apply_change(state: Problem, change: Change | events.LeaderboardChanged) ->
         state = replace(state, gpus=tuple(change.gpus))
     if change.has_deadline is not None:
         state = replace(state, deadline_at=change.deadline_at if change.has_deadline else None)
+    if change.contest is not None:
+        state = replace(state, contest=change.contest)
     return state
 
 

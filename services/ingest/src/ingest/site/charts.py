@@ -9,6 +9,7 @@ from math import ceil, floor, inf, log, log10
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
+from shared.api.agents import CanaryRun
 from shared.api.baselines import Baseline
 from shared.api.leaderboards import Record
 from shared.api.submissions import SubmissionLine
@@ -27,6 +28,8 @@ RECORDS_MAX = 200
 BASELINE_RATIO_MAX = 3.0
 BINS = 48
 PROCESSES_MAX = 16
+# The axis of canaries shows at least 10 % around the usual time.
+CANARY_RATIOS = (1 / 1.1, 1.1)
 # A bar of a histogram that is not empty can be seen, in per cent of the highest one.
 BAR_MIN = 4
 # The size that sites show as a large preview, and the colours of static/site.css.
@@ -234,6 +237,38 @@ def draw_progress(newest_first: Sequence[SubmissionLine]) -> ProgressChart | Non
     return ProgressChart(
         points=points,
         steps=_draw_steps([(point.x, point.y) for point in points if point.is_best]),
+        marks=[LabelledLine(_find_height(scale, mark), mark) for mark in axis_marks(scale)],
+    )
+
+
+class CanaryPoint(NamedTuple):
+    """A canary in a chart."""
+
+    x: float
+    y: float
+    canary: CanaryRun
+
+
+class CanaryChart(NamedTuple):
+    """The canaries of an agent over time; slower ones are higher."""
+
+    points: Sequence[CanaryPoint]
+    marks: Sequence[LabelledLine]
+
+
+def draw_canaries(newest_first: Sequence[CanaryRun]) -> CanaryChart | None:
+    """Return the chart of an agent's canaries, None if there are fewer than two."""
+    canaries = newest_first[::-1]
+    if len(canaries) < 2:
+        return None
+    scale = make_scale([*CANARY_RATIOS, *(canary.ratio for canary in canaries)])
+    xs = _spread_over_time([canary.at for canary in canaries])
+    return CanaryChart(
+        points=[
+            # One that failed has no ratio, and is at the top.
+            CanaryPoint(x, _find_height(scale, canary.ratio or scale.high), canary)
+            for x, canary in zip(xs, canaries, strict=True)
+        ],
         marks=[LabelledLine(_find_height(scale, mark), mark) for mark in axis_marks(scale)],
     )
 

@@ -1,17 +1,17 @@
-"""The page of the contests: problems with a deadline; and a calendar of the deadlines."""
+"""The pages of the contests: problems with a deadline, and named sets of problems; a calendar."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Path, Request, Response
 
 from ingest.login.web import HEADERS, Web
 from ingest.ports import ReadProxy
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
-from shared.api.leaderboards import LeaderboardLine, Leaderboards
+from shared.api.leaderboards import ContestStanding, LeaderboardLine, Leaderboards
 from shared.api.problems import Problem, Problems
 from shared.clock import now
 from shared.presentation.units import one_line
@@ -23,6 +23,8 @@ TITLE_CHARS_MAX = 200
 LINE_BYTES_MAX = 75
 CALENDAR_TIME = "%Y%m%dT%H%M%SZ"
 
+ContestInPath = Annotated[str, Path(max_length=64)]
+
 
 class Contest(NamedTuple):
     """A problem whose leaderboards have a deadline, and those that have entries, by GPU type."""
@@ -32,36 +34,60 @@ class Contest(NamedTuple):
     lines: dict[str, LeaderboardLine]
 
 
-async def read_problems(reads: PageReads) -> list[tuple[Problem, datetime]]:
-    """Return the problems with a deadline, and it, soonest first. Raises `Failed`."""
-    dated: list[tuple[Problem, datetime]] = []
-    cursor = None
+class NamedContest(NamedTuple):
+    """Problems that form a contest; `ends_at` is their last deadline, None if one has none."""
+
+    name: str
+    problems: list[Problem]
+    ends_at: datetime | None
+    is_over: bool
+
+
+async def read_problems(reads: PageReads, **filters: object) -> list[Problem]:
+    """Return the problems, by name. Raises `Failed`."""
+    problems: list[Problem] = []
+    path, cursor = api_path("problems"), None
     for _ in range(PAGES_MAX):
-        path = api_path("problems")
-        page = await reads.read(path, Problems, limit=PROBLEMS_PER_PAGE, cursor=cursor)
-        dated += [
-            (problem, problem.deadline_at)
-            for problem in page.items
-            if problem.deadline_at is not None
-        ]
+        page = await reads.read(path, Problems, limit=PROBLEMS_PER_PAGE, cursor=cursor, **filters)
+        problems += page.items
         if (cursor := page.next_cursor) is None:
             break
+    return problems
+
+
+def list_deadlines(problems: Sequence[Problem]) -> list[tuple[Problem, datetime]]:
+    """Return the problems with a deadline, and it, soonest first."""
+    dated = [
+        (problem, problem.deadline_at) for problem in problems if problem.deadline_at is not None
+    ]
     return sorted(dated, key=lambda pair: (pair[1], pair[0].slug))
 
 
-async def read_contests(reads: PageReads) -> list[Contest]:
-    """Return the contests with their fastest entries, soonest deadline first. Raises `Failed`."""
-    dated, leaderboards = await asyncio.gather(
-        read_problems(reads),
-        read_if_possible(reads.read(api_path("leaderboards"), Leaderboards, top=LEADERS_MAX)),
-    )
+def list_named_contests(problems: Sequence[Problem]) -> list[NamedContest]:
+    """Return the contests that problems belong to, active ones first, by name."""
+    by_name: dict[str, list[Problem]] = {}
+    for problem in problems:
+        if problem.contest:
+            by_name.setdefault(problem.contest, []).append(problem)
+    contests = [make_named_contest(name, members) for name, members in by_name.items()]
+    return sorted(contests, key=lambda contest: (contest.is_over, contest.name))
+
+
+def make_named_contest(name: str, problems: list[Problem]) -> NamedContest:
+    """Return a contest of these problems."""
+    deadlines = [deadline_at for _, deadline_at in list_deadlines(problems)]
+    ends_at = deadlines[-1] if len(deadlines) == len(problems) else None
+    return NamedContest(name, problems, ends_at, all(problem.is_over for problem in problems))
+
+
+async def read_lines(reads: PageReads) -> dict[tuple[str, int], dict[str, LeaderboardLine]]:
+    """Return the leaderboards by problem, version and GPU type; none if they cannot be read."""
+    path = api_path("leaderboards")
+    leaderboards = await read_if_possible(reads.read(path, Leaderboards, top=LEADERS_MAX))
     lines: dict[tuple[str, int], dict[str, LeaderboardLine]] = {}
     for line in leaderboards.items if leaderboards else ():
         lines.setdefault((line.problem, line.problem_version), {})[line.gpu] = line
-    return [
-        Contest(problem, deadline_at, lines.get((problem.slug, problem.problem_version), {}))
-        for problem, deadline_at in dated
-    ]
+    return lines
 
 
 def render_calendar(
@@ -126,25 +152,50 @@ def fold_line(line: str) -> str:
 
 
 def add_contest_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
-    """Add the page of the contests, and the calendar."""
+    """Add the pages of the contests, and the calendar."""
 
     @router.get("/contests")
     @router.head("/contests")
     async def contests(request: Request) -> Response:
-        """Every leaderboard with a deadline: its phases and its fastest entries."""
+        """Named contests, and each leaderboard with a deadline: its phases and fastest entries."""
         visitor = await find_visitor(request, web, ranker)
-        known = await read_in_time(read_contests(visitor.reads))
+        reading = asyncio.gather(read_problems(visitor.reads), read_lines(visitor.reads))
+        problems, lines = await read_in_time(reading)
+        known = [
+            Contest(problem, deadline_at, lines.get((problem.slug, problem.problem_version), {}))
+            for problem, deadline_at in list_deadlines(problems)
+        ]
         values: dict[str, Any] = {
+            "named": list_named_contests(problems),
             "active": [contest for contest in known if not contest.problem.is_over],
             "ended": [contest for contest in reversed(known) if contest.problem.is_over],
         }
         return web.public_page(request, "contests.html", visitor.session, has_script=True, **values)
+
+    @router.get("/contests/{name}")
+    @router.head("/contests/{name}")
+    async def named_contest(request: Request, name: ContestInPath) -> Response:
+        """A contest of several problems: its phases, problems and standing."""
+        visitor = await find_visitor(request, web, ranker)
+        reads = visitor.reads
+        standing, problems = await read_in_time(
+            asyncio.gather(
+                reads.read(api_path("contests", name), ContestStanding),
+                read_problems(reads, contest=name, state="all"),
+            )
+        )
+        values: dict[str, Any] = {
+            "contest": make_named_contest(name, problems),
+            "standing": standing,
+            "account": visitor.account,
+        }
+        return web.public_page(request, "contest.html", visitor.session, has_script=True, **values)
 
     @router.get("/deadlines.ics")
     @router.head("/deadlines.ics")
     async def calendar(request: Request) -> Response:
         """The deadlines that the visitor can see; calendar programs send no cookie."""
         visitor = await find_visitor(request, web, ranker)
-        deadlines = await read_in_time(read_problems(visitor.reads))
+        deadlines = list_deadlines(await read_in_time(read_problems(visitor.reads)))
         text = render_calendar(deadlines, web.logins.public_url, now())
         return Response(text, headers=HEADERS, media_type="text/calendar")

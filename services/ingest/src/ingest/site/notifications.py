@@ -1,14 +1,13 @@
 """The pages of an account's notifications: preferences for Discord, webhooks, their deliveries."""
 
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
-from pydantic import BaseModel, ValidationError
 
 from ingest.access.callers import check_scope
 from ingest.http.request_models import IdInPath
 from ingest.login.service import Session
-from ingest.login.web import Form, Web, route_class
+from ingest.login.web import Form, Web, parse_form, route_class
 from ingest.preferences.routes import PreferenceCommands, PreferencesRequest
 from ingest.preferences.rules import PREFERENCES
 from ingest.webhooks import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks
@@ -20,17 +19,6 @@ DISCORD = "discord"
 KINDS_CHOSEN = ("submission.ended", "submission.held", "entry.overtaken")
 
 Before = Annotated[int, Query(ge=1, le=NUMBER_MAX)]
-Model = TypeVar("Model", bound=BaseModel)
-
-
-def parse_form(model: type[Model], **fields: object) -> Model:
-    """Return a form as the request that a program would send. Raises `Refused`."""
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        first = error.errors()[0]
-        field = str(first["loc"][0]) if first["loc"] else None
-        raise Refused("invalid_request", f"{field}: {first['msg']}", field) from error
 
 
 def parse_webhook(form: Form) -> WebhookRequest:

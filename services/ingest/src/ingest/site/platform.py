@@ -1,16 +1,19 @@
 """The pages of the queue and of the agents; a script keeps them up to date."""
 
 import asyncio
+from datetime import datetime
 from typing import Any, NamedTuple
 
 from fastapi import APIRouter, Request, Response
 
 from ingest.login.web import Web
 from ingest.ports import ReadProxy
+from ingest.site.charts import CanaryChart, draw_canaries
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from shared.api.agents import Agent, Agents
 from shared.api.queues import Job, Pool, Queues
 from shared.api.submissions import NewestSubmissions
+from shared.clock import now
 from shared.presentation.report_parts import agent_state_text, busy_pools, held_back_text
 
 # How often the script reads a page again; without scripts, browsers load it again more rarely.
@@ -29,11 +32,28 @@ class PoolRow(NamedTuple):
 
 
 class AgentRow(NamedTuple):
-    """An agent, its state in words, and whether it takes jobs."""
+    """An agent, its state in words, whether it takes jobs, for how long it runs one, its canaries.
+
+    Without a job, `run_s` is None; without two canaries, `chart` is None.
+    """
 
     agent: Agent
     state: str
     is_ready: bool
+    run_s: float | None
+    chart: CanaryChart | None
+
+
+def make_agent_row(agent: Agent, at: datetime) -> AgentRow:
+    """Return the row of an agent at an instant."""
+    run = agent.current_run
+    return AgentRow(
+        agent,
+        agent_state_text(agent),
+        agent.is_alive and not held_back_text(agent),
+        None if run is None else max(0.0, (at - run.assigned_at).total_seconds()),
+        draw_canaries(agent.canaries),
+    )
 
 
 def list_pools(queues: Queues, *, is_all: bool) -> list[PoolRow]:
@@ -87,14 +107,11 @@ def add_platform_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     @router.get("/agents")
     @router.head("/agents")
     async def agents(request: Request) -> Response:
-        """Every agent with its state, isolation and timing."""
+        """Every agent with its state, isolation, timing and canaries."""
         visitor = await find_visitor(request, web, ranker)
         known = await read_in_time(visitor.reads.read(api_path("agents"), Agents))
-        rows = [
-            AgentRow(agent, agent_state_text(agent), agent.is_alive and not held_back_text(agent))
-            for agent in known.items
-            if agent.standing != "revoked"
-        ]
+        at = now()
+        rows = [make_agent_row(agent, at) for agent in known.items if agent.standing != "revoked"]
         values: dict[str, Any] = {
             "rows": sorted(rows, key=lambda row: (not row.agent.is_alive, row.agent.id)),
             "revoked_count": len(known.items) - len(rows),

@@ -1,16 +1,15 @@
 """The forms for one's own submission: cancel, note, appeal, withdraw and submit again."""
 
-from typing import TypeVar
+from collections.abc import Mapping
 
 from fastapi import APIRouter, Request, Response
-from pydantic import ValidationError
 
 from ingest.access.callers import Caller, check_scope
 from ingest.bootstrap import Ingest
 from ingest.http.idempotency import KEY
-from ingest.http.request_models import APPEAL_LENGTH_MAX, NOTE_LENGTH_MAX, RequestModel
+from ingest.http.request_models import APPEAL_LENGTH_MAX, NOTE_LENGTH_MAX
 from ingest.login.service import Session
-from ingest.login.web import Form, NotLoggedIn, Web
+from ingest.login.web import Form, NotLoggedIn, Web, parse_form
 from ingest.ports import ReadProxy
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.site.submissions import NumberInPath, RejectedForm, SubmissionPage
@@ -23,22 +22,19 @@ from shared.events import MODES
 
 # The scope that each action needs, as in the API.
 SCOPES = {"cancel": "submit", "note": "submit", "appeal": "submit", "withdraw": "delete:own"}
+# What the page says after an action.
+NOTICES: Mapping[str, str] = {
+    "cancel": "It will end without a verdict, and its quota will be refunded.",
+    "note": "The note is saved.",
+    "appeal": "The appeal is filed. A moderator decides it, and the decision appears on this page.",
+    "withdraw": "It is withdrawn: it will never be on a leaderboard again.",
+}
 VIA = "web"
 HINTS = {
     "note": f"note: write at most {NOTE_LENGTH_MAX} characters in one line",
     "tag": "tag: write at most 32 characters of a-z, 0-9, _, . and -, first a letter or a digit",
     "text": f"appeal: write 1 to {APPEAL_LENGTH_MAX:,} characters",
 }
-RequestT = TypeVar("RequestT", bound=RequestModel)
-
-
-def parse_fields(model: type[RequestT], **fields: str) -> RequestT:
-    """Return a request of the API from the fields of a form. Raises `Refused`."""
-    try:
-        return model.model_validate(fields)
-    except ValidationError as error:
-        name = str(error.errors()[0]["loc"][0])
-        raise Refused("invalid_request", HINTS[name], name) from error
 
 
 async def act(submissions: Submissions, number: int, caller: Caller, form: Form) -> int | None:
@@ -55,12 +51,12 @@ async def act(submissions: Submissions, number: int, caller: Caller, form: Form)
         case "cancel":
             return (await submissions.cancel(number, caller, "")).seq
         case "note":
-            note = parse_fields(NoteRequest, note=form.text("note"), tag=form.text("tag"))
+            note = parse_form(NoteRequest, HINTS, note=form.text("note"), tag=form.text("tag"))
             await submissions.write_note(number, caller, note.to_note())
             return None
         case "appeal":
             text = form.text("text").replace("\r\n", "\n")
-            appeal = parse_fields(AppealRequest, text=text)
+            appeal = parse_form(AppealRequest, HINTS, text=text)
             return (await submissions.appeal(number, caller, appeal.text)).seq
     if form.text("is_sure") != "yes":
         message = "withdraw: confirm that you want to withdraw it for ever"
@@ -102,7 +98,7 @@ def add_submission_forms(
             return await page.render(request, visitor, number, rejected=rejected)
         if seq is not None:
             await wait_until_folded(visitor.reads, seq)
-        return web.redirect(f"/submissions/{number}?done={form.text('action')}")
+        return web.redirect(f"/submissions/{number}", NOTICES[form.text("action")])
 
 
 async def submit_again(commands: Ingest, number: int, caller: Caller, form: Form) -> int:
@@ -152,4 +148,4 @@ def add_resubmission_page(router: APIRouter, web: Web, commands: Ingest) -> None
             new_number = await submit_again(commands, number, session.caller, form)
         except (Refused, Failed) as error:
             return await resubmission_page(request, session, number, form, error)
-        return web.redirect(f"/submissions/{new_number}?done=resubmit")
+        return web.redirect(f"/submissions/{new_number}", "It is submitted.")

@@ -96,15 +96,6 @@ EVENT_WORDS: Mapping[str, str] = {
     "RunCancelled": "the run was cancelled",
 }
 
-# What the page says after a form was sent, by the action.
-NOTICES: Mapping[str, str] = {
-    "cancel": "It will end without a verdict, and its quota will be refunded.",
-    "note": "The note is saved.",
-    "appeal": "The appeal is filed. A moderator decides it, and the decision appears on this page.",
-    "withdraw": "It is withdrawn: it will never be on a leaderboard again.",
-    "resubmit": "It is submitted.",
-}
-
 NumberInPath = Annotated[int, Path(ge=1, le=NUMBER_MAX)]
 StepStatus = Literal["reached", "current", "failed", "open"]
 STATUS_BY_VERDICT: Mapping[str, StepStatus] = {PASSED: "reached", SKIPPED: "open"}
@@ -301,10 +292,9 @@ class SubmissionPage:
         request: Request,
         visitor: Visitor,
         number: int,
-        notice: str = "",
         rejected: RejectedForm | None = None,
     ) -> Response:
-        """Return the page with a notice, or with a form and its error.
+        """Return the page, with a form and its error if it was rejected.
 
         Raises `Refused` and `Failed`.
         """
@@ -314,7 +304,6 @@ class SubmissionPage:
             "submission": submission,
             "is_own": is_own,
             "can_appeal": can_appeal(submission),
-            "notice": notice if is_own else "",
             "note": rejected.form.text("note") if rejected else submission.note or "",
             "tag": rejected.form.text("tag") if rejected else submission.tag or "",
             "appeal": rejected.form.text("text") if rejected else "",
@@ -380,10 +369,10 @@ def add_submission_page(router: APIRouter, page: SubmissionPage, ranker: ReadPro
 
     @router.get("/submissions/{number}")
     @router.head("/submissions/{number}")
-    async def submission_page(request: Request, number: NumberInPath, done: str = "") -> Response:
+    async def submission_page(request: Request, number: NumberInPath) -> Response:
         """A submission; it follows the events while the submission is not over."""
         visitor = await find_visitor(request, page.web, ranker)
-        return await page.render(request, visitor, number, NOTICES.get(done, ""))
+        return await page.render(request, visitor, number)
 
 
 def parse_number(text: str) -> int:

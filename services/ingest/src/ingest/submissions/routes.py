@@ -42,6 +42,7 @@ from shared.api.submissions import (
 )
 from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Failed, Refused
+from shared.event_log import RecordedEvent
 from shared.response_types import DocumentedRoute
 
 TEXT_MEDIA = "text/plain"
@@ -53,7 +54,12 @@ class SubmissionHistory(NamedTuple):
 
     id: str
     received: events.SubmissionReceived
-    facts: Sequence[events.Fact]
+    history: Sequence[RecordedEvent]
+
+    @property
+    def facts(self) -> list[events.Fact]:
+        """Return the facts of its events."""
+        return [event.fact for event in self.history]
 
     @property
     def account(self) -> str:
@@ -74,7 +80,7 @@ async def load_submission(ports: Ports, number: int) -> SubmissionHistory:
     assert isinstance(first, events.SubmissionReceived), (
         "a number is the sequence of the first event"
     )
-    return SubmissionHistory(submission_id, first, [event.fact for event in history])
+    return SubmissionHistory(submission_id, first, history)
 
 
 @dataclass(frozen=True)

@@ -72,11 +72,10 @@ def _received(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionReceived
         baseline=fact.baseline,
     )
     rows.add([submission], ())
-    add_timeline_entry(
-        submission,
-        decoded,
-        f"{fact.mode} on {fact.gpu}, version {fact.problem_number} of {fact.problem}",
-    )
+    text = f"{fact.mode} on {fact.gpu}, version {fact.problem_number} of {fact.problem}"
+    if fact.via == events.VIA_OPERATOR:
+        text = f"submitted again by an operator: {text}"
+    add_timeline_entry(submission, decoded, text)
 
 
 def _cancel_requested(

@@ -1,8 +1,6 @@
 """The results of cases, and what they are compared with: baselines, rooflines and milestones."""
 
-import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import datetime
 from math import inf
 from typing import Any, Literal, NamedTuple
 
@@ -30,7 +28,6 @@ from ranker.service.leaderboard import key_values
 from ranker.service.ports import Reads
 from shared.api import baselines as models
 from shared.api.cases import CaseShown
-from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.events import Milestone, Roof
 from shared.response_types import DocumentedRoute, TypedResponse
@@ -115,7 +112,7 @@ async def add_speedups(reads: Reads, board: LeaderboardKey, cases: list[Row]) ->
     """Add speed-ups over measured baselines to timed cases, if there are any. Raises Failed."""
     if not case_times_us(cases):
         return cases
-    current = current_runs(await reads.rows("baselines", **key_values(board), at=None))
+    current = current_runs(await reads.rows("baselines", **key_values(board), until=None))
     measured = [run["id"] for run in current.values() if is_measured(run)]
     rows = await reads.rows("baseline_cases", submissions=measured) if measured else []
     if not rows:
@@ -172,33 +169,17 @@ def goals_router(sources: ReadSources) -> APIRouter:
     return router
 
 
-async def read_goals(
-    view: ReaderView,
-    board: LeaderboardKey,
-    newest: Row,
-    at: datetime | None,
-    best_us: float | None,
+def make_goals(
+    view: ReaderView, board: LeaderboardKey, details: Row, leader_us: float | None
 ) -> LeaderboardGoals:
-    """Read what the entries of a leaderboard are compared with, now or at an instant.
+    """What the entries of a leaderboard are compared with, from its `leaderboard_details`.
 
-    `newest` is the newest version of the problem, `best_us` the score of the first entry. Raises
-    Failed.
+    `leader_us` is the best score now, None for a past leaderboard.
     """
-    version = {"problem": board.problem, "number": board.problem_number}
-    is_newest = newest["problem_version"] == board.problem_number
-    rows = [newest] if is_newest else await view.rows("goals", **version)
-    if not rows:
+    if not details["goals"]:
         return LeaderboardGoals([], "", board.gpu, [], [], {})
-    (goals,) = rows
-    roofs, rule = convert(goals["roofs"], list[Roof]), goals["ranking_by"]
-    if not (goals["baselines"] or goals["milestones"]):
-        return LeaderboardGoals(roofs, rule, board.gpu, [], [], {})
-    runs, reached = await asyncio.gather(
-        view.rows("baselines", **version, gpu=board.gpu, at=at),
-        view.rows("milestones_reached", problem=board.problem, gpu=board.gpu, until=at, at=now()),
-    )
-    current = current_runs(runs)
-    leader_us = best_us if at is None else None
+    (goals,) = details["goals"]
+    current = current_runs(details["baselines"])
     shown_baselines = [
         _make_baseline(
             baseline, current.get(baseline["name"], NO_RUN), leader_us, view.authors(board.problem)
@@ -207,13 +188,13 @@ async def read_goals(
         if not baseline["gpus"] or board.gpu.lower() in {name.lower() for name in baseline["gpus"]}
     ]
     return LeaderboardGoals(
-        roofs=roofs,
-        rule=rule,
+        roofs=convert(goals["roofs"], list[Roof]),
+        rule=goals["ranking_by"],
         gpu=board.gpu,
         baselines=sorted(
             shown_baselines, key=lambda baseline: (baseline.score_us or inf, baseline.name)
         ),
-        milestones=_make_milestones(goals["milestones"], board.gpu, reached),
+        milestones=_make_milestones(goals["milestones"], board.gpu, details["milestones"]),
         scores_us=scores_us(current),
     )
 
@@ -226,21 +207,22 @@ def _make_baseline(
     score_us = run["score_us"] if has_score else None
     has_interval = has_score and run["low_us"] is not None
     interval_us = (run["low_us"], run["high_us"]) if has_interval else None
-    return models.Baseline(
-        name=baseline["name"],
-        note=baseline["note"],
-        state=_baseline_state(run, is_measured=has_score),
-        score_us=score_us,
-        interval_us=interval_us,
-        vs_leader=speedup(score_us, leader_us),
-        grade=(run.get("grade") or "") if has_score else "",
-        tier=run.get("tier"),
-        level=run.get("level"),
-        measured_at=run["finished_at"] if has_score else None,
-        number=run.get("number") if is_authors else None,
-        code=run["code"] if is_authors and not has_score else None,
-        reason=run.get("reason") if is_authors and not has_score else None,
-    )
+    fields = {
+        "name": baseline["name"],
+        "note": baseline["note"],
+        "state": _baseline_state(run, is_measured=has_score),
+        "score_us": score_us,
+        "interval_us": interval_us,
+        "vs_leader": speedup(score_us, leader_us),
+        "grade": (run.get("grade") or "") if has_score else "",
+        "tier": run.get("tier"),
+        "level": run.get("level"),
+        "measured_at": run["finished_at"] if has_score else None,
+        "number": run.get("number") if is_authors else None,
+        "code": run["code"] if is_authors and not has_score else None,
+        "reason": run.get("reason") if is_authors and not has_score else None,
+    }
+    return convert(fields, models.Baseline)
 
 
 def _baseline_state(run: Mapping[str, Any], *, is_measured: bool) -> BaselineState:

@@ -1,6 +1,8 @@
-"""Records, scores over time, and the cases of the fastest entries side by side."""
+"""Records, scores over time, the cases of the fastest entries, and the standing of a contest."""
 
-from typing import Annotated
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
 from msgspec import convert
@@ -24,9 +26,12 @@ from ranker.http.responses import (
 from ranker.service.leaderboard import RANKED_MAX, read_top
 from shared.api import leaderboards as models
 from shared.clock import now
+from shared.errors import Refused
 from shared.response_types import DocumentedRoute, TypedResponse
 
 ENTRIES_MAX = 50
+# Of the first places on each leaderboard of a contest.
+POINTS = (25, 18, 15, 12, 10, 8, 6, 4, 2, 1)
 # A problem has fewer; a hostile agent may claim more.
 CASES_MAX = 200
 
@@ -46,12 +51,60 @@ class EntryCasesQuery(QueryParams):
 
 
 def histories_router(sources: ReadSources) -> APIRouter:
-    """The routes of records, histories and cases of leaderboards."""
+    """The routes of records, histories, cases and contests."""
     router = APIRouter(route_class=DocumentedRoute)
+    _add_contests(router, sources)
     _add_records(router, sources)
     _add_histories(router, sources)
     _add_cases(router, sources)
     return router
+
+
+def _add_contests(router: APIRouter, sources: ReadSources) -> None:
+    @router.get("/v1/contests/{name}")
+    async def standing(
+        request: Request, reader: CurrentReader, name: str
+    ) -> TypedResponse[models.ContestStanding]:
+        """The standing of a contest: the points of each participant for their places, summed.
+
+        Places are those on each leaderboard of the contest that the reader can see.
+        """
+        seq, view = await read_checkpoint(sources.reads), sources.view(reader)
+        filters = {"slug": None, "version": None, "state": "all", "after": None, "search": None}
+        if not await view.rows("problems", **filters, contest=name, at=now(), limit=1):
+            raise Refused("not_found", f"there is no contest {name[:100]!r}", "name")
+        rows = await view.rows("contest_places", contest=name, places=len(POINTS))
+        items = rank_participants(rows)
+        body = models.ContestStanding(contest=name, points=list(POINTS), items=items, as_of=seq)
+        return json_response(request, body, seq)
+
+
+def rank_participants(rows: Sequence[dict[str, Any]]) -> list[models.ContestParticipant]:
+    """The participants by the points for their places; who has as many shares a rank.
+
+    `rows` are of `contest_places`.
+    """
+    names = {row["participant_id"]: row["participant"] for row in rows}
+    places: dict[str, list[models.ContestPlace]] = {}
+    for row in rows:
+        place = convert(row | {"points": POINTS[row["rank"] - 1]}, models.ContestPlace)
+        places.setdefault(row["participant_id"], []).append(place)
+    sums = Counter({account: sum(place.points for place in own) for account, own in places.items()})
+    shared = Counter(sums.values())
+    ranks: dict[int, int] = {}
+    for position, (_, points) in enumerate(sums.most_common(), 1):
+        ranks.setdefault(points, position)
+    return [
+        models.ContestParticipant(
+            rank=ranks[points],
+            is_tied=shared[points] > 1,
+            points=points,
+            participant_id=account,
+            participant=names[account],
+            places=places[account],
+        )
+        for account, points in sums.most_common()
+    ]
 
 
 def _add_records(router: APIRouter, sources: ReadSources) -> None:

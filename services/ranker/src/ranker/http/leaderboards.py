@@ -19,7 +19,7 @@ from ranker.domain.score import add_interval
 from ranker.domain.standings import Standings
 from ranker.domain.ties import assign_places
 from ranker.http.access import RANKED, CurrentReader, ReaderView, ReadSources
-from ranker.http.cases import read_goals
+from ranker.http.cases import make_goals
 from ranker.http.problems import problem_row
 from ranker.http.queues import describe_gpus
 from ranker.http.responses import (
@@ -89,7 +89,7 @@ class PageRequest(NamedTuple):
 
 
 class PageRows(NamedTuple):
-    """A page of a leaderboard at a sequence, and whether more follows."""
+    """The places and scores on a page of a leaderboard at a sequence, and whether more follows."""
 
     as_of: int
     rows: list[Row]
@@ -165,9 +165,8 @@ def require_zone(at: datetime | None) -> datetime | None:
 class ArchivedLeaderboards:
     """Folds one leaderboard at a time, because each reads the whole archive."""
 
-    def __init__(self, events: ArchiveReader, reads: Reads) -> None:
+    def __init__(self, events: ArchiveReader) -> None:
         self._events = events
-        self._reads = reads
         self._turn = asyncio.Lock()
 
     async def board(
@@ -188,18 +187,9 @@ class ArchivedLeaderboards:
                 state.fold(event)
         finally:
             self._turn.release()
-        rows = state.board(board, at)[:limit]
-        live_rows = await self._reads.rows(
-            "shown",
-            submissions=[row.submission for row in rows],
-            problem_number=board.problem_number,
-        )
-        live = {row["submission"]: {name: row[name] for name in LIVE_NAMES} for row in live_rows}
-        unknown = dict.fromkeys(LIVE_NAMES)
         results = state.results.get(board, {})
         return seq, [
-            _make_past_row(row, results[row.submission]) | live.get(row.submission, unknown)
-            for row in rows
+            _make_past_row(row, results[row.submission]) for row in state.board(board, at)[:limit]
         ]
 
 
@@ -210,7 +200,7 @@ def _make_past_row(row: LeaderboardRow, result: SubmissionFinished) -> dict[str,
     pooled_over = list(row.pooled_over) if len(row.pooled_over) > 1 else []
     fields = {name: getattr(row, name) for name in ROW_FIELDS} | {"pooled_over": pooled_over}
     fields["participant_id"] = row.account
-    return add_interval(fields | run_values | grading)
+    return fields | run_values | grading
 
 
 @dataclass
@@ -242,12 +232,12 @@ class PageReader:
             page = await read_page(self.reads, request.board, positions, now(), request.as_of)
             seq = page.seq if request.as_of is None else request.as_of
             if page.holds:
-                rows = await make_entries(self.reads, request.board, page.placed)
+                rows = [_make_row(placed) for placed in page.placed]
                 return PageRows(seq, rows, min(page.total, RANKED_MAX) > end)
             placed = await self._rank_again(request)
             self.snapshots.keep(request.board, seq, placed)
         assert seq is not None, "every page has a sequence"
-        rows = await make_entries(self.reads, request.board, placed[request.offset : end])
+        rows = [_make_row(entry) for entry in placed[request.offset : end]]
         return PageRows(seq, rows, len(placed) > end)
 
     async def _rank_again(self, request: PageRequest) -> list[PlacedEntry]:
@@ -267,25 +257,35 @@ async def make_entries(
     reads: Reads, board: LeaderboardKey, placed_entries: Sequence[PlacedEntry]
 ) -> list[Row]:
     """The rows that a leaderboard shows for entries with places. Raises Failed."""
-    rows = await reads.rows(
-        "shown",
-        submissions=[placed.row["submission"] for placed in placed_entries],
-        problem_number=board.problem_number,
-    )
-    # An entry may have changed between the two reads; then it is left out this time.
-    details = {row["number"]: row for row in rows}
-    return [
-        _make_row(placed, details[placed.place.number])
-        for placed in placed_entries
-        if placed.place.number in details
-    ]
+    rows = [_make_row(placed) for placed in placed_entries]
+    submissions = [row["submission"] for row in rows]
+    shown_rows = await reads.rows("shown", **key_values(board), submissions=submissions)
+    return _add_shown(rows, shown_rows)
 
 
-def _make_row(placed: PlacedEntry, details: Row) -> Row:
+def _make_row(placed: PlacedEntry) -> Row:
     entry, place = placed.row, placed.place
-    row = details | {name: entry[name] for name in ("score_us", "error", "freedom", "delta")}
+    row = {name: entry[name] for name in ("submission", "score_us", "error", "freedom", "delta")}
     row["pooled_over"] = entry["pooled_over"] if len(entry["pooled_over"]) > 1 else []
-    return add_interval(row) | {"rank": place.rank, "is_tied": place.is_tied, "duel": place.duel}
+    return row | {"rank": place.rank, "is_tied": place.is_tied, "duel": place.duel}
+
+
+def _add_shown(
+    rows: Sequence[Row], shown_rows: Sequence[Row], *, are_past: bool = False
+) -> list[Row]:
+    """Add to rows with places and scores what is shown of their submissions.
+
+    A live row without it is left out: it changed between the two reads.
+    """
+    details: dict[str, Row] = {}
+    if are_past:
+        details = {row["submission"]: dict.fromkeys(LIVE_NAMES) for row in rows}
+    details |= {row["submission"]: row for row in shown_rows}
+    return [
+        add_interval(details[row["submission"]] | row)
+        for row in rows
+        if row["submission"] in details
+    ]
 
 
 class LeaderboardsQuery(QueryParams):
@@ -336,7 +336,7 @@ def leaderboards_router(sources: ReadSources) -> APIRouter:
 
 def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
     archive = sources.archive
-    past = None if archive is None else ArchivedLeaderboards(archive, sources.reads)
+    past = None if archive is None else ArchivedLeaderboards(archive)
     pages = PageReader(sources.reads, past)
 
     @router.get("/v1/leaderboards/{slug}/{gpu}")
@@ -354,23 +354,30 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             board, query.limit, require_zone(query.as_of or query.at), query.cursor
         )
         page = await pages.read(page_request)
-        best_us = find_best_us(page_request, page)
-        goals, records = await asyncio.gather(
-            read_goals(view, board, problem, page_request.at, best_us),
-            read_records(view, board, query.records),
+        (details,) = await view.rows(
+            "leaderboard_details",
+            **key_values(board),
+            submissions=[row["submission"] for row in page.rows],
+            limit=query.records,
+            at=now(),
+            until=page_request.at,
         )
+        is_past = page_request.at is not None
+        rows = _add_shown(page.rows, details["shown"], are_past=is_past)
+        best_us = find_best_us(page_request, page)
+        goals = make_goals(view, board, details, None if is_past else best_us)
         versions = problem["leaderboards"]
         body = models.Leaderboard(
             problem=board.problem,
             title=problem["title"],
             problem_version=board.problem_number,
             gpu=board.gpu,
-            items=[_make_entry(view, goals.against(row), problem) for row in page.rows],
+            items=[_make_entry(view, goals.against(row), problem) for row in rows],
             baselines=goals.baselines,
             milestones=goals.milestones,
             other_versions=_make_other_versions(versions, board),
             gpu_leaderboards=describe_gpus(sources.live, problem, versions, board.problem_number),
-            records=records,
+            records=convert(details["records"], list[models.Record]),
             best_us=best_us,
             deadline_at=problem["deadline_at"],
             next_cursor=next_cursor(page_request, page),
@@ -394,9 +401,7 @@ def _make_other_versions(rows: list[Row], board: LeaderboardKey) -> list[models.
 
 
 async def read_records(view: ReaderView, board: LeaderboardKey, limit: int) -> list[models.Record]:
-    """The newest records of a leaderboard, none if the limit is 0. Raises Failed."""
-    if limit == 0:
-        return []
+    """The newest records of a leaderboard. Raises Failed."""
     rows = await view.rows("records", **key_values(board), limit=limit, at=now())
     return convert(rows, list[models.Record])
 

@@ -19,7 +19,7 @@ from shared.response_types import DocumentedRoute
 REJUDGE_ITEMS_MAX = 400
 SELECTS = {"best": "best_items", "all": "all_items"}
 SEALS_MAX = 1000
-OPERATOR = "operator:"
+OPERATOR, SERVICE = "operator:", "service:"
 # Fields of acts that are long, or not meant for readers.
 OMITTED_FIELDS = ("reason", "items", "first", "second", "token_hash", "code_hash", "sign_key")
 
@@ -163,7 +163,8 @@ def _is_act(event: RecordedEvent) -> bool:
     envelope = event.envelope
     kind = CATALOGUE.get(envelope.type)
     is_act = kind is not None and kind.is_operator_act
-    return is_act or envelope.actor.startswith(OPERATOR)
+    is_by_service = envelope.actor.startswith(SERVICE)
+    return (is_act and not is_by_service) or envelope.actor.startswith(OPERATOR)
 
 
 def _make_act(event: RecordedEvent) -> models.OperatorAct:

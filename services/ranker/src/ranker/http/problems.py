@@ -58,7 +58,7 @@ Row = dict[str, Any]
 class ProblemsQuery(PageParams):
     """Which problems to list; default: all that are not archived.
 
-    `search` is a part of the name, of the title or of a GPU type.
+    `search` is a part of the name, of the title or of a GPU type; `contest` is a whole name.
     """
 
     state: Annotated[str, Field(pattern=STATES)] | None = None
@@ -126,19 +126,17 @@ def problems_router(sources: ReadSources) -> APIRouter:
             cursor = decode_cursor(query.cursor, ProblemCursor)
             seq, after = cursor.as_of, cursor.slug
         filters = {"slug": None, "version": None, "state": query.state, "after": after}
-        filters |= {"search": query.search}
+        filters |= {"search": query.search, "contest": query.contest}
         rows = await sources.view(reader).rows("problems", **filters, at=now(), limit=limit + 1)
-        # Contests have no events yet: no problem belongs to one.
-        page, next_cursor = [], None
-        if query.contest is None:
-            tags = await asyncio.gather(*(manifests.load_tags(row) for row in rows[:limit]))
-            page = [
-                _add_state(row, now()) | {"tags": row_tags}
-                for row, row_tags in zip(rows, tags, strict=False)
-            ]
-            if len(rows) > limit:
-                last = ProblemCursor(made_at=time.time(), as_of=seq, slug=page[-1]["slug"])
-                next_cursor = encode_cursor(last)
+        tags = await asyncio.gather(*(manifests.load_tags(row) for row in rows[:limit]))
+        page = [
+            _add_state(row, now()) | {"tags": row_tags}
+            for row, row_tags in zip(rows, tags, strict=False)
+        ]
+        next_cursor = None
+        if len(rows) > limit:
+            last = ProblemCursor(made_at=time.time(), as_of=seq, slug=page[-1]["slug"])
+            next_cursor = encode_cursor(last)
         items = convert(page, list[models.Problem])
         body = models.Problems(items=items, next_cursor=next_cursor, as_of=seq)
         return json_response(request, body, seq)
@@ -209,7 +207,7 @@ def _add_files(router: APIRouter, sources: ReadSources, manifests: ManifestCache
 async def problem_row(view: ReaderView, slug: str, version: int | None = None) -> Row:
     """A problem that the reader can see, ignoring case. Raises Refused."""
     filters = {"slug": slug.lower(), "version": version, "state": None, "after": None}
-    rows = await view.rows("problems", **filters, search=None, at=now(), limit=1)
+    rows = await view.rows("problems", **filters, search=None, contest=None, at=now(), limit=1)
     if not rows:
         suffix = f" in version {version}" if version else ""
         raise Refused("unknown_problem", f"there is no problem {slug!r}{suffix}", "problem")

@@ -23,6 +23,7 @@ WAITING = ("received", "queued")
 ANY_MODE = ""
 DAY_S = 86400.0
 JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
+RUN = ("agent", "kind", "submission", "assigned_at")
 STANDINGS = ("revoked", "quarantined", "drained", "cordoned")
 
 Row = dict[str, Any]
@@ -33,17 +34,21 @@ def queues_router(sources: ReadSources) -> APIRouter:
     router, reads, live = APIRouter(route_class=DocumentedRoute), sources.reads, sources.live
 
     @router.get("/v1/agents")
-    async def agents() -> Agents:
-        """Registered agents: which are alive, and decisions about them."""
+    async def agents(reader: CurrentReader) -> Agents:
+        """Registered agents: which are alive, what they run, and decisions about them."""
         rows = await reads.rows("agents")
-        items = [row | _describe_agent(row, live.agents.get(row["id"])) for row in rows]
+        runs = await _read_current_runs(sources.view(reader), live)
+        items = [
+            row | _describe_agent(row, live.agents.get(row["id"]), runs.get(row["id"]))
+            for row in rows
+        ]
         return Agents(items=convert(items, list[Agent]), as_of=sources.progress.seq)
 
     @router.get("/v1/admin/agents")
     async def agents_for_operators(reader: CurrentReader) -> Agents:
         """Agents for operators; refused for others."""
         require_staff(reader)
-        return await agents()
+        return await agents(reader)
 
     @router.get("/v1/queue")
     async def queue(reader: CurrentReader) -> models.Queues:
@@ -96,13 +101,28 @@ def _add_stats(router: APIRouter, reads: Reads) -> None:
         return counts
 
 
-def _describe_agent(row: Row, offer: Row | None) -> Row:
+async def _read_current_runs(view: ReaderView, live: Live) -> dict[str, Row]:
+    """What each agent runs; the numbers are of submissions that the reader can see."""
+    runs = [
+        dict(zip(RUN, run, strict=False))
+        for forecast in live.queues.values()
+        for run in forecast.get("runs", [])
+    ]
+    rows = await view.rows("numbers", submissions=[run["submission"] for run in runs])
+    numbers = {row["id"]: row["number"] for row in rows if view.sees(row)}
+    return {run["agent"]: run | {"number": numbers.get(run["submission"])} for run in runs}
+
+
+def _describe_agent(row: Row, offer: Row | None, run: Row | None) -> Row:
+    is_busy = offer is not None and not offer.get("is_free")
     standing = next((name for name in STANDINGS if row[name] is not None), None)
     walls = [wall | {"fix": wall["mend"]} for wall in row["missing"]]
     return {
         "missing": walls,
         "is_alive": offer is not None,
         "is_free": bool(offer and offer.get("is_free")),
+        # The forecast may be older than the heartbeat.
+        "current_run": run if is_busy else None,
         "standing": standing or ("enrolled" if row["is_enrolled"] else "not_enrolled"),
         "standing_reason": row[standing] if standing else None,
     }
@@ -135,7 +155,7 @@ def _run_durations(forecast: Row) -> Row | None:
 async def _add_numbers(jobs: list[Row], view: ReaderView) -> None:
     """Add which jobs are baselines, and the numbers of the reader's own; others stay anonymous."""
     rows = await view.rows("numbers", submissions=[job["submission"] for job in jobs])
-    baselines = {row["id"] for row in rows if row["is_baseline"]}
+    baselines = {row["id"] for row in rows if row["baseline"]}
     known = {row["id"]: row["number"] for row in rows if view.owns(row)}
     for job in jobs:
         job["is_baseline"] = job["submission"] in baselines

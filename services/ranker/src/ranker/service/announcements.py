@@ -218,7 +218,7 @@ class Milestones:
     async def _read_scale(self, board: LeaderboardKey, goals: Goals) -> MilestoneScale:
         runs: list[dict[str, Any]] = []
         if any(milestone.metric not in (CASES_PASSED, "score") for milestone in goals.milestones):
-            runs = await self.reads.rows("baselines", **key_values(board), at=None)
+            runs = await self.reads.rows("baselines", **key_values(board), until=None)
         roof_us = (
             roofline_share(goals.roofs, board.gpu, goals.ranking_by, 1.0) if goals.roofs else None
         )

@@ -384,13 +384,18 @@ insert into agent_standing (id, drained) values (%(id)s, %(reason)s)
 on conflict (id) do update set drained = excluded.drained;
 
 -- name: agent_quarantined
--- An agent failed too often.
+-- An agent takes nothing until it is released.
 insert into agent_standing (id, quarantined) values (%(id)s, %(reason)s)
 on conflict (id) do update set quarantined = excluded.quarantined;
 
 -- name: agent_released
 -- Cordon, drain and quarantine end.
 update agent_standing set cordoned = null, drained = null, quarantined = null where id = %(id)s;
+
+-- name: canary_judged
+-- A canary ran on an agent.
+insert into canary (agent, seq, at, ratio, is_good)
+values (%(id)s, %(seq)s, %(at)s, %(ratio)s, %(is_good)s);
 
 -- name: pool_paused
 -- No jobs of a GPU type are assigned.
@@ -503,15 +508,17 @@ set seq = excluded.seq, is_withdrawn = true,
     withdrawn_reason = excluded.withdrawn_reason, withdrawn_at = excluded.withdrawn_at;
 
 -- name: leaderboard_changed
--- Change the visibility, GPU types or deadline of a leaderboard; null leaves a value unchanged.
-insert into leaderboard (slug, visibility, deadline_at, gpus, gpus_said)
+-- Change the visibility, GPU types, deadline or contest of a leaderboard; null leaves a value
+-- unchanged.
+insert into leaderboard (slug, visibility, deadline_at, gpus, gpus_said, contest)
 values (%(id)s, coalesce(%(visibility)s, 'public'), %(deadline_at)s, %(gpus)s::text[],
-        coalesce(%(gpus)s::text[], '{}'))
+        coalesce(%(gpus)s::text[], '{}'), coalesce(%(contest)s::text, ''))
 on conflict (slug) do update
 set visibility = coalesce(%(visibility)s, leaderboard.visibility),
     deadline_at = case when %(is_deadline_said)s then excluded.deadline_at
                        else leaderboard.deadline_at end,
     gpus = coalesce(excluded.gpus, leaderboard.gpus),
+    contest = coalesce(%(contest)s::text, leaderboard.contest),
     gpus_said = leaderboard.gpus_said || excluded.gpus_said;
 
 -- name: leaderboard_archived

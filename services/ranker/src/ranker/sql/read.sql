@@ -28,7 +28,7 @@ select distinct on (problem.slug) problem.slug, problem.number as problem_versio
        problem.source_visible, problem.publish, problem.report, problem.unchecked,
        problem.baselines, problem.milestones, problem.roofs,
        coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,
-       leaderboard.archived_at, (
+       leaderboard.archived_at, coalesce(leaderboard.contest, '') as contest, (
            select max(known.number) from problem as known where known.slug = problem.slug
        ) as newest_version,
        case when %(slug)s::text is not null then (
@@ -48,6 +48,7 @@ left join leaderboard on leaderboard.slug = problem.slug
 where (%(slug)s::text is null or problem.slug = %(slug)s)
   and (%(version)s::int is null or problem.number = %(version)s)
   and (%(after)s::text is null or problem.slug > %(after)s)
+  and (%(contest)s::text is null or leaderboard.contest = %(contest)s)
   and (%(search)s::text is null or (
       strpos(lower(concat_ws(' ', problem.slug, problem.title, array_to_string(
           coalesce(leaderboard.gpus, problem.gpus), ' '
@@ -119,6 +120,51 @@ left join lateral (
 ) as leaders on %(top)s > 0
 order by board.problem, board.problem_number desc, board.gpu
 limit 1000;
+
+-- name: contest_places
+-- The entries in the first places of each leaderboard of a contest that the reader can see, under
+-- the newest version of its problem.
+select board.problem, board.gpu, placed.rank::int as rank, entry.number,
+       entry.account as participant_id, participant.name as participant, entry.score_us
+from (
+    select problem.slug as problem, problem.number,
+           unnest(coalesce(leaderboard.gpus, problem.gpus)) as gpu
+    from leaderboard
+    join problem on problem.slug = leaderboard.slug
+    where leaderboard.contest = %(contest)s and leaderboard.contest <> ''
+      and (leaderboard.visibility <> 'closed' or %(is_staff)s
+           or leaderboard.slug = any(%(members_of)s::text[]))
+      and not exists (
+          select 1 from problem as newer
+          where newer.slug = problem.slug and newer.number > problem.number
+      )
+    limit 200
+) as board
+cross join lateral (
+    select first_us, first_number, entries_count,
+           1 - entries_count + sum(entries_count) over (order by first_us, first_number) as rank
+    from (
+        select first_us, first_number, entries_count
+        from tie_group
+        where tie_group.problem = board.problem and tie_group.gpu = board.gpu
+          and tie_group.problem_number = board.number
+        order by first_us, first_number
+        limit %(places)s
+    ) as first_groups
+) as placed
+cross join lateral (
+    select number, account, score_us
+    from entry
+    where entry.problem = board.problem and entry.gpu = board.gpu
+      and entry.problem_number = board.number and not entry.is_hidden
+      and (entry.order_us, entry.order_number) >= (placed.first_us, placed.first_number)
+    order by entry.order_us, entry.order_number, entry.number
+    limit least(placed.entries_count, 100)
+) as entry
+left join accounts.participant on participant.account = entry.account
+where placed.rank <= %(places)s
+order by board.problem, board.gpu, placed.rank, entry.number
+limit 10000;
 
 -- name: ladder
 -- The inputs of ranks: the fastest entries of a leaderboard without participants banned at that
@@ -364,9 +410,16 @@ left join moderation on moderation.submission = result.submission
 left join accounts.participant on participant.account = result.account
 left join run on run.id = result.run
 left join confirmation on confirmation.run = result.run
-where result.submission = any(%(submissions)s::text[])
-  and result.problem_number = %(problem_number)s
+where result.submission = any(%(submissions)s::text[]) and result.problem_number = %(number)s
 limit 1000;
+
+-- name: leaderboard_details
+-- What a leaderboard shows beside its places, in one row of lists.
+select (select coalesce(json_agg(line), '[]') from (:shown) as line) as shown,
+       (select coalesce(json_agg(line), '[]') from (:records) as line) as records,
+       (select coalesce(json_agg(line), '[]') from (:goals) as line) as goals,
+       (select coalesce(json_agg(line), '[]') from (:baselines) as line) as baselines,
+       (select coalesce(json_agg(line), '[]') from (:milestones_reached) as line) as milestones;
 
 -- name: entry_cases
 -- The cases of the runs behind some submissions under one problem version.
@@ -840,7 +893,7 @@ where slug = %(problem)s and number = %(number)s
 limit 1;
 
 -- name: baselines
--- The runs of a version's baselines on a GPU type that were not taken off, newest first, as of an
+-- The runs of a version's baselines on a GPU type that were not taken off, newest first, until an
 -- instant.
 select submission.baseline as name, submission.number, submission.id, submission.state,
        submission.outcome, submission.verdict, submission.code, submission.reason,
@@ -852,7 +905,7 @@ left join result on result.submission = submission.id
 left join run on run.id = submission.run and run.submission = submission.id
 where submission.problem = %(problem)s and submission.gpu = %(gpu)s
   and submission.problem_number = %(number)s and submission.baseline <> ''
-  and (%(at)s::timestamptz is null or submission.finished_at <= %(at)s)
+  and (%(until)s::timestamptz is null or submission.finished_at <= %(until)s)
   and not exists (
       select 1 from moderation
       where moderation.submission = submission.id and moderation.excluded_seq is not null
@@ -1046,7 +1099,7 @@ order by submission.number
 limit %(limit)s;
 
 -- name: agents
--- Every agent that was ever registered or enrolled, and decisions about it.
+-- Every agent that was ever registered or enrolled, decisions about it, and its newest canaries.
 select coalesce(agent.id, standing.id) as id, coalesce(agent.gpu, '') as gpu,
        coalesce(agent.count, 0) as count, agent.fingerprint, coalesce(agent.level, '') as level,
        agent.harness, coalesce(agent.details, '{}') as details, coalesce(agent.tier, '') as tier,
@@ -1054,7 +1107,18 @@ select coalesce(agent.id, standing.id) as id, coalesce(agent.gpu, '') as gpu,
        coalesce(agent.modes, '{}') as modes, coalesce(agent.quarantine, '') as quarantine,
        agent.registered_at, standing.owner, standing.enrolled_at, standing.cordoned,
        standing.drained, standing.quarantined, standing.revoked,
-       standing.enrolled_at is not null and standing.revoked is null as is_enrolled
+       standing.enrolled_at is not null and standing.revoked is null as is_enrolled, (
+           select coalesce(json_agg(json_build_object(
+                      'at', newest.at, 'ratio', newest.ratio, 'is_good', newest.is_good
+                  ) order by newest.seq desc), '[]')
+           from (
+               select seq, at, ratio, is_good
+               from canary
+               where canary.agent = coalesce(agent.id, standing.id)
+               order by seq desc
+               limit 20
+           ) as newest
+       ) as canaries
 from agent
 full join agent_standing as standing on standing.id = agent.id
 order by 1
@@ -1095,10 +1159,15 @@ order by gpu, state
 limit 1000;
 
 -- name: numbers
--- The numbers and owners of some submissions, and whether they are baselines; each forecast has at
--- most 300.
-select id, number, account as participant_id, problem, baseline <> '' as is_baseline
-from submission where id = any(%(submissions)s::text[]) limit 100000;
+-- The numbers of some submissions, and the columns that decide who may see them; each forecast has
+-- at most 300.
+select submission.id, submission.number, submission.account as participant_id, submission.problem,
+       submission.mode, submission.baseline,
+       coalesce(leaderboard.visibility, 'public') as visibility
+from submission
+left join leaderboard on leaderboard.slug = submission.problem
+where submission.id = any(%(submissions)s::text[])
+limit 100000;
 
 -- name: pools
 -- The GPU types whose jobs are paused, and why.

@@ -11,6 +11,7 @@ from collections.abc import Callable, Container, Generator, Iterable, Iterator, 
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heapify, heappop, heappush
+from itertools import islice
 
 import msgspec
 
@@ -215,6 +216,7 @@ def _yield_until_taken(
 
 
 JOBS_SHOWN_MAX = 300
+RUNS_SHOWN_MAX = 200
 JOBS_CHECKED_MAX = 2000
 WHY_LENGTH_MAX = 200
 KINDS_MAX = 16
@@ -231,8 +233,17 @@ class ForecastRow(msgspec.Struct, frozen=True, array_like=True):
     why: str
 
 
+class CurrentRun(msgspec.Struct, frozen=True, array_like=True):
+    """What an agent runs, and since when it was assigned."""
+
+    agent: str
+    kind: str
+    submission: str
+    assigned_at: datetime
+
+
 class Forecast(msgspec.Struct, frozen=True):
-    """A pool for those who wait; `depth` counts all jobs, `jobs` holds the first few hundred."""
+    """A pool for those who wait; `depth` counts all jobs, `jobs` and `runs` hold the first few."""
 
     gpu: str
     at: datetime
@@ -242,6 +253,7 @@ class Forecast(msgspec.Struct, frozen=True):
     depth: int
     run_s: dict[str, float]
     jobs: list[ForecastRow]
+    runs: list[CurrentRun]
 
 
 def quantile(values: Iterable[float], share: float) -> float:
@@ -292,7 +304,16 @@ def build_forecast(
             "p90": round(quantile(durations_s, HIGH), 3),
         },
         jobs=rows,
+        runs=list(islice(_current_runs(state, alive), RUNS_SHOWN_MAX)),
     )
+
+
+def _current_runs(state: SchedulerState, alive: Sequence[Candidate]) -> Iterator[CurrentRun]:
+    for candidate in alive:
+        run = state.runs.get(candidate.agent.run)
+        job = state.jobs.get(run.job) if run else None
+        if run is not None and job is not None:
+            yield CurrentRun(candidate.name, job.kind, job.submission, run.assigned_at)
 
 
 @dataclass

@@ -99,6 +99,18 @@ class Job(msgspec.Struct):
         return self.is_baseline or bool(self.duel or self.confirmation)
 
     @property
+    def kind(self) -> str:
+        """What the job is, for people who look at the agent that runs it."""
+        kinds = {
+            CANARY: self.class_ == CANARY,
+            "rejudge": self.rejudge,
+            "duel": self.duel,
+            "confirmation": self.confirmation,
+            "baseline": self.is_baseline,
+        }
+        return next((kind for kind, applies in kinds.items() if applies), "submission")
+
+    @property
     def lane(self) -> str:
         """The key of the lane in which it waits."""
         return f"{self.class_}/{self.mode}"

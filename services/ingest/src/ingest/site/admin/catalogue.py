@@ -39,6 +39,18 @@ SUBMISSION_ACTS: Mapping[str, Act] = {
         (NUMBER, REASON),
         "A cancelled submission cannot run again: its owner has to submit once more.",
     ),
+    "retry-submission": Act(
+        "POST /v1/admin/submissions/{number}/retry",
+        SUBMISSIONS,
+        "Retry a submission",
+        "Retry",
+        "It submits the file again for its owner, with a new number and without taking quota. Use "
+        "it after a failure of the platform, or for a submission that is stuck.",
+        OVERDUE_PAGE,
+        "Submission {number} is submitted again: the number of the event is its new number.",
+        (NUMBER, REASON),
+        "A submission that is still open is cancelled, and loses its place in the queue.",
+    ),
     "hold": Act(
         "POST /v1/admin/submissions/{number}/hold",
         SUBMISSIONS,
@@ -283,6 +295,16 @@ PLATFORM_ACTS: Mapping[str, Act] = {
         "It finishes its current run and takes no new jobs, until it is released.",
         AGENTS_PAGE,
         "The agent {agent} is drained.",
+        (AGENT, REASON),
+    ),
+    "quarantine": Act(
+        "POST /v1/admin/agents/{agent}/quarantine",
+        OPERATE,
+        "Put an agent into quarantine",
+        "Quarantine",
+        "It takes no jobs and no canaries until it is released. Its current run may finish.",
+        AGENTS_PAGE,
+        "The agent {agent} is in quarantine.",
         (AGENT, REASON),
     ),
     "release-agent": Act(

@@ -148,7 +148,7 @@ COUNTS = (
         _count_ban_appeals,
     ),
     AttentionCount(
-        "Agents in quarantine, for failures or because their canary drifts",
+        "Agents in quarantine",
         catalogue.AGENTS_PAGE,
         catalogue.OPERATE,
         _count_agents,
@@ -197,7 +197,7 @@ PARTICIPANTS = Page(catalogue.PARTICIPANTS_PAGE, "Participants", catalogue.PARTI
 INVITES = Page(catalogue.INVITES_PAGE, "Invites", catalogue.INVITES)
 PAGES = (
     Page(OVERVIEW_PAGE, "Overview", STAFF, _overview),
-    Page(catalogue.OVERDUE_PAGE, "Stuck submissions", catalogue.SUBMISSIONS, tables.overdue_tables),
+    Page(catalogue.OVERDUE_PAGE, "Stuck and failed", catalogue.SUBMISSIONS, tables.overdue_tables),
     Page(catalogue.HELD_PAGE, "Held submissions", catalogue.SUBMISSIONS, tables.held_tables),
     Page(
         catalogue.APPEALS_PAGE,

@@ -21,6 +21,7 @@ from shared.clock import now
 from shared.presentation.units import instant_text
 
 READ_MAX = 200
+FAILED_MAX = 50
 # As many submissions as may wait by default (WARPBOARD_INGEST_QUEUED_MAX).
 OPEN_MAX = 10_000
 # A submission is in these states for a moment only.
@@ -124,7 +125,10 @@ def _submission_link(number: int) -> Link:
 
 
 async def overdue_tables(operator: Operator) -> list[Section]:
-    """Open submissions that are overdue, stuck or without an agent. Raises `Refused`, `Failed`."""
+    """Submissions that are overdue, stuck or without an agent, and those that the platform failed.
+
+    Raises `Refused` and `Failed`.
+    """
     rows = [
         Row(
             (
@@ -135,7 +139,10 @@ async def overdue_tables(operator: Operator) -> list[Section]:
                 line.state_since,
                 reason,
             ),
-            [link_act("cancel-submission", number=line.number)],
+            [
+                link_act("retry-submission", number=line.number),
+                link_act("cancel-submission", number=line.number),
+            ],
         )
         for line, reason in await read_delayed(operator.api)
     ]
@@ -145,7 +152,35 @@ async def overdue_tables(operator: Operator) -> list[Section]:
         "service is stuck: see docs/operating/overdue-submissions.md."
     )
     empty = "No submission is overdue, stuck or waiting for an agent that is not there."
-    return [Section("Stuck and overdue", columns, rows, empty, note=note)]
+    return [
+        Section("Stuck and overdue", columns, rows, empty, note=note),
+        await _failed_submissions(operator),
+    ]
+
+
+async def _failed_submissions(operator: Operator) -> Section:
+    path, filters = api_path("submissions"), {"state": "infra_failed", "limit": FAILED_MAX}
+    page = await operator.api.get(path, NewestSubmissions, **filters)
+    rows = [
+        Row(
+            (
+                _submission_link(line.number),
+                link_participant(line.participant),
+                f"{line.problem} on {line.gpu}",
+                line.code or "",
+                line.received_at,
+            ),
+            [link_act("retry-submission", number=line.number)],
+        )
+        for line in page.items
+    ]
+    columns = ("Submission", "Participant", "Leaderboard", "Code", "Received")
+    note = (
+        f"The newest, at most {FAILED_MAX}. Their owners have their quota back and were asked to "
+        "submit again. Retry does it for them, once."
+    )
+    empty = "The platform has failed no submission."
+    return Section("Failed by the platform", columns, rows, empty, note=note)
 
 
 async def held_tables(operator: Operator) -> list[Section]:
@@ -205,7 +240,8 @@ async def agent_tables(operator: Operator) -> list[Section]:
     columns = ("Agent", "GPU type", "State", "Standing", "Why", "Owner")
     note = (
         "The scheduler quarantines an agent that fails repeatedly or whose canary is too slow, and "
-        "an agent can quarantine itself. To take one out of service yourself, drain it."
+        "an agent can quarantine itself. Quarantine one yourself if its results are in doubt; "
+        "drain it for maintenance."
     )
     empty = "No agent is registered yet. Enroll one, then start it on its machine."
     return [Section("Agents", columns, rows, empty, [link_act("enroll")], note)]
@@ -219,6 +255,7 @@ def _agent_row(agent: Agent) -> Row:
         "release-agent": is_restricted,
         "cordon": not agent.cordoned,
         "drain": not agent.drained,
+        "quarantine": not agent.quarantined,
         "revoke-agent": True,
     }
     names = [name for name, is_offered in offers.items() if is_offered and agent.revoked is None]
