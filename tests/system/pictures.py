@@ -111,7 +111,7 @@ class Camera:
 
     def _write(self, name: str, png: bytes) -> None:
         with Image.open(io.BytesIO(png)) as image:
-            small = image.convert("RGB").quantize(COLOURS, dither=Image.Dither.NONE)
+            small = image.convert("RGB").quantize(COLOURS)
             small.save(self.folder / name, optimize=True)
         self.sizes_bytes[name] = (self.folder / name).stat().st_size
 
