@@ -49,8 +49,7 @@ def custom_kernel(data):
         torch.add(a, b, out=output)
     return output
 """
-# Each sum is the best so far, but for the last one, which ties with the one before.
-RANKED = (("linus", 8), ("ada", 4), ("bea", 2), ("ada", 1), ("grace", 1))
+RANKED = (("linus", 8), ("ada", 4), ("ada", 1), ("grace", 1))
 SLOW = f"import time\n\ntime.sleep(60)\n{KERNEL.format(repeats=1)}"
 PATIENCE_S = 300
 DEADLINE = timedelta(days=27)
@@ -111,7 +110,7 @@ class Camera:
 
     def _write(self, name: str, png: bytes) -> None:
         with Image.open(io.BytesIO(png)) as image:
-            small = image.convert("RGB").quantize(COLOURS)
+            small = image.convert("RGB").quantize(COLOURS, Image.Quantize.MAXCOVERAGE)
             small.save(self.folder / name, optimize=True)
         self.sizes_bytes[name] = (self.folder / name).stat().st_size
 

@@ -246,7 +246,7 @@ async def test_code_written_before_a_login_is_kept(context: "BrowserContext") ->
     await submit.click()
     # It asks for a login first; a new account comes back to the same code.
     await page.get_by_role("main").get_by_role("link", name="Make one").click()
-    await page.wait_for_url("**/register?*")
+    await page.wait_for_url("**/register?**")
     await send_login_form(page, "drafter")
     assert await page.evaluate(CODE) == HONEST + COMMENT
     assert "You are logged in" in await page.evaluate(MAIN)
@@ -254,7 +254,7 @@ async def test_code_written_before_a_login_is_kept(context: "BrowserContext") ->
     await page.wait_for_url("**/login")
     await page.goto("/problems/identity/submit")
     await submit.click()
-    await page.wait_for_url("**/login?*")
+    await page.wait_for_url("**/login?**")
     await send_login_form(page, "drafter")
     assert await page.evaluate(CODE) == HONEST + COMMENT
 

@@ -88,14 +88,14 @@ def gap_text(time_us: float, best_us: float | None) -> str:
 
 
 def axis_time(at: datetime, other_at: datetime) -> str:
-    """Return the label of an end of a time axis: the day, and the time if both are on one day.
+    """Return the label of an end of a time axis: the day, or the time if both are on one day.
 
     >>> from datetime import UTC
     >>> ends = [datetime(2026, 1, 1, 8, tzinfo=UTC), datetime(2026, 1, 2, 9, tzinfo=UTC)]
     >>> axis_time(ends[0], ends[1]), axis_time(ends[0], ends[0])
-    ('2026-01-01', '2026-01-01 08:00 UTC')
+    ('2026-01-01', '08:00 UTC')
     """
-    return f"{at:%Y-%m-%d %H:%M UTC}" if at.date() == other_at.date() else f"{at:%Y-%m-%d}"
+    return f"{at:%H:%M UTC}" if at.date() == other_at.date() else f"{at:%Y-%m-%d}"
 
 
 def language_title(language: str) -> str:
