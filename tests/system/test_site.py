@@ -235,7 +235,9 @@ async def test_every_page_is_accessible_and_readable_without_scripts_at_every_si
     ):
         assert await check_pages(context, plain_context, pages) == []
         await log_in_admin(await context.new_page(), platform)
-        await plain_context.add_cookies(await context.cookies())
+        # Playwright types what it returns and what it takes differently.
+        cookies: Any = await context.cookies()
+        await plain_context.add_cookies(cookies)
         assert await check_pages(context, plain_context, OPERATORS_PAGES) == []
 
 
