@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discord_sim.cdn import FileUpload
 from discord_sim.control import Control
@@ -36,9 +36,12 @@ from tests.discord.platform import (
     newest_thread,
     wait_until_known,
 )
-from tests.support.browser import Tab, browser
+from tests.support.browser import open_browser, open_context
 from tests.support.people import HONEST, add_problem
 from tests.support.platform import ROOT
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
 
 FOLDER = ROOT / "docs" / "images" / "discord"
 OTHERS = ("axpy", "histogram", "softmax")
@@ -50,6 +53,16 @@ ANONYMOUS = r"""document.querySelectorAll(".note").forEach((one) => {
   one.textContent = one.textContent.replace(/Linux-[^\s,]+/, "Linux");
 })"""
 LIST = "document.getElementById('messages')"
+# The box around all elements, with a margin.
+FRAME = """
+    all[0].scrollIntoView();
+    const boxes = all.map((element) => element.getBoundingClientRect());
+    const x = Math.max(0, Math.min(...boxes.map((box) => box.left)) - margin);
+    const y = Math.max(0, Math.min(...boxes.map((box) => box.top)) - margin);
+    const width = Math.max(...boxes.map((box) => box.right)) + margin - x;
+    const height = Math.max(...boxes.map((box) => box.bottom)) + margin - y;
+    return {x, y, width, height};
+"""
 ITEM = "document.getElementById('message-{}')"
 TEST = "leaderboard submit test"
 # Who did something is a participant, whatever became of it.
@@ -69,7 +82,7 @@ class Studio:
     """Where pictures are taken, and the people on them."""
 
     edge_platform: EdgePlatform
-    tab: Tab
+    page: "Page"
     lobby: str = ""
     taken: list[str] = field(default_factory=list)
 
@@ -80,8 +93,8 @@ class Studio:
 
     async def look(self, person: Member, room: str) -> None:
         """Be somebody in a channel."""
-        await self.tab.run(f"location.hash = '#{person.id}/{room}'")
-        await self.tab.until(f"{LIST}.dataset.place === '{person.id}/{room}'")
+        await self.page.evaluate(f"location.hash = '#{person.id}/{room}'")
+        await self.page.wait_for_function(f"() => {LIST}.dataset.place === '{person.id}/{room}'")
 
     async def take(self, name: str, person: Member, *messages: Any) -> None:
         """A picture of messages, as somebody sees them, in their newest state."""
@@ -89,14 +102,14 @@ class Studio:
         await self.look(person, room)
         items = ", ".join(ITEM.format(one["id"]) for one in messages)
         is_said = "(one) => one && !one.innerText.includes('is thinking…')"
-        await self.tab.until(f"[{items}].every({is_said})")
+        await self.page.wait_for_function(f"() => [{items}].every({is_said})")
         await self.draw(name, items)
 
     async def draw(self, name: str, items: str, margin: int = 8) -> None:
         """A picture of elements."""
-        await self.tab.run(ANONYMOUS)
-        picture = await self.tab.picture(items, margin)
-        await asyncio.to_thread((FOLDER / f"{name}.png").write_bytes, picture)
+        await self.page.evaluate(ANONYMOUS)
+        clip = await self.page.evaluate(f"margin => {{ const all = [{items}]; {FRAME} }}", margin)
+        await self.page.screenshot(path=FOLDER / f"{name}.png", clip=clip)
         self.taken.append(name)
 
     async def use_command(self, name: str, person: Member, path: str, **given: Any) -> Any:
@@ -243,7 +256,7 @@ async def announcing(studio: Studio, ada: Member) -> None:
         one for one in ada.threads(find_channel(sim, "central")) if one["name"] == "identity"
     )
     await studio.take("post", ada, ada.sees(post["id"])[0])
-    await studio.tab.size(WIDTH, PAGE_HEIGHT)
+    await studio.page.set_viewport_size({"width": WIDTH, "height": PAGE_HEIGHT})
     await studio.look(ada, submissions)
     await studio.draw("page", "document.body", 0)
 
@@ -260,18 +273,20 @@ async def studio_of(folder: Path) -> AsyncIterator[Studio]:
     sim = Simulator(load_validators())
     sim.extras.append(Control(sim).add_to)
     try:
-        async with sim, browser() as found:
+        async with open_browser() as browser, sim, open_context(browser, sim.url) as context:
             roles = {"creator": await sim.add_role("Authors")}
             for name in ("moderator", "admin"):
                 roles[name] = await sim.add_role(f"{name.title()}s", "manage_guild")
             dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
             edge_platform = EdgePlatform(running, sim, folder / "edge.log", dsn, roles)
-            async with start_announcing(edge_platform), found.tab(f"{sim.url}/sim/") as tab:
-                await tab.size(WIDTH, HEIGHT)
+            async with start_announcing(edge_platform):
+                page = await context.new_page()
+                await page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+                await page.goto("/sim/")
                 await asyncio.to_thread(
                     add_problem, running.url, ROOT / "problems" / "identity", running.operator
                 )
-                yield Studio(edge_platform, tab, await sim.add_channel("kernels"))
+                yield Studio(edge_platform, page, await sim.add_channel("kernels"))
             await edge_platform.stop()
             assert not sim.record.violations, "\n".join(sim.record.violations)
     finally:

@@ -1,153 +1,68 @@
-"""A real browser without a window: looks at a page, presses what is there, takes pictures."""
+"""Chromium for tests and screenshots, driven by Playwright."""
 
-import asyncio
-import base64
-import json
 import shutil
-import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import aiohttp
+import pytest
 
-from tests.support.waits import eventually
+from tests.support.platform import Running
 
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, BrowserContext, Page
+
+# Of the system: Playwright's own download is another address, and gets no Debian updates.
 PROGRAMS = ("chromium", "chromium-browser", "google-chrome")
-START_S, STOP_S, ANSWER_S = 120.0, 10.0, 120.0
-# What is looked into may not be there yet; anything else is a mistake.
-ABSENT = "if (!(error instanceof TypeError)) throw error"
-MESSAGE_BYTES_MAX = 32 << 20
-COMPLAINTS = ("Log.entryAdded", "Runtime.exceptionThrown", "Runtime.consoleAPICalled")
-FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-    "--force-color-profile=srgb",
-    "--no-first-run",
-    "--remote-debugging-port=0",
-)
-
-
-def program() -> str | None:
-    """The browser of this machine, if it has one."""
-    return next((found for one in PROGRAMS if (found := shutil.which(one))), None)
-
-
-class Tab:
-    """One page, by the browser's own debugging protocol."""
-
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self._socket, self._asked = socket, 0
-        # What the console says once `Log` and `Runtime` are enabled.
-        self.complaints: list[str] = []
-
-    async def call(self, method: str, **said: Any) -> Any:
-        """What the browser answers to one method. Errors: AssertionError with its reason."""
-        self._asked += 1
-        await self._socket.send_json({"id": self._asked, "method": method, "params": said})
-        async with asyncio.timeout(ANSWER_S):
-            while (answer := await self._socket.receive_json()).get("id") != self._asked:
-                if answer.get("method") in COMPLAINTS:
-                    self.complaints.append(json.dumps(answer["params"]))
-        assert "error" not in answer, f"{method}: {answer['error']}"
-        return answer["result"]
-
-    async def run(self, script: str) -> Any:
-        """The value of an expression, awaited if need be."""
-        said = {"awaitPromise": True, "returnByValue": True, "userGesture": True}
-        answer = await self.call("Runtime.evaluate", expression=script, **said)
-        assert "exceptionDetails" not in answer, f"{script}: {answer['exceptionDetails']}"
-        return answer["result"].get("value")
-
-    async def until(self, script: str, within_s: float = ANSWER_S) -> Any:
-        """The value of an expression once it is a true one."""
-        inner = f"try {{ return {script} }} catch (error) {{ {ABSENT} }}"
-
-        async def looked() -> Any:
-            return await self.run(f"(() => {{ {inner} }})()")
-
-        return await eventually(looked, within_s)
-
-    async def attach(self, selector: str, path: Path) -> None:
-        """Choose a file in a form."""
-        root = (await self.call("DOM.getDocument"))["root"]["nodeId"]
-        found = await self.call("DOM.querySelector", nodeId=root, selector=selector)
-        await self.call("DOM.setFileInputFiles", files=[str(path)], nodeId=found["nodeId"])
-
-    async def size(self, width: int, height: int) -> None:
-        """How large the window is."""
-        said = {"deviceScaleFactor": 1, "mobile": False}
-        await self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, **said)
-
-    async def picture(self, script: str, margin: int = 8) -> bytes:
-        """A PNG of the elements that an expression gives, and nothing else."""
-        box = await self.run(
-            f"(() => {{ [{script}][0].scrollIntoView();"
-            f" const all = [{script}].flat().map((one) => one.getBoundingClientRect());"
-            " const x = Math.min(...all.map((b) => b.left));"
-            " const y = Math.min(...all.map((b) => b.top));"
-            " return { x, y, width: Math.max(...all.map((b) => b.right)) - x,"
-            " height: Math.max(...all.map((b) => b.bottom)) - y }; })()"
-        )
-        clip = {
-            "x": max(0, box["x"] - margin),
-            "y": max(0, box["y"] - margin),
-            "width": box["width"] + 2 * margin,
-            "height": box["height"] + 2 * margin,
-            "scale": 1,
-        }
-        shot = await self.call("Page.captureScreenshot", clip=clip, captureBeyondViewport=True)
-        return base64.b64decode(shot["data"])
+# A busy machine is slow. What is wrong fails sooner, by what a test waits for.
+WAIT_MS = 120_000
+ADMIN, PASSWORD = "olga", "correct horse battery"
 
 
 @asynccontextmanager
-async def browser() -> AsyncIterator["Browser"]:
-    """A browser of one's own, ended afterwards. Errors: AssertionError where there is none."""
-    found = program()
-    assert found is not None, "ask for it before"
-    with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as home:
-        process = await asyncio.create_subprocess_exec(
-            found,
-            *FLAGS,
-            f"--user-data-dir={home}",
-            "about:blank",
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.DEVNULL,
-        )
+async def open_browser() -> AsyncIterator["Browser"]:
+    """Start Chromium without a window. Skips the test where it is not installed."""
+    # Half a second of imports, which the collection of all other tests need not pay.
+    from playwright.async_api import async_playwright
+
+    program = next(filter(None, map(shutil.which, PROGRAMS)), None)
+    if program is None:
+        pytest.skip("NOT RUN: no browser here; apt-get install chromium")
+    async with async_playwright() as playwright:
+        browser = await playwright.chromium.launch(executable_path=program, timeout=WAIT_MS)
         try:
-            port = await eventually(lambda: _port(Path(home)), START_S)
-            async with aiohttp.ClientSession() as http:
-                yield Browser(http, f"http://127.0.0.1:{port}")
+            yield browser
         finally:
-            process.terminate()
-            try:
-                await asyncio.wait_for(process.wait(), STOP_S)
-            except TimeoutError:
-                process.kill()
+            await browser.close()
 
 
-def _port(home: Path) -> str:
-    said = home / "DevToolsActivePort"
-    return said.read_text().split("\n")[0] if said.exists() else ""
+@asynccontextmanager
+async def open_context(
+    browser: "Browser", url: str, **options: Any
+) -> AsyncIterator["BrowserContext"]:
+    """Open a context, with cookies of its own, for the pages of a site."""
+    context = await browser.new_context(base_url=url, **options)
+    context.set_default_timeout(WAIT_MS)
+    try:
+        yield context
+    finally:
+        await context.close()
 
 
-class Browser:
-    """A running browser."""
+async def send_login_form(page: "Page", name: str) -> None:
+    """Fill in and send the open form of `/login` or `/register`, and wait for the next page."""
+    form_url = page.url
+    await page.get_by_label("Name").fill(name)
+    await page.get_by_label("Password").fill(PASSWORD)
+    await page.get_by_role("main").get_by_role("button").click()
+    await page.wait_for_url(lambda url: url != form_url)
 
-    def __init__(self, http: aiohttp.ClientSession, url: str) -> None:
-        self._http, self._url = http, url
 
-    @asynccontextmanager
-    async def tab(self, url: str) -> AsyncIterator[Tab]:
-        """A window of its own that shows a page."""
-        async with self._http.put(f"{self._url}/json/new?{url}") as answer:
-            target = json.loads(await answer.text())["webSocketDebuggerUrl"]
-        async with self._http.ws_connect(target, max_msg_size=MESSAGE_BYTES_MAX) as socket:
-            tab = Tab(socket)
-            await tab.call("Page.enable")
-            await tab.until("document.readyState === 'complete'")
-            yield tab
+async def log_in_admin(page: "Page", platform: Running) -> None:
+    """Log in as a new admin. A session has the scopes of the roles at the login."""
+    await page.goto("/register")
+    await send_login_form(page, ADMIN)
+    platform.admin(f"participants/{ADMIN}/roles", role="admin")
+    await page.get_by_role("button", name="Log out").click()
+    await page.wait_for_url("**/login")
+    await send_login_form(page, ADMIN)

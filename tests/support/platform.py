@@ -103,6 +103,13 @@ class Running:
         """The header of the operators' own token."""
         return {"Authorization": f"Bearer {(self.folder / 'operator_token').read_text().strip()}"}
 
+    def admin(self, path: str, **body: str) -> None:
+        """Send a POST request to a path below `/v1/admin/` as the operator."""
+        url = f"{self.url}/v1/admin/{path}"
+        json_body = {"reason": "a test"} | body
+        answer = httpx.post(url, json=json_body, headers=self.operator, timeout=30)
+        assert answer.is_success, answer.text
+
     def token(self, name: str, *scopes: str) -> dict[str, str]:
         """The header of a fresh token of a participant, who is registered if they are new."""
         with httpx.Client(base_url=f"{self.url}/v1/admin/", headers=self.operator) as http:

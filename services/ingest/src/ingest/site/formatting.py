@@ -87,6 +87,17 @@ def gap_text(time_us: float, best_us: float | None) -> str:
     return f"{ratio:.3g}x" if ratio >= 2 else f"{100 * (ratio - 1):+.2g} %"
 
 
+def axis_time(at: datetime, other_at: datetime) -> str:
+    """Return the label of an end of a time axis: the day, or the time if both are on one day.
+
+    >>> from datetime import UTC
+    >>> ends = [datetime(2026, 1, 1, 8, tzinfo=UTC), datetime(2026, 1, 2, 9, tzinfo=UTC)]
+    >>> axis_time(ends[0], ends[1]), axis_time(ends[0], ends[0])
+    ('2026-01-01', '08:00 UTC')
+    """
+    return f"{at:%H:%M UTC}" if at.date() == other_at.date() else f"{at:%Y-%m-%d}"
+
+
 def language_title(language: str) -> str:
     """Return how a language, or an author's own name for a starter, is shown.
 
@@ -98,6 +109,7 @@ def language_title(language: str) -> str:
 
 FILTERS: Mapping[str, Callable[..., object]] = {
     "about": about_text,
+    "axis_time": axis_time,
     "count": count_text,
     "gap": gap_text,
     "interval_text": interval_text,

@@ -87,6 +87,7 @@ def _add_profile(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         is_own = participant.participant_id == visitor.account
         values: dict[str, Any] = {
             "participant": participant,
+            "titles": {entry.problem: entry.title for entry in participant.entries},
             "is_own": is_own,
             "progress": chart_progress(submissions.items),
             "submissions": submissions.items[:RANKED_LISTED_MAX],

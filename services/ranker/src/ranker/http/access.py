@@ -63,7 +63,7 @@ def _find_policy_reason(
     if deadline_at is None:
         return "everybody sees it once the leaderboard's deadline is over, and it has none yet"
     if deadline_at > at:
-        return f"everybody sees it from {deadline_at.isoformat()} on, when the deadline is over"
+        return f"everybody sees it from {deadline_at:%Y-%m-%d %H:%M UTC} on, after the deadline"
     return None
 
 
@@ -79,7 +79,7 @@ def policy_text(policy: str, deadline_at: datetime | None) -> str:
         return "a source is seen by its owner alone"
     if deadline_at is None:
         return "a source is seen by its owner alone, until there is a deadline and it is over"
-    return f"a source is seen by its owner alone until {deadline_at.isoformat()}, then by all"
+    return f"a source is seen by its owner until {deadline_at:%Y-%m-%d %H:%M UTC}, then by all"
 
 
 CLOSED = "closed"

@@ -64,7 +64,7 @@ async def participant_details(operator: Operator, name: str) -> list[Section]:
     account = (
         participant.participant_id,
         ", ".join(participant.roles),
-        ", ".join(participant.leaderboards),
+        ", ".join(participant.leaderboards) or "none",
         participant.ban or "not banned",
     )
     acts = [
