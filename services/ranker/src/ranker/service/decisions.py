@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from ranker.domain.attestation import find_fault
-from ranker.domain.conclusion import Demand, RunVerdict, conclude_submission
+from ranker.domain.conclusion import Demand, RunVerdict, conclude_submission, find_fault
 from ranker.domain.rows import DecodedEvent
 from ranker.service.ports import DecisionStore, DueRejudge, Metrics, PendingDecision
 from shared import signing, subjects

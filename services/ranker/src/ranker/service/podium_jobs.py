@@ -12,12 +12,14 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from ranker.domain.attestation import Fault, RunOrigin, find_fault
 from ranker.domain.conclusion import (
     Demand,
+    Fault,
+    RunOrigin,
     RunVerdict,
     compare_repetition,
     conclude_submission,
+    find_fault,
     find_objection,
 )
 from ranker.domain.goals import case_floors_us
