@@ -9,7 +9,7 @@ import pytest
 
 from ranker.__main__ import SCHEMA
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.ties import assign_places
+from ranker.domain.score import assign_places
 from ranker.postgres import ReadModels
 from ranker.service import place_updates
 from ranker.service.leaderboard import (

@@ -6,7 +6,7 @@ from itertools import accumulate
 from typing import Any, NamedTuple
 
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.ties import Place, ScoredEntry, assign_places, place_group
+from ranker.domain.score import Place, ScoredEntry, assign_places, place_group
 from ranker.service.ports import Reads
 from shared.presentation.units import difference_text
 

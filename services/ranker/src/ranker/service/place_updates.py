@@ -14,7 +14,7 @@ from math import floor, inf, log
 from typing import Any, NamedTuple, Protocol
 
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.ties import EntryKey, ScoredEntry, certain_reach_us, group_order, is_tied
+from ranker.domain.score import EntryKey, ScoredEntry, certain_reach_us, group_order, is_tied
 from ranker.service.leaderboard import key_values
 
 # Blocks within a factor of e; a group spans at least 0.3 %, so a block has at most about thirty.
