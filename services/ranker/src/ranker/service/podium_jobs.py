@@ -22,8 +22,7 @@ from ranker.domain.conclusion import (
     find_fault,
     find_objection,
 )
-from ranker.domain.goals import case_floors_us
-from ranker.domain.records import PODIUM_SIZE
+from ranker.domain.goals import PODIUM_SIZE, case_floors_us
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from ranker.service.decisions import EventCause, append_event
 from ranker.service.leaderboard import PlacedEntry, key_values
