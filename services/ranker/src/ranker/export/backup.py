@@ -16,7 +16,7 @@ from ranker.archive.postgres import open_archive
 from ranker.blobs import check_blobs, find_blob_digests, load_blobs, save_blobs
 from ranker.domain.stored_log import ChainVerifier, DamagedCopy, StoredEvent, to_stored_event
 from ranker.export.postgres import AccountsCopy, save_accounts
-from ranker.replay.sources import ArchiveLog
+from ranker.replay.runner import ArchiveLog
 from ranker.service.progress import log_progress
 from ranker.settings import Settings
 from shared import decider, subjects, wire
