@@ -6,7 +6,6 @@ import sys
 from gc import set_threshold
 
 from ranker import commands
-from ranker.announce import announce
 from ranker.archive.archiver import ArchiveService, SealConfig
 from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
@@ -23,6 +22,7 @@ from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import Ranker
 from ranker.settings import Settings, load
+from ranker.webhooks.sender import announce
 from ranker.webhooks.watcher import run_webhooks
 from shared import lifecycle
 from shared.blobs import BlobStore
