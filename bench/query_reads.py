@@ -14,7 +14,7 @@ from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.service.place_updates import place_leaderboard
+from ranker.service.leaderboard import place_leaderboard
 from ranker.service.progress import ProjectionProgress
 from shared.postgres import connect, create_pool, load_statements
 from shared.reader import READER_HEADER, encode_reader
