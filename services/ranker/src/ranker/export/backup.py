@@ -19,10 +19,10 @@ from ranker.export.postgres import AccountsCopy, save_accounts
 from ranker.replay.runner import ArchiveLog
 from ranker.service.progress import log_progress
 from ranker.settings import Settings
-from shared import decider, subjects, wire
+from shared import subjects, wire
 from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.event_log import Appender, EventLog, EventSource, Gap
+from shared.event_log import Append, Appender, EventLog, EventSource, Gap
 from shared.events import LogImported
 from shared.ids import derive_id
 from shared.nats.blobs import NatsBlobStore
@@ -385,4 +385,4 @@ async def _record_import(log: EventLog, fact: LogImported, actor: str) -> int:
     agg = subjects.audit("import")
     history = await log.history(agg)
     version, id_ = history[-1].seq if history else 0, derive_id(fact.chain, "LogImported")
-    return await Appender(log, actor, now).append(decider.Append(agg, fact, version, "", "", id_))
+    return await Appender(log, actor, now).append(Append(agg, fact, version, "", "", id_))

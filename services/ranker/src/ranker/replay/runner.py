@@ -26,9 +26,8 @@ from ranker.service.projection import project
 from ranker.settings import Settings
 from shared import subjects, wire
 from shared.clock import new_id, now
-from shared.decider import Append
 from shared.errors import Failed, Refused
-from shared.event_log import Appender, EventLog, EventSource, Feed, Gap, RecordedEvent
+from shared.event_log import Append, Appender, EventLog, EventSource, Feed, Gap, RecordedEvent
 from shared.events import ProjectionSwitched
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog

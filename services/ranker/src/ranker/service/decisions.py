@@ -15,9 +15,8 @@ from ranker.service.ports import DecisionStore, DueRejudge, Metrics, PendingDeci
 from shared import signing, subjects
 from shared.blobs import BlobStore
 from shared.clock import now
-from shared.decider import Append
 from shared.errors import Failed
-from shared.event_log import Appender, Conflict, EventLog, RecordedEvent
+from shared.event_log import Append, Appender, Conflict, EventLog, RecordedEvent
 from shared.events import Fact, RejudgeJudged, RejudgePreviewed, RunCompleted, SubmissionFinished
 from shared.ids import derive_id
 
