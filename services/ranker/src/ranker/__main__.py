@@ -27,6 +27,7 @@ from ranker.webhooks.watcher import run_webhooks
 from shared import lifecycle
 from shared.blobs import BlobStore
 from shared.errors import Failed
+from shared.health import Outage
 from shared.http import BodyLimitMiddleware, serve
 from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max
 from shared.metrics import HttpMetricsMiddleware, LogMetrics
@@ -36,7 +37,6 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.monitor import LogMonitor, MonitorMetrics
 from shared.nats.streams import ensure_streams
-from shared.outages import Outage
 from shared.postgres import CheckpointConflict, WriteProbe, create_pool, migrate
 from shared.reader import ReaderAuthentication
 from shared.signing import load_key, public_key
