@@ -22,8 +22,7 @@ from shared.servers import lock, nats, postgresql
 from tests.support.waits import eventually
 from warpboard.processes import child
 from warpboard.processes.platform import Platform, supervise
-from warpboard.processes.services import PlatformConfig, Service
-from warpboard.processes.state import describe, down
+from warpboard.processes.services import PlatformConfig, Service, describe, down
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
 

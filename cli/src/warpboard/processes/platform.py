@@ -19,8 +19,14 @@ from shared.servers import lock as locks
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 from shared.servers.process import load_password
-from warpboard.processes.child import STEP_S, Child, ManagedProcess, ServiceProcess
-from warpboard.processes.nats_restart import WRITERS, NatsRestart
+from warpboard.processes.child import (
+    STEP_S,
+    WRITERS,
+    Child,
+    ManagedProcess,
+    NatsRestart,
+    ServiceProcess,
+)
 from warpboard.processes.services import (
     AGENT,
     AGENT_ID,
@@ -28,11 +34,15 @@ from warpboard.processes.services import (
     PORTS,
     SIM_USERS,
     PlatformConfig,
+    PortClaims,
+    ProcessRow,
     Service,
+    choose_ports,
     local_services,
+    read_state,
     with_discord,
+    write_state,
 )
-from warpboard.processes.state import PortClaims, ProcessRow, choose_ports, read_state, write_state
 
 # The time for services of a killed platform to drain.
 ORPHANS_S_MAX = 30.0
