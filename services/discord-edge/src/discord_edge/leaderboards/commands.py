@@ -8,11 +8,12 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
-from discord_edge.bot.dialogs import BotButton, GpuMenu
 from discord_edge.bot.interactions import (
+    BotButton,
     BotInteraction,
     Commands,
     CompletedName,
+    GpuMenu,
     Gpus,
     Leaderboard,
     defer,
