@@ -17,11 +17,10 @@ from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.http.leaderboards import ArchivedLeaderboards, make_entries
-from ranker.live import Live
 from ranker.postgres import Reader
 from ranker.service.leaderboard import rank_top
 from ranker.service.ports import Metrics
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from shared import events, subjects
 from shared.clock import now
 from shared.postgres import create_pool

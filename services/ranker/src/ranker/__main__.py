@@ -13,13 +13,12 @@ from ranker.archive.postgres import ArchiveReader
 from ranker.domain.stored_log import SealInterval
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.live import Live
 from ranker.metrics import RankerMetrics
 from ranker.postgres import Reader, ReadsBetweenWrites, open_read_models
 from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import Decisions
 from ranker.service.podium_jobs import Confirmations, Duels
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from ranker.service.projection import Ranker
 from ranker.settings import Settings, load
 from ranker.webhooks.sender import announce
