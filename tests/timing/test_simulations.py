@@ -18,8 +18,7 @@ from harness.time.estimators import (
     interquartile_mean,
     t_quantile,
 )
-from harness.time.history import History
-from harness.time.policy import policy_for
+from harness.time.policy import History, policy_for
 from harness.time.procedure import measure_process
 from harness.time.process import MeasurementPlan
 from ranker.domain.score import ScoredEntry, is_tied
