@@ -19,8 +19,8 @@ from harness.build.command import BUILD_S_MAX
 from harness.build.toolchains import probe_toolchains as toolchains
 from harness.code import pack_harness as code
 from harness.devices.access import GPU_LIMITS, probe_device
-from harness.devices.cpu import describe as environment
 from harness.devices.device import DeviceFault
+from harness.devices.device import describe_machine as environment
 from harness.report.messages import (
     DUEL,
     LEFT_BEHIND,

@@ -18,12 +18,11 @@ from pathlib import Path
 from typing import Any, cast
 
 from harness.defences import ALL_DEFENCES, Defences
-from harness.devices.cpu import CpuDevice
 from harness.devices.cuda import host
 from harness.devices.cuda.device import CudaDevice
 from harness.devices.cuda.multi_gpu import MultiGpuDevice
 from harness.devices.cuda.rules import architecture_name, flush_bytes
-from harness.devices.device import Device, DeviceFault, SharedMemory, Window
+from harness.devices.device import CpuDevice, Device, DeviceFault, SharedMemory, Window
 from harness.problem import ProblemFault
 from harness.sandbox import settings
 from harness.sandbox.box import Limits

@@ -17,9 +17,8 @@ from harness.check.author import AuthorCode, is_memory_shortage
 from harness.check.calls import WARM_UP, GatedCase, WarmUps
 from harness.check.inputs import KEY_BYTES, Shape, derive_seed
 from harness.check.judging import JudgeContext
-from harness.devices import cpu
 from harness.devices.access import find_device_access, open_device
-from harness.devices.cpu import CoreKeepAwake, reserve_core
+from harness.devices.device import CoreKeepAwake, describe_machine, reserve_core
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.report import verdict
 from harness.report.messages import (
@@ -170,7 +169,7 @@ class StagedRun(Run):
         self._warm_ups = WarmUps(seeds, self.worker_teams.import_s)
 
     def _describe_clock(self) -> tuple[str, dict[str, str]]:
-        return self._device.tier, cpu.describe() | self._device.describe()
+        return self._device.tier, describe_machine() | self._device.describe()
 
     def _run_stage(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         return self._steps[stage](stage, budget)
