@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from harness.sandbox import channel, linux, ranks, root, seccomp
-from harness.sandbox.box import WORKER_UID, BoxSpec
+from harness.sandbox import linux, ranks, root, seccomp
+from harness.sandbox.box import WORKER_UID, BoxSpec, describe_error, send_message
 
 # The user's other processes count too where a box has no limit of its own; stops a fork bomb.
 _USER_PROCESSES_MAX = 4096
@@ -122,7 +122,7 @@ class ForkEntry:
             drop_privileges(spec)
         linux.become_unreadable()
         status = ranks.wait_for_ranks(workers)
-        channel.send_message(box_workers.report, {"status": status})
+        send_message(box_workers.report, {"status": status})
         os._exit(0)
 
     def fault(self, _: int) -> str:
@@ -188,7 +188,7 @@ def _start_worker(spec: BoxSpec, box_workers: BoxWorkers, control: int, parent: 
         schedule = os.open(f"/proc/{pid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return pid
-    channel.send_message(box_workers.report, {"schedule": True}, [schedule])
+    send_message(box_workers.report, {"schedule": True}, [schedule])
     os.close(schedule)
     return pid
 
@@ -199,9 +199,9 @@ def _confine(spec: BoxSpec, box_workers: BoxWorkers, control: int, parent: int) 
         report = _place_descriptors(box_workers, control, parent)
         _build_walls(spec, box_workers.imported)
     except Exception as error:
-        channel.send_message(report, {"fault": channel.describe_error(error)})
+        send_message(report, {"fault": describe_error(error)})
         raise
-    channel.send_message(report, {"built": 1})
+    send_message(report, {"built": 1})
     report.close()
 
 

@@ -17,8 +17,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.sandbox import bubblewrap, channel, fork_entry, linux, root, seccomp
-from harness.sandbox.box import WALLS, WORKER_UID, BoxSpec, Limits, isolation_level, walls_at_level
+from harness.sandbox import bubblewrap, fork_entry, linux, root, seccomp
+from harness.sandbox.box import (
+    WALLS,
+    WORKER_UID,
+    BoxSpec,
+    Limits,
+    describe_error,
+    isolation_level,
+    walls_at_level,
+)
 from harness.sandbox.host import find_cgroup_parents
 
 _RUN_AS_ROOT = "run the agent as root: it drops root before any foreign code runs"
@@ -280,7 +288,7 @@ def _run_trial(step: Callable[[], object]) -> str:
         try:
             step()
         except Exception as error:  # noqa: BLE001  (any error is a reason why this does not work)
-            reason = channel.describe_error(error)
+            reason = describe_error(error)
         finally:
             os.write(write_end, f"{reason}\0".encode(errors="replace")[:_REASON_BYTES_MAX])
             os._exit(0)
