@@ -262,8 +262,15 @@ class History:
     def from_json(cls, body: Any) -> "History":
         """Return the history from plain values. Raises ValueError for anything else."""
         try:
-            _require_version(body["version"])
-            references, nulls = (_parse_recent(body[name]) for name in ("references", "nulls"))
+            if (version := body["version"]) != _VERSION:
+                raise ValueError(f"version {version!r} and not {_VERSION}")
+            references, nulls = (
+                {
+                    key: tuple(map(_parse_positive, values[-PASSES_MAX:]))
+                    for key, values in body[name].items()
+                }
+                for name in ("references", "nulls")
+            )
             # Files of earlier versions have no probes.
             probes = tuple(map(_parse_positive, body.get("probes", ())[:PASSES_MIN]))
             pairs = [(_parse_positive(time), _parse_positive(sd)) for time, sd in body["sigma_run"]]
@@ -286,23 +293,12 @@ def interpolate_sigma(table: Iterable[tuple[float, float]], time_us: float) -> f
     return ordered[-1][1]
 
 
-def _require_version(version: Any) -> None:
-    if version != _VERSION:
-        raise ValueError(f"version {version!r} and not {_VERSION}")
-
-
 def _median(values: tuple[float, ...]) -> float | None:
     return median(values) if len(values) >= PASSES_MIN else None
 
 
 def _keep_newest(recent: RecentValues) -> dict[str, tuple[float, ...]]:
     return dict(list(recent.items())[-SHAPES_MAX:])
-
-
-def _parse_recent(body: Mapping[str, list[float]]) -> dict[str, tuple[float, ...]]:
-    return {
-        name: tuple(map(_parse_positive, values[-PASSES_MAX:])) for name, values in body.items()
-    }
 
 
 def _parse_positive(value: Any) -> float:
