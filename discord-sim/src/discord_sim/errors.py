@@ -15,7 +15,7 @@ Path = tuple[str | int, ...]
 # Error codes of status 400 that a correct bot never gets.
 FAULT_CODES = frozenset({40060, 50006, 50008, 50035, 50109})
 
-DEFAULT = (50, 1.0)
+DEFAULT_LIMIT = (50, 1.0)
 GLOBAL_MAX, GLOBAL_S = 50, 1.0
 # Without it, discord.py takes a 429 for a ban by Cloudflare and does not retry.
 VIA = {"Via": "1.1 google"}
@@ -142,7 +142,7 @@ class RateLimits:
         now = time.monotonic()
         if not operation.endswith(("webhook", "webhook_message")):
             self._take_global(now)
-        requests_max, window_s = self.limits.get(operation, DEFAULT)
+        requests_max, window_s = self.limits.get(operation, DEFAULT_LIMIT)
         bucket = ":".join([operation, *(arguments.get(name, "") for name in MAJOR)])
         reset, used = self._used.get(bucket, (0.0, 0))
         if now >= reset:

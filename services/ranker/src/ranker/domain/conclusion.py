@@ -30,6 +30,7 @@ from shared.wire import Envelope, forgery_reason
 RUN_KEY_BYTES = 32
 DIGEST_SHOWN = 12
 NOT_ENROLLED = "agent_not_enrolled"
+
 # The worker is not frozen, or the clock is in the submission's own process: only a developer on
 # a loopback platform ranks these (spec/isolation.md 6.5).
 DEVELOPMENT = ("C2", "G0")

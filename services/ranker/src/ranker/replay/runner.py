@@ -39,6 +39,7 @@ POLL_S = 0.05
 PAGE_MAX = 5000
 # Starting a process takes as long as reading this many events (two cores, Python 3.11, 2026-11).
 ASIDE_MIN = 10_000
+
 PROJECTIONS = ("ranker", "archive")
 SOURCES = ("stream", "archive", "file")
 CLIENT = "ranker-replay"

@@ -34,6 +34,7 @@ STEP = 200
 GROWTH = 4
 # Entries around a page whose duels may affect it.
 MARGIN = 4
+
 # Blocks within a factor of e; a group spans at least 0.3 %, so a block has at most about thirty.
 BLOCKS = 10
 # Entries per read: the first time, and at most.
