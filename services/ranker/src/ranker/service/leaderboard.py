@@ -180,21 +180,23 @@ def key_values(board: LeaderboardKey) -> Row:
 
 def make_scored_entries(ladder: Sequence[Row]) -> list[ScoredEntry]:
     """The values that ranks are computed from."""
-    return [
-        ScoredEntry(
-            row["number"],
-            row["score_us"],
-            row["error"],
-            row["freedom"],
-            row["delta"],
-            row["source"],
-            {
-                win["loser"]: difference_text(win["ratio"], (win["low"], win["high"]))
-                for win in row["wins"]
-            },
-        )
-        for row in ladder
-    ]
+    return [_make_scored_entry(row) for row in ladder]
+
+
+def _make_scored_entry(row: Row) -> ScoredEntry:
+    differences = {
+        win["loser"]: difference_text(win["ratio"], (win["low"], win["high"]))
+        for win in row.get("wins", ())
+    }
+    return ScoredEntry(
+        row["number"],
+        row["score_us"],
+        row["error"],
+        row["freedom"],
+        row["delta"],
+        row.get("source", ""),
+        differences,
+    )
 
 
 class PlaceTables(Protocol):
@@ -261,17 +263,6 @@ def _make_change(row: Row) -> EntryChange:
     is_new = row["number"] is not None and not row["is_hidden"]
     sources = {row["source"], row.get("old_source")} - {None} if row["is_copied"] else set()
     return EntryChange(old, _make_scored_entry(row) if is_new else None, frozenset(sources))
-
-
-def _make_scored_entry(row: Row) -> ScoredEntry:
-    return ScoredEntry(
-        row["number"],
-        row["score_us"],
-        row["error"],
-        row["freedom"],
-        row["delta"],
-        row.get("source", ""),
-    )
 
 
 def _entry_key(entry: ScoredEntry) -> EntryKey:
