@@ -24,9 +24,8 @@ from typing import Protocol
 from shared.errors import Failed
 from shared.health import LOG_STORE_PART
 from shared.servers import process as processes
-from shared.servers.lock import FolderInUse
 from shared.servers.nats import NatsServer
-from shared.servers.process import Steps
+from shared.servers.process import FolderInUse, Steps
 from warpboard.processes.services import HOST, ProcessRow, Service
 
 # The machine may be slow or busy.

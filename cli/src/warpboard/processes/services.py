@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from shared.errors import Failed
-from shared.servers import lock as locks
+from shared.servers import process as processes
 
 HOST = "127.0.0.1"
 PORTS = (
@@ -282,9 +282,9 @@ def choose_ports(
 def describe(folder: Path) -> list[ProcessRow]:
     """Return the state of the processes of a folder's platform; empty if it never ran there."""
     rows = [ProcessRow(**row) for row in read_state(folder).get("processes", [])]
-    if not locks.is_held(folder):
+    if not processes.is_folder_locked(folder):
         return [row._replace(state="stopped", pid=None) for row in rows]
-    if locks.holder(folder) is None:  # It was killed, and its processes are ending.
+    if processes.lock_holder(folder) is None:  # It was killed, and its processes are ending.
         return [row._replace(state="ending") for row in rows]
     return rows
 
@@ -295,9 +295,9 @@ def down(folder: Path, within_s: float = DOWN_S_MAX) -> bool:
     Raises Failed if part of it is still there after that time.
     """
     deadline, signalled_pid = time.monotonic() + within_s, 0
-    was_up = locks.is_held(folder)
-    while locks.is_held(folder):
-        pid = locks.holder(folder)
+    was_up = processes.is_folder_locked(folder)
+    while processes.is_folder_locked(folder):
+        pid = processes.lock_holder(folder)
         if pid is not None and pid != signalled_pid:
             signalled_pid = pid
             with suppress(ProcessLookupError):
