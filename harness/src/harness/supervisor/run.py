@@ -221,16 +221,13 @@ class StagedRun(Run):
             )
         except (MemoryError, MemoryShortage, RuntimeError) as error:
             if self._offer is not None and is_memory_shortage(error):
-                self._require_estimates(self._offer)
+                # Raises MemoryShortage with figures for the case that was too large to probe.
+                for case, is_timed in self._list_cases():
+                    if sizes := memory.estimate_sizes(self._judge_context.author, case):
+                        self._offer.require(case, [sizes], is_timed=is_timed)
             raise
         if self._offer is not None:
             self._require_memory(self._offer)
-
-    def _require_estimates(self, offer: memory.AvailableMemory) -> None:
-        """Raise MemoryShortage with figures for a case that was too large to probe."""
-        for case, is_timed in self._list_cases():
-            if sizes := memory.estimate_sizes(self._judge_context.author, case):
-                offer.require(case, [sizes], is_timed=is_timed)
 
     def _require_memory(self, offer: memory.AvailableMemory) -> None:
         """Raise MemoryShortage for a case too large for this machine, before it is used."""
