@@ -433,9 +433,7 @@ def _write_self_test(folder: Path) -> tuple[Path, Path, Path]:
         "tests": [{"name": f"size={size}", "args": {"size": size, "seed": 1}}],
         "benchmarks": [{"name": f"size={size}", "args": {"size": size, "seed": 2}}],
         "ranking_by": "last",
-        "budgets_s": dict.fromkeys(
-            ("build", "test", "benchmark", "ranked"), _SELF_TEST_BUDGET_S
-        ),
+        "budgets_s": dict.fromkeys(("build", "test", "benchmark", "ranked"), _SELF_TEST_BUDGET_S),
     }
     (problem / "manifest.json").write_text(json.dumps(manifest))
     return problem, kernel, out

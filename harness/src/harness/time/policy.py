@@ -262,8 +262,7 @@ class History:
     def from_json(cls, body: Any) -> "History":
         """Return the history from plain values. Raises ValueError for anything else."""
         try:
-            if (version := body["version"]) != _VERSION:
-                raise ValueError(f"version {version!r} and not {_VERSION}")
+            version = body["version"]
             references, nulls = (
                 {
                     key: tuple(map(_parse_positive, values[-PASSES_MAX:]))
@@ -276,6 +275,8 @@ class History:
             pairs = [(_parse_positive(time), _parse_positive(sd)) for time, sd in body["sigma_run"]]
         except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise ValueError(f"not a history of a machine: {str(body)[:200]!r}") from error
+        if version != _VERSION:
+            raise ValueError(f"not a history of version {_VERSION}: its version is {version!r}")
         return cls(
             _keep_newest(references), _keep_newest(nulls), probes, tuple(sorted(pairs)[:PASSES_MAX])
         )

@@ -32,7 +32,7 @@ from shared.nats.repair import append_raw
 from shared.nats.streams import ensure_streams
 from shared.signing import verify_verdict
 
-Append = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
+AppendRaw = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
 FORMAT = "warpboard-backup/1"
 LOG, BLOBS, ACCOUNTS = "log", "blobs", "accounts"
 # The files of a set are in the log's folder and begin with its name, so that it can be moved.
@@ -342,7 +342,7 @@ async def import_log(
 
 async def import_events(
     log: EventLog,
-    append: Append,
+    append: AppendRaw,
     reader: LogFileReader,
     actor: str,
     plan: RestorePlan | None = None,
