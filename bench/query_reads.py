@@ -12,10 +12,9 @@ from ranker.__main__ import SCHEMA
 from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.service.place_updates import place_leaderboard
-from ranker.service.progress import ProjectionProgress
+from ranker.service.leaderboard import place_leaderboard
+from ranker.service.progress import Live, ProjectionProgress
 from shared.postgres import connect, create_pool, load_statements
 from shared.reader import READER_HEADER, encode_reader
 from shared.reader import Reader as Asker

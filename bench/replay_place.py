@@ -15,8 +15,14 @@ from typing import Any, NamedTuple
 
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
-from warpboard.processes.services import HOST, PORTS, PlatformConfig, Service, local_services
-from warpboard.processes.state import choose_ports
+from warpboard.processes.services import (
+    HOST,
+    PORTS,
+    PlatformConfig,
+    Service,
+    choose_ports,
+    local_services,
+)
 
 ANSWER_S_MAX = 20.0
 STOP_S_MAX = 30.0

@@ -16,8 +16,7 @@ from harness.devices.cuda.device import CudaDevice, NvmlMonitor
 from harness.devices.device import DeviceFault
 from harness.time.combination import combine_processes
 from harness.time.estimators import block_order, compare_rounds
-from harness.time.history import History
-from harness.time.policy import policy_for
+from harness.time.policy import History, policy_for
 from harness.time.procedure import measure_process
 from harness.time.process import MeasurementPlan, Process, Sample
 

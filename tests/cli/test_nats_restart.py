@@ -2,7 +2,7 @@
 
 import itertools
 
-from warpboard.processes.nats_restart import CHECK_S, RestartPolicy
+from warpboard.processes.child import CHECK_S, RestartPolicy
 
 
 class Timeline:

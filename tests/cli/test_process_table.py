@@ -10,8 +10,7 @@ import pytest
 from shared.errors import Failed
 from tests.support.log_lines import collect_warnings
 from warpboard.processes.child import DEATHS_MAX, LONG_PAUSE_S, Child
-from warpboard.processes.services import PlatformConfig, local_services
-from warpboard.processes.state import PortClaims, choose_ports
+from warpboard.processes.services import PlatformConfig, PortClaims, choose_ports, local_services
 
 
 class Dead:
@@ -57,7 +56,7 @@ def test_a_kept_port_that_is_taken_is_chosen_anew() -> None:
 
 def test_what_one_platform_chose_no_other_gets_before_it_listens() -> None:
     port = choose_ports({}, ("ranker",))["ranker"]
-    ask = f"from warpboard.processes.state import PortClaims; print(PortClaims().take({port}))"
+    ask = f"from warpboard.processes.services import PortClaims; print(PortClaims().take({port}))"
 
     def other_gets_it() -> bool:
         process = subprocess.run([sys.executable, "-c", ask], capture_output=True, check=True)

@@ -18,12 +18,12 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Failed
-from shared.servers import lock, nats, postgresql
+from shared.servers import nats, postgresql
+from shared.servers import process as processes
 from tests.support.waits import eventually
 from warpboard.processes import child
 from warpboard.processes.platform import Platform, supervise
-from warpboard.processes.services import PlatformConfig, Service
-from warpboard.processes.state import describe, down
+from warpboard.processes.services import PlatformConfig, Service, describe, down
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
 
@@ -75,7 +75,8 @@ def folder(prepared: Path) -> Iterator[Path]:
 
 def in_use(folder: Path) -> list[Path]:
     """What still runs, by the locks that each process of a platform inherits."""
-    return [path for path in (folder, folder / "nats", folder / "postgres") if lock.is_held(path)]
+    folders = (folder, folder / "nats", folder / "postgres")
+    return [path for path in folders if processes.is_folder_locked(path)]
 
 
 class Up:
@@ -209,7 +210,7 @@ async def test_a_stubborn_service_is_killed_after_its_time(folder: Path) -> None
 
 async def test_a_second_platform_in_a_folder_is_refused(folder: Path) -> None:
     async def second(platform: Platform) -> None:
-        with pytest.raises(lock.FolderInUse) as refused:
+        with pytest.raises(processes.FolderInUse) as refused:
             await Platform(folder, {}).start()
         assert refused.value.reason == f"{folder} is in use by process {os.getpid()}"
         assert platform.rows == describe(folder)
@@ -239,7 +240,7 @@ async def test_a_killed_platform_leaves_no_process(start: Start, folder: Path) -
 
 
 PHASES: dict[str, Callable[[Path], bool]] = {
-    "locked": lambda folder: lock.holder(folder) is not None,
+    "locked": lambda folder: processes.lock_holder(folder) is not None,
     "nats": lambda folder: (folder / "nats" / "nats.conf").exists(),
     "initdb": lambda folder: (folder / "postgres" / "data.new" / "base").exists(),
     "postgres": lambda folder: (folder / "postgres" / "data" / "postmaster.pid").exists(),

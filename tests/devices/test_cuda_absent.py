@@ -5,12 +5,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.devices.access import open_gpu
+from harness.devices.access import LocalDevice, open_gpu
 from harness.devices.cuda import host
 from harness.devices.cuda.device import CudaDevice, NvmlMonitor
 from harness.devices.cuda.driver import Driver, Nvrtc
 from harness.devices.device import DeviceFault
-from harness.devices.local import LocalDevice
 
 
 def has_driver() -> bool:

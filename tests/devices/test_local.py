@@ -2,8 +2,8 @@
 
 import pytest
 
+from harness.devices.access import LocalDevice
 from harness.devices.device import DeviceFault
-from harness.devices.local import LocalDevice
 from harness.time.policy import policy_for
 
 

@@ -9,8 +9,7 @@ import httpx
 import msgspec
 import pytest
 
-from discord_edge.leaderboards.cache import RankTrends
-from discord_edge.platform_api import DiscordUser, PlatformApi
+from discord_edge.platform_api import DiscordUser, PlatformApi, RankTrends
 from discord_edge.submissions.report import FETCH_BYTES_MAX, fetch_report
 from discord_edge.wording import Attachment, Card
 from shared.api.leaderboards import Entry, Leaderboard

@@ -8,8 +8,7 @@ import pytest
 
 from harness.check.inputs import RankBuffers, probe_shape
 from harness.check.judging import JudgeContext
-from harness.devices.cpu import CpuDevice
-from harness.devices.device import SharedMemory
+from harness.devices.device import CpuDevice, SharedMemory
 from harness.problem import Case
 from harness.report.verdict import CaseFailed
 from harness.time.unranked import Batch, BatchMemory, ShortCase, count_sets, measure_batch

@@ -5,8 +5,7 @@ from typing import Any
 from harness.check.calls import GatedCase
 from harness.check.inputs import probe_shape
 from harness.check.judging import JudgeContext
-from harness.devices.cpu import CpuDevice
-from harness.devices.device import Window
+from harness.devices.device import CpuDevice, Window
 from harness.worker import protocol
 
 from .test_inputs import CASE, KEY, Teacher

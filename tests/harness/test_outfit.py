@@ -26,7 +26,7 @@ from harness.problem import AuthorActivity, ProblemFault, RunDirectory, load_pro
 from harness.sandbox.box import WALLS, Limits
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.supervisor.folders import prepare_run_directory
-from harness.time.history import History
+from harness.time.policy import History
 from tests.support.harness import HONEST, Host
 
 HOST = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/sys")

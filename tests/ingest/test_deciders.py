@@ -14,8 +14,8 @@ from ingest.accounts import rules as accounts
 from ingest.accounts.rules import AccountCommand
 from ingest.moderation import rules as moderation
 from ingest.submissions import rules as submissions
-from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Decider
 from shared.events import (
     AccountBanned,
     AccountUnbanned,

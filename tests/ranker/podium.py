@@ -11,9 +11,8 @@ from ranker.audit.auditor import audit
 from ranker.domain.stored_log import to_stored_event
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from shared import events, signing
 from shared.api.audits import AuditReport, AuditRequest
 from shared.postgres import connect, create_pool

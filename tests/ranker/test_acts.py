@@ -9,10 +9,9 @@ from ranker.archive.archiver import run_archiver
 from ranker.archive.postgres import ArchiveReader, open_archive
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.live import Live
 from ranker.postgres import Reader
 from ranker.service.ports import Metrics
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from shared import events, subjects
 from shared.clock import new_id
 from shared.event_log import NewEvent

@@ -13,8 +13,14 @@ import httpx
 import pytest
 from nats.aio.client import Client
 
-from ranker.announce import AGGS, CONSUMER, TARGET, Webhook, announce
 from ranker.settings import check_url
+from ranker.webhooks.sender import (
+    ANNOUNCE_CONSUMER,
+    ANNOUNCE_TARGET,
+    ANNOUNCED_AGGREGATES,
+    OperatorWebhook,
+    announce,
+)
 from shared.errors import Refused
 from shared.event_log import NewEvent
 from shared.events import AuditSealed, Fact, PodiumChanged, RecordSet
@@ -90,11 +96,11 @@ async def announcing(
     nats_client: Client, postgres_dsn: str, operator: Operator
 ) -> AsyncIterator[None]:
     """Run the announcer as in ranker, with short waits."""
-    inbox = await NatsBus(nats_client).news(CONSUMER, *AGGS)
+    inbox = await NatsBus(nats_client).news(ANNOUNCE_CONSUMER, *ANNOUNCED_AGGREGATES)
     assert await inbox.next(0.05) is None
     async with create_pool(postgres_dsn, 1, 2, "accounts") as rows, httpx.AsyncClient() as http:
-        webhook = Webhook(http, operator.url, WITHIN_S)
-        sender = OutboxSender(inbox, PostgresOutbox(rows), TARGET, webhook.post, DELAYS_S)
+        webhook = OperatorWebhook(http, operator.url, WITHIN_S)
+        sender = OutboxSender(inbox, PostgresOutbox(rows), ANNOUNCE_TARGET, webhook.post, DELAYS_S)
         task = asyncio.create_task(sender.run())
         yield
         task.cancel()
@@ -217,7 +223,7 @@ async def running(work: Any) -> AsyncIterator[None]:
 
 async def has_consumer(nats_client: Client) -> bool:
     answer = await nats_client.request("$JS.API.CONSUMER.NAMES.EVENTS", b"", 2)
-    return CONSUMER in (json.loads(answer.data)["consumers"] or [])
+    return ANNOUNCE_CONSUMER in (json.loads(answer.data)["consumers"] or [])
 
 
 @pytest.mark.parametrize("url", ["ftp://x.org", "x.org/in", "http://", "https:///in"])

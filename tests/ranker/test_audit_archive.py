@@ -20,10 +20,9 @@ from ranker.audit.report import report_lines
 from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
 from ranker.service.ports import Metrics
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from ranker.service.projection import project
 from shared.api.audits import AuditReport, AuditRequest, Finding
 from shared.event_log import NewEvent

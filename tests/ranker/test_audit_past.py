@@ -17,10 +17,9 @@ from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.http.leaderboards import ArchivedLeaderboards
-from ranker.live import Live
 from ranker.postgres import Reader
 from ranker.service.ports import Metrics
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from shared import events, subjects
 from shared.clock import now
 from shared.postgres import create_pool

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from ranker.live import Live
+from ranker.service.progress import Live
 from shared.events import AgentRegistered
 from tests.support.examples import example_event
 from tests.support.memory import MemoryBus

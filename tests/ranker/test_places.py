@@ -9,9 +9,9 @@ import pytest
 
 from ranker.__main__ import SCHEMA
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.ties import assign_places
+from ranker.domain.score import assign_places
 from ranker.postgres import ReadModels
-from ranker.service import place_updates
+from ranker.service import leaderboard
 from ranker.service.leaderboard import (
     PlacedEntry,
     make_scored_entries,
@@ -94,7 +94,7 @@ async def check_standings(models: ReadModels, board: LeaderboardKey, at: datetim
 async def test_any_history_keeps_the_places_that_its_entries_give(
     postgres_dsn: str, seed: int, window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(place_updates, "WINDOW", window)
+    monkeypatch.setattr(leaderboard, "WINDOW", window)
     chaos = Chaos(seed, ACCOUNTS, (100, 112 + 40 * (seed % 2)))
     await publish(chaos.log)
     async with projection(postgres_dsn) as models:

@@ -11,10 +11,9 @@ import pytest
 from ranker.__main__ import SCHEMA
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
 from ranker.service.ports import Metrics, Unfoldable
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from ranker.service.projection import project
 from shared import events, subjects
 from shared.clock import new_id

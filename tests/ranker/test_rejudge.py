@@ -11,9 +11,8 @@ import pytest
 from ranker.__main__ import SCHEMA
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.live import Live
 from ranker.postgres import Reader, ReadModels
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from shared import events, subjects
 from shared.event_log import RecordedEvent
 from shared.events import RejudgeItem

@@ -17,8 +17,7 @@ from ranker.audit.command import ArchiveCopy
 from ranker.domain.stored_log import to_stored_event
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.replay.postgres import Schemas, open_schemas
-from ranker.replay.runner import ReplayInput, replay_schema
-from ranker.replay.sources import ArchiveLog, FileLog
+from ranker.replay.runner import ArchiveLog, FileLog, ReplayInput, replay_schema
 from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project

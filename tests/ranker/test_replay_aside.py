@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from ranker.__main__ import SCHEMA
-from ranker.replay.sources import ASIDE_MIN, StreamLog
+from ranker.replay.runner import ASIDE_MIN, StreamLog
 from shared.errors import Failed
 from shared.event_log import Gap
 from shared.nats.connection import connect

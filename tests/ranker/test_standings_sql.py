@@ -11,8 +11,8 @@ from ranker.__main__ import SCHEMA
 from ranker.audit.auditor import find_differences
 from ranker.domain.goals import BELOW_FLOOR
 from ranker.domain.rows import LeaderboardKey
+from ranker.domain.score import assign_places
 from ranker.domain.standings import Standings
-from ranker.domain.ties import assign_places
 from ranker.postgres import ReadModels
 from ranker.service.leaderboard import make_scored_entries as in_standings
 from ranker.service.leaderboard import rank_top

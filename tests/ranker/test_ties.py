@@ -5,7 +5,7 @@ from math import exp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.domain.ties import Place, ScoredEntry, assign_places, is_tied
+from ranker.domain.score import Place, ScoredEntry, assign_places, is_tied
 
 SCORES = st.lists(
     st.builds(

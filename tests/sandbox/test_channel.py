@@ -1,14 +1,14 @@
 """Messages between two ends of a channel, up to the last one."""
 
-from harness.sandbox import channel
+from harness.sandbox.box import make_channel, receive_message, send_message
 
 
 def test_last_words_are_heard_over_a_question_left_unread() -> None:
-    ours, theirs = channel.make_pair()
+    ours, theirs = make_channel()
     with ours:
-        channel.send_message(ours, {"usage": True})
-        channel.send_message(theirs, {"over": True})
+        send_message(ours, {"usage": True})
+        send_message(theirs, {"over": True})
         theirs.close()
 
-        assert channel.receive_message(ours) == ({"over": True}, [])
-        assert channel.receive_message(ours) is None
+        assert receive_message(ours) == ({"over": True}, [])
+        assert receive_message(ours) is None

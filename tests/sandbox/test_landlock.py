@@ -9,14 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import landlock, root
-from harness.sandbox.landlock import AllowedPaths
+from harness.sandbox import linux, root
+from harness.sandbox.linux import AllowedPaths
 
 from .forks import in_a_fork
 
 pytestmark = pytest.mark.skipif(
-    landlock.abi_version() < landlock.ABI_MIN,
-    reason=f"Landlock {landlock.abi_version()}, at least {landlock.ABI_MIN} is needed",
+    linux.landlock_version() < linux.LANDLOCK_VERSION_MIN,
+    reason=f"Landlock {linux.landlock_version()}, at least {linux.LANDLOCK_VERSION_MIN} is needed",
 )
 
 
@@ -36,7 +36,7 @@ def confined(tmp_path: Path, *steps: Callable[[], object]) -> list[str]:
         (tmp_path / name / "file").write_text("text")
 
     def step() -> list[str]:
-        landlock.restrict_paths(
+        linux.restrict_paths(
             AllowedPaths(
                 list_only=[str(tmp_path / "listed")],
                 read=[str(tmp_path / "read"), "/nonexistent"],

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import channel
+from harness.sandbox.box import make_channel, receive_message, send_message
 from harness.sandbox.probe import Isolation
 from harness.supervisor import server
 
@@ -45,18 +45,18 @@ def addresses_bytes(one: socket.socket) -> int:
 
 def socket_of_a_run(*, leaves_network: bool) -> socket.socket:
     """The end that a worker would get, of a pair made by a run, which is a fork of this process."""
-    heard, said = channel.make_pair()
+    heard, said = make_channel()
     pid = os.fork()
     if pid == 0:
         try:
             server.confine_process((), leaves_network=leaves_network, has_gpu=False)
-            _, theirs = channel.make_pair()
-            channel.send_message(said, {}, [theirs.fileno()])
+            _, theirs = make_channel()
+            send_message(said, {}, [theirs.fileno()])
         finally:
             os._exit(0)
     with heard:
         said.close()
-        message = channel.receive_message(heard)
+        message = receive_message(heard)
     os.waitpid(pid, 0)
     assert message is not None, "the run made no socket"
     return socket.socket(fileno=message[1][0])

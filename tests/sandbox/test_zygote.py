@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import channel, host
-from harness.sandbox.box import WALLS, SandboxFault
+from harness.sandbox import host
+from harness.sandbox.box import WALLS, SandboxFault, send_message
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import Isolation
 from harness.sandbox.processes import descendants
@@ -153,9 +153,7 @@ def test_a_client_that_ends_takes_its_box_along(zygote_box_factory: BoxFactory) 
 
 
 def test_an_answer_that_nobody_awaits_is_passed_over(zygote_box_factory: BoxFactory) -> None:
-    channel.send_message(
-        zygote_of(zygote_box_factory)._socket, {"token": "somebody's", "counts": True}
-    )
+    send_message(zygote_of(zygote_box_factory)._socket, {"token": "somebody's", "counts": True})
     running_box = zygote_box_factory.start_box(zygote_box_factory.spec("import os; os._exit(5)"))
     assert running_box.box.status(10.0) == 5
 

@@ -3,8 +3,7 @@
 import pytest
 
 from shared.clock import now
-from shared.decider import Append
-from shared.event_log import Appender, Conflict
+from shared.event_log import Append, Appender, Conflict
 from shared.events import PoolPaused, PoolResumed
 from tests.support.memory import MemoryLog
 

@@ -21,7 +21,7 @@ from ranker.postgres import Reader, open_read_models
 from ranker.webhooks.postgres import WebhookStore
 from shared.clock import now
 from shared.errors import Failed
-from shared.outages import Outage
+from shared.health import Outage
 from shared.postgres import (
     DATABASE,
     PostgresOutbox,
@@ -226,7 +226,7 @@ async def test_a_mistake_of_ours_stays_one(database: Database) -> None:
 async def test_a_long_outage_has_longer_pauses_and_one_log_line() -> None:
     reports: list[tuple[str, str | None]] = []
     outage = Outage("a part", lambda *one: reports.append(one), 0.001, 0.004)
-    with collect_warnings("shared.outages") as messages:
+    with collect_warnings("shared.health") as messages:
         for _ in range(5):
             await outage.wait(Failed("away"))
         outage.end()

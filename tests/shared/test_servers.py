@@ -20,7 +20,7 @@ from shared.nats import connection as bus
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.streams import ensure_streams
 from shared.postgres import connect
-from shared.servers import lock, process
+from shared.servers import process
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 from tests.support.servers import skip_without_nats, skip_without_postgres
@@ -165,7 +165,7 @@ def test_a_second_server_on_one_folder_is_refused(kind: str, folder: Path) -> No
     second.patience_s = 0.1
     first.start()
     assert first.process is not None
-    with pytest.raises(lock.FolderInUse) as refused:
+    with pytest.raises(process.FolderInUse) as refused:
         second.start()
     assert refused.value.reason == f"{folder} is in use by process {first.process.pid}"
     first.stop()
@@ -179,7 +179,7 @@ async def test_a_server_does_not_outlive_a_killed_parent(kind: str, folder: Path
     assert parent.stdout.readline()
     killed(parent)
     # Each process of a server has the lock, so that a free lock says that all are gone.
-    await eventually(lambda: not lock.is_held(folder))
+    await eventually(lambda: not process.is_folder_locked(folder))
     server = KINDS[kind](folder)
     assert server.start()
     server.stop()
@@ -199,7 +199,7 @@ async def test_a_killed_setup_leaves_no_half_cluster(tmp_path: Path) -> None:
     parent = started("Postgres", tmp_path)
     await eventually((tmp_path / "data.new" / "base").exists)
     killed(parent)
-    await eventually(lambda: not lock.is_held(tmp_path))
+    await eventually(lambda: not process.is_folder_locked(tmp_path))
     assert not (tmp_path / "data").exists()
     server = Postgres(tmp_path)
     assert await answer(server.start()) == "postgres"
@@ -211,7 +211,7 @@ async def test_a_start_that_is_given_up_leaves_no_process(tmp_path: Path) -> Non
     is_created = (tmp_path / "data.new" / "base").exists
     await eventually(lambda: next(starting) or is_created())
     starting.close()
-    await eventually(lambda: not lock.is_held(tmp_path))
+    await eventually(lambda: not process.is_folder_locked(tmp_path))
 
 
 def test_a_number_of_a_dead_process_does_not_stop_postgres(postgres: Postgres) -> None:

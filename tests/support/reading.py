@@ -12,10 +12,9 @@ from ranker.__main__ import SCHEMA
 from ranker.domain.conclusion import Demand
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.live import Live
 from ranker.postgres import Reader as Reading
 from ranker.postgres import ReadModels
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from shared.postgres import connect, create_pool
 from shared.reader import READER_HEADER, Reader, encode_reader
 from tests.support.lives import Life, begin, live

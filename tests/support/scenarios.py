@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from shared.decider import Command, Decider, State
 from shared.errors import Refused
+from shared.event_log import Command, Decider, State
 
 Event = TypeVar("Event")
 

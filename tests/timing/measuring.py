@@ -4,8 +4,7 @@ from dataclasses import replace
 from random import Random
 
 from harness.time.combination import CaseTime, combine_processes
-from harness.time.history import History
-from harness.time.policy import Policy, policy_for
+from harness.time.policy import History, Policy, policy_for
 from harness.time.procedure import measure_process
 from harness.time.process import MeasurementPlan, Process
 from tests.timing.fake import FakeKernel, FakeMachine, FakeSource

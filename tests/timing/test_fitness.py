@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.time.history import History
+from harness.time.policy import History
 from harness.time.process import (
     MeasurementPlan,
     NoisyMachine,

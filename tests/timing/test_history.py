@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.time.history import PASSES_MAX, PASSES_MIN, SHAPES_MAX, History, interpolate_sigma
+from harness.time.policy import PASSES_MAX, PASSES_MIN, SHAPES_MAX, History, interpolate_sigma
 
 
 def history_of(values: list[float]) -> History:

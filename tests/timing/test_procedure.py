@@ -5,8 +5,7 @@ from random import Random
 
 import pytest
 
-from harness.time.history import History
-from harness.time.policy import policy_for
+from harness.time.policy import History, policy_for
 from harness.time.procedure import measure_process
 from harness.time.process import MeasurementPlan, Process, Sample, is_bimodal, make_block
 from tests.timing.fake import FakeKernel, FakeMachine, FakeSource

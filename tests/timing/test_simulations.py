@@ -18,11 +18,10 @@ from harness.time.estimators import (
     interquartile_mean,
     t_quantile,
 )
-from harness.time.history import History
-from harness.time.policy import policy_for
+from harness.time.policy import History, policy_for
 from harness.time.procedure import measure_process
 from harness.time.process import MeasurementPlan
-from ranker.domain.ties import ScoredEntry, is_tied
+from ranker.domain.score import ScoredEntry, is_tied
 from tests.timing.fake import FakeKernel, FakeMachine, FakeSource
 
 pytestmark = pytest.mark.long

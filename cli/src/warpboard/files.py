@@ -13,8 +13,8 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shared.errors import Refused
+from warpboard.domain.checks import Sample, Solutions
 from warpboard.domain.names import SLUG_LENGTH_MAX, slug_of
-from warpboard.domain.solutions import Sample, Solutions
 
 # What compiles problems imports pydantic, which most commands do without.
 if TYPE_CHECKING:

@@ -158,7 +158,9 @@ class Screen:
                     progress.stop_task(tasks[key])
                 else:
                     total = news.total or None
-                    progress.update(tasks[key], completed=news.done, total=total, sentence=sentence)
+                    progress.update(
+                        tasks[key], completed=news.completed, total=total, sentence=sentence
+                    )
 
             self._above = self._err if self._out.is_terminal else None
             try:

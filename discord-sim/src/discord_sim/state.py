@@ -13,10 +13,9 @@ from discord_sim import shapes
 from discord_sim.cdn import Cdn, FileUpload
 from discord_sim.clock import Clock, Ids
 from discord_sim.documents import Validators
-from discord_sim.errors import ApiError, unknown_object
+from discord_sim.errors import ApiError, Faults, RateLimits, unknown_object
 from discord_sim.gateway import Gateway
 from discord_sim.guild import Guild
-from discord_sim.rate_limits import Faults, RateLimits
 from discord_sim.record import Record
 from discord_sim.shapes import FILE_BYTES_MAX, Json
 

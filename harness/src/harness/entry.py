@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import hashlib
 import json
 import os
 import secrets
@@ -14,13 +15,12 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
-from harness import self_test
 from harness.build.command import BUILD_S_MAX
 from harness.build.toolchains import probe_toolchains as toolchains
 from harness.code import pack_harness as code
 from harness.devices.access import GPU_LIMITS, probe_device
-from harness.devices.cpu import describe as environment
 from harness.devices.device import DeviceFault
+from harness.devices.device import describe_machine as environment
 from harness.report.messages import (
     DUEL,
     LEFT_BEHIND,
@@ -100,6 +100,36 @@ _CALLS_AFTER = 30
 _RUNS_MAX = 500
 # After these failures the supervisor is replaced, and a self-test checks the machine.
 DOUBTFUL = ("supervisor", "sandbox", "device")
+
+_SELF_TEST_SIZE = 4096
+# Imports come from a slow disk on some machines.
+_SELF_TEST_BUDGET_S = 60
+# A known kernel, run as a submission: a machine where it fails must not judge others.
+_SELF_TEST_KERNEL = """
+def custom_kernel(data):
+    values, output = data
+    output.copy_(values)
+    return output
+"""
+# Copying a vector must pass wherever a submission can be judged.
+_SELF_TEST_REFERENCE = """
+import torch
+
+
+def generate_input(size, seed):
+    generator = torch.Generator().manual_seed(seed)
+    return torch.rand(size, generator=generator), torch.empty(size)
+
+
+def ref_kernel(data):
+    values, output = data
+    output.copy_(values)
+    return output
+
+
+def check_implementation(data, output):
+    return bool(torch.equal(data[0], output)), "the copy differs from its source"
+"""
 
 
 class SupervisorFailed(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
@@ -275,7 +305,7 @@ class Harness:
         After a failure of the platform this shows whether the machine or the run was at fault.
         """
         with tempfile.TemporaryDirectory(prefix="warpboard-self-test-") as folder:
-            paths = await asyncio.to_thread(self_test.write_self_test, Path(folder))
+            paths = await asyncio.to_thread(_write_self_test, Path(folder))
             problem, kernel, out = map(str, paths)
             request = RunRequest(problem, kernel, "test", out, device=device, gpus=list(gpus))
             report = await self.evaluate(request, _ignore_message)
@@ -385,3 +415,25 @@ async def evaluate(
     """Run one submission with a harness of its own, of which nothing is left afterwards."""
     async with Harness(**options) as harness:
         return await harness.evaluate(request, on_message)
+
+
+def _write_self_test(folder: Path) -> tuple[Path, Path, Path]:
+    """Write the problem to a folder. Return the problem, the kernel and an empty output folder."""
+    problem, kernel, out = folder / "problem", folder / "kernel.py", folder / "out"
+    problem.mkdir()
+    out.mkdir()
+    kernel.write_text(_SELF_TEST_KERNEL)
+    (problem / "reference.py").write_text(_SELF_TEST_REFERENCE)
+    size = _SELF_TEST_SIZE
+    manifest = {
+        "slug": "self-test",
+        "lang": "py",
+        "files": {"reference.py": hashlib.sha256(_SELF_TEST_REFERENCE.encode()).hexdigest()},
+        "submission": "submission.py",
+        "tests": [{"name": f"size={size}", "args": {"size": size, "seed": 1}}],
+        "benchmarks": [{"name": f"size={size}", "args": {"size": size, "seed": 2}}],
+        "ranking_by": "last",
+        "budgets_s": dict.fromkeys(("build", "test", "benchmark", "ranked"), _SELF_TEST_BUDGET_S),
+    }
+    (problem / "manifest.json").write_text(json.dumps(manifest))
+    return problem, kernel, out

@@ -25,7 +25,6 @@ from typing import Any, NoReturn
 from harness.sandbox import (
     bubblewrap,
     cgroup,
-    channel,
     fork_entry,
     host,
     keeper,
@@ -33,7 +32,13 @@ from harness.sandbox import (
     processes,
     root,
 )
-from harness.sandbox.box import BoxSpec, spec_from_json
+from harness.sandbox.box import (
+    BoxSpec,
+    close_descriptors,
+    receive_message,
+    send_message,
+    spec_from_json,
+)
 from harness.sandbox.host import CgroupParents
 from harness.sandbox.settings import replace_environment
 
@@ -137,14 +142,14 @@ class _ZygoteServer:
         self._remove_keepers(self._keepers & set(ready))
         if client not in ready:
             return True
-        if (received := channel.receive_message(self._client)) is None:
+        if (received := receive_message(self._client)) is None:
             return False
         request, descriptors = received
         reply, reply_descriptors = self._handle_request(request, descriptors)
-        channel.close_all(descriptors)
+        close_descriptors(descriptors)
         with contextlib.suppress(OSError):
             message = {"token": request["token"], **reply}
-            channel.send_message(self._client, message, reply_descriptors)
+            send_message(self._client, message, reply_descriptors)
         return True
 
     def clear(self) -> bool:
@@ -210,7 +215,7 @@ class _ZygoteServer:
 
     def _remove_keepers(self, ended: set[int]) -> None:
         self._keepers -= ended
-        channel.close_all(list(ended))
+        close_descriptors(list(ended))
 
 
 if __name__ == "__main__":

@@ -1,20 +1,61 @@
 """The port to the log: append with an expected version, read a history, follow all events.
 
-Facts are appended with optimistic concurrency: each only to the history that it was decided on.
+A decider makes facts of a command and a history. They are appended with optimistic concurrency:
+each only to the history that it was decided on.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple, Protocol, runtime_checkable
+from functools import reduce
+from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
-from shared.decider import Append
+from shared import events
 from shared.events import AnyFact
+from shared.ids import derive_id
 from shared.wire import Envelope, EventMetadata, decode_fact, make_envelope
+
+Command = TypeVar("Command")
+State = TypeVar("State")
+Fact = TypeVar("Fact")
 
 # Upper bounds of the buckets, in seconds; the last bucket has no bound.
 BOUNDS_S = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0, 2.5, 10.0, 30.0)
+
+
+@dataclass(frozen=True)
+class Decider(Generic[Command, State, Fact]):
+    """Two pure functions and an initial state; all other code in a service surrounds them."""
+
+    initial: State
+    decide: Callable[[Command, State], Sequence[Fact]]
+    evolve: Callable[[State, Fact], State]
+
+    def fold(self, events: Iterable[Fact]) -> State:
+        """Return the state that results from a history."""
+        return reduce(self.evolve, events, self.initial)
+
+
+@dataclass(frozen=True)
+class Append:
+    """A fact to append: its aggregate, the expected version (None: any), cause and correlation.
+
+    Without a `chosen_id`, the event's id is derived from the cause and the version.
+    """
+
+    agg: str
+    fact: events.Fact
+    expected: int | None
+    cause: str
+    corr: str
+    chosen_id: str = ""
+
+    @property
+    def id(self) -> str:
+        """The event's id; the same decision always gets the same id."""
+        kind = type(self.fact).__name__
+        return self.chosen_id or derive_id(f"{self.cause}/{self.expected}", f"{kind}/{self.agg}")
 
 
 @dataclass
@@ -166,11 +207,11 @@ class Appender:
         Of several facts of one aggregate, only the first names a version. Errors: Conflict if
         someone else appended first; Failed.
         """
-        at, events = self.clock(), list[NewEvent]()
+        at, new_events = self.clock(), list[NewEvent]()
         for append in appends:
             stamp = EventMetadata(append.id, at, self.actor, append.corr, append.cause)
             envelope = make_envelope(append.fact, append.agg, stamp)
-            events.append(NewEvent(envelope, append.expected))
-        if len(events) == 1:
-            return await self.log.append(events[0])
-        return await self.log.append_all(events)
+            new_events.append(NewEvent(envelope, append.expected))
+        if len(new_events) == 1:
+            return await self.log.append(new_events[0])
+        return await self.log.append_all(new_events)

@@ -14,8 +14,8 @@ from typing import Protocol, TypeVar
 from shared.bus import Delivery, Inbox
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
+from shared.health import warn_rarely
 from shared.ids import derive_id
-from shared.outages import warn_rarely
 
 log = logging.getLogger(__name__)
 

@@ -19,8 +19,8 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
 
 from shared.errors import Failed
+from shared.health import HealthReporter, warn_rarely
 from shared.lifecycle import keep_cancellation
-from shared.outages import HealthReporter, warn_rarely
 
 CONNECT_S_MAX = 5
 STATEMENT_S_MAX = 60

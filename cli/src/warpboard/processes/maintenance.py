@@ -13,8 +13,7 @@ from pathlib import Path
 from shared.api.fields import JsonObject
 from shared.errors import Failed, Refused
 from warpboard.processes.platform import Platform, supervise
-from warpboard.processes.services import PlatformConfig, Service, local_services
-from warpboard.processes.state import describe
+from warpboard.processes.services import PlatformConfig, Service, describe, local_services
 
 COMMAND_S_MAX = 3600.0
 END_S_MAX = 10.0

@@ -15,12 +15,18 @@ from typing import Any
 import httpx
 
 from shared.errors import Failed, Refused
-from shared.servers import lock as locks
+from shared.servers import process as processes
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 from shared.servers.process import load_password
-from warpboard.processes.child import STEP_S, Child, ManagedProcess, ServiceProcess
-from warpboard.processes.nats_restart import WRITERS, NatsRestart
+from warpboard.processes.child import (
+    STEP_S,
+    WRITERS,
+    Child,
+    ManagedProcess,
+    NatsRestart,
+    ServiceProcess,
+)
 from warpboard.processes.services import (
     AGENT,
     AGENT_ID,
@@ -28,11 +34,15 @@ from warpboard.processes.services import (
     PORTS,
     SIM_USERS,
     PlatformConfig,
+    PortClaims,
+    ProcessRow,
     Service,
+    choose_ports,
     local_services,
+    read_state,
     with_discord,
+    write_state,
 )
-from warpboard.processes.state import PortClaims, ProcessRow, choose_ports, read_state, write_state
 
 # The time for services of a killed platform to drain.
 ORPHANS_S_MAX = 30.0
@@ -96,7 +106,7 @@ class Platform:
         if find_spec("ingest") is None:
             raise Refused("not_installed", CLIENT_ALONE)
         self._lock = await self._lock_folder()
-        locks.write_holder(self._lock, os.getpid())
+        processes.write_lock_holder(self._lock, os.getpid())
         self._open_folder()
         self._claims = PortClaims()
         ports = choose_ports(read_state(self.folder).get("ports", {}), PORTS, self._claims.take)
@@ -152,8 +162,8 @@ class Platform:
         deadline = time.monotonic() + ORPHANS_S_MAX
         while True:
             try:
-                return locks.lock_folder(self.folder)
-            except locks.FolderInUse as used:
+                return processes.lock_folder(self.folder)
+            except processes.FolderInUse as used:
                 if used.pid is not None or time.monotonic() > deadline:
                     raise
             await asyncio.sleep(STEP_S)

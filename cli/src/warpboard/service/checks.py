@@ -19,10 +19,9 @@ from shared.presentation.report_parts import ProgressText, run_progress
 from shared.problems.report import CheckReport, Finding, read_report
 from warpboard.context import AppContext
 from warpboard.domain import checks
-from warpboard.domain.checks import CheckResult
-from warpboard.domain.exit_codes import FAILED, OK, REFUSED
-from warpboard.domain.solutions import (
+from warpboard.domain.checks import (
     HERE,
+    CheckResult,
     Sample,
     Solutions,
     Trial,
@@ -31,6 +30,7 @@ from warpboard.domain.solutions import (
     sample_code,
     trial_table,
 )
+from warpboard.domain.exit_codes import FAILED, OK, REFUSED
 from warpboard.domain.tables import Table
 from warpboard.files import (
     FileStates,

@@ -137,8 +137,8 @@ COMMANDS = {
     "problem rejudge show": ("reruns.show_rejudge", "Show rejudge ID and what it would change."),
     "problem rejudge apply": ("actions", "Apply rejudge ID: its results count from then on."),
     "problem rejudge discard": ("actions", "Discard rejudge ID: its results never count."),
-    "login": ("login.login", "Log in, and store the token."),
-    "logout": ("login.logout", "Revoke the stored token of a platform, and forget it."),
+    "login": ("accounts.login", "Log in, and store the token."),
+    "logout": ("accounts.logout", "Revoke the stored token of a platform, and forget it."),
     "auth status": ("accounts.show_account", "Show the current account and its permissions."),
     "auth token list": ("accounts.list_tokens", "List your tokens, and when each was last used."),
     "auth token create": (

@@ -20,9 +20,9 @@ from shared.errors import Failed, Refused
 from shared.presentation.units import count_text, seconds_text, time_text
 from warpboard.api import Api
 from warpboard.context import AppContext, PlatformTarget
+from warpboard.domain.checks import NOT_PASSED, PASSED, Sample, Solutions, needed_gpus
 from warpboard.domain.demand import Demand
 from warpboard.domain.exit_codes import FAILED, INTERRUPTED, OK, TERMINATED
-from warpboard.domain.solutions import NOT_PASSED, PASSED, Sample, Solutions, needed_gpus
 from warpboard.domain.tables import Table, make_table
 from warpboard.files import load_all_solutions, load_problem
 from warpboard.processes.maintenance import run_beside_platform

@@ -28,7 +28,7 @@ from warpboard.domain.demand import (
     missing_lines,
 )
 from warpboard.domain.exit_codes import INTERRUPTED, OK
-from warpboard.processes.state import down as stop_platform
+from warpboard.processes.services import down as stop_platform
 from warpboard.screen import Screen
 from warpboard.settings import TOKEN
 from warpboard.terminal import options

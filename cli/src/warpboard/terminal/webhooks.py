@@ -1,6 +1,6 @@
 """Commands for webhooks: addresses of yours that are notified of events."""
 
-from collections.abc import Coroutine, Iterator
+from collections.abc import Coroutine
 from typing import Any
 
 import click
@@ -98,16 +98,15 @@ async def list_webhooks(context: AppContext, api: Api) -> int:
 async def show(context: AppContext, api: Api, id_: str) -> int:
     """Show your webhook ID, and why it is off, if it is."""
     answer = await api.get(Webhook, ROUTE, id_)
-    return context.show(answer.document, _webhook_lines(answer.value))
-
-
-def _webhook_lines(webhook: Webhook) -> Iterator[str]:
-    yield f"webhook {webhook.id}, {webhook.state}, since {instant_text(webhook.created_at)}"
-    yield f"leads to {one_line(webhook.url, 2048)}"
-    yield f"is told of {', '.join(webhook.events)}"
-    yield "of " + (", ".join(webhook.problems) or "every leaderboard that you see")
-    if webhook.notice is not None:
-        yield f"off: {one_line(webhook.notice, 500)}"
+    webhook = answer.value
+    lines = [
+        f"webhook {webhook.id}, {webhook.state}, since {instant_text(webhook.created_at)}",
+        f"leads to {one_line(webhook.url, 2048)}",
+        f"is told of {', '.join(webhook.events)}",
+        f"of {', '.join(webhook.problems) or 'every leaderboard that you see'}",
+        *([] if webhook.notice is None else [f"off: {one_line(webhook.notice, 500)}"]),
+    ]
+    return context.show(answer.document, lines)
 
 
 @api_command(f"webhook test {ID_EXAMPLE}", parameters=(options.ID,))

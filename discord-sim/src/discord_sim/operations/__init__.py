@@ -1,9 +1,9 @@
 """All operations of the simulator, with Discord's names."""
 
-from discord_sim.operations import application, channels, messages, responses
+from discord_sim.operations import application, channels, messages
 from discord_sim.state import Operation
 
-MODULES = (application, channels, messages, responses)
+MODULES = (application, channels, messages)
 
 
 def every_operation() -> list[Operation]:

@@ -1,10 +1,16 @@
 """Channels, threads and posts, and changes to them."""
 
 from discord_sim import shapes
-from discord_sim.errors import ApiError, Problem, invalid_body, thread_archived, unknown_object
+from discord_sim.errors import (
+    ApiError,
+    Problem,
+    invalid_body,
+    rate_limited_error,
+    thread_archived,
+    unknown_object,
+)
 from discord_sim.gateway import GUILDS, MEMBERS
 from discord_sim.operations import messages
-from discord_sim.rate_limits import rate_limited_error
 from discord_sim.shapes import FORUM, PRIVATE_THREAD, PUBLIC_THREAD, TEXT, Json
 from discord_sim.state import Answer, Operations, Request, SimulatorState
 

@@ -16,8 +16,7 @@ from harness.check.author import AuthorCode
 from harness.check.inputs import RankBuffers, Shape
 from harness.check.structure import FlatValue, Leaf, contiguous_stride, flatten
 from harness.defences import ALL_DEFENCES, Defences
-from harness.devices.cpu import CoreKeepAwake
-from harness.devices.device import Device
+from harness.devices.device import CoreKeepAwake, Device
 from harness.problem import Case, ProblemFault
 from harness.report.messages import Mismatch
 from harness.report.verdict import CaseFailed

@@ -12,8 +12,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from harness.sandbox import channel, fork_entry, linux, ranks, root, seccomp
-from harness.sandbox.box import SCRATCH, SUBMISSION, WORKER_UID, BoxSpec
+from harness.sandbox import fork_entry, linux, ranks, root, seccomp
+from harness.sandbox.box import SCRATCH, SUBMISSION, WORKER_UID, BoxSpec, send_message
 from harness.sandbox.fork_entry import BoxWorkers
 from harness.sandbox.keeper import BoxEntry
 from harness.sandbox.launcher import ZygoteLauncher
@@ -180,7 +180,7 @@ class BubblewrapEntry:
         fork_entry.set_limits(spec, has_processes=os.geteuid() == 0)
         report_socket = socket.socket(fileno=report)
         program = bubblewrap_command(spec, _inner_command(spec, controls), record)
-        channel.send_message(report_socket, {"built": count})
+        send_message(report_socket, {"built": count})
         os.execve(program[0], program, spec.environment)  # noqa: S606  (a program of our own)
 
     def fault(self, code: int) -> str:

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from harness.sandbox import channel, landlock, linux, ranks, root, seccomp
-from harness.sandbox.box import WORKER_UID, BoxSpec
+from harness.sandbox import linux, ranks, root, seccomp
+from harness.sandbox.box import WORKER_UID, BoxSpec, describe_error, send_message
 
 # The user's other processes count too where a box has no limit of its own; stops a fork bomb.
 _USER_PROCESSES_MAX = 4096
@@ -122,7 +122,7 @@ class ForkEntry:
             drop_privileges(spec)
         linux.become_unreadable()
         status = ranks.wait_for_ranks(workers)
-        channel.send_message(box_workers.report, {"status": status})
+        send_message(box_workers.report, {"status": status})
         os._exit(0)
 
     def fault(self, _: int) -> str:
@@ -188,7 +188,7 @@ def _start_worker(spec: BoxSpec, box_workers: BoxWorkers, control: int, parent: 
         schedule = os.open(f"/proc/{pid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
         return pid
-    channel.send_message(box_workers.report, {"schedule": True}, [schedule])
+    send_message(box_workers.report, {"schedule": True}, [schedule])
     os.close(schedule)
     return pid
 
@@ -199,9 +199,9 @@ def _confine(spec: BoxSpec, box_workers: BoxWorkers, control: int, parent: int) 
         report = _place_descriptors(box_workers, control, parent)
         _build_walls(spec, box_workers.imported)
     except Exception as error:
-        channel.send_message(report, {"fault": channel.describe_error(error)})
+        send_message(report, {"fault": describe_error(error)})
         raise
-    channel.send_message(report, {"built": 1})
+    send_message(report, {"built": 1})
     report.close()
 
 
@@ -231,7 +231,7 @@ def _build_walls(spec: BoxSpec, imported: Sequence[str]) -> None:
     """Build the walls around one process, in the only order that works."""
     has_landlock = "landlock" in spec.walls and not spec.has_namespaces
     # These paths may be out of the worker's reach later.
-    allowed = _allowed_paths(spec, imported) if has_landlock else landlock.AllowedPaths()
+    allowed = _allowed_paths(spec, imported) if has_landlock else linux.AllowedPaths()
     die_first_of_memory()
     set_limits(spec)
     drop_privileges(spec)
@@ -241,7 +241,7 @@ def _build_walls(spec: BoxSpec, imported: Sequence[str]) -> None:
     linux.become_readable()
     os.chdir(spec.home)
     if has_landlock:
-        landlock.restrict_paths(allowed)
+        linux.restrict_paths(allowed)
     if "seccomp" in spec.walls:
         # A GPU's driver and its service use unix sockets.
         has_unix = spec.has_namespaces or bool(spec.devices)
@@ -249,7 +249,7 @@ def _build_walls(spec: BoxSpec, imported: Sequence[str]) -> None:
         seccomp.install_worker_filter(families, keeps_cores=not spec.devices)
 
 
-def _allowed_paths(spec: BoxSpec, imported: Sequence[str]) -> landlock.AllowedPaths:
+def _allowed_paths(spec: BoxSpec, imported: Sequence[str]) -> linux.AllowedPaths:
     """Return what a worker may reach where it has no file system of its own."""
     package = root.package_folder()
     names, read = [], [*imported]
@@ -264,7 +264,7 @@ def _allowed_paths(spec: BoxSpec, imported: Sequence[str]) -> landlock.AllowedPa
         else:
             read.append(folder)
     tops = [f"/{name}" for name in root.TOP_FOLDERS]
-    return landlock.AllowedPaths(
+    return linux.AllowedPaths(
         list_only=names,
         read=[*tops, *read, *_MACHINE_FILES, spec.submission],
         written=[spec.scratch],

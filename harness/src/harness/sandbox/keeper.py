@@ -15,8 +15,15 @@ import socket
 from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
-from harness.sandbox import channel, linux, processes
-from harness.sandbox.box import WORKER_UID, BoxSpec
+from harness.sandbox import linux, processes
+from harness.sandbox.box import (
+    WORKER_UID,
+    BoxSpec,
+    close_descriptors,
+    describe_error,
+    receive_message,
+    send_message,
+)
 from harness.sandbox.cgroup import ControlGroup
 from harness.sandbox.host import CgroupParents
 
@@ -48,7 +55,7 @@ def run_keeper(
         keeper.build(places)
         keeper.watch()
     except Exception as error:  # noqa: BLE001  (whatever it was, the client must hear it)
-        keeper.tell({"fault": channel.describe_error(error)})
+        keeper.tell({"fault": describe_error(error)})
     keeper.leave()
 
 
@@ -64,7 +71,7 @@ class _Keeper:
     def tell(self, message: dict[str, Any]) -> None:
         """Send a message, even if the client may be gone."""
         with contextlib.suppress(OSError):
-            channel.send_message(self._client, message)
+            send_message(self._client, message)
 
     def build(self, places: CgroupParents) -> None:
         """Create the groups and start the first process inside them. Raises OSError."""
@@ -132,26 +139,26 @@ class _Keeper:
                 self._group.join()
             self._entry.begin()
         except Exception as error:  # noqa: BLE001  (whatever it was, the client must hear it)
-            self.tell({"fault": channel.describe_error(error)})
+            self.tell({"fault": describe_error(error)})
         finally:
             os._exit(1)
 
     def _send_freezer(self, group: ControlGroup) -> None:
         freezer = group.switch()
         if freezer is None:
-            channel.send_message(self._client, {"group": 0})
+            send_message(self._client, {"group": 0})
             return
-        channel.send_message(self._client, {"group": freezer.version}, freezer.descriptors)
+        send_message(self._client, {"group": freezer.version}, freezer.descriptors)
         freezer.close()
 
     def _handle_message(self) -> bool:
         """Handle one message of the client; False when it is gone, and the box with it."""
-        received = channel.receive_message(self._client)
+        received = receive_message(self._client)
         if received is None:
             self.empty()
             return False
         message, descriptors = received
-        channel.close_all(descriptors)
+        close_descriptors(descriptors)
         if "end" in message:
             self.empty()
         elif "usage" in message:

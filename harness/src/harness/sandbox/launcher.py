@@ -15,8 +15,16 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from harness.sandbox import channel
-from harness.sandbox.box import BoxSpec, SandboxFault, StopTimeout, spec_to_json
+from harness.sandbox.box import (
+    BoxSpec,
+    SandboxFault,
+    StopTimeout,
+    close_descriptors,
+    make_channel,
+    receive_message,
+    send_message,
+    spec_to_json,
+)
 from harness.sandbox.cgroup import FREEZE_S_MAX, Freezer
 from harness.sandbox.processes import END_S_MAX
 
@@ -141,7 +149,7 @@ class Box:
         """Kill everything in the box and remove it; False if something could not be killed."""
         if self._ended is None:
             with contextlib.suppress(OSError):
-                channel.send_message(self._keeper, {"end": True})
+                send_message(self._keeper, {"end": True})
             ends_at = time.monotonic() + self._end_s_max
             self._receive_until("over", ends_at)
             left_s = max(0.0, ends_at - time.monotonic())
@@ -153,7 +161,7 @@ class Box:
             os.close(self.pidfd)
             if self._freezer is not None:
                 self._freezer.close()
-            channel.close_all(self._schedules)
+            close_descriptors(self._schedules)
             self._schedules = []
         return self._ended
 
@@ -164,7 +172,7 @@ class Box:
         self._state.pop("usage", None)
         # The last messages of a keeper that is gone can still be read.
         with contextlib.suppress(OSError):
-            channel.send_message(self._keeper, {"usage": True})
+            send_message(self._keeper, {"usage": True})
         self._receive_until("usage", time.monotonic() + _USAGE_S_MAX)
 
     def _receive_until(self, key: str, ends_at: float) -> None:
@@ -178,7 +186,7 @@ class Box:
         left_s = max(0.0, ends_at - time.monotonic())
         if not select.select([self._keeper], [], [], left_s)[0]:
             return False
-        if (received := channel.receive_message(self._keeper)) is None:
+        if (received := receive_message(self._keeper)) is None:
             self._is_closed = True
             return False
         message, descriptors = received
@@ -220,7 +228,7 @@ class ZygoteLauncher:
         """
         self.end_s_max = end_s_max
         options = {"walls": list(walls), "imports": list(imports), "end_s_max": end_s_max}
-        self._socket, zygote_end = channel.make_pair()
+        self._socket, zygote_end = make_channel()
         with zygote_end:
             arguments = (str(zygote_end.fileno()), str(os.getpid()), json.dumps(options))
             self._process = subprocess.Popen(
@@ -240,7 +248,7 @@ class ZygoteLauncher:
     def start(self, spec: BoxSpec, controls: Sequence[int], output: int) -> Box:
         """Start a box with all its walls. Raises SandboxFault."""
         assert len(controls) == spec.ranks
-        own_end, keeper_end = channel.make_pair()
+        own_end, keeper_end = make_channel()
         try:
             request = {"start": spec_to_json(spec), "way": self.way}
             _, descriptors = self._request(request, [keeper_end.fileno(), output, *controls])
@@ -283,18 +291,18 @@ class ZygoteLauncher:
     ) -> tuple[dict[str, Any], list[int]]:
         token = secrets.token_hex(8)
         try:
-            channel.send_message(self._socket, {"token": token, **request}, descriptors)
+            send_message(self._socket, {"token": token, **request}, descriptors)
         except OSError as error:
             raise SandboxFault(f"the zygote is gone: {error}") from error
         ends_at = time.monotonic() + _ANSWER_S_MAX
         while select.select([self._socket], [], [], max(0.0, ends_at - time.monotonic()))[0]:
-            if (message := channel.receive_message(self._socket)) is None:
+            if (message := receive_message(self._socket)) is None:
                 raise SandboxFault("the zygote is gone")
             reply, reply_descriptors = message
             # A reply to an earlier user that died before reading it is discarded.
             if reply["token"] == token and "fault" not in reply:
                 return reply, reply_descriptors
-            channel.close_all(reply_descriptors)
+            close_descriptors(reply_descriptors)
             if reply["token"] == token:
                 raise SandboxFault(reply["fault"])
         raise SandboxFault(f"the zygote did not answer within {_ANSWER_S_MAX} s")

@@ -17,8 +17,16 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.sandbox import bubblewrap, channel, fork_entry, landlock, linux, root, seccomp
-from harness.sandbox.box import WALLS, WORKER_UID, BoxSpec, Limits, isolation_level, walls_at_level
+from harness.sandbox import bubblewrap, fork_entry, linux, root, seccomp
+from harness.sandbox.box import (
+    WALLS,
+    WORKER_UID,
+    BoxSpec,
+    Limits,
+    describe_error,
+    isolation_level,
+    walls_at_level,
+)
 from harness.sandbox.host import find_cgroup_parents
 
 _RUN_AS_ROOT = "run the agent as root: it drops root before any foreign code runs"
@@ -207,7 +215,7 @@ def probe_isolation() -> Isolation:
     launchers: tuple[MissingWall, ...] = ()
     if "namespaces" in walls and (reason := _run_trial(lambda: _try_bubblewrap(walls))):
         launchers = (explain_launcher(reason),)
-    level, kernel, abi = isolation_level(walls), platform.release(), landlock.abi_version()
+    level, kernel, abi = isolation_level(walls), platform.release(), linux.landlock_version()
     return Isolation(walls, level, missing, kernel, abi, not launchers, launchers)
 
 
@@ -223,8 +231,8 @@ def _find_missing() -> Iterator[MissingWall]:
         yield explain_reach(path)
     if reason := _run_trial(seccomp.install_worker_filter):
         yield explain_seccomp(reason)
-    if (abi := landlock.abi_version()) < landlock.ABI_MIN:
-        yield explain_landlock(abi, landlock.ABI_MIN)
+    if (abi := linux.landlock_version()) < linux.LANDLOCK_VERSION_MIN:
+        yield explain_landlock(abi, linux.LANDLOCK_VERSION_MIN)
     group_walls = find_cgroup_parents().walls()
     for wall in ("memory", "pids", "freezer"):
         if wall not in group_walls:
@@ -280,7 +288,7 @@ def _run_trial(step: Callable[[], object]) -> str:
         try:
             step()
         except Exception as error:  # noqa: BLE001  (any error is a reason why this does not work)
-            reason = channel.describe_error(error)
+            reason = describe_error(error)
         finally:
             os.write(write_end, f"{reason}\0".encode(errors="replace")[:_REASON_BYTES_MAX])
             os._exit(0)

@@ -11,8 +11,7 @@ from typing import Self
 
 from harness.defences import ALL_DEFENCES, Defences
 from harness.report.verdict import CaseFailed, OutputLog, status_failure, worker_failure
-from harness.sandbox import channel
-from harness.sandbox.box import BoxSpec, StopTimeout
+from harness.sandbox.box import BoxSpec, StopTimeout, make_channel
 from harness.sandbox.cgroup import FREEZE_S_MAX
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.worker import protocol
@@ -46,7 +45,7 @@ class Team:
         self.ranks = spec.ranks
         self._launcher, self._spec = launcher, spec
         self.freezing_s = 0.0
-        pairs = [channel.make_pair() for _ in range(spec.ranks)]
+        pairs = [make_channel() for _ in range(spec.ranks)]
         self._controls = [own_end for own_end, _ in pairs]
         worker_ends = [worker_end for _, worker_end in pairs]
         self._output, output_end = os.pipe()
@@ -100,7 +99,7 @@ class Team:
 
     def can_machine_stop_boxes(self) -> bool:
         """Return whether an empty box like this one can be frozen and killed."""
-        pairs = [channel.make_pair() for _ in range(self.ranks)]
+        pairs = [make_channel() for _ in range(self.ranks)]
         output, output_end = os.pipe()
         try:
             box = self._launcher.start(

@@ -13,7 +13,7 @@ from harness.build.cache import BuildCache
 from harness.build.command import DRIVER, HEADER, LANGUAGES
 from harness.problem import AuthorActivity, Problem, RunDirectory, load_problem
 from harness.report.messages import Request, RunRequest
-from harness.time.history import History
+from harness.time.policy import History
 
 # The account of a run where the supervisor is root; it owns nothing else here.
 RUN_UID = 64000

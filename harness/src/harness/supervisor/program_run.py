@@ -19,8 +19,8 @@ from harness.build.plan import adapt_tools
 from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.check.inputs import derive_seed
 from harness.check.memory import measure_available_memory
-from harness.devices import cpu
 from harness.devices.access import find_device_access
+from harness.devices.device import describe_machine, reserve_core
 from harness.problem import Case, ProblemFault, RunDirectory
 from harness.report import verdict
 from harness.report.messages import Artefact, CaseReport, Progress, RunRequest
@@ -203,12 +203,12 @@ class ProgramRun(Run):
         # The GPU is not opened here, so this builds for the oldest; loading adapts the code.
         architecture = _OLDEST_ARCHITECTURE if request.device == "cuda" else ""
         build_tools = adapt_tools(machine.build_tools, architecture)
-        setup = WorkerSetup(replace(machine, build_tools=build_tools), cpu.reserve_core(), access)
+        setup = WorkerSetup(replace(machine, build_tools=build_tools), reserve_core(), access)
         self.worker_teams = WorkerTeams(setup, directory, request.mode, 1)
         self._program: tuple[int, ...] = ()
 
     def _describe_clock(self) -> tuple[str, dict[str, str]]:
-        return TIER, cpu.describe()
+        return TIER, describe_machine()
 
     def _run_stage(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         mode = self._request.mode

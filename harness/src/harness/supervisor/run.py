@@ -17,9 +17,8 @@ from harness.check.author import AuthorCode, is_memory_shortage
 from harness.check.calls import WARM_UP, GatedCase, WarmUps
 from harness.check.inputs import KEY_BYTES, Shape, derive_seed
 from harness.check.judging import JudgeContext
-from harness.devices import cpu
 from harness.devices.access import find_device_access, open_device
-from harness.devices.cpu import CoreKeepAwake, reserve_core
+from harness.devices.device import CoreKeepAwake, describe_machine, reserve_core
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.report import verdict
 from harness.report.messages import (
@@ -170,7 +169,7 @@ class StagedRun(Run):
         self._warm_ups = WarmUps(seeds, self.worker_teams.import_s)
 
     def _describe_clock(self) -> tuple[str, dict[str, str]]:
-        return self._device.tier, cpu.describe() | self._device.describe()
+        return self._device.tier, describe_machine() | self._device.describe()
 
     def _run_stage(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         return self._steps[stage](stage, budget)
@@ -222,16 +221,13 @@ class StagedRun(Run):
             )
         except (MemoryError, MemoryShortage, RuntimeError) as error:
             if self._offer is not None and is_memory_shortage(error):
-                self._require_estimates(self._offer)
+                # Raises MemoryShortage with figures for the case that was too large to probe.
+                for case, is_timed in self._list_cases():
+                    if sizes := memory.estimate_sizes(self._judge_context.author, case):
+                        self._offer.require(case, [sizes], is_timed=is_timed)
             raise
         if self._offer is not None:
             self._require_memory(self._offer)
-
-    def _require_estimates(self, offer: memory.AvailableMemory) -> None:
-        """Raise MemoryShortage with figures for a case that was too large to probe."""
-        for case, is_timed in self._list_cases():
-            if sizes := memory.estimate_sizes(self._judge_context.author, case):
-                offer.require(case, [sizes], is_timed=is_timed)
 
     def _require_memory(self, offer: memory.AvailableMemory) -> None:
         """Raise MemoryShortage for a case too large for this machine, before it is used."""

@@ -55,7 +55,7 @@ from harness.report.messages import (
     request_from_line,
     to_line,
 )
-from harness.sandbox import fork_entry, landlock, linux, processes, root, seccomp
+from harness.sandbox import fork_entry, linux, processes, root, seccomp
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
@@ -99,10 +99,10 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
     """
     if leaves_network:
         fork_entry.leave_network_namespace()
-    if landlock.abi_version() >= landlock.ABI_MIN:
+    if linux.landlock_version() >= linux.LANDLOCK_VERSION_MIN:
         read = [*_READ, *root.interpreter_folders(), root.package_folder()]
         written = [*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)]
-        landlock.restrict_paths(landlock.AllowedPaths(read=read, written=written))
+        linux.restrict_paths(linux.AllowedPaths(read=read, written=written))
     if os.getuid() == 0:
         # A virtual environment may be readable while its base interpreter is not.
         is_open = all(_is_reachable(Path(prefix)) for prefix in (sys.prefix, sys.base_prefix))

@@ -18,8 +18,7 @@ from harness.time.estimators import (
     quantile,
     t_quantile,
 )
-from harness.time.history import interpolate_sigma
-from harness.time.policy import Policy
+from harness.time.policy import Policy, interpolate_sigma
 from harness.time.process import (
     MeasurementPlan,
     Process,

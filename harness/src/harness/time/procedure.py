@@ -148,18 +148,15 @@ class _Measurement:
 
     def _measure_blocks(self) -> None:
         for blocks in self._policy.looks:
-            while not self._has_planned_calls(blocks) and not self._is_budget_spent():
+            # If slow first calls made blocks too short, more blocks make up for it.
+            while (
+                len(self._counted_blocks()) < ceil(blocks * self._planned_calls / self._block_calls)
+                and not self._is_budget_spent()
+            ):
                 self._add_block()
             self._looks.append(self._take_look())
             if self._looks[-1].action != "more":
                 return
-
-    def _has_planned_calls(self, blocks: int) -> bool:
-        """Return whether this many blocks of the planned size worth of calls are counted.
-
-        If slow first calls made blocks too short, more blocks make up for it.
-        """
-        return len(self._counted_blocks()) >= ceil(blocks * self._planned_calls / self._block_calls)
 
     def _add_block(self) -> None:
         block = self._measure_block()

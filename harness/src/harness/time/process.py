@@ -17,8 +17,7 @@ from harness.time.estimators import (
     skew_us,
     standard_error,
 )
-from harness.time.history import History
-from harness.time.policy import Policy
+from harness.time.policy import History, Policy
 
 CONTAMINATED = "contaminated"
 DRY = "dry"

@@ -22,8 +22,7 @@ from harness.sandbox.team import Team
 from harness.time import combination, unranked
 from harness.time.combination import CaseTime, combine_processes, list_quiet_us, run_figures
 from harness.time.estimators import quantile
-from harness.time.history import History
-from harness.time.policy import Policy, policy_for
+from harness.time.policy import History, Policy, policy_for
 from harness.time.procedure import measure_process
 from harness.time.process import CONTAMINATED, MeasurementPlan, Process, Sample, measure_when_fit
 from harness.worker import protocol

@@ -19,10 +19,9 @@ from harness.check.calls import GatedCase, WarmUps
 from harness.check.inputs import RankBuffers, Shape
 from harness.check.judging import JudgeContext
 from harness.check.structure import layout_bytes
-from harness.devices import cpu
 from harness.devices.cuda.device import CudaDevice
 from harness.devices.cuda.rules import BATCH_US_MAX, MIB, batch_size
-from harness.devices.device import Device, DeviceFault, Memory
+from harness.devices.device import CpuDevice, Device, DeviceFault, Memory
 from harness.problem import Case, ProblemFault
 from harness.report.messages import Artefact
 from harness.report.verdict import CaseFailed, escape_controls
@@ -215,7 +214,7 @@ class NcuCapturer:
         are empty; ProblemFault.
         """
         # ncu replays kernels for any length of time: no gate, no clock, and host memory.
-        buffers = RankBuffers(cpu.CpuDevice(is_frozen=False), shape)
+        buffers = RankBuffers(CpuDevice(is_frozen=False), shape)
         memories = [os.memfd_create("capture", os.MFD_CLOEXEC) for _ in _FILES]
         program = seal_memory(plan.pack_replay())
         try:

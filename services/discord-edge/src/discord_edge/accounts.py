@@ -6,10 +6,10 @@ from typing import Literal
 import msgspec
 from discord import app_commands
 
-from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import (
     BotInteraction,
     Commands,
+    Confirmation,
     Number,
     defer,
     interaction_user,

@@ -11,13 +11,13 @@ import discord
 import msgspec
 from discord import app_commands
 
-from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import (
     ADMIN,
     AnyVisibleLeaderboard,
     BotInteraction,
     Commands,
     CompletedName,
+    Confirmation,
     Gpus,
     Number,
     Reason,

@@ -6,12 +6,12 @@ from typing import Literal
 
 from discord import app_commands
 
-from discord_edge.bot.dialogs import Confirmation
 from discord_edge.bot.interactions import (
     ADMIN,
     AnyVisibleLeaderboard,
     BotInteraction,
     Commands,
+    Confirmation,
     Identifier,
     Number,
     Reason,

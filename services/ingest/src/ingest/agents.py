@@ -23,8 +23,8 @@ from ingest.ports import Ports
 from ingest.submissions.routes import load_submission
 from shared import events, subjects
 from shared.api.platform import DecisionResponse
-from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Decider
 from shared.json_types import JsonInt
 from shared.response_types import DocumentedRoute
 

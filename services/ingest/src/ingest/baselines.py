@@ -20,9 +20,8 @@ from ingest.problems import rules as problems
 from ingest.submissions.rules import QUEUE_WAIT_S_MAX, deadline, safe_name, submissions
 from shared import events, subjects
 from shared.api import baselines as api
-from shared.decider import Append
 from shared.errors import Refused
-from shared.event_log import Conflict
+from shared.event_log import Append, Conflict
 from shared.ids import BASELINE_ACCOUNT, derive_id
 from shared.problems.goals import Baseline as Compiled
 from shared.problems.submission_file import MEDIA, suffix

@@ -11,9 +11,8 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from ingest.access.feed import AccessFeed
 from shared.clock import new_id
-from shared.decider import Append, Decider
 from shared.errors import Failed
-from shared.event_log import Appender, Conflict, EventLog, RecordedEvent
+from shared.event_log import Append, Appender, Conflict, Decider, EventLog, RecordedEvent
 from shared.events import Fact
 from shared.subjects import last_token
 

@@ -22,8 +22,8 @@ from ingest.ports import AccountStore
 from shared import subjects
 from shared.api import leaderboards as api
 from shared.clock import new_id
-from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Decider
 from shared.events import Fact, InviteIssued, InviteRedeemed, InviteRevoked
 from shared.json_types import Instant, JsonInt
 from shared.response_types import DocumentedRoute

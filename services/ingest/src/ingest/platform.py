@@ -25,8 +25,8 @@ from shared import subjects
 from shared.api import platform as api
 from shared.api.platform import DecisionResponse
 from shared.bus import redrive_event
-from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Decider
 from shared.events import EventSkipped, Fact, IntakePaused, IntakeResumed, OperatorActed
 from shared.json_types import JsonInt
 from shared.response_types import DocumentedRoute

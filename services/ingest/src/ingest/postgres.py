@@ -26,7 +26,7 @@ from ingest.ports import (
 from shared.api.webhooks import Delivery, Webhook
 from shared.clock import new_id
 from shared.errors import Failed
-from shared.outages import warn_rarely
+from shared.health import warn_rarely
 from shared.postgres import borrow_connection, load_statements
 
 log = logging.getLogger(__name__)

@@ -30,9 +30,8 @@ from shared import events, subjects
 from shared.api.moderation import RequestedRejudge
 from shared.api.platform import DecisionResponse
 from shared.clock import new_id
-from shared.decider import Decider
 from shared.errors import Refused
-from shared.event_log import Conflict
+from shared.event_log import Conflict, Decider
 from shared.ids import derive_id
 from shared.json_types import JsonInt
 from shared.response_types import DocumentedRoute

@@ -21,8 +21,8 @@ from shared import subjects
 from shared.addresses import URL_LENGTH_MAX, parse_target
 from shared.api import webhooks as api
 from shared.clock import new_id
-from shared.decider import Decider
 from shared.errors import Failed, Refused
+from shared.event_log import Decider
 from shared.events import Fact, WebhookAdded, WebhookKind, WebhookRemoved
 from shared.response_types import DocumentedRoute
 

@@ -6,7 +6,6 @@ import sys
 from gc import set_threshold
 
 from ranker import commands
-from ranker.announce import announce
 from ranker.archive.archiver import ArchiveService, SealConfig
 from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
@@ -14,19 +13,20 @@ from ranker.archive.postgres import ArchiveReader
 from ranker.domain.stored_log import SealInterval
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.live import Live
 from ranker.metrics import RankerMetrics
 from ranker.postgres import Reader, ReadsBetweenWrites, open_read_models
 from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import Decisions
 from ranker.service.podium_jobs import Confirmations, Duels
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from ranker.service.projection import Ranker
 from ranker.settings import Settings, load
+from ranker.webhooks.sender import announce
 from ranker.webhooks.watcher import run_webhooks
 from shared import lifecycle
 from shared.blobs import BlobStore
 from shared.errors import Failed
+from shared.health import Outage
 from shared.http import BodyLimitMiddleware, serve
 from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max
 from shared.metrics import HttpMetricsMiddleware, LogMetrics
@@ -36,7 +36,6 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.monitor import LogMonitor, MonitorMetrics
 from shared.nats.streams import ensure_streams
-from shared.outages import Outage
 from shared.postgres import CheckpointConflict, WriteProbe, create_pool, migrate
 from shared.reader import ReaderAuthentication
 from shared.signing import load_key, public_key

@@ -25,8 +25,7 @@ from ranker.domain.rows import (
     Run,
     Submission,
 )
-from ranker.service.leaderboard import RANKED_MAX, rank_top
-from ranker.service.place_updates import update_places
+from ranker.service.leaderboard import RANKED_MAX, rank_top, update_places
 from ranker.service.ports import BatchChange, DueRejudge, PendingDecision, Unfoldable
 from shared.clock import now
 from shared.errors import Refused

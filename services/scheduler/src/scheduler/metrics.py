@@ -9,8 +9,8 @@ from prometheus_client import Counter, Gauge, Histogram
 
 from scheduler.domain.state import Agent, Decision, Job, SchedulerState, World
 from shared.clock import now
-from shared.decider import Append
 from shared.errors import Failed
+from shared.event_log import Append
 from shared.events import CanaryJudged, JobLeased
 from shared.nats.bus import BusStatus
 from shared.subjects import last_token

@@ -19,7 +19,7 @@ from shared.bus import Bus
 from shared.clock import now
 from shared.errors import Failed
 from shared.events import AgentRegistered
-from shared.outages import HealthReporter, warn_rarely
+from shared.health import HealthReporter, warn_rarely
 
 # With a larger skew, nothing that depends on the time is decided.
 CLOCK_SKEW_S_MAX = 5.0

@@ -94,13 +94,6 @@ class Queues(ApiModel, frozen=True, kw_only=True):
     parked: Parked | None
 
 
-class DurationPercentiles(ApiModel, frozen=True, kw_only=True):
-    """The median and the 90th percentile of a duration."""
-
-    p50: Seconds | None
-    p90: Seconds | None
-
-
 class QueueSnapshot(ApiModel, frozen=True, kw_only=True):
     """The queue when a request came, at most a second old."""
 
@@ -110,7 +103,7 @@ class QueueSnapshot(ApiModel, frozen=True, kw_only=True):
         int,
         Meta(description="How many submissions wait for the GPU type; participants take turns."),
     ]
-    run_s: DurationPercentiles | None
+    run_s: Quantiles | None
     agents_online: int
     agents_busy: int
     reason: Annotated[str | None, Meta(description="Why there is no agent, if there is none.")]

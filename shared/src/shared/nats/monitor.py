@@ -20,6 +20,7 @@ from shared.event_log import Gap
 from shared.health import (
     LOG_PART,
     LOG_STORE_PART,
+    HealthReporter,
     StreamState,
     count_missing,
     describe_damage,
@@ -34,7 +35,6 @@ from shared.nats.connection import (
     read_pages,
 )
 from shared.nats.streams import stream_state
-from shared.outages import HealthReporter
 from shared.subjects import STREAM, WATERMARKS
 
 CHECK_S = 5.0

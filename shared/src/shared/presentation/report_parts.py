@@ -243,7 +243,7 @@ class ProgressText:
     """
 
     sentence: str
-    done: int = 0
+    completed: int = 0
     total: int = 0
     is_over: bool = False
     estimate: str = ""

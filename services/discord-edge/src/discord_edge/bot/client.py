@@ -18,12 +18,11 @@ from discord_edge.bot.discord_py import CircuitBreaker, trace_with_breaker
 from discord_edge.bot.interactions import BotInteraction, Commands, reply_with_error
 from discord_edge.bot.messages import ApplicationEmojis, translate_discord_errors
 from discord_edge.leaderboards import commands as leaderboards
-from discord_edge.leaderboards.cache import LeaderboardCache, RankTrends
 from discord_edge.leaderboards.commands import PageButton, ping
 from discord_edge.notifications.announcer import ForumMatcher
 from discord_edge.notifications.channels import AppealButton, DiscordPublicChannels
 from discord_edge.notifications.messenger import DirectMessenger, MessageSender
-from discord_edge.platform_api import PlatformApi, ReadCache
+from discord_edge.platform_api import LeaderboardCache, PlatformApi, RankTrends, ReadCache
 from discord_edge.postgres import (
     PostgresLedger,
     PostgresRepositoryUpdates,

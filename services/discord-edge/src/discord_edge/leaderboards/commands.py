@@ -1,18 +1,18 @@
 """The commands of `/leaderboard` that show rankings, queues and help, with their pages."""
 
 import time
-from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
 import discord
 from discord import app_commands
 
-from discord_edge.bot.dialogs import BotButton, GpuMenu
 from discord_edge.bot.interactions import (
+    BotButton,
     BotInteraction,
     Commands,
     CompletedName,
+    GpuMenu,
     Gpus,
     Leaderboard,
     defer,
@@ -76,16 +76,16 @@ async def help_(interaction: BotInteraction, topic: Topic | None = None) -> None
     if not commands:
         reason = f"there is no command `{escaped(name, 60)}`: `/leaderboard help` lists them all"
         raise Refused("unknown_topic", reason, "topic")
-    lines = [line for command in commands for line in _help_lines(command, has_options=bool(name))]
+    lines = []
+    for command in commands:
+        lines.append(f"`/{command.qualified_name}` {escaped(command.description)}")
+        # All commands together are listed without their options.
+        for option in command.parameters if name else ():
+            optional = "" if option.required else ", optional"
+            names = ", ".join(choice.name for choice in option.choices)
+            choices = f": {names}" if names else ""
+            lines.append(f"- `{option.display_name}`{optional}{choices}")
     await reply_with_lines(interaction, lines)
-
-
-def _help_lines(command: Command, *, has_options: bool) -> Iterator[str]:
-    yield f"`/{command.qualified_name}` {escaped(command.description)}"
-    for option in command.parameters if has_options else ():
-        optional = "" if option.required else ", optional"
-        choices = ", ".join(choice.name for choice in option.choices)
-        yield f"- `{option.display_name}`{optional}" + (f": {choices}" if choices else "")
 
 
 @app_commands.command()

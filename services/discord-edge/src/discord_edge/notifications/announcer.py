@@ -7,11 +7,10 @@ from dataclasses import dataclass
 import msgspec
 
 from discord_edge.background import retry_until_done
-from discord_edge.leaderboards.cache import LeaderboardCache
 from discord_edge.notifications import texts
 from discord_edge.notifications.channels import DiscordPublicChannels
 from discord_edge.notifications.messenger import DirectMessenger
-from discord_edge.platform_api import PlatformApi
+from discord_edge.platform_api import LeaderboardCache, PlatformApi
 from discord_edge.postgres import PostgresLedger
 from discord_edge.submissions.report import public_times
 from discord_edge.wording import message_nonce

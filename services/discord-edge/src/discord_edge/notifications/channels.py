@@ -8,8 +8,7 @@ from typing import Literal, NamedTuple
 
 import discord
 
-from discord_edge.bot.dialogs import BotButton, Form
-from discord_edge.bot.interactions import BotInteraction, defer, reply
+from discord_edge.bot.interactions import BotButton, BotInteraction, Form, defer, reply
 from discord_edge.bot.messages import connected, is_own, translate_discord_errors
 from discord_edge.notifications.texts import Notice
 from discord_edge.postgres import PendingMessage, PostgresLedger

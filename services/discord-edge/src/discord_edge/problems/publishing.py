@@ -8,12 +8,14 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
-from discord_edge.bot.dialogs import Confirmation, Form, GpuMenu
 from discord_edge.bot.interactions import (
     ADMIN,
     BotInteraction,
     Commands,
     CompletedName,
+    Confirmation,
+    Form,
+    GpuMenu,
     Gpus,
     Reason,
     Slug,

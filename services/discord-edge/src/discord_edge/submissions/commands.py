@@ -6,10 +6,11 @@ from typing import Any
 import discord
 from discord import app_commands
 
-from discord_edge.bot.dialogs import OPTIONS_MAX, GpuMenu
 from discord_edge.bot.interactions import (
+    OPTIONS_MAX,
     BotInteraction,
     Commands,
+    GpuMenu,
     Gpus,
     OpenLeaderboard,
     defer,

@@ -10,11 +10,12 @@ from typing import Any
 import aiohttp
 import discord
 
-from discord_edge.bot.dialogs import BotButton, Question
 from discord_edge.bot.interactions import (
     NOT_YOURS,
     UNHEARD,
+    BotButton,
     BotInteraction,
+    Question,
     defer,
     interaction_user,
     parent_channel,

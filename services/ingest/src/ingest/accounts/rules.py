@@ -10,8 +10,8 @@ from ingest.access.callers import ALLOWED, STAFF_SCOPES, allowed_scopes
 from ingest.consents import rules as consents
 from ingest.consents.rules import Consents
 from shared import events
-from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Decider
 
 ACTOR = "account:"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")

@@ -17,8 +17,8 @@ from shared import subjects
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.events import AccountOpened, AccountTablesAdopted, IdentityLinked, IdentityUnlinked
+from shared.health import HealthReporter, warn_rarely
 from shared.metrics import metric_prefix
-from shared.outages import HealthReporter, warn_rarely
 
 ACCOUNTS = "accounts"
 TABLES_ACTOR = "service:ingest"

@@ -3,8 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Decider
 from shared.events import ConsentGiven, ConsentWithdrawn, Fact, ProblemPublished
 
 # The digest of the text that was accepted, by problem.

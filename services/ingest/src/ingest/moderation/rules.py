@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ingest.accounts.rules import Account, accounts
 from shared import events
-from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Decider
 
 APPEAL_OPEN = "your appeal is already filed: wait for the answer"
 APPEAL_DECIDED = "your appeal was decided: you cannot appeal again"

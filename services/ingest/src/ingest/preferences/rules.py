@@ -5,9 +5,8 @@ from dataclasses import dataclass, field
 from typing import get_args
 
 from shared.api.accounts import Preferences
-from shared.decider import Decider
 from shared.errors import Refused
-from shared.event_log import RecordedEvent
+from shared.event_log import Decider, RecordedEvent
 from shared.events import Fact, PreferenceSet
 from shared.subjects import last_token
 from shared.wire import is_genuine

@@ -10,8 +10,8 @@ from msgspec import structs
 
 from ingest.consents.rules import consent_digest
 from shared import events
-from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Decider
 from shared.subjects import problem as problem_aggregate
 
 PUBLIC = "public"

@@ -17,8 +17,8 @@ from datetime import UTC, datetime, timedelta
 from msgspec import structs
 
 from shared.api.submissions import Balance
-from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Decider
 from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
 
 EVERYBODY = "default"

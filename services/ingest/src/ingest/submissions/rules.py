@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from msgspec import structs
 
 from shared import events
-from shared.decider import Decider
 from shared.errors import Refused
+from shared.event_log import Decider
 from shared.problems.submission_file import Directives, suffixes, toolchains
 
 QUEUE_WAIT_S_MAX = 3600.0

@@ -20,8 +20,8 @@ from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Conflict, EventLog, EventSource, NewEvent
 from shared.events import AuditSealed
+from shared.health import HealthReporter, Outage
 from shared.ids import derive_id
-from shared.outages import HealthReporter, Outage
 from shared.postgres import CheckpointConflict
 from shared.signing import load_key, public_key, sign_verdict
 from shared.wire import Envelope, EventMetadata, make_envelope

@@ -4,8 +4,7 @@ from collections.abc import Iterable
 from math import isclose
 from typing import NamedTuple, TypeAlias, assert_never, get_args
 
-from ranker.domain.attestation import Fault, RunOrigin, find_fault
-from ranker.domain.conclusion import compare_repetition
+from ranker.domain.conclusion import Fault, RunOrigin, compare_repetition, find_fault
 from ranker.domain.goals import BELOW_FLOOR, case_floors_us, find_below_floor
 from ranker.domain.score import compute_score, tie_share
 from ranker.domain.stored_log import Verify

@@ -121,10 +121,6 @@ def _job_requeued(rows: Rows, decoded: DecodedEvent, fact: events.JobRequeued) -
     add_timeline_entry(work, decoded, fact.reason)
 
 
-def _job_finished(rows: Rows, decoded: DecodedEvent, fact: events.JobFinished) -> None:
-    add_timeline_entry(rows.jobs.get(decoded.id), decoded, fact.verdict)
-
-
 def _job_ended(
     rows: Rows, decoded: DecodedEvent, fact: events.JobGivenUp | events.JobCancelled
 ) -> None:
@@ -259,13 +255,6 @@ def _run_discarded(rows: Rows, decoded: DecodedEvent, fact: events.RunDiscarded)
     add_timeline_entry(
         work, decoded, f"the run ended after its lease: {fact.verdict or 'no verdict'}"
     )
-
-
-def _rejected(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionRejected) -> None:
-    end = SubmissionFinished(
-        outcome="failed", is_eligible=False, code=fact.code, reason=fact.reason
-    )
-    _finished(rows, decoded, end)
 
 
 def _finished(rows: Rows, decoded: DecodedEvent, end: SubmissionFinished) -> None:
@@ -446,7 +435,12 @@ RULES: tuple[ChangeRule[Any], ...] = (
     ChangeRule(events.JobQueued, _job_queued),
     ChangeRule(events.JobLeased, _job_leased),
     ChangeRule(events.JobRequeued, _job_requeued),
-    ChangeRule(events.JobFinished, _job_finished),
+    ChangeRule(
+        events.JobFinished,
+        lambda rows, decoded, fact: add_timeline_entry(
+            rows.jobs.get(decoded.id), decoded, fact.verdict
+        ),
+    ),
     ChangeRule(events.JobGivenUp, _job_ended),
     ChangeRule(events.JobCancelled, _job_ended),
     ChangeRule(events.JobAssigned, _job_assigned),
@@ -457,7 +451,16 @@ RULES: tuple[ChangeRule[Any], ...] = (
     ChangeRule(events.JobExpired, _run_over),
     ChangeRule(events.RunCancelled, _run_over),
     ChangeRule(events.RunDiscarded, _run_discarded),
-    ChangeRule(events.SubmissionRejected, _rejected),
+    ChangeRule(
+        events.SubmissionRejected,
+        lambda rows, decoded, fact: _finished(
+            rows,
+            decoded,
+            SubmissionFinished(
+                outcome="failed", is_eligible=False, code=fact.code, reason=fact.reason
+            ),
+        ),
+    ),
     ChangeRule(events.SubmissionFinished, _finished),
     ChangeRule(events.AccountBanned, _ban_changed),
     ChangeRule(events.AccountUnbanned, _ban_changed),

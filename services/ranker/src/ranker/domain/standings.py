@@ -9,8 +9,7 @@ from msgspec.structs import replace
 from ranker.domain.conclusion import confirmation_text
 from ranker.domain.goals import BELOW_FLOOR
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.score import PooledScore, pool_results
-from ranker.domain.ties import Place, ScoredEntry, assign_places
+from ranker.domain.score import Place, PooledScore, ScoredEntry, assign_places, pool_results
 from shared import events
 from shared.api.audits import LeaderboardRow
 from shared.event_log import RecordedEvent

@@ -16,13 +16,13 @@ from ranker.archive.postgres import open_archive
 from ranker.blobs import check_blobs, find_blob_digests, load_blobs, save_blobs
 from ranker.domain.stored_log import ChainVerifier, DamagedCopy, StoredEvent, to_stored_event
 from ranker.export.postgres import AccountsCopy, save_accounts
-from ranker.replay.sources import ArchiveLog
+from ranker.replay.runner import ArchiveLog
 from ranker.service.progress import log_progress
 from ranker.settings import Settings
-from shared import decider, subjects, wire
+from shared import subjects, wire
 from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.event_log import Appender, EventLog, EventSource, Gap
+from shared.event_log import Append, Appender, EventLog, EventSource, Gap
 from shared.events import LogImported
 from shared.ids import derive_id
 from shared.nats.blobs import NatsBlobStore
@@ -32,7 +32,7 @@ from shared.nats.repair import append_raw
 from shared.nats.streams import ensure_streams
 from shared.signing import verify_verdict
 
-Append = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
+AppendRaw = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
 FORMAT = "warpboard-backup/1"
 LOG, BLOBS, ACCOUNTS = "log", "blobs", "accounts"
 # The files of a set are in the log's folder and begin with its name, so that it can be moved.
@@ -342,7 +342,7 @@ async def import_log(
 
 async def import_events(
     log: EventLog,
-    append: Append,
+    append: AppendRaw,
     reader: LogFileReader,
     actor: str,
     plan: RestorePlan | None = None,
@@ -385,4 +385,4 @@ async def _record_import(log: EventLog, fact: LogImported, actor: str) -> int:
     agg = subjects.audit("import")
     history = await log.history(agg)
     version, id_ = history[-1].seq if history else 0, derive_id(fact.chain, "LogImported")
-    return await Appender(log, actor, now).append(decider.Append(agg, fact, version, "", "", id_))
+    return await Appender(log, actor, now).append(Append(agg, fact, version, "", "", id_))

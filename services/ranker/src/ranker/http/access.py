@@ -10,9 +10,8 @@ from fastapi import Depends, Request
 
 from ranker.archive.postgres import ArchiveReader
 from ranker.domain.score import add_interval
-from ranker.live import Live
 from ranker.service.ports import Reads
-from ranker.service.progress import ProjectionProgress
+from ranker.service.progress import Live, ProjectionProgress
 from shared.api.submissions import (
     FullSubmission,
     Progress,

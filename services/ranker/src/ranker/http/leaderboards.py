@@ -15,9 +15,8 @@ from pydantic import Field
 
 from ranker.archive.postgres import ArchiveReader
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.score import add_interval
+from ranker.domain.score import add_interval, assign_places
 from ranker.domain.standings import Standings
-from ranker.domain.ties import assign_places
 from ranker.http.access import RANKED, CurrentReader, ReaderView, ReadSources
 from ranker.http.cases import make_goals
 from ranker.http.problems import problem_row

@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.ties import assign_places
+from ranker.domain.score import assign_places
 from ranker.service.leaderboard import RANKED_MAX, make_scored_entries, read_ladder, read_standing
 from ranker.service.ports import Reads
 from shared.clock import now

@@ -8,20 +8,18 @@ from typing import Any, NamedTuple
 import msgspec
 
 from ranker.domain.goals import (
+    PODIUM_SIZE,
+    AnnouncedRecord,
     Candidate,
+    Leader,
     MilestoneScale,
     current_runs,
+    find_podium_change,
     find_reached,
+    find_record,
     milestones_for_gpu,
     roofline_share,
     scores_us,
-)
-from ranker.domain.records import (
-    PODIUM_SIZE,
-    AnnouncedRecord,
-    Leader,
-    find_podium_change,
-    find_record,
 )
 from ranker.domain.rows import LeaderboardKey
 from ranker.service.decisions import EventCause, append_event

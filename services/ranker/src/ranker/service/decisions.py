@@ -9,16 +9,14 @@ from typing import NamedTuple
 
 import msgspec
 
-from ranker.domain.attestation import find_fault
-from ranker.domain.conclusion import Demand, RunVerdict, conclude_submission
+from ranker.domain.conclusion import Demand, RunVerdict, conclude_submission, find_fault
 from ranker.domain.rows import DecodedEvent
 from ranker.service.ports import DecisionStore, DueRejudge, Metrics, PendingDecision
 from shared import signing, subjects
 from shared.blobs import BlobStore
 from shared.clock import now
-from shared.decider import Append
 from shared.errors import Failed
-from shared.event_log import Appender, Conflict, EventLog, RecordedEvent
+from shared.event_log import Append, Appender, Conflict, EventLog, RecordedEvent
 from shared.events import Fact, RejudgeJudged, RejudgePreviewed, RunCompleted, SubmissionFinished
 from shared.ids import derive_id
 

@@ -1,12 +1,31 @@
-"""The places of a leaderboard, as stored or ranked again from its fastest entries."""
+"""The places of a leaderboard: stored, ranked again from its fastest entries, and updated.
 
-from collections.abc import Sequence
+Stored places are groups of ties, their sizes, and the order within. A leaderboard's groups depend
+only on its entries: the fastest entry that is in no group yet leads one, and the entries after it
+that are tied with it belong to it. The effect of a changed entry is found from its own group on:
+where a group begins at the same entry as before, all groups behind it are unchanged.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
-from typing import Any, NamedTuple
+from math import floor, inf, log
+from typing import Any, NamedTuple, Protocol
 
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.ties import Place, ScoredEntry, assign_places, place_group
+from ranker.domain.score import (
+    EntryKey,
+    Place,
+    ScoredEntry,
+    assign_places,
+    certain_reach_us,
+    group_order,
+    is_tied,
+    place_group,
+)
 from ranker.service.ports import Reads
 from shared.presentation.units import difference_text
 
@@ -15,6 +34,13 @@ STEP = 200
 GROWTH = 4
 # Entries around a page whose duels may affect it.
 MARGIN = 4
+
+# Blocks within a factor of e; a group spans at least 0.3 %, so a block has at most about thirty.
+BLOCKS = 10
+# Entries per read: the first time, and at most.
+WINDOW, WINDOW_MAX = 100, 5000
+BEGIN: EntryKey = (-inf, 0)
+END: EntryKey = (inf, 0)
 
 Row = dict[str, Any]
 
@@ -154,18 +180,308 @@ def key_values(board: LeaderboardKey) -> Row:
 
 def make_scored_entries(ladder: Sequence[Row]) -> list[ScoredEntry]:
     """The values that ranks are computed from."""
-    return [
-        ScoredEntry(
-            row["number"],
-            row["score_us"],
-            row["error"],
-            row["freedom"],
-            row["delta"],
-            row["source"],
-            {
-                win["loser"]: difference_text(win["ratio"], (win["low"], win["high"]))
-                for win in row["wins"]
-            },
+    return [_make_scored_entry(row) for row in ladder]
+
+
+def _make_scored_entry(row: Row) -> ScoredEntry:
+    differences = {
+        win["loser"]: difference_text(win["ratio"], (win["low"], win["high"]))
+        for win in row.get("wins", ())
+    }
+    return ScoredEntry(
+        row["number"],
+        row["score_us"],
+        row["error"],
+        row["freedom"],
+        row["delta"],
+        row.get("source", ""),
+        differences,
+    )
+
+
+class PlaceTables(Protocol):
+    """The tables of places, within the transaction that changes entries."""
+
+    async def place(self, statement: str, **values: object) -> list[Row]:
+        """Run one statement of sql/place.sql and return its rows."""
+
+    async def write_places(self, statement: str, **values: object) -> None:
+        """Run one statement of sql/place.sql that returns no rows."""
+
+
+class EntryChange(NamedTuple):
+    """An account's visible entry on a leaderboard before and after a change.
+
+    `sources` are those that other entries there may share.
+    """
+
+    old: EntryKey | None
+    new: ScoredEntry | None
+    sources: frozenset[str]
+
+
+class _Group(NamedTuple):
+    """An existing group; `leader` is None if that entry is gone."""
+
+    key: EntryKey
+    leader: ScoredEntry | None
+
+
+async def update_places(tables: PlaceTables, rows: Iterable[Row]) -> None:
+    """Place the changed entries again, and those that they move.
+
+    `rows` are those of `choose_entries` and `end_bans`, in the order of the changes.
+    """
+    changes: dict[LeaderboardKey, dict[str, EntryChange]] = defaultdict(dict)
+    for row in rows:
+        if row["account"] is not None:
+            board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
+            accounts = changes[board]
+            earlier = accounts.get(row["account"])
+            change = _make_change(row)
+            if earlier is not None:
+                sources = earlier.sources | change.sources
+                change = EntryChange(earlier.old, change.new, sources)
+            accounts[row["account"]] = change
+    for board, accounts in changes.items():
+        await _Places(tables, board).keep(list(accounts.values()))
+
+
+async def place_leaderboard(tables: PlaceTables, board: LeaderboardKey) -> None:
+    """Place all entries of a leaderboard without stored places and without copied sources."""
+    places = _Places(tables, board)
+    await places.lead(None, BEGIN, BEGIN)
+    await places.count(Counter())
+
+
+def _make_change(row: Row) -> EntryChange:
+    if "old_number" in row:
+        is_old = row["old_number"] is not None and not row["is_hidden"]
+        old: EntryKey | None = (row["old_score_us"], row["old_number"]) if is_old else None
+    else:
+        old = (row["score_us"], row["number"]) if row["is_hidden"] else None
+    is_new = row["number"] is not None and not row["is_hidden"]
+    sources = {row["source"], row.get("old_source")} - {None} if row["is_copied"] else set()
+    return EntryChange(old, _make_scored_entry(row) if is_new else None, frozenset(sources))
+
+
+def _entry_key(entry: ScoredEntry) -> EntryKey:
+    return entry.score_us, entry.number
+
+
+def _next_key(key: EntryKey) -> EntryKey:
+    return key[0], key[1] + 1
+
+
+def block_of(score_us: float) -> int:
+    """The block of a group, by its leader's score.
+
+    >>> block_of(100.0), block_of(111.0)
+    (46, 47)
+    """
+    return floor(BLOCKS * log(score_us))
+
+
+@dataclass
+class _Window:
+    tables: PlaceTables
+    board: LeaderboardKey
+    first: EntryKey = END
+    keys: list[EntryKey] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    is_last: bool = False
+
+    async def entries(self, start: EntryKey) -> AsyncIterator[Row]:
+        """The entries from a key on."""
+        size = WINDOW
+        while True:
+            is_covered = self.is_last or (bool(self.keys) and self.keys[-1] >= start)
+            if not (self.first <= start and is_covered):
+                await self._read(start, size)
+                size = min(2 * size, WINDOW_MAX)
+            for row in self.rows[bisect_left(self.keys, start) :]:
+                yield row
+            if self.is_last:
+                return
+            start = _next_key(self.keys[-1])
+
+    async def _read(self, start: EntryKey, size: int) -> None:
+        self.rows = await self.tables.place(
+            "entries_from",
+            **key_values(self.board),
+            from_us=start[0],
+            from_number=start[1],
+            limit=size,
         )
-        for row in ladder
-    ]
+        self.first, self.is_last = start, len(self.rows) < size
+        self.keys = [(row["score_us"], row["number"]) for row in self.rows]
+
+
+class _Places:
+    def __init__(self, tables: PlaceTables, board: LeaderboardKey) -> None:
+        self._tables = tables
+        self._board = key_values(board)
+        self._window = _Window(tables, board)
+        self._changed: Collection[EntryKey] = ()
+        self._blocks: set[int] = set()
+        # Between these keys, entries may have moved to other groups.
+        self._moved: list[tuple[EntryKey, EntryKey]] = []
+        # The groups of these keys were counted again.
+        self._counted: list[tuple[EntryKey, EntryKey]] = []
+
+    async def keep(self, changes: Sequence[EntryChange]) -> None:
+        """Group, count and order the affected entries again."""
+        old = {change.old for change in changes if change.old is not None}
+        new = {_entry_key(change.new): change.new for change in changes if change.new is not None}
+        if old or new:
+            await self._update_groups(old, new)
+        sources = {source for change in changes for source in change.sources}
+        source_counts = Counter(entry.source for entry in new.values())
+        sources |= {source for source, count in source_counts.items() if count > 1}
+        await self._update_order(sources)
+
+    async def _update_groups(
+        self, old: Collection[EntryKey], new: dict[EntryKey, ScoredEntry]
+    ) -> None:
+        """Find the groups again from each changed key on, and count those that only grew."""
+        self._changed = {*old, *new}
+        near = await self._read_groups(sorted(self._changed))
+        grown: Counter[EntryKey] = Counter()
+        settled = BEGIN
+        for key in sorted(self._changed):
+            if key < settled:
+                continue
+            groups = near.get(key, [])
+            if not groups:
+                settled = await self.lead(None, key, key)
+            elif groups[0].key == key:
+                before = groups[1].leader if len(groups) > 1 else None
+                settled = await self.lead(
+                    before, key if before is None else _entry_key(before), key
+                )
+            else:
+                leader = groups[0].leader
+                assert leader is not None, "a removed leader is the first of its group"
+                entry = new.get(key)
+                if entry is not None and not is_tied(leader, entry):
+                    settled = await self.lead(leader, groups[0].key, key)
+                else:
+                    grown[groups[0].key] += (key in new) - (key in old)
+        await self.count(grown)
+
+    async def _read_groups(self, keys: Sequence[EntryKey]) -> dict[EntryKey, list[_Group]]:
+        rows = await self._tables.place(
+            "groups_at",
+            **self._board,
+            scores_us=[score_us for score_us, _ in keys],
+            numbers=[number for _, number in keys],
+        )
+        groups: dict[EntryKey, list[_Group]] = defaultdict(list)
+        for row in rows:
+            key = row["first_us"], row["first_number"]
+            is_present = row["freedom"] is not None and key not in self._changed
+            entry_row = row | {"score_us": key[0], "number": key[1]}
+            group = _Group(key, _make_scored_entry(entry_row) if is_present else None)
+            groups[row["at_us"], row["at_number"]].append(group)
+        return groups
+
+    async def lead(self, leader: ScoredEntry | None, first: EntryKey, start: EntryKey) -> EntryKey:
+        """Find the leaders after `leader`, which leads up to `start`, until one is an old leader.
+
+        Returns the key from which all groups are unchanged. Without a leader, the next entry is
+        one.
+        """
+        leaders = [] if leader is None else [leader]
+        at, end = start, END
+        while (row := await self._find_first_apart(leader, at)) is not None:
+            leader = _make_scored_entry(row)
+            if row["is_leader"] and _entry_key(leader) not in self._changed:
+                end = _entry_key(leader)
+                break
+            leaders.append(leader)
+            at = _next_key(_entry_key(leader))
+        rows = await self._tables.place(
+            "lead_groups",
+            **self._board,
+            firsts_us=[entry.score_us for entry in leaders],
+            first_numbers=[entry.number for entry in leaders],
+            blocks=[block_of(entry.score_us) for entry in leaders],
+            from_us=first[0],
+            from_number=first[1],
+            end_us=end[0],
+            end_number=end[1],
+        )
+        self._blocks |= {row["block"] for row in rows}
+        self._moved.append((start, end))
+        self._counted.append((first, end))
+        return end
+
+    async def _find_first_apart(self, leader: ScoredEntry | None, start: EntryKey) -> Row | None:
+        """The first entry from a key on that is not tied with a leader."""
+        if leader is not None:
+            start = max(start, (certain_reach_us(leader), 0))
+        async for row in self._window.entries(start):
+            if leader is None or not is_tied(leader, _make_scored_entry(row)):
+                return row
+        return None
+
+    async def count(self, grown: Counter[EntryKey]) -> None:
+        """Count the groups that entries joined or left, and the blocks of all that changed."""
+        keys = [
+            key
+            for key, count in grown.items()
+            if count and not any(first <= key < end for first, end in self._counted)
+        ]
+        if keys:
+            rows = await self._tables.place(
+                "count_entries",
+                **self._board,
+                firsts_us=[score_us for score_us, _ in keys],
+                first_numbers=[number for _, number in keys],
+                entries_counts=[grown[key] for key in keys],
+            )
+            self._blocks |= {row["block"] for row in rows}
+        if self._blocks:
+            await self._tables.write_places(
+                "count_blocks", **self._board, blocks=sorted(self._blocks)
+            )
+
+    async def _update_order(self, sources: set[str]) -> None:
+        for first, end in self._moved:
+            rows = await self._tables.place(
+                "copied_between",
+                **self._board,
+                from_us=first[0],
+                from_number=first[1],
+                end_us=end[0],
+                end_number=end[1],
+            )
+            sources |= {row["source"] for row in rows}
+        if not sources:
+            return
+        rows = await self._tables.place(
+            "entries_of_sources", **self._board, sources=sorted(sources)
+        )
+        groups: dict[EntryKey, list[Row]] = defaultdict(list)
+        for row in rows:
+            groups[row["first_us"], row["first_number"]].append(row)
+        new_orders: dict[str, EntryKey] = {}
+        for group in groups.values():
+            # The order among copies depends on nothing else.
+            orders = group_order(
+                [
+                    ScoredEntry(row["number"], row["score_us"], None, 0, 0.0, row["source"])
+                    for row in group
+                ]
+            )
+            for row in group:
+                if orders[row["number"]] != (row["order_us"], row["order_number"]):
+                    new_orders[row["account"]] = orders[row["number"]]
+        if new_orders:
+            await self._tables.write_places(
+                "order_entries",
+                **self._board,
+                accounts=list(new_orders),
+                orders_us=[order_us for order_us, _ in new_orders.values()],
+                order_numbers=[number for _, number in new_orders.values()],
+            )

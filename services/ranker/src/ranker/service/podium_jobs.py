@@ -12,16 +12,17 @@ from typing import Any, ClassVar, NamedTuple
 
 import msgspec
 
-from ranker.domain.attestation import Fault, RunOrigin, find_fault
 from ranker.domain.conclusion import (
     Demand,
+    Fault,
+    RunOrigin,
     RunVerdict,
     compare_repetition,
     conclude_submission,
+    find_fault,
     find_objection,
 )
-from ranker.domain.goals import case_floors_us
-from ranker.domain.records import PODIUM_SIZE
+from ranker.domain.goals import PODIUM_SIZE, case_floors_us
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from ranker.service.decisions import EventCause, append_event
 from ranker.service.leaderboard import PlacedEntry, key_values

@@ -5,8 +5,7 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ranker.domain.attestation import RunOrigin
-from ranker.domain.conclusion import RunVerdict
+from ranker.domain.conclusion import RunOrigin, RunVerdict
 from ranker.domain.goals import case_floors_us
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from shared.event_log import RecordedEvent

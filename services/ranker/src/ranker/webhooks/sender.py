@@ -1,4 +1,8 @@
-"""Sends due deliveries in parallel as signed requests; retries failures with backoff."""
+"""Sends events out: deliveries to participants' webhooks, announcements to the operator's URL.
+
+Deliveries are signed requests, sent in parallel, and failures are retried with backoff. Records,
+podium changes and seals are announced one after the other, once each through the outbox.
+"""
 
 import asyncio
 import hashlib
@@ -18,6 +22,7 @@ from typing import Protocol
 import httpx
 import msgspec
 
+from ranker.domain.stored_log import SEAL_AGGREGATE
 from ranker.metrics import DELIVERED, DROPPED, FAILED, RETRIED
 from ranker.webhooks.postgres import (
     OF_ACCOUNT_MAX,
@@ -28,8 +33,12 @@ from ranker.webhooks.postgres import (
 )
 from ranker.webhooks.subscriptions import Subscriptions
 from shared.addresses import RequestTarget, is_loopback, is_public, parse_target
+from shared.bus import DurableConsumers
 from shared.clock import now
-from shared.errors import Refused
+from shared.errors import Failed, Refused
+from shared.event_log import RecordedEvent
+from shared.outbox import OutboxSender
+from shared.postgres import PostgresOutbox, create_pool
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +51,15 @@ POLL_S = 0.25
 CLEAN_UP_S = 60.0
 FORGET_EVERY_N = 60
 FIRST = asyncio.FIRST_COMPLETED
+
+POST_S_MAX = 10.0
+ANNOUNCE_CONSUMER = "ranker-announce"
+ANNOUNCED_AGGREGATES = ("ranking.>", SEAL_AGGREGATE)
+ANNOUNCE_TARGET = "webhook"
+OUTBOX_SCHEMA = "accounts"
+OUTBOX_POOL_MAX = 2
+# The receiver asks for another try: too slow, too early, too many requests.
+RETRY_STATUSES = frozenset({408, 425, 429})
 
 
 class SenderMetrics(Protocol):
@@ -151,7 +169,6 @@ class WebhookSender:
             await asyncio.sleep(CLEAN_UP_S)
 
 
-POST_S_MAX = 10.0
 ADDRESSES_MAX = 3
 # A name server that hangs blocks a thread for longer than we wait.
 RESOLVERS = 32
@@ -281,3 +298,56 @@ def _find_error(status: int) -> str | None:
         return None
     reason = ": redirects are not followed" if 300 <= status < 400 else ""
     return f"it answered {status}{reason}"
+
+
+class OperatorWebhook:
+    """An operator's URL; every try of an event is sent with the same idempotency key."""
+
+    def __init__(self, client: httpx.AsyncClient, url: str, within_s: float = POST_S_MAX) -> None:
+        self._client = client
+        self._url = url
+        self._within_s = within_s
+
+    async def post(self, recorded: RecordedEvent, nonce: str) -> None:
+        """Post one event. Raises Failed if a retry may succeed, Refused if it never will."""
+        # The event byte for byte, so that the signature of a seal can be checked.
+        body = msgspec.json.encode({"seq": recorded.seq, "event": msgspec.Raw(recorded.body)})
+        status = await self._status(body, nonce)
+        if status >= 500 or status in RETRY_STATUSES:
+            raise Failed(f"the announce URL answered {status}")
+        if not 200 <= status < 300:
+            raise Refused("announce_refused", f"the announce URL answered {status}")
+
+    async def _status(self, body: bytes, nonce: str) -> int:
+        headers = {"Idempotency-Key": nonce, "Content-Type": "application/json"}
+        try:
+            # The client's own timeouts are per read: a slow drip of bytes would never end.
+            async with (
+                asyncio.timeout(self._within_s),
+                self._client.stream("POST", self._url, content=body, headers=headers) as response,
+            ):
+                return response.status_code
+        except (TimeoutError, httpx.HTTPError) as error:
+            reason = str(error) or f"no response within {self._within_s:g} s"
+            raise Failed(f"the announce URL did not answer: {reason}") from error
+
+
+async def announce(url: str | None, dsn: str, bus: DurableConsumers) -> None:
+    """Post new events for ever; without a URL, forget the consumer's position.
+
+    Raises Failed if the log cannot be read.
+    """
+    if url is None:
+        await bus.forget(ANNOUNCE_CONSUMER)
+        await asyncio.Event().wait()
+        return
+    inbox = await bus.news(ANNOUNCE_CONSUMER, *ANNOUNCED_AGGREGATES)
+    try:
+        async with (
+            create_pool(dsn, 1, OUTBOX_POOL_MAX, OUTBOX_SCHEMA) as connections,
+            httpx.AsyncClient(timeout=POST_S_MAX) as client,
+        ):
+            outbox, webhook = PostgresOutbox(connections), OperatorWebhook(client, url)
+            await OutboxSender(inbox, outbox, ANNOUNCE_TARGET, webhook.post).run()
+    finally:
+        await inbox.close()

@@ -40,8 +40,8 @@ from ranker.webhooks.subscriptions import (
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Branch, BranchSource, EventLog, RecordedEvent
+from shared.health import Outage
 from shared.lifecycle import run_until_first
-from shared.outages import Outage
 from shared.postgres import CheckpointConflict, create_pool
 from shared.subjects import last_token
 from shared.wire import UnknownEvent, is_genuine

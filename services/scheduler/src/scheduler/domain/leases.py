@@ -36,7 +36,7 @@ from scheduler.domain.state import (
     shared_fields,
 )
 from shared import events, subjects
-from shared.decider import Append
+from shared.event_log import Append
 from shared.events import DUEL, Requires
 from shared.ids import BASELINE_ACCOUNT, duel_job_id
 

@@ -26,7 +26,7 @@ from scheduler.domain.state import (
     own_job,
 )
 from shared import events, subjects
-from shared.decider import Append
+from shared.event_log import Append
 from shared.ids import BASELINE_ACCOUNT, submission_job_id
 from shared.states import STATES, state_deadline
 

@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from shared import events, subjects
-from shared.decider import Append
+from shared.event_log import Append
 from shared.events import Blob, Fact, RejudgeItem, Requires, RunOptions
 from shared.ids import BASELINE_ACCOUNT, derive_id
 
