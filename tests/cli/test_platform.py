@@ -2,8 +2,12 @@
 
 from datetime import UTC, datetime
 
+import pytest
+
 from shared.api.agents import Agent, MissingWall
+from shared.errors import Refused
 from tests.support.api_examples import make_example
+from warpboard.domain.demand import Device, FoundGpu, Offer, choose_devices, gpu_lines
 from warpboard.terminal.platform import agent_facts, welcome_lines
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
@@ -73,3 +77,40 @@ def test_who_comes_for_the_first_time_is_told_where_all_is() -> None:
     for path in ("/\n", "/docs", "/login"):
         assert f"http://127.0.0.1:8000{path}" in welcome
     assert "warpboard submit" in welcome
+
+
+H100 = FoundGpu(device="cuda", index=0, name="NVIDIA H100", tier="G1")
+MI300 = FoundGpu(device="hip", index=0, name="AMD Instinct MI300X", tier="G0")
+BROKEN = FoundGpu(device="cuda", index=1, name="NVIDIA T4", problem="no torch")
+MIXED = Offer(level="strong", tier="C1", device="cpu", gpus=[H100, BROKEN, MI300])
+
+
+def test_a_mixed_host_gets_an_agent_for_each_gpu_that_works() -> None:
+    devices = choose_devices(MIXED, [])
+    assert devices == [Device("cuda", 0), Device("hip", 0)]
+    assert list(gpu_lines(MIXED, devices)) == [
+        "found NVIDIA H100 (cuda:0): isolation strong, timing tier G1",
+        "found NVIDIA T4 (cuda:1): it cannot be used: no torch",
+        "found AMD Instinct MI300X (hip:0): isolation strong, timing tier G0",
+    ]
+
+
+def test_an_operator_names_the_devices() -> None:
+    assert choose_devices(MIXED, ["cpu", "cuda"]) == [Device("cpu"), Device("cuda", 0)]
+    assert choose_devices(MIXED, ["none"]) == []
+    *_, line = gpu_lines(MIXED, [Device("cpu")])
+    assert line.endswith("timing tier G0; no agent was started for it")
+
+
+@pytest.mark.parametrize(
+    ("device", "reason"),
+    [
+        ("tpu", "expected cpu, cuda, hip, none"),
+        ("cpu:1", "expected cpu, cuda"),
+        ("cuda:1", "NVIDIA T4: no torch"),
+        ("hip:3", "no such GPU was found here"),
+    ],
+)
+def test_a_device_that_is_not_here_is_refused(device: str, reason: str) -> None:
+    with pytest.raises(Refused, match=reason):
+        choose_devices(MIXED, [device])

@@ -19,17 +19,18 @@ from shared.servers import lock as locks
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 from shared.servers.process import load_password
+from warpboard.domain.demand import Device
 from warpboard.processes.child import STEP_S, Child, ManagedProcess, ServiceProcess
 from warpboard.processes.nats_restart import WRITERS, NatsRestart
 from warpboard.processes.services import (
     AGENT,
-    AGENT_ID,
     ESSENTIAL,
-    PORTS,
     SIM_USERS,
     PlatformConfig,
     Service,
+    agent_ids,
     local_services,
+    platform_ports,
     with_discord,
 )
 from warpboard.processes.state import PortClaims, ProcessRow, choose_ports, read_state, write_state
@@ -66,8 +67,8 @@ async def _run_together(*jobs: Coroutine[Any, Any, None]) -> None:
 class Platform:
     """Everything that runs in one folder on this machine.
 
-    Services get `environ`, their addresses, and `overrides` on top. The main thread starts
-    children, because they end with the thread that started them.
+    Services get `environ`, their addresses, and `overrides` on top. Each of the `devices` gets an
+    agent. The main thread starts children, because they end with the thread that started them.
     """
 
     def __init__(
@@ -76,12 +77,13 @@ class Platform:
         environ: Mapping[str, str],
         overrides: Mapping[str, str] | None = None,
         table: Table = local_services,
+        devices: Sequence[Device] = (Device(),),
     ) -> None:
         self.folder = folder.absolute()
         self.children: list[Child] = []
         self.url = ""
         self._environ, self._overrides = environ, overrides or {}
-        self._table = table
+        self._table, self._devices = table, devices
         self._lock: int | None = None
         self._claims: PortClaims | None = None
         self._state: dict[str, Any] = {}
@@ -99,7 +101,8 @@ class Platform:
         locks.write_holder(self._lock, os.getpid())
         self._open_folder()
         self._claims = PortClaims()
-        ports = choose_ports(read_state(self.folder).get("ports", {}), PORTS, self._claims.take)
+        names = platform_ports(len(self._devices))
+        ports = choose_ports(read_state(self.folder).get("ports", {}), names, self._claims.take)
         self.url = f"http://127.0.0.1:{ports['ingest']}"
         self._state = {
             "pid": os.getpid(),
@@ -108,8 +111,9 @@ class Platform:
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         # The agents with an account on the bus: the platform's own and additional ones.
-        agents = (AGENT_ID, *self._environ.get(AGENTS, "").split())
-        nats = NatsServer(self.folder / "nats", ports["nats"], agents=agents)
+        own_agents = agent_ids(len(self._devices))
+        agents = [*own_agents, *self._environ.get(AGENTS, "").split()]
+        nats = NatsServer(self.folder / "nats", ports["nats"], agents=list(dict.fromkeys(agents)))
         postgres = Postgres(self.folder / "postgres")
         for server in (nats, postgres):
             server.log = self._log_path(server.name)
@@ -119,12 +123,13 @@ class Platform:
         config = PlatformConfig(
             folder=self.folder,
             nats_url=nats.url,
-            agent_nats_url=nats.agent_url(AGENT_ID),
+            agent_nats_urls=[nats.agent_url(agent) for agent in own_agents],
             postgres_dsn=postgres.dsn,
             ports=ports,
             operator_token=token,
             reader_key=load_password(self.folder / "reader_key"),
             edge_token=load_password(self.folder / "edge_token") if has_edge else "",
+            devices=self._devices,
         )
         table = self._table(config)
         services = [
@@ -141,7 +146,7 @@ class Platform:
         enrolled = [
             enrol(self.url, token, service.command, self._environ_of(service))
             for service in table
-            if service.name == AGENT
+            if service.name.startswith(AGENT)
         ]
         if self._table is with_discord:
             enrolled.append(give_roles(self.url, token))
