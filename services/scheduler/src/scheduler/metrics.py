@@ -11,7 +11,7 @@ from scheduler.domain.state import Agent, Decision, Job, SchedulerState, World
 from shared.clock import now
 from shared.decider import Append
 from shared.errors import Failed
-from shared.events import CanaryJudged, JobLeased
+from shared.events import EPHEMERAL, CanaryJudged, JobLeased
 from shared.nats.bus import BusStatus
 from shared.subjects import last_token
 
@@ -146,8 +146,10 @@ class AgentMetrics:
         states, serving, names = Count[str](), Count[str](), set[str]()
         for name, agent in state.agents.items():
             if agent.registration is not None and not agent.revoked:
-                names.add(name)
                 current = agent_state(name, agent, world)
+                if current == "silent" and EPHEMERAL in agent.registration.details:
+                    continue  # It left after its job.
+                names.add(name)
                 states[current] += 1
                 serving[agent.registration.gpu] += current in ("free", "busy")
         for label in STATES:

@@ -15,7 +15,7 @@ from shared.api.agents import Agent, Agents
 from shared.api.leaderboards import GpuLeaderboard
 from shared.clock import now
 from shared.errors import Refused
-from shared.events import FIRST_MODES
+from shared.events import EPHEMERAL, FIRST_MODES
 from shared.response_types import DocumentedRoute
 
 REASON_LENGTH_MAX = 1000
@@ -34,8 +34,15 @@ def queues_router(sources: ReadSources) -> APIRouter:
 
     @router.get("/v1/agents")
     async def agents() -> Agents:
-        """Registered agents: which are alive, and decisions about them."""
-        rows = await reads.rows("agents")
+        """Registered agents: which are alive, and decisions about them.
+
+        An agent that leaves after one job is listed only while it is alive.
+        """
+        rows = [
+            row
+            for row in await reads.rows("agents")
+            if row["id"] in live.agents or EPHEMERAL not in (row["details"] or {})
+        ]
         items = [row | _describe_agent(row, live.agents.get(row["id"])) for row in rows]
         return Agents(items=convert(items, list[Agent]), as_of=sources.progress.seq)
 
