@@ -131,6 +131,7 @@ def _make_pool(gpu: str, items: list[Row], paused: str | None, live: Live) -> Ro
             dict.fromkeys(JOB) | dict(zip(JOB, job, strict=False))
             for job in forecast.get("jobs", [])
         ],
+        "launchers": forecast.get("launchers", []),
     }
 
 

@@ -29,6 +29,8 @@ class Need(NamedTuple):
     level: str
     sandbox_memory_mib: int
     excluded: tuple[str, ...]
+    runner: str = ""
+    instance: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ def job_need(job: Job) -> Need:
         requires.level,
         requires.sandbox_memory_mib,
         tuple(job.excluded_agents),
+        requires.runner,
+        job.instance,
     )
 
 
@@ -148,6 +152,17 @@ def _checks() -> tuple[tuple[Check, Sentence], ...]:
         (
             lambda need, candidate: candidate.name not in need.excluded,
             lambda need, _: f"no agent of {need.gpu} is alive but {', '.join(need.excluded)}",
+        ),
+        (
+            # The agent of a launcher takes only the job that it was started for.
+            lambda need, candidate: (
+                not candidate.agent.launcher or candidate.name == need.instance
+            ),
+            lambda need, _: f"no agent of {need.gpu} is alive but those started for other jobs",
+        ),
+        (
+            lambda need, candidate: not need.runner or candidate.agent.launcher == need.runner,
+            lambda need, _: f"it waits for an agent that launcher {need.runner} starts",
         ),
         (
             lambda need, candidate: (
