@@ -29,6 +29,7 @@ from warpboard.processes.services import (
     PlatformConfig,
     Service,
     agent_ids,
+    launched_ids,
     local_services,
     platform_ports,
     with_discord,
@@ -68,7 +69,8 @@ class Platform:
     """Everything that runs in one folder on this machine.
 
     Services get `environ`, their addresses, and `overrides` on top. Each of the `devices` gets an
-    agent. The main thread starts children, because they end with the thread that started them.
+    agent; for other jobs a launcher starts agents, at most `launched` at once. The main thread
+    starts children, because they end with the thread that started them.
     """
 
     def __init__(
@@ -78,12 +80,13 @@ class Platform:
         overrides: Mapping[str, str] | None = None,
         table: Table = local_services,
         devices: Sequence[Device] = (Device(),),
+        launched: int = 0,
     ) -> None:
         self.folder = folder.absolute()
         self.children: list[Child] = []
         self.url = ""
         self._environ, self._overrides = environ, overrides or {}
-        self._table, self._devices = table, devices
+        self._table, self._devices, self._launched = table, devices, launched
         self._lock: int | None = None
         self._claims: PortClaims | None = None
         self._state: dict[str, Any] = {}
@@ -101,7 +104,7 @@ class Platform:
         locks.write_holder(self._lock, os.getpid())
         self._open_folder()
         self._claims = PortClaims()
-        names = platform_ports(len(self._devices))
+        names = platform_ports(len(self._devices), self._launched)
         ports = choose_ports(read_state(self.folder).get("ports", {}), names, self._claims.take)
         self.url = f"http://127.0.0.1:{ports['ingest']}"
         self._state = {
@@ -111,8 +114,8 @@ class Platform:
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         # The agents with an account on the bus: the platform's own and additional ones.
-        own_agents = agent_ids(len(self._devices))
-        agents = [*own_agents, *self._environ.get(AGENTS, "").split()]
+        own_agents, launched = agent_ids(len(self._devices)), launched_ids(self._launched)
+        agents = [*own_agents, *launched, *self._environ.get(AGENTS, "").split()]
         nats = NatsServer(self.folder / "nats", ports["nats"], agents=list(dict.fromkeys(agents)))
         postgres = Postgres(self.folder / "postgres")
         for server in (nats, postgres):
@@ -130,6 +133,7 @@ class Platform:
             reader_key=load_password(self.folder / "reader_key"),
             edge_token=load_password(self.folder / "edge_token") if has_edge else "",
             devices=self._devices,
+            launched_nats_urls=[nats.agent_url(agent) for agent in launched],
         )
         table = self._table(config)
         services = [

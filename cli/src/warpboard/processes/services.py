@@ -16,6 +16,7 @@ PORTS = (
 )
 AGENT = "gpu-agent"
 AGENT_ID = "local"
+LAUNCHER = "launcher"
 EDGE = "discord-edge"
 SIM = "discord-sim"
 # Without these the platform accepts no submissions. Readers of the log and agents may be down for
@@ -33,6 +34,8 @@ SIM_ROLES = {
 }
 SIM_MANAGERS = ("moderator", "admin")
 AGENT_STOP_S = 15.0
+# It stops its agents first.
+LAUNCHER_STOP_S = 20.0
 SERVICE_STOP_S = 10.0
 
 
@@ -45,16 +48,26 @@ def agent_ids(count: int) -> list[str]:
     return [AGENT_ID, *(f"{AGENT_ID}-{number}" for number in range(1, count))][:count]
 
 
-def platform_ports(agents: int) -> list[str]:
-    """Return the names of the ports of a platform with this many agents."""
-    return [*PORTS, *(f"gpu_agent_{number}_ops" for number in range(1, agents))]
+def launched_ids(count: int) -> list[str]:
+    """Return the ids of the agents that the launcher of this machine may start.
+
+    >>> launched_ids(2)
+    ['launched-1', 'launched-2']
+    """
+    return [f"launched-{number}" for number in range(1, count + 1)]
+
+
+def platform_ports(agents: int, launched: int = 0) -> list[str]:
+    """Return the names of the ports of a platform with this many agents, and those on demand."""
+    names = [f"gpu_agent_{number}_ops" for number in range(1, agents)]
+    return [*PORTS, *names, *(["launcher_ops"] if launched else [])]
 
 
 class PlatformConfig(NamedTuple):
     """Addresses, ports and secrets of the local platform.
 
     `agent_nats_urls` has the account of each agent, which times the device at the same place in
-    `devices`. Without an `edge_token` there is no Discord and no edge.
+    `devices`, `launched_nats_urls` those of the agents that a launcher may start. Without an `edge_token` there is no Discord and no edge.
     """
 
     folder: Path
@@ -66,6 +79,7 @@ class PlatformConfig(NamedTuple):
     reader_key: str
     edge_token: str = ""
     devices: Sequence[Device] = (Device(),)
+    launched_nats_urls: Sequence[str] = ()
 
     def at(self, port: str) -> str:
         """Return the address of a named port."""
@@ -146,6 +160,16 @@ def _build_agents(config: PlatformConfig) -> Iterator[Service]:
         yield agent
 
 
+def _build_launcher(config: PlatformConfig) -> Service:
+    settings = {
+        "AGENT_NATS_URLS": " ".join(config.launched_nats_urls),
+        "DATA": str(config.folder / LAUNCHER),
+    }
+    service = _build_service(config, LAUNCHER, settings)
+    command = (*service.command[:-1], "scheduler.launcher")
+    return service._replace(command=command, stop_s=LAUNCHER_STOP_S)
+
+
 def local_services(config: PlatformConfig) -> Sequence[Service]:
     """Return the services in their order of start; passwords are passed by the environment only."""
     postgres = {"POSTGRES_DSN": config.postgres_dsn}
@@ -175,6 +199,7 @@ def local_services(config: PlatformConfig) -> Sequence[Service]:
         _build_service(config, "ingest", ingest),
         _build_service(config, "scheduler", {}),
         *_build_agents(config),
+        *([_build_launcher(config)] if config.launched_nats_urls else []),
         *([_build_service(config, EDGE, edge)] if config.edge_token else []),
     )
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 from click.shell_completion import get_completion_class
@@ -56,6 +56,19 @@ SHELLS = {
 }
 
 
+LAUNCHED_MAX = 16
+
+
+class AgentPlan(NamedTuple):
+    """The agents of a platform: one for each device, and how many may be started on demand."""
+
+    devices: Sequence[Device] = (Device(),)
+    launched: int = 0
+
+
+DEFAULT_PLAN = AgentPlan()
+
+
 @local_command(
     "up --folder .warpboard",
     parameters=(
@@ -79,6 +92,14 @@ SHELLS = {
             help="What agents time: cpu, cuda, hip, a GPU such as cuda:0, or none; may be "
             "repeated. Default: every GPU found here, else cpu.",
         ),
+        click.option(
+            *("--launch", "launched"),
+            type=click.IntRange(0, LAUNCHED_MAX),
+            default=0,
+            metavar="N",
+            help="Also start agents of the device cpu on demand, each for one job, at most N at "
+            "once.",
+        ),
     ),
 )
 def up(
@@ -86,6 +107,7 @@ def up(
     folder: Path,
     level_min: str | None,
     requested_devices: tuple[str, ...],
+    launched: int,
     *,
     has_discord: bool,
 ) -> int:
@@ -99,23 +121,19 @@ def up(
     devices = choose_devices(offer, requested_devices or ([configured] if configured else ()))
     context.report(*gpu_lines(offer, devices))
     demand = choose_demand(offer, level_min)
+    plan = AgentPlan(devices, launched)
     # `supervise` handles signals itself, because it has to stop everything in order.
-    return asyncio.run(_run_platform(context, folder, demand, devices, has_discord=has_discord))
+    return asyncio.run(_run_platform(context, folder, demand, plan, has_discord=has_discord))
 
 
 async def _run_platform(
-    context: AppContext,
-    folder: Path,
-    demand: Demand,
-    devices: Sequence[Device],
-    *,
-    has_discord: bool,
+    context: AppContext, folder: Path, demand: Demand, plan: AgentPlan, *, has_discord: bool
 ) -> int:
     starting = ExitStack()
 
     async def work(platform: "Platform") -> None:
         starting.close()
-        await announce(context, platform, demand, len(devices))
+        await announce(context, platform, demand, plan)
         pages = [row.address for row in platform.rows if row.name == SIM]
         context.report(
             *welcome_lines(platform.url),
@@ -131,7 +149,7 @@ async def _run_platform(
     with starting:
         starting.enter_context(show_platform_progress(context.screen, "starting"))
         signal_received = await supervise_platform(
-            context, folder, demand, work, devices, has_discord=has_discord
+            context, folder, demand, work, plan, has_discord=has_discord
         )
     context.screen.note("warpboard: stopped")
     return INTERRUPTED if signal_received == signal.SIGINT else OK
@@ -142,7 +160,7 @@ async def supervise_platform(
     folder: Path,
     demand: Demand,
     work: "Callable[[Platform], Awaitable[None]]",
-    devices: Sequence[Device] = (Device(),),
+    plan: AgentPlan = DEFAULT_PLAN,
     *,
     has_discord: bool = False,
 ) -> signal.Signals | None:
@@ -159,7 +177,8 @@ async def supervise_platform(
     effective = demanded if demand.is_own else demanded | dict(environ)
     overrides = {name: effective[name] for name in demanded} | dict(context.overrides)
     table = with_discord if has_discord else local_services
-    return await supervise(Platform(folder, environ, overrides, table, devices), work)
+    platform = Platform(folder, environ, overrides, table, plan.devices, plan.launched)
+    return await supervise(platform, work)
 
 
 @contextmanager
@@ -176,7 +195,7 @@ def read_offer(context: AppContext) -> Offer:
 
 
 async def announce(
-    context: AppContext, platform: "Platform", demand: Demand, agents_count: int = 1
+    context: AppContext, platform: "Platform", demand: Demand, plan: AgentPlan = DEFAULT_PLAN
 ) -> None:
     """Print what runs where, and what to know before submitting."""
     agents: Sequence[Agent] = ()
@@ -188,11 +207,14 @@ async def announce(
                     agents = (await api.get(Agents, "agents")).value.items
                 except Unavailable:
                     agents = ()
-                if sum(map(is_ready, agents)) >= agents_count:
+                if sum(map(is_ready, agents)) >= len(plan.devices):
                     break
                 await asyncio.sleep(STEP_S)
     context.report(process_table(platform.rows), f"Warpboard is up: {platform.url}")
-    context.report(*agent_facts(agents), demand_line(demand))
+    context.report(*agent_facts(agents))
+    if plan.launched:
+        context.report(f"agents start on demand, each for one job, at most {plan.launched} at once")
+    context.report(demand_line(demand))
 
 
 def is_ready(agent: Agent) -> bool:
