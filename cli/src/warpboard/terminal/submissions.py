@@ -12,7 +12,6 @@ from click import IntRange
 from shared.api.agents import Agents
 from shared.api.cases import Case
 from shared.api.problems import FullProblem
-from shared.api.queues import Queues
 from shared.api.submissions import (
     FullSubmission,
     NewestSubmissions,
@@ -209,7 +208,7 @@ def _show_ends(
 async def find_gpus_without_agents(
     api: Api, slug: str, requested: Sequence[str], directives: Directives
 ) -> list[str]:
-    """Return the GPU types of a submission that no live agent and no launcher serves.
+    """Return the GPU types of a submission that no live agent and no launcher serve.
 
     Return none where the platform does not answer, or no GPU type is chosen among several: the
     submission itself then fails with a better message.
@@ -222,15 +221,7 @@ async def find_gpus_without_agents(
     if not requested and len(directives.gpus or problem.gpus) > 1:
         return []
     chosen = {gpu.lower() for gpu in requested or directives.gpus or problem.gpus}
-    idle = agents.gpus_without_agents(gpu for gpu in problem.gpus if gpu.lower() in chosen)
-    if not idle:
-        return []
-    try:
-        pools = (await api.get(Queues, "queue")).value.pools
-    except (Refused, Failed):
-        return idle
-    launched = {pool.gpu for pool in pools if pool.launchers}
-    return [gpu for gpu in idle if gpu not in launched]
+    return agents.gpus_without_agents(gpu for gpu in problem.gpus if gpu.lower() in chosen)
 
 
 async def _warn_of_wait(context: AppContext, gpus: Sequence[str], *, is_sure: bool) -> bool:

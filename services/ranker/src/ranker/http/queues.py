@@ -44,7 +44,9 @@ def queues_router(sources: ReadSources) -> APIRouter:
             if row["id"] in live.agents or EPHEMERAL not in (row["details"] or {})
         ]
         items = [row | _describe_agent(row, live.agents.get(row["id"])) for row in rows]
-        return Agents(items=convert(items, list[Agent]), as_of=sources.progress.seq)
+        launched = sorted(gpu for gpu in live.queues if live.queues[gpu].get("launchers"))
+        agents = convert(items, list[Agent])
+        return Agents(items=agents, as_of=sources.progress.seq, launched=launched)
 
     @router.get("/v1/admin/agents")
     async def agents_for_operators(reader: CurrentReader) -> Agents:
