@@ -280,8 +280,6 @@ def _amd_name(node: str) -> str:
 def _run_self(*arguments: str) -> "subprocess.CompletedProcess[bytes]":
     """Run this module as a program. Raises the errors of subprocess."""
     environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
-    if libraries := os.environ.get("LD_LIBRARY_PATH"):
-        environment["LD_LIBRARY_PATH"] = libraries
     return subprocess.run(
         [sys.executable, "-I", "-m", __name__, *arguments],
         env=environment,

@@ -45,8 +45,8 @@ def queues_router(sources: ReadSources) -> APIRouter:
         ]
         items = [row | _describe_agent(row, live.agents.get(row["id"])) for row in rows]
         launched = sorted(gpu for gpu in live.queues if live.queues[gpu].get("launchers"))
-        agents = convert(items, list[Agent])
-        return Agents(items=agents, as_of=sources.progress.seq, launched=launched)
+        listed = convert(items, list[Agent])
+        return Agents(items=listed, as_of=sources.progress.seq, launched=launched)
 
     @router.get("/v1/admin/agents")
     async def agents_for_operators(reader: CurrentReader) -> Agents:

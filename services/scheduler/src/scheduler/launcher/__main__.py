@@ -1,6 +1,5 @@
 """Wires a launcher together and runs it until SIGTERM."""
 
-import os
 import sys
 
 from scheduler.launcher.github import GitHubRunner, open_github
@@ -27,7 +26,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             settings.github_ref,
         )
     else:
-        runner = LocalRunner(settings.data, os.environ, settings.credential_key)
+        runner = LocalRunner(settings.data, settings.agent_environ, settings.credential_key)
     launcher = Launcher(
         settings.name,
         log,

