@@ -136,14 +136,7 @@ class Platform:
             launched_nats_urls=[nats.agent_url(agent) for agent in launched],
         )
         table = self._table(config)
-        services = [
-            self._add_child(
-                ServiceProcess(
-                    service, self._log_path(service.name), self._environ_of(service), self._lock
-                )
-            )
-            for service in table
-        ]
+        services = [self._add_service(service, self._lock) for service in table]
         self._nats_restart = NatsRestart(
             nats, [service.ops_port for service in table if service.name in WRITERS]
         )
@@ -180,6 +173,10 @@ class Platform:
     def _add_child(self, managed: ManagedProcess) -> Child:
         self.children.append(Child(managed, is_essential=managed.name in ESSENTIAL))
         return self.children[-1]
+
+    def _add_service(self, service: Service, lock: int) -> Child:
+        log, environ = self._log_path(service.name), self._environ_of(service)
+        return self._add_child(ServiceProcess(service, log, environ, lock))
 
     def _environ_of(self, service: Service) -> dict[str, str]:
         return {**self._environ, **service.environ, **self._overrides}
