@@ -5,10 +5,12 @@ from datetime import UTC, datetime
 import pytest
 
 from shared.api.agents import Agent, MissingWall
+from shared.api.queues import Launcher, Pool
 from shared.errors import Refused
 from tests.support.api_examples import make_example
 from warpboard.domain.demand import Device, FoundGpu, Offer, choose_devices, gpu_lines
 from warpboard.terminal.platform import agent_facts, welcome_lines
+from warpboard.terminal.status import launcher_table
 
 AT = datetime(2026, 11, 1, tzinfo=UTC)
 
@@ -114,3 +116,13 @@ def test_an_operator_names_the_devices() -> None:
 def test_a_device_that_is_not_here_is_refused(device: str, reason: str) -> None:
     with pytest.raises(Refused, match=reason):
         choose_devices(MIXED, [device])
+
+
+def test_launchers_are_listed_once_with_what_they_run_and_cost() -> None:
+    launcher = Launcher(
+        name="github", kind="github", running=1, running_max=2, cost_today=3.5, daily_cost_max=10
+    )
+    pools = [make_example(Pool, gpu=gpu, launchers=[launcher]) for gpu in ("H100", "B200")]
+    (table,) = launcher_table(pools)
+    assert table.rows == [("github", "github", "H100, B200", "1 of 2", "3.50 of 10.00")]
+    assert launcher_table([make_example(Pool, launchers=[])]) == []
