@@ -199,10 +199,13 @@ def _make_queue(live: Live, gpu: str, mode: str, paused: str | None) -> Row:
     online = _find_online(live, gpu)
     suitable = [offer for offer in online.values() if _find_refusal(offer, mode) is None]
     paused = paused or forecast.get("paused")
+    launchers = [launcher["name"] for launcher in forecast.get("launchers", [])]
     reason = None if suitable else _explain_no_agent(online, gpu, mode)
+    if reason and launchers:
+        reason += f"; launcher {' or '.join(launchers)} starts one for a job"
     return {
         "gpu": gpu,
-        "state": "paused" if paused else "queued" if suitable else "no_agent",
+        "state": "paused" if paused else "queued" if suitable or launchers else "no_agent",
         "position": None,
         "ahead": None,
         "run_s": _run_durations(forecast),
