@@ -34,6 +34,13 @@ class Device(NamedTuple):
         return self.name if self.name == CPU else f"{self.name}:{self.gpu_index}"
 
 
+class AgentPlan(NamedTuple):
+    """The agents of a platform: one for each device, and how many may be started on demand."""
+
+    devices: Sequence[Device] = (Device(),)
+    launched: int = 0
+
+
 class FoundGpu(msgspec.Struct, frozen=True, kw_only=True):
     """A GPU of this machine; `problem` is why no agent can use it, "" if one can."""
 
@@ -85,7 +92,8 @@ def choose_devices(offer: Offer, requested: Sequence[str]) -> list[Device]:
             chosen[Device()] = None
         elif match["name"] != NO_DEVICE:
             index = int(match["index"]) if match["index"] else None
-            chosen |= dict.fromkeys(_requested_gpus(offer, text, match["name"], index))
+            for device in _requested_gpus(offer, text, match["name"], index):
+                chosen[device] = None
     return list(chosen)
 
 

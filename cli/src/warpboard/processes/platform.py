@@ -19,7 +19,7 @@ from shared.servers import lock as locks
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 from shared.servers.process import load_password
-from warpboard.domain.demand import Device
+from warpboard.domain.demand import AgentPlan
 from warpboard.processes.child import STEP_S, Child, ManagedProcess, ServiceProcess
 from warpboard.processes.nats_restart import WRITERS, NatsRestart
 from warpboard.processes.services import (
@@ -43,6 +43,7 @@ BOT = "WARPBOARD_DISCORD_EDGE_TOKEN"
 # The ids of additional agents on this machine, which the user starts.
 AGENTS = "WARPBOARD_AGENTS"
 Table = Callable[[PlatformConfig], Sequence[Service]]
+DEFAULT_PLAN = AgentPlan()
 KEY_S_MAX = 30.0
 ENROL_S_MAX = 30.0
 ENROL_STEP_S = 0.1
@@ -68,9 +69,8 @@ async def _run_together(*jobs: Coroutine[Any, Any, None]) -> None:
 class Platform:
     """Everything that runs in one folder on this machine.
 
-    Services get `environ`, their addresses, and `overrides` on top. Each of the `devices` gets an
-    agent; for other jobs a launcher starts agents, at most `launched` at once. The main thread
-    starts children, because they end with the thread that started them.
+    Services get `environ`, their addresses, and `overrides` on top. The main thread starts
+    children, because they end with the thread that started them.
     """
 
     def __init__(
@@ -79,14 +79,13 @@ class Platform:
         environ: Mapping[str, str],
         overrides: Mapping[str, str] | None = None,
         table: Table = local_services,
-        devices: Sequence[Device] = (Device(),),
-        launched: int = 0,
+        plan: AgentPlan = DEFAULT_PLAN,
     ) -> None:
         self.folder = folder.absolute()
         self.children: list[Child] = []
         self.url = ""
         self._environ, self._overrides = environ, overrides or {}
-        self._table, self._devices, self._launched = table, devices, launched
+        self._table, self._plan = table, plan
         self._lock: int | None = None
         self._claims: PortClaims | None = None
         self._state: dict[str, Any] = {}
@@ -104,7 +103,7 @@ class Platform:
         locks.write_holder(self._lock, os.getpid())
         self._open_folder()
         self._claims = PortClaims()
-        names = platform_ports(len(self._devices), self._launched)
+        names = platform_ports(len(self._plan.devices), self._plan.launched)
         ports = choose_ports(read_state(self.folder).get("ports", {}), names, self._claims.take)
         self.url = f"http://127.0.0.1:{ports['ingest']}"
         self._state = {
@@ -114,7 +113,8 @@ class Platform:
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         # The agents with an account on the bus: the platform's own and additional ones.
-        own_agents, launched = agent_ids(len(self._devices)), launched_ids(self._launched)
+        own_agents = agent_ids(len(self._plan.devices))
+        launched = launched_ids(self._plan.launched)
         agents = [*own_agents, *launched, *self._environ.get(AGENTS, "").split()]
         nats = NatsServer(self.folder / "nats", ports["nats"], agents=list(dict.fromkeys(agents)))
         postgres = Postgres(self.folder / "postgres")
@@ -132,7 +132,7 @@ class Platform:
             operator_token=token,
             reader_key=load_password(self.folder / "reader_key"),
             edge_token=load_password(self.folder / "edge_token") if has_edge else "",
-            devices=self._devices,
+            devices=self._plan.devices,
             launched_nats_urls=[nats.agent_url(agent) for agent in launched],
         )
         table = self._table(config)

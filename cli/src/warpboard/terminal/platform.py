@@ -7,7 +7,7 @@ import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import click
 from click.shell_completion import get_completion_class
@@ -20,8 +20,8 @@ from shared.presentation.units import one_line
 from warpboard.api import Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.demand import (
+    AgentPlan,
     Demand,
-    Device,
     Offer,
     choose_demand,
     choose_devices,
@@ -57,13 +57,6 @@ SHELLS = {
 
 
 LAUNCHED_MAX = 16
-
-
-class AgentPlan(NamedTuple):
-    """The agents of a platform: one for each device, and how many may be started on demand."""
-
-    devices: Sequence[Device] = (Device(),)
-    launched: int = 0
 
 
 DEFAULT_PLAN = AgentPlan()
@@ -177,8 +170,7 @@ async def supervise_platform(
     effective = demanded if demand.is_own else demanded | dict(environ)
     overrides = {name: effective[name] for name in demanded} | dict(context.overrides)
     table = with_discord if has_discord else local_services
-    platform = Platform(folder, environ, overrides, table, plan.devices, plan.launched)
-    return await supervise(platform, work)
+    return await supervise(Platform(folder, environ, overrides, table, plan), work)
 
 
 @contextmanager

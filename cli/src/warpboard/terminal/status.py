@@ -8,7 +8,7 @@ import click
 from shared.api.agents import Agent, Agents
 from shared.api.fields import parse_response
 from shared.api.platform import DeadLetters
-from shared.api.queues import Depth, IntakeStatus, Job, Pool, Queues
+from shared.api.queues import Depth, IntakeStatus, Job, Launcher, Pool, Queues
 from shared.api.submissions import Balances
 from shared.errors import Refused
 from shared.presentation.report_parts import agent_state_text, busy_pools, held_back_text
@@ -222,7 +222,7 @@ def pool_table(pools: Sequence[Pool]) -> Table:
 def launcher_table(pools: Sequence[Pool]) -> list[Table]:
     """List the launchers with the agents that they run and what these cost; empty for none."""
     gpus: dict[str, list[str]] = {}
-    launchers = {}
+    launchers: dict[str, Launcher] = {}
     for pool in pools:
         for launcher in pool.launchers:
             gpus.setdefault(launcher.name, []).append(pool.gpu)

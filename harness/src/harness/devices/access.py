@@ -249,7 +249,9 @@ def find_gpus() -> list[FoundGpu]:
         process = _run_self()
     except (OSError, subprocess.SubprocessError):
         return amd_gpus
-    return [FoundGpu(**gpu) for gpu in json.loads(process.stdout or b"[]")] + amd_gpus
+    last = process.stdout.decode().strip().rpartition("\n")[2]
+    cuda_gpus = json.loads(last) if process.returncode == 0 else []
+    return [FoundGpu(**gpu) for gpu in cuda_gpus] + amd_gpus
 
 
 def list_cuda_gpus(driver: Driver, numbers: Mapping[str, int]) -> list[FoundGpu]:

@@ -2,7 +2,7 @@
 
 import sys
 
-from scheduler.launcher.github import GitHubRunner, open_github
+from scheduler.launcher.github import GitHubRunner, connect_github
 from scheduler.launcher.local import LocalRunner
 from scheduler.launcher.service import ACTOR, Launcher
 from scheduler.launcher.settings import GITHUB, Settings, load
@@ -18,12 +18,11 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         "launcher", settings.nats_url, life, settings.replicas
     )
     if settings.kind == GITHUB:
-        runner: LocalRunner | GitHubRunner = open_github(
-            settings.github_api_url,
-            settings.github_repository,
-            settings.github_token,
-            settings.github_workflow,
-            settings.github_ref,
+        http = connect_github(
+            settings.github_api_url, settings.github_repository, settings.github_token
+        )
+        runner: LocalRunner | GitHubRunner = GitHubRunner(
+            http, settings.github_workflow, settings.github_ref
         )
     else:
         runner = LocalRunner(settings.data, settings.agent_environ, settings.credential_key)

@@ -99,20 +99,17 @@ class GitHubRunner:
         raise Failed(f"GitHub answered {response.status_code} to {method} {path}: {message}")
 
 
-def open_github(
-    api_url: str, repository: str, token: str, workflow: str, ref: str, poll_s: float = 5.0
-) -> GitHubRunner:
-    """Return a runner for the workflow of a repository such as `owner/name`."""
+def connect_github(api_url: str, repository: str, token: str) -> httpx.AsyncClient:
+    """Return a client for a repository such as `owner/name`."""
     headers = {
         "Accept": "application/vnd.github+json",
         "Authorization": f"Bearer {token}",
         "X-GitHub-Api-Version": API_VERSION,
     }
-    http = httpx.AsyncClient(
+    return httpx.AsyncClient(
         base_url=f"{api_url.rstrip('/')}/repos/{repository}/",
         headers=headers,
         # Logs are a redirect to another host, which gets no token.
         follow_redirects=True,
         timeout=REQUEST_S_MAX,
     )
-    return GitHubRunner(http, workflow, ref, poll_s)

@@ -82,7 +82,7 @@ def _agent_id(url: str) -> str:
 
 
 def _parse_prices(gpus: str) -> dict[str, float]:
-    prices = {}
+    prices: dict[str, float] = {}
     for item in gpus.split():
         gpu, _, text = item.rpartition(":")
         try:
