@@ -41,6 +41,9 @@ class AgentPlan(NamedTuple):
     launched: int = 0
 
 
+DEFAULT_PLAN = AgentPlan()
+
+
 class FoundGpu(msgspec.Struct, frozen=True, kw_only=True):
     """A GPU of this machine; `problem` is why no agent can use it, "" if one can."""
 

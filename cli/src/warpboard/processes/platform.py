@@ -19,7 +19,7 @@ from shared.servers import lock as locks
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 from shared.servers.process import load_password
-from warpboard.domain.demand import AgentPlan
+from warpboard.domain.demand import DEFAULT_PLAN, AgentPlan
 from warpboard.processes.child import STEP_S, Child, ManagedProcess, ServiceProcess
 from warpboard.processes.nats_restart import WRITERS, NatsRestart
 from warpboard.processes.services import (
@@ -43,7 +43,6 @@ BOT = "WARPBOARD_DISCORD_EDGE_TOKEN"
 # The ids of additional agents on this machine, which the user starts.
 AGENTS = "WARPBOARD_AGENTS"
 Table = Callable[[PlatformConfig], Sequence[Service]]
-DEFAULT_PLAN = AgentPlan()
 KEY_S_MAX = 30.0
 ENROL_S_MAX = 30.0
 ENROL_STEP_S = 0.1

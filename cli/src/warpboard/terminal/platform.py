@@ -20,6 +20,7 @@ from shared.presentation.units import one_line
 from warpboard.api import Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.demand import (
+    DEFAULT_PLAN,
     AgentPlan,
     Demand,
     Offer,
@@ -57,9 +58,6 @@ SHELLS = {
 
 
 LAUNCHED_MAX = 16
-
-
-DEFAULT_PLAN = AgentPlan()
 
 
 @local_command(
