@@ -46,6 +46,7 @@ SIM = "discord-sim"
 AGENT_S_MAX = 15.0
 STEP_S = 0.25
 CPU = "CPU"
+LAUNCHED_MAX = 16
 # What the agent times; an operator may set it for the agent alone.
 DEVICE_VARIABLE = "WARPBOARD_GPU_AGENT_DEVICE"
 COMPLETION_VARIABLE = "_WARPBOARD_COMPLETE"
@@ -55,9 +56,6 @@ SHELLS = {
     "zsh": 'eval "$(warpboard completion zsh)" in ~/.zshrc',
     "fish": "warpboard completion fish > ~/.config/fish/completions/warpboard.fish",
 }
-
-
-LAUNCHED_MAX = 16
 
 
 @local_command(
