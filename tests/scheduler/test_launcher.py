@@ -3,7 +3,7 @@
 import asyncio
 import base64
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from datetime import timedelta
@@ -41,6 +41,7 @@ URL = "nats://agent-g-1:password@nats.example:4222"
 OFFER = LauncherRegistered(
     kind="github", prices={"H100": 4.0}, agents=["g-1"], daily_cost_max=10, start_s_max=300
 )
+TOKEN = "a-token"
 REPOSITORY = "/repos/team/kernels/actions"
 
 
@@ -49,7 +50,6 @@ class GitHub:
     """The part of GitHub that a launcher calls; `runs` are those of its workflow."""
 
     url: str
-    token: str = "a-token"
     runs: list[dict[str, Any]] = field(default_factory=list)
     inputs: list[dict[str, str]] = field(default_factory=list)
     cancelled: list[int] = field(default_factory=list)
@@ -64,7 +64,7 @@ def _application(github: GitHub) -> FastAPI:
 
     @app.middleware("http")
     async def authorize(request: Request, call_next: Any) -> Response:
-        is_known = request.headers.get("authorization") == f"Bearer {github.token}"
+        is_known = request.headers.get("authorization") == f"Bearer {TOKEN}"
         if request.url.path.startswith("/repos") and not is_known:
             return JSONResponse({"message": "Bad credentials"}, 401)
         response: Response = await call_next(request)
@@ -92,6 +92,11 @@ def _application(github: GitHub) -> FastAPI:
         assert event == "workflow_dispatch"
         return {"workflow_runs": github.runs[::-1]}
 
+    _serve_runs(app, github)
+    return app
+
+
+def _serve_runs(app: FastAPI, github: GitHub) -> None:
     @app.get(REPOSITORY + "/runs/{run}")
     async def read_run(run: int) -> dict[str, Any]:
         return github.runs[run - 100]
@@ -117,8 +122,6 @@ def _application(github: GitHub) -> FastAPI:
     async def text(name: str) -> Response:
         return PlainTextResponse(f"the log of {name}\nRuntimeError: no GPU\n")
 
-    return app
-
 
 @pytest.fixture
 async def github() -> AsyncIterator[GitHub]:
@@ -133,7 +136,7 @@ async def github() -> AsyncIterator[GitHub]:
 
 
 @asynccontextmanager
-async def launching(log: MemoryLog, github: GitHub, token: str = "a-token") -> AsyncIterator[None]:
+async def launching(log: MemoryLog, github: GitHub, token: str = TOKEN) -> AsyncIterator[None]:
     """A launcher at work."""
     http = connect_github(github.url, "team/kernels", token)
     runner = GitHubRunner(http, "agent.yml", "main", poll_s=0.05)
@@ -258,10 +261,10 @@ SETTINGS = {
 
 
 @pytest.fixture
-def environ(monkeypatch: pytest.MonkeyPatch) -> Iterator[pytest.MonkeyPatch]:
+def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name, value in SETTINGS.items():
         monkeypatch.setenv(f"WARPBOARD_LAUNCHER_{name}", value)
-    yield monkeypatch
+    return monkeypatch
 
 
 def test_settings_say_what_a_launcher_offers(environ: pytest.MonkeyPatch) -> None:

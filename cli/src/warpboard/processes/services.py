@@ -67,7 +67,8 @@ class PlatformConfig(NamedTuple):
     """Addresses, ports and secrets of the local platform.
 
     `agent_nats_urls` has the account of each agent, which times the device at the same place in
-    `devices`, `launched_nats_urls` those of the agents that a launcher may start. Without an `edge_token` there is no Discord and no edge.
+    `devices`, `launched_nats_urls` those of the agents that a launcher may start. Without an
+    `edge_token` there is no Discord and no edge.
     """
 
     folder: Path

@@ -153,9 +153,7 @@ async def submit(
     for number in late_directives(decode_source(source)):
         problem_text = "a directive below the leading comments does nothing"
         screen.note(f"warpboard: {file}, line {number}: {problem_text}")
-    idle_gpus = (
-        [] if runner else await find_gpus_without_agents(api, problem, gpus, directives)
-    )
+    idle_gpus = [] if runner else await find_gpus_without_agents(api, problem, gpus, directives)
     if idle_gpus and not await _warn_of_wait(context, idle_gpus, is_sure=is_sure):
         screen.note("nothing was submitted")
         return FAILED

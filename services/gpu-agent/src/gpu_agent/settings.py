@@ -20,8 +20,8 @@ class Settings:
     `device` is what it times: cpu, cuda or hip. `gpu_index` picks one of the GPUs that this process
     can see, counted from 0. `nats_url` has the agent's own bus user, which has only the rights that
     the agent needs. `gpu_duels` offers duels on a GPU as well. With --once the agent waits
-    `once_wait_s` for its job. `sign_seed` is the seed of its key, base64; without one, the key is in
-    a file.
+    `once_wait_s` for its job. `sign_seed` is the seed of its key, base64; without one, the key is
+    in a file.
     """
 
     nats_url: str

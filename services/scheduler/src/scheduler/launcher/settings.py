@@ -104,15 +104,7 @@ def _refusal(field: str, problem: str) -> Refused:
 def load() -> Settings:
     """Load the settings. Raises Refused and names everything that is wrong with them."""
     settings = read_settings(Settings, PREFIX, os.environ)
-    if settings.kind not in (LOCAL, GITHUB):
-        raise _refusal("KIND", f"is {settings.kind!r}: expected {LOCAL} or {GITHUB}")
-    for field in ("daily_cost_max", "start_s_max"):
-        if not 0 < getattr(settings, field) < math.inf:
-            raise _refusal(field.upper(), "must be a positive number")
-    if settings.kind == GITHUB:
-        for field in ("github_repository", "github_token", "credential_key"):
-            if not getattr(settings, field):
-                raise _refusal(field.upper(), f"is missing, which kind {GITHUB} needs")
+    _check(settings)
     settings = replace(
         settings,
         name=settings.name or settings.kind,
@@ -126,3 +118,15 @@ def load() -> Settings:
     if not settings.offer().agents:
         raise _refusal("AGENT_NATS_URLS", "is empty: expected the account of an agent")
     return settings
+
+
+def _check(settings: Settings) -> None:
+    if settings.kind not in (LOCAL, GITHUB):
+        raise _refusal("KIND", f"is {settings.kind!r}: expected {LOCAL} or {GITHUB}")
+    for field in ("daily_cost_max", "start_s_max"):
+        if not 0 < getattr(settings, field) < math.inf:
+            raise _refusal(field.upper(), "must be a positive number")
+    if settings.kind == GITHUB:
+        for field in ("github_repository", "github_token", "credential_key"):
+            if not getattr(settings, field):
+                raise _refusal(field.upper(), f"is missing, which kind {GITHUB} needs")
