@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+import httpx
 import pytest
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
@@ -129,10 +130,20 @@ async def github() -> AsyncIterator[GitHub]:
     server, stopping = GitHub(f"http://127.0.0.1:{port}"), asyncio.Event()
     serving = asyncio.create_task(serve(_application(server), "127.0.0.1", port, stopping))
     try:
+        await eventually(lambda: _is_up(server.url))
         yield server
     finally:
         stopping.set()
         await serving
+
+
+async def _is_up(url: str) -> bool:
+    try:
+        async with httpx.AsyncClient() as http:
+            await http.get(url)
+    except httpx.TransportError:
+        return False
+    return True
 
 
 @asynccontextmanager

@@ -102,8 +102,8 @@ class Launcher:
             self.open[fact.agent] = request
             return request
         if isinstance(fact, events.InstanceEnded):
-            request = self.open.get(fact.agent)
-            if request is not None and request.job == fact.job:
+            opened = self.open.get(fact.agent)
+            if opened is not None and opened.job == fact.job:
                 return self.open.pop(fact.agent)
         return None
 
