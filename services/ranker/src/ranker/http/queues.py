@@ -43,10 +43,10 @@ def queues_router(sources: ReadSources) -> APIRouter:
             for row in await reads.rows("agents")
             if row["id"] in live.agents or EPHEMERAL not in (row["details"] or {})
         ]
-        items = [row | _describe_agent(row, live.agents.get(row["id"])) for row in rows]
+        described = [row | _describe_agent(row, live.agents.get(row["id"])) for row in rows]
         launched = sorted(gpu for gpu in live.queues if live.queues[gpu].get("launchers"))
-        listed = convert(items, list[Agent])
-        return Agents(items=listed, as_of=sources.progress.seq, launched=launched)
+        items = convert(described, list[Agent])
+        return Agents(items=items, as_of=sources.progress.seq, launched=launched)
 
     @router.get("/v1/admin/agents")
     async def agents_for_operators(reader: CurrentReader) -> Agents:

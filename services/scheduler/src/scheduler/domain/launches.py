@@ -144,7 +144,7 @@ def request_instances(
     state: SchedulerState, world: World, policy: Policy, alive: dict[str, list[Candidate]]
 ) -> Iterator[Decision]:
     """Ask launchers for agents for the jobs that no live agent takes, each for one at a time."""
-    asked: set[str] = set()
+    busy_launchers: set[str] = set()
     served = {gpu for launcher in state.launchers.values() for gpu in launcher.registered.prices}
     for gpu in sorted(served) if world.is_settled else ():
         pool = state.pools.get(gpu)
@@ -156,7 +156,7 @@ def request_instances(
             job = state.jobs[id_]
             if not _needs_instance(state, job, world, alive.get(gpu, ())):
                 continue
-            request = _choose_launcher(state, job, world, asked)
+            request = _choose_launcher(state, job, world, busy_launchers)
             if request is not None:
                 taken.add(id_)
                 yield (request,)
@@ -175,15 +175,15 @@ def _needs_instance(
 
 
 def _choose_launcher(
-    state: SchedulerState, job: Job, world: World, asked: set[str]
+    state: SchedulerState, job: Job, world: World, busy: set[str]
 ) -> Append | None:
-    """Return the request to the cheapest launcher with room; add it to those that were asked."""
+    """Return the request to the cheapest launcher with room, and add it to the busy ones."""
     offers = [
         (launcher.registered.prices[job.gpu], name, launcher)
         for name, launcher in state.launchers.items()
         if job.gpu in launcher.registered.prices
         and job.requires.runner in ("", name)
-        and name not in asked
+        and name not in busy
     ]
     for price, name, launcher in sorted(offers, key=lambda offer: offer[:2]):
         registered = launcher.registered
@@ -198,7 +198,7 @@ def _choose_launcher(
         ]
         if is_spent or not free_agents:
             continue
-        asked.add(name)
+        busy.add(name)
         requested = events.InstanceRequested(
             agent=free_agents[0],
             job=job.id,

@@ -35,6 +35,10 @@ class GitHubRunner:
         path = f"actions/workflows/{self._workflow}/dispatches"
         await self._request("POST", path, {"ref": self._ref, "inputs": inputs})
 
+    async def has_started(self, request: Request) -> bool:
+        """Return whether GitHub lists a run of the request; see the port."""
+        return await self._find_run(request) is not None
+
     async def find_end(self, request: Request) -> End | None:
         """Return how a run ended, with the end of its log; see the port."""
         run = await self._find_run(request)

@@ -48,12 +48,14 @@ class LocalRunner:
         except OSError as error:
             raise Failed(f"no process: {error}") from error
 
+    async def has_started(self, request: Request) -> bool:
+        """Return whether its process is known: it ends with this one; see the port."""
+        return request.id in self._processes
+
     async def find_end(self, request: Request) -> End | None:
         """Return how an agent ended; see the port."""
         process = self._processes.get(request.id)
-        if process is None:
-            return End("the launcher was restarted")
-        code = process.poll()
+        code = process.poll() if process is not None else None
         if code is None:
             return None
         del self._processes[request.id]

@@ -48,6 +48,9 @@ class Runner(Protocol):
     async def start(self, request: Request, credential: str) -> None:
         """Start an agent, which opens its credential with the launcher's key. Raises Failed."""
 
+    async def has_started(self, request: Request) -> bool:
+        """Return whether an agent was started for a request and is not lost. Raises Failed."""
+
     async def find_end(self, request: Request) -> End | None:
         """Return how an agent ended, None while it may still come or runs. Raises Failed."""
 
@@ -81,7 +84,7 @@ class Launcher:
     async def run(self, offer: events.LauncherRegistered) -> None:
         """Register, then start and watch agents until cancelled. Raises Failed and Gap.
 
-        Requests that an earlier process left open are only watched.
+        Requests that an earlier process left open are started again if nothing came of them.
         """
         history = await self.log.history(self.agg)
         offered: events.Fact | None = None
@@ -92,6 +95,8 @@ class Launcher:
         after = history[-1].seq if history else 0
         if offered != offer:
             await self._append(offer, derive_id(f"{self.agg}/{after}", "registered"))
+        for request in list(self.open.values()):
+            await self._resume(request)
         await run_until_first(self._follow(self.log.branch(after, self.agg)), self._watch())
 
     def _record(self, event: RecordedEvent) -> Request | None:
@@ -125,6 +130,16 @@ class Launcher:
         except Failed as failed:
             logger.warning("agent %s could not be started: %s", request.agent, failed)
             await self._report_end(request, End(f"it could not be started: {failed}"))
+
+    async def _resume(self, request: Request) -> None:
+        """Start an agent that an earlier process did not start; if unsure, only watch it."""
+        try:
+            has_started = await self.runner.has_started(request)
+        except Failed as failed:
+            logger.warning("the state of agent %s is unknown: %s", request.agent, failed)
+            return
+        if not has_started:
+            await self._start(request)
 
     async def _stop(self, request: Request) -> None:
         try:
