@@ -15,7 +15,7 @@ from shared.api.agents import Agent, Agents
 from shared.api.leaderboards import GpuLeaderboard
 from shared.clock import now
 from shared.errors import Refused
-from shared.events import EPHEMERAL, FIRST_MODES
+from shared.events import EPHEMERAL, FIRST_MODES, LAUNCHER
 from shared.response_types import DocumentedRoute
 
 REASON_LENGTH_MAX = 1000
@@ -36,13 +36,10 @@ def queues_router(sources: ReadSources) -> APIRouter:
     async def agents() -> Agents:
         """Registered agents: which are alive, and decisions about them.
 
-        An agent that leaves after one job is listed only while it is alive.
+        An agent that leaves after one job is listed while it is alive, or held back.
         """
-        rows = [
-            row
-            for row in await reads.rows("agents")
-            if row["id"] in live.agents or EPHEMERAL not in (row["details"] or {})
-        ]
+        rows = await reads.rows("agents")
+        rows = [row for row in rows if row["id"] in live.agents or not _has_left(row)]
         described = [row | _describe_agent(row, live.agents.get(row["id"])) for row in rows]
         launched = sorted(gpu for gpu in live.queues if live.queues[gpu].get("launchers"))
         items = convert(described, list[Agent])
@@ -103,6 +100,13 @@ def _add_stats(router: APIRouter, reads: Reads) -> None:
             for row in await reads.rows("stats_by_account", **filters):
                 counts[f"total.{row['account']}"] = row["total"]
         return counts
+
+
+def _has_left(row: Row) -> bool:
+    """Whether a silent agent is one that leaves after its job, or never came for one."""
+    never_came = row["owner"] == LAUNCHER and row["registered_at"] is None
+    is_held = any(row[name] is not None for name in STANDINGS)
+    return (EPHEMERAL in row["details"] or never_came) and not is_held
 
 
 def _describe_agent(row: Row, offer: Row | None) -> Row:
