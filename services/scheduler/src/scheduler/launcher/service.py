@@ -157,7 +157,9 @@ class Launcher:
             raise Failed(f"agent {agent} was revoked: give the launcher another account")
         seed = secrets.token_bytes(SEED_BYTES)
         enrolled = events.AgentEnrolled(
-            sign_key=public_key(SigningKey(seed)), owner=events.LAUNCHER, reason=f"for job {request.job}"
+            sign_key=public_key(SigningKey(seed)),
+            owner=events.LAUNCHER,
+            reason=f"for job {request.job}",
         )
         id_ = derive_id(request.id, "enrolled")
         await self.appender.append(Append(agg, enrolled, None, request.job, agent, id_))
