@@ -47,7 +47,7 @@ class Ground:
         self.nats.start()
         self.postgres.start()
         # No agent is started here.
-        urls = self.nats.url, "", self.postgres.dsn
+        urls = self.nats.url, [""], self.postgres.dsn
         # Nobody listens.
         self.place = PlatformConfig(
             folder, *urls, choose_ports({}, PORTS), "no-token-of-operators", "a-key-of-readers"

@@ -309,10 +309,13 @@ def test_a_submission_is_noted_and_listed_by_its_tag(kernel: Path) -> None:
         "tiles",
         "--tag",
         "v2",
+        "--runner",
+        "github",
     )
     (request,) = sent(heard)
     assert b'name="note"\r\n\r\ntiles' in request.body
     assert b'name="tag"\r\n\r\nv2' in request.body
+    assert b'name="runner"\r\n\r\ngithub' in request.body
     _, (list_request,) = run_against(
         respond_in_turn((200, {"items": []})), "submission", "list", "--tag", "v2"
     )

@@ -2,12 +2,20 @@
 
 from pathlib import Path
 
-from warpboard.processes.services import PORTS, PlatformConfig, local_services, with_discord
+from warpboard.domain.demand import Device
+from warpboard.processes.services import (
+    PORTS,
+    PlatformConfig,
+    agent_ids,
+    local_services,
+    platform_ports,
+    with_discord,
+)
 
 PLACE = PlatformConfig(
     Path("/nowhere"),
     "nats://127.0.0.1:1",
-    "nats://agent-local:a-password@127.0.0.1:1",
+    ["nats://agent-local:a-password@127.0.0.1:1"],
     "postgresql://",
     {name: number for number, name in enumerate(PORTS, 1)},
     "a-token-of-operators",
@@ -53,3 +61,23 @@ def test_a_simulated_discord_is_what_the_edge_takes_for_the_real_one() -> None:
     assert simulated["ROLES"].replace(":manage_guild", "") == edge["ROLES"]
     [ingest] = [service.environ for service in services if service.name == "ingest"]
     assert ingest["WARPBOARD_INGEST_EDGE_ROLES"] == "moderator,admin"
+
+
+def test_each_device_of_a_mixed_host_has_an_agent_with_an_account_and_a_port() -> None:
+    devices = (Device("cuda", 0), Device("cuda", 1), Device("hip", 0))
+    ports = {name: number for number, name in enumerate(platform_ports(3), 1)}
+    urls = [f"nats://agent-{agent}:p@127.0.0.1:1" for agent in agent_ids(3)]
+    place = PLACE._replace(ports=ports, agent_nats_urls=urls, devices=devices)
+    agents = [service for service in local_services(place) if service.name.startswith("gpu-agent")]
+    settings = [
+        {name.removeprefix("WARPBOARD_GPU_AGENT_"): text for name, text in agent.environ.items()}
+        for agent in agents
+    ]
+    assert [agent["ID"] for agent in settings] == ["local", "local-1", "local-2"]
+    assert [agent["NATS_URL"] for agent in settings] == urls
+    assert [(agent["DEVICE"], agent["GPU_INDEX"]) for agent in settings] == [
+        ("cuda", "0"),
+        ("cuda", "1"),
+        ("hip", "0"),
+    ]
+    assert len({agent["DATA"] for agent in settings}) == len({agent.ops_port for agent in agents})

@@ -74,7 +74,7 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
     place = PlatformConfig(
         Path("/here"),
         "nats://warpboard:secret@127.0.0.1:1",
-        "nats://agent-local:secret@127.0.0.1:1",
+        ["nats://agent-local:secret@127.0.0.1:1"],
         "postgresql://postgres:secret@/postgres",
         {name: number for number, name in enumerate(names, 2)},
         "secret-token",
@@ -87,7 +87,7 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
     assert sorted(variables) == [
         "WARPBOARD_GPU_AGENT_DATA=/here/agent",
         "WARPBOARD_GPU_AGENT_ID=local",
-        f"WARPBOARD_GPU_AGENT_NATS_URL={place.agent_nats_url}",
+        f"WARPBOARD_GPU_AGENT_NATS_URL={place.agent_nats_urls[0]}",
         "WARPBOARD_GPU_AGENT_OPS_LISTEN=127.0.0.1:7",
         "WARPBOARD_INGEST_LISTEN=127.0.0.1:2",
         "WARPBOARD_INGEST_NAMES_BELIEVED=true",

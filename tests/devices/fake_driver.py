@@ -31,7 +31,8 @@ class Stream:
 class Machine(Driver):
     """The driver of several GPUs; the context of one is current at a time."""
 
-    def __init__(self) -> None:
+    def __init__(self, *gpus: str) -> None:
+        self.gpus = gpus
         self.now_ns = 0
         self.current = 0
         self.streams: dict[int, Stream] = {}
@@ -103,7 +104,23 @@ class Machine(Driver):
         yield
         self.current = before
 
-    def _cuStreamCreate(self, out: Any, _flags: int) -> int:  # noqa: N802  (the driver's names)
+    def _cuDeviceGetCount(self, out: Any) -> int:  # noqa: N802  (the driver's names)
+        out._obj.value = len(self.gpus)
+        return 0
+
+    def _cuDeviceGet(self, out: Any, position: int) -> int:  # noqa: N802
+        out._obj.value = position
+        return 0
+
+    def _cuDeviceGetName(self, out: Any, _size: int, device: int) -> int:  # noqa: N802
+        out.value = self.gpus[device].encode()
+        return 0
+
+    def _cuDeviceGetUuid(self, out: Any, device: int) -> int:  # noqa: N802
+        out.raw = bytes([device] * 16)
+        return 0
+
+    def _cuStreamCreate(self, out: Any, _flags: int) -> int:  # noqa: N802
         out._obj.value = self.stream(self.current)
         return 0
 

@@ -5,11 +5,20 @@ from pathlib import Path
 
 import pytest
 
-from harness.devices.access import LocalDevice, open_gpu
+from harness.devices.access import (
+    FoundGpu,
+    LocalDevice,
+    find_gpus,
+    list_cuda_gpus,
+    main,
+    open_gpu,
+)
 from harness.devices.cuda import host
 from harness.devices.cuda.device import CudaDevice, NvmlMonitor
 from harness.devices.cuda.driver import Driver, Nvrtc
 from harness.devices.device import DeviceFault
+
+from .fake_driver import Machine
 
 
 def has_driver() -> bool:
@@ -64,3 +73,23 @@ def test_a_torch_without_hip_prepares_no_amd_gpu() -> None:
 
 def test_pipes_that_nobody_listens_on_are_no_daemon(tmp_path: Path) -> None:
     assert not host.is_mps_running(str(tmp_path))
+
+
+@needs_no_gpu
+def test_a_machine_without_a_driver_has_no_gpus() -> None:
+    assert find_gpus() == []
+    with pytest.raises(SystemExit, match="driver cannot be used"):
+        main([])
+
+
+def test_gpus_have_the_numbers_that_agents_count_by() -> None:
+    machine = Machine("NVIDIA H100 80GB HBM3", "NVIDIA A100-SXM4-80GB", "Tesla T4")
+    numbers = {
+        "GPU-01010101-0101-0101-0101-010101010101": 0,
+        "GPU-00000000-0000-0000-0000-000000000000": 1,
+    }
+    assert list_cuda_gpus(machine, numbers) == [
+        FoundGpu("cuda", 0, "NVIDIA A100-SXM4-80GB"),
+        FoundGpu("cuda", 1, "NVIDIA H100 80GB HBM3"),
+        FoundGpu("cuda", 2, "Tesla T4"),
+    ]

@@ -1,5 +1,6 @@
 """On which GPUs of its host a run takes place: an agent's own, or those of its whole gang."""
 
+import base64
 from datetime import UTC, datetime
 from typing import Any
 
@@ -9,6 +10,7 @@ from gpu_agent.domain import run_gpus
 from gpu_agent.settings import load
 from shared.errors import Refused
 from shared.events import Blob, JobAssigned
+from shared.signing import seal_credential
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
 GIVEN = {
@@ -52,3 +54,19 @@ def test_which_gpu_is_a_setting_of_the_agent(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("WARPBOARD_GPU_AGENT_GPU_INDEX", "-1")
     with pytest.raises(Refused, match="GPU_INDEX is -1: expected 0 to 63"):
         load()
+
+
+def test_a_sealed_credential_names_the_agent(monkeypatch: pytest.MonkeyPatch) -> None:
+    key = base64.b64encode(bytes(32)).decode()
+    opened = {"ID": "launched-1", "NATS_URL": "nats://agent-launched-1:p@h:1", "SIGN_SEED": key}
+    for name, value in GIVEN.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("WARPBOARD_GPU_AGENT_CREDENTIAL", seal_credential(opened, key))
+    monkeypatch.setenv("WARPBOARD_GPU_AGENT_CREDENTIAL_KEY", key)
+    settings = load()
+    assert (settings.id, settings.nats_url) == ("launched-1", opened["NATS_URL"])
+    assert settings.sign_seed == key
+    for wrong in (base64.b64encode(bytes(range(32))).decode(), "short", ""):
+        monkeypatch.setenv("WARPBOARD_GPU_AGENT_CREDENTIAL_KEY", wrong)
+        with pytest.raises(Refused, match="credential"):
+            load()

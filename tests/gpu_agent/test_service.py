@@ -1,5 +1,6 @@
 """An agent with the real harness, between a log, blobs and a bus in memory."""
 
+import asyncio
 import gzip
 import hashlib
 import json
@@ -12,7 +13,7 @@ from gpu_agent import gpu
 from gpu_agent.gpu import run_canary
 from harness.entry import code, environment
 from shared.errors import Failed
-from shared.events import HARNESS_CODE, RunCompleted, RunFailed
+from shared.events import HARNESS_CODE, RunCancelled, RunCompleted, RunFailed
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 from tests.support.waits import eventually
 
@@ -183,3 +184,35 @@ async def test_a_machine_that_computes_slowly_is_not_well(monkeypatch: pytest.Mo
     monkeypatch.setattr(gpu, "CANARY_S_MAX", 0.0)
     assert run_canary().startswith("the canary took")
     assert run_canary().endswith("s of processor, over 0 s")
+
+
+async def test_an_agent_for_one_job_runs_it_and_leaves(world: World) -> None:
+    agent = world.agent()
+    await world.order(HONEST, "r1")
+    await world.order(HONEST, "r2")
+    async with asyncio.timeout(60):
+        await agent.serve_once(asyncio.Event(), wait_s=30)
+    assert agent.has_verdict
+    assert await world.types("r1") == ["JobAssigned", "RunStarted", "RunCompleted"]
+    assert "RunCompleted" not in await world.types("r2")
+    await eventually(lambda: "a1" in world.heard and world.heard["a1"] is None)
+
+
+async def test_an_agent_for_one_job_leaves_if_none_comes(world: World) -> None:
+    agent = world.agent()
+    async with asyncio.timeout(30):
+        await agent.serve_once(asyncio.Event(), wait_s=0.1)
+    assert not agent.has_order.is_set()
+    await eventually(lambda: "a1" in world.heard and world.heard["a1"] is None)
+
+
+async def test_an_agent_for_one_job_reports_no_verdict_of_a_lost_lease(world: World) -> None:
+    agent = world.agent()
+    await world.order(ENDLESS, "r1")
+    serving_once = asyncio.create_task(agent.serve_once(asyncio.Event(), wait_s=30))
+    await world.until_built()
+    await world.say("r1", RunCancelled(reason="a test"), None)
+    async with asyncio.timeout(30):
+        await serving_once
+    assert agent.has_order.is_set()
+    assert not agent.has_verdict

@@ -11,7 +11,8 @@ from fastapi import FastAPI
 from ingest.http.middleware import SUBMISSION_BYTES_MAX
 from ingest.ranker_http import RankerClient, open_client
 from ingest.reads import reads_router
-from shared.events import ProblemPublished, SubmissionReceived
+from shared import subjects
+from shared.events import LauncherRegistered, ProblemPublished, SubmissionReceived
 from shared.http import install_error_handlers
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, FILES, KERNEL, TASK, Door, nobodys_gate
@@ -49,6 +50,21 @@ async def test_a_submission_names_its_requirements(door: Door) -> None:
     assert published.requires.toolchains == ["triton"]
     assert received.requires.toolchains == ["triton", "nvrtc"]
     assert (received.requires.count, received.requires.memory_mib) == (2, 9)
+
+
+async def test_a_submission_may_choose_a_launcher(door: Door) -> None:
+    registered = LauncherRegistered(
+        kind="local", prices={"CPU": 0.0}, agents=["a"], daily_cost_max=1, start_s_max=60
+    )
+    await door.say(subjects.launcher("local"), registered)
+    answer = await door.submit(runner="local")
+    assert answer.status_code == 202, answer.text
+    *_, received = (event.fact for event in door.log.since(0))
+    assert isinstance(received, SubmissionReceived)
+    assert received.requires.runner == "local"
+    for runner in ("github", "no launcher"):
+        refused = await door.submit(runner=runner)
+        assert refused.json()["code"] in ("unknown_runner", "invalid_request")
 
 
 async def test_several_gpu_types_make_several_submissions(door: Door) -> None:

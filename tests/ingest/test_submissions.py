@@ -8,7 +8,7 @@ from msgspec import structs
 from ingest.problems import rules as problems
 from ingest.submissions import rules as domain
 from shared.errors import Refused
-from shared.events import Blob, ProblemPublished
+from shared.events import Blob, LauncherRegistered, ProblemPublished
 from shared.problems.submission_file import Directives, read_directives
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
@@ -166,3 +166,15 @@ def test_directives_after_the_first_code_are_ignored() -> None:
 )
 def test_file_names_are_sanitized(name: str, kept: str) -> None:
     assert domain.safe_name(name) == kept
+
+
+def test_a_runner_must_be_a_launcher_that_serves_the_gpu_types() -> None:
+    registered = LauncherRegistered(
+        kind="local", prices={"CPU": 0.0}, agents=["a"], daily_cost_max=1, start_s_max=60
+    )
+    domain.check_runner("local", ["CPU"], registered)
+    with pytest.raises(Refused, match="there is no launcher 'modal'"):
+        domain.check_runner("modal", ["CPU"], None)
+    with pytest.raises(Refused, match="does not serve H100, only CPU"):
+        domain.check_runner("local", ["CPU", "H100"], registered)
+    assert domain.launchers.fold([registered]) == registered

@@ -175,6 +175,16 @@ async def test_a_banned_participants_submission_says_so(reads: Reads) -> None:
     assert await reads.board() == []
 
 
+LAUNCHER = {
+    "name": "cloud",
+    "kind": "github",
+    "running": 1,
+    "running_max": 2,
+    "cost_today": 0.5,
+    "daily_cost_max": 10.0,
+}
+
+
 async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> None:
     (agg, received), *_ = Life("s0").facts()
     assert isinstance(received, events.SubmissionReceived)
@@ -188,6 +198,7 @@ async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> Non
         "busy": 2,
         "run_s": {"p50": 3.0, "p90": 9.0},
         "jobs": [["s0", 1, 3.0, 9.0, ""], ["s1", 2, 6.0, 18.0, "paused"]],
+        "launchers": [LAUNCHER],
     }
 
     async def waiting() -> Any:
@@ -202,6 +213,8 @@ async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> Non
     assert (page["state_owner"], page["state_deadline_at"]) == ("scheduler", page["deadline_at"])
     (pool,) = (await reads.get("queue"))["pools"]
     assert (pool["waiting"], pool["paused"], pool["run_s"]["p90"]) == (1, "new driver", 9.0)
+    assert pool["launchers"] == [LAUNCHER]
+    assert (await reads.get("agents"))["launched"] == ["CPU"]
     (first, mine) = pool["forecast"]
     assert (mine["submission"], mine["number"]) == ("s1", page["number"])
     assert (first["is_baseline"], mine["is_baseline"]) == (True, False)
@@ -232,6 +245,14 @@ async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:
     await eventually(enrolled)
     (registered,) = (await reads.get("agents"))["items"]
     assert registered["missing"] == [{"wall": "uid", "reason": "not root", "fix": "run as root"}]
+    # One that leaves after its job is listed only while it is alive.
+    details = registration().details | {events.EPHEMERAL: "true"}
+    await say(reads.log, agg, structs.replace(registration(), details=details))
+
+    async def is_gone() -> bool:
+        return not (await reads.get("agents"))["items"]
+
+    await eventually(is_gone)
 
 
 async def test_a_boards_top_is_whole_where_a_tie_crosses_the_limit(reads: Reads) -> None:

@@ -254,8 +254,8 @@ async def test_whoever_waits_is_told_of_the_queue() -> None:
     listening.cancel()
     forecast = msgspec.json.decode(heard["queue.CPU"])
     assert forecast["jobs"] == [["s1", 1, None, None, "no agent of CPU is alive"]]
-    names = {"gpu", "at", "paused", "free", "busy", "depth", "run_s", "jobs", "runs"}
-    assert set(forecast) == names
+    fields = {"gpu", "at", "paused", "free", "busy", "depth", "run_s", "jobs", "runs", "launchers"}
+    assert set(forecast) == fields
 
 
 async def test_a_free_agent_is_given_work_at_once_not_at_the_next_tick() -> None:

@@ -226,7 +226,7 @@ async def platform(folder: Path, cluster: NatsCluster, dsn: str) -> AsyncIterato
     ports = dict(zip(PORTS, find_free_ports(len(PORTS)), strict=True))
     agent_url = cluster.agent_url(AGENT_ID)
     tokens = ("a-token-for-the-cluster", "a-key-of-readers")
-    place = PlatformConfig(folder, cluster.url, agent_url, dsn, ports, *tokens)
+    place = PlatformConfig(folder, cluster.url, [agent_url], dsn, ports, *tokens)
     running = [started(service, folder) for service in local_services(place)]
     try:
         yield f"http://{place.at('ingest')}"

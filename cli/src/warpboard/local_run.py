@@ -64,6 +64,7 @@ class LocalHarness:
             "launchers": ["zygote", *["bubblewrap"] * isolation.has_bubblewrap],
             "launchers_missing": launchers_missing,
             "toolchains": entry.toolchains(),
+            "gpus": [_describe_gpu(gpu, isolation) for gpu in entry.find_gpus()],
         }
 
     async def inspect(
@@ -116,6 +117,16 @@ class LocalHarness:
             report = await evaluate(request, listen)
             files = await asyncio.to_thread(_collect_files, Path(request.out), save)
         return asdict(report) | machine | {"files": files, "verdict": report.verdict or None}
+
+
+def _describe_gpu(gpu: entry.FoundGpu, isolation: entry.Isolation) -> JsonObject:
+    """Return a GPU with its timing tier, or with the reason why it cannot be used."""
+    tier, problem = "", ""
+    try:
+        tier = entry.probe_device(gpu.device, isolation.walls, gpu.index).tier
+    except entry.DeviceFault as fault:
+        problem = str(fault)
+    return asdict(gpu) | {"tier": tier, "problem": problem}
 
 
 def check_torch() -> None:

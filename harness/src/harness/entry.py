@@ -18,7 +18,7 @@ from typing import Any, Self
 from harness.build.command import BUILD_S_MAX
 from harness.build.toolchains import probe_toolchains as toolchains
 from harness.code import pack_harness as code
-from harness.devices.access import GPU_LIMITS, probe_device
+from harness.devices.access import GPU_LIMITS, FoundGpu, find_gpus, probe_device
 from harness.devices.device import DeviceFault
 from harness.devices.device import describe_machine as environment
 from harness.report.messages import (
@@ -61,6 +61,7 @@ __all__ = [
     "DeviceFault",
     "DuelReport",
     "Finding",
+    "FoundGpu",
     "Harness",
     "InspectReport",
     "InspectRequest",
@@ -75,6 +76,7 @@ __all__ = [
     "code",
     "environment",
     "evaluate",
+    "find_gpus",
     "isolation",
     "memory_bytes",
     "probe_device",

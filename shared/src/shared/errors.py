@@ -34,7 +34,7 @@ _CODES_BY_STATUS = {
         "bad_password bad_query bad_rejudge bad_repository bad_upload conflicting_credentials "
         "empty_file expired_token invalid_grant invalid_invite invalid_scope invite_claimed "
         "invite_expired leaderboard_mismatch not_supported not_utf8 slow_down unknown_gpu "
-        "unknown_mode unknown_provider unknown_repository"
+        "unknown_mode unknown_provider unknown_repository unknown_runner"
     ),
     401: "missing_credential invalid_credential cli_id_not_linked",
     403: (

@@ -1,19 +1,28 @@
-"""Verdict signatures: an agent signs each verdict with a key that only its host has."""
+"""Verdict signatures: an agent signs each verdict with a key that only its host has.
+
+An agent that a launcher starts for one job gets its key in a sealed credential.
+"""
 
 import base64
 import binascii
+import json
 import os
 import secrets
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from nacl.exceptions import CryptoError
+from nacl.secret import SecretBox
 from nacl.signing import SigningKey, VerifyKey
 
 from shared.errors import Refused
 
 RUN_CONTEXT = b"warpboard/run/1"
 SEED_BYTES = 32
+# The settings of an agent that hold a sealed credential and the key that opens it.
+CREDENTIAL_SETTINGS = ("CREDENTIAL", "CREDENTIAL_KEY")
+CREDENTIAL_KEY_BYTES = SecretBox.KEY_SIZE
 _GROUP_AND_OTHERS = 0o077
 
 
@@ -84,3 +93,36 @@ def verify_verdict(sign_key_b64: str, agg: str, token: int, data: bytes, sig_b64
 
 def _message(agg: str, token: int, data: bytes) -> bytes:
     return b"\0".join((RUN_CONTEXT, agg.encode(), str(token).encode(), data))
+
+
+def seal_credential(settings: Mapping[str, str], key_b64: str) -> str:
+    """Encrypt the settings of an agent, so that only a holder of the key can read them; base64.
+
+    Raises Refused `bad_settings` if it is not a key.
+    """
+    text = json.dumps(dict(settings)).encode()
+    return base64.b64encode(_credential_box(key_b64).encrypt(text)).decode()
+
+
+def open_credential(sealed: str, key_b64: str) -> dict[str, str]:
+    """Return the settings in a credential. Raises Refused `bad_settings` for a wrong key or text.
+
+    >>> key = base64.b64encode(bytes(32)).decode()
+    >>> open_credential(seal_credential({"ID": "local-1"}, key), key)
+    {'ID': 'local-1'}
+    """
+    box = _credential_box(key_b64)
+    try:
+        settings: dict[str, str] = json.loads(box.decrypt(base64.b64decode(sealed, validate=True)))
+    except (ValueError, CryptoError) as error:
+        reason = "the credential cannot be opened: expected the key with which it was sealed"
+        raise Refused("bad_settings", reason) from error
+    return settings
+
+
+def _credential_box(key_b64: str) -> SecretBox:
+    try:
+        return SecretBox(base64.b64decode(key_b64, validate=True))
+    except (ValueError, TypeError, CryptoError) as error:
+        reason = f"the key of a credential is {CREDENTIAL_KEY_BYTES} bytes in base64"
+        raise Refused("bad_settings", reason) from error

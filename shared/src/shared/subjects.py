@@ -35,6 +35,8 @@ job = partial(_name_with_id, "job")
 agent = partial(_name_with_id, "agent")
 # The agents of one GPU type.
 pool = partial(_name_with_id, "pool")
+# Starts agents on demand, each for one job.
+launcher = partial(_name_with_id, "launcher")
 account = partial(_name_with_id, "account")
 # The quotas of an account; `default` has the limits of everybody.
 quota = partial(_name_with_id, "quota")

@@ -1,17 +1,62 @@
 """What this machine offers, and what a platform on it demands of ranked times."""
 
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import msgspec
 
 from shared.api.agents import MissingWall
+from shared.errors import Refused
 from shared.presentation.units import NO_VALUE, one_line
 from warpboard.domain.exit_codes import FAILED, OK
 
 STRONG = "strong"
 # Tiers that rank anywhere; a local platform may also rank this machine's tier.
 TIERS = ("G1", "G2", "C1")
+
+
+CPU = "cpu"
+NO_DEVICE = "none"
+# One device, or all GPUs of a driver, or the GPU of it with this number.
+DEVICE = re.compile(r"(?P<name>cpu|cuda|hip|none)(:(?P<index>\d{1,2}))?\Z")
+
+
+class Device(NamedTuple):
+    """What an agent times: the processor, or the GPU with this number of a driver."""
+
+    name: str = CPU
+    gpu_index: int = 0
+
+    def __str__(self) -> str:
+        """Format it as in --device."""
+        return self.name if self.name == CPU else f"{self.name}:{self.gpu_index}"
+
+
+class AgentPlan(NamedTuple):
+    """The agents of a platform: one for each device, and how many may be started on demand."""
+
+    devices: Sequence[Device] = (Device(),)
+    launched: int = 0
+
+
+DEFAULT_PLAN = AgentPlan()
+
+
+class FoundGpu(msgspec.Struct, frozen=True, kw_only=True):
+    """A GPU of this machine; `problem` is why no agent can use it, "" if one can."""
+
+    device: str
+    index: int
+    name: str
+    tier: str = ""
+    problem: str = ""
+
+    @property
+    def as_device(self) -> Device:
+        """The device of an agent that times it."""
+        return Device(self.device, self.index)
 
 
 class Offer(msgspec.Struct, frozen=True, kw_only=True):
@@ -26,6 +71,59 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     launchers: list[str] = []
     launchers_missing: list[MissingWall] = []
     toolchains: dict[str, str] = {}
+    gpus: list[FoundGpu] = []
+
+
+def choose_devices(offer: Offer, requested: Sequence[str]) -> list[Device]:
+    """Return what agents here time: the requested devices, else each usable GPU, else the cpu.
+
+    Raises Refused for a requested GPU that was not found or cannot be used.
+
+    >>> offer = Offer(level="weak", tier="C2", device="cpu")
+    >>> choose_devices(offer, []), choose_devices(offer, ["none"])
+    ([Device(name='cpu', gpu_index=0)], [])
+    """
+    if not requested:
+        return [gpu.as_device for gpu in offer.gpus if not gpu.problem] or [Device()]
+    chosen: dict[Device, None] = {}
+    for text in requested:
+        match = DEVICE.match(text)
+        if match is None or (match["index"] and match["name"] in (CPU, NO_DEVICE)):
+            expected = "expected cpu, cuda, hip, none, or a GPU such as cuda:0"
+            raise Refused("bad_device", f"--device {text}: {expected}", "--device")
+        if match["name"] == CPU:
+            chosen[Device()] = None
+        elif match["name"] != NO_DEVICE:
+            index = int(match["index"]) if match["index"] else None
+            for device in _requested_gpus(offer, text, match["name"], index):
+                chosen[device] = None
+    return list(chosen)
+
+
+def _requested_gpus(offer: Offer, text: str, name: str, index: int | None) -> list[Device]:
+    gpus = [gpu for gpu in offer.gpus if gpu.device == name and index in (None, gpu.index)]
+    usable = [gpu.as_device for gpu in gpus if not gpu.problem]
+    if not usable:
+        reason = f"{gpus[0].name}: {gpus[0].problem}" if gpus else "no such GPU was found here"
+        raise Refused("bad_device", f"--device {text}: {reason}", "--device")
+    return usable
+
+
+def gpu_lines(offer: Offer, chosen: Sequence[Device]) -> Iterator[str]:
+    """Describe each GPU that was found, and what an agent may claim with it.
+
+    >>> gpu = FoundGpu(device="cuda", index=0, name="NVIDIA H100", tier="G1")
+    >>> offer = Offer(level="strong", tier="C1", device="cpu", gpus=[gpu])
+    >>> list(gpu_lines(offer, [Device("cuda")]))
+    ['found NVIDIA H100 (cuda:0): isolation strong, timing tier G1']
+    """
+    for gpu in offer.gpus:
+        line = f"found {one_line(gpu.name)} ({gpu.as_device}): "
+        if gpu.problem:
+            yield f"{line}it cannot be used: {one_line(gpu.problem)}"
+            continue
+        left_out = "" if gpu.as_device in chosen else "; no agent was started for it"
+        yield f"{line}isolation {offer.level}, timing tier {gpu.tier}{left_out}"
 
 
 def offer_exit_code(offer: Offer) -> int:
@@ -43,6 +141,7 @@ def offer_lines(offer: Offer) -> Iterator[str]:
     for name in offer.launchers:
         yield f"  launcher {name}: ok"
     yield from (f"  {line}" for line in missing_lines(offer.launchers_missing, "launcher"))
+    yield from (f"  {line}" for line in gpu_lines(offer, [gpu.as_device for gpu in offer.gpus]))
     for name, version in offer.toolchains.items():
         yield f"  toolchain {name}: {one_line(version)}"
     if offer.level != STRONG:

@@ -19,6 +19,7 @@ from shared.servers import process as processes
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 from shared.servers.process import load_password
+from warpboard.domain.demand import DEFAULT_PLAN, AgentPlan
 from warpboard.processes.child import (
     STEP_S,
     WRITERS,
@@ -29,16 +30,17 @@ from warpboard.processes.child import (
 )
 from warpboard.processes.services import (
     AGENT,
-    AGENT_ID,
     ESSENTIAL,
-    PORTS,
     SIM_USERS,
     PlatformConfig,
     PortClaims,
     ProcessRow,
     Service,
+    agent_ids,
     choose_ports,
+    launched_ids,
     local_services,
+    platform_ports,
     read_state,
     with_discord,
     write_state,
@@ -86,12 +88,13 @@ class Platform:
         environ: Mapping[str, str],
         overrides: Mapping[str, str] | None = None,
         table: Table = local_services,
+        plan: AgentPlan = DEFAULT_PLAN,
     ) -> None:
         self.folder = folder.absolute()
         self.children: list[Child] = []
         self.url = ""
         self._environ, self._overrides = environ, overrides or {}
-        self._table = table
+        self._table, self._plan = table, plan
         self._lock: int | None = None
         self._claims: PortClaims | None = None
         self._state: dict[str, Any] = {}
@@ -109,7 +112,8 @@ class Platform:
         processes.write_lock_holder(self._lock, os.getpid())
         self._open_folder()
         self._claims = PortClaims()
-        ports = choose_ports(read_state(self.folder).get("ports", {}), PORTS, self._claims.take)
+        names = platform_ports(len(self._plan.devices), self._plan.launched)
+        ports = choose_ports(read_state(self.folder).get("ports", {}), names, self._claims.take)
         self.url = f"http://127.0.0.1:{ports['ingest']}"
         self._state = {
             "pid": os.getpid(),
@@ -118,8 +122,10 @@ class Platform:
             "started_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
         # The agents with an account on the bus: the platform's own and additional ones.
-        agents = (AGENT_ID, *self._environ.get(AGENTS, "").split())
-        nats = NatsServer(self.folder / "nats", ports["nats"], agents=agents)
+        own_agents = agent_ids(len(self._plan.devices))
+        launched = launched_ids(self._plan.launched)
+        agents = [*own_agents, *launched, *self._environ.get(AGENTS, "").split()]
+        nats = NatsServer(self.folder / "nats", ports["nats"], agents=list(dict.fromkeys(agents)))
         postgres = Postgres(self.folder / "postgres")
         for server in (nats, postgres):
             server.log = self._log_path(server.name)
@@ -129,29 +135,24 @@ class Platform:
         config = PlatformConfig(
             folder=self.folder,
             nats_url=nats.url,
-            agent_nats_url=nats.agent_url(AGENT_ID),
+            agent_nats_urls=[nats.agent_url(agent) for agent in own_agents],
             postgres_dsn=postgres.dsn,
             ports=ports,
             operator_token=token,
             reader_key=load_password(self.folder / "reader_key"),
             edge_token=load_password(self.folder / "edge_token") if has_edge else "",
+            devices=self._plan.devices,
+            launched_nats_urls=[nats.agent_url(agent) for agent in launched],
         )
         table = self._table(config)
-        services = [
-            self._add_child(
-                ServiceProcess(
-                    service, self._log_path(service.name), self._environ_of(service), self._lock
-                )
-            )
-            for service in table
-        ]
+        services = [self._add_service(service, self._lock) for service in table]
         self._nats_restart = NatsRestart(
             nats, [service.ops_port for service in table if service.name in WRITERS]
         )
         enrolled = [
             enrol(self.url, token, service.command, self._environ_of(service))
             for service in table
-            if service.name == AGENT
+            if service.name.startswith(AGENT)
         ]
         if self._table is with_discord:
             enrolled.append(give_roles(self.url, token))
@@ -181,6 +182,10 @@ class Platform:
     def _add_child(self, managed: ManagedProcess) -> Child:
         self.children.append(Child(managed, is_essential=managed.name in ESSENTIAL))
         return self.children[-1]
+
+    def _add_service(self, service: Service, lock: int) -> Child:
+        log, environ = self._log_path(service.name), self._environ_of(service)
+        return self._add_child(ServiceProcess(service, log, environ, lock))
 
     def _environ_of(self, service: Service) -> dict[str, str]:
         return {**self._environ, **service.environ, **self._overrides}

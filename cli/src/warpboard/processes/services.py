@@ -4,12 +4,13 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 import signal
 import socket
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
@@ -17,6 +18,7 @@ from typing import Any, NamedTuple
 
 from shared.errors import Failed
 from shared.servers import process as processes
+from warpboard.domain.demand import CPU, Device
 
 HOST = "127.0.0.1"
 PORTS = (
@@ -25,6 +27,7 @@ PORTS = (
 )
 AGENT = "gpu-agent"
 AGENT_ID = "local"
+LAUNCHER = "launcher"
 EDGE = "discord-edge"
 SIM = "discord-sim"
 # Without these the platform accepts no submissions. Readers of the log and agents may be down for
@@ -42,6 +45,8 @@ SIM_ROLES = {
 }
 SIM_MANAGERS = ("moderator", "admin")
 AGENT_STOP_S = 15.0
+# It stops its agents first.
+LAUNCHER_STOP_S = 20.0
 SERVICE_STOP_S = 10.0
 
 STATE_FILE = "state.json"
@@ -54,20 +59,48 @@ PORT_MIN, PORT_MAX = 20_000, 32_000
 PORT_TRIES_MAX = 1000
 
 
+def agent_ids(count: int) -> list[str]:
+    """Return the ids of this machine's agents.
+
+    >>> agent_ids(3)
+    ['local', 'local-1', 'local-2']
+    """
+    return [AGENT_ID, *(f"{AGENT_ID}-{number}" for number in range(1, count))][:count]
+
+
+def launched_ids(count: int) -> list[str]:
+    """Return the ids of the agents that the launcher of this machine may start.
+
+    >>> launched_ids(2)
+    ['launched-1', 'launched-2']
+    """
+    return [f"launched-{number}" for number in range(1, count + 1)]
+
+
+def platform_ports(agents: int, launched: int = 0) -> list[str]:
+    """Return the names of the ports of a platform with this many agents, and those on demand."""
+    names = [f"gpu_agent_{number}_ops" for number in range(1, agents)]
+    return [*PORTS, *names, *(["launcher_ops"] if launched else [])]
+
+
 class PlatformConfig(NamedTuple):
     """Addresses, ports and secrets of the local platform.
 
-    Without an `edge_token` there is no Discord and no edge.
+    `agent_nats_urls` has the account of each agent, which times the device at the same place in
+    `devices`, `launched_nats_urls` those of the agents that a launcher may start. Without an
+    `edge_token` there is no Discord and no edge.
     """
 
     folder: Path
     nats_url: str
-    agent_nats_url: str
+    agent_nats_urls: Sequence[str]
     postgres_dsn: str
     ports: Mapping[str, int]
     operator_token: str
     reader_key: str
     edge_token: str = ""
+    devices: Sequence[Device] = (Device(),)
+    launched_nats_urls: Sequence[str] = ()
 
     def at(self, port: str) -> str:
         """Return the address of a named port."""
@@ -105,19 +138,57 @@ class Service(NamedTuple):
     stop_s: float = SERVICE_STOP_S
 
 
-def _build_service(config: PlatformConfig, name: str, specific: Mapping[str, str]) -> Service:
+def _build_service(
+    config: PlatformConfig, name: str, specific: Mapping[str, str], suffix: str = ""
+) -> Service:
+    """Return a service; a `suffix` such as `-1` tells several of the same kind apart."""
     module = name.replace("-", "_")
     prefix = f"WARPBOARD_{module.upper()}"
-    settings = {"NATS_URL": config.nats_url, **specific, "OPS_LISTEN": config.at(f"{module}_ops")}
+    port = f"{module}{suffix.replace('-', '_')}_ops"
+    settings = {"NATS_URL": config.nats_url, **specific, "OPS_LISTEN": config.at(port)}
     return Service(
-        name=name,
+        name=f"{name}{suffix}",
         # -P: a folder here with the name of a module must not be imported instead.
         command=(sys.executable, "-P", "-m", module),
         environ={f"{prefix}_{key}": value for key, value in settings.items()},
-        ops_port=config.ports[f"{module}_ops"],
+        ops_port=config.ports[port],
         address=f"http://{specific.get('LISTEN') or settings['OPS_LISTEN']}",
         stop_s=AGENT_STOP_S if name == AGENT else SERVICE_STOP_S,
     )
+
+
+def _build_agents(config: PlatformConfig) -> Iterator[Service]:
+    """Return an agent for each device; several of them share this machine's cores evenly.
+
+    A run is timed on the first core that its agent may use.
+    """
+    count = len(config.devices)
+    cores, taskset = sorted(os.sched_getaffinity(0)), shutil.which("taskset")
+    share = len(cores) // count if count > 1 and taskset is not None else 0
+    for number, device in enumerate(config.devices):
+        suffix = f"-{number}" if number else ""
+        settings = {
+            "ID": agent_ids(count)[number],
+            "DATA": str(config.folder / f"agent{suffix}"),
+            "NATS_URL": config.agent_nats_urls[number],
+        }
+        if device.name != CPU:
+            settings |= {"DEVICE": device.name, "GPU_INDEX": str(device.gpu_index)}
+        agent = _build_service(config, AGENT, settings, suffix)
+        if share:
+            own_cores = ",".join(map(str, cores[number * share : (number + 1) * share]))
+            agent = agent._replace(command=("taskset", "-c", own_cores, *agent.command))
+        yield agent
+
+
+def _build_launcher(config: PlatformConfig) -> Service:
+    settings = {
+        "AGENT_NATS_URLS": " ".join(config.launched_nats_urls),
+        "DATA": str(config.folder / LAUNCHER),
+    }
+    service = _build_service(config, LAUNCHER, settings)
+    command = (*service.command[:-1], "scheduler.launcher")
+    return service._replace(command=command, stop_s=LAUNCHER_STOP_S)
 
 
 def local_services(config: PlatformConfig) -> Sequence[Service]:
@@ -144,16 +215,12 @@ def local_services(config: PlatformConfig) -> Sequence[Service]:
     edge = {**postgres, "INGEST_URL": f"http://{config.at('ingest')}"}
     if config.edge_token:
         ingest["EDGE_TOKEN"] = edge["EDGE_TOKEN"] = config.edge_token
-    agent = {
-        "ID": AGENT_ID,
-        "DATA": str(config.folder / "agent"),
-        "NATS_URL": config.agent_nats_url,
-    }
     return (
         _build_service(config, "ranker", ranker),
         _build_service(config, "ingest", ingest),
         _build_service(config, "scheduler", {}),
-        _build_service(config, AGENT, agent),
+        *_build_agents(config),
+        *([_build_launcher(config)] if config.launched_nats_urls else []),
         *([_build_service(config, EDGE, edge)] if config.edge_token else []),
     )
 

@@ -21,7 +21,7 @@ from shared.presentation.units import count_text, seconds_text, time_text
 from warpboard.api import Api
 from warpboard.context import AppContext, PlatformTarget
 from warpboard.domain.checks import NOT_PASSED, PASSED, Sample, Solutions, needed_gpus
-from warpboard.domain.demand import Demand
+from warpboard.domain.demand import Demand, choose_demand
 from warpboard.domain.exit_codes import FAILED, INTERRUPTED, OK, TERMINATED
 from warpboard.domain.tables import Table, make_table
 from warpboard.files import load_all_solutions, load_problem
@@ -34,7 +34,7 @@ from warpboard.terminal.leaderboards import leaderboard_table
 from warpboard.terminal.maintenance import replay_line
 from warpboard.terminal.platform import (
     announce,
-    resolve_demand,
+    read_offer,
     show_platform_progress,
     supervise_platform,
 )
@@ -108,7 +108,7 @@ def demo(
     slugs = {example.problem for example in examples}
     published = [own.slug for own in solutions if is_full or own.slug in slugs]
     folders = [problems / slug for slug in published]
-    demand = resolve_demand(context, level_min)
+    demand = choose_demand(read_offer(context), level_min)
     context = context.at(PlatformTarget(folder=folder))
     return asyncio.run(_run_demo(context, folders, examples, demand, is_kept=is_kept))
 

@@ -20,11 +20,15 @@ from shared.presentation.units import one_line
 from warpboard.api import Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.demand import (
+    DEFAULT_PLAN,
+    AgentPlan,
     Demand,
     Offer,
     choose_demand,
+    choose_devices,
     demand_environ,
     demand_line,
+    gpu_lines,
     missing_lines,
 )
 from warpboard.domain.exit_codes import INTERRUPTED, OK
@@ -42,6 +46,9 @@ SIM = "discord-sim"
 AGENT_S_MAX = 15.0
 STEP_S = 0.25
 CPU = "CPU"
+LAUNCHED_MAX = 16
+# What the agent times; an operator may set it for the agent alone.
+DEVICE_VARIABLE = "WARPBOARD_GPU_AGENT_DEVICE"
 COMPLETION_VARIABLE = "_WARPBOARD_COMPLETE"
 # The shells that complete, and where the script belongs.
 SHELLS = {
@@ -67,26 +74,55 @@ SHELLS = {
             help="Add a simulated Discord with the bot, for a browser.",
         ),
         options.LEVEL_MIN,
+        click.option(
+            *("--device", "requested_devices"),
+            multiple=True,
+            metavar="DEVICE",
+            help="What agents time: cpu, cuda, hip, a GPU such as cuda:0, or none; may be "
+            "repeated. Default: every GPU found here, else cpu.",
+        ),
+        click.option(
+            *("--launch", "launched"),
+            type=click.IntRange(0, LAUNCHED_MAX),
+            default=0,
+            metavar="N",
+            help="Also start agents of the device cpu on demand, each for one job, at most N at "
+            "once.",
+        ),
     ),
 )
-def up(context: AppContext, folder: Path, level_min: str | None, *, has_discord: bool) -> int:
+def up(
+    context: AppContext,
+    folder: Path,
+    level_min: str | None,
+    requested_devices: tuple[str, ...],
+    launched: int,
+    *,
+    has_discord: bool,
+) -> int:
     """Start the platform on this machine and run it until Ctrl-C.
 
-    Ranked times need the isolation that this machine offers, or that --level-min demands.
+    It starts an agent for each GPU that it finds, else one for the processor. Ranked times need the
+    isolation that this machine offers, or that --level-min demands.
     """
-    demand = resolve_demand(context, level_min)
+    offer = read_offer(context)
+    configured = context.settings.environ.get(DEVICE_VARIABLE)
+    devices = choose_devices(offer, requested_devices or ([configured] if configured else ()))
+    context.report(*gpu_lines(offer, devices))
+    demand = choose_demand(offer, level_min)
+    plan = AgentPlan(devices, launched)
     # `supervise` handles signals itself, because it has to stop everything in order.
-    return asyncio.run(_run_platform(context, folder, demand, has_discord=has_discord))
+    return asyncio.run(_run_platform(context, folder, demand, plan, has_discord=has_discord))
 
 
 async def _run_platform(
-    context: AppContext, folder: Path, demand: Demand, *, has_discord: bool
+    context: AppContext, folder: Path, demand: Demand, plan: AgentPlan, *, has_discord: bool
 ) -> int:
     starting = ExitStack()
 
     async def work(platform: "Platform") -> None:
         starting.close()
-        await announce(context, platform, demand)
+        await announce(context, platform, demand, plan)
         pages = [row.address for row in platform.rows if row.name == SIM]
         context.report(
             *welcome_lines(platform.url),
@@ -102,7 +138,7 @@ async def _run_platform(
     with starting:
         starting.enter_context(show_platform_progress(context.screen, "starting"))
         signal_received = await supervise_platform(
-            context, folder, demand, work, has_discord=has_discord
+            context, folder, demand, work, plan, has_discord=has_discord
         )
     context.screen.note("warpboard: stopped")
     return INTERRUPTED if signal_received == signal.SIGINT else OK
@@ -113,6 +149,7 @@ async def supervise_platform(
     folder: Path,
     demand: Demand,
     work: "Callable[[Platform], Awaitable[None]]",
+    plan: AgentPlan = DEFAULT_PLAN,
     *,
     has_discord: bool = False,
 ) -> signal.Signals | None:
@@ -129,7 +166,7 @@ async def supervise_platform(
     effective = demanded if demand.is_own else demanded | dict(environ)
     overrides = {name: effective[name] for name in demanded} | dict(context.overrides)
     table = with_discord if has_discord else local_services
-    return await supervise(Platform(folder, environ, overrides, table), work)
+    return await supervise(Platform(folder, environ, overrides, table, plan), work)
 
 
 @contextmanager
@@ -140,12 +177,14 @@ def show_platform_progress(screen: Screen, step: str) -> Iterator[None]:
         yield
 
 
-def resolve_demand(context: AppContext, level_min: str | None) -> Demand:
-    """Return what a platform here demands of ranked times."""
-    return choose_demand(parse_response(context.harness.offer(), Offer), level_min)
+def read_offer(context: AppContext) -> Offer:
+    """Return what this machine offers."""
+    return parse_response(context.harness.offer(), Offer)
 
 
-async def announce(context: AppContext, platform: "Platform", demand: Demand) -> None:
+async def announce(
+    context: AppContext, platform: "Platform", demand: Demand, plan: AgentPlan = DEFAULT_PLAN
+) -> None:
     """Print what runs where, and what to know before submitting."""
     agents: Sequence[Agent] = ()
     with show_platform_progress(context.screen, "waiting for an agent"):
@@ -156,11 +195,14 @@ async def announce(context: AppContext, platform: "Platform", demand: Demand) ->
                     agents = (await api.get(Agents, "agents")).value.items
                 except Unavailable:
                     agents = ()
-                if any(map(is_ready, agents)):
+                if sum(map(is_ready, agents)) >= len(plan.devices):
                     break
                 await asyncio.sleep(STEP_S)
     context.report(process_table(platform.rows), f"Warpboard is up: {platform.url}")
-    context.report(*agent_facts(agents), demand_line(demand))
+    context.report(*agent_facts(agents))
+    if plan.launched:
+        context.report(f"agents start on demand, each for one job, at most {plan.launched} at once")
+    context.report(demand_line(demand))
 
 
 def is_ready(agent: Agent) -> bool:
@@ -173,7 +215,7 @@ def agent_facts(agents: Sequence[Agent]) -> Iterator[str]:
     alive = [agent for agent in agents if is_ready(agent)]
     if not alive:
         yield "no agent is alive yet: submissions wait"
-    if any(agent.gpu == CPU for agent in alive):
+    if alive and all(agent.gpu == CPU for agent in alive):
         yield "no GPU: the agent offers the device cpu, shown as GPU type CPU"
     for agent in alive:
         level = agent.level or "unknown"

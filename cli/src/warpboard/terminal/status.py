@@ -8,7 +8,7 @@ import click
 from shared.api.agents import Agent, Agents
 from shared.api.fields import parse_response
 from shared.api.platform import DeadLetters
-from shared.api.queues import Depth, IntakeStatus, Job, Pool, Queues
+from shared.api.queues import Depth, IntakeStatus, Job, Launcher, Pool, Queues
 from shared.api.submissions import Balances
 from shared.clock import now
 from shared.errors import Refused
@@ -75,7 +75,8 @@ async def status(context: AppContext, *, is_all: bool) -> int:
         count = count_text(len(dead_letters.value.items), "event")
         held.append(f"{count} given up by their consumers: warpboard admin deadletter list")
     pools = queues.value.pools if is_all else busy_pools(queues.value.pools)
-    tables = [agent_table(agents.value.items), pool_table(pools), queue_table(queues.value.items)]
+    tables = [agent_table(agents.value.items), pool_table(pools), *launcher_table(pools)]
+    tables.append(queue_table(queues.value.items))
     note = hidden_pools_text(len(queues.value.pools) - len(pools))
     return context.show(document, [*tables, *(held or ["nothing is held back"])], note)
 
@@ -134,8 +135,9 @@ async def queue(context: AppContext, api: Api, gpu: str | None, *, is_all: bool)
         for pool in pools
         if (jobs := [job for job in pool.forecast if is_all or not job.is_baseline])
     ]
+    launchers = launcher_table(pools)
     note = hidden_pools_text(hidden_count)
-    return context.show(document, [pool_table(pools), *forecasts], note)
+    return context.show(document, [pool_table(pools), *launchers, *forecasts], note)
 
 
 def hidden_pools_text(count: int) -> str:
@@ -221,6 +223,27 @@ def pool_table(pools: Sequence[Pool]) -> Table:
         for pool in pools
     ]
     return make_table("queues", rows, extra=("9 of 10 runs", "run usually", "busy"))
+
+
+def launcher_table(pools: Sequence[Pool]) -> list[Table]:
+    """List the launchers with the agents that they run and what these cost; empty for none."""
+    gpus: dict[str, list[str]] = {}
+    launchers: dict[str, Launcher] = {}
+    for pool in pools:
+        for launcher in pool.launchers:
+            gpus.setdefault(launcher.name, []).append(pool.gpu)
+            launchers[launcher.name] = launcher
+    rows = [
+        {
+            "launcher": name,
+            "kind": launcher.kind,
+            "GPU types": ", ".join(gpus[name]),
+            "agents": f"{launcher.running} of {launcher.running_max}",
+            "cost today": f"{launcher.cost_today:.2f} of {launcher.daily_cost_max:.2f}",
+        }
+        for name, launcher in launchers.items()
+    ]
+    return [make_table("launchers", rows)] if rows else []
 
 
 def forecast_table(gpu: str, waiting: Sequence[Job]) -> Table:

@@ -103,6 +103,12 @@ MESSAGE_LENGTH_MAX = 80
             metavar="TAG",
             help="A word to list it by: submission list --tag TAG.",
         ),
+        click.option(
+            "--runner",
+            default="",
+            metavar="LAUNCHER",
+            help="The launcher that starts an agent for it; submission queue lists them.",
+        ),
         web.WEB,
         options.YES,
         options.TIMEOUT,
@@ -120,6 +126,7 @@ async def submit(
     output: Path | None,
     note: str,
     tag: str,
+    runner: str,
     timeout_s: float,
     is_waiting: bool,
     is_web: bool,
@@ -142,11 +149,11 @@ async def submit(
             "say for which leaderboard: --leaderboard NAME, or #!POPCORN leaderboard NAME "
             "as the file's first line",
         )
-    request = SubmissionRequest(file.name, source, problem, mode, gpus, case, note, tag)
+    request = SubmissionRequest(file.name, source, problem, mode, gpus, case, note, tag, runner)
     for number in late_directives(decode_source(source)):
         problem_text = "a directive below the leading comments does nothing"
         screen.note(f"warpboard: {file}, line {number}: {problem_text}")
-    idle_gpus = await find_gpus_without_agents(api, problem, gpus, directives)
+    idle_gpus = [] if runner else await find_gpus_without_agents(api, problem, gpus, directives)
     if idle_gpus and not await _warn_of_wait(context, idle_gpus, is_sure=is_sure):
         screen.note("nothing was submitted")
         return FAILED
@@ -199,7 +206,7 @@ def _show_ends(
 async def find_gpus_without_agents(
     api: Api, slug: str, requested: Sequence[str], directives: Directives
 ) -> list[str]:
-    """Return the GPU types of a submission for which no live agent takes jobs.
+    """Return the GPU types of a submission that no live agent and no launcher serve.
 
     Return none where the platform does not answer, or no GPU type is chosen among several: the
     submission itself then fails with a better message.

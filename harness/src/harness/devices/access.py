@@ -3,23 +3,27 @@
 A GPU without a gate is opened here as a `LocalDevice`, of tier G0.
 
 As a program, it takes the device's name, the GPU's number and the walls, opens the device in a
-process of its own, and prints what it is as a line of JSON.
+process of its own, and prints what it is as a line of JSON. Without arguments it lists the GPUs
+that CUDA's driver reports.
 """
 
+import ctypes
 import importlib
 import json
 import os
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.cuda import host
 from harness.devices.cuda.device import CudaDevice
+from harness.devices.cuda.driver import Driver
 from harness.devices.cuda.multi_gpu import MultiGpuDevice
 from harness.devices.cuda.rules import architecture_name, flush_bytes
 from harness.devices.device import CpuDevice, Device, DeviceFault, SharedMemory, Window
@@ -48,6 +52,9 @@ _RUN_ENVIRONMENT = {"CUBLAS_WORKSPACE_CONFIG": ":4096:8", "PYTORCH_NVML_BASED_CU
 
 _AMD_NODE = "/dev/kfd"
 _AMD_NODES = "renderD*"
+_AMD_NAME = "/sys/class/drm/{node}/device/product_name"
+_CUDA_LIBRARY = "libcuda.so.1"
+_NAME_BYTES_MAX = 256
 
 NAMES = ("cuda", "hip")
 
@@ -360,6 +367,71 @@ class DeviceInfo:
     environment: dict[str, str]
 
 
+@dataclass(frozen=True)
+class FoundGpu:
+    """A GPU of this machine: its device, the number by which agents name it, and its full name."""
+
+    device: str
+    index: int
+    name: str
+
+
+def find_gpus() -> list[FoundGpu]:
+    """Return the GPUs that CUDA's driver and AMD's kernel driver report, without opening any.
+
+    CUDA's driver is asked in a separate process, because it stays in the process that asks it.
+    """
+    amd_nodes = sorted(Path("/dev/dri").glob(_AMD_NODES)) if Path(_AMD_NODE).exists() else []
+    amd_gpus = [
+        FoundGpu("hip", index, _amd_name(node.name)) for index, node in enumerate(amd_nodes)
+    ]
+    try:
+        ctypes.CDLL(_CUDA_LIBRARY)
+        process = _run_self()
+    except (OSError, subprocess.SubprocessError):
+        return amd_gpus
+    last = process.stdout.decode().strip().rpartition("\n")[2]
+    cuda_gpus = json.loads(last) if process.returncode == 0 else []
+    return [FoundGpu(**gpu) for gpu in cuda_gpus] + amd_gpus
+
+
+def list_cuda_gpus(driver: Driver, numbers: Mapping[str, int]) -> list[FoundGpu]:
+    """Return the GPUs of a driver, numbered by their UUID, else in the driver's order.
+
+    Raises DeviceFault.
+    """
+    gpus = []
+    for position in range(driver.number("cuDeviceGetCount")):
+        device = driver.number("cuDeviceGet", position)
+        name = ctypes.create_string_buffer(_NAME_BYTES_MAX)
+        driver("cuDeviceGetName", name, _NAME_BYTES_MAX, device)
+        identity = ctypes.create_string_buffer(16)
+        driver("cuDeviceGetUuid_v2", identity, device)
+        number = numbers.get(f"GPU-{uuid.UUID(identity.raw.hex())}", position)
+        gpus.append(FoundGpu("cuda", number, name.value.decode()))
+    return sorted(gpus, key=lambda gpu: gpu.index)
+
+
+def _amd_name(node: str) -> str:
+    try:
+        name = Path(_AMD_NAME.format(node=node)).read_text(encoding="utf-8").strip()
+    except OSError:
+        name = ""
+    return name or "AMD GPU"
+
+
+def _run_self(*arguments: str) -> "subprocess.CompletedProcess[bytes]":
+    """Run this module as a program. Raises the errors of subprocess."""
+    environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
+    return subprocess.run(
+        [sys.executable, "-I", "-m", __name__, *arguments],
+        env=environment,
+        capture_output=True,
+        timeout=_PROBE_S_MAX,
+        check=False,
+    )
+
+
 def probe_device(name: str, walls: Collection[str], gpu: int = 0) -> DeviceInfo:
     """Return what a run on this device, or on this GPU of several, would have.
 
@@ -367,12 +439,8 @@ def probe_device(name: str, walls: Collection[str], gpu: int = 0) -> DeviceInfo:
     """
     if name == "cpu":
         return DeviceInfo("C1" if "freezer" in walls else "C2", {})
-    command = [sys.executable, "-I", "-m", __name__, name, str(gpu), *walls]
-    environment = {"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"}
     try:
-        process = subprocess.run(
-            command, env=environment, capture_output=True, timeout=_PROBE_S_MAX, check=False
-        )
+        process = _run_self(name, str(gpu), *walls)
     except subprocess.TimeoutExpired as error:
         raise DeviceFault(f"{name!r} did not open within {_PROBE_S_MAX:.0f} s") from error
     return parse_device_info(process.returncode, process.stdout, process.stderr)
@@ -392,9 +460,15 @@ def parse_device_info(status: int, stdout: bytes, stderr: bytes) -> DeviceInfo:
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Open the device and print what it is; exit with a message if that fails."""
-    name, gpu, *walls = arguments
+    """Open the device and print what it is, or list the GPUs; exit with a message on failure."""
     try:
+        if not arguments:
+            paths = host.list_gpu_paths()
+            uuids = [uuid_ for minor, uuid_ in host.list_gpus() if f"/dev/nvidia{minor}" in paths]
+            gpus = list_cuda_gpus(Driver(), {uuid_: at for at, uuid_ in enumerate(uuids)})
+            print(json.dumps([asdict(gpu) for gpu in gpus]))  # noqa: T201
+            return
+        name, gpu, *walls = arguments
         device = open_device(name, find_device_access(name, gpus=[int(gpu)]), walls, ALL_DEFENCES)
         info = {"tier": device.tier, "environment": device.describe()}
     except DeviceFault as fault:

@@ -179,7 +179,8 @@ class Agent:
     """One process of an agent; `session` names it in every order it accepts.
 
     `began` is the log's last sequence before its first heartbeat; no order is older. In quarantine
-    it takes no orders until it is restarted; `registration` gives the reason.
+    it takes no orders until it is restarted; `registration` gives the reason. With `is_once` it
+    takes a single order; `has_verdict` says whether a run of its ended with one.
     """
 
     session: str
@@ -193,8 +194,12 @@ class Agent:
     heartbeat_s: float = 5.0
     busy_s: float = BUSY_S
     drain_s: float = 8.0
+    is_once: bool = False
+    has_verdict: bool = False
     lease: Lease | None = None
     is_draining: bool = False
+    has_order: asyncio.Event = field(default_factory=asyncio.Event)
+    has_run: asyncio.Event = field(default_factory=asyncio.Event)
     orders: asyncio.Queue[Lease] = field(default_factory=asyncio.Queue)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
 
@@ -208,6 +213,20 @@ class Agent:
         await run_until_first(
             self._drain(stopping), self._send_heartbeats(), self._read_inbox(), self._run_orders()
         )
+
+    async def serve_once(self, stopping: asyncio.Event, wait_s: float) -> None:
+        """Run one job and leave; without one within `wait_s`, only leave."""
+        self.is_once = True
+        await run_until_first(self.serve(stopping), self._stop_after_job(stopping, wait_s))
+
+    async def _stop_after_job(self, stopping: asyncio.Event, wait_s: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(wait_s):
+                await self.has_order.wait()
+        if self.has_order.is_set():
+            await self.has_run.wait()
+        stopping.set()
+        await asyncio.Event().wait()
 
     async def _drain(self, stopping: asyncio.Event) -> None:
         await stopping.wait()
@@ -289,6 +308,7 @@ class Agent:
         is_void = self.is_draining or lease.order.session != self.session
         if not is_void and (self.lease is None or self.lease.is_left):
             self.lease = lease
+            self.has_order.set()
             self.orders.put_nowait(lease)
             self.changed.set()
             return
@@ -312,8 +332,11 @@ class Agent:
             if ailment and not self.registration.quarantine:
                 logger.error("agent %s is in quarantine: %s", self.name, ailment)
                 self.registration = replace(self.registration, quarantine=ailment, modes=[])
+            # From here on every order is void.
+            self.is_draining = self.is_draining or self.is_once
             if self.lease is lease:
                 self.lease = None
+            self.has_run.set()
             self.changed.set()
             if not lease.task.cancelled():
                 lease.task.result()
@@ -343,6 +366,7 @@ class Agent:
         if fact is not None and not lease.lost:
             try:
                 await self.reporter.append(lease, fact)
+                self.has_verdict = self.has_verdict or isinstance(fact, RunCompleted)
                 self.metrics.said(fact)
             except Conflict as conflict:
                 lease.lost = str(conflict)

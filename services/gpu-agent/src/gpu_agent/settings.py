@@ -7,6 +7,7 @@ from pathlib import Path
 from gpu_agent.domain import Demand, parse_demand
 from shared.errors import Refused
 from shared.settings import Listen, read_settings
+from shared.signing import CREDENTIAL_SETTINGS, open_credential
 
 PREFIX = "WARPBOARD_GPU_AGENT"
 GPU_INDEX_MAX = 63
@@ -18,7 +19,9 @@ class Settings:
 
     `device` is what it times: cpu, cuda or hip. `gpu_index` picks one of the GPUs that this process
     can see, counted from 0. `nats_url` has the agent's own bus user, which has only the rights that
-    the agent needs. `gpu_duels` offers duels on a GPU as well.
+    the agent needs. `gpu_duels` offers duels on a GPU as well. With --once the agent waits
+    `once_wait_s` for its job. `sign_seed` is the seed of its key, base64; without one, the key is
+    in a file.
     """
 
     nats_url: str
@@ -32,6 +35,8 @@ class Settings:
     device: str = "cpu"
     gpu_index: int = 0
     gpu_duels: bool = False
+    once_wait_s: float = 120.0
+    sign_seed: str = ""
 
     @property
     def sign_key(self) -> Path:
@@ -44,8 +49,16 @@ class Settings:
 
 
 def load() -> Settings:
-    """Load the settings. Raises Refused and names everything that is wrong with them."""
-    settings = read_settings(Settings, PREFIX, os.environ)
+    """Load the settings. Raises Refused and names everything that is wrong with them.
+
+    A sealed credential, which a launcher gives to the agent of one job, holds some of them.
+    """
+    environ = dict(os.environ)
+    sealed, key = (environ.pop(f"{PREFIX}_{name}", "") for name in CREDENTIAL_SETTINGS)
+    if sealed:
+        opened = open_credential(sealed, key)
+        environ |= {f"{PREFIX}_{name}": value for name, value in opened.items()}
+    settings = read_settings(Settings, PREFIX, environ)
     settings.demand()
     if not 0 <= settings.gpu_index <= GPU_INDEX_MAX:
         expected = f"expected 0 to {GPU_INDEX_MAX}"

@@ -11,7 +11,7 @@ from scheduler.domain.state import Agent, Decision, Job, SchedulerState, World
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Append
-from shared.events import CanaryJudged, JobLeased
+from shared.events import EPHEMERAL, CanaryJudged, JobLeased
 from shared.nats.bus import BusStatus
 from shared.subjects import last_token
 
@@ -33,6 +33,7 @@ class SchedulerMetrics:
     def __init__(self) -> None:
         self.queues = QueueMetrics()
         self.machines = AgentMetrics()
+        self.launchers = LauncherMetrics()
         self.open = Gauge(f"{START}_open_submissions", "Submissions not over")
         self.overdue = Gauge(f"{START}_overdue_submissions", "Open past their deadline")
         self.lag = Gauge(f"{START}_lag_events", "Events not yet folded")
@@ -58,6 +59,7 @@ class SchedulerMetrics:
         )
         gpus = self.machines.look(state, world)
         self.queues.look(state, world.now, gpus)
+        self.launchers.look(state, world.now)
 
     def said(self, decision: Decision) -> None:
         """Count the events of a stored decision."""
@@ -146,8 +148,10 @@ class AgentMetrics:
         states, serving, names = Count[str](), Count[str](), set[str]()
         for name, agent in state.agents.items():
             if agent.registration is not None and not agent.revoked:
-                names.add(name)
                 current = agent_state(name, agent, world)
+                if current == "silent" and EPHEMERAL in agent.registration.details:
+                    continue  # It left after its job.
+                names.add(name)
                 states[current] += 1
                 serving[agent.registration.gpu] += current in ("free", "busy")
         for label in STATES:
@@ -173,6 +177,25 @@ class AgentMetrics:
         """Record how a canary ran on an agent."""
         self.canaries.labels("good" if canary.is_good else "bad").inc()
         self.ratio.labels(last_token(append.agg)).set(canary.ratio)
+
+
+class LauncherMetrics:
+    """The agents that launchers start: how many there are, what they cost, how many never came."""
+
+    def __init__(self) -> None:
+        name = ["launcher"]
+        self.instances = Gauge(f"{START}_launcher_agents", "Agents asked for and not gone", name)
+        self.cost = Gauge(f"{START}_launcher_cost_today", "Cost of a launcher's agents today", name)
+        self.failures = Gauge(
+            f"{START}_launcher_failures", "Agents that never came, or left their job waiting", name
+        )
+
+    def look(self, state: SchedulerState, at: datetime) -> None:
+        """Update all launchers that were ever registered."""
+        for name, launcher in state.launchers.items():
+            self.instances.labels(name).set(len(launcher.instances))
+            self.cost.labels(name).set(launcher.cost_on(at))
+            self.failures.labels(name).set(launcher.failures)
 
 
 class BusMetrics:

@@ -194,13 +194,16 @@ class Scheduler:
     async def _publish_forecasts(self, world: World) -> None:
         """Publish the forecast of each pool when it changed, and now and then."""
         alive = list_candidates(self.state, world)
-        for gpu in sorted(self.state.pools.keys() | alive.keys()):
+        launchers = self.state.launchers.values()
+        launched = {gpu for launcher in launchers for gpu in launcher.registered.prices}
+        for gpu in sorted(self.state.pools.keys() | alive.keys() | launched):
             forecast = build_forecast(self.state, gpu, alive.get(gpu, []), world, self.policy)
             published_at, last_content = self.published.get(gpu, (0.0, b""))
             content = msgspec.json.encode(
                 (
                     *(forecast.paused, forecast.free, forecast.busy),
                     *(forecast.run_s, forecast.jobs, forecast.runs),
+                    forecast.launchers,
                 )
             )
             if content == last_content and time.monotonic() - published_at < REPEAT_S:

@@ -80,14 +80,16 @@ class Agent(ApiModel, frozen=True, kw_only=True):
 
 
 class Agents(ApiModel, frozen=True, kw_only=True):
-    """Every agent that was ever registered or enrolled."""
+    """Every agent that was ever registered or enrolled, and the GPU types that launchers serve."""
 
     items: list[Agent]
     as_of: SequenceNumber
+    launched: list[str] = []
 
     def gpus_without_agents(self, gpus: Iterable[str]) -> list[str]:
-        """Return those of the GPU types for which no live agent takes jobs."""
+        """Return those of the GPU types for which no live agent takes jobs and none is started."""
         served = {agent.gpu.lower() for agent in self.items if agent.takes_jobs}
+        served |= {gpu.lower() for gpu in self.launched}
         return [gpu for gpu in gpus if gpu.lower() not in served]
 
 

@@ -71,6 +71,17 @@ class Job(ApiModel, frozen=True, kw_only=True):
     why: str | None
 
 
+class Launcher(ApiModel, frozen=True, kw_only=True):
+    """A launcher, which starts agents for waiting jobs; costs are those of all its GPU types."""
+
+    name: str
+    kind: str
+    running: int
+    running_max: int
+    cost_today: float
+    daily_cost_max: float
+
+
 class Pool(ApiModel, frozen=True, kw_only=True):
     """The queue of one GPU type."""
 
@@ -83,6 +94,7 @@ class Pool(ApiModel, frozen=True, kw_only=True):
     run_s: Quantiles | None
     forecast_at: Timestamp | None
     forecast: list[Job]
+    launchers: list[Launcher] = []
 
 
 class Queues(ApiModel, frozen=True, kw_only=True):

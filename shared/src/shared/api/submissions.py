@@ -36,7 +36,8 @@ ResultVersion = Annotated[
 class SubmissionRequest(msgspec.Struct, frozen=True):
     """A submission to send; without GPU types, those of the file or the problem apply.
 
-    `case` is the only case to profile, counted from 1; 0 means all.
+    `case` is the only case to profile, counted from 1; 0 means all. A `runner` is the launcher that
+    starts an agent for it.
     """
 
     name: str
@@ -47,11 +48,13 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     case: int = 0
     note: str = ""
     tag: str = ""
+    runner: str = ""
 
     @property
     def form(self) -> dict[str, str | list[str]]:
         """The fields of the form that sends it, beside its file."""
         optional = {"case": str(self.case or ""), "note": self.note, "tag": self.tag}
+        optional["runner"] = self.runner
         return {
             "problem": self.problem,
             "mode": self.mode,

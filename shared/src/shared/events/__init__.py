@@ -20,6 +20,7 @@ from shared.problems.values import Requires as Requires
 AnyFact: TypeAlias = (
     AgentFact
     | PoolFact
+    | LauncherFact
     | PlatformFact
     | AccessFact
     | ModerationFact

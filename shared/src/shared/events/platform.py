@@ -1,5 +1,6 @@
 """Facts about agents and their pools, the log itself, leaderboards, duels and rejudges."""
 
+from datetime import datetime
 from typing import ClassVar, TypeAlias
 
 import msgspec
@@ -146,6 +147,52 @@ class CanaryRemoved(PoolEvent, frozen=True, kw_only=True):
     reason: str
 
 
+class LauncherEvent(Fact, frozen=True, kw_only=True):
+    """An event of a launcher, which starts agents on demand, each for one job."""
+
+    aggregate: ClassVar[str] = "launcher"
+    publisher: ClassVar[str] = "launcher"
+
+
+class LauncherRegistered(LauncherEvent, frozen=True, kw_only=True):
+    """What a launcher offers, recorded when it changes.
+
+    `prices` has the cost per hour for each GPU type that it serves. Its agents have the ids
+    `agents`, so that at most this many run at once. Nothing is started on a day (UTC) on which its
+    agents cost `daily_cost_max` already, nor counts as started after `start_s_max`.
+    """
+
+    kind: str
+    prices: dict[str, float]
+    agents: list[str]
+    daily_cost_max: float
+    start_s_max: float
+
+
+class InstanceRequested(LauncherEvent, frozen=True, kw_only=True):
+    """A launcher is to start an agent, which gets this waiting job and no other."""
+
+    publisher: ClassVar[str] = "scheduler"
+    agent: str
+    job: str
+    gpu: str
+    price: float
+    start_by_at: datetime
+
+
+class InstanceEnded(LauncherEvent, frozen=True, kw_only=True):
+    """An agent that a launcher was to start has left or never came.
+
+    `reason` is what went wrong, "" if it left in order; `url` leads to its log.
+    """
+
+    publisher: ClassVar[str] = "launcher, scheduler"
+    agent: str
+    job: str
+    reason: str = ""
+    url: str = ""
+
+
 class PlatformEvent(Fact, frozen=True, kw_only=True):
     """An event of the platform itself."""
 
@@ -239,6 +286,7 @@ AgentFact: TypeAlias = (
     | AgentReleased
     | CanaryJudged
 )
+LauncherFact: TypeAlias = LauncherRegistered | InstanceRequested | InstanceEnded
 PoolFact: TypeAlias = PoolPaused | PoolResumed | CanaryChosen | CanaryRemoved
 PlatformFact: TypeAlias = (
     IntakePaused

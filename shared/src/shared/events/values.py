@@ -35,6 +35,10 @@ LEVELS = ("none", "weak", "medium", "strong")
 TIERS = ("G1", "G2", "G3", "G0", "C1", "C2")
 # The key of the harness code's digest in an agent's details and a run's environment.
 HARNESS_CODE = "harness_code"
+# The key in an agent's details that says that it leaves after one job.
+EPHEMERAL = "leaves_after_one_job"
+# The owner of an agent that a launcher enrols.
+LAUNCHER = "launcher"
 
 
 def is_at_least(level: str, level_min: str) -> bool:

@@ -304,8 +304,12 @@ def _start_estimate(queue: Queue) -> str:
 
 
 def busy_pools(pools: Sequence[Pool]) -> list[Pool]:
-    """Return the pools that have agents or waiting submissions, or that an operator paused."""
-    return [pool for pool in pools if pool.agents_online or pool.waiting or pool.paused is not None]
+    """Return the pools with agents, launchers or waiting submissions, or that are paused."""
+    return [
+        pool
+        for pool in pools
+        if pool.agents_online or pool.launchers or pool.waiting or pool.paused is not None
+    ]
 
 
 def agent_state_text(agent: Agent) -> str:

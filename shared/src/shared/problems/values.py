@@ -8,7 +8,8 @@ import msgspec
 class Requires(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent needs for a job: GPUs and memory of each, toolchains, a level of isolation.
 
-    `sandbox_memory_mib` is the host memory it must be able to give the submission.
+    `sandbox_memory_mib` is the host memory it must be able to give the submission. With a `runner`
+    only an agent that this launcher starts will do; the participant chooses it.
     """
 
     count: int = 1
@@ -16,6 +17,7 @@ class Requires(msgspec.Struct, frozen=True, kw_only=True):
     toolchains: list[str] = []
     level: str = ""
     sandbox_memory_mib: int = 0
+    runner: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

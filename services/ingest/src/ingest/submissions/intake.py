@@ -85,6 +85,7 @@ class Upload(NamedTuple):
         lines = [slug, request.mode, *sorted(request.gpus), request.name, blob.digest]
         note_lines = [request.note, request.tag] if request.note or request.tag else []
         case_lines = [f"case {request.case}"] if request.case else []
+        case_lines += [f"runner {request.runner}"] if request.runner else []
         text = "\n".join([*lines, *note_lines, *case_lines])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
@@ -185,9 +186,14 @@ class Intake:
         directives = read_directives(text)
         rules.check_directives(slug, directives)
         gpus = upload.gpus_of(directives, published)
+        if request.runner:
+            launcher = subjects.launcher(request.runner)
+            registered = await self._histories.state(launcher, rules.launchers)
+            rules.check_runner(request.runner, gpus, registered)
         accounts.check_ban(account_state, at)
         consents.check(account_state.consents, slug, published)
         source = describe_blob(request.source, MEDIA[suffix(request.name)])
+        requires = rules.required(rules.safe_name(request.name), text, published.requires)
         received = SubmissionReceived(
             account=account,
             problem=slug,
@@ -201,7 +207,7 @@ class Intake:
             via=upload.via,
             request_hash=upload.hash(slug, source),
             case=rules.check_case(request.case, request.mode, published),
-            requires=rules.required(rules.safe_name(request.name), text, published.requires),
+            requires=structs.replace(requires, runner=request.runner),
         )
         facts = [structs.replace(received, gpu=gpu) for gpu in gpus]
         full_queue = None if upload.vouched_by else await self.queues.full_queue_refusal(gpus)

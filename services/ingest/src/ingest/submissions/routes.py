@@ -46,6 +46,7 @@ from shared.event_log import RecordedEvent
 from shared.response_types import DocumentedRoute
 
 TEXT_MEDIA = "text/plain"
+RUNNER = "The launcher that starts an agent for this submission; empty means any agent."
 CASE = "The timed case to profile, counted from 1; 0 means all."
 
 
@@ -224,6 +225,7 @@ class SubmissionForm(FormModel):
     case: Annotated[int, Field(ge=0, description=CASE)] = 0
     note: NoteText = ""
     tag: Tag = ""
+    runner: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$", description=RUNNER)] = ""
 
 
 def submissions_router(intake: Intake, submissions: Submissions, auth: Authenticator) -> APIRouter:
@@ -247,6 +249,7 @@ def submissions_router(intake: Intake, submissions: Submissions, auth: Authentic
             case=form.case,
             note=form.note,
             tag=form.tag,
+            runner=form.runner,
         )
         via = "discord" if caller.kind == "discord" else "http"
         receipts = await intake.submit(Upload(caller, submission, via, idempotency_key(request)))

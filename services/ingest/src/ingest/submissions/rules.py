@@ -104,6 +104,32 @@ def required(name: str, text: str, requires: events.Requires) -> events.Requires
     return structs.replace(requires, toolchains=list(combined))
 
 
+def check_runner(
+    runner: str, gpus: Sequence[str], registered: events.LauncherRegistered | None
+) -> None:
+    """Refuse a runner that is not a launcher, or does not serve all of these GPU types."""
+    if registered is None:
+        message = f"there is no launcher {runner!r}: warpboard submission queue lists those here"
+        raise Refused("unknown_runner", message, "runner")
+    if missing := [gpu for gpu in gpus if gpu not in registered.prices]:
+        served = ", ".join(registered.prices)
+        message = f"launcher {runner} does not serve {', '.join(missing)}, only {served}"
+        raise Refused("unknown_runner", message, "runner")
+
+
+def evolve_launcher(
+    registered: events.LauncherRegistered | None, fact: events.Fact
+) -> events.LauncherRegistered | None:
+    """Return what a launcher offers after one more event."""
+    return fact if isinstance(fact, events.LauncherRegistered) else registered
+
+
+# Only read here: a launcher registers itself.
+launchers = Decider[events.Fact, events.LauncherRegistered | None, events.Fact](
+    None, lambda _command, _state: (), evolve_launcher
+)
+
+
 def safe_name(name: str) -> str:
     """Return the base name of a file in [A-Za-z0-9._-], at most 64 characters.
 

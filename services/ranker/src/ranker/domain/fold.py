@@ -33,7 +33,8 @@ IGNORED: frozenset[type[Fact]] = frozenset(
         *(events.EventSkipped, events.DeadLetterRedriven, events.LogImported),
         *(events.AccountTablesAdopted, events.OperatorActed, events.BanAppealFiled),
         *(events.BanAppealDecided, events.QuotaTaken, events.QuotaReturned, events.QuotaLimitSet),
-        *(events.RunReleased,),
+        *(events.RunReleased, events.LauncherRegistered, events.InstanceRequested),
+        *(events.InstanceEnded,),
     )
 )
 # Events whose own fields are all the values that their statements need.

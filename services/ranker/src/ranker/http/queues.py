@@ -1,5 +1,6 @@
 """Agents, the queue of each GPU type, what a submission waits for, and counts of runs."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any
@@ -15,7 +16,7 @@ from shared.api.agents import Agent, Agents
 from shared.api.leaderboards import GpuLeaderboard
 from shared.clock import now
 from shared.errors import Refused
-from shared.events import FIRST_MODES
+from shared.events import EPHEMERAL, FIRST_MODES, LAUNCHER
 from shared.response_types import DocumentedRoute
 
 REASON_LENGTH_MAX = 1000
@@ -25,6 +26,10 @@ DAY_S = 86400.0
 JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
 RUN = ("agent", "kind", "submission", "assigned_at")
 STANDINGS = ("revoked", "quarantined", "drained", "cordoned")
+# A real agent has fewer, and its toolchains have such names; a hostile one may claim others.
+TOOLCHAINS_MAX = 64
+OFFERS_MAX = 32
+TOOLCHAIN = re.compile(r"[a-z0-9][a-z0-9_+.-]{0,39}\Z")
 
 Row = dict[str, Any]
 
@@ -35,14 +40,20 @@ def queues_router(sources: ReadSources) -> APIRouter:
 
     @router.get("/v1/agents")
     async def agents(reader: CurrentReader) -> Agents:
-        """Registered agents: which are alive, what they run, and decisions about them."""
+        """Registered agents: which are alive, what they run, and decisions about them.
+
+        An agent that leaves after one job is listed while it is alive, or held back.
+        """
         rows = await reads.rows("agents")
+        rows = [row for row in rows if row["id"] in live.agents or not _has_left(row)]
         runs = await _read_current_runs(sources.view(reader), live)
-        items = [
+        described = [
             row | _describe_agent(row, live.agents.get(row["id"]), runs.get(row["id"]))
             for row in rows
         ]
-        return Agents(items=convert(items, list[Agent]), as_of=sources.progress.seq)
+        launched = sorted(gpu for gpu in live.queues if live.queues[gpu].get("launchers"))
+        items = convert(described, list[Agent])
+        return Agents(items=items, as_of=sources.progress.seq, launched=launched)
 
     @router.get("/v1/admin/agents")
     async def agents_for_operators(reader: CurrentReader) -> Agents:
@@ -77,7 +88,8 @@ def queues_router(sources: ReadSources) -> APIRouter:
         depth = sum(row["submissions"] for row in items if row["state"] in WAITING)
         paused = [row["paused"] for row in await reads.rows("pools") if row["gpu"] == name]
         queue_state = _make_queue(live, name, ANY_MODE, paused[0] if paused else None)
-        return convert(queue_state | {"waiting": depth, "items": items}, models.QueueOfGpu)
+        more = {"waiting": depth, "items": items, "toolchains": _offered_toolchains(live, name)}
+        return convert(queue_state | more, models.QueueOfGpu)
 
     _add_stats(router, reads)
     return router
@@ -113,6 +125,13 @@ async def _read_current_runs(view: ReaderView, live: Live) -> dict[str, Row]:
     return {run["agent"]: run | {"number": numbers.get(run["submission"])} for run in runs}
 
 
+def _has_left(row: Row) -> bool:
+    """Whether a silent agent is one that leaves after its job, or never came for one."""
+    never_came = row["owner"] == LAUNCHER and row["registered_at"] is None
+    is_held = any(row[name] is not None for name in STANDINGS)
+    return (EPHEMERAL in row["details"] or never_came) and not is_held
+
+
 def _describe_agent(row: Row, offer: Row | None, run: Row | None) -> Row:
     is_busy = offer is not None and not offer.get("is_free")
     standing = next((name for name in STANDINGS if row[name] is not None), None)
@@ -144,6 +163,7 @@ def _make_pool(gpu: str, items: list[Row], paused: str | None, live: Live) -> Ro
             dict.fromkeys(JOB) | dict(zip(JOB, job, strict=False))
             for job in forecast.get("jobs", [])
         ],
+        "launchers": forecast.get("launchers", []),
     }
 
 
@@ -209,10 +229,13 @@ def _make_queue(live: Live, gpu: str, mode: str, paused: str | None) -> Row:
     online = _find_online(live, gpu)
     suitable = [offer for offer in online.values() if _find_refusal(offer, mode) is None]
     paused = paused or forecast.get("paused")
+    launchers = [launcher["name"] for launcher in forecast.get("launchers", [])]
     reason = None if suitable else _explain_no_agent(online, gpu, mode)
+    if reason and launchers:
+        reason += f"; launcher {' or '.join(launchers)} starts one for a job"
     return {
         "gpu": gpu,
-        "state": "paused" if paused else "queued" if suitable else "no_agent",
+        "state": "paused" if paused else "queued" if suitable or launchers else "no_agent",
         "position": None,
         "ahead": None,
         "run_s": _run_durations(forecast),
@@ -229,6 +252,16 @@ def _find_online(live: Live, gpu: str) -> dict[str, Row]:
         for name, offer in live.agents.items()
         if offer.get("registration", {}).get("gpu") == gpu
     }
+
+
+def _offered_toolchains(live: Live, gpu: str) -> list[list[str]]:
+    """Return the names of the toolchains of each online agent; equal ones once."""
+    offers = {
+        tuple(sorted(filter(TOOLCHAIN.match, offer["registration"].get("toolchains", {}))))
+        for offer in _find_online(live, gpu).values()
+        if not offer["registration"].get("quarantine")
+    }
+    return [list(names[:TOOLCHAINS_MAX]) for names in sorted(offers)[:OFFERS_MAX]]
 
 
 def _explain_no_agent(online: Mapping[str, Row], gpu: str, mode: str) -> str:

@@ -4,7 +4,7 @@ from typing import TypeAlias, assert_never, get_args
 
 import msgspec
 
-from scheduler.domain import agent_fold, queue
+from scheduler.domain import agent_fold, launches, queue
 from scheduler.domain.state import (
     CANARY,
     OPEN_SUBMISSIONS_MAX,
@@ -112,6 +112,7 @@ def _apply(  # noqa: C901, PLR0912  (one case for each event)
 RareFact: TypeAlias = (
     IgnoredFact
     | agent_fold.RegistrationFact
+    | events.LauncherFact
     | events.CanaryJudged
     | events.PoolFact
     | events.ComparisonFact
@@ -128,6 +129,9 @@ def _apply_rare(  # noqa: C901, PLR0912  (one case for each event)
 ) -> None:
     if isinstance(fact, agent_fold.RegistrationFact):
         agent_fold.apply_agent_event(state, event, fact, id_)
+        return
+    if isinstance(fact, events.LauncherFact):
+        launches.apply_launcher_event(state, event, fact, id_)
         return
     match fact:
         case events.CanaryJudged():
@@ -283,6 +287,7 @@ def _lease_job(
     job.version, job.run, job.attempt = event.seq, fact.run, fact.attempt
     job.agents, job.leased_at = fact.agents or [fact.agent], event.envelope.at
     # A lone agent is reserved until its order comes.
+    launches.record_lease(state, job)
     agent = state.agent(job.agents[0])
     if len(job.agents) == 1 and job.run == next_run(job.agents[0], agent.last_run):
         agent.run = job.run

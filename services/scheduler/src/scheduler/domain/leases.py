@@ -320,7 +320,11 @@ def queue_canaries(
         every = timedelta(seconds=max(chosen.every_s, CANARY_PAUSE_S_MIN))
         for candidate in alive.get(gpu, ()):
             agent = candidate.agent
-            is_able = not candidate.out_of_service and CANARY_MODE in candidate.registration.modes
+            is_able = (
+                not candidate.out_of_service
+                and not agent.launcher
+                and CANARY_MODE in candidate.registration.modes
+            )
             is_due = agent.canary_at is None or world.now >= agent.canary_at + every
             if not is_able or not is_due or agent.canary_job or not agent.version:
                 continue

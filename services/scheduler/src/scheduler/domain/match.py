@@ -29,6 +29,8 @@ class Need(NamedTuple):
     level: str
     sandbox_memory_mib: int
     excluded: tuple[str, ...]
+    runner: str = ""
+    instance: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +82,8 @@ def job_need(job: Job) -> Need:
         requires.level,
         requires.sandbox_memory_mib,
         tuple(job.excluded_agents),
+        requires.runner,
+        job.instance,
     )
 
 
@@ -120,6 +124,20 @@ def _explain_toolchains(need: Need, agents: Sequence[Candidate]) -> str:
     return f"no agent of {need.gpu} has toolchain {' and '.join(missing or need.toolchains)}"
 
 
+def _is_allowed(need: Need, candidate: Candidate) -> bool:
+    """Return whether an agent may take the job: one of a launcher, only what it was started for."""
+    if candidate.agent.launcher:
+        return candidate.name == need.instance
+    return not need.runner and candidate.name not in need.excluded
+
+
+def _explain_not_allowed(need: Need, agents: Sequence[Candidate]) -> str:
+    if need.runner:
+        return f"it waits for an agent that launcher {need.runner} starts"
+    others = ", ".join(need.excluded or [candidate.name for candidate in agents[:NAMED_MAX]])
+    return f"no agent of {need.gpu} is alive but {others}"
+
+
 def _explain_out_of_service(need: Need, agents: Sequence[Candidate]) -> str:
     reasons = [
         f"{candidate.name} is {candidate.out_of_service or f'cordoned: {candidate.agent.cordon}'}"
@@ -145,10 +163,7 @@ def _checks() -> tuple[tuple[Check, Sentence], ...]:
                 else f"no agent of {need.gpu} is alive"
             ),
         ),
-        (
-            lambda need, candidate: candidate.name not in need.excluded,
-            lambda need, _: f"no agent of {need.gpu} is alive but {', '.join(need.excluded)}",
-        ),
+        (_is_allowed, _explain_not_allowed),
         (
             lambda need, candidate: (
                 not candidate.out_of_service and (need.is_canary or not candidate.agent.cordon)

@@ -242,6 +242,17 @@ class CurrentRun(msgspec.Struct, frozen=True, array_like=True):
     assigned_at: datetime
 
 
+class LauncherRow(msgspec.Struct, frozen=True):
+    """A launcher that serves a pool: agents that run and that may run, and what today's cost."""
+
+    name: str
+    kind: str
+    running: int
+    running_max: int
+    cost_today: float
+    daily_cost_max: float
+
+
 class Forecast(msgspec.Struct, frozen=True):
     """A pool for those who wait; `depth` counts all jobs, `jobs` and `runs` hold the first few."""
 
@@ -254,6 +265,7 @@ class Forecast(msgspec.Struct, frozen=True):
     run_s: dict[str, float]
     jobs: list[ForecastRow]
     runs: list[CurrentRun]
+    launchers: list[LauncherRow] = []
 
 
 def quantile(values: Iterable[float], share: float) -> float:
@@ -305,6 +317,18 @@ def build_forecast(
         },
         jobs=rows,
         runs=list(islice(_current_runs(state, alive), RUNS_SHOWN_MAX)),
+        launchers=[
+            LauncherRow(
+                name=name,
+                kind=launcher.registered.kind,
+                running=len(launcher.instances),
+                running_max=len(launcher.registered.agents),
+                cost_today=round(launcher.cost_on(world.now), 4),
+                daily_cost_max=launcher.registered.daily_cost_max,
+            )
+            for name, launcher in state.launchers.items()
+            if gpu in launcher.registered.prices
+        ],
     )
 
 
@@ -343,6 +367,8 @@ class _PoolSchedule:
             self.whys[need] = explain_no_match(need, self.alive)
         paused = f"the pool is paused: {self.pool.paused}"
         why = self.whys[need] if self.pool.paused is None else paused
+        if why and job.instance and self.pool.paused is None:
+            why = f"agent {job.instance} is being started for it"
         if why:
             return ForecastRow(job.submission, position, None, None, why[:WHY_LENGTH_MAX])
         usual, late = (self._reserve_start(job, share) for share in (MEDIAN, HIGH))

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from scheduler.domain import leases
+from scheduler.domain import launches, leases
 from scheduler.domain.agent_fold import GANG_BROKEN, REPEATED
 from scheduler.domain.match import list_candidates
 from scheduler.domain.queue import Policy
@@ -66,6 +66,10 @@ def decide(
     yield from leases.queue_canaries(state, world, candidates)
     yield from leases.assign_jobs(state, world, policy, candidates)
     yield from leases.preempt_jobs(state, world, candidates)
+    if state.launchers:
+        yield from launches.end_instances(state, world)
+        yield from launches.give_up_unlaunched(state, candidates)
+        yield from launches.request_instances(state, world, policy, candidates)
 
 
 def _decide_agents(state: SchedulerState, world: World, policy: Policy) -> Iterator[Decision]:

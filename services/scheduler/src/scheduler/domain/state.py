@@ -16,6 +16,7 @@ from shared.ids import BASELINE_ACCOUNT, derive_id
 CANARY = "canary"
 ATTEMPTS_MAX = 3
 OPEN_SUBMISSIONS_MAX = 100
+HOUR_S = 3600.0
 
 
 class Submission(msgspec.Struct):
@@ -45,7 +46,9 @@ class Job(msgspec.Struct):
 
     `agents` hold its lease since `leased_at`, `avoid` failed it before, and `took_down` counts
     those that died while they ran it. `charge_s` is what its participant was charged for the
-    current run. None of the `excluded_agents` may take it.
+    current run. None of the `excluded_agents` may take it. `instance` is the agent that a launcher
+    was asked to start for it; `launches` counts those that left it waiting, the last because of
+    `launch_problem`.
     """
 
     id: str
@@ -79,6 +82,9 @@ class Job(msgspec.Struct):
     avoid: list[str] = []
     took_down: int = 0
     charge_s: float = 0.0
+    instance: str = ""
+    launches: int = 0
+    launch_problem: str = ""
     cancel: str = ""
     is_over: bool = False
     over_at: datetime | None = None
@@ -147,6 +153,7 @@ class Agent(msgspec.Struct):
     """An agent: its registration, what operators and the scheduler decided, and its current run.
 
     `failures` counts the platform's failures in a row; `run` is open, `last_run` was its newest.
+    With a `launcher` it takes only the job for which that launcher was asked to start it.
     """
 
     version: int = 0
@@ -162,6 +169,7 @@ class Agent(msgspec.Struct):
     canaries: int = 0
     canary_at: datetime | None = None
     canary_job: str = ""
+    launcher: str = ""
 
     @property
     def out_of_service(self) -> str:
@@ -212,6 +220,44 @@ class Pool(msgspec.Struct):
         return any(lane.waiting for lane in self.lanes.values())
 
 
+class Instance(msgspec.Struct):
+    """An agent that a launcher was asked to start for one job; `has_job` once it has its lease.
+
+    It must be alive by `start_by_at`, and gone by `end_by_at`.
+    """
+
+    agent: str
+    job: str
+    price: float
+    requested_at: datetime
+    start_by_at: datetime
+    end_by_at: datetime
+    has_job: bool = False
+
+
+class Launcher(msgspec.Struct):
+    """A launcher, the agents that it was asked for, and what the ended ones cost on a `day`.
+
+    `failures` counts the agents that left a job waiting, or never came.
+    """
+
+    registered: events.LauncherRegistered
+    version: int = 0
+    instances: dict[str, Instance] = {}
+    day: str = ""
+    spent: float = 0.0
+    failures: int = 0
+
+    def cost_on(self, now: datetime) -> float:
+        """Return what its agents cost today (UTC), those that run until now."""
+        spent = self.spent if self.day == now.date().isoformat() else 0.0
+        running = [
+            instance.price * (now - instance.requested_at).total_seconds()
+            for instance in self.instances.values()
+        ]
+        return spent + max(0.0, sum(running)) / HOUR_S
+
+
 class Rejudge(msgspec.Struct):
     """A rejudge with submissions that are not queued yet."""
 
@@ -243,6 +289,7 @@ class SchedulerState(msgspec.Struct):
     runs: dict[str, Run] = {}
     agents: dict[str, Agent] = {}
     pools: dict[str, Pool] = {}
+    launchers: dict[str, Launcher] = {}
     rejudges: dict[str, Rejudge] = {}
     duels: dict[str, events.DuelRequested] = {}
     confirmations: dict[str, events.ConfirmationRequested] = {}

@@ -1,0 +1,1 @@
+"""Starts agents on demand, each for one job, when the scheduler asks for one."""

@@ -1,0 +1,50 @@
+"""Wires a launcher together and runs it until SIGTERM."""
+
+import sys
+
+from scheduler.launcher.github import GitHubRunner, connect_github
+from scheduler.launcher.local import LocalRunner
+from scheduler.launcher.service import ACTOR, Launcher
+from scheduler.launcher.settings import GITHUB, Settings, load
+from shared import lifecycle
+from shared.clock import now
+from shared.event_log import Appender
+from shared.lifecycle import Lifecycle, run_until_first
+from shared.nats.event_log import open_service_log
+
+
+async def _run(settings: Settings, life: Lifecycle) -> None:
+    nc, log, monitor = await open_service_log(
+        "launcher", settings.nats_url, life, settings.replicas
+    )
+    if settings.kind == GITHUB:
+        http = connect_github(
+            settings.github_api_url, settings.github_repository, settings.github_token
+        )
+        runner: LocalRunner | GitHubRunner = GitHubRunner(
+            http, settings.github_workflow, settings.github_ref
+        )
+    else:
+        runner = LocalRunner(settings.data, settings.agent_environ, settings.credential_key)
+    launcher = Launcher(
+        settings.name,
+        log,
+        Appender(log, ACTOR, now),
+        runner,
+        settings.accounts,
+        settings.credential_key,
+    )
+
+    async def launch() -> None:
+        await monitor.until_whole()
+        await launcher.run(settings.offer())
+
+    try:
+        await run_until_first(life.stopping.wait(), monitor.watch(), launch())
+    finally:
+        await runner.close()
+    await nc.close()
+
+
+if __name__ == "__main__":
+    sys.exit(lifecycle.run_service("launcher", load, _run))

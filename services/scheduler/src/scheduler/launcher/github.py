@@ -1,0 +1,119 @@
+"""Starts agents as runs of a GitHub Actions workflow.
+
+Source: GitHub's REST API, version 2022-11-28: workflow dispatches, workflow runs, jobs and logs.
+"""
+
+from typing import Any
+
+import httpx
+
+from scheduler.launcher.service import End, Request
+from shared.errors import Failed
+
+API_VERSION = "2022-11-28"
+REQUEST_S_MAX = 20.0
+RUNS_MAX = 100
+LOG_LENGTH_MAX = 1000
+# The name of a run in the workflow file.
+TITLE = "warpboard agent {id}"
+
+
+class GitHubRunner:
+    """Agents as runs of one workflow of a repository, found again by the title of the run."""
+
+    def __init__(
+        self, http: httpx.AsyncClient, workflow: str, ref: str, poll_s: float = 5.0
+    ) -> None:
+        self._http = http
+        self._workflow, self._ref = workflow, ref
+        self.poll_s = poll_s
+        self._runs: dict[str, int] = {}
+
+    async def start(self, request: Request, credential: str) -> None:
+        """Start a run of the workflow; see the port."""
+        inputs = {"instance": request.id, "gpu": request.gpu, "credential": credential}
+        path = f"actions/workflows/{self._workflow}/dispatches"
+        await self._request("POST", path, {"ref": self._ref, "inputs": inputs})
+
+    async def has_started(self, request: Request) -> bool:
+        """Return whether GitHub lists a run of the request; see the port."""
+        return await self._find_run(request) is not None
+
+    async def find_end(self, request: Request) -> End | None:
+        """Return how a run ended, with the end of its log; see the port."""
+        run = await self._find_run(request)
+        if run is None or run["status"] != "completed":
+            return None
+        self._runs.pop(request.id, None)
+        if run["conclusion"] == "success":
+            return End("", run["html_url"])
+        reason = await self._explain_failure(run["id"])
+        return End(f"the workflow ended with {run['conclusion']}{reason}", run["html_url"])
+
+    async def stop(self, request: Request) -> None:
+        """Cancel a run; see the port."""
+        run = await self._find_run(request)
+        self._runs.pop(request.id, None)
+        if run is not None and run["status"] != "completed":
+            await self._request("POST", f"actions/runs/{run['id']}/cancel")
+
+    async def close(self) -> None:
+        """Close the connections; runs go on."""
+        await self._http.aclose()
+
+    async def _find_run(self, request: Request) -> Any:
+        """Return the run of a request, None until GitHub lists it."""
+        if request.id in self._runs:
+            return (await self._request("GET", f"actions/runs/{self._runs[request.id]}")).json()
+        path = f"actions/workflows/{self._workflow}/runs"
+        query = f"?event=workflow_dispatch&per_page={RUNS_MAX}"
+        runs = (await self._request("GET", path + query)).json()["workflow_runs"]
+        title = TITLE.format(id=request.id)
+        run = next((run for run in runs if run["display_title"] == title), None)
+        if run is not None:
+            self._runs[request.id] = run["id"]
+        return run
+
+    async def _explain_failure(self, run: int) -> str:
+        """Return the failed step of a run and the end of its log, as far as they can be read."""
+        try:
+            jobs = (await self._request("GET", f"actions/runs/{run}/jobs")).json()["jobs"]
+            job = next((job for job in jobs if job["conclusion"] != "success"), None)
+            if job is None:
+                return ""
+            steps = [step["name"] for step in job["steps"] if step["conclusion"] == "failure"]
+            log = (await self._request("GET", f"actions/jobs/{job['id']}/logs")).text
+        except (Failed, KeyError) as error:
+            return f"; its log cannot be read: {error}"
+        step = f" in step {steps[0]!r}" if steps else ""
+        return f"{step}: {log.strip()[-LOG_LENGTH_MAX:]}"
+
+    async def _request(self, method: str, path: str, body: object = None) -> httpx.Response:
+        """Send a request below the repository. Raises Failed with GitHub's message."""
+        try:
+            response = await self._http.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise Failed(f"GitHub cannot be reached: {error!r}") from error
+        if response.is_success:
+            return response
+        try:
+            message = str(response.json()["message"])
+        except (ValueError, KeyError, TypeError):
+            message = response.text[:LOG_LENGTH_MAX]
+        raise Failed(f"GitHub answered {response.status_code} to {method} {path}: {message}")
+
+
+def connect_github(api_url: str, repository: str, token: str) -> httpx.AsyncClient:
+    """Return a client for a repository such as `owner/name`."""
+    headers = {
+        "Accept": "application/vnd.github+json",
+        "Authorization": f"Bearer {token}",
+        "X-GitHub-Api-Version": API_VERSION,
+    }
+    return httpx.AsyncClient(
+        base_url=f"{api_url.rstrip('/')}/repos/{repository}/",
+        headers=headers,
+        # Logs are a redirect to another host, which gets no token.
+        follow_redirects=True,
+        timeout=REQUEST_S_MAX,
+    )

@@ -1,0 +1,198 @@
+"""The loop of a launcher: start what the scheduler requests, watch it, and report its end."""
+
+import asyncio
+import base64
+import logging
+import secrets
+from dataclasses import dataclass, field
+from typing import NamedTuple, Protocol
+
+from nacl.signing import SigningKey
+
+from shared import events, subjects
+from shared.decider import Append
+from shared.errors import Failed
+from shared.event_log import Appender, Branch, BranchSource, EventLog, RecordedEvent
+from shared.ids import derive_id
+from shared.lifecycle import run_until_first
+from shared.signing import SEED_BYTES, public_key, seal_credential
+
+logger = logging.getLogger(__name__)
+
+ACTOR = "service:launcher"
+REASON_LENGTH_MAX = 2000
+
+
+class Request(NamedTuple):
+    """An agent to start: the id of the request, the agent's id, the job and its GPU type."""
+
+    id: str
+    agent: str
+    job: str
+    gpu: str
+
+
+class End(NamedTuple):
+    """How an agent ended: what went wrong, "" if it left in order, and where its log is."""
+
+    reason: str
+    url: str = ""
+
+
+class Runner(Protocol):
+    """A place where agents run, each for one job."""
+
+    poll_s: float
+
+    async def start(self, request: Request, credential: str) -> None:
+        """Start an agent, which opens its credential with the launcher's key. Raises Failed."""
+
+    async def has_started(self, request: Request) -> bool:
+        """Return whether an agent was started for a request and is not lost. Raises Failed."""
+
+    async def find_end(self, request: Request) -> End | None:
+        """Return how an agent ended, None while it may still come or runs. Raises Failed."""
+
+    async def stop(self, request: Request) -> None:
+        """Stop an agent that nobody needs; safe to repeat. Raises Failed."""
+
+
+class LauncherLog(EventLog, BranchSource, Protocol):
+    """The log, of which the launcher follows its own history."""
+
+
+@dataclass
+class Launcher:
+    """A launcher: its accounts on the bus by agent, and the requests that are open."""
+
+    name: str
+    log: LauncherLog
+    appender: Appender
+    runner: Runner
+    accounts: dict[str, str]
+    credential_key: str
+    open: dict[str, Request] = field(default_factory=dict)
+    agent_seqs: dict[str, int] = field(default_factory=dict)
+    revoked: set[str] = field(default_factory=set)
+
+    @property
+    def agg(self) -> str:
+        """The launcher's own history."""
+        return subjects.launcher(self.name)
+
+    async def run(self, offer: events.LauncherRegistered) -> None:
+        """Register, then start and watch agents until cancelled. Raises Failed and Gap.
+
+        Requests that an earlier process left open are started again if nothing came of them.
+        """
+        history = await self.log.history(self.agg)
+        offered: events.Fact | None = None
+        for event in history:
+            if isinstance(event.fact, events.LauncherRegistered):
+                offered = event.fact
+            self._record(event)
+        after = history[-1].seq if history else 0
+        if offered != offer:
+            await self._append(offer, derive_id(f"{self.agg}/{after}", "registered"))
+        for request in list(self.open.values()):
+            await self._resume(request)
+        await run_until_first(self._follow(self.log.branch(after, self.agg)), self._watch())
+
+    def _record(self, event: RecordedEvent) -> Request | None:
+        """Fold an event into the open requests; return a request that it opened or closed."""
+        fact = event.fact
+        if isinstance(fact, events.InstanceRequested):
+            request = Request(event.envelope.id, fact.agent, fact.job, fact.gpu)
+            self.open[fact.agent] = request
+            return request
+        if isinstance(fact, events.InstanceEnded):
+            opened = self.open.get(fact.agent)
+            if opened is not None and opened.job == fact.job:
+                return self.open.pop(fact.agent)
+        return None
+
+    async def _follow(self, branch: Branch) -> None:
+        while True:
+            for event in await branch.take():
+                request = self._record(event)
+                if request is None:
+                    continue
+                if isinstance(event.fact, events.InstanceRequested):
+                    await self._start(request)
+                else:
+                    await self._stop(request)
+
+    async def _start(self, request: Request) -> None:
+        """Start an agent with a key of its own, which signs the verdict of one job."""
+        try:
+            await self.runner.start(request, await self._issue_credential(request))
+        except Failed as failed:
+            logger.warning("agent %s could not be started: %s", request.agent, failed)
+            await self._report_end(request, End(f"it could not be started: {failed}"))
+
+    async def _resume(self, request: Request) -> None:
+        """Start an agent that an earlier process did not start; if unsure, only watch it."""
+        try:
+            has_started = await self.runner.has_started(request)
+        except Failed as failed:
+            logger.warning("the state of agent %s is unknown: %s", request.agent, failed)
+            return
+        if not has_started:
+            await self._start(request)
+
+    async def _stop(self, request: Request) -> None:
+        try:
+            await self.runner.stop(request)
+        except Failed as failed:
+            logger.warning("agent %s could not be stopped: %s", request.agent, failed)
+
+    async def _issue_credential(self, request: Request) -> str:
+        """Enrol the agent with a new key, and return what it needs to know. Raises Failed."""
+        agent, agg = request.agent, subjects.agent(request.agent)
+        for event in await self.log.history(agg, self.agent_seqs.get(agent, 0)):
+            self.agent_seqs[agent] = event.seq
+            if isinstance(event.fact, events.AgentRevoked):
+                self.revoked.add(agent)
+        if agent in self.revoked:
+            raise Failed(f"agent {agent} was revoked: give the launcher another account")
+        seed = secrets.token_bytes(SEED_BYTES)
+        enrolled = events.AgentEnrolled(
+            sign_key=public_key(SigningKey(seed)),
+            owner=events.LAUNCHER,
+            reason=f"for job {request.job}",
+        )
+        id_ = derive_id(request.id, "enrolled")
+        await self.appender.append(Append(agg, enrolled, None, request.job, agent, id_))
+        settings = {
+            "ID": agent,
+            "NATS_URL": self.accounts[agent],
+            "SIGN_SEED": base64.b64encode(seed).decode(),
+        }
+        return seal_credential(settings, self.credential_key)
+
+    async def _watch(self) -> None:
+        """Report the end of agents that left, or were left by an earlier process."""
+        while True:
+            await asyncio.sleep(self.runner.poll_s)
+            for request in list(self.open.values()):
+                try:
+                    end = await self.runner.find_end(request)
+                except Failed as failed:
+                    logger.warning("the state of agent %s is unknown: %s", request.agent, failed)
+                    continue
+                if end is not None and self.open.get(request.agent) == request:
+                    await self._report_end(request, end)
+
+    async def _report_end(self, request: Request, end: End) -> None:
+        ended = events.InstanceEnded(
+            agent=request.agent,
+            job=request.job,
+            reason=end.reason[:REASON_LENGTH_MAX],
+            url=end.url,
+        )
+        await self._append(ended, derive_id(request.id, "ended"))
+        if self.open.get(request.agent) == request:
+            del self.open[request.agent]
+
+    async def _append(self, fact: events.Fact, id_: str) -> None:
+        await self.appender.append(Append(self.agg, fact, None, self.name, self.name, id_))

@@ -1,0 +1,132 @@
+"""The launcher's settings; the only reader of its environment."""
+
+import base64
+import math
+import os
+import secrets
+from dataclasses import dataclass, replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from shared import subjects
+from shared.errors import Refused
+from shared.events import LauncherRegistered
+from shared.settings import Listen, read_settings
+from shared.signing import CREDENTIAL_KEY_BYTES
+
+PREFIX = "WARPBOARD_LAUNCHER"
+LOCAL, GITHUB = "local", "github"
+AGENT_USER = "agent-"
+# Of our own variables an agent gets only those for agents.
+OURS, AGENT = "WARPBOARD_", "WARPBOARD_GPU_AGENT_"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Addresses, what the launcher offers, and where it starts agents.
+
+    `agent_nats_urls`, separated by spaces, has the account on the bus of each agent that may run at
+    once. `gpus` has the cost per hour for each GPU type, such as `CPU:0 H100:3.95`.
+    `credential_key` is 32 bytes in base64, which the place where agents run must know, too.
+    """
+
+    nats_url: str
+    ops_listen: Listen
+    data: Path
+    agent_nats_urls: str
+    name: str = ""
+    kind: str = LOCAL
+    gpus: str = "CPU:0"
+    daily_cost_max: float = 10.0
+    start_s_max: float = 120.0
+    credential_key: str = ""
+    replicas: int = 1
+    github_repository: str = ""
+    github_workflow: str = "warpboard-agent.yml"
+    github_ref: str = "main"
+    github_token: str = ""
+    github_api_url: str = "https://api.github.com"
+
+    @property
+    def agent_environ(self) -> dict[str, str]:
+        """The environment of agents on this machine; the services' passwords are not in it."""
+        return {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(OURS) or name.startswith(AGENT)
+        }
+
+    @property
+    def accounts(self) -> dict[str, str]:
+        """The URL on the bus of each agent, by its id."""
+        return {_agent_id(url): url for url in self.agent_nats_urls.split()}
+
+    def offer(self) -> LauncherRegistered:
+        """Return what the launcher offers. Raises Refused."""
+        return LauncherRegistered(
+            kind=self.kind,
+            prices=_parse_prices(self.gpus),
+            agents=list(self.accounts),
+            daily_cost_max=self.daily_cost_max,
+            start_s_max=self.start_s_max,
+        )
+
+
+def _agent_id(url: str) -> str:
+    """Return the id of the agent that an account on the bus belongs to. Raises Refused."""
+    user = urlsplit(url.partition(",")[0]).username or ""
+    if not user.startswith(AGENT_USER):
+        expected = "expected URLs such as nats://agent-ID:PASSWORD@HOST:4222, separated by spaces"
+        raise _refusal("AGENT_NATS_URLS", f"has the user {user!r}: {expected}")
+    return user.removeprefix(AGENT_USER)
+
+
+def _parse_prices(gpus: str) -> dict[str, float]:
+    prices: dict[str, float] = {}
+    for item in gpus.split():
+        gpu, _, text = item.rpartition(":")
+        try:
+            subjects.pool(gpu)
+            prices[gpu] = float(text)
+        except ValueError:
+            prices[gpu] = math.nan
+        if not 0 <= prices[gpu] < math.inf:
+            raise _refusal("GPUS", f"has {item!r}: expected a type and its cost, such as H100:3.95")
+    if not prices:
+        raise _refusal("GPUS", "is empty: expected GPU types with their cost, such as CPU:0")
+    return prices
+
+
+def _refusal(field: str, problem: str) -> Refused:
+    return Refused("bad_settings", f"{PREFIX}_{field} {problem}")
+
+
+def load() -> Settings:
+    """Load the settings. Raises Refused and names everything that is wrong with them."""
+    settings = read_settings(Settings, PREFIX, os.environ)
+    _check(settings)
+    settings = replace(
+        settings,
+        name=settings.name or settings.kind,
+        credential_key=settings.credential_key
+        or base64.b64encode(secrets.token_bytes(CREDENTIAL_KEY_BYTES)).decode(),
+    )
+    try:
+        subjects.launcher(settings.name)
+    except ValueError as error:
+        raise _refusal("NAME", str(error)) from error
+    if not settings.offer().agents:
+        raise _refusal("AGENT_NATS_URLS", "is empty: expected the account of an agent")
+    return settings
+
+
+def _check(settings: Settings) -> None:
+    if settings.kind not in (LOCAL, GITHUB):
+        raise _refusal("KIND", f"is {settings.kind!r}: expected {LOCAL} or {GITHUB}")
+    for field in ("daily_cost_max", "start_s_max"):
+        if not 0 < getattr(settings, field) < math.inf:
+            raise _refusal(field.upper(), "must be a positive number")
+    if settings.kind == GITHUB:
+        for field in ("github_repository", "github_token", "credential_key"):
+            if not getattr(settings, field):
+                raise _refusal(field.upper(), f"is missing, which kind {GITHUB} needs")

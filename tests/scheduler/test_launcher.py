@@ -1,0 +1,311 @@
+"""A launcher between the log and GitHub's API, which a small server here imitates."""
+
+import asyncio
+import base64
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+import httpx
+import pytest
+from fastapi import FastAPI, Request
+from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from nacl.signing import SigningKey
+
+from scheduler.launcher import settings as launcher_settings
+from scheduler.launcher.github import TITLE, GitHubRunner, connect_github
+from scheduler.launcher.service import ACTOR, Launcher
+from shared import subjects
+from shared.clock import new_id, now
+from shared.errors import Refused
+from shared.event_log import Appender, NewEvent
+from shared.events import (
+    AgentEnrolled,
+    AgentRevoked,
+    Fact,
+    InstanceEnded,
+    InstanceRequested,
+    LauncherRegistered,
+)
+from shared.http import serve
+from shared.signing import open_credential, public_key
+from shared.wire import EventMetadata, make_envelope
+from tests.support.memory import MemoryLog
+from tests.support.waits import eventually, find_free_ports
+
+AGG = subjects.launcher("github")
+KEY = base64.b64encode(bytes(range(32))).decode()
+URL = "nats://agent-g-1:password@nats.example:4222"
+OFFER = LauncherRegistered(
+    kind="github", prices={"H100": 4.0}, agents=["g-1"], daily_cost_max=10, start_s_max=300
+)
+TOKEN = "a-token"
+REPOSITORY = "/repos/team/kernels/actions"
+
+
+@dataclass
+class GitHub:
+    """The part of GitHub that a launcher calls; `runs` are those of its workflow."""
+
+    url: str
+    runs: list[dict[str, Any]] = field(default_factory=list)
+    inputs: list[dict[str, str]] = field(default_factory=list)
+    cancelled: list[int] = field(default_factory=list)
+
+    def finish(self, conclusion: str) -> None:
+        """End the newest run."""
+        self.runs[-1] |= {"status": "completed", "conclusion": conclusion}
+
+
+def _application(github: GitHub) -> FastAPI:
+    app = FastAPI()
+
+    @app.middleware("http")
+    async def authorize(request: Request, call_next: Any) -> Response:
+        is_known = request.headers.get("authorization") == f"Bearer {TOKEN}"
+        if request.url.path.startswith("/repos") and not is_known:
+            return JSONResponse({"message": "Bad credentials"}, 401)
+        response: Response = await call_next(request)
+        return response
+
+    @app.post(REPOSITORY + "/workflows/{workflow}/dispatches", status_code=204)
+    async def dispatch(workflow: str, request: Request) -> Response:
+        body = await request.json()
+        if workflow != "agent.yml" or set(body) != {"ref", "inputs"}:
+            return JSONResponse({"message": "Not Found"}, 404)
+        github.inputs.append(body["inputs"])
+        id_ = 100 + len(github.runs)
+        run = {
+            "id": id_,
+            "display_title": TITLE.format(id=body["inputs"]["instance"]),
+            "status": "queued",
+            "conclusion": None,
+            "html_url": f"https://github.com/team/kernels/actions/runs/{id_}",
+        }
+        github.runs.append(run)
+        return Response(status_code=204)
+
+    @app.get(REPOSITORY + "/workflows/{workflow}/runs")
+    async def runs(event: str) -> dict[str, Any]:
+        assert event == "workflow_dispatch"
+        return {"workflow_runs": github.runs[::-1]}
+
+    _serve_runs(app, github)
+    return app
+
+
+def _serve_runs(app: FastAPI, github: GitHub) -> None:
+    @app.get(REPOSITORY + "/runs/{run}")
+    async def read_run(run: int) -> dict[str, Any]:
+        return github.runs[run - 100]
+
+    @app.post(REPOSITORY + "/runs/{run}/cancel", status_code=202)
+    async def cancel(run: int) -> dict[str, Any]:
+        github.cancelled.append(run)
+        return {}
+
+    @app.get(REPOSITORY + "/runs/{run}/jobs")
+    async def jobs(run: int) -> dict[str, Any]:
+        steps = [
+            {"name": "Install the agent", "conclusion": "success"},
+            {"name": "Run one job", "conclusion": "failure"},
+        ]
+        return {"jobs": [{"id": run + 1000, "conclusion": "failure", "steps": steps}]}
+
+    @app.get(REPOSITORY + "/jobs/{job}/logs")
+    async def logs(job: int) -> Response:
+        return RedirectResponse(f"/elsewhere/{job}.txt", 302)
+
+    @app.get("/elsewhere/{name}")
+    async def text(name: str) -> Response:
+        return PlainTextResponse(f"the log of {name}\nRuntimeError: no GPU\n")
+
+
+@pytest.fixture
+async def github() -> AsyncIterator[GitHub]:
+    (port,) = find_free_ports(1)
+    server, stopping = GitHub(f"http://127.0.0.1:{port}"), asyncio.Event()
+    serving = asyncio.create_task(serve(_application(server), "127.0.0.1", port, stopping))
+    try:
+        await eventually(lambda: _is_up(server.url))
+        yield server
+    finally:
+        stopping.set()
+        await serving
+
+
+async def _is_up(url: str) -> bool:
+    try:
+        async with httpx.AsyncClient() as http:
+            await http.get(url)
+    except httpx.TransportError:
+        return False
+    return True
+
+
+@asynccontextmanager
+async def launching(log: MemoryLog, github: GitHub, token: str = TOKEN) -> AsyncIterator[None]:
+    """A launcher at work."""
+    http = connect_github(github.url, "team/kernels", token)
+    runner = GitHubRunner(http, "agent.yml", "main", poll_s=0.05)
+    launcher = Launcher(
+        "github", log, Appender(log, ACTOR, now), runner, {"g-1": URL}, credential_key=KEY
+    )
+    task = asyncio.create_task(launcher.run(OFFER))
+    try:
+        await eventually(lambda: registrations(log))
+        yield
+        if task.done():
+            task.result()
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        await runner.close()
+
+
+async def registrations(log: MemoryLog) -> list[LauncherRegistered]:
+    facts = [event.fact for event in await log.history(AGG)]
+    return [fact for fact in facts if isinstance(fact, LauncherRegistered)]
+
+
+async def say(log: MemoryLog, agg: str, fact: Fact) -> None:
+    stamp = EventMetadata(new_id(), now(), "service:scheduler", "j1", "j1")
+    await log.append(NewEvent(make_envelope(fact, agg, stamp), None))
+
+
+async def request(log: MemoryLog, job: str = "j1") -> None:
+    """Ask for an agent, as the scheduler does."""
+    start_by_at = now() + timedelta(minutes=5)
+    requested = InstanceRequested(
+        agent="g-1", job=job, gpu="H100", price=4.0, start_by_at=start_by_at
+    )
+    await say(log, AGG, requested)
+
+
+async def ends(log: MemoryLog) -> list[InstanceEnded]:
+    facts = [event.fact for event in await log.history(AGG)]
+    return [fact for fact in facts if isinstance(fact, InstanceEnded)]
+
+
+async def test_a_request_becomes_a_workflow_with_a_credential_for_one_job(github: GitHub) -> None:
+    log = MemoryLog()
+    async with launching(log, github):
+        await request(log)
+        await eventually(lambda: github.inputs)
+        [inputs] = github.inputs
+        opened = open_credential(inputs["credential"], KEY)
+        assert (inputs["gpu"], opened["ID"], opened["NATS_URL"]) == ("H100", "g-1", URL)
+        key = SigningKey(base64.b64decode(opened["SIGN_SEED"]))
+        [enrolled] = [event.fact for event in await log.history(subjects.agent("g-1"))]
+        assert isinstance(enrolled, AgentEnrolled)
+        assert enrolled.sign_key == public_key(key)
+        assert URL not in json.dumps(inputs)
+        github.finish("success")
+        [end] = await eventually(lambda: ends(log))
+        assert (end.reason, end.url) == ("", github.runs[0]["html_url"])
+        # The next agent gets another key.
+        await request(log, "j2")
+        await eventually(lambda: len(github.inputs) == 2)
+        other = open_credential(github.inputs[1]["credential"], KEY)
+        assert other["SIGN_SEED"] != opened["SIGN_SEED"]
+
+
+async def test_a_failed_workflow_is_told_with_its_step_and_log(github: GitHub) -> None:
+    log = MemoryLog()
+    async with launching(log, github):
+        await request(log)
+        await eventually(lambda: github.runs)
+        github.finish("failure")
+        [end] = await eventually(lambda: ends(log))
+    assert end.reason.startswith("the workflow ended with failure in step 'Run one job': ")
+    assert end.reason.endswith("RuntimeError: no GPU")
+
+
+async def test_an_agent_that_github_refuses_ends_at_once(github: GitHub) -> None:
+    log = MemoryLog()
+    async with launching(log, github, token="an-old-token"):
+        await request(log)
+        [end] = await eventually(lambda: ends(log))
+    assert "401" in end.reason
+    assert "Bad credentials" in end.reason
+
+
+async def test_an_agent_that_nobody_needs_any_more_is_cancelled(github: GitHub) -> None:
+    log = MemoryLog()
+    async with launching(log, github):
+        await request(log)
+        await eventually(lambda: github.runs)
+        await say(log, AGG, InstanceEnded(agent="g-1", job="j1", reason="no agent came"))
+        await eventually(lambda: github.cancelled == [100])
+
+
+async def test_a_launcher_that_starts_again_goes_on(github: GitHub) -> None:
+    log = MemoryLog()
+    # It was requested while no launcher ran.
+    await request(log)
+    async with launching(log, github):
+        await eventually(lambda: github.runs)
+    github.finish("success")
+    async with launching(log, github):
+        [end] = await eventually(lambda: ends(log))
+        assert end.reason == ""
+    assert len(github.runs) == 1
+    assert await registrations(log) == [OFFER]
+
+
+async def test_a_revoked_agent_is_not_started(github: GitHub) -> None:
+    log = MemoryLog()
+    await say(log, subjects.agent("g-1"), AgentRevoked(reason="its password leaked"))
+    async with launching(log, github):
+        await request(log)
+        [end] = await eventually(lambda: ends(log))
+    assert "g-1 was revoked" in end.reason
+    assert github.runs == []
+
+
+SETTINGS = {
+    "NATS_URL": "nats://127.0.0.1:1",
+    "OPS_LISTEN": "127.0.0.1:0",
+    "DATA": "/nowhere",
+    "AGENT_NATS_URLS": "nats://agent-a:p@h:1 nats://agent-b:p@h:1,nats://agent-b:p@i:1",
+    "GPUS": "CPU:0 H100:3.95",
+}
+
+
+@pytest.fixture
+def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    for name, value in SETTINGS.items():
+        monkeypatch.setenv(f"WARPBOARD_LAUNCHER_{name}", value)
+    return monkeypatch
+
+
+def test_settings_say_what_a_launcher_offers(environ: pytest.MonkeyPatch) -> None:
+    del environ
+    settings = launcher_settings.load()
+    offer = settings.offer()
+    assert (settings.name, offer.agents) == ("local", ["a", "b"])
+    assert offer.prices == {"CPU": 0.0, "H100": 3.95}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "reason"),
+    [
+        ("GPUS", "H100", "GPUS has 'H100'"),
+        ("GPUS", "H100:-1", "GPUS has 'H100:-1'"),
+        ("GPUS", "", "GPUS is empty"),
+        ("AGENT_NATS_URLS", "nats://warpboard:p@h:1", "has the user 'warpboard'"),
+        ("KIND", "modal", "expected local or github"),
+        ("KIND", "github", "GITHUB_REPOSITORY is missing"),
+        ("START_S_MAX", "0", "START_S_MAX must be a positive number"),
+        ("NAME", "a b", "NAME 'a b' is not an id"),
+    ],
+)
+def test_wrong_settings_are_refused(
+    environ: pytest.MonkeyPatch, name: str, value: str, reason: str
+) -> None:
+    environ.setenv(f"WARPBOARD_LAUNCHER_{name}", value)
+    with pytest.raises(Refused, match=reason):
+        launcher_settings.load()
