@@ -1,5 +1,6 @@
 """Agents, the queue of each GPU type, what a submission waits for, and counts of runs."""
 
+import re
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Annotated, Any
@@ -24,6 +25,10 @@ ANY_MODE = ""
 DAY_S = 86400.0
 JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
 STANDINGS = ("revoked", "quarantined", "drained", "cordoned")
+# A real agent has fewer, and its toolchains have such names; a hostile one may claim others.
+TOOLCHAINS_MAX = 64
+OFFERS_MAX = 32
+TOOLCHAIN = re.compile(r"[a-z0-9][a-z0-9_+.-]{0,39}\Z")
 
 Row = dict[str, Any]
 
@@ -72,7 +77,8 @@ def queues_router(sources: ReadSources) -> APIRouter:
         depth = sum(row["submissions"] for row in items if row["state"] in WAITING)
         paused = [row["paused"] for row in await reads.rows("pools") if row["gpu"] == name]
         queue_state = _make_queue(live, name, ANY_MODE, paused[0] if paused else None)
-        return convert(queue_state | {"waiting": depth, "items": items}, models.QueueOfGpu)
+        more = {"waiting": depth, "items": items, "toolchains": _offered_toolchains(live, name)}
+        return convert(queue_state | more, models.QueueOfGpu)
 
     _add_stats(router, reads)
     return router
@@ -209,6 +215,16 @@ def _find_online(live: Live, gpu: str) -> dict[str, Row]:
         for name, offer in live.agents.items()
         if offer.get("registration", {}).get("gpu") == gpu
     }
+
+
+def _offered_toolchains(live: Live, gpu: str) -> list[list[str]]:
+    """Return the names of the toolchains of each online agent; equal ones once."""
+    offers = {
+        tuple(sorted(filter(TOOLCHAIN.match, offer["registration"].get("toolchains", {}))))
+        for offer in _find_online(live, gpu).values()
+        if not offer["registration"].get("quarantine")
+    }
+    return [list(names[:TOOLCHAINS_MAX]) for names in sorted(offers)[:OFFERS_MAX]]
 
 
 def _explain_no_agent(online: Mapping[str, Row], gpu: str, mode: str) -> str:
