@@ -66,8 +66,8 @@ walks: install ## Follow the walkthroughs and every transcript of the pages, and
 	pytest -q -rP -m long tests/docs
 
 # In a folder of their own: torch uses Triton wherever it is installed.
-build/cuda-compile: pyproject.toml | install
-	@pip install -q --upgrade --target $@ --group cuda-compile
+build/cuda-compile: constraints.txt pyproject.toml | install
+	@pip install -q --upgrade --target $@ -c constraints.txt --group cuda-compile
 	@touch $@
 
 test-cuda: install build/cuda-compile ## Compile the examples of every language, without a GPU

@@ -84,6 +84,10 @@ def compile_solution(slug: str, file: str, targets: list[str]) -> list[dict[str,
         given = {name: options[name] for name in kernel.arg_names if name in options}
         arguments = dict(inspect.signature(kernel.fn).bind(*args, **given).arguments)
         compiled.extend(compile_kernel(kernel, arguments, target) for target in targets)
+        # What is not computed is zero, so that it is a valid index for what follows.
+        for value in arguments.values():
+            if hasattr(value, "zero_"):
+                value.zero_()
 
     jit.JITFunction.run = compile_instead
     with opened(slug) as problem:

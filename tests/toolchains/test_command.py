@@ -52,6 +52,8 @@ def test_a_submission_is_given_to_an_agent_with_the_compiler_that_builds_it(lang
         "-use_fast_math",
         "-maxrregcount=64",
         "--maxrregcount=128",
+        "--extended-lambda",
+        "--expt-relaxed-constexpr",
         "-lcublas",
         "-lcublasLt",
     ],

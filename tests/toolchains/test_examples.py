@@ -190,7 +190,9 @@ def test_nvcc_compiles_it(language: str, architecture: str, tmp_path: Path, memo
     example, folders = LANGUAGES[language], header_folders(language)
     correct = SOLUTIONS / "correct" / example.correct
     # The wrong file differs by a line or two: it is compiled once.
-    paths = (correct, SOLUTIONS / "wrong" / example.wrong) if architecture == "sm_80" else (correct,)
+    paths = (
+        (correct, SOLUTIONS / "wrong" / example.wrong) if architecture == "sm_80" else (correct,)
+    )
     for path in paths:
         os.ftruncate(memory, 0)
         os.lseek(memory, 0, os.SEEK_SET)
@@ -254,8 +256,10 @@ def cuda_source(path: Path) -> str:
         return text
     for node in ast.parse(text).body:
         match node:
-            case ast.Assign(targets=[ast.Name(id="CUDA_SOURCE")], value=ast.Constant(value=str())):
-                return str(node.value.value)
+            case ast.Assign(
+                targets=[ast.Name(id="CUDA_SOURCE")], value=ast.Constant(value=str() as source)
+            ):
+                return source
     raise AssertionError(f"{path} has no CUDA_SOURCE")
 
 

@@ -41,17 +41,18 @@ _FLAGS = {
     "-DNAME[=VALUE], -UNAME": re.compile(r"-D[A-Za-z_]\w*(=[\w.+-]*)?|-U[A-Za-z_]\w*", re.ASCII),
     "--use_fast_math": re.compile(r"--?use_fast_math"),
     "-maxrregcount=N": re.compile(r"--?maxrregcount=\d{1,3}"),
+    "--extended-lambda": re.compile(r"--?(extended-lambda|expt-extended-lambda)"),
+    "--expt-relaxed-constexpr": re.compile(r"--?expt-relaxed-constexpr"),
     # A library by its name only: a path or another option of the linker could run foreign code.
     "-lcublas": re.compile(r"-lcublas"),
     "-lcublasLt": re.compile(r"-lcublasLt"),
 }
-_LEVEL, _STANDARD, _DEFINE, _FAST_MATH, _REGISTERS, *_LIBRARIES = _FLAGS
-_NVCC_FLAGS = (_FAST_MATH, _REGISTERS, *_LIBRARIES)
+_LEVEL, _STANDARD, _DEFINE, *_NVCC_FLAGS = _FLAGS
 _ALLOWED = {
     "c++": (_LEVEL, _STANDARD, _DEFINE),
     "hip": (_LEVEL, _STANDARD, _DEFINE),
     "cuda": (_LEVEL, _STANDARD, _DEFINE, *_NVCC_FLAGS),
-    "nvrtc": (_STANDARD, _DEFINE, _FAST_MATH, _REGISTERS),
+    "nvrtc": (_STANDARD, _DEFINE, "--use_fast_math", "-maxrregcount=N"),
 }
 
 

@@ -1,5 +1,6 @@
 //!POPCORN leaderboard axpy
-//!POPCORN gpus H100 H200 B200 A100 L4 T4
+//!POPCORN gpus H100 H200 B200 A100
+//!WARPBOARD flags: --extended-lambda --expt-relaxed-constexpr
 // ThunderKittens: vectors of values in the registers of a warp, and a tail.
 #include "kittens.cuh"
 #include "warpboard.h"

@@ -131,7 +131,9 @@ class GpuQueues:
         """Return the last known queue of a GPU type, or None."""
         _, task = self._lookups_by_gpu.get(gpu, (0.0, None))
         queue = task.result() if task is not None and task.done() else None
-        return queue and msgspec.convert(queue, QueueSnapshot, from_attributes=True)
+        if queue is None:
+            return None
+        return msgspec.convert(queue, QueueSnapshot, from_attributes=True)
 
     async def _current_queue(self, gpu: str) -> QueueOfGpu | None:
         now = asyncio.get_running_loop().time()
