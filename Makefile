@@ -11,8 +11,8 @@ PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-a
          services/ranker services/discord-edge cli[mcp,plots,up] discord-sim[zstd]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim
 
-.PHONY: help install format check docs docs-site walks problems test-fast test test-long up demo bench \
-        bench-smoke chaos contract ci clean
+.PHONY: help install format check docs docs-site walks problems test-fast test test-cuda test-long up \
+        demo bench bench-smoke chaos contract ci clean
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
 
@@ -65,6 +65,15 @@ docs-site: .venv/site-installed ## Build the pages as a site in build/site; a br
 
 walks: install ## Follow the walkthroughs and every transcript of the pages, and time them
 	pytest -q -rP -m long tests/docs
+
+# In a folder of their own: torch uses Triton wherever it is installed.
+build/cuda-compile: constraints.txt pyproject.toml | install
+	@pip install -q --upgrade --target $@ -c constraints.txt --group cuda-compile
+	@touch $@
+
+test-cuda: install build/cuda-compile ## Compile the examples of every language, without a GPU
+	PYTHONPATH=$(CURDIR)/build/cuda-compile pytest -q -rs -m "" \
+		tests/toolchains/test_examples.py tests/toolchains/test_kernels.py tests/toolchains/test_nvrtc.py
 
 # A directory each; ONLY="softmax rope" names some of them.
 ONLY ?= $(notdir $(patsubst %/task.yml,%,$(wildcard problems/*/task.yml)))

@@ -2,6 +2,7 @@
 
 import ast
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,7 +11,7 @@ from typing import Any
 
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import compile_problem
-from shared.problems.submission_file import read_directives
+from shared.problems.submission_file import PLAIN, SUFFIXES, read_directives
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "problems"
@@ -65,9 +66,14 @@ class Shown:
 
     def solutions(self, kind: str) -> Iterator[tuple[str, str, str]]:
         """Name, first sentence and GPU types of each file of a kind."""
-        for path in sorted((self.folder / "solutions" / kind).glob("*.py")):
+        for path in sorted((self.folder / "solutions" / kind).iterdir()):
+            if path.suffix not in SUFFIXES.values():
+                continue
             text = path.read_text(encoding="utf-8")
-            said = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
+            if path.suffix == PLAIN:
+                said = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
+            else:
+                said = next(re.finditer(r"^// (.+)$", text, re.MULTILINE))[1]
             gpus = read_directives(text).gpus
             yield path.name, " ".join(said.split()), ", ".join(gpus) or "every GPU type"
 

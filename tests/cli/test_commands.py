@@ -277,6 +277,17 @@ def test_a_submissions_files_are_saved(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "log.txt").read_bytes() == b"hello"
 
 
+def test_the_gpu_kernels_of_a_profile_are_listed() -> None:
+    answer = PASSED | {"files": [{"name": "kernels.txt", "media": "text/plain", "bytes": 99}]}
+    usage = b" Function axpy:\n  REG:14 STACK:0 SHARED:4096 LOCAL:8 CONSTANT[0]:912\n"
+    say = respond_in_turn((200, answer), (200, usage))
+    result, heard = run_against(say, "submission", "show", 12)
+    assert heard[1].path == "/v1/submissions/12/files/kernels.txt"
+    assert "axpy: 14 registers, 4,096 B shared, 8 B spilled or on the stack" in result.stdout
+    gone = respond_in_turn((200, answer), (404, {"detail": "gone", "code": "not_found"}))
+    assert run_against(gone, "submission", "show", 12)[0].exit_code == 0
+
+
 def test_a_file_that_is_gone_is_refused_and_nothing_is_kept(tmp_path: Path) -> None:
     answer = PASSED | {"files": [{"name": "log.txt"}]}
     gone = {"detail": "it is not kept any more", "code": "not_found"}

@@ -47,7 +47,7 @@ def test_the_referee_reads_the_words_that_its_kernels_write() -> None:
 @pytest.mark.long
 @pytest.mark.skipif(NVCC is None, reason="no nvcc on this machine")
 @pytest.mark.parametrize("file", driver.NAMES)
-@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a"])
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
 def test_the_kernels_compile_without_a_warning(
     file: str, architecture: str, tmp_path: Path
 ) -> None:

@@ -91,6 +91,11 @@ async def test_an_invalid_submission_is_refused_with_a_reason(edge_sim: Simulato
         (FileUpload("kernel.py", "text/x-python", says["data"]), BOARD, "change one of them"),
         (KERNEL, {"leaderboard_name": "nothing"}, "Not done"),
         (KERNEL, {**BOARD, "gpu": "NONE"}, "not `NONE`"),
+        (
+            FileUpload("kernel.py", "text/x-python", b"import cupy\n" + KERNEL.data),
+            {**BOARD, "gpu": "CPU"},
+            "no agent of CPU has cupy",
+        ),
     ):
         doing = await ada.slash(channel, RANKED, script=script, **given)
         message = await doing.answered()

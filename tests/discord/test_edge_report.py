@@ -173,6 +173,9 @@ def test_the_slowest_kernels_stand_in_a_profiles_report() -> None:
     card = report_card(found(mode="profile"), [Attachment("profile-0-table.txt", table)])
     assert "aten::mm     33.260ms      1" in card.body
     assert kernel_lines(b"no table") == kernel_lines(b"\xff\x00") == []
+    usage = b" Function axpy:\n  REG:14 STACK:8 SHARED:4096 LOCAL:0 CONSTANT[0]:912\n"
+    card = report_card(found(mode="profile"), [Attachment("kernels.txt", usage)])
+    assert "axpy: 14 registers, 4,096 B shared, 8 B spilled or on the stack" in card.body
 
 
 def test_public_times_omit_hidden_cases() -> None:

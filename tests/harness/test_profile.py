@@ -4,13 +4,16 @@ import gzip
 import json
 import runpy
 import shutil
+import subprocess
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from harness.build import toolchains
 from harness.entry import RunReport, isolation
+from shared.presentation.run_files import read_kernel_usage
 from tests.support.harness import HONEST, Host, Warm
 from tests.toolchains.builds import CPP
 
@@ -74,6 +77,29 @@ def test_a_profile_is_a_trace_and_a_table_of_every_case(host: Host) -> None:
     trace = json.loads(gzip.decompress((host.out / "profile-0-trace.json.gz").read_bytes()))
     assert "custom_kernel" in {one.get("name") for one in trace["traceEvents"]}
     assert "aten::copy_" in (host.out / "profile-1-table.txt").read_text()
+
+
+@pytest.mark.skipif(
+    not (toolchains.find_cuobjdump() and toolchains.find_program("nvcc")),
+    reason="nvcc or cuobjdump is missing here",
+)
+def test_the_gpu_kernels_in_a_submissions_caches_are_listed(host: Host, tmp_path: Path) -> None:
+    source, cubin = tmp_path / "kernel.cu", tmp_path / "kernel.cubin"
+    source.write_text('extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }')
+    nvcc = [toolchains.find_program("nvcc"), "-cubin", "-arch=sm_90a", "-o", str(cubin)]
+    subprocess.run([*nvcc, str(source)], check=True, timeout=100)
+    writing = f"""\
+import os
+with open(os.environ["TRITON_CACHE_DIR"] + "/kernel.cubin", "wb") as file:
+    file.write(bytes.fromhex("{cubin.read_bytes().hex()}"))
+"""
+    making = 'import os\nos.makedirs(os.environ["TRITON_CACHE_DIR"], exist_ok=True)\n'
+    report = host.run(making + writing + HONEST, "profile")
+    assert report.verdict == "passed", report.reason
+    assert _names(report)[:2] == ["kernels.txt", "kernels.sass"]
+    (usage,) = read_kernel_usage((host.out / "kernels.txt").read_bytes())
+    assert (usage.kernel, usage.shared_bytes, usage.local_bytes) == ("twice", 0, 0)
+    assert "Function : twice" in (host.out / "kernels.sass").read_text()
 
 
 def test_one_case_alone_is_profiled(host: Host) -> None:

@@ -43,7 +43,7 @@ async def test_no_name_and_no_source_is_in_an_event(door: Door) -> None:
 async def test_a_submission_names_its_requirements(door: Door) -> None:
     requires = b"requires: {count: 2, memory_mib: 9, toolchains: [triton]}"
     await door.publish(FILES | {"warpboard.yml": requires})
-    await door.submit(b"//!WARPBOARD compiler: nvrtc\nint x;", "kernel.cu")
+    await door.submit(b"//!WARPBOARD compiler: nvrtc\nint x;", "kernel.cu", gpu="H100")
     published, received = (event.fact for event in door.log.since(1))
     assert isinstance(published, ProblemPublished)
     assert isinstance(received, SubmissionReceived)

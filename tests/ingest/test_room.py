@@ -14,9 +14,20 @@ from ingest.submissions.admission import (
     GpuQueues,
 )
 from shared.errors import Refused
+from shared.events import SubmissionReceived
 from tests.ingest.taking_in import open_intake
 from tests.support.door import Queue
+from tests.support.lives import Life
 from tests.support.waits import eventually
+
+OFFERS = (("g++", "ninja", "numpy", "triton"), ("g++", "ninja", "nvcc"))
+
+
+def submission() -> SubmissionReceived:
+    """A submission to the CPU."""
+    _, fact = Life("s1").facts()[0]
+    assert isinstance(fact, SubmissionReceived)
+    return fact
 
 
 async def test_waiting_requests_are_admitted_in_order() -> None:
@@ -106,13 +117,52 @@ async def test_a_full_queue_accepts_only_repeats_and_operators() -> None:
 async def test_concurrent_requests_share_one_look_at_a_queue() -> None:
     queue = Queue(waiting=6)
     async with open_intake(AdmissionLimits(queued_max=7), queue) as intake:
-        looks = (intake.commands.intake.queues.full_queue_refusal(["CPU"]) for _ in range(50))
+        looks = (intake.commands.intake.queues.refusal([submission()]) for _ in range(50))
         assert set(await asyncio.gather(*looks)) == {None}
         assert queue.asked == 1
 
 
 async def test_an_unknown_queue_refuses_nobody() -> None:
     async with ranker_http.open_client("http://127.0.0.1:1", "k" * 16) as nobody:
-        assert (
-            await GpuQueues(ranker_http.RankerClient(nobody), 1).full_queue_refusal(["CPU"]) is None
+        assert await GpuQueues(ranker_http.RankerClient(nobody), 1).refusal([submission()]) is None
+
+
+@pytest.mark.parametrize(
+    ("source", "missing"),
+    [
+        (b"import triton\n", ""),
+        (b"try:\n    import jax\nexcept ImportError:\n    pass\n", ""),
+        (b"def custom_kernel(data):\n    import jax\n", "jax"),
+        (b"import jax, cupy.cuda\nimport numpy\n", "jax and cupy"),
+        # One agent has triton, the other one nvcc.
+        (
+            b"import triton\nfrom torch.utils import cpp_extension\ncuda_sources=[]\n",
+            "triton and g++ and ninja and nvcc",
+        ),
+    ],
+)
+async def test_a_toolchain_that_no_agent_offers_is_refused_with_what_they_offer(
+    source: bytes, missing: str
+) -> None:
+    async with open_intake(queue=Queue(toolchains=OFFERS)) as intake:
+        before = len(intake.log.since(0))
+        if not missing:
+            await intake.submit(source=source)
+            return
+        with pytest.raises(Refused) as refused:
+            await intake.submit(source=source)
+        assert (refused.value.code, refused.value.field) == ("toolchain_missing", "file")
+        start = f"no agent of CPU has {missing}, which kernel.py needs: use what they offer ("
+        assert refused.value.reason.startswith(
+            f"{start}g++, ninja, numpy, nvcc, triton), or another GPU"
         )
+        assert len(intake.log.since(0)) == before
+        assert intake.commands.intake.queues.turned_away == 0
+
+
+async def test_without_an_agent_a_submission_waits_for_one_with_its_toolchain() -> None:
+    async with open_intake(queue=Queue()) as intake:
+        await intake.submit(source=b"import jax\n")
+        fact = intake.log.since(0)[-1].fact
+        assert isinstance(fact, SubmissionReceived)
+        assert fact.requires.toolchains == ["jax"]

@@ -73,11 +73,38 @@ def test_the_text_of_a_valid_file_is_returned() -> None:
     assert domain.file_text("k.py", b"x = '\xc3\xa9'", version()) == "x = 'é'"
 
 
-@pytest.mark.parametrize(("name", "language"), [("k.cpp", "cpp"), ("k.cu", "cuda")])
+@pytest.mark.parametrize(
+    ("name", "language"), [("k.cpp", "cpp"), ("k.cu", "cuda"), ("k.hip", "hip")]
+)
 def test_a_problem_accepts_its_languages(name: str, language: str) -> None:
     assert domain.file_text(name, b"int x;", version(languages=("python", language))) == "int x;"
     with pytest.raises(Refused, match="which this problem takes"):
         domain.file_text(name, b"int x;", version(languages=("python",)))
+
+
+@pytest.mark.parametrize(
+    ("lang", "gpu", "toolchains"),
+    [
+        ("py", "H100", ["nvcc", "cublas"]),
+        ("cu", "CPU", ["g++", "cublas"]),
+        ("cu", "H100", ["nvcc", "cublas"]),
+        # A version published before its language was recorded.
+        ("", "CPU", ["nvcc", "cublas"]),
+    ],
+)
+def test_a_file_needs_the_compiler_that_builds_it_on_a_gpu_type(
+    lang: str, gpu: str, toolchains: list[str]
+) -> None:
+    published = structs.replace(version(), lang=lang)
+    requires = domain.required("k.cu", "#include <cublas_v2.h>", published, gpu)
+    assert requires.toolchains == toolchains
+
+
+@pytest.mark.parametrize("name", ["k.cu", "k.hip"])
+def test_a_language_of_gpus_is_refused_on_the_processor(name: str) -> None:
+    with pytest.raises(Refused, match="needs a GPU: choose another GPU type than CPU") as refused:
+        domain.required(name, "int x;", structs.replace(version(), lang="py"), "CPU")
+    assert (refused.value.code, refused.value.field) == ("toolchain_missing", "file")
 
 
 def test_a_first_version_has_number_one() -> None:

@@ -1,9 +1,9 @@
-"""Directives count only in the leading comment block; their keywords ignore case."""
+"""What a file says and needs: directives in the leading comment, imports, includes."""
 
 import pytest
 
 from shared.errors import Refused
-from shared.problems.submission_file import late_directives, read_directives
+from shared.problems.submission_file import late_directives, read_directives, toolchains
 
 HEAD = "// a kernel\n\n//!POPCORN Leaderboard matmul\n//!popcorn GPU H100 CPU\n"
 
@@ -35,3 +35,59 @@ def test_an_odd_directive_is_refused_with_its_line(line: str, words: str) -> Non
     with pytest.raises(Refused, match=words) as caught:
         read_directives(f"{line}\n")
     assert caught.value.code == "bad_directive"
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("import torch; import numpy as np", ["numpy"]),
+        ("from jax import numpy\nimport cupy.cuda as c, numba", ["jax", "cupy", "numba"]),
+        ("def custom_kernel(data):\n    import cutlass.cute as cute", ["cute_dsl"]),
+        ('"""\nimport jax\n"""\ntext = "import triton"  # import numba', []),
+        (
+            "try:\n    import triton\nexcept ImportError:\n    triton = None\nimport numba",
+            ["numba"],
+        ),
+        ("if FAST:\n    import triton\n\n    x = 1\nelse:\n    import jax", []),
+        ("from . import triton\nfrom .jax import x\nimport", []),
+        ("from torch.utils.cpp_extension import load_inline", ["g++", "ninja"]),
+        (
+            "import torch.utils.cpp_extension as e\ne.load(cuda_sources=[])",
+            ["g++", "ninja", "nvcc"],
+        ),
+        ("'''\nimport jax", []),
+    ],
+)
+def test_a_python_file_needs_the_packages_that_it_imports_in_any_case(
+    text: str, needed: list[str]
+) -> None:
+    assert toolchains("kernel.py", text) == needed
+
+
+def test_an_extension_is_compiled_by_the_compiler_of_its_gpu() -> None:
+    text = "from torch.utils.cpp_extension import load_inline\nload_inline(cuda_sources=[])"
+    assert toolchains("kernel.py", text, "MI300X") == ["g++", "ninja", "hipcc"]
+
+
+@pytest.mark.parametrize(
+    ("text", "needed"),
+    [
+        ("#include <cublas_v2.h>\n# include <cute/tensor.hpp>", ["cublas", "cutlass"]),
+        ('#include "kittens.cuh"', ["thunderkittens"]),
+        ("// #include <cublas_v2.h>\n/*\n#include <cutlass/array.h>\n*/ #include <x>", []),
+        ("#if 0\n#include <cublas_v2.h>\n#endif\n#include <cublasLt.h>", ["cublas"]),
+        ("#ifdef FAST\n#include <cublas_v2.h>\n#endif", []),
+    ],
+)
+def test_a_native_file_needs_the_libraries_that_it_includes_in_any_case(
+    text: str, needed: list[str]
+) -> None:
+    assert toolchains("kernel.cu", text) == ["nvcc", *needed]
+
+
+# Half a minute, if each unclosed string or comment were searched to the end of the file again.
+@pytest.mark.timeout(30)
+@pytest.mark.parametrize("text", ["\\'''", '\\"""', "'''", "import a\n", "/*", "if x:\n "])
+def test_any_text_is_read_in_linear_time(text: str) -> None:
+    for name in ("kernel.py", "kernel.cu"):
+        toolchains(name, text * 100_000 + "\\")

@@ -133,6 +133,21 @@ async def test_a_gpu_types_queue_is_told_to_anybody(reads: Reads) -> None:
     assert (await reads.http.get("/v1/queue/nothing")).status_code == 404
 
 
+async def test_a_gpu_types_queue_has_the_toolchains_of_its_agents(reads: Reads) -> None:
+    offers = ({"nvcc": "13", "g++": "12"}, {"g++": "12", "nvcc": "12"}, {"jax": "1", "Not one": ""})
+    for number, toolchains in enumerate(offers):
+        registration = {"gpu": "CPU", "toolchains": toolchains}
+        reads.live.agents[f"a{number}"] = {"is_free": True, "registration": registration}
+    registration = {"gpu": "CPU", "toolchains": {"triton": "3"}, "quarantine": "broken"}
+    reads.live.agents["a9"] = {"is_free": True, "registration": registration}
+
+    async def toolchains_offered() -> Any:
+        answer = await reads.http.get("/v1/queue/cpu", headers=as_(None))
+        return answer.json()["toolchains"] if answer.status_code == 200 else None
+
+    assert await eventually(toolchains_offered) == [["g++", "nvcc"], ["jax"]]
+
+
 async def test_who_waits_is_told_to_nobody_else(reads: Reads) -> None:
     life = Life("s1")
     for agg, fact in life.facts()[:2]:

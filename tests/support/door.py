@@ -171,10 +171,11 @@ def report_of(files: Mapping[str, bytes], slug: str = "copy") -> str:
 
 
 class Queue:
-    """How many wait for each GPU type, as a test wants it; `asked` counts who asked."""
+    """How many wait for each GPU type and what its agents offer; `asked` counts who asked."""
 
-    def __init__(self, waiting: int = 0) -> None:
+    def __init__(self, waiting: int = 0, toolchains: Sequence[Sequence[str]] = ()) -> None:
         self.waiting = waiting
+        self.toolchains = toolchains
         self.asked = 0
 
 
@@ -200,7 +201,13 @@ def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
     @app.get("/v1/queue/{gpu}")
     async def queue_of(gpu: str) -> JSONResponse:
         waiting.asked += 1
-        queue_now = make_example(QueueOfGpu, gpu=gpu, state="queued", waiting=waiting.waiting)
+        queue_now = make_example(
+            QueueOfGpu,
+            gpu=gpu,
+            state="queued",
+            waiting=waiting.waiting,
+            toolchains=waiting.toolchains,
+        )
         return JSONResponse(msgspec.to_builtins(queue_now))
 
     @app.get("/v1/submissions")

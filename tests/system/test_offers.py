@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from tests.cli.command_runner import run_warpboard
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import QUICK, ROOT, Running
 from tests.support.waits import until
@@ -37,6 +38,33 @@ def test_a_file_in_cpp_is_compiled_and_judged_like_any_other(ada: Person) -> Non
     assert wrong["outcome"] == "failed"
     broken = ada.end(ada.submit(NATIVE.replace("std::memcpy", "std::memcopy"), name="kernel.cpp"))
     assert (broken["verdict"], broken["code"]) == ("compile_error", "build_failed")
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "missing"),
+    [
+        ("kernel.py", f"import cupy\n{HONEST}", "no agent of CPU has cupy, which kernel.py needs"),
+        ("kernel.cu", "__global__ void k() {}\n", "a .cu file needs a GPU"),
+    ],
+)
+def test_what_no_agent_can_run_is_refused_and_costs_nothing(
+    ada: Person, tmp_path: Path, name: str, source: str, missing: str
+) -> None:
+    assert "cupy" not in agent_of(ada)["toolchains"]
+    data = {"problem": "identity", "mode": "test", "gpu": "CPU"}
+    newest = "/v1/submissions?limit=1"
+    before = ada.http.get(newest).json()["items"]
+    answer = ada.http.post("/v1/submissions", data=data, files={"file": (name, source.encode())})
+    body = answer.json()
+    assert (answer.status_code, body["code"]) == (409, "toolchain_missing")
+    assert [error["field"] for error in body["errors"]] == ["file"]
+    assert missing in body["detail"]
+    assert ada.http.get(newest).json()["items"] == before
+    (tmp_path / name).write_text(source)
+    words = ("submit", tmp_path / name, *("--leaderboard", "identity", "--gpu", "CPU"))
+    result = run_warpboard(*words, "--as", "ada", "--url", str(ada.http.base_url))
+    assert result.exit_code == 2
+    assert missing in result.stderr
 
 
 def test_a_profile_leaves_something_to_look_at(ada: Person) -> None:

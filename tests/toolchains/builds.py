@@ -2,6 +2,7 @@
 
 import os
 import shutil
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -20,19 +21,33 @@ int custom_kernel(const wb_tensor *inputs, int, wb_tensor *outputs, int, const c
 
 
 def built(
-    folder: Path, name: str, source: str, memory: int, *, architecture: str = "", nvrtc: str = ""
+    folder: Path,
+    name: str,
+    source: str,
+    memory: int,
+    *,
+    architecture: str = "",
+    nvrtc: str = "",
+    libraries: Sequence[str] = (),
 ) -> bytes:
     """Return the build result of a source. Raises BuildRefused, SubmissionFailure."""
-    programs.run_build_order(
-        ordered(folder, name, source, architecture=architecture, nvrtc=nvrtc), memory
+    order = ordered(
+        folder, name, source, architecture=architecture, nvrtc=nvrtc, libraries=libraries
     )
+    programs.run_build_order(order, memory)
     return contents(memory)
 
 
 def ordered(
-    folder: Path, name: str, source: str, *, architecture: str = "", nvrtc: str = ""
+    folder: Path,
+    name: str,
+    source: str,
+    *,
+    architecture: str = "",
+    nvrtc: str = "",
+    libraries: Sequence[str] = (),
 ) -> dict[str, object]:
-    """Return the build order of a source in a folder."""
+    """Return the build order of a source in a folder; `libraries` are folders of headers."""
     path = folder / name
     path.write_text(source)
     shutil.copyfile(command.HEADER, folder / "warpboard.h")
@@ -40,7 +55,7 @@ def ordered(
     assert language is not None
     asked = command.parse_directives(source.encode(), language)
     made = str(folder / "made" / "built")
-    includes = toolchains.find_cuda_includes() if nvrtc else ()
+    includes = (*libraries, *(toolchains.find_cuda_includes() if nvrtc else ()))
     place = command.BuildPaths(str(path), made, architecture, includes, nvrtc)
     order = command.make_build_order(asked, place)
     return asdict(replace(order, environment=toolchains.compiler_environment()))

@@ -52,6 +52,10 @@ def test_a_submission_is_given_to_an_agent_with_the_compiler_that_builds_it(lang
         "-use_fast_math",
         "-maxrregcount=64",
         "--maxrregcount=128",
+        "--extended-lambda",
+        "--expt-relaxed-constexpr",
+        "-lcublas",
+        "-lcublasLt",
     ],
 )
 def test_an_allowed_flag_is_passed_on(flag: str) -> None:
@@ -69,6 +73,11 @@ def test_an_allowed_flag_is_passed_on(flag: str) -> None:
         "/etc/shadow",
         "@/submission/flags",
         "-Wl,-T/submission/script",
+        "-lpython3.11",
+        "-l:evil.so",
+        "-lcublas,--script=x",
+        "-l/submission/evil",
+        "-L/submission",
         "-o",
         "-Xcompiler",
         "-D",
@@ -89,9 +98,16 @@ def test_any_other_flag_is_refused_with_what_is_allowed(flag: str) -> None:
         _flags(flag)
 
 
-def test_a_flag_of_another_compiler_is_refused() -> None:
-    with pytest.raises(BuildRefused, match="'--use_fast_math' is not allowed"):
-        _flags("--use_fast_math", "c++")
+@pytest.mark.parametrize("flag", ["--use_fast_math", "-lcublas"])
+def test_a_flag_of_another_compiler_is_refused(flag: str) -> None:
+    with pytest.raises(BuildRefused, match=f"'{flag}' is not allowed"):
+        _flags(flag, "c++")
+
+
+def test_libraries_come_after_what_uses_them() -> None:
+    order = make_build_order(Directives("cuda", ("-lcublas", "-DN=4", "-lcublasLt")), BENCH)
+    assert order.arguments[-4:] == ("-o", "/scratch/made/built", "-lcublas", "-lcublasLt")
+    assert "-DN=4" in order.arguments
 
 
 def test_too_many_flags_are_refused() -> None:
@@ -128,7 +144,8 @@ def test_the_platform_writes_the_rest_of_the_command() -> None:
     made = make_build_order(Directives("cuda", ("-DN=4",)), BENCH)
     line = " ".join(made.arguments)
     assert line == (
-        "nvcc -O3 -std=c++20 -shared -Xcompiler -fPIC -gencode arch=compute_90a,code=sm_90a"
+        "nvcc -O3 -std=c++20 -shared -Xcompiler -fPIC"
+        " -gencode arch=compute_90a,code=[compute_90a,sm_90a]"
         " -DN=4 -I/opt/cutlass/include /submission/a.cu -o /scratch/made/built"
     )
 

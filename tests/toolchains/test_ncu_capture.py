@@ -82,7 +82,7 @@ def test_a_report_that_is_too_large_is_left_out(tmp_path: Path, memories: list[i
     [
         (["false"], "ncu ended with status 1"),
         (["cat"], "ncu ended with status 1: cat: invalid option"),
-        (["/not/there"], "ncu cannot be run here"),
+        (["/not/there"], "there cannot be run here"),
     ],
 )
 def test_a_tool_that_fails_is_quoted(

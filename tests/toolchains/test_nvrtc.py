@@ -101,8 +101,9 @@ def test_a_library_that_is_not_there_is_named(tmp_path: Path, memory: int) -> No
 def test_a_kernel_is_launched_as_its_source_asks(driver: str, torch: Any) -> None:
     x, y = torch.zeros(1000), torch.zeros(1000)
     launch = "grid=(outputs[0].numel() + 255) // 256, block=(256, 2), shared=scalars[0]"
-    call = CubinKernel(b"cubin", launch, driver).bind([x], [y])
-    call(b"[64, 2.5, true]")
+    more = "args=(2.5, outputs[0].numel() > 999)"
+    call = CubinKernel(b"cubin", f"{launch}, {more}", driver).bind([x], [y])
+    call(b"[64]")
     library = ctypes.CDLL(driver)
     library.asked.restype = ctypes.c_char_p
     assert json.loads(library.asked()) == [

@@ -51,7 +51,7 @@ _CODES_BY_STATUS = {
         "accounts_lost name_lost already_ended has_submissions not_cancellable private_only "
         "wrong_state under_review in_progress shown_once cli_id_taken identity_taken name_taken "
         "user_code_used consent_missing check_missing check_failed gpu_has_entries "
-        "too_many_webhooks"
+        "too_many_webhooks toolchain_missing"
     ),
     410: "cursor_expired cli_id_expired user_code_expired",
     413: "file_too_large request_too_large",

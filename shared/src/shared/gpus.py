@@ -1,6 +1,7 @@
 """Bandwidth and arithmetic rates of GPU types, from the makers' data sheets."""
 
 import csv
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -8,6 +9,8 @@ from importlib.resources import files
 
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8")
 MIB = 1024**2
+# The type of agents without a GPU.
+CPU = "CPU"
 
 
 @dataclass(frozen=True)
@@ -71,3 +74,12 @@ def find_gpu_spec(name: str) -> GpuSpec | None:
     (4800.0, None)
     """
     return next((spec for spec in gpu_specs() if spec.name == name.upper()), None)
+
+
+def is_amd(name: str) -> bool:
+    """Return whether a GPU type is one of AMD.
+
+    >>> is_amd("MI300X"), is_amd("H100")
+    (True, False)
+    """
+    return re.match(r"MI\d", name, re.IGNORECASE) is not None

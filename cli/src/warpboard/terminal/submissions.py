@@ -1,6 +1,7 @@
 """Commands that submit files and show submissions."""
 
 import asyncio
+import contextlib
 from collections.abc import Iterator, Sequence
 from datetime import tzinfo
 from pathlib import Path
@@ -37,6 +38,7 @@ from shared.presentation.report_parts import (
     submission_progress,
     system_lines,
 )
+from shared.presentation.run_files import KERNELS, KERNELS_BYTES_MAX, read_kernel_usage
 from shared.presentation.units import (
     NO_VALUE,
     instant_text,
@@ -345,7 +347,13 @@ async def show_submission(
     else:
         answer = await api.get(FullSubmission, "submissions", number)
     submission = answer.value
-    context.show(answer.document, _submission_parts(submission))
+    parts = list(_submission_parts(submission))
+    for file in submission.files:
+        if file.name == KERNELS and file.bytes <= KERNELS_BYTES_MAX and not context.as_json:
+            with contextlib.suppress(Refused, Failed):
+                text = b"".join([piece async for piece in api.download(number, KERNELS)])
+                parts += [usage.line for usage in read_kernel_usage(text)]
+    context.show(answer.document, parts)
     if save is not None:
         for file in submission.files:
             pieces = api.download(number, file.name)

@@ -11,7 +11,7 @@ import io
 import re
 import token
 import tokenize
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePath
 
@@ -41,13 +41,18 @@ _FLAGS = {
     "-DNAME[=VALUE], -UNAME": re.compile(r"-D[A-Za-z_]\w*(=[\w.+-]*)?|-U[A-Za-z_]\w*", re.ASCII),
     "--use_fast_math": re.compile(r"--?use_fast_math"),
     "-maxrregcount=N": re.compile(r"--?maxrregcount=\d{1,3}"),
+    "--extended-lambda": re.compile(r"--?(extended-lambda|expt-extended-lambda)"),
+    "--expt-relaxed-constexpr": re.compile(r"--?expt-relaxed-constexpr"),
+    # A library by its name only: a path or another option of the linker could run foreign code.
+    "-lcublas": re.compile(r"-lcublas"),
+    "-lcublasLt": re.compile(r"-lcublasLt"),
 }
 _LEVEL, _STANDARD, _DEFINE, *_NVCC_FLAGS = _FLAGS
 _ALLOWED = {
     "c++": (_LEVEL, _STANDARD, _DEFINE),
     "hip": (_LEVEL, _STANDARD, _DEFINE),
     "cuda": (_LEVEL, _STANDARD, _DEFINE, *_NVCC_FLAGS),
-    "nvrtc": (_STANDARD, _DEFINE, *_NVCC_FLAGS),
+    "nvrtc": (_STANDARD, _DEFINE, "--use_fast_math", "-maxrregcount=N"),
 }
 
 
@@ -143,12 +148,27 @@ def make_build_order(directives: Directives, paths: BuildPaths) -> BuildOrder:
     if directives.language == "nvrtc":
         options = (f"--gpu-architecture={paths.architecture}", *includes, *directives.flags)
         return BuildOrder(options, paths.source, paths.output, paths.nvrtc)
+    flags, libraries = split_libraries(directives.flags)
     arguments = (
         *compiler_arguments(directives.language, paths.architecture),
-        *directives.flags,
+        *flags,
         *includes,
+        *(paths.source, "-o", paths.output),
+        *libraries,
     )
-    return BuildOrder((*arguments, paths.source, "-o", paths.output), paths.source, paths.output)
+    return BuildOrder(arguments, paths.source, paths.output)
+
+
+def split_libraries(flags: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Return the flags that come before the sources, and the libraries, which come after them.
+
+    A linker drops a library that comes before what uses it.
+
+    >>> split_libraries(["-lcublas", "-O2"])
+    (['-O2'], ['-lcublas'])
+    """
+    libraries = [flag for flag in flags if flag.startswith("-l")]
+    return [flag for flag in flags if flag not in libraries], libraries
 
 
 def is_for_nvcc(flag: str) -> bool:
@@ -168,7 +188,8 @@ def compiler_arguments(language: str, architecture: str) -> tuple[str, ...]:
     if language == "hip":
         return ("hipcc", *shared, "-fPIC", f"--offload-arch={architecture}")
     virtual = architecture.replace("sm_", "compute_")
-    target = f"arch={virtual},code={architecture}"
+    # The PTX is made in any case; with it, a profile can show it.
+    target = f"arch={virtual},code=[{virtual},{architecture}]"
     return ("nvcc", *shared, "-Xcompiler", "-fPIC", "-gencode", target)
 
 

@@ -24,6 +24,7 @@ from harness.build.command import (
     is_for_nvcc,
     make_build_order,
     parse_directives,
+    split_libraries,
 )
 from harness.problem import Problem
 from harness.report.messages import VERSION
@@ -180,15 +181,16 @@ def plan_driver_build(
     `texts` are the submission, which is at `path` in the box, and what is compiled with it. Raises
     BuildRefused; ToolMissing.
     """
-    flags = parse_directives(texts[0], "cuda" if tools.gpu else "c++").flags
+    directives = parse_directives(texts[0], "cuda" if tools.gpu else "c++")
+    flags, libraries = split_libraries(directives.flags)
     defines = [f'-DWB_SUBMISSION="{PurePath(path).name}"']
     defines += ["-DWB_DEVICE_ARRAYS"] if problem.native.arrays == "device" else []
     folder, output = PurePath(path).parent, f"{scratch}/built/kernel"
     arguments = driver_arguments(tools, problem, (*flags, *defines))
     sources = [str(folder / name) for name in (DRIVER.name, *problem.native.sources)]
-    command = (*arguments, f"-I{folder}", *sources, "-o", output)
+    command = (*arguments, f"-I{folder}", *sources, "-o", output, *libraries)
     build_order = BuildOrder(command, sources[0], output)
-    key = _key(tools, (*texts, read_drivers()), arguments)
+    key = _key(tools, (*texts, read_drivers()), (*arguments, *libraries))
     return BuildPlan(key, replace(build_order, environment=tools.environment))
 
 

@@ -47,6 +47,7 @@ _PROGRAM_FOLDERS = (
     "/opt/nvidia/nsight-compute",
 )
 _CUDA_FOLDERS = ("/usr/local/cuda", "/opt/cuda")
+_CUBLAS_VERSION = re.compile(r"#define CUBLAS_VER_(?:MAJOR|MINOR|PATCH)\s+(\d+)")
 
 # A file that identifies a folder of headers, and folders where they usually are.
 _HEADERS = {
@@ -75,6 +76,9 @@ def probe_toolchains(path: str | None = None) -> dict[str, str]:
             versions[name] = match[1] if match else "present"
     if library := find_nvrtc():
         versions["nvrtc"] = _nvrtc_version(library)
+    if header := _find_cublas():
+        version = ".".join(_CUBLAS_VERSION.findall(header.read_text(errors="replace")))
+        versions["cublas"] = version or "present"
     for name, folder in find_includes().items():
         versions[name] = "present"
         if name == "cutlass":
@@ -90,7 +94,20 @@ def find_program(name: str) -> str:
 
 def search_path() -> str:
     """Return the PATH of workers and builders."""
-    return os.pathsep.join([str(Path(sys.executable).parent), *_PROGRAM_FOLDERS])
+    wheels = (f"{folder}/bin" for folder in _cuda_wheels())
+    return os.pathsep.join([str(Path(sys.executable).parent), *_PROGRAM_FOLDERS, *wheels])
+
+
+def find_cuobjdump() -> str:
+    """Return the path of a cuobjdump with the nvdisasm that it needs beside it, "" if there is none.
+
+    Triton brings both.
+    """
+    triton = [f"{folder}/triton/backends/nvidia/bin" for folder in sys.path if folder]
+    for folder in map(Path, (*search_path().split(os.pathsep), *triton)):
+        if all(os.access(folder / name, os.X_OK) for name in ("cuobjdump", "nvdisasm")):
+            return str(folder / "cuobjdump")
+    return ""
 
 
 def find_includes() -> dict[str, str]:
@@ -106,8 +123,11 @@ def compiler_environment(architecture: str = "") -> dict[str, str]:
     """Return the environment that compilers need; the architecture is a GPU's."""
     # Without KINETO_LOG_LEVEL, torch's profiler writes into the submission's log.
     variables = {"PATH": search_path(), "MAX_JOBS": "4", "KINETO_LOG_LEVEL": "6"}
-    if cuda := _first(folder for folder in _CUDA_FOLDERS if Path(folder, "bin/nvcc").is_file()):
+    folders = (*_CUDA_FOLDERS, *_cuda_wheels())
+    if cuda := _first(folder for folder in folders if Path(folder, "bin/nvcc").is_file()):
         variables["CUDA_HOME"] = cuda
+        # nvcc looks in lib64, but the wheels have lib alone.
+        variables["LIBRARY_PATH"] = f"{cuda}/lib"
         if number := re.fullmatch(r"sm_(\d+)(\d[af]?)", architecture):
             # Only one architecture, because each costs the same compile time.
             variables["TORCH_CUDA_ARCH_LIST"] = f"{number[1]}.{number[2]}"
@@ -128,6 +148,21 @@ def find_nvrtc() -> str | None:
     for search in searches:
         if libraries := [library for library in sorted(search) if ".alt." not in library.name]:
             return str(libraries[0])
+    return None
+
+
+def _cuda_wheels() -> list[str]:
+    """Return the folders of CUDA wheels of this interpreter."""
+    paths = (path for folder in sys.path if folder for path in Path(folder).glob("nvidia/cu[0-9]*"))
+    return sorted(map(str, paths))
+
+
+def _find_cublas() -> Path | None:
+    """Return the header with the version of a cuBLAS that can be linked."""
+    for folder in map(Path, (*_CUDA_FOLDERS, *_cuda_wheels())):
+        header = folder / "include/cublas_api.h"
+        if header.is_file() and any(folder.glob("lib*/libcublas.so")):
+            return header
     return None
 
 

@@ -298,6 +298,7 @@ class StagedRun(Run):
             except CaseFailed as failure:
                 return [*reports, verdict.failed_case_report(case.name, stage, failure)]
             reports.append(CaseReport(case.name, stage, "passed"))
+        profiler.list_kernels(budget.ends_at)
         return reports
 
     def _seeds(self, stage: str, case: Case) -> Iterator[int]:

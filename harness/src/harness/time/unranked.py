@@ -3,6 +3,7 @@
 Profiles are what torch's profiler and ncu recorded of one call: files that are opaque here.
 """
 
+import contextlib
 import json
 import os
 import time
@@ -48,6 +49,13 @@ _FILES = (
 _TRACE = ("trace.json.gz", "application/gzip")
 _TABLE = ("table.txt", "text/plain")
 _PROFILE_BYTES_MAX = 16 * 1024**2
+
+# The texts about the GPU kernels, and the options of cuobjdump that print them.
+_LISTINGS = {
+    "kernels.txt": "--dump-resource-usage",
+    "kernels.ptx": "--dump-ptx",
+    "kernels.sass": "--dump-sass",
+}
 
 
 @dataclass(frozen=True)
@@ -310,6 +318,52 @@ class Profiler:
         if self._capturer.is_for(case):
             self._keep_files(number, self._capturer.files(case, shapes[0], budget.ends_at))
 
+    def list_kernels(self, deadline: float) -> None:
+        """Keep what the submission's GPU kernels use, their PTX and their SASS, if it has any.
+
+        A machine without cuobjdump, and a list that fails, leave no files.
+        """
+        cuobjdump = toolchains.find_cuobjdump()
+        if self._team is None or not cuobjdump:
+            return
+        packed, *memories = (os.memfd_create("kernels", os.MFD_CLOEXEC) for _ in ("", *_LISTINGS))
+        try:
+            with contextlib.suppress(CaseFailed):
+                self._describe_kernels(cuobjdump, packed, memories, deadline)
+            texts = [read_memory(memory, protocol.LISTING_BYTES_MAX) for memory in memories]
+        finally:
+            for memory in (packed, *memories):
+                os.close(memory)
+        profiles, self.artefacts[:] = list(self.artefacts), []
+        for name, text in zip(_LISTINGS, texts, strict=True):
+            self._keep(name, "text/plain", text)
+        # These come first: an agent stores only so many artefacts.
+        self.artefacts += profiles
+
+    def _describe_kernels(
+        self, cuobjdump: str, packed: int, memories: Sequence[int], deadline: float
+    ) -> None:
+        """Fill a memory for each listing; those of a Python file are found in its packed caches."""
+        assert self._team is not None
+        teams = self._worker_teams
+        is_native = "launch" in teams.role
+        if not is_native:
+            self._team.thaw()
+            self._team.send(0, protocol.PACK, (packed,))
+            teams.wait_until_ready(self._team, deadline)
+        built = teams.built[0] if is_native else packed
+        if not os.fstat(built).st_size:
+            return
+        order = {
+            "cuobjdump": cuobjdump,
+            "folder": f"{teams.scratch()}/kernels",
+            "options": list(_LISTINGS.values()),
+            "is_native": is_native,
+        }
+        team = teams.start_builder({"listing": order}, (built, *memories))
+        teams.wait_until_ready(team, deadline)
+        team.end()
+
     def _record_call(
         self, case: Case, shapes: Sequence[Shape], seeds: Iterator[int], budget: StageBudget
     ) -> list[ProfileFile]:
@@ -330,9 +384,11 @@ class Profiler:
 
     def _keep_files(self, number: int, files: Sequence[ProfileFile]) -> None:
         for name, media, data in files:
-            # The submission chooses names in there.
-            content = escape_controls(data)[:_PROFILE_BYTES_MAX] if media == "text/plain" else data
-            if content:
-                file_name = f"profile-{number}-{name}"
-                self._worker_teams.directory.keep(file_name, content)
-                self.artefacts.append(Artefact(file_name, media, len(content)))
+            self._keep(f"profile-{number}-{name}", media, data)
+
+    def _keep(self, name: str, media: str, data: bytes) -> None:
+        # The submission chooses names in there.
+        content = escape_controls(data)[:_PROFILE_BYTES_MAX] if media == "text/plain" else data
+        if content:
+            self._worker_teams.directory.keep(name, content)
+            self.artefacts.append(Artefact(name, media, len(content)))

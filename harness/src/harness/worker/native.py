@@ -47,8 +47,9 @@ class CubinKernel:
 
     The kernel's arguments are the data of all inputs, then of all outputs, then the scalars: an
     integer as long long, a number as double, a bool as bool. `launch` is written as Python's
-    keyword arguments grid, block (a number, or up to three) and shared (bytes), in terms of
-    inputs, outputs and scalars; it is the submission's own code, as all of this process is.
+    keyword arguments grid, block (a number, or up to three), shared (bytes) and args (a tuple of
+    further arguments), in terms of inputs, outputs and scalars; it is the submission's own code, as
+    all of this process is.
     """
 
     def __init__(self, cubin: bytes, launch: str, driver: str = _DRIVER) -> None:
@@ -77,7 +78,8 @@ class CubinKernel:
             names = {"inputs": inputs, "outputs": outputs, "scalars": scalars}
             launch = eval(self._launch, names)  # noqa: S307  (trusted as little as the kernel)
             stream = torch.cuda.current_stream().cuda_stream if is_cuda else None
-            self._start(launch, [*pointers, *map(_to_ctypes, scalars)], stream)
+            values = map(_to_ctypes, (*scalars, *launch.get("args", ())))
+            self._start(launch, [*pointers, *values], stream)
 
         return call
 

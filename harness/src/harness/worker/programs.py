@@ -24,6 +24,7 @@ from typing import IO, Any
 
 from harness.worker import native, protocol, settings
 from harness.worker.protocol import SubmissionFailure
+from harness.worker.submission import InvalidPack, unpack_cache
 
 KEPT_BYTES = 8 * 1024
 MESSAGES_BYTES_MAX = 16 * 1024**2
@@ -52,6 +53,12 @@ _NOT_ALLOWED = b"ERR_NVGPUCTRPERM"
 _OUTPUT_BYTES_MAX = 16 * 1024**2
 _GAP_BYTES = 100
 _EMPTY_VALUES = ("", "n/a", "nan", "-nan")
+
+# What compilers leave in their caches: Triton cubins and PTX, torch's extensions libraries.
+_BINARIES = (".cubin", ".so")
+_BINARIES_MAX = 32
+_PTX = ".ptx"
+_DUMP_PTX = "--dump-ptx"
 
 
 def run_build_order(order: dict[str, Any], descriptor: int) -> None:
@@ -352,7 +359,8 @@ def _run(arguments: Sequence[str], output: Path) -> tuple[int, bytes]:
                 arguments, stdin=subprocess.DEVNULL, stdout=file, stderr=file, check=False
             )
     except OSError as error:
-        raise SubmissionFailure("exception", f"ncu cannot be run here: {error}") from error
+        reason = f"{Path(arguments[0]).name} cannot be run here: {error}"
+        raise SubmissionFailure("exception", reason) from error
     with output.open("rb") as file:
         return process.returncode, file.read(_OUTPUT_BYTES_MAX)
 
@@ -361,3 +369,34 @@ def _failure(reason: str, output: bytes) -> SubmissionFailure:
     room = protocol.TEXT_CHARS_MAX - len(reason) - _GAP_BYTES
     excerpt = shorten_text(output, room).decode(errors="replace").strip()
     return SubmissionFailure("exception", f"{reason}: {excerpt}" if excerpt else reason)
+
+
+def list_kernels(order: dict[str, Any], descriptors: list[int]) -> None:
+    """Carry out an order of harness.time.unranked: describe the GPU kernels of a build result.
+
+    The descriptors are the result, a binary or a pack of compile caches, and a memory for the text
+    that each option of cuobjdump prints. A text stays empty if there are no kernels. Raises
+    SubmissionFailure of kind exception.
+    """
+    built, *texts = descriptors
+    folder = Path(order["folder"])
+    folder.mkdir(parents=True)
+    # It starts nvdisasm, which is beside it.
+    path = os.pathsep.join((str(Path(order["cuobjdump"]).parent), os.environ.get("PATH", "")))
+    settings.add_environment({"PATH": path})
+    if order["is_native"]:
+        data = os.pread(built, os.fstat(built).st_size, 0)
+        (folder / f"kernel{_BINARIES[0]}").write_bytes(data)
+    else:
+        with contextlib.suppress(InvalidPack, OSError):
+            unpack_cache(built, str(folder))
+    files = sorted(path for path in folder.rglob("*") if path.is_file())
+    binaries = [path for path in files if path.suffix in _BINARIES][:_BINARIES_MAX]
+    for option, text in zip(order["options"], texts, strict=True):
+        pages = [path.read_bytes() for path in files if path.suffix == _PTX and option == _DUMP_PTX]
+        for binary in binaries:
+            status, page = _run((order["cuobjdump"], option, str(binary)), folder / "page")
+            # A library without kernels is an error for cuobjdump.
+            pages += [page] if status == 0 else []
+        page = b"".join(pages).replace(str(folder).encode() + b"/", b"")
+        _write(text, shorten_text(page, protocol.LISTING_BYTES_MAX - _GAP_BYTES))

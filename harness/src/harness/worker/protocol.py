@@ -1,7 +1,8 @@
 """The messages of the control socket, one per packet, and one rule that both sides share.
 
 Supervisor to worker: SETUP + the worker's role as JSON, with at most one descriptor, which a
-builder writes to and a worker loads the build result from, or with those that run_capture names;
+builder writes to and a worker loads the build result from, or with those that run_capture and
+list_kernels name;
 CASE + the layout of two shared memories as JSON, with their two descriptors; GO + nonce + the
 non-tensor leaves as JSON; PACK with one descriptor, to pack the compile cache into; WARM, to import
 the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table; and PROBE to a
@@ -35,6 +36,8 @@ TEXT_CHARS_MAX = 2000
 REPORT_BYTES_MAX = 32 * 1024**2
 PAGE_BYTES_MAX = 256 * 1024
 CSV_BYTES_MAX = 4 * 1024**2
+# For each text about the GPU kernels of a build result.
+LISTING_BYTES_MAX = 1024**2
 
 FAILURE_KINDS = ("compile_error", "import_error", "exception", "output", "memory")
 

@@ -155,6 +155,9 @@ class WorkerServer:
         if order := role.get("capture"):
             programs.run_capture(order, descriptors, self._path)
             return
+        if order := role.get("listing"):
+            programs.list_kernels(order, descriptors)
+            return
         if order := role.get("popcorn"):
             programs.run_program(order, descriptors, self._path.parent)
             return

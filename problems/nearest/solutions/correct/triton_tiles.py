@@ -21,8 +21,8 @@ def nearest(queries, points, squares, output, rows, cols, dim,
     place = tl.zeros((ROWS,), tl.int32)
     for first in range(0, cols, COLS):
         j = first + tl.arange(0, COLS)
-        mask = (k < dim)[:, None] & (j < cols)[None, :]
-        point = tl.load(points + j[None, :] * dim + k[:, None], mask=mask, other=0).to(tl.float32)
+        inside = (k < dim)[:, None] & (j < cols)[None, :]
+        point = tl.load(points + j[None, :] * dim + k[:, None], mask=inside, other=0).to(tl.float32)
         square = tl.load(squares + j, mask=j < cols, other=1 << 29)
         distance = square[None, :] - 2 * tl.dot(query, point).to(tl.int32)
         least = tl.min(distance, 1)

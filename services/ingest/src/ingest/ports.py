@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from shared import subjects
-from shared.api.queues import QueueSnapshot
+from shared.api.queues import QueueOfGpu
 from shared.api.webhooks import Delivery, Webhook
 from shared.blobs import BlobStore
 from shared.bus import DeadLetters
@@ -199,8 +199,8 @@ class Lookups(Protocol):
     ) -> list[RejudgeItem]:
         """Return the submissions that may run again. Raises `Failed`."""
 
-    async def queue(self, gpu: str) -> QueueSnapshot:
-        """Return the queue of a GPU type, empty for an unknown one. Raises `Failed`."""
+    async def queue(self, gpu: str) -> QueueOfGpu | None:
+        """Return the queue of a GPU type, None for an unknown one. Raises `Failed`."""
 
     async def is_used(self, problem: str) -> bool:
         """Return whether a problem ever had a submission. Raises `Failed`."""

@@ -12,7 +12,7 @@ import httpx
 import msgspec
 
 from ingest.ports import ReadResponse, ReadStream
-from shared.api.queues import QueueSnapshot
+from shared.api.queues import QueueOfGpu
 from shared.errors import Failed, Refused
 from shared.events import RejudgeItem
 from shared.reader import KEY_HEADER, READER_HEADER, Reader, encode_reader
@@ -93,19 +93,9 @@ class RankerClient:
         query |= {} if gpu is None else {"gpu": gpu}
         return await self._list("/internal/rejudge-items", _Items[RejudgeItem], query)
 
-    async def queue(self, gpu: str) -> QueueSnapshot:
-        """Return the queue of a GPU type, empty for an unknown one."""
-        queue = await self._find(f"/v1/queue/{quote(gpu, safe='')}", QueueSnapshot)
-        return queue or QueueSnapshot(
-            gpu=gpu,
-            state="queued",
-            waiting=0,
-            run_s=None,
-            agents_online=0,
-            agents_busy=0,
-            reason=None,
-            as_of=None,
-        )
+    async def queue(self, gpu: str) -> QueueOfGpu | None:
+        """Return the queue of a GPU type, None for an unknown one."""
+        return await self._find(f"/v1/queue/{quote(gpu, safe='')}", QueueOfGpu)
 
     async def is_used(self, problem: str) -> bool:
         """Return whether a problem ever had a submission."""

@@ -57,6 +57,10 @@ class QueueOfGpu(Queue, frozen=True, kw_only=True):
 
     waiting: Annotated[int, Meta(ge=0, description="How many submissions wait for it.")]
     items: list[Depth]
+    toolchains: Annotated[
+        list[list[str]],
+        Meta(description="The toolchains of each online agent; equal ones once."),
+    ] = []
 
 
 class Job(ApiModel, frozen=True, kw_only=True):

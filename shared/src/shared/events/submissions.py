@@ -25,6 +25,7 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     `source_visible` and `publish` say who reads the sources submitted to this version, and when.
     `report` is the report of its check; `unchecked` says why there is none. Only the platform runs
     the `baselines`. `roofs` are of the timed cases, if the author declared their minimum work.
+    `lang` is the language of the problem's own code, `py` or `cu`; "" in older events.
     """
 
     aggregate: ClassVar[str] = "problem"
@@ -49,6 +50,7 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     baselines: list[Baseline] = []
     milestones: list[Milestone] = []
     roofs: list[Roof] = []
+    lang: str = ""
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.errors import Failed
+from shared.presentation.units import one_line
 
 SAMPLES = "samples.json.gz"
 # The ending of the tables that torch's profiler writes.
@@ -20,6 +21,15 @@ _NAME_HEADING, _CALLS_HEADING = "Name", "# of Calls"
 # The time of a kernel itself: the GPU's where there is one.
 _TIME_HEADINGS = ("Self CUDA", "Self device", "Self CPU")
 _COLUMN_GAP = re.compile(r"\s{2,}")
+# What cuobjdump prints about the GPU kernels of a submission.
+KERNELS = "kernels.txt"
+KERNELS_BYTES_MAX = 1024**2
+KERNEL_CHARS_MAX = 60
+_USAGE = re.compile(
+    r"^ *Function (?P<kernel>\S+):\s+REG:(?P<registers>\d+) STACK:(?P<stack>\d+) "
+    r"SHARED:(?P<shared>\d+) LOCAL:(?P<local>\d+)",
+    re.MULTILINE,
+)
 
 
 class CaseSamples(NamedTuple):
@@ -122,3 +132,44 @@ def read_kernel_times(table: bytes) -> list[KernelTime]:
             self_time = next((row[column] for column in _TIME_HEADINGS if column in row), "")
             rows.append(KernelTime(row[_NAME_HEADING], self_time, row[_CALLS_HEADING]))
     return rows
+
+
+class KernelUsage(NamedTuple):
+    """What a compiled GPU kernel uses: registers per thread, and bytes of memory.
+
+    `stack_bytes` and `local_bytes` are of each thread, for spilled registers and for arrays.
+    """
+
+    kernel: str
+    registers: int
+    shared_bytes: int
+    stack_bytes: int
+    local_bytes: int
+
+    @property
+    def line(self) -> str:
+        """Return it in words.
+
+        >>> KernelUsage("axpy", 14, 0, 8, 0).line
+        'axpy: 14 registers, 0 B shared, 8 B spilled or on the stack'
+        """
+        private_bytes = self.stack_bytes + self.local_bytes
+        return (
+            f"{one_line(self.kernel, KERNEL_CHARS_MAX)}: {self.registers} registers, "
+            f"{self.shared_bytes:,} B shared, {private_bytes:,} B spilled or on the stack"
+        )
+
+
+def read_kernel_usage(text: bytes) -> list[KernelUsage]:
+    """Return the kernels in the text of `kernels.txt`, each once; none for any other text.
+
+    >>> text = b" Function axpy:\\n  REG:14 STACK:0 SHARED:1024 LOCAL:0 CONSTANT[0]:912\\n"
+    >>> [usage.registers for usage in read_kernel_usage(text + text)]
+    [14]
+    """
+    names = ("registers", "shared", "stack", "local")
+    usages = (
+        KernelUsage(match["kernel"], *(int(match[name]) for name in names))
+        for match in _USAGE.finditer(text.decode(errors="replace"))
+    )
+    return list(dict.fromkeys(usages))

@@ -89,6 +89,7 @@ class ProblemVersion:
     milestones: tuple[Milestone, ...] = ()
     works: tuple[Work, ...] = ()
     warnings: tuple[str, ...] = ()
+    lang: str = "py"
 
 
 RUN_CASES_MAX = 200
@@ -272,6 +273,7 @@ def _build_version(
         milestones=milestones,
         works=read_works(content),
         warnings=warnings,
+        lang=content["lang"],
     )
 
 

@@ -1,22 +1,70 @@
-"""What a submission's file says: its language by suffix, and its `#!POPCORN` lines."""
+"""What a submission's file says: its language, what it needs, and its `#!POPCORN` lines."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import takewhile
 from typing import Literal
 
 from shared.errors import Refused
+from shared.gpus import is_amd
 
-Language = Literal["python", "cpp", "cuda"]
-SUFFIXES: Mapping[str, str] = {"python": ".py", "cpp": ".cpp", "cuda": ".cu"}
-MEDIA: Mapping[str, str] = {".py": "text/x-python", ".cpp": "text/x-c++", ".cu": "text/x-cuda"}
+Language = Literal["python", "cpp", "cuda", "hip"]
+SUFFIXES: Mapping[str, str] = {"python": ".py", "cpp": ".cpp", "cuda": ".cu", "hip": ".hip"}
+MEDIA: Mapping[str, str] = {
+    ".py": "text/x-python",
+    ".cpp": "text/x-c++",
+    ".cu": "text/x-cuda",
+    ".hip": "text/x-hip",
+}
 PLAIN = ".py"
 LEADING_LINES_MAX = 64
 
 # The toolchain of each language that is compiled before it runs.
-COMPILERS: Mapping[str, str] = {"cpp": "g++", "cuda": "nvcc"}
+COMPILERS: Mapping[str, str] = {"cpp": "g++", "cuda": "nvcc", "hip": "hipcc"}
+# The languages that need a GPU, unless the whole problem is written in C++.
+GPU_LANGUAGES = ("cuda", "hip")
 _NVRTC = re.compile(r"//!\s*WARPBOARD\s+compiler\s*:\s*nvrtc\s*\Z", re.IGNORECASE)
+
+# The toolchains by the module that a Python file imports, and by the headers of a native file.
+# Every agent has torch.
+_MODULES: Mapping[str, str] = {
+    "cupy": "cupy",
+    "cutlass": "cute_dsl",
+    "jax": "jax",
+    "numba": "numba",
+    "numpy": "numpy",
+    "triton": "triton",
+}
+_HEADERS: Mapping[str, re.Pattern[str]] = {
+    "cublas": re.compile(r"cublas"),
+    "cutlass": re.compile(r"(?:cutlass|cute)/"),
+    "thunderkittens": re.compile(r"kittens\.cuh"),
+}
+
+# Strings and comments, which are no code. The quantifiers are possessive, so that any text takes
+# linear time.
+_PYTHON_TEXT = re.compile(
+    r"""
+    "{3} (?: [^"\\] | \\.? | "(?!"") )*+ (?: "{3} | \Z )
+    | '{3} (?: [^'\\] | \\.? | '(?!'') )*+ (?: '{3} | \Z )
+    | " (?: [^"\\\n] | \\. )*+ "?
+    | ' (?: [^'\\\n] | \\. )*+ '?
+    | \#[^\n]*+
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+_C_COMMENT = re.compile(r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)")
+# What begins a block that may not run.
+_BRANCH = re.compile(r"(?:try|except|if|elif|else|match|case|with)\b")
+_IMPORT = re.compile(
+    r"import[ \t]+(?P<names>[\w., \t]+)|from[ \t]+(?P<package>[\w.]+)[ \t]+import\b"
+)
+_CUDA_SOURCES = re.compile(r"\bcuda_sources[ \t]*=|\bCUDAExtension\b")
+_INCLUDE = re.compile(
+    r"#[ \t]*(?P<word>include|if|ifdef|ifndef|endif)\b[ \t]*[<\"]?(?P<header>[\w./]*)"
+)
 
 
 def suffix(name: str) -> str:
@@ -37,24 +85,84 @@ def suffixes(languages: Iterable[str]) -> tuple[str, ...]:
     return tuple(SUFFIXES[name] for name in languages if name in SUFFIXES) or (PLAIN,)
 
 
-def toolchains(name: str, text: str) -> list[str]:
-    """Return the toolchains an agent needs to compile a file, [] for Python.
+def language_of(name: str) -> str:
+    """Return the language of a file by its suffix.
 
-    >>> toolchains("kernel.cpp", ""), toolchains("kernel.py", "")
-    (['g++'], [])
+    >>> language_of("kernel.cu"), language_of("kernel")
+    ('cuda', 'python')
+    """
+    return next(language for language, end in SUFFIXES.items() if end == suffix(name))
+
+
+def toolchains(name: str, text: str, gpu: str = "") -> list[str]:
+    """Return the toolchains an agent of a GPU type needs for a file.
+
+    These are its compiler, and the packages and libraries that it imports or includes. An import
+    within `try`, `if` or `with` may be optional and does not count, nor does an include within #if.
+
+    >>> toolchains("kernel.cpp", ""), toolchains("kernel.py", "import torch, triton")
+    (['g++'], ['triton'])
     >>> toolchains("kernel.cu", "//!WARPBOARD compiler: nvrtc"), toolchains("kernel.cu", "")
     (['nvrtc'], ['nvcc'])
     """
-    language = next(language for language, end in SUFFIXES.items() if end == suffix(name))
-    compiler = COMPILERS.get(language)
+    compiler = COMPILERS.get(language_of(name))
     if compiler is None:
-        return []
+        return list(_python_toolchains(text, "hipcc" if is_amd(gpu) else "nvcc"))
     # The harness reads directives in the comment at the start only.
     lines = (line.strip() for line in text.splitlines()[:LEADING_LINES_MAX])
     comment = takewhile(lambda line: not line or line.startswith("//"), lines)
     if compiler == "nvcc" and any(_NVRTC.match(line) for line in comment):
-        return ["nvrtc"]
-    return [compiler]
+        compiler = "nvrtc"
+    headers = list(_included_headers(text))
+    libraries = [tool for tool, pattern in _HEADERS.items() if any(map(pattern.match, headers))]
+    return [compiler, *libraries]
+
+
+# One submission to several GPU types is read once.
+@lru_cache(2)
+def _python_toolchains(text: str, cuda_compiler: str) -> tuple[str, ...]:
+    code = _PYTHON_TEXT.sub(lambda match: "" if match[0].startswith("#") else "''", text)
+    names: dict[str, None] = {}
+    for statement in _certain_statements(code):
+        match = _IMPORT.match(statement)
+        if match is None:
+            continue
+        modules = [match["package"]] if match["package"] else match["names"].split(",")
+        roots = [module.strip().partition(".")[0].partition(" ")[0] for module in modules]
+        names |= dict.fromkeys(_MODULES[root] for root in roots if root in _MODULES)
+        if "cpp_extension" in statement:
+            names |= dict.fromkeys(("g++", "ninja"))
+            if _CUDA_SOURCES.search(code):
+                names[cuda_compiler] = None
+    return tuple(names)
+
+
+def _certain_statements(code: str) -> Iterator[str]:
+    """Yield the statements outside of branches; a line that continues another is a statement."""
+    branches: list[int] = []
+    for line in code.splitlines():
+        statement = line.lstrip()
+        indent = len(line) - len(statement)
+        while statement and branches and indent <= branches[-1]:
+            branches.pop()
+        if _BRANCH.match(statement):
+            branches.append(indent)
+        elif not branches:
+            yield from (part.strip() for part in statement.split(";"))
+
+
+def _included_headers(text: str) -> Iterator[str]:
+    """Yield the headers that a C++ file includes outside of #if."""
+    depth = 0
+    for line in _C_COMMENT.sub(" ", text).splitlines():
+        match = _INCLUDE.match(line.strip())
+        if match is None:
+            continue
+        if match["word"] == "include":
+            if not depth:
+                yield match["header"]
+        else:
+            depth += -1 if match["word"] == "endif" else 1
 
 
 MARKS = ("#!POPCORN", "//!POPCORN")

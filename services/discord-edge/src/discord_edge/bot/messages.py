@@ -13,7 +13,7 @@ import discord
 
 from discord_edge.wording import Card
 from shared.errors import Failed, Refused
-from shared.gpus import find_gpu_spec
+from shared.gpus import find_gpu_spec, is_amd
 
 # Discord's limit for the text of an embed.
 BODY_MAX = 4096
@@ -90,7 +90,7 @@ def vendor_emoji(gpu: str) -> str | None:
     """
     if gpu == "CPU":
         return CPU
-    if re.match("MI[0-9]", gpu):
+    if is_amd(gpu):
         return AMD
     return NVIDIA if find_gpu_spec(gpu) is not None else None
 

@@ -22,7 +22,13 @@ from shared.presentation.report_parts import (
     time_lines,
     verdict_text,
 )
-from shared.presentation.run_files import SAMPLES, TABLE, read_kernel_times
+from shared.presentation.run_files import (
+    KERNELS,
+    SAMPLES,
+    TABLE,
+    read_kernel_times,
+    read_kernel_usage,
+)
 from shared.presentation.units import escape_control_characters, one_line, seconds_text, time_text
 
 KERNELS_MAX = 8
@@ -119,6 +125,13 @@ def _head_lines(submission: FullSubmission) -> list[str]:
 def _block_lines(submission: FullSubmission, files: Sequence[wording.Attachment]) -> list[str]:
     tables = [file.data or b"" for file in files if file.name.endswith(TABLE)]
     kernels = [line for table in tables for line in kernel_lines(table)]
+    usages = [
+        usage
+        for file in files
+        if file.name == KERNELS
+        for usage in read_kernel_usage(file.data or b"")
+    ]
+    kernels += [usage.line for usage in usages[:KERNELS_MAX]]
     printed = printed_lines(submission, LOG_LINES_MAX) if submission.outcome != PASSED else []
     return _join_parts(*_result_parts(submission), kernels, printed)[1:]
 

@@ -17,6 +17,7 @@ from shared.api.problems import PublishedVersion
 from shared.blobs import describe_blob
 from shared.errors import Refused
 from shared.events import Fact, ProblemPublished, QuotaLimitSet, Requires, Roof
+from shared.gpus import CPU
 from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.report import read_report, require_clean
 from shared.problems.roofline import floors_us
@@ -24,7 +25,6 @@ from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_se
 
 SLUG_LENGTH_MAX = 64
 JSON = "application/json"
-PROCESSOR = "CPU"
 # Every agent has this much: a harness and a submission that imports torch need it.
 USUAL_MEMORY_MIB = 2048
 
@@ -187,7 +187,7 @@ def _version_event(version: ProblemVersion, check: Check) -> ProblemPublished:
     """Return the event of a version, with the digests its blobs will have."""
     needs = version.requires
     # GPU memory is not measured: on GPUs only the declared requirement counts.
-    measured_mib = check.memory_mib if PROCESSOR in version.gpus else 0
+    measured_mib = check.memory_mib if CPU in version.gpus else 0
     return ProblemPublished(
         number=0,
         digest=version.digest,
@@ -224,4 +224,5 @@ def _version_event(version: ProblemVersion, check: Check) -> ProblemPublished:
             )
             for work in version.works
         ],
+        lang=version.lang,
     )

@@ -3,17 +3,19 @@
 import asyncio
 import contextlib
 from collections import Counter
-from collections.abc import AsyncIterator, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from typing import NamedTuple
 
+import msgspec
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from ingest.ports import Lookups
-from shared.api.queues import QueueSnapshot
+from shared.api.queues import QueueOfGpu, QueueSnapshot
 from shared.errors import Failed, Refused
+from shared.events import SubmissionReceived
 from shared.metrics import metric_prefix
 
 RETRY_S = 2.0
@@ -98,48 +100,74 @@ class AdmissionQueue:
 
 
 class GpuQueues:
-    """The number of submissions waiting for each GPU type, as the read side last reported.
+    """The queue of each GPU type and what its agents offer, as the read side last reported.
 
     The read side is asked at most once a second. If it does not answer, nobody is refused: only the
-    submissions of that time can exceed the limit. `turned_away` counts the ones that intake
-    refused.
+    submissions of that time can exceed the limit, or wait for an agent with their toolchain.
+    `turned_away` counts the ones that intake refused because of a full queue.
     """
 
     def __init__(self, lookups: Lookups, queued_max: int) -> None:
         self._lookups = lookups
         self._queued_max = queued_max
-        self._lookups_by_gpu: dict[str, tuple[float, asyncio.Task[QueueSnapshot | None]]] = {}
+        self._lookups_by_gpu: dict[str, tuple[float, asyncio.Task[QueueOfGpu | None]]] = {}
         self.turned_away = 0
 
-    async def full_queue_refusal(self, gpus: Iterable[str]) -> Refused | None:
-        """Return the refusal for a submission if a queue is full, or None."""
-        for gpu in gpus:
-            if (waiting := await self._waiting_count(gpu)) >= self._queued_max:
-                message = f"{waiting:,} submissions are waiting for {gpu}, which is the limit"
-                message += ": send yours again when some have finished"
+    async def refusal(self, submissions: Sequence[SubmissionReceived]) -> Refused | None:
+        """Return the refusal if a queue is full or no agent has a toolchain, or None."""
+        for submission in submissions:
+            queue = await self._current_queue(submission.gpu)
+            if queue is None:
+                continue
+            if refused := missing_toolchain(submission, queue.toolchains):
+                return refused
+            if queue.waiting >= self._queued_max:
+                message = f"{queue.waiting:,} submissions are waiting for {submission.gpu}, which "
+                message += "is the limit: send yours again when some have finished"
                 return Refused("queue_full", message, "gpu", QUEUE_RETRY_S)
         return None
 
     def last_snapshot(self, gpu: str) -> QueueSnapshot | None:
         """Return the last known queue of a GPU type, or None."""
         _, task = self._lookups_by_gpu.get(gpu, (0.0, None))
-        return task.result() if task is not None and task.done() else None
+        queue = task.result() if task is not None and task.done() else None
+        if queue is None:
+            return None
+        return msgspec.convert(queue, QueueSnapshot, from_attributes=True)
 
-    async def _waiting_count(self, gpu: str) -> int:
+    async def _current_queue(self, gpu: str) -> QueueOfGpu | None:
         now = asyncio.get_running_loop().time()
         started_at, task = self._lookups_by_gpu.get(gpu, (now - FRESH_S, None))
         if task is None or now - started_at >= FRESH_S:
             task = asyncio.create_task(self._look_up(gpu))
             self._lookups_by_gpu[gpu] = now, task
         # The first caller may be cancelled; the others still need the result.
-        snapshot = await asyncio.shield(task)
-        return 0 if snapshot is None else snapshot.waiting
+        return await asyncio.shield(task)
 
-    async def _look_up(self, gpu: str) -> QueueSnapshot | None:
+    async def _look_up(self, gpu: str) -> QueueOfGpu | None:
         with contextlib.suppress(Failed, TimeoutError):
             async with asyncio.timeout(LOOK_S_MAX):
                 return await self._lookups.queue(gpu)
         return None
+
+
+def missing_toolchain(
+    submission: SubmissionReceived, offers: Sequence[Sequence[str]]
+) -> Refused | None:
+    """Return the refusal of a submission that no online agent can compile or import, or None.
+
+    `offers` are the toolchains of each agent. Without an agent, a submission waits for one.
+    """
+    needed = submission.requires.toolchains
+    if not offers or any(set(needed) <= set(offer) for offer in offers):
+        return None
+    offered = sorted({name for offer in offers for name in offer})
+    missing = [name for name in needed if name not in offered] or needed
+    message = (
+        f"no agent of {submission.gpu} has {' and '.join(missing)}, which {submission.name} needs: "
+        f"use what they offer ({', '.join(offered) or 'nothing'}), or another GPU type"
+    )
+    return Refused("toolchain_missing", message, "file")
 
 
 class AdmissionMetrics(Collector):

@@ -94,8 +94,9 @@ class Upload(NamedTuple):
 class SubmissionBatch:
     """The submissions of one request: all are accepted, or none.
 
-    `use` counts the earlier days on which its key was used. `full` is the refusal for a full queue;
-    it applies only if the request is not the repeat of one that was accepted.
+    `use` counts the earlier days on which its key was used. `unavailable` is the refusal for a full
+    queue or a missing toolchain; it applies only if the request is not the repeat of one that was
+    accepted.
     """
 
     upload: Upload
@@ -103,7 +104,7 @@ class SubmissionBatch:
     problem: str
     requested: Sequence[SubmissionReceived]
     at: datetime
-    full: Refused | None = None
+    unavailable: Refused | None = None
     use: int = 0
 
     @property
@@ -193,7 +194,6 @@ class Intake:
         accounts.check_ban(account_state, at)
         consents.check(account_state.consents, slug, published)
         source = describe_blob(request.source, MEDIA[suffix(request.name)])
-        requires = rules.required(rules.safe_name(request.name), text, published.requires)
         received = SubmissionReceived(
             account=account,
             problem=slug,
@@ -207,11 +207,14 @@ class Intake:
             via=upload.via,
             request_hash=upload.hash(slug, source),
             case=rules.check_case(request.case, request.mode, published),
-            requires=structs.replace(requires, runner=request.runner),
         )
-        facts = [structs.replace(received, gpu=gpu) for gpu in gpus]
-        full_queue = None if upload.vouched_by else await self.queues.full_queue_refusal(gpus)
-        return SubmissionBatch(upload, upload.scope(), slug, facts, at, full_queue)
+        facts = []
+        for gpu in gpus:
+            requires = rules.required(received.name, text, published, gpu)
+            requires = structs.replace(requires, runner=request.runner)
+            facts.append(structs.replace(received, gpu=gpu, requires=requires))
+        unavailable = None if upload.vouched_by else await self.queues.refusal(facts)
+        return SubmissionBatch(upload, upload.scope(), slug, facts, at, unavailable)
 
     async def check_open(self) -> None:
         """Refuse a submission while intake is paused. Raises `Refused` and `Failed`."""
@@ -255,7 +258,8 @@ class Intake:
                     if receipts is not None:
                         return receipts
                     if isinstance(error, Refused):
-                        self.queues.turned_away += error is batch.full
+                        is_full = error is batch.unavailable and error.code == "queue_full"
+                        self.queues.turned_away += is_full
                         raise
                     await back_off(attempt)
         raise Failed(f"a quota changed {DECISIONS_MAX} times during the decision: try again")
@@ -271,8 +275,8 @@ class Intake:
             # The time of the event decides, however long the upload took.
             _check_in_time(batch.problem, await self._problem(batch.problem), batch.at)
         uses = quotas.take(batch.buckets, quotas_now.own, quotas_now.everybody, batch.at)
-        if batch.full is not None:
-            raise batch.full
+        if batch.unavailable is not None:
+            raise batch.unavailable
         await self._ports.blobs.put(batch.upload.request.source, batch.requested[0].source.media)
         appends = [
             # Of several events of one aggregate in a batch, only the first names a version.

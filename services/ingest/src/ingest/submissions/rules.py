@@ -9,7 +9,15 @@ from msgspec import structs
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider
-from shared.problems.submission_file import Directives, suffixes, toolchains
+from shared.gpus import CPU
+from shared.problems.submission_file import (
+    GPU_LANGUAGES,
+    Directives,
+    language_of,
+    suffix,
+    suffixes,
+    toolchains,
+)
 
 QUEUE_WAIT_S_MAX = 3600.0
 STARTING_S_MAX = 60.0
@@ -98,9 +106,21 @@ def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
     return at + timedelta(seconds=QUEUE_WAIT_S_MAX + STARTING_S_MAX + budget_s)
 
 
-def required(name: str, text: str, requires: events.Requires) -> events.Requires:
-    """Return what an agent needs for a file: the problem's requirements and its compiler."""
-    combined = dict.fromkeys([*requires.toolchains, *toolchains(name, text)])
+def required(name: str, text: str, published: events.ProblemPublished, gpu: str) -> events.Requires:
+    """Return what an agent of a GPU type needs for a file: the problem's requirements and its own.
+
+    Raises `Refused` for a language of GPUs on the processor.
+    """
+    needed = toolchains(name, text, gpu)
+    if gpu == CPU and language_of(name) in GPU_LANGUAGES:
+        if published.lang == "py":
+            message = f"a {suffix(name)} file needs a GPU: choose another GPU type than {CPU}"
+            raise Refused("toolchain_missing", f"{message}, or another language", "file")
+        if published.lang == "cu":
+            # The whole problem is compiled for the processor.
+            needed = ["g++", *needed[1:]]
+    requires = published.requires
+    combined = dict.fromkeys([*requires.toolchains, *needed])
     return structs.replace(requires, toolchains=list(combined))
 
 
