@@ -156,10 +156,15 @@ def missing_toolchain(
 ) -> Refused | None:
     """Return the refusal of a submission that no online agent can compile or import, or None.
 
-    `offers` are the toolchains of each agent. Without an agent, a submission waits for one.
+    `offers` are the toolchains of each agent. Without an agent, a submission waits for one; one that
+    names a launcher gets an agent of its own.
     """
     needed = submission.requires.toolchains
-    if not offers or any(set(needed) <= set(offer) for offer in offers):
+    if (
+        submission.requires.runner
+        or not offers
+        or any(set(needed) <= set(offer) for offer in offers)
+    ):
         return None
     offered = sorted({name for offer in offers for name in offer})
     missing = [name for name in needed if name not in offered] or needed

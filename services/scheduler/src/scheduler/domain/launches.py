@@ -21,8 +21,7 @@ from scheduler.domain.state import (
     give_up,
 )
 from shared import events, subjects
-from shared.decider import Append
-from shared.event_log import RecordedEvent
+from shared.event_log import Append, RecordedEvent
 
 # A job is given up after this many agents that were to run it never came, or left it waiting.
 LAUNCHES_MAX = 2
