@@ -156,8 +156,8 @@ def missing_toolchain(
 ) -> Refused | None:
     """Return the refusal of a submission that no online agent can compile or import, or None.
 
-    `offers` are the toolchains of each agent. Without an agent, a submission waits for one; one that
-    names a launcher gets an agent of its own.
+    `offers` are the toolchains of each agent. Without an agent, a submission waits for one. One
+    that names a launcher gets an agent of its own.
     """
     needed = submission.requires.toolchains
     if (
