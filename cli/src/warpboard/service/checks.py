@@ -16,6 +16,7 @@ from shared.clock import now
 from shared.errors import Refused
 from shared.presentation.outcome import Run
 from shared.presentation.report_parts import ProgressText, run_progress
+from shared.problems.kernelbench import AS_ANSWER
 from shared.problems.report import CheckReport, Finding, read_report
 from warpboard.context import AppContext
 from warpboard.domain import checks
@@ -50,7 +51,6 @@ POLL_S = 0.5
 EDITION = 3
 _NATIVE_START = ".cu"
 _MODELS = "kernelbench"
-_AS_ANSWER = b"\n\nModelNew = Model\n"
 
 
 async def check(
@@ -230,7 +230,7 @@ def _load_solutions(folder: Path, problem: ProblemFiles) -> Solutions:
     solutions = load_solutions(folder, problem.slug)
     if solutions.correct or problem.parse_manifest().get("form") != _MODELS:
         return solutions
-    text = problem.version_files["reference.py"] + _AS_ANSWER
+    text = problem.version_files["reference.py"] + AS_ANSWER
     return replace(solutions, correct=(Sample("reference.py", text),))
 
 
@@ -278,7 +278,9 @@ class _Examination:
             return findings, []
         samples = [(sample, True) for sample in solutions.correct]
         samples += [(sample, False) for sample in solutions.wrong]
-        baselines = dict.fromkeys(item["file"] for item in self._manifest.get("baselines", ()))
+        # Those of a model are written from the model itself, which is a correct solution.
+        named = [item["file"] for item in self._manifest.get("baselines", ())]
+        baselines = [name for name in dict.fromkeys(named) if name in self._problem.files]
         templates = sorted(set(self._manifest["templates"].values()))
         self._files_total = len(samples) + len(baselines) + len(templates)
         trials = []
