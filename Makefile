@@ -66,7 +66,7 @@ walks: install ## Follow the walkthroughs and every transcript of the pages, and
 	pytest -q -rP -m long tests/docs
 
 # A directory each; ONLY="softmax rope" names some of them.
-ONLY ?= $(notdir $(patsubst %/task.yml,%,$(wildcard problems/*/task.yml)))
+ONLY ?= $(notdir $(patsubst %/warpboard.yml,%,$(wildcard problems/*/warpboard.yml)))
 
 problems: install ## Check the catalogue by its solutions; ONLY="softmax rope" for some
 	warpboard problem check $(ONLY:%=problems/%)
