@@ -15,6 +15,7 @@ from shared.problem_folders import read_problem_files
 from shared.problems.compilation import compile_problem
 from shared.problems.flashinfer import DEFINITION, TENSORS, WORKLOADS
 from shared.problems.flashinfer_solutions import convert_solution, make_traces
+from tests.cli.command_runner import run_warpboard
 from tests.problems.inspection import Inspector
 from tests.problems.test_check_forms import laid_out
 from tests.support.api_examples import make_example
@@ -241,6 +242,16 @@ def test_a_definition_passes_the_check_of_its_own_code(
     report = inspector.look(laid_out(tmp_path, FILES | {"warpboard.yml": b"gpus: [CPU]\n"}))
     errors = [finding for finding in report.findings if finding.level == "error"]
     assert (report.failure_code, errors) == ("", [])
+
+
+@pytest.mark.box
+@pytest.mark.long
+def test_a_definition_passes_its_check(tmp_path: Path) -> None:
+    command = "problem", "check", FILE, "--gpu", "CPU"
+    result = run_warpboard(*command, XDG_CACHE_HOME=str(tmp_path))
+    assert result.exit_code == 0, result.output
+    # Its reference is the solution.
+    assert "1 of 1 correct passed" in result.output
 
 
 @pytest.mark.box

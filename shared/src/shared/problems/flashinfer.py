@@ -38,7 +38,8 @@ WORKLOADS_MAX = 60
 HEADER_BYTES_MAX = 1_000_000
 AXIS_MAX = 2**31
 _SEED = 42
-_CODE, _DATA = "definition_code.py", "definition_data.py"
+# The definition's reference, and its workloads as plain values, among the files of a version.
+CODE, _DATA = "definition_code.py", "definition_data.py"
 _BASELINE_FILE = "baselines/flashinfer_reference.py"
 _RUN = "run"
 # The names of dtypes in torch and in safetensors, and bytes per element.
@@ -163,11 +164,11 @@ def read_definition(files: Mapping[str, bytes]) -> ProblemSource | None:
     cases = [{"workload": workload.uuid, "seed": _SEED} for workload in workloads]
     written = {
         f"@{REFERENCE}": _REFERENCE.encode(),
-        f"@{_CODE}": definition.reference.encode(),
+        f"@{CODE}": definition.reference.encode(),
         f"@{_DATA}": text,
-        _BASELINE_FILE: (definition.reference + VALUE_STYLE.format(run=_RUN)).encode(),
+        _BASELINE_FILE: reference_solution(definition.reference.encode()),
     }
-    names = (REFERENCE, _CODE, _DATA)
+    names = (REFERENCE, CODE, _DATA)
     task = {
         "files": [
             {"name": "submission.py", "source": SUBMISSION},
@@ -183,6 +184,11 @@ def read_definition(files: Mapping[str, bytes]) -> ProblemSource | None:
     }
     baseline = BaselineYml(name=BASELINE, file=_BASELINE_FILE, note="the definition's reference")
     return ProblemSource(Document(DEFINITION, task, {}), "", written, (baseline,), calls=0)
+
+
+def reference_solution(code: bytes) -> bytes:
+    """Return the reference of a definition as a submission."""
+    return code + VALUE_STYLE.format(run=_RUN).encode()
 
 
 def _check_definition(definition: Definition) -> None:
