@@ -76,7 +76,7 @@ test-cuda: install build/cuda-compile ## Compile the examples of every language,
 		tests/toolchains/test_examples.py tests/toolchains/test_kernels.py tests/toolchains/test_nvrtc.py
 
 # A directory each; ONLY="softmax rope" names some of them.
-ONLY ?= $(notdir $(patsubst %/task.yml,%,$(wildcard problems/*/task.yml)))
+ONLY ?= $(notdir $(patsubst %/warpboard.yml,%,$(wildcard problems/*/warpboard.yml)))
 
 problems: install ## Check the catalogue by its solutions; ONLY="softmax rope" for some
 	warpboard problem check $(ONLY:%=problems/%)

@@ -1,8 +1,8 @@
 """The pages of the shipped problems, docs/problems/: one a problem, and an index by track."""
 
 import ast
+import itertools
 import json
-import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,7 +11,9 @@ from typing import Any
 
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import compile_problem
-from shared.problems.submission_file import PLAIN, SUFFIXES, read_directives
+from shared.problems.single_file import SUFFIXES
+from shared.problems.submission_file import SUFFIXES as SOLUTION_SUFFIXES
+from shared.problems.submission_file import read_directives
 
 ROOT = Path(__file__).parent.parent
 FOLDER = ROOT / "docs" / "problems"
@@ -29,9 +31,10 @@ HEAD = f"""# Problems
 
 The problems that come with Warpboard, by track, the easier ones first. Each is a folder in
 `problems/` with a statement, a reference, a template, and solutions: those of `correct/` must pass,
-each of `wrong/` is wrong for the one reason that it states, and must be found. `make problems` runs
-them all on the cpu device, `make problems ONLY="softmax rope"` some of them. What needs a GPU is
-said to be not shown there. [Writing a problem](../writing-a-problem.md) says how to make one.
+each of `wrong/` is wrong for the one reason that it states, and must be found. Those with C++ or
+CUDA in their title are [one file](../formats.md#single-files) in that language. `make problems`
+runs them all on the cpu device, `make problems ONLY="softmax rope"` some of them. What needs a GPU
+is said to be not shown there. [Writing a problem](../writing-a-problem.md) says how to make one.
 """
 DIFFICULTIES = ("easy", "medium", "hard")
 
@@ -54,6 +57,12 @@ class Shown:
         return json.loads(version.manifest)  # type: ignore[no-any-return]  # a manifest is a map
 
     @property
+    def main_file(self) -> str:
+        """The file that its reader opens first."""
+        sources = (path.name for path in sorted(self.folder.iterdir()) if path.suffix in SUFFIXES)
+        return "task.yml" if (self.folder / "task.yml").exists() else next(sources)
+
+    @property
     def track(self) -> str:
         """The one of its tags that names a track."""
         (found,) = TRACKS.keys() & set(self.manifest["tags"])
@@ -66,21 +75,26 @@ class Shown:
 
     def solutions(self, kind: str) -> Iterator[tuple[str, str, str]]:
         """Name, first sentence and GPU types of each file of a kind."""
-        for path in sorted((self.folder / "solutions" / kind).iterdir()):
-            if path.suffix not in SUFFIXES.values():
+        for path in sorted((self.folder / "solutions" / kind).glob("*.*")):
+            if path.suffix not in SOLUTION_SUFFIXES.values():
                 continue
             text = path.read_text(encoding="utf-8")
-            if path.suffix == PLAIN:
-                said = (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
-            else:
-                said = next(re.finditer(r"^// (.+)$", text, re.MULTILINE))[1]
+            said = _description(path.suffix, text)
             gpus = read_directives(text).gpus
             yield path.name, " ".join(said.split()), ", ".join(gpus) or "every GPU type"
 
 
+def _description(suffix: str, text: str) -> str:
+    """The first paragraph of a solution's docstring, or of its comment in C++."""
+    if suffix == ".py":
+        return (ast.get_docstring(ast.parse(text)) or "").partition("\n\n")[0]
+    comment = itertools.takewhile(lambda line: line.startswith("//"), text.splitlines())
+    return " ".join(line.removeprefix("//") for line in comment if not line.startswith("//!"))
+
+
 def pages() -> dict[Path, str]:
     """Every page by its place, as it should be."""
-    slugs = sorted(path.parent.name for path in ROOT.glob("problems/*/task.yml"))
+    slugs = sorted(path.parent.name for path in ROOT.glob("problems/*/warpboard.yml"))
     shown = [Shown(slug) for slug in slugs]
     return {FOLDER / "README.md": _index(shown)} | {
         FOLDER / f"{one.slug}.md": _page(one) for one in shown
@@ -116,6 +130,7 @@ def _page(one: Shown) -> str:
     manifest = one.manifest
     title, _, statement = (one.folder / "statement.md").read_text(encoding="utf-8").partition("\n")
     tags = ", ".join(tag for tag in manifest["tags"] if tag not in TRACKS)
+    suffix = Path(one.main_file).suffix.replace(".yml", ".py")
     facts = (
         ("track", f"[{TRACKS[one.track]}](README.md)"),
         ("difficulty", manifest["difficulty"]),
@@ -124,8 +139,8 @@ def _page(one: Shown) -> str:
         ("ranked by", f"`{manifest['ranking_by']}`"),
         ("least work of a call", _least_work(manifest)),
         *_goals(one),
-        ("files", f"[problems/{one.slug}]({ROOT_LINK}/{one.slug}/task.yml)"),
-        ("try it", f"`warpboard run kernel.py --problem problems/{one.slug}`"),
+        ("files", f"[problems/{one.slug}]({ROOT_LINK}/{one.slug}/{one.main_file})"),
+        ("try it", f"`warpboard run kernel{suffix} --problem problems/{one.slug}`"),
     )
     parts = [title, "", NOTE, "", "| | |", "|---|---|"]
     parts += [f"| {name} | {value} |" for name, value in facts]
@@ -171,6 +186,8 @@ def _row(one: Shown, kind: str, name: str, said: str, gpus: str) -> str:
 def _cases(manifest: Mapping[str, Any]) -> list[str]:
     """Checked cases, then timed ones, a column an argument."""
     columns = [key for key in manifest["benchmarks"][0]["args"] if key != "seed"]
+    if not columns:
+        return ["One case without arguments, checked and timed."]
     rows = [f"| | {' | '.join(f'`{column}`' for column in columns)} |"]
     rows.append("|---" * (len(columns) + 1) + "|")
     for kind, name in (("tests", "checked"), ("benchmarks", "timed")):

@@ -1,8 +1,6 @@
 """Runs submissions against a problem of a public set, on the cpu device and within bounds."""
 
-import ast
 import asyncio
-import hashlib
 import json
 import os
 import re
@@ -18,15 +16,14 @@ from shared.api.fields import JsonObject
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from shared.problems.compilation import compile_problem
+from shared.problems.kernelbench import AS_ANSWER, REFERENCE_CPU
 from warpboard.files import ProblemFiles, load_problem, load_solutions
 from warpboard.local_run import LocalHarness
 
 MEMORY_SHARE = 3
 REASON_CHARS = 160
 CUT = "one call of the first case"
-# Of a model, where even that takes longer; the sizes are those that its file names.
-SIZES = {"batch_size": 2, "M": 128, "N": 128, "K": 128}
-SMALL = "one call, sizes cut ({})"
+REDUCED = "reduced sizes"
 ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
 NO_VERDICT = "no verdict"
 LATE = f"{NO_VERDICT}: took more than"
@@ -40,7 +37,12 @@ class ModelNew(torch.nn.Module):
     def forward(self, *inputs):
         return None
 """
-ITSELF = b"\nModelNew = Model\n"
+# Off by a thousandth, ten times what a model's check tolerates.
+OFF = b"""
+class ModelNew(Model):
+    def forward(self, *inputs):
+        return super().forward(*inputs) * 1.001 + 0.001
+"""
 REFERENCE = b"\ncustom_kernel = ref_kernel\n"
 
 # The problem that the exploits of pygpubench are written for, as one of ours.
@@ -149,19 +151,14 @@ async def run_problem(
 ) -> Tried:
     """What becomes of submissions, each within so many seconds, up to the first that takes longer.
 
-    Where that is one to the whole problem, one call of its first case alone is tried instead; of a
-    single file, whose one case is called five times, no more than that is, and where it is too
-    large for this machine, one of smaller sizes.
+    Where that is one to the whole problem, one call of its first case alone is tried instead.
     """
     given = list(_samples(path, problem))
-    if "form" not in json.loads(problem.manifest):
-        tried = await _runs(harness, problem, given, ("", limit_s))
-        if not is_late(tried.runs):
-            return tried
-    tried = await _runs(harness, _cut(problem), given, (CUT, limit_s))
-    if is_too_large(tried.runs) and _has_sizes(problem):
-        return await _run_small(harness, problem, given, limit_s)
-    return tried
+    sizes = [REDUCED] if REFERENCE_CPU in problem.version_files else []
+    tried = await _runs(harness, problem, given, (", ".join(sizes), limit_s))
+    if not is_late(tried.runs):
+        return tried
+    return await _runs(harness, _cut(problem), given, (", ".join([*sizes, CUT]), limit_s))
 
 
 async def run_exploits(harness: LocalHarness, checkout: Path, limit_s: float) -> list[Outcome]:
@@ -206,60 +203,19 @@ def is_late(found: Sequence[Outcome]) -> bool:
     return any(run.said.startswith(LATE) for run in found)
 
 
-def is_too_large(found: Sequence[Outcome]) -> bool:
-    """Whether a bound of time or of memory was met."""
-    return is_late(found) or any("memory" in run.said for run in found)
-
-
 def _samples(path: Path, problem: ProblemFiles) -> Iterator[Sample]:
     """A set's own solutions, what the problem itself makes a right one, and one doing nothing."""
     own = own_solutions(path, problem)
     yield from (one for one in own if one.kind == "right")
     if path.is_file():
-        yield Sample("right", "itself", path.read_bytes() + ITSELF)
+        yield Sample("right", "itself", path.read_bytes() + AS_ANSWER)
     elif b"ref_kernel" in (source := problem.version_files.get("reference.py", b"")):
         # A submission is not told that `cuda` means the processor, so its text is.
         yield Sample("right", "ref_kernel", source.replace(b"cuda", b"cpu") + REFERENCE)
     yield from (one for one in own if one.kind == "wrong")
+    if path.is_file():
+        yield Sample("wrong", "off by a thousandth", path.read_bytes() + OFF)
     yield Sample("wrong", "nothing", NOTHING)
-
-
-async def _run_small(
-    harness: LocalHarness, problem: ProblemFiles, given: Sequence[Sample], limit_s: float
-) -> Tried:
-    """The same of a model whose file names its sizes, with such as any machine can bear."""
-    names, small = _small(problem.version_files["reference.py"])
-    cut = _cut(problem)
-    manifest: dict[str, Any] = json.loads(cut.manifest)
-    manifest["files"] = {"reference.py": hashlib.sha256(small).hexdigest()}
-    files = {**problem.version_files, "reference.py": small}
-    cut = replace(cut, manifest=json.dumps(manifest).encode(), version_files=files)
-    samples = [replace(one, source=_small(one.source)[1]) for one in given]
-    return await _runs(harness, cut, samples, (SMALL.format(names), limit_s))
-
-
-def _has_sizes(problem: ProblemFiles) -> bool:
-    """Whether it is a model whose file names sizes."""
-    is_model = json.loads(problem.manifest).get("form") == "kernelbench"
-    return is_model and bool(_small(problem.version_files["reference.py"])[0])
-
-
-def _small(source: bytes) -> tuple[str, bytes]:
-    """Which sizes a module sets, and the module with smaller ones.
-
-    >>> _small(b"M = 4 * 1024")
-    ('M = 128', b'M = 128')
-    """
-    lines = source.splitlines(keepends=True)
-    found: list[str] = []
-    for node in ast.parse(source).body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if name in SIZES and node.lineno == node.end_lineno:
-                found.append(f"{name} = {SIZES[name]}")
-                end = lines[node.lineno - 1][node.end_col_offset :]
-                lines[node.lineno - 1] = found[-1].encode() + end
-    return ", ".join(found), b"".join(lines)
 
 
 def _cut(problem: ProblemFiles) -> ProblemFiles:

@@ -9,8 +9,9 @@ it begins, so that a slow set leaves time for the next. docs/public-sets.json an
 written at the end, as a whole: no row of an earlier run is kept.
 
 Without `--run` the page alone is written again. Where this file or `set_runs.py` was changed since
-the run, the page publishes no figures. `--only PART` runs the problems whose path has that part,
-and writes nothing.
+the run, the page publishes no figures. `--only PART` runs the problems whose path has that part, or
+one of several between commas, and prints their tables instead: `--only
+KernelBench/level1,KernelBench/level2 > FILE` makes one of the tasks of two levels.
 """
 
 import argparse
@@ -32,7 +33,7 @@ from docs import client_runs, set_runs
 from docs.set_runs import Outcome, bound_memory
 
 from shared.problem_folders import find_task_folders
-from warpboard.files import list_kernelbench
+from warpboard.files import find_level
 from warpboard.local_run import LocalHarness
 
 HERE = Path(__file__).parent
@@ -47,12 +48,12 @@ kept here. {published}
 A problem *loads* when it compiles to a version, else the reason is told. *Runs* says what became
 of submissions on the cpu device: of the set's own `solutions/`; of a model itself, or of a
 problem's own `ref_kernel` with `cpu` for `cuda` in its text, either of which is right; and of one
-that does nothing, which is wrong. All meet mode test, and a wrong one that passes it mode benchmark
-as well. A run has a bound of time, after which what is left of the problem is not run, and a
-process has a third of the machine's memory. Where the whole takes longer, *one call of the first
-case* is tried instead; of a model, whose one case is called five times, always; and where that is
-too large for this machine, one call with the *sizes* cut that its file names. *No verdict* means
-that a bound was met, or that the problem's own code cannot run here, as it says.
+that does nothing, and of a model off by a thousandth, which are wrong. All meet mode test, and a
+wrong one that passes it mode benchmark as well. A run has a bound of time, after which what is left
+of the problem is not run, and a process has a third of the machine's memory. A model runs in the
+[sizes for the cpu device](formats.md#sizes-on-the-cpu-device). Where the whole takes longer, *one
+call of the first case* is tried instead. *No verdict* means that a bound was met, or that the
+problem's own code cannot run here, as it says.
 
 The known exploits are programs against another harness, written for one problem. They run with
 `cpu` for `cuda` in their text against the same problem in ours, in mode benchmark. One ends as it
@@ -62,6 +63,15 @@ those look for CUDA, which is not here.
 """
 NOTHING = "No run by this version of the tool is published yet."
 COLUMNS = "| {} | loads | runs |\n|---|---|---|\n"
+MODELS = "KernelBench"
+MODEL_COLUMNS = """\
+| task | loads | runs | right accepted | wrong rejected | why not |
+|---|---|---|---|---|---|
+"""
+LEVEL_COLUMNS = """\
+| level | load | run | right accepted | wrong rejected |
+|---|---|---|---|---|
+"""
 
 
 class Problem(msgspec.Struct, frozen=True):
@@ -97,11 +107,15 @@ class Published(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True)
 class Request:
-    """What is to be run: problems by a part of their path, each submission within a limit."""
+    """What is to be run: problems by parts of their path, each submission within a limit."""
 
     only: str
     limit_s: float
     ends_at: float
+
+    def asks_for(self, name: str) -> bool:
+        """Whether a problem with this path is to be run."""
+        return any(part in name for part in self.only.split(","))
 
 
 @dataclass(frozen=True)
@@ -120,6 +134,7 @@ def main(arguments: list[str], folder: Path = HERE) -> None:
         request = Request(told.only, told.seconds, time.monotonic() + 60 * told.minutes)
         run = asyncio.run(_run(request, told.minutes))
         if told.only:
+            sys.stdout.writelines(_tables(run))
             return
         _write(folder / DATA, msgspec.json.format(msgspec.json.encode(run), indent=1) + b"\n")
     _write(folder / PAGE, page(folder / DATA).encode())
@@ -197,7 +212,7 @@ async def _run_problems(
     found = {}
     for path in paths:
         name = path.relative_to(root).as_posix()
-        if request.only in name:
+        if request.asks_for(name):
             found[name] = await _run_problem(harness, path, request)
             _say(name, found[name])
     return found
@@ -218,7 +233,7 @@ async def _run_kernels(harness: LocalHarness, root: Path, request: Request) -> d
 
 
 async def _run_models(harness: LocalHarness, root: Path, request: Request) -> dict[str, Problem]:
-    levels = [list_kernelbench(root, level) for level in range(1, 5)]
+    levels = [sorted(find_level(root, level).glob("*.py")) for level in range(1, 5)]
     # One of each level in turn, so that a run that ends early has some of all levels.
     turns = itertools.zip_longest(*levels)
     paths = [path for turn in turns for path in turn if path is not None]
@@ -226,7 +241,7 @@ async def _run_models(harness: LocalHarness, root: Path, request: Request) -> di
 
 
 async def _run_exploits(harness: LocalHarness, root: Path, request: Request) -> dict[str, Problem]:
-    if request.only not in set_runs.EXPLOITS:
+    if not request.asks_for(set_runs.EXPLOITS):
         return {}
     runs = await set_runs.run_exploits(harness, root, request.limit_s)
     found = {set_runs.EXPLOITS: Problem(how=set_runs.CONTROLLED, runs=runs)}
@@ -283,10 +298,51 @@ def _page(run: Published) -> Iterator[str]:
     yield "|---|---|---|---|---|---|---|\n"
     for title, one in run.sets.items():
         yield f"| {title} | {one.commit[:12] or '-'} | {' | '.join(_sums(one))} |\n"
+    yield from _tables(run)
+
+
+def _tables(run: Published) -> Iterator[str]:
+    """The problems of each set; of models, the sums of each level first."""
     for title, one in run.sets.items():
-        if one.problems:
+        if not one.problems:
+            continue
+        rows = sorted(one.problems.items())
+        if title != MODELS:
             yield f"\n## {title}\n\n{COLUMNS.format('problem')}"
-            yield from (_row(name, problem) for name, problem in sorted(one.problems.items()))
+            yield from (_row(name, problem) for name, problem in rows)
+            continue
+        yield f"\n## {title}\n\n{LEVEL_COLUMNS}"
+        for level, group in itertools.groupby(rows, lambda row: row[0].rpartition("/")[0]):
+            yield _level_row(level, [problem for _, problem in group])
+        yield f"\n{MODEL_COLUMNS}"
+        yield from (_model_row(name, problem) for name, problem in rows)
+
+
+def _level_row(level: str, problems: Sequence[Problem]) -> str:
+    loads = sum(not problem.loads for problem in problems)
+    ran = [problem for problem in problems if _has_verdicts(problem)]
+    ends = " | ".join(_count_ends(problems, kind) for kind in ("right", "wrong"))
+    return f"| {level} | {loads} of {len(problems)} | {len(ran)} | {ends} |\n"
+
+
+def _model_row(name: str, problem: Problem) -> str:
+    """Whether a model loads and runs, how submissions ended, and why not."""
+    runs = (problem.how or "as it is") if _has_verdicts(problem) else "no"
+    ends = " | ".join(_count_ends([problem], kind) for kind in ("right", "wrong"))
+    said = [f"{run.kind} `{run.name}`: {_cell(run.said)}" for run in problem.runs if run.said]
+    reasons = [_cell(reason) for reason in (problem.loads, problem.left_out) if reason]
+    loads = "no" if problem.loads else "yes"
+    return f"| {name} | {loads} | {runs} | {ends} | {'<br>'.join([*reasons, *said])} |\n"
+
+
+def _has_verdicts(problem: Problem) -> bool:
+    return any(not run.said.startswith(set_runs.NO_VERDICT) for run in problem.runs)
+
+
+def _count_ends(problems: Sequence[Problem], kind: str) -> str:
+    """How many submissions of a kind ended as they must."""
+    ended = [run for problem in problems for run in problem.runs if run.kind == kind]
+    return f"{sum(not run.said for run in ended)} of {len(ended)}"
 
 
 def _sums(one: PublicSet) -> Iterator[str]:
@@ -297,9 +353,7 @@ def _sums(one: PublicSet) -> Iterator[str]:
     problems = list(one.problems.values())
     runs = [run for problem in problems for run in problem.runs]
     yield f"{sum(not problem.loads for problem in problems)} of {len(problems)}"
-    for kind in ("right", "wrong"):
-        ended = [run for run in runs if run.kind == kind]
-        yield f"{sum(not run.said for run in ended)} of {len(ended)}"
+    yield from (_count_ends(problems, kind) for kind in ("right", "wrong"))
     yield str(sum(run.said.startswith(set_runs.NO_VERDICT) for run in runs))
     reasons = [problem.left_out for problem in problems if problem.left_out]
     counted = {reason: reasons.count(reason) for reason in reasons}
@@ -330,7 +384,7 @@ SOURCES = (
     Source("Known exploits", "WARPBOARD_PYGPUBENCH", _run_exploits),
     Source("The public client", "WARPBOARD_POPCORN_CLI", _run_client),
     Source("Reference kernels", "WARPBOARD_REFERENCE_KERNELS", _run_kernels),
-    Source("KernelBench", "WARPBOARD_KERNELBENCH", _run_models),
+    Source(MODELS, "WARPBOARD_KERNELBENCH", _run_models),
 )
 
 if __name__ == "__main__":

@@ -36,6 +36,15 @@ MILESTONE = {
 }
 BASELINE_RUNS = {"slug": "m", "items": [{"name": "eager", "gpu": "CPU", "is_new": True}]}
 BOARD: dict[str, Any] = {"problem": "m", "problem_version": 3, "gpu": "CPU", "items": []}
+SET_SCORES = {
+    "prefix": "kernelbench-1",
+    "gpu": "CPU",
+    "problems_count": 4,
+    "baselines": ["eager"],
+    "items": [
+        {"participant": "ada", "correct": 2, "fast": {"eager": {"0": 0.5, "1": 0.25, "2": 0.0}}}
+    ],
+}
 SETTINGS = {
     "slug": "m",
     "title": "Matmul",
@@ -99,6 +108,11 @@ ANSWERS: dict[str, Any] = {
     "POST /user/join": {"leaderboards": ["m"]},
     "GET /v1/problems": {"items": [PROBLEM]},
     "GET /v1/problems/m": PROBLEM,
+    "GET /v1/problems/kernelbench-1-1-add": PROBLEM,
+    "GET /v1/problems/matmul": PROBLEM
+    | {"slug": "matmul", "files": [{"name": "definition.json"}, {"name": "workloads.jsonl"}]},
+    "GET /v1/problems/matmul/files/definition.json": b'{"name": "matmul"}',
+    "GET /v1/problems/matmul/files/workloads.jsonl": b'{"workload": {"uuid": "u"}}',
     "GET /v1/problems/m/consent": {
         "is_asked": True,
         "file": "C.md",
@@ -126,6 +140,7 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/leaderboards/m/CPU": BOARD,
     "GET /v1/leaderboards/m/CPU/records": {"items": [RECORD]},
     "GET /v1/participants/ada/history": HISTORY,
+    "GET /v1/sets/kernelbench-1/CPU": SET_SCORES,
     "GET /v1/quota": {"items": []},
     "GET /v1/queue": {"items": [], "pools": []},
     "GET /v1/agents": {"items": []},
@@ -172,8 +187,10 @@ ASKED: dict[str, tuple[str, ...]] = {
     "submission logs": ("12",),
     "submission diff": ("12", "13"),
     "submission trace": ("12",),
+    "submission flashinfer-trace": ("12",),
     "submission export": (),
     "leaderboard milestones": (),
+    "leaderboard fast-p": ("kernelbench-1", "CPU"),
     "problem list": (),
     "leaderboard list": (),
     "leaderboard show": ("m", "CPU"),

@@ -53,6 +53,7 @@ ROUTES: dict[str, type[msgspec.Struct]] = {
     "GET /v1/leaderboards/[^/]+/[^/]+": leaderboards.Leaderboard,
     "GET /v1/leaderboards/[^/]+/[^/]+/records": leaderboards.Records,
     "GET /v1/participants/[^/]+/history": leaderboards.History,
+    "GET /v1/sets/[^/]+/[^/]+": leaderboards.SetScores,
     "GET /v1/quota": submissions.Balances,
     "GET /v1/queue": queues.Queues,
     "GET /v1/agents": agents.Agents,

@@ -209,3 +209,57 @@ def test_after_a_refusal_nothing_more_is_published(tmp_path: Path) -> None:
     assert [slug for slug, _ in sent] == ["first", "second"]
     assert "error    second: second is another author's" in result.stdout
     assert "skipped  third: second was refused before it" in result.stdout
+
+
+MODEL = """\
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x): return x + 1
+def get_inputs(): return [torch.rand(8)]
+def get_init_inputs(): return []
+"""
+
+
+def level(folder: Path) -> Path:
+    """Write a level of KernelBench, whose files are not in the order of their names."""
+    path = folder / "KernelBench" / "level1"
+    path.mkdir(parents=True)
+    for name in ("2_ReLU.py", "10_Add.py", "1_Two_words_.py"):
+        (path / name).write_text(MODEL)
+    return path
+
+
+def test_a_level_is_published_one_by_one_and_goes_on_after_an_interruption(
+    tmp_path: Path,
+) -> None:
+    path = level(tmp_path)
+    slugs = ["kernelbench-1-1-two-words", "kernelbench-1-2-relu", "kernelbench-1-10-add"]
+    words = (path, "--gpu", "CPU", *UNCHECKED)
+    result, sent = publish(platform({}, refused=slugs[1]), *words)
+    # One that is refused stops no other.
+    assert (result.exit_code, [slug for slug, _ in sent]) == (1, slugs)
+    assert [line for line in result.stderr.splitlines() if " of 3: " in line] == [
+        f"1 of 3: {slugs[0]}: created",
+        f"2 of 3: {slugs[1]}: error",
+        f"3 of 3: {slugs[2]}: created",
+    ]
+    assert f"error    {slugs[1]}: {slugs[1]} is another author's" in result.stdout
+    # What is published already is not published twice.
+    gpus = ("CPU",)
+    known = {
+        slug: {"slug": slug, "problem_version": 1, "title": slug, "gpus": ["CPU"]}
+        | {"digest": load_problem(path / name, None, gpus).digest, "deadline_at": None}
+        for slug, name in zip(slugs[::2], ("1_Two_words_.py", "10_Add.py"), strict=True)
+    }
+    result, sent = publish(platform(known), *words)
+    assert result.exit_code == 0, result.output
+    assert sent == [(slugs[1], "")]
+    assert result.stdout.splitlines()[0] == f"skipped  {slugs[0]}: no changes"
+    result, sent = publish(platform({}), path, "--gpu", "CPU", "--dry-run")
+    assert (result.exit_code, sent, result.stdout.count("created  ")) == (0, [], 3)
+
+
+def test_a_level_without_gpu_types_is_refused_with_the_fix(tmp_path: Path) -> None:
+    result, sent = publish(platform({}), level(tmp_path), *UNCHECKED)
+    assert (result.exit_code, sent) == (2, [])
+    assert "1_Two_words_.py: no gpus here" in result.stderr

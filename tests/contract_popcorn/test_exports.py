@@ -60,6 +60,8 @@ def test_a_private_export_has_every_submission_with_its_source(admin: Wire, ada:
     mine = rows[number]
     assert mine["code"].encode() == HONEST + MARK
     assert (mine["mode"], mine["user_name"], mine["done"]) == ("test", "ada", True)
+    # It has no baselines, and is of no level.
+    assert {mine[name] for name in made.COMPARISONS} == {None}
     numbers = admin.get("/admin/leaderboards/identity/submissions?limit=1000").json()
     assert set(numbers["submission_ids"]) <= set(rows)
 

@@ -33,6 +33,7 @@ from tests.discord.platform import (
     newest_thread,
     wait_until_known,
 )
+from tests.support.examples import CPP
 from tests.support.repository import REPOSITORY, made_repository
 from tests.support.waits import eventually
 
@@ -266,6 +267,28 @@ async def test_a_slow_publication_completes_and_its_result_is_sent(
     [letter] = letters(olga)[before:]
     assert ": from-a-set" in letter.replace("\\", "")
     assert letter.endswith("Published.")
+
+
+@pytest.mark.usefixtures("edge_sim")
+async def test_a_leaderboard_comes_from_one_file_in_cuda(olga: ChannelUser) -> None:
+    text = CPP.replace("//!POPCORN gpus CPU\n", "")
+    given = {
+        "leaderboard_name": "from-one-file",
+        "deadline": "none",
+        "reference_code": FileUpload("reference.cu", "text/plain", text.encode()),
+    }
+    lacking = FileUpload("reference.cu", "text/plain", text.replace("ref_kernel", "k").encode())
+    said = await olga.use_command("leaderboard create", **{**given, "reference_code": lacking})
+    assert "reference.cu does not define ref" in said.replace("\\", "")
+    # The file names no GPU types: those with agents are offered.
+    doing = await olga.person.slash(olga.channel, "leaderboard create", **given)
+    message = await doing.answered()
+    await (await olga.person.select(message, ["CPU"])).acknowledged()
+    record = olga.edge_platform.sim.record
+    await record.until(lambda: "Publish this?" in message_text(message), "a preview", END_S)
+    await olga.press(message, "Publish", "version 1 published")
+    said = await olga.use_command("leaderboard template", leaderboard_name="from-one-file")
+    assert "Start `from-one-file` from this file" in said
 
 
 @pytest.mark.usefixtures("edge_sim")

@@ -65,6 +65,11 @@ def test_other_files_are_refused_before_the_download() -> None:
     for name, size in (("a.txt", 1), ("a.py", 0), ("a.zip", drafts.UPLOAD_BYTES_MAX + 1)):
         with pytest.raises(Refused):
             check_upload(name, size)
+    with pytest.raises(Refused, match=r"attach one reference \(\.py, \.cu, \.cuh, \.cpp\)"):
+        check_upload("a.c", 1)
+    for name in ("a.py", "a.cu", "a.cuh", "a.cpp"):
+        check_upload(name, 1)
+        assert problem_files(name, b"x") == {name: b"x"}
 
 
 def test_a_report_is_read_from_the_output_of_the_check() -> None:

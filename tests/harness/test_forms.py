@@ -106,6 +106,12 @@ def test_a_model_that_differs_does_not(
     assert words in found[1]
 
 
+def test_a_model_has_its_smaller_sizes_on_the_processor(one: Host) -> None:
+    one.files["reference_cpu.py"] = MODEL.replace("rand(5, 8)", "rand(3, 8)")
+    found = modelled(one, NEW.replace("noise =", "assert len(x) == 3; noise ="))
+    assert found[0] == "passed", found
+
+
 def test_a_file_without_a_model_is_the_problems_fault(one: Host) -> None:
     one.told_besides["form"] = "kernelbench"
     one.files["reference.py"] = MODEL.replace("class Model(", "class Moddel(")

@@ -14,7 +14,8 @@ from shared.events import (
     SubmissionCancelRequested,
     SubmissionWithdrawn,
 )
-from tests.support.door import ADA, FILES, OPERATOR, Door, opened
+from tests.support.door import ADA, FILES, OPERATOR, Door, opened, report_of
+from tests.support.examples import CPP
 from tests.support.holders import code
 from tests.support.memory import MemoryLog
 
@@ -160,6 +161,18 @@ async def test_authors_and_operators_manage_a_leaderboard(closed: Door) -> None:
     answer = await closed.http.put(f"/v1/admin/{BOARD}", json=body, headers={})
     assert code(answer) == (401, "missing_credential")
     assert (await closed.submit(headers=GRACE)).status_code == 202
+
+
+async def test_a_single_file_gets_the_gpu_types_of_its_form(door: Door) -> None:
+    files = {"reference.cu": CPP.replace("//!POPCORN gpus CPU\n", "").encode()}
+    named = {**files, "warpboard.yml": b"gpus: [CPU]\n"}
+    report = report_of(named, "heat")
+    refused = await door.publish(files, ADA, slug="heat", report=report)
+    assert code(refused) == (422, "bad_problem")
+    assert "begin it with //!POPCORN gpus CPU" in refused.json()["detail"]
+    answer = await door.publish(files, ADA, slug="heat", report=report, gpu=["CPU"])
+    assert answer.status_code == 201, answer.text
+    assert door.log.since(0)[-1].fact.gpus == ["CPU"]  # type: ignore[union-attr]  # the version
 
 
 async def test_a_problem_can_be_closed_from_the_start(door: Door) -> None:

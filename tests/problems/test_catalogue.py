@@ -1,14 +1,21 @@
 """The shipped problems are complete; `make problems` runs all of their solutions."""
 
 import re
+import shutil
+import subprocess
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.build.command import DRIVER, HEADER
+from harness.build.plan import BuildTools, plan_driver_build
+from harness.problem import load_problem
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import compile_problem
 from shared.problems.document import read_document
 from shared.problems.submission_file import read_directives
+from tests.cli.command_runner import run_warpboard
 from tests.problems.loaded_problem import (
     PROBLEMS,
     SLUGS,
@@ -32,6 +39,10 @@ PAIRS = [
     ("moe-routing", "torch_stable_sort", "last_of_equals"),
     ("rope", "torch_float32", "overwritten"),
 ]
+
+
+# Problems in one file of C++ or CUDA.
+NATIVE = {"sort-keys": "reference.cpp", "heat-step": "reference.cu"}
 
 
 def test_there_are_twenty_problems_over_four_tracks() -> None:
@@ -118,6 +129,62 @@ def test_solutions_end_as_their_folder_says(slug: str, correct: str, wrong: str)
         assert [problem.complaint(kernel, case) for case in problem.cases] == [None] * 5
         kernel = problem.kernel(f"solutions/wrong/{wrong}.py")
         assert any(problem.complaint(kernel, case) for case in problem.cases)
+
+
+@pytest.mark.parametrize(("slug", "file"), NATIVE.items())
+def test_a_problem_in_one_native_file_is_complete(slug: str, file: str) -> None:
+    version = compile_problem(slug, read_problem_files(PROBLEMS / slug))
+    assert not version.warnings
+    assert version.files["reference_code.cuh"] == (PROBLEMS / slug / file).read_bytes()
+    assert ("CPU" in version.gpus) == (slug == "sort-keys")
+    assert version.works
+    statement = (PROBLEMS / slug / "statement.md").read_text(encoding="utf-8")
+    assert all(part in statement for part in ("$$", "**Correct** means", "**Sizes.**"))
+    assert len(HINT.findall(statement.partition("**Hints**")[2])) >= 3
+    for kind, least in (("correct", 2), ("wrong", 4)):
+        texts = [path.read_text() for path in (PROBLEMS / slug / "solutions" / kind).iterdir()]
+        assert len(texts) >= least
+        assert {read_directives(text).leaderboard for text in texts} == {slug}
+
+
+@pytest.mark.box
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_native_problems_pass_their_check(tmp_path: Path) -> None:
+    paths = [PROBLEMS / slug for slug in NATIVE]
+    result = run_warpboard("problem", "check", *paths, XDG_CACHE_HOME=str(tmp_path))
+    assert result.exit_code == 0, result.output
+    # What needs a GPU is not shown.
+    assert "sort-keys compiles: 4 files, ranked by last, 2 of 2 correct passed" in result.output
+    assert "4 of 4 wrong found" in result.output
+    assert "6 not shown here" in result.output
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+@pytest.mark.parametrize("architecture", ["sm_80", "sm_90a", "sm_100"])
+def test_cuda_solutions_compile(architecture: str, tmp_path: Path) -> None:
+    """Compiles what a run with this GPU compiles; no GPU has run it."""
+    version = compile_problem("heat-step", read_problem_files(PROBLEMS / "heat-step"))
+    for name, data in {**version.files, "manifest.json": version.manifest}.items():
+        (tmp_path / name).write_bytes(data)
+    problem = load_problem(tmp_path)
+    for path in (HEADER, *DRIVER.parent.iterdir()):
+        shutil.copyfile(path, tmp_path / path.name)
+    tools = BuildTools({"nvcc": ""}, {}, (), "", "", architecture)
+    sources = sorted((PROBLEMS / "heat-step" / "solutions").glob("*/*.cu"))
+    # Newer GPUs differ in nothing that these files use, so one file shows it for them.
+    for source in sources if architecture == "sm_90a" else sources[:1]:
+        shutil.copyfile(source, tmp_path / source.name)
+        (tmp_path / "built").mkdir(exist_ok=True)
+        plan = plan_driver_build(
+            tools, problem, [source.read_bytes()], str(tmp_path / source.name), str(tmp_path)
+        )
+        assert plan.order is not None
+        done = subprocess.run(
+            plan.order.arguments, capture_output=True, text=True, timeout=120, check=False
+        )
+        assert done.returncode == 0, f"{source.name}: {done.stderr}"
 
 
 def _seeded(problem: LoadedProblem, case: dict[str, Any]) -> int:

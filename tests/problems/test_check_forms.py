@@ -10,6 +10,7 @@ import pytest
 from shared.problems.compilation import compile_problem
 from tests.problems.inspection import Inspector
 from tests.problems.test_native import FILES as NATIVE
+from tests.problems.test_single_file import CPP_NEWER, RANDOM
 from tests.problems.test_templates import MODEL, SINGLE
 
 COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
@@ -60,6 +61,15 @@ def test_a_problem_in_another_language_is_looked_at_too(
     report = inspector.look(laid_out(tmp_path, WHOLE))
     # Its only number is drawn by the seed, and said of every element.
     assert {finding.code for finding in report.findings} == {"answer_constant", "entropy_low"}
+
+
+@COMPILER
+@pytest.mark.parametrize("text", [CPP_NEWER, RANDOM])
+def test_a_right_problem_of_one_file_in_cpp_is_clean(
+    text: str, inspector: Inspector, tmp_path: Path
+) -> None:
+    report = inspector.look(laid_out(tmp_path, {"reference.cu": text.encode()}))
+    assert (report.failure_code, report.findings) == ("", [])
 
 
 def test_of_a_problem_with_its_own_program_it_is_said_that_nothing_was_seen(

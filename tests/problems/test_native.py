@@ -10,6 +10,7 @@ import pytest
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from shared.problems.compilation import ProblemVersion, compile_problem
+from tests.support.examples import CPP
 from warpboard.files import load_problem, load_solutions
 from warpboard.local_run import LocalHarness
 
@@ -28,6 +29,10 @@ description: Adds one.
 tests: [{size: 5, seed: 7}]
 benchmarks: [{size: 9, seed: 3}]
 gpus: [H100, CPU]
+"""
+ADD = """\
+#include "task.h"
+output_t custom_kernel(input_t data) { for (int &one : data) one += 1; return data; }
 """
 FILES: Mapping[str, str] = {
     "task.yml": TASK,
@@ -49,10 +54,7 @@ static void check_implementation(TestReporter &reporter, input_t data, output_t 
 }
 """,
     "eval.cu": "",
-    "solutions/correct/add.cu": """\
-#include "task.h"
-output_t custom_kernel(input_t data) { for (int &one : data) one += 1; return data; }
-""",
+    "solutions/correct/add.cu": ADD,
     "solutions/wrong/keep.cpp": '#include "task.h"\noutput_t custom_kernel(input_t data) '
     "{ return data; }\n",
 }
@@ -142,11 +144,26 @@ async def test_its_solutions_get_their_verdicts_on_the_processor(tmp_path: Path)
         (tmp_path / name).write_text(text)
     problem = load_problem(tmp_path, "adding")
     samples = load_solutions(tmp_path, "adding")
+    # An older submission to a problem in one file, which includes the author's by this name.
+    (tmp_path / "reference.cu").write_text(CPP)
+    single = load_problem(tmp_path / "reference.cu", None)
+    older = ADD.replace("task.h", "reference.cuh").replace("int &one", "float &one")
+    wishes = [
+        *((problem, sample.name, sample.source) for sample in (*samples.correct, *samples.wrong)),
+        (single, "twice.cu", older.replace("+= 1", "*= 2").encode()),
+        (single, "thrice.cpp", older.replace("+= 1", "*= 3").encode()),
+        (single, "both.cpp", ('#include "task.h"\n' + older.replace("+= 1", "*= 2")).encode()),
+    ]
     verdicts = {}
-
-    for sample in (*samples.correct, *samples.wrong):
-        wish = SubmissionRequest(sample.name, sample.source, "adding", "test")
-        run = await LocalHarness().run(problem, wish)
-        verdicts[sample.name] = run["verdict"], run["reason"]
-    assert verdicts["add.cu"][0] == "passed", verdicts["add.cu"]
-    assert verdicts["keep.cpp"][0] == "wrong_answer", verdicts["keep.cpp"]
+    async with LocalHarness().warm() as harness:
+        for owner, name, source in wishes:
+            run = await harness.run(owner, SubmissionRequest(name, source, owner.slug, "test"))
+            verdicts[name] = run["verdict"], run["reason"]
+    assert {name: verdict for name, (verdict, _) in verdicts.items()} == {
+        "add.cu": "passed",
+        "keep.cpp": "wrong_answer",
+        "twice.cu": "passed",
+        "thrice.cpp": "wrong_answer",
+        "both.cpp": "passed",
+    }, verdicts
+    assert "check_implementation returned false" in verdicts["thrice.cpp"][1]

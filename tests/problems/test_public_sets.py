@@ -15,7 +15,7 @@ from shared.errors import Refused
 from shared.problem_folders import contest_files, find_task_folders
 from tests.support.harness import Warm
 from tests.support.rounds import holds_in_a_round
-from warpboard.files import list_kernelbench, load_contest, load_problem
+from warpboard.files import find_level, load_contest, load_problem
 from warpboard.local_run import LocalHarness
 
 KERNELS, BENCH = "WARPBOARD_REFERENCE_KERNELS", "WARPBOARD_KERNELBENCH"
@@ -34,7 +34,7 @@ def checkout(variable: str) -> Path:
 
 
 def levels(root: Path) -> list[Path]:
-    return [path for level in range(1, 5) for path in list_kernelbench(root, level)]
+    return [path for level in range(1, 5) for path in find_level(root, level).glob("*.py")]
 
 
 def looked(root: Path, paths: list[Path]) -> dict[str, str]:

@@ -25,11 +25,12 @@ class Sent(Life):
     problem_number: int = 2
     baseline: str = ""
     checked: str = "passed"
+    problem: str = "identity"
 
     def _received(self) -> Fact:
         fact = super()._received()
         assert isinstance(fact, events.SubmissionReceived)
-        return structs.replace(fact, baseline=self.baseline)
+        return structs.replace(fact, baseline=self.baseline, problem=self.problem)
 
     def completed(self) -> events.RunCompleted:
         """The verdict, with two checked cases beside the timed one."""
@@ -151,6 +152,43 @@ async def test_why_a_baseline_failed_is_its_authors_and_operators_to_know(reads:
         return bool((await board(reads))["baselines"][0]["state"] == "failed")
 
     await eventually(is_off)
+
+
+async def test_fast_p_is_a_share_of_all_problems_of_a_set(reads: Reads) -> None:
+    for slug in ("kb-1-add", "kb-1-relu", "kb-1-none", "kb-1-other", "kb-10-add"):
+        gpus = ["H200"] if slug == "kb-1-other" else ["CPU"]
+        version = structs.replace(GOALS, number=1, gpus=gpus, milestones=[])
+        await say(reads.log, subjects.problem(slug), version)
+    closed = events.LeaderboardChanged(visibility="closed", reason="r")
+    await say(reads.log, subjects.problem("kb-1-none"), closed)
+
+    def sent(id_: str, account: str, time_us: float, slug: str, baseline: str = "") -> Sent:
+        return Sent(id_, account, time_us, problem=slug, problem_number=1, baseline=baseline)
+
+    await over(
+        reads,
+        sent("s1", "ada", 100.0, "kb-1-add"),
+        sent("s2", "ada", 100.0, "kb-1-relu"),
+        sent("s3", "grace", 60.0, "kb-1-add"),
+        sent("b1", "platform:baseline", 150.0, "kb-1-add", "eager"),
+        sent("b2", "platform:baseline", 60.0, "kb-1-relu", "eager"),
+    )
+    scores = (await reads.http.get("/v1/sets/KB-1/cpu", headers=as_(None))).json()
+    assert (scores["gpu"], scores["problems_count"], scores["baselines"]) == ("CPU", 2, ["eager"])
+    # Both are faster than the baseline once; who is right more often comes first.
+    ada, grace = scores["items"]
+    assert (ada["participant_id"], ada["correct"]) == ("ada", 2)
+    assert ada["fast"] == {
+        "eager": {"0": 1.0, "0.5": 1.0, "0.8": 0.5, "1": 0.5, "1.5": 0.0, "2": 0.0}
+    }
+    assert (grace["participant_id"], grace["correct"]) == ("grace", 1)
+    assert set(grace["fast"]["eager"].values()) == {0.5}
+    # Staff also see the closed problem, which nobody solved.
+    whole = await reads.get("sets/kb-1/CPU")
+    share = whole["items"][0]["fast"]["eager"]["0"]
+    assert (whole["problems_count"], round(share, 3)) == (3, 0.667)
+    missing = await reads.http.get("/v1/sets/nothing/CPU")
+    assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 
 
 async def test_a_milestone_is_reached_by_what_counts_and_once(

@@ -22,6 +22,42 @@ _SCALARS: dict[type, object] = {
     types.DateTimeType: "2026-01-02T03:04:05.678901Z",
 }
 
+# A problem in one file in C++, in the older public form.
+CPP = """\
+//!POPCORN gpus CPU
+// The older public form: "void generate_input(int size)" { is only a comment.
+#ifndef REFERENCE
+#define REFERENCE
+#include <algorithm>
+#include <cstdint>
+#include <random>
+#include <vector>
+constexpr int LENGTH = 33;
+using input_t = std::vector<float>;
+typedef input_t output_t;
+
+input_t generate_input(int seed) {
+    std::mt19937 engine(seed);
+    std::normal_distribution<float> normal;
+    input_t made(LENGTH);
+    for (float &one : made) one = normal(engine);
+    return made;
+}
+
+output_t ref_kernel(input_t data) {
+    for (float &one : data) one *= 2;
+    return data;
+}
+
+bool check_implementation(output_t output, output_t expected, float bound = std::max(1e-6f, 0.f)) {
+    if (output.size() != expected.size()) return false;
+    for (int i = 0; i < LENGTH; i++)
+        if (!(std::abs(output[i] - expected[i]) <= bound)) return false;
+    return true;
+}
+#endif
+"""
+
 
 def _example_value(kind: types.Type, name: str) -> object:
     match kind:

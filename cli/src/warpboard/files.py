@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shared.errors import Refused
 from warpboard.domain.checks import Sample, Solutions
-from warpboard.domain.names import SLUG_LENGTH_MAX, slug_of
+from warpboard.domain.names import SLUG_LENGTH_MAX, kernelbench_slug, slug_of
 
 # What compiles problems imports pydantic, which most commands do without.
 if TYPE_CHECKING:
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 FILE_BYTES_MAX = 16 * 1024 * 1024
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
+# A folder of KernelBench, and the names of its files.
+LEVEL, LEVEL_FILES = re.compile(r"level([1-9])\Z"), "[0-9]*_*.py"
 # When each file was changed, and its size.
 FileStates = dict[Path, tuple[int, int]]
 
@@ -66,6 +68,19 @@ def read_source(file: Path) -> bytes:
     return _read_bytes(file, SOURCE_BYTES_MAX)
 
 
+def read_submission(file: Path) -> tuple[str, bytes]:
+    """Return the name and the source of a submission; a FlashInfer-Trace solution is converted.
+
+    Raises Refused.
+    """
+    source = read_source(file)
+    if file.suffix != ".json":
+        return file.name, source
+    from shared.problems.flashinfer_solutions import convert_solution
+
+    return f"{file.stem}.py", convert_solution(source)
+
+
 def load_problem(folder: Path, slug: str | None, gpus: tuple[str, ...] = ()) -> ProblemFiles:
     """Compile a problem without its solutions: a directory, or a file that is one.
 
@@ -76,18 +91,29 @@ def load_problem(folder: Path, slug: str | None, gpus: tuple[str, ...] = ()) -> 
 
     files, entry = read_problem_files(folder), find_contest_problem(folder)
     files = add_contest_gpus(files, gpus or (entry.gpus if entry else ()))
-    path = folder.resolve()
-    own_name = path.stem[:SLUG_LENGTH_MAX] if path.is_file() else path.name
-    return compile_files(slug or (entry.slug if entry else slug_of(own_name)), files)
+    return compile_files(slug or (entry.slug if entry else _own_slug(folder.resolve())), files)
+
+
+def _own_slug(path: Path) -> str:
+    """Return the slug of a problem that nothing else names."""
+    level = LEVEL.match(path.parent.name)
+    if level and path.match(LEVEL_FILES) and path.is_file():
+        return kernelbench_slug(int(level[1]), path.stem)
+    return slug_of(path.stem[:SLUG_LENGTH_MAX] if path.is_file() else path.name)
 
 
 def load_contest(file: Path) -> "list[ContestProblem]":
-    """Return the problems that a contest file lists, with full paths; empty for other files.
+    """Return the problems that a contest file lists, with full paths, or those of a level.
 
-    Raises Refused.
+    A level is a folder of KernelBench, such as `level1`. Empty for other paths. Raises Refused.
     """
-    from shared.problems.contest import SUFFIXES, read_contest
+    from shared.problems.contest import SUFFIXES, ContestProblem, read_contest
 
+    if is_level(file):
+        return [
+            ContestProblem(_own_slug(path.resolve()), str(path), None, ())
+            for path in sorted(file.glob(LEVEL_FILES), key=_file_number)
+        ]
     if file.suffix not in SUFFIXES or not file.is_file():
         return []
     entries = read_contest(file.name, _read_bytes(file, FILE_BYTES_MAX))
@@ -131,14 +157,22 @@ def read_file_states(paths: Iterable[Path]) -> FileStates:
     return states
 
 
-def list_kernelbench(folder: Path, level: int) -> list[Path]:
-    """Return the files of a level of a KernelBench checkout. Raises Refused."""
-    files = [
-        path for base in ("", "KernelBench/") for path in folder.glob(f"{base}level{level}/*.py")
-    ]
-    if not files:
-        raise Refused("bad_problem", f"{folder} holds no level{level} of KernelBench")
-    return sorted(files)
+def is_level(folder: Path) -> bool:
+    """Return whether a folder is a level of KernelBench."""
+    is_named = LEVEL.match(folder.resolve().name) is not None and folder.is_dir()
+    return is_named and any(folder.glob(LEVEL_FILES))
+
+
+def find_level(folder: Path, level: int) -> Path:
+    """Return the folder of a level of a KernelBench checkout. Raises Refused."""
+    for base in (folder, folder / "KernelBench"):
+        if is_level(base / f"level{level}"):
+            return base / f"level{level}"
+    raise Refused("bad_problem", f"{folder} holds no level{level} of KernelBench")
+
+
+def _file_number(path: Path) -> int:
+    return int(path.name.partition("_")[0])
 
 
 def load_all_solutions(folder: Path) -> list[Solutions]:

@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from shared.errors import Refused
+from shared.problems import flashinfer
 from shared.problems.contest import SUFFIXES, ContestProblem, read_contest
 from shared.problems.document import YAML_BYTES_MAX, bad_problem, read_document
 from shared.problems.sources import paths_above
@@ -23,11 +24,12 @@ SKIPPED = ("solutions", "__pycache__")
 def read_problem_files(folder: Path, root: Path | None = None) -> dict[str, bytes]:
     """Read a problem's files by relative path, including the files above its folder that it names.
 
-    `folder` may also be a single-file problem. `root` is the folder that all files must be in; by
+    `folder` may also be a single-file problem, or a definition in a set of FlashInfer-Trace, which
+    is read with its workloads. `root` is the folder that all files must be in; by
     default that of its contest. Errors: Refused `bad_problem`.
     """
     if folder.is_file():
-        return {folder.name: _read_bytes(folder, FILE_BYTES_MAX)}
+        return _read_single_file(folder)
     if not folder.is_dir():
         raise bad_problem(f"{folder} is neither a directory nor a file")
     collector = _FileCollector(folder)
@@ -43,6 +45,37 @@ def read_problem_files(folder: Path, root: Path | None = None) -> dict[str, byte
             if path_above is not None and path_above.is_relative_to(allowed_root):
                 collector.add(source, path_above)
     return collector.files
+
+
+def _read_single_file(file: Path) -> dict[str, bytes]:
+    if file.suffix == ".json":
+        return _read_definition_files(file.resolve())
+    return {file.name: _read_bytes(file, FILE_BYTES_MAX)}
+
+
+def _read_definition_files(file: Path) -> dict[str, bytes]:
+    """Read a definition, its workloads and the tensors that they name.
+
+    In a set these are `definitions/TYPE/NAME.json`, `workloads/TYPE/NAME.jsonl` and paths below the
+    set's root. Elsewhere the workloads are NAME.jsonl beside the definition.
+    """
+    files = {flashinfer.DEFINITION: _read_bytes(file, FILE_BYTES_MAX)}
+    definitions = next((parent for parent in file.parents if parent.name == "definitions"), None)
+    root = definitions.parent if definitions else file.parent
+    name = file.relative_to(definitions or root).with_suffix(".jsonl")
+    workloads = root / "workloads" / name if definitions else root / name
+    if not workloads.is_file():
+        raise bad_problem(f"there are no workloads of {file.name}: {workloads} is missing")
+    files[flashinfer.WORKLOADS] = data = _read_bytes(workloads, FILE_BYTES_MAX)
+    bytes_left = FILES_BYTES_MAX
+    for path in flashinfer.tensor_paths(flashinfer.read_workloads(data)):
+        # The compiler reports files that are missing.
+        if tensors := _resolve_file(root, path):
+            files[f"{flashinfer.TENSORS}{path}"] = content = _read_bytes(tensors, bytes_left)
+            bytes_left -= len(content)
+            if bytes_left < 0:
+                raise bad_problem(f"{file.name} has tensors of over {FILES_BYTES_MAX:,} bytes")
+    return files
 
 
 def contest_root(folder: Path) -> Path:

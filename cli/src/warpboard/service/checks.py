@@ -16,6 +16,8 @@ from shared.clock import now
 from shared.errors import Refused
 from shared.presentation.outcome import Run
 from shared.presentation.report_parts import ProgressText, run_progress
+from shared.problems import flashinfer
+from shared.problems.kernelbench import AS_ANSWER
 from shared.problems.report import CheckReport, Finding, read_report
 from warpboard.context import AppContext
 from warpboard.domain import checks
@@ -50,7 +52,6 @@ POLL_S = 0.5
 EDITION = 3
 _NATIVE_START = ".cu"
 _MODELS = "kernelbench"
-_AS_ANSWER = b"\n\nModelNew = Model\n"
 
 
 async def check(
@@ -226,11 +227,16 @@ def _build_result(folder: Path, problem: ProblemFiles, report: CheckReport) -> C
 
 
 def _load_solutions(folder: Path, problem: ProblemFiles) -> Solutions:
-    """Return the stored solutions; a model that is its own reference counts as one."""
+    """Return the stored solutions; a model, or the reference of a definition, counts as one."""
     solutions = load_solutions(folder, problem.slug)
-    if solutions.correct or problem.parse_manifest().get("form") != _MODELS:
+    if solutions.correct:
         return solutions
-    text = problem.version_files["reference.py"] + _AS_ANSWER
+    if problem.parse_manifest().get("form") == _MODELS:
+        text = problem.version_files["reference.py"] + AS_ANSWER
+    elif flashinfer.CODE in problem.version_files:
+        text = flashinfer.reference_solution(problem.version_files[flashinfer.CODE])
+    else:
+        return solutions
     return replace(solutions, correct=(Sample("reference.py", text),))
 
 
@@ -278,7 +284,9 @@ class _Examination:
             return findings, []
         samples = [(sample, True) for sample in solutions.correct]
         samples += [(sample, False) for sample in solutions.wrong]
-        baselines = dict.fromkeys(item["file"] for item in self._manifest.get("baselines", ()))
+        # Those of a model or a definition are written from it, and it is a correct solution.
+        named = [item["file"] for item in self._manifest.get("baselines", ())]
+        baselines = [name for name in dict.fromkeys(named) if name in self._problem.files]
         templates = sorted(set(self._manifest["templates"].values()))
         self._files_total = len(samples) + len(baselines) + len(templates)
         trials = []

@@ -18,11 +18,10 @@ from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_se
 from warpboard.api import Api, Fields, Response
 from warpboard.context import AppContext
 from warpboard.domain.exit_codes import FAILED, OK
-from warpboard.domain.names import kernelbench_slug
 from warpboard.files import (
     ProblemFiles,
     compile_files,
-    list_kernelbench,
+    is_level,
     load_contest,
     load_problem,
 )
@@ -89,11 +88,14 @@ def compile_for_gpus(
             return problem
         return compile_files(problem.slug, apply_settings(problem.files, settings))
     except Refused as refused:
-        raise Refused(refused.code, f"{folder}: {refused.reason}", refused.field) from refused
+        # The reasons of a problem in one file begin with its name.
+        is_named = folder.is_file() and refused.reason.startswith(folder.name)
+        reason = refused.reason.removeprefix(folder.name) if is_named else f": {refused.reason}"
+        raise Refused(refused.code, f"{folder}{reason}", refused.field) from refused
 
 
 async def publish_paths(api: Api, context: AppContext, options: ProblemOptions) -> int:
-    """Publish problems, and all problems of contest files. Raises Refused and Failed."""
+    """Publish problems, and all problems of contest files and levels. Raises Refused and Failed."""
     _check_ahead("", parse_deadline(str(options.fields.get(DEADLINE, ""))), options)
     entries = [(path, load_contest(path)) for path in options.folders]
     if options.is_dry or any(problems for _, problems in entries):
@@ -104,16 +106,6 @@ async def publish_paths(api: Api, context: AppContext, options: ProblemOptions) 
         (folder, compile_folder(folder, options.slug, options.gpus, options.settings))
         for folder in options.folders
     ]
-    return await _publish_all(api, context, problems, options)
-
-
-async def publish_kernelbench(
-    api: Api, context: AppContext, level: int, options: ProblemOptions
-) -> int:
-    """Publish a level of KernelBench after all of it was checked. Raises Refused and Failed."""
-    (folder,) = options.folders
-    files = {kernelbench_slug(level, path.stem): path for path in list_kernelbench(folder, level)}
-    problems = [(path, compile_folder(path, slug, options.gpus)) for slug, path in files.items()]
     return await _publish_all(api, context, problems, options)
 
 
@@ -341,7 +333,7 @@ async def _publish_contests(
 ) -> int:
     if options.slug is not None:
         raise Refused(
-            "usage", "--slug names one problem, but a contest file names its own problems"
+            "usage", "--slug names one problem; those of a contest or a level have their names"
         )
     items = _compile_all(context, entries, options)
     pairs = [(item, await _plan_item(api, item, options)) for item in items]
@@ -437,8 +429,11 @@ async def _publish_items(
 ) -> list[PublishPlan]:
     """Publish what changes, in order, after everything was checked; return what was done.
 
-    Nothing is published after a refusal. Raises Refused and Failed.
+    Nothing is published after a refusal. Levels are long, so each of their problems is published
+    as soon as it was checked. Raises Refused and Failed.
     """
+    if all(map(is_level, options.folders)):
+        return await _publish_level(api, context, pairs, options)
     new = [(item.folder, item.problem) for item, plan in pairs if plan.is_new_version]
     fields_of_new = await approve_problems(context, new, options) if new else []
     approvals = {
@@ -461,4 +456,27 @@ async def _publish_items(
                     outcome = replace(plan, head=ERROR, summary=refused.reason)
                     refused_slug = plan.slug
             outcomes.append(outcome)
+    return outcomes
+
+
+async def _publish_level(
+    api: Api,
+    context: AppContext,
+    pairs: Sequence[tuple[PublishItem, PublishPlan]],
+    options: ProblemOptions,
+) -> list[PublishPlan]:
+    """Check and publish one problem after the other; one that is refused stops no other."""
+    outcomes = []
+    for index, (item, plan) in enumerate(pairs, 1):
+        outcome = plan
+        try:
+            if plan.head != SKIPPED:
+                new = [(item.folder, item.problem)] if plan.is_new_version else []
+                approval = {} if not new else (await approve_problems(context, new, options))[0]
+                fields = {**approval, **options.all_fields, **item.fields()}
+                await publish(api, context.screen, item.problem, fields)
+        except Refused as refused:
+            outcome = replace(plan, head=ERROR, summary=refused.reason)
+        context.screen.note(f"{index} of {len(pairs)}: {plan.slug}: {outcome.head}")
+        outcomes.append(outcome)
     return outcomes

@@ -18,7 +18,7 @@ from shared.presentation.units import count_text
 from shared.ranking_rules import timed_cases
 from warpboard.context import AppContext
 from warpboard.domain.names import SLUG_LENGTH_MAX
-from warpboard.files import load_problem, read_template, write_files
+from warpboard.files import find_level, load_problem, read_template, write_files
 from warpboard.service import checks, publication
 from warpboard.service.answers import HERE
 from warpboard.service.publication import ProblemOptions
@@ -161,10 +161,11 @@ async def check(
 ) -> int:
     """Inspect each problem's own code and run its solutions here.
 
-    Nothing is published. A PATH is a directory with a task.yml, a problem in a single Python file,
-    or a contest file, which stands for all its problems. Inputs must depend on the seed and be hard
-    to guess, and the check must reject answers that nobody computed. Each file in solutions/correct
-    must pass; each in solutions/wrong must run and fail. Exit code 1 if there is an error.
+    Nothing is published. A PATH is a directory with a task.yml, a problem in one file (Python, C++
+    or CUDA), or a contest file or a level of KernelBench, which stand for all their problems.
+    Inputs must depend on the seed and be hard to guess, and the check must reject answers that
+    nobody computed. Each file in solutions/correct must pass; each in solutions/wrong must run and
+    fail. Exit code 1 if there is an error.
 
     Everything runs on the processor, even for problems for GPUs. A file that names GPU types other
     than CPU does not run. If a problem names only GPUs, a failure that a missing GPU may explain is
@@ -230,6 +231,8 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
 @local_command(
     "problem publish problems/matmul problems/softmax",
     "problem publish contest.yaml --dry-run",
+    "problem publish reference.cu --slug heat --gpu H100",
+    "problem publish KernelBench/level1 --gpu H100",
     'problem publish problems/matmul --deadline "2026-12-24 18:00" --gpu H100 \\\\\n'
     "    --quota ranked=10/day --source-visible after_close --licence-submissions Apache-2.0",
     parameters=(
@@ -257,10 +260,14 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
 async def publish(context: AppContext, folders: tuple[Path, ...], **values: Any) -> int:
     """Publish each PATH as its problem's newest version.
 
-    A PATH is a directory with a task.yml, or a file. A contest file stands for all its problems,
-    each with its deadline and GPU types; problems that need no change are skipped. All problems are
-    checked first, as with `problem check`, unless they have not changed since their last check; if
-    there is an error, none is published.
+    A PATH is a directory with a task.yml, or a problem in one file: Python, C++ or CUDA. A contest
+    file stands for all its problems, each with its deadline and GPU types; problems that need no
+    change are skipped. All problems are checked first, as with `problem check`, unless they have
+    not changed since their last check; if there is an error, none is published.
+
+    A level of KernelBench, such as KernelBench/level1, stands for its models. Each is published as
+    soon as it was checked, and one with an error stops no other. After an interruption, the same
+    command goes on with those that are not published yet.
 
     Options that describe the problem apply from the start. `leaderboard edit` changes deadline, GPU
     types, quotas and visibility later; changing the others makes a new version.
@@ -284,9 +291,9 @@ async def publish(context: AppContext, folders: tuple[Path, ...], **values: Any)
 async def import_kernelbench(context: AppContext, checkout: Path, level: int, **values: Any) -> int:
     """Publish a level of a KernelBench checkout.
 
-    Each of its files becomes a problem. Submissions define ModelNew. Each problem is checked first,
-    with its model as the solution. Level 4 needs weights that no machine here has.
+    It is the same as `problem publish DIR/levelN`: each file becomes a problem, whose submissions
+    define ModelNew. Level 4 needs weights that no machine here has.
     """
-    problem_options = ProblemOptions((checkout,), **values)
+    problem_options = ProblemOptions((find_level(checkout, level),), **values)
     async with context.operator_api() if problem_options.unchecked else context.api() as api:
-        return await publication.publish_kernelbench(api, context, level, problem_options)
+        return await publication.publish_paths(api, context, problem_options)

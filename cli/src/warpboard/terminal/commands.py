@@ -74,6 +74,10 @@ COMMANDS = {
         "results.trace",
         "Show every event of submission NUMBER, its jobs and runs.",
     ),
+    "submission flashinfer-trace": (
+        "results.flashinfer_trace",
+        "Export the run of submission NUMBER as FlashInfer-Trace traces.",
+    ),
     "submission export": ("results.export", "Export all your results, newest first."),
     "submission queue": ("status.queue", "Show who waits for each GPU type, how long, and why."),
     "submission quota": ("status.quota", "Show what is left of your quotas."),
@@ -93,6 +97,7 @@ COMMANDS = {
     ),
     "leaderboard history": ("leaderboards.history", "Show your ranked submissions."),
     "leaderboard records": ("leaderboards.records", "Show the records of a PROBLEM on a GPU type."),
+    "leaderboard fast-p": ("leaderboards.fast_p", "Show fast_p over a set of problems."),
     "leaderboard milestones": ("leaderboards.milestones", "List the milestones that you reached."),
     "leaderboard join": ("leaderboards.join", "Accept the invite CODE to closed leaderboards."),
     "leaderboard settings": (

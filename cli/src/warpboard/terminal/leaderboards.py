@@ -9,7 +9,7 @@ import click
 from click import IntRange
 
 from shared.api.baselines import Baseline, MilestoneCondition, OwnMilestones
-from shared.api.leaderboards import Entry, History, Leaderboard, Records
+from shared.api.leaderboards import Entry, History, Leaderboard, Records, SetScores
 from shared.api.problems import Problems
 from shared.errors import Failed, Refused
 from shared.presentation.outcome import share_text, speedups_text
@@ -363,6 +363,39 @@ def condition_text(condition: MilestoneCondition) -> str:
     is_score = condition.metric == SCORE
     value = time_text(condition.value * 1e6) if is_score else f"{condition.value:g}"
     return f"{condition.metric} {condition.op} {value}"
+
+
+@api_command(
+    "leaderboard fast-p kernelbench-1 H100",
+    parameters=(click.argument("prefix"), click.argument("gpu"), options.WIDE),
+    access=options.VIEWER,
+)
+async def fast_p(context: AppContext, api: Api, prefix: str, gpu: str) -> int:
+    """Show fast_p over a set of problems.
+
+    The set are the problems whose names begin with PREFIX, such as kernelbench-1 for level 1 of
+    KernelBench. fast_p is the share of all of them on which a participant is ranked and more than p
+    times as fast as a baseline; fast_0 is the share on which they are ranked.
+    """
+    answer = await api.get(SetScores, "sets", prefix, gpu)
+    scores = answer.value
+    rows = [
+        {
+            "participant": entry.participant or None,
+            "correct": entry.correct,
+            "fast_0": share_text(entry.correct / scores.problems_count),
+        }
+        | {
+            f"fast_{p} {baseline}": share_text(share)
+            for baseline, shares in entry.fast.items()
+            for p, share in shares.items()
+            if p != "0"
+        }
+        for entry in scores.items
+    ]
+    place = f"{scores.prefix} on {scores.gpu}, {count_text(scores.problems_count, 'problem')}"
+    table = make_table(place, rows, extra=tuple(rows[0])[:2:-1] if rows else ())
+    return context.show(answer.document, [table])
 
 
 @api_command("leaderboard milestones", parameters=(options.WIDE,), access=options.VIEWER)

@@ -21,7 +21,7 @@ from shared.ranking_rules import score_us
 from warpboard.api import Api
 from warpboard.context import AppContext
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, OK
-from warpboard.files import load_problem, read_source, read_template, write_files
+from warpboard.files import load_problem, read_submission, read_template, write_files
 from warpboard.screen import ShowProgress
 from warpboard.service.answers import HERE, local_lines, run_heading, with_roofline
 from warpboard.service.starters import choose_gpus, choose_starter, starter_files
@@ -152,9 +152,9 @@ async def run_file(
     save: Path | None,
 ) -> int:
     """Run FILE here, in the agents' own harness, without a server."""
-    source = read_source(file)
+    name, source = read_submission(file)
     files = load_problem(problem or find_problem(file, source), None, (HERE,))
-    request = SubmissionRequest(file.name, source, files.slug, mode)
+    request = SubmissionRequest(name, source, files.slug, mode)
     with context.screen.live([file.name]) as show:
         show_progress = _show_on(show, file.name)
         answer = await context.harness.run(
@@ -221,8 +221,7 @@ async def duel(
     """
     files = load_problem(problem, None, (HERE,))
     submission, rival = (
-        SubmissionRequest(file.name, read_source(file), files.slug, "duel")
-        for file in (first, second)
+        SubmissionRequest(*read_submission(file), files.slug, "duel") for file in (first, second)
     )
     with context.screen.live([files.slug]) as show:
         show_progress = _show_on(show, files.slug)

@@ -3,6 +3,7 @@
 import asyncio
 import csv
 import io
+import json
 import time
 from itertools import chain
 from pathlib import Path
@@ -14,8 +15,9 @@ from click import IntRange
 
 from shared.api.fields import JsonObject
 from shared.api.leaderboards import Comparison
+from shared.api.problems import FullProblem
 from shared.api.submissions import FullSubmission, OwnSubmissions
-from shared.errors import Failed
+from shared.errors import Failed, Refused
 from shared.presentation.outcome import log_lines, outcome_lines
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import (
@@ -261,6 +263,48 @@ async def export(
     write_file(output, text.encode())
     written = {"file": str(output), "submissions": len(items)}
     return context.show(written, [f"{output} holds {count_text(len(items), 'submission')}"])
+
+
+@api_command(
+    "submission flashinfer-trace 12 --output traces.jsonl",
+    parameters=(
+        options.NUMBER,
+        click.option(
+            "--output",
+            type=options.NEW_FILE,
+            metavar="FILE",
+            help="Write to FILE; default: stdout.",
+        ),
+    ),
+    access=options.VIEWER,
+)
+async def flashinfer_trace(context: AppContext, api: Api, number: int, output: Path | None) -> int:
+    """Export the run of submission NUMBER as FlashInfer-Trace traces.
+
+    There is one for each workload of the definition, a JSON document on its own line.
+    """
+    from shared.problems.flashinfer import DEFINITION, WORKLOADS
+    from shared.problems.flashinfer_solutions import make_traces
+
+    submission = (await api.get(FullSubmission, "submissions", number)).value
+    path = "problems", submission.problem
+    version = submission.problem_version
+    problem = (await api.get(FullProblem, *path, version=version)).value
+    if WORKLOADS not in [file.name for file in problem.files]:
+        reason = f"{problem.slug} is not a definition of FlashInfer-Trace"
+        raise Refused("not_supported", f"{reason}: only their runs are traces", "NUMBER")
+    definition, workloads = [
+        await api.file(*path, "files", name, version=[str(version)])
+        for name in (DEFINITION, WORKLOADS)
+    ]
+    traces = make_traces(definition, workloads, submission)
+    text = "".join(f"{json.dumps(trace)}\n" for trace in traces)
+    if output is None:
+        context.screen.text(text)
+        return OK
+    write_file(output, text.encode())
+    written = {"file": str(output), "traces": len(traces)}
+    return context.show(written, [f"{output} holds {count_text(len(traces), 'trace')}"])
 
 
 def format_csv(items: list[JsonObject]) -> str:

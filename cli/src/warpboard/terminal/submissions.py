@@ -54,7 +54,7 @@ from warpboard.api import Api, Response
 from warpboard.context import AppContext
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, worst
 from warpboard.domain.tables import Table, make_table
-from warpboard.files import read_source, save_download, write_file
+from warpboard.files import read_submission, save_download, write_file
 from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
 from warpboard.terminal import options, web
 from warpboard.terminal.command_types import api_command, can_ask, confirm
@@ -136,13 +136,15 @@ async def submit(
 ) -> int:
     """Submit FILE and wait for its verdict.
 
+    A .json file is a solution in Python or Triton of a FlashInfer-Trace definition.
+
     If no agent can run it, it asks first, unless --yes is given. Without a terminal, or with
     --json, it only says so on stderr and submits.
 
     The exit code tells how it ended: 0 passed, 1 not passed, 2 refused, 3 infrastructure,
     4 your quota is used up, 5 passed but not eligible for the leaderboard.
     """
-    screen, source = context.screen, read_source(file)
+    screen, (name, source) = context.screen, read_submission(file)
     directives = read_directives(decode_source(source))
     problem = leaderboard or directives.leaderboard
     if problem is None:
@@ -151,7 +153,7 @@ async def submit(
             "say for which leaderboard: --leaderboard NAME, or #!POPCORN leaderboard NAME "
             "as the file's first line",
         )
-    request = SubmissionRequest(file.name, source, problem, mode, gpus, case, note, tag, runner)
+    request = SubmissionRequest(name, source, problem, mode, gpus, case, note, tag, runner)
     for number in late_directives(decode_source(source)):
         problem_text = "a directive below the leading comments does nothing"
         screen.note(f"warpboard: {file}, line {number}: {problem_text}")

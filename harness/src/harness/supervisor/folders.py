@@ -19,6 +19,10 @@ from harness.time.policy import History
 RUN_UID = 64000
 _RUN_HISTORY = "history.json"
 _REFERENCE = "reference.cuh"
+# A KernelBench model with the sizes for the cpu device, in the place of the model itself.
+_MODEL, _MODEL_CPU = "reference.py", "reference_cpu.py"
+# The author's file of a C++ problem in one file, whose task.h includes it.
+_REFERENCE_CODE, _TASK = "reference_code.cuh", "task.h"
 _HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
 
 # One history per device: they say nothing about each other.
@@ -74,6 +78,8 @@ def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
     problem_folder.chmod(0o700)
     for name in problem.files:
         shutil.copyfile(problem.folder / name, problem_folder / name)
+    if request.device == "cpu" and problem.form == "kernelbench" and _MODEL_CPU in problem.files:
+        shutil.copyfile(problem.folder / _MODEL_CPU, problem_folder / _MODEL)
     main = _copy_submission_files(problem_folder, submission, problem, source_path)
     out = os.open(records_path or records, os.O_RDONLY | os.O_DIRECTORY)
     local_problem = replace(problem, folder=problem_folder, submission=main)
@@ -97,6 +103,9 @@ def _copy_submission_files(
         main = problem.submission
         for path in _native_files(problem_folder, problem):
             shutil.copyfile(path, submission_folder / path.name)
+        if _REFERENCE_CODE in problem.files:
+            # Submissions in the older public form include it by this name.
+            shutil.copyfile(problem_folder / _TASK, submission_folder / _REFERENCE)
     else:
         main = _copy_python_files(problem_folder, submission_folder, problem, Path(source))
     if source:

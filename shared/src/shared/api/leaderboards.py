@@ -200,6 +200,33 @@ class ParticipantEntry(ApiModel, frozen=True, kw_only=True):
     received_at: Timestamp
 
 
+class SetEntry(ApiModel, frozen=True, kw_only=True):
+    """A participant's results over a set of problems."""
+
+    participant_id: str
+    participant: str | None
+    correct: Annotated[int, Meta(description="On how many of the problems they are ranked.")]
+    fast: Annotated[
+        dict[str, dict[str, float]],
+        Meta(
+            description="fast_p by baseline and p: the share of all problems of the set on which"
+            " they are ranked and more than p times as fast as the baseline; for p = 0 the share on"
+            " which they are ranked."
+        ),
+    ]
+
+
+class SetScores(ApiModel, frozen=True, kw_only=True):
+    """fast_p of every participant over the newest versions of a set's problems, best first."""
+
+    prefix: Annotated[str, Meta(description="How the slugs of the set begin.")]
+    gpu: str
+    problems_count: int
+    baselines: list[str]
+    items: list[SetEntry]
+    as_of: SequenceNumber
+
+
 class ParticipantRecord(ApiModel, frozen=True, kw_only=True):
     """A record that a participant set; `is_standing` unless it was invalidated since."""
 

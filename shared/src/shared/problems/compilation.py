@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from shared.problems.document import Document, bad_problem, quote_value, read_document
+from shared.problems.flashinfer import read_definition
 from shared.problems.goals import (
     Baseline,
     baselines_manifest,
@@ -20,10 +21,10 @@ from shared.problems.goals import (
     read_baselines,
     read_milestones,
 )
+from shared.problems.kernelbench import BUILD_S
 from shared.problems.roofline import Work, read_works, roofline_manifest
+from shared.problems.single_file import KERNELBENCH, ProblemSource, read_single_file
 from shared.problems.sources import (
-    CALLS,
-    KERNELBENCH,
     NATIVE,
     REFERENCE,
     REFERENCE_FUNCTIONS,
@@ -33,7 +34,6 @@ from shared.problems.sources import (
     gather_sources,
     normalize_path,
     read_module,
-    read_single_file,
 )
 from shared.problems.task_yml import (
     NAMES,
@@ -99,16 +99,20 @@ PYTHON_ONLY = {"languages": ["python"]}
 _SLUG = re.compile(r"[a-z0-9][a-z0-9_-]{0,94}\Z")
 
 
-def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
+def compile_problem(
+    slug: str, files: Mapping[str, bytes], gpus: Sequence[str] = ()
+) -> ProblemVersion:
     """Compile files to a version: an equal slug and equal files give an equal digest.
 
+    `gpus` are the GPU types of a problem whose files name none.
     Shapes: `files` maps paths relative to the directory of task.yml, with /, to bytes.
     Errors: Refused `bad_problem`, whose message names file, line, field and the fix.
     """
     if not _SLUG.match(slug):
         reason = f"{quote_value(slug)} is not a slug: use a-z 0-9 _ -, at most 95 characters"
         raise bad_problem(reason, "slug")
-    document, form = _task_document(files)
+    source = _find_source(files)
+    document, files = source.document, {**files, **source.files}
     extras_document = read_document(NAME, files[NAME]) if NAME in files else None
     extras = read_warpboard(extras_document)
     task = read_task(document)
@@ -116,46 +120,59 @@ def compile_problem(slug: str, files: Mapping[str, bytes]) -> ProblemVersion:
         task = task.model_copy(update={"ranking_by": extras.ranking_by})
     cases = _read_case_groups(document)
     sources = add_consent_text(gather_sources(document, task, files), extras, files)
-    main = "" if form is not None else _find_own_program(document, task, extras, sources)
+    main = _find_own_program(document, task, extras, sources) if source.is_directory else ""
     if main:
         cases = _convert_textual_cases(document, cases, extras)
-    elif isinstance(task, NativeYml):
-        _check_native(document, task, sources, cases)
-    elif not form:
-        _check_reference(document, sources.files, cases, is_ranked=task.multi_gpu)
+    else:
+        _check_code(source, task, sources, cases)
     content = (
         _problem_manifest(slug, task, extras, sources, cases)
         | consent_manifest(extras)
         | release_manifest(extras)
         | roofline_manifest(extras_document, extras.roofline, cases["benchmarks"])
         | _hardware_manifest(task, extras)
-        | ({} if main else _run_options_manifest(document, task, extras, form or "", sources.files))
-        | {"gpus": _gpu_types(document, task, extras)}
-        | (
-            _native_manifest(document, task, extras, sources, main)
-            if form is None
-            else _form_manifest(form)
-        )
+        | ({} if main else _run_options_manifest(source, task, extras, sources.files))
+        | {"gpus": _gpu_types(document, task, extras, gpus)}
+        | _native_manifest(document, task, extras, sources, main)
+        | _form_manifest(source)
     )
+    if source.form == KERNELBENCH and "budget_s" not in extras.model_fields_set:
+        content["budgets_s"]["build"] = BUILD_S
     # A single file has one case, and all its generators are seeded before each call.
-    warnings = [*([] if form is not None else task_warnings(task)), *warpboard_warnings(extras)]
+    warnings = [*(task_warnings(task) if source.is_directory else ()), *warpboard_warnings(extras)]
     if main:
         content |= {"main": main} | ({} if isinstance(task, NativeYml) else PYTHON_ONLY)
         warnings.append(WARNING.format(main=main))
     goals_document = extras_document or document
-    baselines = read_baselines(goals_document, extras.baselines, content, files)
+    names = [entry.name for entry in extras.baselines]
+    added = [entry for entry in source.baselines if entry.name not in names]
+    baselines = read_baselines(goals_document, [*extras.baselines, *added], content, files)
     milestones = read_milestones(goals_document, extras.milestones, content, baselines)
     return _build_version(content, sources, baselines, milestones, tuple(warnings))
 
 
-def _task_document(files: Mapping[str, bytes]) -> tuple[Document, str | None]:
+def _find_source(files: Mapping[str, bytes]) -> ProblemSource:
+    """Return the document of a problem: its task.yml, or that of a single file or a definition."""
     names = [name for name in NAMES if name in files]
-    if not names and (single := read_single_file(files)):
-        return single
+    if not names and (source := read_definition(files) or read_single_file(files)):
+        return source
     if len(names) != 1:
         reason = "both exist: keep one" if names else "neither exists: a problem needs one of them"
         raise bad_problem(f"{' or '.join(NAMES)}: {reason}", NAMES[0])
-    return read_document(names[0], files[names[0]]), None
+    document = read_document(names[0], files[names[0]])
+    return ProblemSource(document, calls=0, is_directory=True)
+
+
+def _check_code(
+    source: ProblemSource, task: TaskYml, sources: Sources, cases: Mapping[str, Sequence[Case]]
+) -> None:
+    """Check that the problem's files define what the harness calls. Errors: Refused."""
+    if not isinstance(task, NativeYml):
+        if not source.form:
+            is_ranked = task.multi_gpu
+            _check_reference(source.document, sources.files, cases, is_ranked=is_ranked)
+    elif source.is_directory:
+        _check_native(source.document, task, sources, cases)
 
 
 def _read_case_groups(document: Document) -> dict[str, list[Case]]:
@@ -205,11 +222,12 @@ def _problem_manifest(
     }
 
 
-def _form_manifest(form: str) -> dict[str, Any]:
-    """Return the entries that the harness needs for a single-file problem."""
-    entries = {"calls": CALLS} | ({"form": form} if form else {})
+def _form_manifest(source: ProblemSource) -> dict[str, Any]:
+    """Return how the harness calls the functions of a problem without a task.yml."""
+    entries: dict[str, Any] = {"calls": source.calls} if source.calls else {}
+    entries |= {"form": source.form} if source.form else {}
     # A model is a Python class.
-    return entries | (PYTHON_ONLY if form == KERNELBENCH else {})
+    return entries | (PYTHON_ONLY if source.form == KERNELBENCH else {})
 
 
 def _hardware_manifest(task: TaskYml, extras: WarpboardYml) -> dict[str, Any]:
@@ -224,11 +242,15 @@ def _hardware_manifest(task: TaskYml, extras: WarpboardYml) -> dict[str, Any]:
     return entries | ({} if requires == RequiresYml().model_dump() else {"requires": requires})
 
 
-def _gpu_types(document: Document, task: TaskYml, extras: WarpboardYml) -> list[str]:
+def _gpu_types(
+    document: Document, task: TaskYml, extras: WarpboardYml, default: Sequence[str]
+) -> list[str]:
     """Return the GPU types of warpboard.yml, else of task.yml (where `CPU` cannot be written)."""
-    gpus = extras.gpus or task.gpus
-    if gpus is None:
-        hint = "begin it with #!POPCORN gpus CPU, or " if document.name.endswith(".py") else ""
+    gpus = extras.gpus or task.gpus or list(default)
+    if not gpus:
+        mark = "#" if document.name.endswith(".py") else "//"
+        is_source = document.name not in NAMES
+        hint = f"begin it with {mark}!POPCORN gpus CPU, or " if is_source else ""
         reason = f"no gpus here or in {NAME}: {hint}list the GPU types, such as [CPU]"
         document.refuse(("gpus",), reason)
     if len(set(gpus)) < len(gpus):
@@ -278,7 +300,7 @@ def _build_version(
 
 
 def _run_options_manifest(
-    document: Document, task: TaskYml, extras: WarpboardYml, form: str, names: Collection[str]
+    source: ProblemSource, task: TaskYml, extras: WarpboardYml, names: Collection[str]
 ) -> dict[str, Any]:
     """Return the manifest's entries, each absent if not set. Errors: Refused.
 
@@ -287,10 +309,10 @@ def _run_options_manifest(
     """
     memory = extras.limits.memory_mib
     options: dict[str, Any] = {"memory_mib": memory} if memory else {}
-    if isinstance(task, NativeYml) or form == KERNELBENCH:
+    if isinstance(task, NativeYml) or source.form == KERNELBENCH:
         if extras.answers == CHECKED:
             reason = f"{NAME} sets answers: checked, but this problem has no check of its own"
-            document.refuse((), f"{reason}: remove it")
+            source.document.refuse((), f"{reason}: remove it")
         return options
     # In a single-file problem that file is also named as the program.
     is_public = task.config.main in names and task.config.main != REFERENCE

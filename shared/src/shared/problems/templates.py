@@ -10,10 +10,12 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from string import Template
 from typing import Any
 
 from shared.errors import Refused
-from shared.problems.sources import CODE_BYTES_MAX, KERNELBENCH, REFERENCE
+from shared.problems.single_file import KERNELBENCH, REFERENCE_CODE, TYPES
+from shared.problems.sources import CODE_BYTES_MAX, NATIVE, REFERENCE
 from shared.problems.submission_file import PLAIN, SUFFIXES, suffix, suffixes
 
 MODEL, FORWARD = "Model", "forward"
@@ -99,7 +101,6 @@ def _comment_out_body(lines: Sequence[str], forward: ast.FunctionDef) -> Edit:
 
 
 TASK = "task.py"
-TYPES = ("input_t", "output_t")
 UNWRITTEN = "custom_kernel is still to be written"
 
 _LANGUAGE_ALIASES: Mapping[str, str] = {"c++": "cpp", "py": "python", "cu": "cuda"}
@@ -108,7 +109,7 @@ _HOST_ARRAYS_TEMPLATE = f"""\
 
 #include <stdexcept>
 
-// Gives what ref_kernel(data) of reference.cuh gives.
+$types// Gives what ref_kernel(data) of $reference gives.
 output_t custom_kernel(input_t data) {{
     throw std::runtime_error("{UNWRITTEN}");
 }}
@@ -119,11 +120,16 @@ _DEVICE_ARRAYS_TEMPLATE = f"""\
 
 #include <stdexcept>
 
-// Writes what ref_kernel(data) of reference.cuh gives into output: views of what is on the device.
+$types// Writes what ref_kernel(data) of $reference gives into output. Both are views of what is on
+// the device.
 void custom_kernel(wb::device<input_t> data, wb::device<output_t> output) {{
     throw std::runtime_error("{UNWRITTEN}");
 }}
 """
+# How a header defines the types of data and answer, on up to a few lines.
+_TYPE_DEFINITION = re.compile(
+    r"^[ \t]*(?:using|typedef)\b[^;{}]{0,300}\b(?:input_t|output_t)\b[^;{}]{0,300};", re.MULTILINE
+)
 _C_INTERFACE_TEMPLATE = f"""\
 #include "warpboard.h"
 
@@ -220,7 +226,7 @@ def find_starter_template(manifest: Mapping[str, Any], language: str) -> Starter
 
 def template_sources(manifest: Mapping[str, Any], template: StarterTemplate) -> tuple[str, ...]:
     """Return the names of the problem files that a template is made from."""
-    names = (template.file,) if template.file else (TASK, REFERENCE)
+    names = (template.file,) if template.file else (TASK, REFERENCE, NATIVE[0], REFERENCE_CODE)
     return tuple(name for name in names if name in manifest["files"])
 
 
@@ -233,8 +239,7 @@ def render_template(
     if template.suffix != ".py":
         if manifest.get("lang") != "cu":
             return _C_INTERFACE_TEMPLATE
-        is_device = manifest["native"].get("arrays") == "device"
-        return _DEVICE_ARRAYS_TEMPLATE if is_device else _HOST_ARRAYS_TEMPLATE
+        return _native_template(files, is_device=manifest["native"].get("arrays") == "device")
     if manifest.get("form") == KERNELBENCH:
         return write_model_template(files.get(REFERENCE, b""))
     return _kernel_template(files)
@@ -285,6 +290,17 @@ def _kernel_template(files: Mapping[str, bytes]) -> str:
     lines += [f"    {', '.join(names)}{',' if len(names) == 1 else ''} = {name}"] if names else []
     lines += [f"    # Gives what ref_kernel({name}) of {REFERENCE} gives."]
     return "\n".join([*lines, f'    raise NotImplementedError("{UNWRITTEN}")', ""])
+
+
+def _native_template(files: Mapping[str, bytes], *, is_device: bool) -> str:
+    """Return a custom_kernel in C++ below the definitions of its types, as comments."""
+    reference = REFERENCE_CODE if REFERENCE_CODE in files else NATIVE[1]
+    header = REFERENCE_CODE if REFERENCE_CODE in files else NATIVE[0]
+    text = files.get(header, b"").decode("utf-8-sig", errors="replace")
+    definitions = [" ".join(match[0].split()) for match in _TYPE_DEFINITION.finditer(text)]
+    types = "".join(f"// {definition}\n" for definition in definitions)
+    page = Template(_DEVICE_ARRAYS_TEMPLATE if is_device else _HOST_ARRAYS_TEMPLATE)
+    return page.substitute(types=types and f"{types}\n", reference=reference)
 
 
 def _argument_names(function: ast.FunctionDef | None) -> tuple[str, list[str]]:

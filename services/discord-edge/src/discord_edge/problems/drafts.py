@@ -14,6 +14,7 @@ from shared.errors import Refused
 from shared.problems.compilation import ProblemVersion
 from shared.problems.contest import parse_deadline
 from shared.problems.report import CheckReport, read_report
+from shared.problems.single_file import SUFFIXES
 from shared.problems.sources import STATEMENT
 
 UPLOAD_BYTES_MAX = 8 * 1024 * 1024
@@ -40,8 +41,9 @@ def check_upload(name: str, size: int) -> None:
 
     >>> check_upload("reference.py", 100)
     """
-    if not name.endswith((".py", ".zip")):
-        raise _bad_file("attach one reference as .py, or a .zip of the directory with task.yml")
+    if not name.endswith((*SUFFIXES, ".zip")):
+        kinds = ", ".join(SUFFIXES)
+        raise _bad_file(f"attach one reference ({kinds}), or a .zip of the directory with task.yml")
     if not 0 < size <= UPLOAD_BYTES_MAX:
         raise _bad_file(f"the file has {size:,} bytes; expected 1 to {UPLOAD_BYTES_MAX:,}")
 

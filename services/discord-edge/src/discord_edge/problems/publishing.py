@@ -1,6 +1,7 @@
 """The commands with which authors and admins publish and archive problems."""
 
 import asyncio
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 from typing import Any, Literal
@@ -82,7 +83,7 @@ NewGpus = app_commands.Transform[str, CompletedName(_match_gpus_with_agents)]
 @app_commands.describe(
     leaderboard_name="The name of the problem's directory",
     deadline="YYYY-MM-DD or YYYY-MM-DD HH:MM in UTC, or none",
-    reference_code="A .zip of the directory with task.yml, or one reference as .py",
+    reference_code="A .zip of the directory with task.yml, or one reference: .py, .cu, .cuh, .cpp",
     gpu="GPU types separated by commas; by default you choose among those with agents",
     report="The output of `warpboard problem check DIRECTORY --json`; admins may leave it out",
     unchecked="Why there is no report; for admins only",
@@ -113,11 +114,15 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     data = await read_attachment(reference_code, "reference_code")
     files = await asyncio.to_thread(drafts.problem_files, reference_code.filename, data)
     files = drafts.add_description(files, description, is_checked=report is not None)
-    version = await asyncio.to_thread(compile_problem, slug, files)
+    served = gpus_with_agents(await api.get(Agents, "agents"))
+    # Of a file without GPU types; a report covers those that the author checked it for.
+    default = split_gpus(gpu or "", served) or (() if report else tuple(served))
+    version = await asyncio.to_thread(compile_problem, slug, files, default)
     check = None if report is None else await _read_report(report, slug, version.digest)
-    gpus = await _choose_gpus(interaction, version, gpu)
+    gpus = await _choose_gpus(interaction, version, gpu, served)
     if not gpus:
         return
+    version = await asyncio.to_thread(compile_problem, slug, files, gpus)
     draft = drafts.ProblemDraft(version, ends_at, gpus, visibility, check, unchecked or "")
     confirmation = Confirmation(interaction, "Publish", "Discard", ASKED_S_MAX)
     if not await confirmation.ask("Publish this?", build_embed(drafts.draft_card(draft))):
@@ -141,10 +146,9 @@ async def _read_report(file: discord.Attachment, slug: str, digest: str) -> Chec
 
 
 async def _choose_gpus(
-    interaction: BotInteraction, version: ProblemVersion, option: str | None
+    interaction: BotInteraction, version: ProblemVersion, option: str | None, served: Sequence[str]
 ) -> tuple[str, ...]:
     """Return the named GPU types, or ask for some that have agents; empty without an answer."""
-    served = gpus_with_agents(await interaction.client.api.get(Agents, "agents"))
     if gpus := split_gpus(option or "", (*version.gpus, *served)):
         return gpus
     text = f"Which GPU types does `{version.slug}` take?"

@@ -3,6 +3,7 @@
 import asyncio
 import importlib
 import io
+import re
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from typing import Annotated, Any
@@ -13,7 +14,7 @@ from pydantic import Field
 from ingest.access.callers import check_scope
 from ingest.popcorn.conversions import leaderboard_id, seconds
 from ingest.popcorn.dependencies import Dependencies, PopcornRequest
-from ingest.popcorn.read_client import STAFF
+from ingest.popcorn.read_client import STAFF, ReadClient
 from ingest.popcorn.results import PUBLIC_MODES
 from ingest.problems.rules import allows_release
 from shared.api.submissions import SubmissionLine
@@ -21,6 +22,7 @@ from shared.errors import Refused
 from shared.events import ProblemPublished
 from shared.http import LiveResponse
 from shared.json_types import JsonInt
+from shared.problems.kernelbench import COMPILE, EAGER
 from shared.reader import Reader
 
 # A row group ends at this many rows or characters.
@@ -29,6 +31,9 @@ CHARACTERS_MAX = 4_000_000
 LEADERBOARDS_MAX = 100
 # Sources are read concurrently, exports one after the other: nobody waits for them.
 AT_ONCE = 8
+# The baselines that the platform runs with every model of KernelBench, whose slugs begin like this.
+BASELINES = (EAGER, COMPILE)
+MODEL_SET = re.compile(r"kernelbench-[0-9]+(?=-)")
 PARQUET = "application/vnd.apache.parquet"
 EXPORT_ANSWER: dict[int | str, dict[str, Any]] = {
     200: {"content": {PARQUET: {"schema": {"type": "string", "format": "binary"}}}}
@@ -38,7 +43,7 @@ Row = Mapping[str, Any]
 Released = dict[str, dict[int, ProblemPublished]]
 
 
-# Each column with its pyarrow type and its value; `code` follows them.
+# Each column with its pyarrow type and its value; comparisons and `code` follow them.
 COLUMNS: Mapping[str, tuple[str, Callable[[SubmissionLine], Any]]] = {
     "submission_id": ("int64", lambda line: line.number),
     "leaderboard_id": ("int64", lambda line: leaderboard_id(line.problem)),
@@ -58,6 +63,53 @@ COLUMNS: Mapping[str, tuple[str, Callable[[SubmissionLine], Any]]] = {
     "deleted": ("bool_", lambda line: line.is_withdrawn),
     "score": ("float64", lambda line: seconds(line.score_us) if line.is_eligible else None),
 }
+
+
+# How many times as fast as a baseline a ranked submission was, and its participant's share of the
+# problems of the level on which they are faster than that.
+COMPARISONS = {
+    **{f"speedup_{name}": "float64" for name in BASELINES},
+    **{f"fast_1_{name}": "float64" for name in BASELINES},
+}
+
+
+class Comparisons:
+    """What the submissions of an export are compared with, each leaderboard and level read once."""
+
+    def __init__(self, client: ReadClient, reader: Reader) -> None:
+        self._client, self._reader = client, reader
+        self._scores_us: dict[tuple[str, str, int], Mapping[str, float]] = {}
+        self._fast: dict[tuple[str, str], Mapping[str, Mapping[str, float]]] = {}
+
+    async def columns(self, line: SubmissionLine) -> dict[str, float]:
+        """Return the comparisons of a submission; empty if it is not ranked. Raises `Failed`."""
+        if not (line.is_eligible and line.score_us):
+            return {}
+        key = line.problem, line.gpu, line.result_version
+        if key not in self._scores_us:
+            self._scores_us[key] = await self._client.baseline_scores(*key, self._reader)
+        scores_us, fast = self._scores_us[key], await self._level_shares(line)
+        speedups = {
+            name: scores_us[name] / line.score_us for name in BASELINES if name in scores_us
+        }
+        return {
+            **{f"speedup_{name}": ratio for name, ratio in speedups.items()},
+            **{f"fast_1_{name}": fast[name] for name in BASELINES if name in fast},
+        }
+
+    async def _level_shares(self, line: SubmissionLine) -> Mapping[str, float]:
+        """Return fast_1 of the submission's participant over its level, by baseline."""
+        model_set = MODEL_SET.match(line.problem)
+        if model_set is None:
+            return {}
+        key = model_set[0], line.gpu
+        if key not in self._fast:
+            scores = await self._client.set_scores(*key, self._reader)
+            self._fast[key] = {
+                entry.participant_id: {name: shares["1"] for name, shares in entry.fast.items()}
+                for entry in (scores.items if scores else ())
+            }
+        return self._fast[key].get(line.participant_id, {})
 
 
 async def parquet(
@@ -115,7 +167,8 @@ class ExportRequest(PopcornRequest):
 def add_export_route(router: APIRouter, deps: Dependencies) -> None:
     """The route, for admins only, also on Discord: it contains everybody's sources."""
     lock = asyncio.Lock()
-    columns = {name: kind for name, (kind, _) in COLUMNS.items()} | {"code": "string"}
+    columns = {name: kind for name, (kind, _) in COLUMNS.items()}
+    columns |= COMPARISONS | {"code": "string"}
 
     @router.post("/admin/export", response_class=Response, responses=EXPORT_ANSWER)
     async def export(body: ExportRequest, request: Request) -> LiveResponse:
@@ -157,6 +210,7 @@ async def _rows(
 ) -> AsyncIterator[Row]:
     """Yield every submission, or every released one, by leaderboard and newest first."""
     reader = STAFF if released is None else Reader()
+    comparisons = Comparisons(deps.read_client, reader)
     for slug in slugs:
         batch: list[SubmissionLine] = []
         digests: dict[str, frozenset[str]] = {}
@@ -165,10 +219,10 @@ async def _rows(
                 if released is None or await _is_released(deps, line, released, digests):
                     batch.append(line)
                 if len(batch) == AT_ONCE:
-                    for row in await _rows_with_sources(deps, batch, reader):
+                    for row in await _rows_with_sources(deps, batch, reader, comparisons):
                         yield row
                     batch = []
-        for row in await _rows_with_sources(deps, batch, reader):
+        for row in await _rows_with_sources(deps, batch, reader, comparisons):
             yield row
 
 
@@ -188,12 +242,17 @@ async def _is_released(
 
 
 async def _rows_with_sources(
-    deps: Dependencies, lines: Sequence[SubmissionLine], reader: Reader
+    deps: Dependencies,
+    lines: Sequence[SubmissionLine],
+    reader: Reader,
+    comparisons: Comparisons,
 ) -> list[Row]:
     sources = await asyncio.gather(
         *(deps.read_client.source(line.number, reader) for line in lines)
     )
     return [
-        {name: value(line) for name, (_, value) in COLUMNS.items()} | {"code": source}
+        {name: value(line) for name, (_, value) in COLUMNS.items()}
+        | await comparisons.columns(line)
+        | {"code": source}
         for line, source in zip(lines, sources, strict=True)
     ]

@@ -13,7 +13,7 @@ import msgspec
 
 from ingest.access.callers import Caller, check_problem
 from ingest.ports import ReadProxy, ReadResponse
-from shared.api.leaderboards import Entry
+from shared.api.leaderboards import Entry, Leaderboard, SetScores
 from shared.api.problems import Problem
 from shared.api.queues import QueueOfGpu
 from shared.api.submissions import FullSubmission, SubmissionLine
@@ -158,6 +158,20 @@ class ReadClient:
                 if len(entries) == count_max:
                     break
         return entries
+
+    async def baseline_scores(
+        self, slug: str, gpu: str, version: int, reader: Reader
+    ) -> dict[str, float]:
+        """Return the score of each measured baseline of a problem version, in microseconds."""
+        path = f"/v1/leaderboards/{quote(slug, safe='')}/{quote(gpu, safe='')}"
+        board = await self._get(path, {"version": version, "limit": 1}, reader, Leaderboard)
+        baselines = board.baselines if board else []
+        return {it.name: it.score_us for it in baselines if it.score_us is not None}
+
+    async def set_scores(self, prefix: str, gpu: str, reader: Reader) -> SetScores | None:
+        """Return fast_p over a set of problems, None if there is no such set."""
+        path = f"/v1/sets/{quote(prefix, safe='')}/{quote(gpu, safe='')}"
+        return await self._get(path, {}, reader, SetScores)
 
     async def _pages(
         self, path: str, query: dict[str, object], reader: Reader, page_type: type[_Page[_Kind]]

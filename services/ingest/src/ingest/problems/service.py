@@ -135,8 +135,11 @@ class Problems:
         if len(slug) > SLUG_LENGTH_MAX:
             raise Refused("bad_problem", f"a slug has at most {SLUG_LENGTH_MAX} characters", "slug")
         rules.check_slug(slug)
+        gpus = publication.change.gpus or ()
         version = await asyncio.to_thread(
-            lambda: compile_problem(slug, apply_settings(publication.files, publication.settings))
+            lambda: compile_problem(
+                slug, apply_settings(publication.files, publication.settings), gpus
+            )
         )
         change = replace(publication.change, at=self.ports.clock())
         is_first = self._is_first(slug, actor)
@@ -147,9 +150,9 @@ class Problems:
         objection = publication.check.objection(version.digest)
         event = _version_event(version, publication.check)
         command = rules.Publish(event, change, is_first=is_first, objection=objection)
-        gpus = rules.canonical_gpus(publication.change.gpus or version.gpus, version.gpus)
+        board_gpus = rules.canonical_gpus(publication.change.gpus or version.gpus, version.gpus)
         problem_command = AggregateCommand(subjects.problem(slug), rules.problems, command, history)
-        return version, [problem_command, *publication.board.limits(gpus)]
+        return version, [problem_command, *publication.board.limits(board_gpus)]
 
     def _is_first(self, slug: str, actor: str) -> bool:
         """Return whether an author claims the problem by publishing it.

@@ -56,6 +56,23 @@ def speedup(baseline_us: float | None, own_us: float | None) -> float | None:
     return baseline_us / own_us
 
 
+# The speed-ups p of fast_p, as KernelBench reports them.
+FAST_P = (0.0, 0.5, 0.8, 1.0, 1.5, 2.0)
+
+
+def fast_shares(speedups: Sequence[float | None], problems_count: int) -> dict[str, float]:
+    """fast_p over a set of problems, by p; a speed-up for each problem with an entry.
+
+    It is None if the baseline has no time: the entry is correct, and as fast as nothing.
+
+    >>> fast_shares([3.0, 0.9, None], 4)
+    {'0': 0.75, '0.5': 0.5, '0.8': 0.5, '1': 0.25, '1.5': 0.25, '2': 0.25}
+    """
+    known = [ratio for ratio in speedups if ratio is not None]
+    counts = {p: sum(ratio > p for ratio in known) if p else len(speedups) for p in FAST_P}
+    return {f"{p:g}": count / problems_count for p, count in counts.items()}
+
+
 def case_times_us(cases: Sequence[Row]) -> dict[str, float]:
     """The time of each timed case of a run by name; hidden cases are left out."""
     return {

@@ -1,5 +1,6 @@
 """The results of cases, and what they are compared with: baselines, rooflines and milestones."""
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from math import inf
 from typing import Any, Literal, NamedTuple
@@ -14,6 +15,7 @@ from ranker.domain.goals import (
     case_speedups,
     case_times_us,
     current_runs,
+    fast_shares,
     is_measured,
     milestones_for_gpu,
     roofline_share,
@@ -28,6 +30,7 @@ from ranker.service.leaderboard import key_values
 from ranker.service.ports import Reads
 from shared.api import baselines as models
 from shared.api.cases import CaseShown
+from shared.api.leaderboards import SetEntry, SetScores
 from shared.errors import Failed, Refused
 from shared.events import Milestone, Roof
 from shared.response_types import DocumentedRoute, TypedResponse
@@ -147,8 +150,17 @@ class LeaderboardGoals(NamedTuple):
 
 
 def goals_router(sources: ReadSources) -> APIRouter:
-    """The route of the reader's own milestones."""
+    """The routes of the reader's own milestones, and of fast_p over a set of problems."""
     router = APIRouter(route_class=DocumentedRoute)
+
+    @router.get("/v1/sets/{prefix}/{gpu}")
+    async def set_scores(
+        request: Request, reader: CurrentReader, prefix: str, gpu: str
+    ) -> TypedResponse[SetScores]:
+        """fast_p of every participant over the problems whose slugs begin with the prefix."""
+        (checkpoint,) = await sources.reads.rows("checkpoint")
+        body = await read_set_scores(sources.view(reader), prefix, gpu, checkpoint["seq"])
+        return json_response(request, body, body.as_of)
 
     @router.get("/v1/me/milestones")
     async def mine(
@@ -167,6 +179,66 @@ def goals_router(sources: ReadSources) -> APIRouter:
         return json_response(request, models.OwnMilestones(items=items, as_of=seq), seq)
 
     return router
+
+
+async def read_set_scores(view: ReaderView, prefix: str, gpu: str, seq: int) -> SetScores:
+    """Read fast_p over a set. Raises Refused if no problem of it is on the GPU type, and Failed."""
+    rows = await view.rows("set_problems", prefix=f"{prefix.lower()}-")
+    versions = {
+        row["slug"]: (row["number"], name)
+        for row in rows
+        for name in row["gpus"]
+        if name.lower() == gpu.lower()
+    }
+    if not versions:
+        reason = f"there is no problem {prefix}-… on GPU type {gpu}"
+        raise Refused("not_found", f"{reason}: GET /v1/problems lists the problems", "prefix")
+    gpu = next(name for _, name in versions.values())
+    known = {
+        "slugs": list(versions),
+        "numbers": [number for number, _ in versions.values()],
+        "gpu": gpu,
+    }
+    entries, runs = await asyncio.gather(
+        view.rows("set_entries", **known), view.rows("set_baselines", **known)
+    )
+    baselines: dict[str, dict[str, float]] = {}
+    for slug in versions:
+        current = current_runs(run for run in runs if run["problem"] == slug)
+        for name, score_us in scores_us(current).items():
+            baselines.setdefault(name, {})[slug] = score_us
+    by_participant: dict[str, list[Row]] = {}
+    for entry in entries:
+        by_participant.setdefault(entry["participant_id"], []).append(entry)
+    items = [
+        SetEntry(
+            participant_id=account,
+            participant=own[0]["participant"],
+            correct=len(own),
+            fast={
+                name: fast_shares(
+                    [speedup(times_us.get(row["problem"]), row["score_us"]) for row in own],
+                    len(versions),
+                )
+                for name, times_us in sorted(baselines.items())
+            },
+        )
+        for account, own in by_participant.items()
+    ]
+    return SetScores(
+        prefix=prefix.lower(),
+        gpu=gpu,
+        problems_count=len(versions),
+        baselines=sorted(baselines),
+        items=sorted(items, key=_set_order),
+        as_of=seq,
+    )
+
+
+def _set_order(entry: SetEntry) -> tuple[float, int, str]:
+    """Most problems faster than a baseline first, then most problems, then by name."""
+    fastest = max((shares["1"] for shares in entry.fast.values()), default=0.0)
+    return -fastest, -entry.correct, entry.participant or ""
 
 
 def make_goals(

@@ -913,6 +913,45 @@ where submission.problem = %(problem)s and submission.gpu = %(gpu)s
 order by submission.number desc
 limit 200;
 
+-- name: set_problems
+-- The newest version of each problem of a set that the reader can see, and its GPU types.
+select distinct on (problem.slug) problem.slug, problem.number,
+       coalesce(leaderboard.gpus, problem.gpus) as gpus
+from problem
+left join leaderboard on leaderboard.slug = problem.slug
+where starts_with(problem.slug || '-', %(prefix)s)
+  and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+       or problem.slug = any(%(members_of)s::text[]))
+order by problem.slug, problem.number desc
+limit 1000;
+
+-- name: set_entries
+-- The entries of the leaderboards of some problem versions on a GPU type.
+select entry.problem, entry.account as participant_id, participant.name as participant,
+       entry.score_us
+from unnest(%(slugs)s::text[], %(numbers)s::int[]) as known (slug, number)
+join entry on entry.problem = known.slug and entry.problem_number = known.number
+     and entry.gpu = %(gpu)s and not entry.is_hidden
+left join accounts.participant on participant.account = entry.account
+limit 100000;
+
+-- name: set_baselines
+-- The runs of the baselines of some problem versions on a GPU type that were not taken off, newest
+-- first.
+select submission.problem, submission.baseline as name, submission.outcome, submission.code,
+       result.score_us
+from unnest(%(slugs)s::text[], %(numbers)s::int[]) as known (slug, number)
+join submission on submission.problem = known.slug and submission.problem_number = known.number
+     and submission.gpu = %(gpu)s and submission.baseline <> ''
+left join result on result.submission = submission.id
+     and result.problem_number = submission.problem_number
+where not exists (
+    select 1 from moderation
+    where moderation.submission = submission.id and moderation.excluded_seq is not null
+)
+order by submission.number desc
+limit 100000;
+
 -- name: baseline_cases
 -- The cases of some runs of baselines.
 select submission.id, submission.baseline as name, coalesce(run.cases, '[]') as cases
