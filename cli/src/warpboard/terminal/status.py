@@ -278,7 +278,7 @@ def agent_table(registered: Sequence[Agent]) -> Table:
         }
         for agent in registered
     ]
-    return make_table("agents", rows, extra=("modes", "tier", "isolation"))
+    return make_table("agents", rows, optional=("runs",), extra=("modes", "tier", "isolation"))
 
 
 def queue_table(counts: Sequence[Depth], zone: tzinfo | None = None) -> Table:
