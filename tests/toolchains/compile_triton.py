@@ -6,6 +6,7 @@ last checked case, with launches replaced by compilations for each of the target
 `.target` of its PTX or GCN, and whether there is a binary; or the error that ends it.
 """
 
+import contextlib
 import importlib
 import inspect
 import json
@@ -79,23 +80,22 @@ def compile_solution(slug: str, file: str, targets: list[str]) -> list[dict[str,
     """
     jit = importlib.import_module("triton.runtime.jit")
     compiled: list[dict[str, Any]] = []
+    failures: list[str] = []
 
     def compile_instead(kernel: Any, *args: Any, **options: Any) -> None:
         given = {name: options[name] for name in kernel.arg_names if name in options}
         arguments = dict(inspect.signature(kernel.fn).bind(*args, **given).arguments)
-        compiled.extend(compile_kernel(kernel, arguments, target) for target in targets)
-        # What is not computed is zero, so that it is a valid index for what follows.
-        for value in arguments.values():
-            if hasattr(value, "zero_"):
-                value.zero_()
+        try:
+            compiled.extend(compile_kernel(kernel, arguments, target) for target in targets)
+        except Exception as error:
+            failures.append(f"{kernel.__name__}: {type(error).__name__}: {error}")
+            raise
 
     jit.JITFunction.run = compile_instead
-    with opened(slug) as problem:
-        try:
-            problem.kernel(f"solutions/{file}")(problem.data(problem.cases[-1]))
-        except Exception as error:  # noqa: BLE001  (Triton raises many types)
-            return f"{type(error).__name__}: {error}"
-    return compiled
+    # No kernel runs, so what follows one may fail.
+    with opened(slug) as problem, contextlib.suppress(Exception):
+        problem.kernel(f"solutions/{file}")(problem.data(problem.cases[-1]))
+    return failures[0] if failures else compiled
 
 
 if __name__ == "__main__":

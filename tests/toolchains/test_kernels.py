@@ -45,6 +45,7 @@ def listed(
     """Return the three texts about a build result."""
     order: dict[str, Any] = {
         "cuobjdump": cuobjdump,
+        "environment": {"PATH": str(Path(cuobjdump).parent)},
         "folder": str(folder / "kernels"),
         "options": OPTIONS,
         "is_native": is_native,

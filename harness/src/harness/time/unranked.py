@@ -9,6 +9,7 @@ import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
@@ -354,8 +355,11 @@ class Profiler:
         built = teams.built[0] if is_native else packed
         if not os.fstat(built).st_size:
             return
+        # cuobjdump starts nvdisasm, which is beside it.
+        path = f"{Path(cuobjdump).parent}{os.pathsep}{toolchains.search_path()}"
         order = {
             "cuobjdump": cuobjdump,
+            "environment": {"PATH": path},
             "folder": f"{teams.scratch()}/kernels",
             "options": list(_LISTINGS.values()),
             "is_native": is_native,

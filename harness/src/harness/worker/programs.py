@@ -381,9 +381,7 @@ def list_kernels(order: dict[str, Any], descriptors: list[int]) -> None:
     built, *texts = descriptors
     folder = Path(order["folder"])
     folder.mkdir(parents=True)
-    # It starts nvdisasm, which is beside it.
-    path = os.pathsep.join((str(Path(order["cuobjdump"]).parent), os.environ.get("PATH", "")))
-    settings.add_environment({"PATH": path})
+    settings.add_environment(order["environment"])
     if order["is_native"]:
         data = os.pread(built, os.fstat(built).st_size, 0)
         (folder / f"kernel{_BINARIES[0]}").write_bytes(data)
