@@ -147,6 +147,7 @@ async def open_ways(dsn: str) -> AsyncIterator[Ways]:
         await _create_callers(ways)
         await _publish_problems(ways)
         await _create_former_callers(ways)
+        await reads.settle()
         yield ways
 
 
