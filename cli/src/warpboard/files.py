@@ -51,6 +51,16 @@ class ProblemFiles:
         return json.loads(self.manifest)
 
 
+def decode_source(source: bytes) -> str:
+    """Decode a source. Raises Refused `not_utf8`."""
+    try:
+        return source.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise Refused(
+            "not_utf8", f"the file is not UTF-8 text: byte {error.start} cannot be read", "file"
+        ) from error
+
+
 def compile_files(slug: str, files: Mapping[str, bytes]) -> ProblemFiles:
     """Compile the files of a problem. Raises Refused."""
     from shared.problems.compilation import compile_problem

@@ -21,13 +21,19 @@ from shared.ranking_rules import score_us
 from warpboard.api import Api
 from warpboard.context import AppContext
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, OK
-from warpboard.files import load_problem, read_submission, read_template, write_files
+from warpboard.files import (
+    decode_source,
+    load_problem,
+    read_submission,
+    read_template,
+    write_files,
+)
 from warpboard.screen import ShowProgress
 from warpboard.service.answers import HERE, local_lines, run_heading, with_roofline
 from warpboard.service.starters import choose_gpus, choose_starter, starter_files
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command
-from warpboard.terminal.submissions import case_table, decode_source
+from warpboard.terminal.submissions import case_table
 
 FILES_MAX = 64
 AGENTS = "AGENTS.md"

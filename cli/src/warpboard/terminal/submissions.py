@@ -54,7 +54,7 @@ from warpboard.api import Api, Response
 from warpboard.context import AppContext
 from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, worst
 from warpboard.domain.tables import Table, make_table
-from warpboard.files import read_submission, save_download, write_file
+from warpboard.files import decode_source, read_submission, save_download, write_file
 from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
 from warpboard.terminal import options, web
 from warpboard.terminal.command_types import api_command, can_ask, confirm
@@ -261,16 +261,6 @@ def _output_answer(context: AppContext, output: Path | None, document: object) -
         text = msgspec.json.format(msgspec.json.encode(document), indent=2)
         write_file(output, text + b"\n")
         context.screen.note(f"the whole answer is in {output}")
-
-
-def decode_source(source: bytes) -> str:
-    """Decode a source. Raises Refused `not_utf8`."""
-    try:
-        return source.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise Refused(
-            "not_utf8", f"the file is not UTF-8 text: byte {error.start} cannot be read", "file"
-        ) from error
 
 
 def _received_line(problem: str, receipt: Receipt) -> str:

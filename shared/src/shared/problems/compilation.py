@@ -104,8 +104,8 @@ def compile_problem(
 ) -> ProblemVersion:
     """Compile files to a version: an equal slug and equal files give an equal digest.
 
-    `gpus` are the GPU types of a problem whose files name none.
-    Shapes: `files` maps paths relative to the directory of task.yml, with /, to bytes.
+    `gpus` are the GPU types of a problem whose files name none; `files` maps paths relative to the
+    directory of task.yml, with /, to bytes.
     Errors: Refused `bad_problem`, whose message names file, line, field and the fix.
     """
     if not _SLUG.match(slug):
@@ -169,8 +169,7 @@ def _check_code(
     """Check that the problem's files define what the harness calls. Errors: Refused."""
     if not isinstance(task, NativeYml):
         if not source.form:
-            is_ranked = task.multi_gpu
-            _check_reference(source.document, sources.files, cases, is_ranked=is_ranked)
+            _check_reference(source.document, sources.files, cases, is_ranked=task.multi_gpu)
     elif source.is_directory:
         _check_native(source.document, task, sources, cases)
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -62,7 +62,7 @@ def _find_policy_reason(
     if deadline_at is None:
         return "everybody sees it once the leaderboard's deadline is over, and it has none yet"
     if deadline_at > at:
-        return f"everybody sees it from {deadline_at:%Y-%m-%d %H:%M UTC} on, after the deadline"
+        return f"everybody sees it from {_minute_text(deadline_at)} on, after the deadline"
     return None
 
 
@@ -78,7 +78,11 @@ def policy_text(policy: str, deadline_at: datetime | None) -> str:
         return "a source is seen by its owner alone"
     if deadline_at is None:
         return "a source is seen by its owner alone, until there is a deadline and it is over"
-    return f"a source is seen by its owner until {deadline_at:%Y-%m-%d %H:%M UTC}, then by all"
+    return f"a source is seen by its owner until {_minute_text(deadline_at)}, then by all"
+
+
+def _minute_text(at: datetime) -> str:
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M UTC}"
 
 
 CLOSED = "closed"
