@@ -136,7 +136,7 @@ def test_an_agent_shows_its_modes_and_its_quarantine() -> None:
     )
     well = make_example(Agent, id="b", gpu="CPU", modes=["test", "ranked"], is_alive=True)
     rows = status.agent_table([ill, well]).rows
-    assert rows[0][2:] == ("strong", "C1", "-", "in quarantine: ill", "-")
+    assert rows[0][2:] == ("strong", "C1", "-", "in quarantine: ill")
     assert rows[1][4] == "test ranked"
 
 

@@ -66,8 +66,7 @@ class ProblemVersion:
     `files` holds all files in the manifest by plain name, without the submission. `consent` names
     the file whose text a participant accepts before they submit, "" for none; `source_visible` and
     `publish` say who reads the submitted sources, and when. `baselines` are not in `files`: only
-    the platform runs them. `works` is the minimum work of each timed case, if the author gave it.
-    Units: budgets in seconds, `source_bytes_max` in bytes.
+    the platform runs them. `works` is the least work of each timed case. Units: seconds, bytes.
     """
 
     slug: str
