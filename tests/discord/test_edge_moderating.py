@@ -77,7 +77,7 @@ async def test_operators_decide_on_what_counts(
     for act, expected in (
         ("drain", "no new jobs"),
         ("undrain", "works again"),
-        ("quarantine", "only canaries"),
+        ("quarantine", "is in quarantine"),
         ("undrain", "works again"),
     ):
         assert expected in await olga.use_command(f"agents {act}", **treated)

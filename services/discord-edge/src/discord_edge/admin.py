@@ -322,8 +322,8 @@ async def undrain(interaction: BotInteraction, agent: AgentId, reason: Reason) -
 
 @app_commands.command()
 async def quarantine(interaction: BotInteraction, agent: AgentId, reason: Reason) -> None:
-    """Give an agent only canaries"""
-    await _command_agent(interaction, agent, "cordon", reason, "gets only canaries")
+    """Give an agent nothing until it is released"""
+    await _command_agent(interaction, agent, "quarantine", reason, "is in quarantine")
 
 
 @app_commands.command()
