@@ -96,7 +96,7 @@ class Comparisons:
             for name in BASELINES
             if name in scores_us
         }
-        return speedups | await self._level_shares(line)
+        return {**speedups, **await self._level_shares(line)}
 
     async def _level_shares(self, line: SubmissionLine) -> Mapping[str, float]:
         """Return fast_p of the submission's participant over its level, by column."""
