@@ -311,22 +311,37 @@ def test_a_definition_passes_its_check(tmp_path: Path) -> None:
     assert "1 of 1 correct passed" in result.output
 
 
-@pytest.mark.box
-@pytest.mark.long
-async def test_solutions_of_both_styles_get_their_verdicts() -> None:
+async def judge(*names: str) -> dict[str, tuple[str, str]]:
+    """Run solutions of the example; return the verdict and the reason of each."""
     problem = load_problem(FILE, None, ("CPU",))
     verdicts = {}
     async with LocalHarness().warm() as harness:
-        for path in sorted((SET / "solutions").iterdir()):
-            name, source = read_submission(path)
-            run = await harness.run(problem, SubmissionRequest(name, source, problem.slug, "test"))
+        for name in names:
+            submission = SubmissionRequest(
+                *read_submission(SET / "solutions" / f"{name}.json"), problem.slug, "test"
+            )
+            run = await harness.run(problem, submission)
             verdicts[name] = run["verdict"], run["reason"]
+    return verdicts
+
+
+@pytest.mark.box
+@pytest.mark.long
+async def test_solutions_of_both_styles_get_their_verdicts() -> None:
+    verdicts = await judge("destination", "value", "without_eps")
     assert {name: verdict for name, (verdict, _) in verdicts.items()} == {
-        "destination.py": "passed",
-        "native.py": "passed",
-        "value.py": "passed",
-        "without_eps.py": "wrong_answer",
+        "destination": "passed",
+        "value": "passed",
+        "without_eps": "wrong_answer",
     }, verdicts
+
+
+@pytest.mark.box
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_a_solution_in_c_plus_plus_is_compiled_and_passes() -> None:
+    verdict, reason = (await judge("native"))["native"]
+    assert verdict == "passed", reason
 
 
 def test_the_public_package_reads_what_we_read_and_write() -> None:
