@@ -14,8 +14,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from ingest import ranker_http
 from ingest.access.feed import AccessFeed
-from ingest.accounts.service import Accounts
-from ingest.accounts.tokens import CliIdLinking, NewToken, Tokens
+from ingest.accounts.service import Accounts, CliIdLinking, NewToken, Tokens
 from ingest.bootstrap import ingest
 from ingest.decisions import Decisions
 from ingest.http.auth import AuthConfig, Authenticator

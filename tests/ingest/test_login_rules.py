@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.access.callers import Caller
-from ingest.attempt_limiter import AttemptLimiter
+from ingest.http.middleware import AttemptLimiter
 from ingest.login.rules import (
     USER_CODE_LETTERS,
     CliLogin,

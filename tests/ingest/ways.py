@@ -11,7 +11,7 @@ from argon2 import PasswordHasher
 from starlette.routing import BaseRoute, Match, Route
 
 from ingest.access.callers import ALLOWED
-from ingest.accounts.tokens import CliIdLinking, NewToken, csrf_token
+from ingest.accounts.service import CliIdLinking, NewToken, csrf_token
 from ingest.app import add_routes, create_app
 from ingest.http.auth import COOKIE, AuthConfig, Authenticator
 from ingest.login.secrets import Argon2Hasher

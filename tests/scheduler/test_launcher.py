@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse,
 from nacl.signing import SigningKey
 
 from scheduler.launcher import settings as launcher_settings
-from scheduler.launcher.github import TITLE, GitHubRunner, connect_github
+from scheduler.launcher.runners import TITLE, GitHubRunner, connect_github
 from scheduler.launcher.service import ACTOR, Launcher
 from shared import subjects
 from shared.clock import new_id, now

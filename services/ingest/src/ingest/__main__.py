@@ -15,7 +15,7 @@ from psycopg_pool import AsyncConnectionPool
 from ingest import ranker_http
 from ingest.access import callers
 from ingest.access.feed import AccessFeed, AccessSnapshots
-from ingest.accounts.tokens import CliIdLinking
+from ingest.accounts.service import CliIdLinking
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import Ingest, ingest
 from ingest.http.auth import AuthConfig, Authenticator, Edge

@@ -12,9 +12,9 @@ from ingest.bootstrap import Ingest
 from ingest.consents.routes import consents_router
 from ingest.http.auth import Authenticator
 from ingest.http.document import PublicApi, add_docs_page, read_introduction
-from ingest.http.idempotency import IdempotencyMiddleware
 from ingest.http.middleware import (
     BodyLimitMiddleware,
+    IdempotencyMiddleware,
     RateLimitMiddleware,
     RateLimitRules,
     RequestIdMiddleware,
@@ -36,8 +36,8 @@ from ingest.quotas.rules import QuotaExceeded
 from ingest.reads import reads_router
 from ingest.reruns import reruns_router
 from ingest.site.editor import add_editor_pages
-from ingest.site.notifications import add_notification_pages
 from ingest.site.pages import add_public_pages
+from ingest.site.people import add_notification_pages
 from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router
 from shared.api.platform import HealthStatus

@@ -3,19 +3,18 @@
 from dataclasses import dataclass
 
 from ingest.access.feed import AccessFeed
-from ingest.accounts.service import Accounts, AccountTables
-from ingest.accounts.tokens import Tokens
-from ingest.attempt_limiter import AttemptLimiter
+from ingest.accounts.service import Accounts, AccountTables, Tokens
 from ingest.baselines import Baselines
 from ingest.consents.routes import Consents
 from ingest.decisions import Decisions, HistoryCache
+from ingest.http.middleware import AttemptLimiter
 from ingest.invites import Invites
 from ingest.leaderboards import Leaderboards
 from ingest.moderation.routes import Moderation
 from ingest.platform import Operators
 from ingest.ports import Ports
 from ingest.preferences.routes import PreferenceCommands
-from ingest.problems.service import Problems
+from ingest.problems.routes import Problems
 from ingest.quotas.service import Quotas
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
 from ingest.submissions.intake import Intake

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from ingest.access.callers import Caller, allowed_scopes
 from ingest.access.feed import hash_secret
 from ingest.access.rules import Token
-from ingest.accounts.service import Accounts
-from ingest.accounts.tokens import CLI_SCOPES, CliIdLinking, NewToken, Tokens
-from ingest.attempt_limiter import AttemptLimiter
+from ingest.accounts.service import CLI_SCOPES, Accounts, CliIdLinking, NewToken, Tokens
+from ingest.http.middleware import AttemptLimiter
 from ingest.login.postgres import LoginStore
 from ingest.login.rules import (
     CLI_ID,

@@ -11,9 +11,8 @@ from datetime import timedelta
 from ingest.access.feed import hash_secret
 from ingest.accounts.rules import NAME, accounts_lost, check_name
 from ingest.accounts.rules import WEB as WEB_SESSION
-from ingest.accounts.service import Accounts
-from ingest.accounts.tokens import Tokens
-from ingest.attempt_limiter import AttemptLimiter
+from ingest.accounts.service import Accounts, Tokens
+from ingest.http.middleware import AttemptLimiter
 from ingest.login.oauth_http import OAuthProvider
 from ingest.login.postgres import LoginStore
 from ingest.login.rules import (

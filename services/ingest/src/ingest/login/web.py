@@ -18,7 +18,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ValidationError
 
 from ingest.access.callers import check_scope, check_unlimited
-from ingest.accounts.tokens import csrf_token
+from ingest.accounts.service import csrf_token
 from ingest.http.auth import COOKIE, client_address
 from ingest.http.middleware import ANONYMOUS_BYTES_MAX, JSON_BYTES_MAX
 from ingest.login.rules import SESSION_S

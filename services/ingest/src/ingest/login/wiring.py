@@ -10,10 +10,9 @@ from fastapi import APIRouter, FastAPI
 from psycopg_pool import AsyncConnectionPool
 
 from ingest.access.feed import hash_secret
-from ingest.accounts.service import Accounts
-from ingest.accounts.tokens import CliIdLinking
-from ingest.attempt_limiter import AttemptLimiter
+from ingest.accounts.service import Accounts, CliIdLinking
 from ingest.http.auth import Authenticator
+from ingest.http.middleware import AttemptLimiter
 from ingest.login import oauth_http, pages
 from ingest.login.api import login_router
 from ingest.login.oauth_http import OAuthProvider

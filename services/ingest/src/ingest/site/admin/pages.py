@@ -15,7 +15,7 @@ from ingest.http.request_models import NameInPath
 from ingest.login.secrets import new_secret
 from ingest.login.service import Session
 from ingest.login.web import Web
-from ingest.site.admin import catalogue, participants, tables
+from ingest.site.admin import catalogue, tables
 from ingest.site.admin.acts import Act, SessionApi, check_any_scope, may_any
 from ingest.site.admin.tables import Link, Operator, Row, Section, Tag
 from ingest.site.reads import api_path, decode_response, read_if_possible, read_in_time
@@ -189,7 +189,7 @@ async def _appeals(operator: Operator) -> list[Section]:
     if may_any(operator.caller, catalogue.SUBMISSIONS):
         sections.append(await tables.submission_appeals(operator))
     if may_any(operator.caller, catalogue.PARTICIPANTS):
-        sections.append(await participants.ban_appeals(operator))
+        sections.append(await tables.ban_appeals(operator))
     return sections
 
 
@@ -301,14 +301,14 @@ def _add_participants(router: APIRouter, site: AdminSite) -> None:
         if name.strip():
             path = catalogue.PARTICIPANT_PAGE.format(name=quote(name.strip().lower(), safe=""))
             return site.web.redirect(path)
-        sections = await read_in_time(participants.participant_tables(operator, after))
+        sections = await read_in_time(tables.participant_tables(operator, after))
         return site.render(request, session, PARTICIPANTS, sections, search=search)
 
     @router.get(catalogue.PARTICIPANT_PAGE)
     async def participant(request: Request, name: NameInPath) -> Response:
         """A participant."""
         session, operator = await site.open(request, PARTICIPANTS)
-        sections = await read_in_time(participants.participant_details(operator, name))
+        sections = await read_in_time(tables.participant_details(operator, name))
         return site.render(request, session, PARTICIPANTS, sections, title=name, search=search)
 
 
@@ -320,10 +320,10 @@ def _add_invites(router: APIRouter, site: AdminSite) -> None:
         slug = slug.strip().lower()
         error: Refused | None = None
         try:
-            sections = await read_in_time(participants.invite_tables(operator, slug))
+            sections = await read_in_time(tables.invite_tables(operator, slug))
         except Refused as refused:
             error = refused
-            sections = await participants.invite_tables(operator, "")
+            sections = await tables.invite_tables(operator, "")
         search = Search(
             catalogue.INVITES_PAGE, "Problem whose invites you want to see", "leaderboard", slug
         )
