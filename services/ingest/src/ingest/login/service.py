@@ -30,8 +30,14 @@ from ingest.login.rules import (
     parse_scopes,
     pending_until,
 )
-from ingest.login.secrets import derive_token, new_secret, new_user_code
-from ingest.login.sign_in import OAuthLogins, PasswordResets, SignIn
+from ingest.login.sign_in import (
+    OAuthLogins,
+    PasswordResets,
+    SignIn,
+    derive_token,
+    new_secret,
+    new_user_code,
+)
 from shared.errors import Failed, Refused
 from shared.events import SCOPES
 

@@ -9,12 +9,12 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from ingest.access.callers import check_scope
+from ingest.accounts.rules import PREFERENCES
 from ingest.http.request_models import IdInPath
 from ingest.login.service import Session
 from ingest.login.web import Form, NotLoggedIn, Web, parse_form, route_class
 from ingest.ports import ReadProxy
-from ingest.preferences.routes import PreferenceCommands, PreferencesRequest
-from ingest.preferences.rules import PREFERENCES
+from ingest.preferences import PreferenceCommands, PreferencesRequest
 from ingest.site.charts import ProgressChart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.webhooks import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks

@@ -12,8 +12,8 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from ingest.access.callers import ADMIN, STAFF_SCOPES
 from ingest.http.request_models import NameInPath
-from ingest.login.secrets import new_secret
 from ingest.login.service import Session
+from ingest.login.sign_in import new_secret
 from ingest.login.web import Web
 from ingest.site.admin import catalogue, tables
 from ingest.site.admin.acts import Act, SessionApi, check_any_scope, may_any
