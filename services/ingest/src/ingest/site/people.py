@@ -71,11 +71,7 @@ async def read_milestones(reads: PageReads) -> list[OwnMilestone]:
 
 def add_people_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     """Add the profile of a participant, and the list of the visitor's submissions."""
-    _add_profile(router, web, ranker)
-    _add_own_submissions(router, web, ranker)
 
-
-def _add_profile(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     @router.get("/people/{name}")
     @router.head("/people/{name}")
     async def profile(request: Request, name: str) -> Response:
@@ -107,6 +103,8 @@ def _add_profile(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             "milestones": await read_in_time(read_milestones(reads)) if is_own else [],
         }
         return web.public_page(request, "person.html", visitor.session, **values)
+
+    _add_own_submissions(router, web, ranker)
 
 
 def _add_own_submissions(router: APIRouter, web: Web, ranker: ReadProxy) -> None:

@@ -143,14 +143,7 @@ class EntryCasesQuery(QueryParams):
 def histories_router(sources: ReadSources) -> APIRouter:
     """The routes of records, histories, cases and contests."""
     router = APIRouter(route_class=DocumentedRoute)
-    _add_contests(router, sources)
-    _add_records(router, sources)
-    _add_histories(router, sources)
-    _add_cases(router, sources)
-    return router
 
-
-def _add_contests(router: APIRouter, sources: ReadSources) -> None:
     @router.get("/v1/contests/{name}")
     async def standing(
         request: Request, reader: CurrentReader, name: str
@@ -167,6 +160,34 @@ def _add_contests(router: APIRouter, sources: ReadSources) -> None:
         items = rank_participants(rows)
         body = models.ContestStanding(contest=name, points=list(POINTS), items=items, as_of=seq)
         return json_response(request, body, seq)
+
+    _add_records(router, sources)
+
+    @router.get("/v1/leaderboards/{slug}/{gpu}/history")
+    async def history(
+        request: Request,
+        reader: CurrentReader,
+        slug: str,
+        gpu: str,
+        query: Annotated[HistoryQuery, Query()],
+    ) -> TypedResponse[models.History | models.RecordHistory]:
+        """The score over time: a participant's ranked submissions or, without one, the records."""
+        view, seq = sources.view(reader), await read_checkpoint(sources.reads)
+        _, board = await find_leaderboard(view, slug, gpu, query.version)
+        if query.participant is not None:
+            history = await read_personal_history(view, query.participant, board, seq)
+            return json_response(request, history, seq)
+        records = models.RecordHistory(
+            problem=board.problem,
+            gpu=board.gpu,
+            problem_version=board.problem_number,
+            items=await read_records(view, board, RANKED_MAX),
+            as_of=seq,
+        )
+        return json_response(request, records, seq)
+
+    _add_cases(router, sources)
+    return router
 
 
 def rank_participants(rows: Sequence[dict[str, Any]]) -> list[models.ContestParticipant]:
@@ -223,31 +244,6 @@ def _add_records(router: APIRouter, sources: ReadSources) -> None:
         _, board = await find_leaderboard(view, slug, gpu, query.version)
         items = await read_records(view, board, query.limit)
         return json_response(request, models.Records(items=items, as_of=seq), seq)
-
-
-def _add_histories(router: APIRouter, sources: ReadSources) -> None:
-    @router.get("/v1/leaderboards/{slug}/{gpu}/history")
-    async def history(
-        request: Request,
-        reader: CurrentReader,
-        slug: str,
-        gpu: str,
-        query: Annotated[HistoryQuery, Query()],
-    ) -> TypedResponse[models.History | models.RecordHistory]:
-        """The score over time: a participant's ranked submissions or, without one, the records."""
-        view, seq = sources.view(reader), await read_checkpoint(sources.reads)
-        _, board = await find_leaderboard(view, slug, gpu, query.version)
-        if query.participant is not None:
-            history = await read_personal_history(view, query.participant, board, seq)
-            return json_response(request, history, seq)
-        records = models.RecordHistory(
-            problem=board.problem,
-            gpu=board.gpu,
-            problem_version=board.problem_number,
-            items=await read_records(view, board, RANKED_MAX),
-            as_of=seq,
-        )
-        return json_response(request, records, seq)
 
 
 def _add_cases(router: APIRouter, sources: ReadSources) -> None:

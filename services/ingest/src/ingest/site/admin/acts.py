@@ -118,7 +118,7 @@ class Act:
 
     Fields that the path of the route does not name make its body. `scopes` decide who is offered
     the form (any of them is enough); the route decides who may send it. With a `warning`, the form
-    asks for confirmation. `page` is shown afterwards, with `done`.
+    asks for confirmation. `page` is shown afterwards, with `notice`.
     """
 
     route: str
@@ -127,7 +127,7 @@ class Act:
     button: str
     explanation: str
     page: str
-    done: str
+    notice: str
     fields: Sequence[FormField]
     warning: str = ""
     constants: Mapping[str, object] | None = None

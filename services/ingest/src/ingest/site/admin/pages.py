@@ -278,7 +278,23 @@ def add_admin_pages(app: FastAPI, router: APIRouter, web: Web) -> None:
         if page.read is not None:
             _add_page(router, site, page, page.read)
     _add_participants(router, site)
-    _add_invites(router, site)
+
+    @router.get(catalogue.INVITES_PAGE)
+    async def invites(request: Request, slug: SlugInQuery = "") -> Response:
+        """The invites to a leaderboard."""
+        session, operator = await site.open(request, INVITES)
+        slug = slug.strip().lower()
+        error: Refused | None = None
+        try:
+            sections = await read_in_time(tables.invite_tables(operator, slug))
+        except Refused as refused:
+            error = refused
+            sections = await tables.invite_tables(operator, "")
+        search = Search(
+            catalogue.INVITES_PAGE, "Problem whose invites you want to see", "leaderboard", slug
+        )
+        return site.render(request, session, INVITES, sections, search=search, error=error)
+
     _add_acts(router, site)
 
 
@@ -310,24 +326,6 @@ def _add_participants(router: APIRouter, site: AdminSite) -> None:
         session, operator = await site.open(request, PARTICIPANTS)
         sections = await read_in_time(tables.participant_details(operator, name))
         return site.render(request, session, PARTICIPANTS, sections, title=name, search=search)
-
-
-def _add_invites(router: APIRouter, site: AdminSite) -> None:
-    @router.get(catalogue.INVITES_PAGE)
-    async def invites(request: Request, slug: SlugInQuery = "") -> Response:
-        """The invites to a leaderboard."""
-        session, operator = await site.open(request, INVITES)
-        slug = slug.strip().lower()
-        error: Refused | None = None
-        try:
-            sections = await read_in_time(tables.invite_tables(operator, slug))
-        except Refused as refused:
-            error = refused
-            sections = await tables.invite_tables(operator, "")
-        search = Search(
-            catalogue.INVITES_PAGE, "Problem whose invites you want to see", "leaderboard", slug
-        )
-        return site.render(request, session, INVITES, sections, search=search, error=error)
 
 
 def _add_acts(router: APIRouter, site: AdminSite) -> None:
@@ -364,7 +362,7 @@ def _add_acts(router: APIRouter, site: AdminSite) -> None:
         if response.codes:
             ends_at = f"{values['expires_at']}Z" if values["expires_at"] else ""
             return _render_codes(request, site, session, response, ends_at)
-        notice = response.describe(act.done.format(**values))
+        notice = response.describe(act.notice.format(**values))
         return web.redirect(act.page_after(values), notice)
 
 
