@@ -41,16 +41,15 @@ ACCOUNTS = "accounts"
 TABLES_ACTOR = "service:ingest"
 TABLES_LOOK_S = 1.0
 TABLES_START_S = 0.05
-
-_log = logging.getLogger(__name__)
-log = logging.getLogger(__name__)
-NOTE_S = 60.0
-PREFIX = "wb_"
-RANDOM_BYTES = 32
-PREFIX_LENGTH = 10
+USAGE_PAUSE_S = 60.0
+TEXT_PREFIX = "wb_"
+TOKEN_BYTES = 32
+SHOWN_PREFIX_LENGTH = 10
 CLI_SCOPES = ("submit", "submit:ranked", "profile", "read:own", "delete:own", "join")
 CLI_LIFE_DAYS = 90
 CLI_ID_LENGTH_MIN, CLI_ID_LENGTH_MAX = 16, 128
+
+_log = logging.getLogger(__name__)
 
 
 async def decide_account(
@@ -231,7 +230,7 @@ class TokenDetails(NamedTuple):
 
 def new_token_text() -> str:
     """Return the text of a new token: 256 random bits."""
-    return PREFIX + secrets.token_urlsafe(RANDOM_BYTES)
+    return TEXT_PREFIX + secrets.token_urlsafe(TOKEN_BYTES)
 
 
 def csrf_token(secret: str) -> str:
@@ -263,7 +262,7 @@ class Tokens:
             problems=list(dict.fromkeys(new.problems)),
             reason=new.reason,
         )
-        prefix = text[:PREFIX_LENGTH]
+        prefix = text[:SHOWN_PREFIX_LENGTH]
         # The name first, so that every token in the log has one in the lists.
         await self.rows.add_token(TokenRow(fact.token, account, new.name, prefix))
         result = await decide_account(self.decisions, account, fact, by)
@@ -329,11 +328,11 @@ class Tokens:
     async def store_usage_forever(self) -> None:
         """Store once a minute which tokens were used; never returns."""
         while True:
-            await asyncio.sleep(NOTE_S)
+            await asyncio.sleep(USAGE_PAUSE_S)
             try:
                 await self.store_usage()
             except Failed as failed:
-                log.warning("cannot store when tokens were used: %s", failed)
+                _log.warning("cannot store when tokens were used: %s", failed)
 
 
 def _find(tokens: Iterable[Token], number: int, message: str) -> Token:

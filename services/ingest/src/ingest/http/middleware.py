@@ -57,24 +57,24 @@ UPLOADS = (
 # The form of the web site's editor, which answers with a page, also if its body is too long.
 EDITOR = re.compile(r"/problems/[^/]+/submit/?")
 
-FREE = ("/health", "/healthz", "/readyz")
+UNLIMITED_PATHS = ("/health", "/healthz", "/readyz")
 POLL = re.compile(r"/+(?:v1|user)/+submissions/+0*([0-9]{1,16})/*\Z")
 # A client that polls every 2 s never has to wait, whatever else it does; this holds for as many
 # submissions as one client may follow at once, not for any number of them.
 POLLS = "60/minute"
 ALL_POLLS = "1920/minute"
 REQUEST_ID = "x-request-id"
-HEADER = "idempotency-key"
-KEY = re.compile(r"[!-~]{1,255}\Z")
-PREFIX = "/v1/"
+IDEMPOTENCY_HEADER = "idempotency-key"
+IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}\Z")
+API_PREFIX = "/v1/"
 EXEMPT_PATHS = ("/v1/submissions", "/v1/problems")
 # Routes whose response contains a secret, which is shown once and never stored, and its field.
-TOKENS = re.compile(r"/v1/(admin/)?tokens")
+TOKEN_ROUTES = re.compile(r"/v1/(admin/)?tokens")
 SECRETS = (
-    (TOKENS, "token"),
+    (TOKEN_ROUTES, "token"),
     (re.compile(r"/v1/admin/participants/[^/]+/password-reset"), "url"),
 )
-AGAIN_S = 1.0
+RETRY_S = 1.0
 _log = logging.getLogger(__name__)
 
 
@@ -200,7 +200,7 @@ class RateLimitMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request, or refuse it; Source: the ASGI specification."""
         refusal_response = None
-        if scope["type"] == "http" and scope["path"] not in FREE:
+        if scope["type"] == "http" and scope["path"] not in UNLIMITED_PATHS:
             refusal_response = self._check_rate(Request(scope))
         await (refusal_response or self.app)(scope, receive, send)
 
@@ -257,8 +257,8 @@ class RequestIdMiddleware:
 
 def idempotency_key(request: Request) -> str | None:
     """Return the Idempotency-Key of a request. Raises `Refused` (`bad_idempotency_key`)."""
-    key = request.headers.get(HEADER)
-    if key is not None and not KEY.match(key):
+    key = request.headers.get(IDEMPOTENCY_HEADER)
+    if key is not None and not IDEMPOTENCY_KEY.match(key):
         raise Refused("bad_idempotency_key", "Idempotency-Key: 1 to 255 visible ASCII", None)
     return key
 
@@ -360,8 +360,8 @@ def _has_key(scope: Scope) -> bool:
     if scope["type"] != "http" or scope["method"] != "POST":
         return False
     path = scope["path"]
-    has_key = any(name == HEADER.encode() for name, _ in scope["headers"])
-    return has_key and path.startswith(PREFIX) and path.rstrip("/") not in EXEMPT_PATHS
+    has_key = any(name == IDEMPOTENCY_HEADER.encode() for name, _ in scope["headers"])
+    return has_key and path.startswith(API_PREFIX) and path.rstrip("/") not in EXEMPT_PATHS
 
 
 async def _read_body(receive: Receive) -> bytes:
@@ -388,8 +388,8 @@ def _replay(request: IdempotentRequest, first: StoredResponse) -> Response:
         raise Refused("idempotency_key_reused", message)
     if first.status is None:
         message = "the first request under this Idempotency-Key is still in progress: try again"
-        raise Refused("in_progress", message, retry_after_s=AGAIN_S)
-    if TOKENS.fullmatch(request.route):
+        raise Refused("in_progress", message, retry_after_s=RETRY_S)
+    if TOKEN_ROUTES.fullmatch(request.route):
         number = json.loads(first.body)["id"]
         message = (
             f"token {number} was created under this Idempotency-Key and its text was shown once: "

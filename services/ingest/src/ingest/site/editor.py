@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from ingest.access.callers import Caller, check_scope
 from ingest.bootstrap import Ingest
-from ingest.http.middleware import KEY, SUBMISSION_BYTES_MAX
+from ingest.http.middleware import IDEMPOTENCY_KEY, SUBMISSION_BYTES_MAX
 from ingest.http.request_models import APPEAL_LENGTH_MAX, NOTE_LENGTH_MAX
 from ingest.login.service import Session
 from ingest.login.web import (
@@ -359,7 +359,7 @@ def add_submission_forms(
 async def submit_again(commands: Ingest, number: int, caller: Caller, form: Form) -> int:
     """Submit the same file again; return the new number. Raises `Refused` and `Failed`."""
     key = form.text("key")
-    if not KEY.match(key):
+    if not IDEMPOTENCY_KEY.match(key):
         raise Refused("bad_idempotency_key", "key: reload this page and try again", "key")
     request = await commands.submissions.repeat_request(number, caller, form.text("mode"))
     receipts = await commands.intake.submit(Upload(caller, request, VIA, key))
@@ -385,7 +385,7 @@ def add_resubmission_page(router: APIRouter, web: Web, commands: Ingest) -> None
             "modes": MODES,
             "mode": form.text("mode") if form else submission.received.mode,
             # A form that is sent twice submits once.
-            "key": key if KEY.match(key) else new_id(),
+            "key": key if IDEMPOTENCY_KEY.match(key) else new_id(),
         }
         return web.page(request, "resubmit.html", session, error, **values)
 

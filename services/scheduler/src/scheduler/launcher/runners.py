@@ -23,12 +23,12 @@ AGENT = "WARPBOARD_GPU_AGENT"
 STOP_S_MAX = 12.0
 # The agent's exit codes: a verdict, no job, and a job without a verdict, which the log explains.
 ENDS = {0: "", 3: "it left without a job", 4: ""}
-API_VERSION = "2022-11-28"
+GITHUB_API_VERSION = "2022-11-28"
 REQUEST_S_MAX = 20.0
 RUNS_MAX = 100
 LOG_LENGTH_MAX = 1000
 # The name of a run in the workflow file.
-TITLE = "warpboard agent {id}"
+WORKFLOW_TITLE = "warpboard agent {id}"
 
 
 class LocalRunner:
@@ -145,7 +145,7 @@ class GitHubRunner:
         path = f"actions/workflows/{self._workflow}/runs"
         query = f"?event=workflow_dispatch&per_page={RUNS_MAX}"
         runs = (await self._request("GET", path + query)).json()["workflow_runs"]
-        title = TITLE.format(id=request.id)
+        title = WORKFLOW_TITLE.format(id=request.id)
         run = next((run for run in runs if run["display_title"] == title), None)
         if run is not None:
             self._runs[request.id] = run["id"]
@@ -185,7 +185,7 @@ def connect_github(api_url: str, repository: str, token: str) -> httpx.AsyncClie
     headers = {
         "Accept": "application/vnd.github+json",
         "Authorization": f"Bearer {token}",
-        "X-GitHub-Api-Version": API_VERSION,
+        "X-GitHub-Api-Version": GITHUB_API_VERSION,
     }
     return httpx.AsyncClient(
         base_url=f"{api_url.rstrip('/')}/repos/{repository}/",

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from ingest.access.callers import Caller, check_scope
 from ingest.accounts.service import csrf_token
 from ingest.http.auth import COOKIE, CSRF
-from ingest.http.middleware import HEADER as IDEMPOTENCY_HEADER
+from ingest.http.middleware import IDEMPOTENCY_HEADER
 from ingest.http.request_models import TEXT_LENGTH_MAX
 from ingest.site.reads import check_response, decode_response
 from shared.errors import Refused
