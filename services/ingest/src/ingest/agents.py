@@ -25,8 +25,8 @@ from shared import events, subjects
 from shared.api.platform import DecisionResponse
 from shared.errors import Refused
 from shared.event_log import Decider
+from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
-from shared.response_types import DocumentedRoute
 
 SIGN_KEY_LENGTH_MAX = 64
 EVERY_S_MIN, EVERY_S_MAX = 10, 30 * 86400

@@ -42,8 +42,7 @@ from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router
 from shared.api.platform import HealthStatus
 from shared.errors import Failed
-from shared.http import install_error_handlers, refused_response
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute, install_error_handlers, refused_response
 
 
 def create_app(

@@ -22,9 +22,9 @@ from shared import events, subjects
 from shared.api import baselines as api
 from shared.errors import Refused
 from shared.event_log import Append, Conflict
+from shared.http import DocumentedRoute
 from shared.problems.goals import Baseline as Compiled
 from shared.problems.submission_file import MEDIA, suffix
-from shared.response_types import DocumentedRoute
 from shared.subjects import BASELINE_ACCOUNT, derive_id
 
 # Baselines run in the lowest priority class, so they may wait longer.

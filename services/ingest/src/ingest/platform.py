@@ -28,8 +28,8 @@ from shared.bus import redrive_event
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.events import EventSkipped, Fact, IntakePaused, IntakeResumed, OperatorActed
+from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
-from shared.response_types import DocumentedRoute
 from shared.wire import decode_fact
 
 Skipped = frozenset[tuple[str, int]]

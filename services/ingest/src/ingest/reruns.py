@@ -32,8 +32,8 @@ from shared.api.platform import DecisionResponse
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.event_log import Conflict, Decider
+from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
-from shared.response_types import DocumentedRoute
 from shared.subjects import derive_id
 
 REJUDGED_MAX = 400

@@ -24,7 +24,7 @@ from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.event_log import Decider
 from shared.events import Fact, WebhookAdded, WebhookKind, WebhookRemoved
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 WEBHOOKS_MAX = 20
 TESTS = "30/hour"

@@ -31,7 +31,7 @@ from shared.api.platform import DecisionResponse
 from shared.clock import now
 from shared.errors import Refused
 from shared.events import RoleGranted, RoleRevoked
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 DAYS_MAX = 365
 DAYS_USUAL = 90

@@ -20,7 +20,7 @@ from shared.api.platform import DecisionResponse
 from shared.blobs import BlobNotFound
 from shared.errors import Failed
 from shared.events import ProblemPublished
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 
 @dataclass(frozen=True)

@@ -16,11 +16,11 @@ from ingest.quotas.rules import QUOTAS_MAX, parse_quota
 from shared.api.fields import PublishWhen, SourceVisible, Visibility
 from shared.api.problems import PublishedVersion
 from shared.errors import Refused
+from shared.http import DocumentedRoute
 from shared.problems.contest import is_zoneless, parse_deadline
 from shared.problems.task_yml import GPUS_MAX, GpuName
 from shared.problems.warpboard_yml import PublishSettings
 from shared.ranking_rules import RankingRule
-from shared.response_types import DocumentedRoute
 
 FILES_MAX = 256
 SAME: dict[int | str, dict[str, Any]] = {200: {"description": "This version already exists."}}

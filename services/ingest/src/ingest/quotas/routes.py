@@ -19,9 +19,9 @@ from shared.api.platform import DecisionResponse
 from shared.api.submissions import Balance, Balances
 from shared.clock import now
 from shared.events import QuotaLimitSet
+from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
 from shared.problems.submission_file import Directives
-from shared.response_types import DocumentedRoute
 
 BUCKET_LENGTH_MAX = 200
 

@@ -43,7 +43,7 @@ from shared.api.submissions import (
 from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 TEXT_MEDIA = "text/plain"
 RUNNER = "The launcher that starts an agent for this submission; empty means any agent."

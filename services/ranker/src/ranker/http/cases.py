@@ -33,7 +33,7 @@ from shared.api.cases import CaseShown
 from shared.api.leaderboards import SetEntry, SetScores
 from shared.errors import Failed, Refused
 from shared.events import Milestone, Roof
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import DocumentedRoute, TypedResponse
 
 LISTS = ("tests", "benchmarks")
 # The fields of a timed case that belong to its estimate.

@@ -14,7 +14,7 @@ from ranker.http.responses import Limit, NumberInPath
 from shared.api.agents import Harness, Harnesses
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Refused
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 # Each may hold a whole blob in memory while it is sent.
 DOWNLOADS_MAX = 4

@@ -27,7 +27,7 @@ from ranker.service.leaderboard import RANKED_MAX, read_top
 from shared.api import leaderboards as models
 from shared.clock import now
 from shared.errors import Refused
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import DocumentedRoute, TypedResponse
 
 ENTRIES_MAX = 50
 # Of the first places on each leaderboard of a contest.

@@ -41,7 +41,7 @@ from ranker.http.responses import (
 from shared.api import submissions as models
 from shared.clock import now
 from shared.errors import Refused
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import DocumentedRoute, TypedResponse
 from shared.states import STATES, state_deadline
 
 WAIT_S_MAX = 25.0
