@@ -14,7 +14,7 @@ import msgspec
 from shared.api import (
     accounts,
     agents,
-    baselines,
+    cases,
     leaderboards,
     moderation,
     platform,
@@ -28,7 +28,7 @@ from tests.support.api_examples import make_document
 # The type of each route's answer, by method and path.
 ROUTES: dict[str, type[msgspec.Struct]] = {
     "GET /v1/me": accounts.CurrentAccount,
-    "GET /v1/me/milestones": baselines.OwnMilestones,
+    "GET /v1/me/milestones": cases.OwnMilestones,
     "(GET|PUT) /v1/me/preferences": accounts.Preferences,
     "GET /v1/me/submissions": submissions.OwnSubmissions,
     "GET /v1/tokens": accounts.Tokens,
@@ -62,7 +62,7 @@ ROUTES: dict[str, type[msgspec.Struct]] = {
     "GET /v1/rejudges": moderation.Rejudges,
     "GET /v1/rejudges/[^/]+": moderation.FullRejudge,
     "POST /v1/admin/rejudges": moderation.RequestedRejudge,
-    "POST /v1/admin/problems/[^/]+/baselines": baselines.Baselines,
+    "POST /v1/admin/problems/[^/]+/baselines": cases.Baselines,
     "GET /v1/admin/deadletters": platform.DeadLetters,
     "GET /v1/admin/participants/[^/]+": accounts.Participant,
     "POST /v1/admin/invites": leaderboards.InviteCodes,

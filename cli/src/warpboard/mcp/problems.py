@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, structs
 
-from shared.api.baselines import Baseline, Milestone
+from shared.api.cases import Baseline, Milestone
 from shared.api.leaderboards import Leaderboard
 from shared.api.problems import FullProblem, Problems
 from shared.api.submissions import Balance, Balances, OwnSubmissions

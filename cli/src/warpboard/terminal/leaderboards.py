@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click import IntRange
 
-from shared.api.baselines import Baseline, MilestoneCondition, OwnMilestones
+from shared.api.cases import Baseline, MilestoneCondition, OwnMilestones
 from shared.api.leaderboards import Entry, History, Leaderboard, Records, SetScores
 from shared.api.problems import Problems
 from shared.errors import Failed, Refused

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import click
 from click import IntRange
 
-from shared.api.baselines import Baseline, Baselines
+from shared.api.cases import Baseline, Baselines
 from shared.api.leaderboards import Leaderboard
 from shared.api.moderation import (
     FullRejudge,

@@ -19,7 +19,7 @@ from ingest.ports import Ports
 from ingest.problems import rules as problems
 from ingest.submissions.rules import QUEUE_WAIT_S_MAX, deadline, safe_name, submissions
 from shared import events, subjects
-from shared.api import baselines as api
+from shared.api import cases as api
 from shared.errors import Refused
 from shared.event_log import Append, Conflict
 from shared.http import DocumentedRoute

@@ -12,7 +12,7 @@ from ingest.login.web import NotLoggedIn, Web
 from ingest.ports import ReadProxy
 from ingest.site.charts import ProgressChart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
-from shared.api.baselines import OwnMilestone, OwnMilestones
+from shared.api.cases import OwnMilestone, OwnMilestones
 from shared.api.fields import Mode
 from shared.api.leaderboards import PublicParticipant
 from shared.api.submissions import LISTED_STATES, NewestSubmissions, OwnSubmissions, SubmissionLine
