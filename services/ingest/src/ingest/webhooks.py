@@ -19,7 +19,7 @@ from ingest.http.request_models import IdInPath, RequestModel
 from ingest.ports import NewWebhook, WebhookStore
 from shared import subjects
 from shared.addresses import URL_LENGTH_MAX, parse_target
-from shared.api import webhooks as api
+from shared.api import accounts as api
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.event_log import Decider
