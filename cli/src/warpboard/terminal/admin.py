@@ -8,7 +8,7 @@ from click import IntRange
 from shared.api.accounts import Participant, PasswordResetLink
 from shared.api.leaderboards import Invite, InviteCodes, Invites
 from shared.api.moderation import Decision, Moderation
-from shared.api.platform import DeadLetter, DeadLetters
+from shared.api.queues import DeadLetter, DeadLetters
 from shared.errors import Refused
 from shared.presentation.units import (
     NO_VALUE,

@@ -7,8 +7,7 @@ import click
 
 from shared.api.agents import Agent, Agents
 from shared.api.fields import parse_response
-from shared.api.platform import DeadLetters
-from shared.api.queues import Depth, IntakeStatus, Job, Launcher, Pool, Queues
+from shared.api.queues import DeadLetters, Depth, IntakeStatus, Job, Launcher, Pool, Queues
 from shared.api.submissions import Balances
 from shared.clock import now
 from shared.errors import Refused

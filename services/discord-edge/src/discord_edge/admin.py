@@ -40,8 +40,7 @@ from discord_edge.submissions.report import report_card
 from discord_edge.wording import CHOICES_MAX, Attachment, escaped, match_names
 from shared.api.agents import Agent, Agents
 from shared.api.leaderboards import LeaderboardSettings
-from shared.api.platform import DeadLetters
-from shared.api.queues import IntakeStatus, Job, QueueOfGpu, Queues
+from shared.api.queues import DeadLetters, IntakeStatus, Job, QueueOfGpu, Queues
 from shared.api.submissions import FullSubmission
 from shared.clock import now
 from shared.errors import Failed, Refused

@@ -22,7 +22,7 @@ from ingest.http.request_models import (
 from ingest.ports import Ports
 from ingest.submissions.routes import load_submission
 from shared import events, subjects
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.http import DocumentedRoute

@@ -40,7 +40,7 @@ from ingest.site.notifications import add_notification_pages
 from ingest.site.pages import add_public_pages
 from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router
-from shared.api.platform import HealthStatus
+from shared.api.queues import HealthStatus
 from shared.errors import Failed
 from shared.http import DocumentedRoute, install_error_handlers, refused_response
 

@@ -27,7 +27,7 @@ from ingest.quotas.rules import EVERYBODY, QUOTAS_MAX
 from shared import subjects
 from shared.api.fields import Visibility
 from shared.api.leaderboards import LeaderboardSettings
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
 from shared.events import LeaderboardArchived, ProblemPublished, QuotaLimitSet

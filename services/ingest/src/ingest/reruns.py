@@ -28,7 +28,7 @@ from ingest.submissions.routes import SubmissionHistory, load_submission
 from ingest.submissions.rules import submissions
 from shared import events, subjects
 from shared.api.moderation import RequestedRejudge
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.event_log import Conflict, Decider

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.api.fields import ApiModel, Digest, Timestamp
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 
 
 class Webhook(ApiModel, frozen=True, kw_only=True):

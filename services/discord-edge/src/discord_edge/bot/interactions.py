@@ -26,8 +26,8 @@ from discord_edge.wording import (
     match_names,
     refusal_text,
 )
-from shared.api.platform import DecisionResponse
 from shared.api.problems import Problems
+from shared.api.queues import DecisionResponse
 from shared.errors import Failed, Refused
 
 MENU_S_MAX = 120.0

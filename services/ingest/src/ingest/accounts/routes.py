@@ -27,7 +27,7 @@ from ingest.moderation.routes import Moderation
 from ingest.platform import Operators
 from ingest.ports import Identity
 from shared.api import accounts as api
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.clock import now
 from shared.errors import Refused
 from shared.events import RoleGranted, RoleRevoked

@@ -16,7 +16,7 @@ from ingest.ports import Ports
 from ingest.problems import rules as problems
 from shared import subjects
 from shared.api.accounts import Consent
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.blobs import BlobNotFound
 from shared.errors import Failed
 from shared.events import ProblemPublished

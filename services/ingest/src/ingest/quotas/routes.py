@@ -15,7 +15,7 @@ from ingest.quotas import rules
 from ingest.quotas.service import Quotas
 from ingest.submissions import rules as submissions
 from ingest.submissions.intake import Intake
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.api.submissions import Balance, Balances
 from shared.clock import now
 from shared.events import QuotaLimitSet

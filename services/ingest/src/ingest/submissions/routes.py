@@ -31,8 +31,7 @@ from ingest.quotas.routes import quota_headers
 from ingest.submissions import rules
 from ingest.submissions.intake import Intake, Upload
 from shared import events, subjects
-from shared.api.platform import DecisionResponse
-from shared.api.queues import IntakeStatus
+from shared.api.queues import DecisionResponse, IntakeStatus
 from shared.api.submissions import (
     CancelledSubmission,
     SubmissionNote,

@@ -14,8 +14,7 @@ from ingest.site.admin.catalogue import PARTICIPANT_PAGE, ActLink, link_act
 from ingest.site.reads import api_path
 from shared.api.agents import Agent, Agents
 from shared.api.moderation import Decision, Moderation
-from shared.api.platform import DeadLetters
-from shared.api.queues import IntakeStatus, Pool, Queues
+from shared.api.queues import DeadLetters, IntakeStatus, Pool, Queues
 from shared.api.submissions import NewestSubmissions, SubmissionLine
 from shared.clock import now
 from shared.presentation.units import instant_text
