@@ -34,7 +34,7 @@ from shared.events import (
     Roof,
 )
 from shared.http import build_schemas
-from shared.problems.schemas import problem_schemas
+from shared.problems.warpboard_yml import problem_schemas
 
 PAGE = Path(__file__).parent / "events.md"
 DECISIONS = PAGE.parent / "adr" / "README.md"

@@ -26,7 +26,7 @@ from ingest.site.submissions import SubmissionPage, add_comparison_page, add_sub
 from shared.api.leaderboards import LeaderboardLine, Leaderboards, Record, Records
 from shared.api.problems import Problem, Problems
 from shared.errors import Failed, Refused
-from shared.problems.schemas import problem_schemas
+from shared.problems.warpboard_yml import problem_schemas
 
 ICON_S = 86_400
 STATIC_S = 3600
