@@ -1,4 +1,9 @@
-"""What all HTTP services share: one error format, one body limit, one way to serve."""
+"""What all HTTP services share: one error format, one body limit, one way to serve.
+
+A route declares the type of its body in its annotation: a type of `shared.api`, a union of such
+types, or a TypedDict of the public client's API, which is sent as it is. mypy checks it, the API
+document shows it, and `tests/contract_openapi` checks the bodies against the document.
+"""
 
 import asyncio
 import contextlib

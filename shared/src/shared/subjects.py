@@ -1,4 +1,4 @@
-"""Names in NATS: aggregates, subjects, streams and buckets."""
+"""Names in NATS: aggregates, subjects, streams and buckets. Ids that are derived from others."""
 
 import hashlib
 import re

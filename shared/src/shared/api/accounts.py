@@ -1,4 +1,4 @@
-"""Accounts, participants, tokens, notification preferences and consents."""
+"""Accounts, participants, tokens, notification preferences, webhooks and consents."""
 
 from typing import Annotated, Literal
 

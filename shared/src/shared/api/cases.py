@@ -1,4 +1,4 @@
-"""The results of cases."""
+"""The results of cases, baselines and milestones."""
 
 from typing import Annotated, Any, Literal
 

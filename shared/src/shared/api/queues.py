@@ -1,4 +1,4 @@
-"""Queues: who waits, how long, and why."""
+"""The platform: its health, queues and dead letters, and the response to a decision."""
 
 from typing import Annotated, Literal
 

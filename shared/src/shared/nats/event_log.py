@@ -1,4 +1,11 @@
-"""The log on JetStream: histories, and appends that survive lost answers."""
+"""The log on JetStream: histories, appends that survive lost answers, and atomic batches.
+
+An atomic batch is several messages that a stream stores all or none of (JetStream's ADR-50). Group
+commit: concurrent appends are stored with one sync of the disk. A group is an atomic batch of
+unrelated appends: all are stored or, after a conflict or a lost answer, none as far as we know;
+each append then goes alone, which reveals what became of it. A few appends go alone, unless one of
+them is a batch anyway, which the others then join.
+"""
 
 import asyncio
 import contextlib

@@ -1,6 +1,8 @@
 """Warpboard's extension of a `task.yml`: `warpboard.yml` beside it, every key optional.
 
-With the consent text, the release policy, and the settings given when a problem is published.
+With the consent text, the release policy, the settings given when a problem is published, and the
+JSON Schemas of both files. A schema covers keys, types and limits of single values. What depends on
+several values or files, such as the arguments of a case, is checked when a problem is compiled.
 """
 
 import json
