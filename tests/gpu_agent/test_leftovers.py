@@ -11,7 +11,7 @@ import pytest
 
 from gpu_agent.service import Agent
 from harness.entry import Harness
-from harness.sandbox.processes import descendants
+from harness.sandbox.linux import descendants
 from shared.events import RunCompleted, RunFailed
 from tests.gpu_agent.world import HONEST, REFERENCE, World, serving
 from tests.support.waits import eventually

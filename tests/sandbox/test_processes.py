@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.sandbox.processes import descendants, end_descendants
+from harness.sandbox.linux import descendants, end_descendants
 
 from .forks import in_a_fork
 

@@ -55,7 +55,7 @@ from harness.report.messages import (
     request_from_line,
     to_line,
 )
-from harness.sandbox import fork_entry, linux, processes, root, seccomp
+from harness.sandbox import fork_entry, linux, root, seccomp
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
@@ -173,7 +173,7 @@ class SupervisorServer:
         self._run(request, directory)
 
     def _run(self, request: Request, directory: RunDirectory) -> None:
-        before = set(processes.descendants(os.getpid()))
+        before = set(linux.descendants(os.getpid()))
         read_end, write_end = os.pipe()
         self.child = os.fork()
         if self.child == 0:
@@ -184,7 +184,7 @@ class SupervisorServer:
         _, status = os.waitpid(self.child, 0)
         self.child = 0
         # Processes that an author's code left behind are in no box, and hold what runs hold.
-        if not processes.end_others(before, self.machine.launcher.end_s_max):
+        if not linux.end_others(before, self.machine.launcher.end_s_max):
             self.leave()
         os.close(read_end)
         # A run that died may have left a box behind.
@@ -215,7 +215,7 @@ class SupervisorServer:
         poll.register(pidfd, select.POLLIN)
         ends_at = inf
         while not poll.poll(_POLL_MS):
-            used_s, wall_s = directory.mark.runs_s(processes.cpu_s(self.child))
+            used_s, wall_s = directory.mark.runs_s(linux.cpu_s(self.child))
             if used_s > limit_s or wall_s > _AUTHOR_WALL_SHARE * limit_s:
                 reason = f"{directory.mark.what} did not end within {limit_s:g} s"
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -261,7 +261,7 @@ class SupervisorServer:
                 os.kill(self.child, signal.SIGKILL)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self.machine.launcher.close()
-        has_survivors = not processes.end_descendants(self.machine.launcher.end_s_max)
+        has_survivors = not linux.end_descendants(self.machine.launcher.end_s_max)
         if self.directory is not None:
             self.directory.leave()
         if has_survivors:
@@ -358,7 +358,7 @@ def _make_machine(options: dict[str, Any], cache: BuildCache) -> Machine:
     overrides = Overrides.from_options(options)
     walls = isolation.minus(overrides.without).walls
     launchers = {"zygote": ZygoteLauncher, "bubblewrap": BubblewrapLauncher}
-    end_s_max = overrides.end_s_max or processes.END_S_MAX
+    end_s_max = overrides.end_s_max or linux.END_S_MAX
     # The launcher refuses a box that lacks one of these walls, whoever asks for it.
     launcher = launchers[overrides.launcher](walls, end_s_max=end_s_max)
     build_tools = survey_tools(ncu=overrides.ncu)
