@@ -13,7 +13,7 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.build import submission
+from harness.build import teams
 from harness.build.cache import read_memory
 from harness.build.plan import adapt_tools
 from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
@@ -228,7 +228,7 @@ class ProgramRun(Run):
         order: dict[str, object] = {"scratch": scratch, "submission": name}
         if stage == "build":
             if self._problem.lang == "cu":
-                self._program = submission.build_program(self.worker_teams, deadline)
+                self._program = teams.build_program(self.worker_teams, deadline)
             else:
                 self._start_program(order | {"must_import": "yes"}, deadline)
             return []

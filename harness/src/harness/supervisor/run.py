@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from harness.build import submission
+from harness.build import teams
 from harness.build.command import BUILD_S_MAX
 from harness.build.plan import adapt_tools
 from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
@@ -193,7 +193,7 @@ class StagedRun(Run):
         try:
             began = time.monotonic()
             cache, ends_at = self._machine.cache, began + BUILD_S_MAX
-            submission.prepare_submission(self.worker_teams, cache, ends_at)
+            teams.prepare_submission(self.worker_teams, cache, ends_at)
             # The compiler's time does not count for the import.
             budget.extend(time.monotonic() - began)
             self._team = self.worker_teams.start(self._first_ranks())
@@ -362,7 +362,7 @@ class DuelRun(StagedRun):
             is_last = name == SIDES[-1]
             cache, ends_at = self._machine.cache, began + BUILD_S_MAX
             try:
-                submission.prepare_submission(worker_teams, cache, ends_at, is_last=is_last)
+                teams.prepare_submission(worker_teams, cache, ends_at, is_last=is_last)
             except CaseFailed as failure:
                 return self._fail_side(name, verdict.failed_case_report("", stage, failure))
             budget.extend(time.monotonic() - began)
