@@ -11,9 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from harness.build import plan
-from harness.build.cache import BuildCache, read_memory, seal_memory
 from harness.build.command import BUILD_MEMORY_BYTES, BUILD_PROCESSES_MAX, BUILD_S_MAX, BuildRefused
-from harness.build.plan import BuildPlan, BuildTools, ToolMissing, cache_folder, worker_environment
+from harness.build.plan import (
+    BuildCache,
+    BuildPlan,
+    BuildTools,
+    ToolMissing,
+    cache_folder,
+    read_memory,
+    seal_memory,
+    worker_environment,
+)
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.access import NO_GPU, DeviceAccess
 from harness.devices.device import DeviceFault

@@ -9,8 +9,8 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from harness.build.cache import BuildCache
 from harness.build.command import DRIVER, HEADER, LANGUAGES
+from harness.build.plan import BuildCache
 from harness.problem import AuthorActivity, Problem, RunDirectory, load_problem
 from harness.report.messages import Request, RunRequest
 from harness.time.policy import History

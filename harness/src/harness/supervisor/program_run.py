@@ -14,8 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from harness.build import teams
-from harness.build.cache import read_memory
-from harness.build.plan import adapt_tools
+from harness.build.plan import adapt_tools, read_memory
 from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.check.inputs import derive_seed
 from harness.check.memory import measure_available_memory

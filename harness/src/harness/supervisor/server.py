@@ -28,8 +28,7 @@ from types import FrameType
 from typing import IO, Any, NoReturn
 
 from harness import code
-from harness.build.cache import BuildCache
-from harness.build.plan import survey_tools
+from harness.build.plan import BuildCache, survey_tools
 from harness.build.teams import Machine
 from harness.check.author import is_memory_shortage
 from harness.defences import Overrides

@@ -14,8 +14,7 @@ from statistics import median
 from typing import Any, Self
 
 from harness.build import plan, toolchains
-from harness.build.cache import read_memory, seal_memory
-from harness.build.plan import cache_folder
+from harness.build.plan import cache_folder, read_memory, seal_memory
 from harness.build.teams import StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
 from harness.check.inputs import RankBuffers, Shape
