@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.build.command import BUILD_S_MAX
-from harness.build.toolchains import probe_toolchains as toolchains
+from harness.build.command import probe_toolchains as toolchains
 from harness.code import pack_harness as code
 from harness.devices.access import GPU_LIMITS, FoundGpu, find_gpus, probe_device
 from harness.devices.device import DeviceFault

@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 
-from harness.build import toolchains
+from harness.build import command
 from harness.build.command import (
     COMPILERS,
     DRIVER,
@@ -282,13 +282,13 @@ class BuildPlan:
 def survey_tools(ncu: str = "") -> BuildTools:
     """Find what is installed; `ncu` replaces the machine's own, on any device."""
     return BuildTools(
-        tools=toolchains.probe_toolchains() | {"python": platform.python_version()},
-        environment=toolchains.compiler_environment(),
-        includes=tuple(toolchains.find_includes().values()),
-        nvrtc=toolchains.find_nvrtc() or "",
-        processor=toolchains.processor_features(),
-        ncu=Ncu(ncu, ("cpu", "cuda")) if ncu else Ncu(toolchains.find_program("ncu")),
-        folders=toolchains.tool_folders(),
+        tools=command.probe_toolchains() | {"python": platform.python_version()},
+        environment=command.compiler_environment(),
+        includes=tuple(command.find_includes().values()),
+        nvrtc=command.find_nvrtc() or "",
+        processor=command.processor_features(),
+        ncu=Ncu(ncu, ("cpu", "cuda")) if ncu else Ncu(command.find_program("ncu")),
+        folders=command.tool_folders(),
     )
 
 
@@ -308,7 +308,7 @@ def plan_build(tools: BuildTools, texts: Sequence[bytes], path: str, scratch: st
     _require_compiler(tools, directives.language)
     includes = tools.includes
     if directives.language == "nvrtc":
-        includes = (*includes, *toolchains.find_cuda_includes())
+        includes = (*includes, *command.find_cuda_includes())
     nvrtc = tools.nvrtc if directives.language == "nvrtc" else ""
     paths = BuildPaths(path, f"{scratch}/built/kernel", tools.gpu, includes, nvrtc)
     build_order = replace(make_build_order(directives, paths), environment=tools.environment)
@@ -399,5 +399,5 @@ def adapt_tools(tools: BuildTools, architecture: str) -> BuildTools:
     """Return build tools that build for a GPU; the same ones if there is no GPU."""
     if not architecture:
         return tools
-    environment = toolchains.compiler_environment(architecture)
+    environment = command.compiler_environment(architecture)
     return replace(tools, gpu=architecture, environment=environment)

@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
-from harness.build import plan, toolchains
+from harness.build import command, plan
 from harness.build.plan import cache_folder, read_memory, seal_memory
 from harness.build.teams import StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
@@ -245,7 +245,7 @@ class NcuCapturer:
         return self.worker_teams.setup.machine.build_tools.ncu
 
     def _capture(self, buffers: RankBuffers, descriptors: list[int], deadline: float) -> None:
-        folders = tuple(sorted({*toolchains.tool_folders(), *self._ncu.folders}))
+        folders = tuple(sorted({*command.tool_folders(), *self._ncu.folders}))
         order = {"capture": self._order(buffers, self.worker_teams.scratch())}
         team = self.worker_teams.start_profiler(
             order, (*descriptors, *self.worker_teams.built), folders
@@ -323,7 +323,7 @@ class Profiler:
 
         A machine without cuobjdump, and a list that fails, leave no files.
         """
-        cuobjdump = toolchains.find_cuobjdump()
+        cuobjdump = command.find_cuobjdump()
         if self._team is None or not cuobjdump:
             return
         packed, *memories = (os.memfd_create("kernels", os.MFD_CLOEXEC) for _ in ("", *_LISTINGS))
@@ -355,7 +355,7 @@ class Profiler:
         if not os.fstat(built).st_size:
             return
         # cuobjdump starts nvdisasm, which is beside it.
-        path = f"{Path(cuobjdump).parent}{os.pathsep}{toolchains.search_path()}"
+        path = f"{Path(cuobjdump).parent}{os.pathsep}{command.search_path()}"
         order = {
             "cuobjdump": cuobjdump,
             "environment": {"PATH": path},
