@@ -16,8 +16,7 @@ from dataclasses import replace
 from harness.build import teams
 from harness.build.plan import adapt_tools, read_memory
 from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
-from harness.check.inputs import derive_seed
-from harness.check.memory import measure_available_memory
+from harness.check.inputs import derive_seed, measure_available_memory
 from harness.devices.access import find_device_access
 from harness.devices.device import describe_machine, reserve_core
 from harness.problem import Case, ProblemFault, RunDirectory

@@ -12,7 +12,7 @@ from harness.build import teams
 from harness.build.command import BUILD_S_MAX
 from harness.build.plan import adapt_tools
 from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
-from harness.check import calls, forms, memory
+from harness.check import calls, forms, inputs
 from harness.check.author import AuthorCode, is_memory_shortage
 from harness.check.calls import WARM_UP, GatedCase, WarmUps
 from harness.check.inputs import KEY_BYTES, Shape, derive_seed
@@ -158,7 +158,7 @@ class StagedRun(Run):
         # A GPU has its own memory, where an allocation that is too large simply fails.
         is_cpu = request.device == "cpu"
         self._offer = (
-            memory.measure_available_memory(self._problem, access.limits) if is_cpu else None
+            inputs.measure_available_memory(self._problem, access.limits) if is_cpu else None
         )
         # After the fork of CoreKeepAwake, which must not inherit a GPU context.
         self._device = open_device(request.device, access, machine.walls, machine.defences)
@@ -223,19 +223,19 @@ class StagedRun(Run):
             if self._offer is not None and is_memory_shortage(error):
                 # Raises MemoryShortage with figures for the case that was too large to probe.
                 for case, is_timed in self._list_cases():
-                    if sizes := memory.estimate_sizes(self._judge_context.author, case):
+                    if sizes := inputs.estimate_sizes(self._judge_context.author, case):
                         self._offer.require(case, [sizes], is_timed=is_timed)
             raise
         if self._offer is not None:
             self._require_memory(self._offer)
 
-    def _require_memory(self, offer: memory.AvailableMemory) -> None:
+    def _require_memory(self, offer: inputs.AvailableMemory) -> None:
         """Raise MemoryShortage for a case too large for this machine, before it is used."""
         shared = 0
         for case, is_timed in self._list_cases():
-            sizes = [memory.measure_sizes(shape) for shape in self._shapes[case.name]]
+            sizes = [inputs.measure_sizes(shape) for shape in self._shapes[case.name]]
             offer.require(case, sizes, is_timed=is_timed)
-            shared = max(shared, memory.shared_bytes(sizes, is_timed=is_timed))
+            shared = max(shared, inputs.shared_bytes(sizes, is_timed=is_timed))
         offer.limit(shared)
 
     def _judge_all(self, stage: str, budget: StageBudget) -> list[CaseReport]:
