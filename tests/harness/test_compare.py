@@ -13,7 +13,7 @@ from harness.check.judging import (
 )
 from harness.check.structure import Leaf, lay_out, layout_bytes
 from harness.problem import ProblemFault
-from harness.report.verdict import CaseFailed
+from harness.report.messages import CaseFailed
 
 
 @pytest.mark.parametrize("said", [True, "", [], (True, ""), (True, "all well"), (True, [])])

@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 
 from harness.problem import Case, ProblemFault
-from harness.report.messages import RunReport, from_line, to_line
-from harness.report.verdict import CaseFailed
+from harness.report.messages import CaseFailed, RunReport, from_line, to_line
 from harness.supervisor import program_run
 from tests.support.harness import Host
 

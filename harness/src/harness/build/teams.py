@@ -26,8 +26,7 @@ from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.access import NO_GPU, DeviceAccess
 from harness.devices.device import DeviceFault
 from harness.problem import RunDirectory, uses_collectives
-from harness.report.messages import STAGES
-from harness.report.verdict import CaseFailed, OutputLog
+from harness.report.messages import STAGES, CaseFailed, OutputLog
 from harness.sandbox import host
 from harness.sandbox.box import (
     SCRATCH,

@@ -26,7 +26,7 @@ from harness.check.judging import (
 )
 from harness.devices.device import Memory, RuleViolation, Window
 from harness.problem import Case
-from harness.report.verdict import CaseFailed, make_printable
+from harness.report.messages import CaseFailed, make_printable
 from harness.sandbox import linux
 from harness.sandbox.team import Team
 from harness.worker import protocol

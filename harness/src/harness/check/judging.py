@@ -18,8 +18,7 @@ from harness.check.structure import FlatValue, Leaf, contiguous_stride, flatten
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.device import CoreKeepAwake, Device
 from harness.problem import Case, ProblemFault
-from harness.report.messages import Mismatch
-from harness.report.verdict import CaseFailed
+from harness.report.messages import CaseFailed, Mismatch
 from harness.worker.protocol import is_compatible_answer
 
 _SHOWN_MAX = 5

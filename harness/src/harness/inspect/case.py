@@ -23,8 +23,7 @@ from harness.inspect.data import (
     have_same_forms,
 )
 from harness.problem import Case
-from harness.report.messages import Finding
-from harness.report.verdict import make_printable
+from harness.report.messages import Finding, make_printable
 
 ERROR, WARNING = "error", "warning"
 _SOFT = "soft"

@@ -20,9 +20,17 @@ from harness.check.inputs import derive_seed, measure_available_memory
 from harness.devices.access import find_device_access
 from harness.devices.device import describe_machine, reserve_core
 from harness.problem import Case, ProblemFault, RunDirectory
-from harness.report import verdict
-from harness.report.messages import Artefact, CaseReport, Progress, RunRequest
-from harness.report.verdict import CaseFailed, failed_case_report, make_printable, status_failure
+from harness.report import messages
+from harness.report.messages import (
+    Artefact,
+    CaseFailed,
+    CaseReport,
+    Progress,
+    RunRequest,
+    failed_case_report,
+    make_printable,
+    status_failure,
+)
 from harness.supervisor.run import Run, Tell
 
 LINES_BYTES_MAX = 4 * 1024 * 1024
@@ -217,9 +225,9 @@ class ProgramRun(Run):
             reports = self._run_program(stage, cases, budget.ends_at)
         except CaseFailed as failure:
             first = cases[0].name if cases else ""
-            reports = [verdict.failed_case_report(first, stage, failure)]
+            reports = [messages.failed_case_report(first, stage, failure)]
             reports += [CaseReport(skipped.name, stage, "skipped") for skipped in cases[1:]]
-        return list(map(verdict.hide_details, reports)) if stage == "hidden_check" else reports
+        return list(map(messages.hide_details, reports)) if stage == "hidden_check" else reports
 
     def _run_program(self, stage: str, cases: Sequence[Case], deadline: float) -> list[CaseReport]:
         scratch, name = self.worker_teams.scratch(), self._problem.submission
@@ -244,7 +252,7 @@ class ProgramRun(Run):
         if stage == "profile":
             # Nothing here parses these files.
             for name, data in extract_profiles(report, len(cases)).items():
-                text = verdict.escape_controls(data)
+                text = messages.escape_controls(data)
                 self._directory.keep(name, text)
                 self._artefacts.append(Artefact(name, "text/plain", len(text)))
         return reports

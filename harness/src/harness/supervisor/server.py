@@ -36,7 +36,7 @@ from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
 from harness.inspect import inspection
 from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
-from harness.report import verdict
+from harness.report import messages
 from harness.report.messages import (
     DUEL,
     LEFT_BEHIND,
@@ -161,7 +161,7 @@ class SupervisorServer:
             if isinstance(request, RunRequest):
                 directory.problem.cases("profile", request.mode, request.case)
         except ProblemFault as fault:
-            self.tell(failed_request(request, "problem_fault", verdict.make_printable(str(fault))))
+            self.tell(failed_request(request, "problem_fault", messages.make_printable(str(fault))))
             return
         except OSError as error:
             reason = f"the run's folder could not be prepared: {error}"
@@ -196,7 +196,7 @@ class SupervisorServer:
         directory.leave()
         self.directory = None
         # The author's code may have reported something itself; the first report counts.
-        ending = verdict.status_failure(os.waitstatus_to_exitcode(status)).message
+        ending = messages.status_failure(os.waitstatus_to_exitcode(status)).message
         self.tell(_report_dead_run(request, directory.mark.what, stop_reason, ending))
 
     def _wait_for_run(self, request: Request, directory: RunDirectory, read_end: int) -> str:
@@ -341,7 +341,7 @@ def execute_run(
         failure_code = next(
             code for kind, code in _FAILURE_CODES.items() if isinstance(error, kind)
         )
-        report = failed_run(failure_code, verdict.make_printable(str(error)))
+        report = failed_run(failure_code, messages.make_printable(str(error)))
     except (MemoryError, RuntimeError) as error:
         if not is_memory_shortage(error):
             raise
@@ -377,7 +377,7 @@ def _report_dead_run(request: Request, author: str, stop_reason: str, ending: st
     """Report a run that died, and whether the author's code ended it or never ended."""
     if stop_reason or author:
         reason = stop_reason or f"the author's code ended the run in {author}: {ending}"
-        return failed_request(request, "problem_fault", verdict.make_printable(reason))
+        return failed_request(request, "problem_fault", messages.make_printable(reason))
     return failed_request(request, "supervisor", f"the run ended without a report: {ending}")
 
 

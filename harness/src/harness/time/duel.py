@@ -14,9 +14,8 @@ from typing import Any
 from harness.build.teams import Machine, StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
 from harness.problem import Case
-from harness.report import verdict
-from harness.report.messages import DUEL, SIDES, DuelReport, Progress
-from harness.report.verdict import CaseFailed
+from harness.report import messages
+from harness.report.messages import DUEL, SIDES, CaseFailed, DuelReport, Progress
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.time import combination
@@ -50,7 +49,7 @@ class SideFailed(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, no
     def __init__(self, side: str, case: str, failure: CaseFailed) -> None:
         super().__init__(failure.message)
         self.side = side
-        self.report = verdict.failed_case_report(case, DUEL, failure)
+        self.report = messages.failed_case_report(case, DUEL, failure)
 
 
 @dataclass

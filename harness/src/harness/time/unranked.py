@@ -24,8 +24,7 @@ from harness.devices.cuda.device import CudaDevice
 from harness.devices.cuda.rules import BATCH_US_MAX, MIB, batch_size
 from harness.devices.device import CpuDevice, Device, DeviceFault, Memory
 from harness.problem import Case, ProblemFault
-from harness.report.messages import Artefact
-from harness.report.verdict import CaseFailed, escape_controls
+from harness.report.messages import Artefact, CaseFailed, escape_controls
 from harness.sandbox.team import Team
 from harness.time.process import SPOT
 from harness.worker import protocol
