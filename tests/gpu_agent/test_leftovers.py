@@ -18,7 +18,7 @@ from tests.support.waits import eventually
 
 FORGES = """
 import sys
-from harness.report.messages import RunReport
+from harness.messages import RunReport
 frame = sys._getframe()
 while not hasattr(frame.f_locals.get("self"), "channel"):
     frame = frame.f_back

@@ -4,8 +4,8 @@ import signal
 
 import pytest
 
-from harness.report import messages
-from harness.report.messages import LINE_BYTES_MAX, VERDICTS, CaseReport, RunReport, to_line
+from harness import messages
+from harness.messages import LINE_BYTES_MAX, VERDICTS, CaseReport, RunReport, to_line
 from harness.worker.protocol import FAILURE_KINDS
 from shared.presentation.report_parts import MARKS, WORDS
 

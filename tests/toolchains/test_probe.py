@@ -74,7 +74,7 @@ def test_headers_are_found_by_their_marker_files(
         "thunderkittens": ("kittens.cuh", folders),
         "absent": ("absent.h", folders),
     }
-    monkeypatch.setattr(toolchains, "_HEADERS", headers)
+    monkeypatch.setattr(command, "_HEADERS", headers)
     found = command.probe_toolchains()
     assert (found["cutlass"], found["thunderkittens"]) == ("4.2.1", "present")
     assert find_includes() == dict.fromkeys(("cutlass", "thunderkittens"), str(tmp_path))

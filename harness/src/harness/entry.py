@@ -21,7 +21,7 @@ from harness.code import pack_harness as code
 from harness.devices.access import GPU_LIMITS, FoundGpu, find_gpus, probe_device
 from harness.devices.device import DeviceFault
 from harness.devices.device import describe_machine as environment
-from harness.report.messages import (
+from harness.messages import (
     DUEL,
     LEFT_BEHIND,
     LINE_BYTES_MAX,

@@ -1,4 +1,7 @@
-"""How a native submission is built: one fixed command line for each language.
+"""The toolchains of this machine, and the fixed command line that each language is built with.
+
+Their versions come from package metadata and from the programs themselves; nothing heavy is
+imported. The agent does not offer what is missing here.
 
 A submission may request more in its leading comment lines, from an allow list alone:
 

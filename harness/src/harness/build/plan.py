@@ -1,4 +1,9 @@
-"""How one submission is built on this machine, and under which key the result is cached."""
+"""How one submission is built on this machine, and the cache of the results.
+
+A result is opaque bytes under a key of the exact source. Entries are only read to check that they
+are complete. The first writer of a key wins; the least recently used entries are removed when the
+folder exceeds its limit.
+"""
 
 import contextlib
 import fcntl
@@ -31,7 +36,7 @@ from harness.build.command import (
     split_libraries,
 )
 from harness.problem import Problem
-from harness.report.messages import VERSION
+from harness.messages import VERSION
 
 ENTRY_BYTES_MAX = 64 * 1024**2
 TOTAL_BYTES_MAX = 4 * 1024**3

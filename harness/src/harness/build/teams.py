@@ -1,4 +1,4 @@
-"""Starts the worker teams of a run: what they see, what they may use, how they are set up."""
+"""Builds a submission and starts its worker teams: what they see and may use, their setup."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.access import NO_GPU, DeviceAccess
 from harness.devices.device import DeviceFault
 from harness.problem import RunDirectory, uses_collectives
-from harness.report.messages import STAGES, CaseFailed, OutputLog
+from harness.messages import STAGES, CaseFailed, OutputLog
 from harness.sandbox import host
 from harness.sandbox.box import (
     SCRATCH,

@@ -25,8 +25,8 @@ from harness.check.judging import (
     judge_answer,
 )
 from harness.devices.device import Memory, RuleViolation, Window
+from harness.messages import CaseFailed, make_printable
 from harness.problem import Case
-from harness.report.messages import CaseFailed, make_printable
 from harness.sandbox import linux
 from harness.sandbox.team import Team
 from harness.worker import protocol

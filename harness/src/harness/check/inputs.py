@@ -1,4 +1,4 @@
-"""Unpredictable seeds, the layout of the data and the answer of a case, and their buffers."""
+"""Unpredictable seeds, the layout of a case's data and answer, their buffers and their memory."""
 
 import hashlib
 import hmac

@@ -33,8 +33,8 @@ from harness.inspect.case import (
     inspect_inputs,
     make_finding,
 )
+from harness.messages import InspectReport, InspectRequest, Progress
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
-from harness.report.messages import InspectReport, InspectRequest, Progress
 from harness.sandbox import host
 from harness.time.policy import BLOCK_CALLS_MIN, policy_for
 

@@ -1,6 +1,7 @@
-"""Kernel calls that the standard library lacks; each raises OSError naming what it tried.
+"""Kernel calls that the standard library lacks, and the processes beneath this one.
 
-Landlock limits files, TCP, abstract sockets and signals where there are no namespaces.
+Each call raises OSError naming what it tried. Landlock limits files, TCP, abstract sockets and
+signals where there are no namespaces.
 """
 
 import contextlib

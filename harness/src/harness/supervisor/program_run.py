@@ -13,15 +13,14 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from harness import messages
 from harness.build import teams
 from harness.build.plan import adapt_tools, read_memory
 from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.check.inputs import derive_seed, measure_available_memory
 from harness.devices.access import find_device_access
 from harness.devices.device import describe_machine, reserve_core
-from harness.problem import Case, ProblemFault, RunDirectory
-from harness.report import messages
-from harness.report.messages import (
+from harness.messages import (
     Artefact,
     CaseFailed,
     CaseReport,
@@ -31,6 +30,7 @@ from harness.report.messages import (
     make_printable,
     status_failure,
 )
+from harness.problem import Case, ProblemFault, RunDirectory
 from harness.supervisor.run import Run, Tell
 
 LINES_BYTES_MAX = 4 * 1024 * 1024

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
+from harness import messages
 from harness.build import teams
 from harness.build.command import BUILD_S_MAX
 from harness.build.plan import adapt_tools
@@ -19,9 +20,7 @@ from harness.check.inputs import KEY_BYTES, Shape, derive_seed
 from harness.check.judging import JudgeContext
 from harness.devices.access import find_device_access, open_device
 from harness.devices.device import CoreKeepAwake, describe_machine, reserve_core
-from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
-from harness.report import messages
-from harness.report.messages import (
+from harness.messages import (
     DUEL,
     SIDES,
     STAGES,
@@ -36,6 +35,7 @@ from harness.report.messages import (
     StageFinished,
     Started,
 )
+from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.supervisor.folders import leave_history, read_history

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
-from harness import code
+from harness import code, messages
 from harness.build.plan import BuildCache, survey_tools
 from harness.build.teams import Machine
 from harness.check.author import is_memory_shortage
@@ -35,9 +35,7 @@ from harness.defences import Overrides
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
 from harness.inspect import inspection
-from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
-from harness.report import messages
-from harness.report.messages import (
+from harness.messages import (
     DUEL,
     LEFT_BEHIND,
     LEVELS,
@@ -54,6 +52,7 @@ from harness.report.messages import (
     request_from_line,
     to_line,
 )
+from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
 from harness.sandbox import fork_entry, linux, root, seccomp
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher

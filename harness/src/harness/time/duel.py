@@ -11,11 +11,11 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
 
+from harness import messages
 from harness.build.teams import Machine, StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
+from harness.messages import DUEL, SIDES, CaseFailed, DuelReport, Progress
 from harness.problem import Case
-from harness.report import messages
-from harness.report.messages import DUEL, SIDES, CaseFailed, DuelReport, Progress
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.time import combination

@@ -8,14 +8,14 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
+from harness import messages
 from harness.build.teams import StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
 from harness.check.inputs import Shape
 from harness.check.judging import JudgeContext
 from harness.check.structure import layout_bytes
+from harness.messages import CaseFailed, CaseReport, Progress
 from harness.problem import Case
-from harness.report import messages
-from harness.report.messages import CaseFailed, CaseReport, Progress
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.time import combination, unranked

@@ -23,8 +23,8 @@ from harness.check.structure import layout_bytes
 from harness.devices.cuda.device import CudaDevice
 from harness.devices.cuda.rules import BATCH_US_MAX, MIB, batch_size
 from harness.devices.device import CpuDevice, Device, DeviceFault, Memory
+from harness.messages import Artefact, CaseFailed, escape_controls
 from harness.problem import Case, ProblemFault
-from harness.report.messages import Artefact, CaseFailed, escape_controls
 from harness.sandbox.team import Team
 from harness.time.process import SPOT
 from harness.worker import protocol

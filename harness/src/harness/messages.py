@@ -1,4 +1,4 @@
-"""The requests and reports of runs and inspections: plain values, and their JSON.
+"""The requests and reports of runs and inspections: plain values, their JSON, and verdicts.
 
 A problem reaches the harness as a folder with `manifest.json` and the files it names; the
 manifest is the problem version that `shared.problems` compiles; `harness.problem` lists its keys.
