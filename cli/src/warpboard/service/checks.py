@@ -33,7 +33,7 @@ from warpboard.domain.checks import (
     trial_table,
 )
 from warpboard.domain.exit_codes import FAILED, OK, REFUSED
-from warpboard.domain.tables import Table
+from warpboard.domain.output import Table
 from warpboard.files import (
     FileStates,
     ProblemFiles,

@@ -19,7 +19,7 @@ from shared.presentation.units import (
 )
 from warpboard.api import Api
 from warpboard.context import AppContext
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import Table, make_table
 from warpboard.terminal import options
 from warpboard.terminal.accounts import issue_token, profile_lines, token_table
 from warpboard.terminal.command_types import api_command

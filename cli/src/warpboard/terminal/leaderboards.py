@@ -26,7 +26,7 @@ from shared.presentation.units import (
 )
 from warpboard.api import Api
 from warpboard.context import AppContext
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import Table, make_table
 from warpboard.service.answers import resolve_gpus
 from warpboard.terminal import options, plots, web
 from warpboard.terminal.accounts import resolve_name

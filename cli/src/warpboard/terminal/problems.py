@@ -19,7 +19,7 @@ from shared.presentation.units import (
 from shared.ranking_rules import RANKING_TEXTS
 from warpboard.api import Api
 from warpboard.context import AppContext, send_action
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import Table, make_table
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command
 

@@ -18,7 +18,7 @@ from shared.api.moderation import (
 from shared.presentation.units import NO_VALUE, count_text, instant_text, one_line, time_text
 from warpboard.api import Api
 from warpboard.context import AppContext
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import Table, make_table
 from warpboard.service.answers import resolve_gpus
 from warpboard.service.publication import rejudge_started_lines
 from warpboard.terminal import options

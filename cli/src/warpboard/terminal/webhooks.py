@@ -9,7 +9,7 @@ from shared.api.accounts import CreatedWebhook, Deliveries, Webhook, Webhooks, W
 from shared.presentation.units import instant_text, one_line
 from warpboard.api import Api
 from warpboard.context import AppContext
-from warpboard.domain.tables import make_table
+from warpboard.domain.output import make_table
 from warpboard.terminal import options
 from warpboard.terminal.command_types import api_command, local_command, read_stdin_line
 
