@@ -22,8 +22,7 @@ from warpboard.api import Api
 from warpboard.context import AppContext, PlatformTarget
 from warpboard.domain.checks import NOT_PASSED, PASSED, Sample, Solutions, needed_gpus
 from warpboard.domain.demand import Demand, choose_demand
-from warpboard.domain.exit_codes import FAILED, INTERRUPTED, OK, TERMINATED
-from warpboard.domain.output import Table, make_table
+from warpboard.domain.output import FAILED, INTERRUPTED, OK, TERMINATED, Table, make_table
 from warpboard.files import load_all_solutions, load_problem
 from warpboard.processes.maintenance import run_beside_platform
 from warpboard.service.answers import wait_until_over

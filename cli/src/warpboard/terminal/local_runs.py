@@ -20,7 +20,7 @@ from shared.problems.submission_file import read_directives
 from shared.ranking_rules import score_us
 from warpboard.api import Api
 from warpboard.context import AppContext
-from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, OK
+from warpboard.domain.output import FAILED, INFRASTRUCTURE, OK
 from warpboard.files import (
     decode_source,
     load_problem,

@@ -20,7 +20,7 @@ from shared.presentation.units import (
     time_text,
 )
 from warpboard.context import AppContext, RecordedEvent
-from warpboard.domain.exit_codes import FAILED, OK
+from warpboard.domain.output import FAILED, OK
 from warpboard.processes.maintenance import (
     ShowStep,
     run_alone,

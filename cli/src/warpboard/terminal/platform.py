@@ -31,7 +31,7 @@ from warpboard.domain.demand import (
     gpu_lines,
     missing_lines,
 )
-from warpboard.domain.exit_codes import INTERRUPTED, OK
+from warpboard.domain.output import INTERRUPTED, OK
 from warpboard.processes.services import down as stop_platform
 from warpboard.screen import Screen
 from warpboard.settings import TOKEN

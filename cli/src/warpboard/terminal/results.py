@@ -30,8 +30,7 @@ from shared.presentation.units import (
 )
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext, send_action
-from warpboard.domain.exit_codes import FAILED, OK
-from warpboard.domain.output import Table, make_table
+from warpboard.domain.output import FAILED, OK, Table, make_table
 from warpboard.files import write_file
 from warpboard.screen import ShowProgress
 from warpboard.service.answers import END, event_line, notice_progress

@@ -21,8 +21,7 @@ from shared.presentation.units import about_text, count_text, one_line
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.demand import Offer, offer_exit_code, offer_lines
-from warpboard.domain.exit_codes import INFRASTRUCTURE
-from warpboard.domain.output import Table, make_table
+from warpboard.domain.output import INFRASTRUCTURE, Table, make_table
 from warpboard.processes.services import ProcessRow, describe
 from warpboard.service.answers import resolve_gpus, window_text
 from warpboard.terminal import options
