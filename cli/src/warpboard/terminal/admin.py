@@ -22,7 +22,7 @@ from warpboard.context import AppContext
 from warpboard.domain.output import Table, make_table
 from warpboard.terminal import options
 from warpboard.terminal.accounts import issue_token, profile_lines, token_table
-from warpboard.terminal.command_types import api_command
+from warpboard.terminal.options import api_command
 
 INVITES_MAX = 10_000
 

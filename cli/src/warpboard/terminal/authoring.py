@@ -23,7 +23,7 @@ from warpboard.service import checks, publication
 from warpboard.service.answers import HERE
 from warpboard.service.publication import ProblemOptions
 from warpboard.terminal import options, problems
-from warpboard.terminal.command_types import local_command
+from warpboard.terminal.options import local_command
 
 FOLDERS = click.argument(
     "folders", metavar="PATH...", nargs=-1, required=True, type=options.PROBLEM_PATH

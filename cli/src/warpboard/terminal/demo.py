@@ -28,9 +28,9 @@ from warpboard.processes.maintenance import run_beside_platform
 from warpboard.service.answers import wait_until_over
 from warpboard.service.publication import publish, published_line
 from warpboard.terminal import options
-from warpboard.terminal.command_types import local_command
 from warpboard.terminal.leaderboards import leaderboard_table
 from warpboard.terminal.maintenance import replay_line
+from warpboard.terminal.options import local_command
 from warpboard.terminal.platform import (
     announce,
     read_offer,

@@ -30,7 +30,7 @@ from warpboard.domain.output import Table, make_table
 from warpboard.service.answers import resolve_gpus
 from warpboard.terminal import options, plots, web
 from warpboard.terminal.accounts import resolve_name
-from warpboard.terminal.command_types import api_command, local_command, read_stdin_line
+from warpboard.terminal.options import api_command, local_command, read_stdin_line
 from warpboard.terminal.problems import LIST_OPTIONS, show_problems
 
 CODE_LENGTH_MAX = 1024

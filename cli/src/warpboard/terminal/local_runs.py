@@ -32,7 +32,7 @@ from warpboard.screen import ShowProgress
 from warpboard.service.answers import HERE, local_lines, run_heading, with_roofline
 from warpboard.service.starters import choose_gpus, choose_starter, starter_files
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, local_command
+from warpboard.terminal.options import api_command, local_command
 from warpboard.terminal.submissions import case_table
 
 FILES_MAX = 64

@@ -36,7 +36,7 @@ from warpboard.processes.services import down as stop_platform
 from warpboard.screen import Screen
 from warpboard.settings import TOKEN
 from warpboard.terminal import options
-from warpboard.terminal.command_types import local_command
+from warpboard.terminal.options import local_command
 from warpboard.terminal.status import process_table
 
 if TYPE_CHECKING:  # It imports httpx, which `completion` does without.

@@ -27,7 +27,7 @@ from warpboard.api import Api
 from warpboard.context import AppContext, send_action
 from warpboard.domain.output import Table, make_table
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, local_command
+from warpboard.terminal.options import api_command, local_command
 
 ACCEPT, WITHDRAW = "accept", "withdraw"
 

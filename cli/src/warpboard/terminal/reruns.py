@@ -22,7 +22,7 @@ from warpboard.domain.output import Table, make_table
 from warpboard.service.answers import resolve_gpus
 from warpboard.service.publication import rejudge_started_lines
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command
+from warpboard.terminal.options import api_command
 
 
 @api_command(

@@ -35,7 +35,7 @@ from warpboard.files import write_file
 from warpboard.screen import ShowProgress
 from warpboard.service.answers import END, event_line, notice_progress
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, can_ask, confirm
+from warpboard.terminal.options import api_command, can_ask, confirm
 from warpboard.terminal.submissions import exit_code
 
 SILENCE_S_MAX = 60.0

@@ -25,7 +25,7 @@ from warpboard.domain.output import INFRASTRUCTURE, Table, make_table
 from warpboard.processes.services import ProcessRow, describe
 from warpboard.service.answers import resolve_gpus, window_text
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, local_command
+from warpboard.terminal.options import api_command, local_command
 
 ALL = click.option(
     *("--all", "is_all"),

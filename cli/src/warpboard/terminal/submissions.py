@@ -56,7 +56,7 @@ from warpboard.domain.output import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, Tabl
 from warpboard.files import decode_source, read_submission, save_download, write_file
 from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
 from warpboard.terminal import options, web
-from warpboard.terminal.command_types import api_command, can_ask, confirm
+from warpboard.terminal.options import api_command, can_ask, confirm
 
 LIMIT_MAX = 200
 REPEAT_S_MAX = 30.0

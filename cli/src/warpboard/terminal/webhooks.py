@@ -11,7 +11,7 @@ from warpboard.api import Api
 from warpboard.context import AppContext
 from warpboard.domain.output import make_table
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, local_command, read_stdin_line
+from warpboard.terminal.options import api_command, local_command, read_stdin_line
 
 ROUTE = "webhooks"
 SECRET_LENGTH_MAX = 200
