@@ -16,7 +16,7 @@ import aiohttp
 import discord
 from discord import app_commands
 
-from discord_edge.bot.messages import build_embed, build_files
+from discord_edge.bot.discord_py import build_embed, build_files
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.wording import (
     CONTENT_MAX,
