@@ -43,8 +43,13 @@ from shared.nats.connection import (
     retry_request,
 )
 from shared.nats.feed import NatsBranch, NatsFeed
-from shared.nats.monitor import LogMonitor, MonitorMetrics
-from shared.nats.streams import ensure_streams, stream_info, stream_state
+from shared.nats.streams import (
+    LogMonitor,
+    MonitorMetrics,
+    ensure_streams,
+    stream_info,
+    stream_state,
+)
 from shared.subjects import STREAM, aggregate, history_of, history_subject, subject
 from shared.wire import encode_envelope, read_envelope
 

@@ -20,9 +20,8 @@ from shared.nats.connection import (
     retry_request,
 )
 from shared.nats.event_log import LOOK, MessageDraft, publish_batch, read_stored_event
-from shared.nats.monitor import read_known_seq
 from shared.nats.pull import create_consumer, delivery_start, list_durable_consumers
-from shared.nats.streams import Settings, ensure_streams, stream_info, stream_state
+from shared.nats.streams import Settings, ensure_streams, read_known_seq, stream_info, stream_state
 from shared.subjects import STREAM, WATERMARKS
 
 
