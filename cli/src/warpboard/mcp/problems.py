@@ -29,8 +29,7 @@ from warpboard.mcp.context import (
     head,
     shorten,
 )
-from warpboard.service.answers import balance_text, resolve_gpus
-from warpboard.service.starters import choose_gpus, choose_starter
+from warpboard.service.answers import balance_text, choose_gpus, choose_starter, resolve_gpus
 
 PROBLEMS_MAX = 200
 CASES_MAX = 64

@@ -29,8 +29,15 @@ from warpboard.files import (
     write_files,
 )
 from warpboard.screen import ShowProgress
-from warpboard.service.answers import HERE, local_lines, run_heading, with_roofline
-from warpboard.service.starters import choose_gpus, choose_starter, starter_files
+from warpboard.service.answers import (
+    HERE,
+    choose_gpus,
+    choose_starter,
+    local_lines,
+    run_heading,
+    starter_files,
+    with_roofline,
+)
 from warpboard.terminal import options
 from warpboard.terminal.options import api_command, local_command
 from warpboard.terminal.submissions import case_table
