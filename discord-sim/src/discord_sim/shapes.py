@@ -1,4 +1,8 @@
-"""Discord's objects as JSON, with each field that its document requires."""
+"""Discord's objects as JSON, with each field that its document requires, and its error answers.
+
+Errors are for bad requests, for rate limits, and those that tests inject. `ActionNotOffered` is no
+answer: it says that a test made a mistake.
+"""
 
 import time
 import zlib

@@ -1,4 +1,4 @@
-"""A table of text: columns and rows."""
+"""What a command leaves: a table of text, and an exit code."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,4 +1,4 @@
-"""What the commands and the MCP tools share: waiting for the platform, and describing answers."""
+"""What the commands and the MCP tools share: starter files, waiting, and describing answers."""
 
 import asyncio
 import json

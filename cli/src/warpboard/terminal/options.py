@@ -1,4 +1,7 @@
-"""Arguments and options that several commands share."""
+"""How commands are declared, and the arguments and options that several of them share.
+
+A command is a function with options and examples, whose docstring is the help.
+"""
 
 import asyncio
 import inspect

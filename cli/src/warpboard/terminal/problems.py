@@ -1,4 +1,7 @@
-"""Commands that show problems, and the text that a problem asks participants to accept."""
+"""Commands that show problems, and the text that a problem asks participants to accept.
+
+Those for the settings of leaderboards are here too, and the options that describe these.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo

@@ -1,4 +1,9 @@
-"""Our streams and buckets, and their settings."""
+"""Our streams and buckets, their settings, and whether the log is whole and written.
+
+A server that finds a damaged block silently drops what it cannot read. After a failed write it
+stores nothing until it is restarted, however much space is free by then. So each service checks for
+itself: at its start, after each reconnection, and every few seconds.
+"""
 
 import asyncio
 import logging

@@ -1,4 +1,7 @@
-"""Changes to the behaviour of discord.py: URL, backoff, retries and a circuit breaker."""
+"""The adapter to discord.py: its URL, backoff, retries and circuit breaker, and the bot's messages.
+
+A message has an embed, files and emojis.
+"""
 
 import io
 import logging
