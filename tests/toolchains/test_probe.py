@@ -29,7 +29,7 @@ def test_probing_imports_nothing_heavy() -> None:
     import subprocess
 
     code = (
-        "from harness.build import toolchains; toolchains.probe_toolchains()\n"
+        "from harness.build import command; command.probe_toolchains()\n"
         "import sys; print(*sys.modules)"
     )
     said = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60).split()
