@@ -277,7 +277,12 @@ class LiveResponse(StreamingResponse):
             return
         finally:
             stop_waiter.cancel()
-            await self._close_source()
+            # A cancelled scope cancels every await again; the source must be able to close.
+            with anyio.CancelScope(shield=True):
+                if self.next_chunk is not None and not self.next_chunk.done():
+                    self.next_chunk.cancel()
+                    await asyncio.wait({self.next_chunk}, timeout=CLOSE_S_MAX)
+                await self.chunks.aclose()
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     async def _read_chunk(self, stop_waiter: "asyncio.Task[Any]") -> bytes | None:
@@ -285,17 +290,6 @@ class LiveResponse(StreamingResponse):
         self.next_chunk = asyncio.ensure_future(anext(self.chunks, None))
         await asyncio.wait({self.next_chunk, stop_waiter}, return_when=asyncio.FIRST_COMPLETED)
         return self.next_chunk.result() if self.next_chunk.done() else None
-
-    async def _close_source(self) -> None:
-        """Close the source of the chunks, shielded from the cancellation of this response.
-
-        A cancelled scope cancels every await again; the source must be able to close what it holds.
-        """
-        with anyio.CancelScope(shield=True):
-            if self.next_chunk is not None and not self.next_chunk.done():
-                self.next_chunk.cancel()
-                await asyncio.wait({self.next_chunk}, timeout=CLOSE_S_MAX)
-            await self.chunks.aclose()
 
 
 def _json_error(
