@@ -26,7 +26,6 @@ from shared.presentation.report_parts import (
 )
 from shared.presentation.units import NO_VALUE, instant_text, one_line, seconds_text, time_text
 from shared.problems.submission_file import SUFFIXES, suffix
-from shared.problems.templates import normalize_language
 from warpboard.api import Api, Response, Unavailable
 from warpboard.screen import Screen, ShowProgress
 
@@ -267,6 +266,8 @@ def choose_starter(problem: FullProblem, language: str | None) -> Start:
 
     Raises Refused for a language that the problem does not take.
     """
+    from shared.problems.templates import normalize_language
+
     if language is None and problem.starts:
         return problem.starts[0]
     name = normalize_language(language or "")

@@ -23,8 +23,6 @@ from shared.presentation.units import (
     one_line,
     seconds_text,
 )
-from shared.problems.contest import is_zoneless, parse_deadline
-from shared.problems.warpboard_yml import PublishSettings
 from shared.ranking_rules import RANKING_TEXTS
 from warpboard.api import Api
 from warpboard.context import AppContext, send_action
@@ -85,7 +83,7 @@ async def show_problem(context: AppContext, api: Api, slug: str) -> int:
     return context.show(answer.document, [*header_lines(problem), "", *statement_lines(problem)])
 
 
-def header_lines(problem: FullProblem, zone: tzinfo | None = None) -> Iterator[str]:
+def header_lines(problem: FullProblem) -> Iterator[str]:
     """Describe a problem's name, GPU types, limits, ranking and deadline."""
     yield f"{problem.slug}, version {problem.problem_version}: {one_line(problem.title, 100)}"
     yield f"GPU types: {', '.join(problem.gpus) or NO_VALUE}"
@@ -103,7 +101,7 @@ def header_lines(problem: FullProblem, zone: tzinfo | None = None) -> Iterator[s
     if problem.visibility == "closed":
         yield "closed: only who was invited sees it"
     if problem.deadline_at is not None:
-        yield f"deadline: {local_instant_text(problem.deadline_at, zone)}"
+        yield f"deadline: {local_instant_text(problem.deadline_at)}"
     if problem.check.state == "unchecked":
         yield f"not checked: {one_line(problem.check.reason or NO_VALUE, 200)}"
 
@@ -236,6 +234,8 @@ class Deadline(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the instant as it is sent, or `none`; its local time is printed to stderr."""
+        from shared.problems.contest import is_zoneless, parse_deadline
+
         if value == NEVER:
             return value
         at = parse_deadline(value)
@@ -262,6 +262,8 @@ def split_publish_options(values: dict[str, Any]) -> dict[str, Any]:
 
     The fields are settings of the leaderboards, which are sent beside the files.
     """
+    from shared.problems.warpboard_yml import PublishSettings
+
     licence = {name: values.pop(f"licence_{name}", None) for name in ("problem", "submissions")}
     consent: Path | None = values.pop("consent")
     settings = PublishSettings(
