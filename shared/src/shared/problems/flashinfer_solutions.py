@@ -21,7 +21,6 @@ _PYTHON, _NATIVE = ("python", "triton", "tilelang"), ("cpp", "cuda")
 _PYTHON_SUFFIXES, _NATIVE_SUFFIXES = (".py",), (".cu", ".cpp", ".cc", ".cxx", ".c")
 # The bindings of a solution in C++ or CUDA; without one it has the second.
 _TORCH, _TVM_FFI = "torch", "tvm-ffi"
-_POSSIBLE = f"{', '.join(_PYTHON)}, and {' or '.join(_NATIVE)} with the binding {_TORCH}"
 _SLUG = re.compile(r"[^a-z0-9_-]+")
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -178,7 +177,8 @@ def _is_native(spec: BuildSpec) -> bool:
         if binding == _TORCH:
             return True
         language = f"{language} with the binding {binding}"
-    raise Refused("bad_file", f"the solution is in {language}: possible are {_POSSIBLE}")
+    possible = f"{', '.join(_PYTHON)}, and {' or '.join(_NATIVE)} with the binding {_TORCH}"
+    raise Refused("bad_file", f"the solution is in {language}: possible are {possible}")
 
 
 def definition_slug(name: str) -> str:
