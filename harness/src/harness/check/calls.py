@@ -25,9 +25,9 @@ from harness.check.judging import (
     judge_answer,
 )
 from harness.devices.device import Memory, RuleViolation, Window
+from harness.messages import CaseFailed, make_printable
 from harness.problem import Case
-from harness.report.verdict import CaseFailed, make_printable
-from harness.sandbox import processes
+from harness.sandbox import linux
 from harness.sandbox.team import Team
 from harness.worker import protocol
 
@@ -306,7 +306,7 @@ class GatedCase:
         had one for long enough: a null worker never stops looking for its next call.
         """
         ends_at, before_us = time.monotonic() + _LATE_S_MAX, self.team.cpu_us()
-        while processes.is_any_running(os.getppid(), but=os.getpid()):
+        while linux.is_any_running(os.getppid(), but=os.getpid()):
             cpu_us = self.team.cpu_us()
             if before_us is not None and cpu_us is not None and cpu_us > before_us + _LATE_CPU_US:
                 break
