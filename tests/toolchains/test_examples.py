@@ -204,8 +204,8 @@ def test_nvcc_compiles_it(
     variables = {}
     if language == "cuBLAS":
         cuda = request.getfixturevalue("cuda_wheel")
-        path = f"{cuda}/bin{os.pathsep}{toolchains.search_path()}"
-        variables = {"PATH": path, "LIBRARY_PATH": f"{cuda}/lib"}
+        programs = f"{cuda}/bin{os.pathsep}{toolchains.search_path()}"
+        variables = {"PATH": programs, "LIBRARY_PATH": f"{cuda}/lib"}
     correct = SOLUTIONS / "correct" / example.correct
     # The wrong file differs by a line or two: it is compiled once.
     paths = (

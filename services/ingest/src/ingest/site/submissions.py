@@ -153,7 +153,7 @@ class ProfileTable(NamedTuple):
 
 
 class CompiledKernels(NamedTuple):
-    """What the first GPU kernels of a submission use, how many there are, and the files of their code."""
+    """What the first GPU kernels of a submission use, the number of all, and their code."""
 
     usages: Sequence[KernelUsage]
     total: int
