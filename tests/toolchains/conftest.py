@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build import toolchains
+from harness.build import command
 
 
 @pytest.fixture
@@ -39,7 +39,7 @@ def hipcc() -> str:
 @pytest.fixture
 def cuda_wheel() -> Path:
     """The folder of CUDA in NVIDIA's wheels, whose parts are of one version."""
-    for folder in map(Path, toolchains._cuda_wheels()):
+    for folder in map(Path, command._cuda_wheels()):
         if (folder / "bin/nvcc").is_file():
             return folder
     pytest.skip("CUDA's wheels are not here: make test-cuda installs them")
@@ -48,14 +48,14 @@ def cuda_wheel() -> Path:
 @pytest.fixture
 def nvrtc() -> str:
     """The library that compiles CUDA kernels, which needs no GPU."""
-    library = toolchains.find_nvrtc()
+    library = command.find_nvrtc()
     if library is None:
         pytest.skip("libnvrtc is not here: pip install nvidia-cuda-nvrtc")
     return library
 
 
 def _required(name: str) -> str:
-    path = shutil.which(name, path=toolchains.search_path())
+    path = shutil.which(name, path=command.search_path())
     if path is None:
         pytest.skip(f"{name} is not installed")
     return path

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from harness.build import command, toolchains
+from harness.build import command
 from harness.worker import native
 from shared.problems.submission_file import read_directives
 from tests.problems.loaded_problem import PROBLEMS, LoadedProblem, opened
@@ -204,7 +204,7 @@ def test_nvcc_compiles_it(
     variables = {}
     if language == "cuBLAS":
         cuda = request.getfixturevalue("cuda_wheel")
-        programs = f"{cuda}/bin{os.pathsep}{toolchains.search_path()}"
+        programs = f"{cuda}/bin{os.pathsep}{command.search_path()}"
         variables = {"PATH": programs, "LIBRARY_PATH": f"{cuda}/lib"}
     file = example.correct if folder == "correct" else example.wrong
     made = built(
@@ -324,9 +324,9 @@ def cuda_source(path: Path) -> str:
 def header_folders(language: str) -> Sequence[str]:
     """Return the folders of the headers that a language needs; skip if they are not here."""
     name = language.lower()
-    if name not in toolchains._HEADERS:
+    if name not in command._HEADERS:
         return ()
-    if folder := toolchains.find_includes().get(name):
+    if folder := command.find_includes().get(name):
         return (folder,)
     if name == "cutlass":
         pytest.skip("the headers of CUTLASS are not here: pip install nvidia-cutlass")

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.build import toolchains
+from harness.build import command
 from harness.worker import native, programs
 from harness.worker.native import CubinKernel
 from harness.worker.protocol import SubmissionFailure
@@ -79,7 +79,7 @@ def test_the_driver_loads_the_cubin_of_a_build_result(
 
 
 def test_a_kernel_may_include_the_headers_of_cuda(tmp_path: Path, nvrtc: str, memory: int) -> None:
-    if not toolchains.find_cuda_includes():
+    if not command.find_cuda_includes():
         pytest.skip("the headers of CUDA are not here")
     flags = "//!WARPBOARD flags: -std=c++17 -DN=4 --use_fast_math -maxrregcount=64\n"
     source = (
