@@ -31,7 +31,7 @@ from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
 
 ROOT = Path(__file__).parents[2]
-FOLDER = ROOT / "build" / "first-hour"
+FOLDER = ROOT / "build" / "first-hour" / "results"
 TOTAL_S = 540.0
 # A step that is told to stop may need this long: its platform and daemon are stopped too.
 STOP_S_MAX = 20.0
@@ -41,7 +41,7 @@ GIT_S_MAX = 10.0
 STEP_S_MIN = 2.0
 DETAIL_CHARS = 300
 # Whose content decides whether an earlier result is one of the same code.
-CODE = ("harness/src", "bench/gpu", "tests/cheats", "problems")
+CODE = ("harness/src", "bench", "tests/cheats", "tests/devices", "problems")
 # Where `bench.figures` leaves figures.
 FIGURES = "WARPBOARD_BENCH_FIGURES"
 _PR_SET_PDEATHSIG = 1
@@ -130,11 +130,11 @@ def problem_names() -> list[str]:
 PLATFORM = ("torch", "msgspec", "pydantic", "yaml", "httpx", "click", "rich")
 _CPU = ("--device", "cpu", "--only")
 STEPS = (
-    Step("doctor", 10, "bench.gpu.machine", ["doctor"], needs=(), is_resumable=False),
+    Step("doctor", 15, "bench.gpu.machine", ["doctor"], needs=(), is_resumable=False),
     Step("probe", 45, "bench.gpu.machine", ["probe"], beside=True, is_resumable=False),
     Step(
         "gate",
-        175,
+        170,
         "bench.gpu.validate",
         ["--quick", "--only", *GATE],
         names=lambda: GATE,
@@ -165,7 +165,7 @@ STEPS = (
     ),
     Step(
         "pipeline",
-        45,
+        40,
         "bench.turnaround",
         ["--gpu", "--smoke"],
         imitated=(),
@@ -295,7 +295,9 @@ def _run_process(step: Step, call: Call, allowed_s: float) -> tuple[str, str]:
 
 
 def _end_with_parent() -> None:
-    """Be interrupted when the parent dies, however that ends."""
+    """Be interrupted when the parent dies, however that ends, and never ignore it."""
+    # A shell lets what it starts in the background ignore this signal.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
 
 

@@ -24,7 +24,7 @@ make_environment() {
 add_packages() {
     local list=build/first-hour/packages.txt log=build/first-hour/packages.log
     "$environment/bin/python" -m bench.gpu.machine packages > "$list"
-    timeout 120 "$machine_python" -m pip --python "$environment/bin/python" install -q --no-input \
+    timeout 90 "$machine_python" -m pip --python "$environment/bin/python" install -q --no-input \
         --disable-pip-version-check --retries 0 --timeout 5 -c constraints.txt -r "$list" \
         > "$log" 2>&1 ||
         echo "no packages could be installed ($log): what needs them is left out" >&2

@@ -154,7 +154,7 @@ def rows_of_cheats(document: Sequence[Mapping[str, Any]]) -> list[Row]:
             row["expect"],
             "; ".join([row["verdict"] or row["failure_code"], *row["faults"]]),
             NO if row["faults"] else YES,
-            row["took_s"],
+            row.get("took_s", 0.0),
             {"level": row["level"], "tier": row["tier"], "times_us": row["times_us"]},
         )
         for row in document
