@@ -14,9 +14,9 @@ from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed, hash_secret
 from ingest.access.rules import Invite
 from ingest.accounts.service import Accounts
-from ingest.attempt_limiter import AttemptLimiter
 from ingest.decisions import Decisions, http_append
 from ingest.http.auth import Authenticator, client_address
+from ingest.http.middleware import AttemptLimiter
 from ingest.http.request_models import ReasonRequest, RequestModel, Slug, SlugInPath, Text
 from ingest.ports import AccountStore
 from shared import subjects

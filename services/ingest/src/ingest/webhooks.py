@@ -12,9 +12,9 @@ from pydantic import Field
 from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed
 from ingest.accounts.routes import Slugs
-from ingest.attempt_limiter import AttemptLimiter
 from ingest.decisions import DecisionResult, Decisions
 from ingest.http.auth import Authenticator
+from ingest.http.middleware import AttemptLimiter
 from ingest.http.request_models import IdInPath, RequestModel
 from ingest.ports import NewWebhook, WebhookStore
 from shared import subjects

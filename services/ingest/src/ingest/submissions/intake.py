@@ -16,12 +16,11 @@ from ingest.access.callers import SCOPE_OF_MODE, Caller, check_scope
 from ingest.access.feed import AccessFeed
 from ingest.accounts import rules as accounts
 from ingest.accounts.rules import name_lost
-from ingest.consents import rules as consents
 from ingest.decisions import DECISIONS_MAX, back_off, http_append
 from ingest.ports import Note, Ports
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
-from ingest.quotas.service import Quotas, QuotaState
+from ingest.quotas.routes import Quotas, QuotaState
 from ingest.submissions import rules
 from ingest.submissions.admission import AdmissionLimits, AdmissionQueue, GpuQueues
 from shared import subjects
@@ -192,7 +191,7 @@ class Intake:
             registered = await self._histories.state(launcher, rules.launchers)
             rules.check_runner(request.runner, gpus, registered)
         accounts.check_ban(account_state, at)
-        consents.check(account_state.consents, slug, published)
+        accounts.check_consent(account_state.consents, slug, published)
         source = describe_blob(request.source, MEDIA[suffix(request.name)])
         received = SubmissionReceived(
             account=account,

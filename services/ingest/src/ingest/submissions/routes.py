@@ -13,7 +13,7 @@ from ingest.access.callers import Caller, check_problem
 from ingest.access.feed import AccessFeed
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
 from ingest.http.auth import Authenticator
-from ingest.http.idempotency import idempotency_key
+from ingest.http.middleware import idempotency_key
 from ingest.http.request_models import (
     APPEAL_LENGTH_MAX,
     PRINTABLE,

@@ -118,8 +118,11 @@ class Launcher:
                     continue
                 if isinstance(event.fact, events.InstanceRequested):
                     await self._start(request)
-                else:
-                    await self._stop(request)
+                    continue
+                try:
+                    await self.runner.stop(request)
+                except Failed as failed:
+                    logger.warning("agent %s could not be stopped: %s", request.agent, failed)
 
     async def _start(self, request: Request) -> None:
         """Start an agent with a key of its own, which signs the verdict of one job."""
@@ -138,12 +141,6 @@ class Launcher:
             return
         if not has_started:
             await self._start(request)
-
-    async def _stop(self, request: Request) -> None:
-        try:
-            await self.runner.stop(request)
-        except Failed as failed:
-            logger.warning("agent %s could not be stopped: %s", request.agent, failed)
 
     async def _issue_credential(self, request: Request) -> str:
         """Enrol the agent with a new key, and return what it needs to know. Raises Failed."""

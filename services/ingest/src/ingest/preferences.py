@@ -9,11 +9,11 @@ from msgspec import structs
 
 from ingest.access.callers import Caller, check_unlimited
 from ingest.access.feed import AccessFeed
+from ingest.accounts import rules
 from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import IdInPath, RequestModel
 from ingest.ports import Ports
-from ingest.preferences import rules
 from shared import subjects
 from shared.api.accounts import (
     DeliveryChannel,

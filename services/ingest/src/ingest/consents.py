@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ingest.access.callers import Caller, check_scope
 from ingest.access.feed import AccessFeed
-from ingest.consents import rules
+from ingest.accounts import rules
 from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import RequestModel, SlugInPath, decision_response
