@@ -40,8 +40,7 @@ from shared.nats.blobs import NatsBlobStore, NatsSnapshots
 from shared.nats.bus import NatsDeadLetters
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.monitor import LogMonitor, MonitorMetrics
-from shared.nats.streams import ensure_streams
+from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import WriteProbe, create_pool, migrate
 from shared.settings import LOOPBACK
 

@@ -41,10 +41,9 @@ from ingest.site.pages import add_public_pages
 from ingest.site.people import add_notification_pages
 from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router
-from shared.api.platform import HealthStatus
+from shared.api.queues import HealthStatus
 from shared.errors import Failed
-from shared.http import install_error_handlers, refused_response
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute, install_error_handlers, refused_response
 
 
 def create_app(

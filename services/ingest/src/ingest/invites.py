@@ -25,8 +25,8 @@ from shared.clock import new_id
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.events import Fact, InviteIssued, InviteRedeemed, InviteRevoked
+from shared.http import DocumentedRoute
 from shared.json_types import Instant, JsonInt
-from shared.response_types import DocumentedRoute
 
 INVITES_MAX = 10_000
 BATCH_MAX = 500

@@ -28,7 +28,7 @@ from shared.api.accounts import (
 from shared.api.moderation import RejudgeSummary
 from shared.errors import Refused
 from shared.events import RejudgePreviewed, RejudgeRequested, SubmissionReceived
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 DISCORD = "discord"
 

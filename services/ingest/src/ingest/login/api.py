@@ -22,8 +22,7 @@ from ingest.login.web import read_body
 from shared.api.accounts import PasswordResetLink
 from shared.errors import Refused
 from shared.events import SCOPES
-from shared.http import refused_response
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute, refused_response
 
 BYTES_MAX = 8 * 1024
 FIELDS_MAX = 20

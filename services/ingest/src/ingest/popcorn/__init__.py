@@ -5,7 +5,7 @@ from fastapi import APIRouter, FastAPI
 from ingest.http.middleware import NormalizePathMiddleware
 from ingest.popcorn import admin, exports, participant, submissions
 from ingest.popcorn.dependencies import Dependencies
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 
 def add_popcorn_routes(app: FastAPI, deps: Dependencies) -> None:

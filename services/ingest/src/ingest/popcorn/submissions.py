@@ -47,8 +47,7 @@ from ingest.submissions.routes import rate_limit_headers
 from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound
 from shared.errors import Failed, Refused
-from shared.http import STOPPING, LiveResponse
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import STOPPING, DocumentedRoute, LiveResponse, TypedResponse
 
 STATUS_S = 10.0
 RETRY_PAUSE_S = 0.5

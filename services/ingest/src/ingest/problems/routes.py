@@ -30,6 +30,7 @@ from shared.blobs import describe_blob
 from shared.errors import Refused
 from shared.events import Fact, ProblemPublished, QuotaLimitSet, Requires, Roof
 from shared.gpus import CPU
+from shared.http import DocumentedRoute
 from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.contest import is_zoneless, parse_deadline
 from shared.problems.report import read_report, require_clean
@@ -37,7 +38,6 @@ from shared.problems.roofline import floors_us
 from shared.problems.task_yml import GPUS_MAX, GpuName
 from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_settings
 from shared.ranking_rules import RankingRule
-from shared.response_types import DocumentedRoute
 
 SLUG_LENGTH_MAX = 64
 JSON = "application/json"

@@ -21,13 +21,13 @@ from ingest.quotas import rules
 from ingest.quotas.rules import EVERYBODY, Quota
 from ingest.submissions import rules as submissions
 from shared import subjects
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.api.submissions import Balance, Balances
 from shared.clock import now
 from shared.events import ProblemPublished, QuotaLimitSet
+from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
 from shared.problems.submission_file import Directives
-from shared.response_types import DocumentedRoute
 
 BUCKET_LENGTH_MAX = 200
 

@@ -31,7 +31,7 @@ from shared.api.submissions import NewestSubmissions
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import agent_state_text, busy_pools, held_back_text
-from shared.problems.schemas import problem_schemas
+from shared.problems.warpboard_yml import problem_schemas
 
 ICON_S = 86_400
 STATIC_S = 3600

@@ -18,7 +18,7 @@ from ingest.preferences import PreferenceCommands, PreferencesRequest
 from ingest.site.charts import ProgressChart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.webhooks import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks
-from shared.api.baselines import OwnMilestone, OwnMilestones
+from shared.api.cases import OwnMilestone, OwnMilestones
 from shared.api.fields import Mode
 from shared.api.leaderboards import PublicParticipant
 from shared.api.submissions import LISTED_STATES, NewestSubmissions, OwnSubmissions, SubmissionLine

@@ -30,8 +30,8 @@ from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.event_log import Appender, Conflict
 from shared.events import Blob, ProblemPublished, SubmissionReceived
-from shared.ids import derive_id
 from shared.problems.submission_file import MEDIA, Directives, read_directives, suffix
+from shared.subjects import derive_id
 
 GPUS_MAX = 8
 # For this long a key stands for the first request that used it.

@@ -17,7 +17,7 @@ from ranker.http.submissions import source_text
 from shared.api.leaderboards import ComparedCase, ComparedSubmission, Comparison
 from shared.blobs import BlobStore
 from shared.clock import now
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import DocumentedRoute, TypedResponse
 
 Row = dict[str, Any]
 

@@ -32,7 +32,7 @@ from ranker.service.ports import Reads
 from shared.api import leaderboards as models
 from shared.clock import now
 from shared.errors import Refused
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import DocumentedRoute, TypedResponse
 
 # Each entry takes a statement for its rank.
 ENTRIES_MAX = 50

@@ -45,7 +45,7 @@ from shared.api.agents import Harness, Harnesses
 from shared.blobs import BlobNotFound, BlobStore
 from shared.clock import now
 from shared.errors import Refused
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import DocumentedRoute, TypedResponse
 from shared.states import STATES, state_deadline
 
 WAIT_S_MAX = 25.0

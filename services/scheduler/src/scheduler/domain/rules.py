@@ -27,8 +27,8 @@ from scheduler.domain.state import (
 )
 from shared import events, subjects
 from shared.event_log import Append
-from shared.ids import BASELINE_ACCOUNT, submission_job_id
 from shared.states import STATES, state_deadline
+from shared.subjects import BASELINE_ACCOUNT, submission_job_id
 
 REFUNDS_MAX = 100
 TAKEN_DOWN_MAX = 2

@@ -12,9 +12,9 @@ from nacl.signing import SigningKey
 from shared import events, subjects
 from shared.errors import Failed
 from shared.event_log import Append, Appender, Branch, BranchSource, EventLog, RecordedEvent
-from shared.ids import derive_id
 from shared.lifecycle import run_until_first
 from shared.signing import SEED_BYTES, public_key, seal_credential
+from shared.subjects import derive_id
 
 logger = logging.getLogger(__name__)
 

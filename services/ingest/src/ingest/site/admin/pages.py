@@ -20,8 +20,7 @@ from ingest.site.admin.acts import Act, SessionApi, check_any_scope, may_any
 from ingest.site.admin.tables import Link, Operator, Row, Section, Tag
 from ingest.site.reads import api_path, decode_response, read_if_possible, read_in_time
 from shared.api.agents import Agents
-from shared.api.platform import DeadLetters
-from shared.api.queues import IntakeStatus, Queues
+from shared.api.queues import DeadLetters, IntakeStatus, Queues
 from shared.errors import Failed, Refused
 
 OVERVIEW_PAGE = "/admin"

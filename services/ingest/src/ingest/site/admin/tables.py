@@ -17,8 +17,7 @@ from shared.api.accounts import BanAppeal, Participant, ParticipantNames
 from shared.api.agents import Agent, Agents
 from shared.api.leaderboards import Invites
 from shared.api.moderation import Decision, Moderation
-from shared.api.platform import DeadLetters
-from shared.api.queues import IntakeStatus, Pool, Queues
+from shared.api.queues import DeadLetters, IntakeStatus, Pool, Queues
 from shared.api.submissions import NewestSubmissions, SubmissionLine
 from shared.clock import now
 from shared.presentation.units import instant_text
