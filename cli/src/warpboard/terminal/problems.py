@@ -9,6 +9,7 @@ import msgspec
 from shared.api.accounts import Consent
 from shared.api.problems import FullProblem, Problem, Problems, Rules
 from shared.errors import Refused
+from shared.presentation.outcome import shortcuts_text
 from shared.presentation.units import (
     NO_VALUE,
     count_text,
@@ -105,6 +106,7 @@ def _rule_lines(rules: Rules) -> Iterator[str]:
         "correct": rules.tolerances,
         "ties": rules.ties,
         "sources": rules.source_policy,
+        "not allowed": shortcuts_text(rules.shortcuts),
     }
     for topic, description in descriptions.items():
         if description:

@@ -43,6 +43,7 @@ VERDICTS = (
     "crashed",
     "compile_error",
     "import_error",
+    "policy",
     "suspicious",
     "skipped",
 )
@@ -222,6 +223,19 @@ class CaseReport:
 
 
 @dataclass(frozen=True)
+class Composition:
+    """What produced an answer, as the submission's own process recorded it in an extra call.
+
+    `shares` of the time by part (`harness.check.composition`), the names of torch `operators`, and
+    `doubts`: why a moderator must review the run under the problem's shortcut policy.
+    """
+
+    shares: dict[str, float] = field(default_factory=dict)
+    operators: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class DuelReport:
     """How a duel ended: `winner` is one of WINNERS, "" if the side `failed` did not pass.
 
@@ -265,6 +279,7 @@ class RunReport:
     tie_us: float = 0.0
     has_left: bool = False
     duel: DuelReport | None = None
+    composition: Composition | None = None
 
 
 Request = RunRequest | InspectRequest

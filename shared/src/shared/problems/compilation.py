@@ -55,6 +55,7 @@ from shared.problems.warpboard_yml import (
     consent_manifest,
     read_warpboard,
     release_manifest,
+    shortcut_manifest,
     warpboard_warnings,
 )
 
@@ -128,6 +129,7 @@ def compile_problem(
         _problem_manifest(slug, task, extras, sources, cases)
         | consent_manifest(extras)
         | release_manifest(extras)
+        | shortcut_manifest(extras_document, extras)
         | roofline_manifest(extras_document, extras.roofline, cases["benchmarks"])
         | _hardware_manifest(task, extras)
         | ({} if main else _run_options_manifest(source, task, extras, sources.files))
