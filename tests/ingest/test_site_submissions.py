@@ -17,7 +17,7 @@ from msgspec import structs
 from ingest.login.web import NOTICE_COOKIE
 from ingest.site.formatting import highlight_code
 from shared import events
-from shared.events import Artefact, Blob
+from shared.events import Artefact, Blob, Composition
 from shared.presentation.units import escape_control_characters
 from tests.ingest.test_site_pages import page_of, run
 from tests.ingest.ways import Ways
@@ -43,7 +43,11 @@ class TimedLife(Life):
         """The verdict of its run, with the files."""
         table = Artefact(name="profile-0-table.txt", media="text/plain", blob=self.profile)
         fact = super().completed()
-        return structs.replace(fact, samples=self.samples, artefacts=[table])
+        composition = Composition(
+            shares={"cublas": 0.13, "own_kernels": 0.87}, operators=["aten::copy_"]
+        )
+        files = {"samples": self.samples, "artefacts": [table]}
+        return structs.replace(fact, **files, composition=composition)
 
 
 class Owner:
@@ -90,9 +94,12 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
     assert ">33.2ms<" in text
     assert '<span class="keyword">return</span> data' in text
     assert re.search(r'class="reached"><span class="name">check<', text)
+    assert "Composition: 87 % own kernels, 13 % cuBLAS" in text
+    assert "torch operators: aten::copy_" in text
     # The files belong to the owner, and the source is not released.
     text = await page_of(ways, path)
-    for secret in ("<path", "33.2ms", "custom_kernel", "Manage", "Cancel it"):
+    assert "Composition: 87 % own kernels, 13 % cuBLAS" in text
+    for secret in ("aten::copy_", "<path", "33.2ms", "custom_kernel", "Manage", "Cancel it"):
         assert secret not in text
     # The page does without a file that cannot be read.
     text = await page_of(ways, f"/submissions/{numbers['broken']}", "owner")

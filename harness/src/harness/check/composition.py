@@ -71,9 +71,9 @@ def record_call(gate: GatedCase, warm_ups: WarmUps, seeds: Iterator[int]) -> byt
 
 
 def read_composition(data: bytes, policy: ShortcutPolicy) -> Composition | None:
-    """Return the composition that a record shows, with its doubts; None if it is malformed."""
+    """Return the composition that the first record shows, with doubts; None if malformed."""
     try:
-        record = json.loads(data)
+        record = json.loads(data.partition(b"\n")[0])
         total_us = _time(record["total_us"])
         operators, kernels = _rows(record["operators"]), _rows(record["kernels"])
     except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
@@ -121,10 +121,10 @@ def _operator_shares(operators: list[tuple[str, int, float]], total_us: float) -
 
 
 def _shares(times: dict[str, float]) -> dict[str, float]:
-    whole = sum(times.values())
-    if whole <= 0:
+    total_us = sum(times.values())
+    if total_us <= 0:
         return {}
-    return {part: round(time_us / whole, 4) for part, time_us in times.items() if time_us}
+    return {part: round(time_us / total_us, 4) for part, time_us in times.items() if time_us}
 
 
 def _doubts(

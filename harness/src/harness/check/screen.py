@@ -115,8 +115,8 @@ _HIDING_MODULES = (
 _HIDING_NAMES = ("__dict__", "__getattribute__", "__builtins__", "__globals__", "__subclasses__")
 _HIDING_PATHS = ("sys.modules", "operator.attrgetter", "operator.methodcaller", "torch._C")
 
-# Methods that plain Python values have too, so that a call alone proves nothing.
-_COMMON_METHODS = {name for kind in (list, dict, set, str, bytes) for name in dir(kind)}
+# A method that these have too proves nothing by its name.
+_PLAIN_TYPES = (list, dict, set, str, bytes)
 
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
 
@@ -228,7 +228,9 @@ class _PythonScreen:
         self._collect_imports()
         self._collect_assignments()
         functions = [node for node in self._nodes if isinstance(node, ast.FunctionDef)]
-        self._ambiguous = {node.name for node in functions} | _COMMON_METHODS
+        self._ambiguous = {node.name for node in functions} | {
+            name for kind in _PLAIN_TYPES for name in dir(kind)
+        }
         # The name `getattr` of calls whose attribute is a literal, which hides nothing.
         self._literal_getattrs = {
             id(node.func)

@@ -39,7 +39,7 @@ REPORT_BYTES_MAX = 32 * 1024**2
 PAGE_BYTES_MAX = 256 * 1024
 CSV_BYTES_MAX = 4 * 1024**2
 # The operators and kernels of one call.
-RECORD_BYTES_MAX = 64 * 1024
+RECORD_BYTES_MAX = 1024**2
 # For each text about the GPU kernels of a build result.
 LISTING_BYTES_MAX = 1024**2
 

@@ -321,3 +321,8 @@ def release_manifest(extras: WarpboardYml) -> dict[str, Any]:
         )
         raise bad_problem(reason, "publish")
     return {"source_visible": visible, "publish": publish}
+
+
+def policies_manifest(document: Document | None, extras: WarpboardYml) -> dict[str, Any]:
+    """Return the entries of the consent, release and shortcut policies. Errors: Refused."""
+    return consent_manifest(extras) | release_manifest(extras) | shortcut_manifest(document, extras)
