@@ -16,7 +16,7 @@ from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse,
 from nacl.signing import SigningKey
 
 from scheduler.launcher import settings as launcher_settings
-from scheduler.launcher.github import TITLE, GitHubRunner, connect_github
+from scheduler.launcher.runners import WORKFLOW_TITLE, GitHubRunner, connect_github
 from scheduler.launcher.service import ACTOR, Launcher
 from shared import subjects
 from shared.clock import new_id, now
@@ -80,7 +80,7 @@ def _application(github: GitHub) -> FastAPI:
         id_ = 100 + len(github.runs)
         run = {
             "id": id_,
-            "display_title": TITLE.format(id=body["inputs"]["instance"]),
+            "display_title": WORKFLOW_TITLE.format(id=body["inputs"]["instance"]),
             "status": "queued",
             "conclusion": None,
             "html_url": f"https://github.com/team/kernels/actions/runs/{id_}",

@@ -11,13 +11,12 @@ import re
 from collections.abc import Iterator
 from typing import Any
 
-from harness.build.cache import read_memory
+from harness.build.plan import read_memory
 from harness.build.teams import StageBudget
 from harness.check.calls import GatedCase, WarmUps
 from harness.check.screen import LIBRARIES, Rules
+from harness.messages import Composition, make_printable
 from harness.problem import ShortcutPolicy
-from harness.report.messages import Composition
-from harness.report.verdict import make_printable
 from harness.worker.protocol import RECORD, RECORD_BYTES_MAX
 
 # How long the recorded call and its judgement may take; its import and warm-up come on top.
