@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, cast, get_args, get_origin
 
+from harness.problem import Composition
+
 VERSION = "2"
 LEVELS = ("none", "weak", "medium", "strong")
 MODES = ("test", "benchmark", "profile", "ranked")
@@ -224,19 +226,6 @@ class CaseReport:
     statistics: dict[str, float] = field(default_factory=dict)
     wrong: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Composition:
-    """What produced an answer, as the submission's own process recorded it in an extra call.
-
-    `shares` of the time by part (`harness.check.composition`), the names of torch `operators`, and
-    `doubts`: why a moderator must review the run under the problem's shortcut policy.
-    """
-
-    shares: dict[str, float] = field(default_factory=dict)
-    operators: list[str] = field(default_factory=list)
-    doubts: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
