@@ -20,9 +20,9 @@ class Cheat:
 
     `id` is the line of the catalogue; `expect` the verdicts that will do; `level` the least level
     of isolation at which that holds, by `launchers` if not by both. `mode`, `budgets`, `problem`,
-    `answers`, `size`, `seed`, `floor_us`, `level_min` and `key_reversed` say what is run; `runs`
-    how often in a row, `at_once` in how many sandboxes at one time. What has to be in the log and
-    in the report is `prints` and `says`; `never_prints` and `never_says` may not be there.
+    `answers`, `size`, `seed`, `forbid`, `floor_us`, `level_min` and `key_reversed` say what is run;
+    `runs` how often in a row, `at_once` in how many sandboxes at one time. What has to be in the
+    log and in the report is `prints` and `says`; `never_prints` and `never_says` may not be there.
     `time_us_min` bounds its times, most calls that take `slow_us` must count, and `check: no_gain`
     compares every call with the time that its work takes alone. In the process where it delays the
     probe least, that counts as `probe_ratio_max` times as slow at most. `alone` says why nothing
@@ -134,6 +134,8 @@ def write_problem(one: Cheat, folder: Path) -> None:
         "budgets_s": one.budgets_s(),
         "answers": one.header.get("answers", ""),
     }
+    if forbidden := one.header.get("forbid", "").split():
+        manifest["shortcuts"] = {"forbid": forbidden}
     (folder / "manifest.json").write_text(json.dumps(manifest))
 
 

@@ -1,6 +1,7 @@
 """Each known cheat gets the outcome that its header names, and leaves nothing behind."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -56,6 +57,21 @@ def rounds() -> Iterator[ParameterSet]:
 
 def test_every_line_of_the_catalogue_has_a_cheat() -> None:
     assert not LINES - {one.id for one in CORPUS}
+
+
+def test_every_test_of_the_table_of_known_hacks_exists() -> None:
+    _, _, rest = (ROOT / "docs" / "isolation.md").read_text().partition("## Known reward hacks")
+    table = [line for line in rest.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+    rows = [line.split("|")[1:-1] for line in table[2:]]
+    patterns = [row for row in rows if not row[0].strip().startswith("**")]
+    assert len(patterns) > 30
+    for pattern, defence, tests in patterns:
+        names = re.findall(r"`([^`]+)`", tests)
+        assert pattern.strip(), defence
+        assert defence.strip(), pattern
+        assert names, pattern
+        for name in names:
+            assert (ROOT / name if "/" in name else HERE / "submissions" / name).exists(), name
 
 
 @pytest.fixture(scope="module")

@@ -54,7 +54,10 @@ class Ended:
     @property
     def said(self) -> str:
         """All words of the report that a participant may read."""
-        return "\n".join([self.report.reason, *(case.message for case in self.report.cases)])
+        composition = self.report.composition
+        doubts = composition.doubts if composition else []
+        messages = [case.message for case in self.report.cases]
+        return "\n".join([self.report.reason, *messages, *doubts])
 
 
 class Bystanders:

@@ -17,7 +17,7 @@ from msgspec import structs
 from ingest.login.web import NOTICE_COOKIE
 from ingest.site.formatting import highlight_code
 from shared import events
-from shared.events import Artefact, Blob
+from shared.events import Artefact, Blob, Composition
 from shared.presentation.units import escape_control_characters
 from tests.ingest.test_site_pages import page_of, run
 from tests.ingest.ways import Ways
@@ -50,7 +50,11 @@ class TimedLife(Life):
             "profile-0-table.txt": self.profile,
         }
         files = [Artefact(name=name, media="text/plain", blob=blobs[name]) for name in blobs]
-        return structs.replace(super().completed(), samples=self.samples, artefacts=files)
+        composition = Composition(
+            shares={"cublas": 0.13, "own_kernels": 0.87}, operators=["aten::copy_"]
+        )
+        fact = super().completed()
+        return structs.replace(fact, samples=self.samples, artefacts=files, composition=composition)
 
 
 class Owner:
@@ -107,9 +111,21 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
     ]
     assert '<span class="keyword">return</span> data' in text
     assert re.search(r'class="reached"><span class="name">check<', text)
+    assert "Composition: 87 % own kernels, 13 % cuBLAS" in text
+    assert "torch operators: aten::copy_" in text
     # The files belong to the owner, and the source is not released.
     text = await page_of(ways, path)
-    for secret in ("<path", "33.2ms", "Registers", "custom_kernel", "Manage", "Cancel it"):
+    assert "Composition: 87 % own kernels, 13 % cuBLAS" in text
+    secrets = (
+        "aten::copy_",
+        "<path",
+        "33.2ms",
+        "Registers",
+        "custom_kernel",
+        "Manage",
+        "Cancel it",
+    )
+    for secret in secrets:
         assert secret not in text
     # The page does without a file that cannot be read.
     text = await page_of(ways, f"/submissions/{numbers['broken']}", "owner")

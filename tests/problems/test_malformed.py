@@ -36,6 +36,8 @@ EXTRAS: Any = {
     "source_visible": "always",
     "publish": "never",
     "answers": "strict",
+    "forbid": ["torch.matmul", "cublas"],
+    "own_kernel": "required",
     "roofline": {"bytes": "8*size", "written": "4*size", "flops": "size", "dtype": "fp32"},
     "baselines": [{"name": "eager", "file": "baselines/eager.py", "note": "as it is"}],
     "milestones": [

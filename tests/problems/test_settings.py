@@ -48,6 +48,26 @@ def test_what_is_wrong_in_the_file_is_said_by_its_own_line() -> None:
         apply_settings(files, PublishSettings(title="Copy"))
 
 
+def test_a_shortcut_policy_is_part_of_the_version() -> None:
+    policy = b"forbid: [torch.matmul, cublas, cublas]\nown_kernel: required\n"
+    plain, bound = (
+        json.loads(compile_problem("copy", files).manifest)
+        for files in (FILES, {**FILES, "warpboard.yml": policy})
+    )
+    assert "shortcuts" not in plain
+    assert bound["shortcuts"] == {"forbid": ["torch.matmul", "cublas"], "own_kernel": "required"}
+
+
+@pytest.mark.parametrize("name", ["matmul", "cuBLAS", "torch", "torch.", "torch.matmul()", "''"])
+def test_an_unknown_name_in_a_policy_is_refused_with_the_fix(name: str) -> None:
+    files = {**FILES, "warpboard.yml": f"tags: [a]\nforbid: [torch.mm, {name}]\n".encode()}
+    with pytest.raises(Refused) as refused:
+        compile_problem("copy", files)
+    assert refused.value.field == "forbid.1"
+    assert refused.value.reason.startswith("warpboard.yml, line 2: forbid ")
+    assert "torch.matmul, or one of cublas, cudnn" in refused.value.reason
+
+
 @pytest.mark.parametrize(
     ("visible", "publish", "expected"),
     [

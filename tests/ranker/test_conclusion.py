@@ -122,6 +122,22 @@ def test_what_is_suspicious_is_held_and_never_ranked() -> None:
     assert end.reason == "held for review: faster than it can be"
 
 
+def test_a_doubted_run_is_held_with_its_score_and_the_doubts() -> None:
+    doubts = ["line 3: getattr can hide what is called", "aten::mm ran 1 times in a call"]
+    end = conclude(replace(PASSED, doubts=doubts))
+    assert (end.is_held, end.is_eligible, end.code) == (True, False, "policy_review")
+    assert end.score_us == pytest.approx(200.0)
+    assert end.reason == f"held for review: {doubts[0]}; {doubts[1]}"
+    unranked = conclude(replace(PASSED, doubts=doubts, mode="test"))
+    assert (unranked.is_held, unranked.code) == (False, "mode_not_ranked")
+
+
+def test_what_the_policy_forbids_ends_with_the_lines() -> None:
+    reason = "build ended with policy: line 6: torch.matmul is not allowed"
+    end = conclude(replace(PASSED, verdict="policy", stage="build", reason=reason, cases=[]))
+    assert (end.outcome, end.is_held, end.code, end.reason) == ("failed", False, "policy", reason)
+
+
 @pytest.mark.parametrize(("tier", "ranks"), [("G1", True), ("C1", True), ("G3", False)])
 def test_a_timing_tier_below_the_demand_is_not_ranked(tier: str, ranks: bool) -> None:
     end = conclude(replace(PASSED, tier=tier))

@@ -4,8 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from ranker.domain.conclusion import Demand
+from shared import events
+from shared.events import Composition
 from tests.support.lives import Life, say
 from tests.support.reading import Reads, reading
 from tests.support.waits import eventually
@@ -135,6 +138,29 @@ async def test_what_is_suspicious_is_shown_as_held(reads: Reads) -> None:
         "suspicious",
     )
     assert submission["ranking"]["reason"].startswith("held for review")
+
+
+class DoubtedLife(Life):
+    """A ranked run that a shortcut policy doubts."""
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict, with a composition."""
+        composition = Composition(shares={"torch": 1.0}, doubts=["aten::mm ran 1 times"])
+        return structs.replace(super().completed(), composition=composition)
+
+
+async def test_a_doubted_run_is_held_with_its_score_and_evidence(reads: Reads) -> None:
+    (submission,) = await reads.ended(DoubtedLife("s1"))
+    ranking = submission["ranking"]
+    assert (ranking["status"], ranking["code"]) == ("held", "policy_review")
+    assert ranking["reason"] == "held for review: aten::mm ran 1 times"
+    assert submission["score_us"] == pytest.approx(100.0)
+    assert submission["composition"] == {
+        "shares": {"torch": 1.0},
+        "operators": [],
+        "doubts": ["aten::mm ran 1 times"],
+    }
+    assert await reads.board() == []
 
 
 async def test_a_runs_files_are_listed_and_downloaded(reads: Reads) -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from ranker.__main__ import SCHEMA
 from ranker.audit.auditor import find_differences
-from ranker.domain.goals import BELOW_FLOOR
+from ranker.domain.goals import BELOW_FLOOR, HELD_WITH_SCORE, POLICY_REVIEW
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import assign_places
 from ranker.domain.standings import Standings
@@ -80,14 +80,14 @@ class Chaos:
     def score(self) -> SubmissionFinished:
         """A result: mostly eligible, or eligible after a release."""
         draw = self.chance
-        code = draw.choice(["ranked"] * 7 + ["mode_not_ranked"] + [BELOW_FLOOR] * 2)
+        code = draw.choice(["ranked"] * 7 + ["mode_not_ranked"] + [BELOW_FLOOR, POLICY_REVIEW])
         score_us = draw.choice([None, *(draw.uniform(*self.score_us) for _ in range(9))])
         count = draw.choice([0, 3, 5, 200])
         processes = [] if score_us is None else [draw.gauss(score_us, 1) for _ in range(count)]
         return SubmissionFinished(
             outcome=draw.choice(["passed"] * 5 + ["infra_failed"]),
             is_eligible=code == "ranked",
-            is_held=code == BELOW_FLOOR,
+            is_held=code in HELD_WITH_SCORE,
             code=code,
             reason="",
             score_us=score_us,

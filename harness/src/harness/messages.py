@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, cast, get_args, get_origin
 
+from harness.problem import Composition
+
 VERSION = "2"
 LEVELS = ("none", "weak", "medium", "strong")
 MODES = ("test", "benchmark", "profile", "ranked")
@@ -47,6 +49,7 @@ VERDICTS = (
     "crashed",
     "compile_error",
     "import_error",
+    "policy",
     "suspicious",
     "skipped",
 )
@@ -269,6 +272,7 @@ class RunReport:
     tie_us: float = 0.0
     has_left: bool = False
     duel: DuelReport | None = None
+    composition: Composition | None = None
 
 
 Request = RunRequest | InspectRequest

@@ -7,7 +7,7 @@ Optional keys: form (how the author's functions are called), calls (of each chec
 (defines and flags of a problem in C++, whose lang is cu), main (the problem's own program, which
 runs the cases instead of our harness), memory_mib (what a submission may use), requires
 (memory_mib: what a machine must have), answers ("checked": the problem's check judges a narrower
-dtype, too).
+dtype, too), shortcuts (forbid, own_kernel: what a submission may not use).
 """
 
 import hashlib
@@ -112,6 +112,35 @@ class NativeOptions:
 
 
 @dataclass(frozen=True)
+class ShortcutPolicy:
+    """What submissions may not use: torch functions and libraries by name.
+
+    With `own_kernel` set to `required`, a submission must define a kernel of its own.
+    """
+
+    forbid: list[str] = field(default_factory=list)
+    own_kernel: str = ""
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether everything is allowed."""
+        return not self.forbid and not self.own_kernel
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What produced an answer, as the submission's own process recorded it in an extra call.
+
+    `shares` of the time by part (`harness.check.composition`), the names of torch `operators`, and
+    `doubts`: why a moderator must review the run under the problem's shortcut policy.
+    """
+
+    shares: dict[str, float] = field(default_factory=dict)
+    operators: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
 class Problem:
     """A problem version that can be run.
 
@@ -138,6 +167,7 @@ class Problem:
     memory_bytes_declared: int = 0
     required_bytes: int = 0
     is_checked: bool = False
+    shortcuts: ShortcutPolicy = field(default_factory=ShortcutPolicy)
 
     @property
     def ranks(self) -> int:
@@ -225,6 +255,7 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
         memory_bytes_declared=_MIB * int(manifest.get("memory_mib", 0)),
         required_bytes=_MIB * required_mib,
         is_checked=_require_known(_ANSWERS, manifest.get("answers", "")) == "checked",
+        shortcuts=ShortcutPolicy(**manifest.get("shortcuts", {})),
     )
 
 

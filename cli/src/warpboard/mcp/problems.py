@@ -13,6 +13,7 @@ from shared.api.leaderboards import Leaderboard
 from shared.api.problems import FullProblem, Problems
 from shared.api.submissions import Balance, Balances, OwnSubmissions
 from shared.errors import Refused
+from shared.presentation.outcome import shortcuts_text
 from shared.presentation.units import one_line
 from shared.ranking_rules import RANKING_TEXTS
 from warpboard.api import Api
@@ -139,6 +140,7 @@ async def _load_task(
     statement, cut_note = head(statement, FILE_CHARS_MAX)
     cut += [f"statement: {cut_note}"] if cut_note else []
     rules = {name: getattr(problem.rules, name) for name in RULES}
+    rules["not_allowed"] = shortcuts_text(problem.rules.shortcuts)
     return Task(
         slug=problem.slug,
         problem_version=problem.problem_version,

@@ -16,6 +16,7 @@ from shared.api.accounts import Consent
 from shared.api.leaderboards import LeaderboardSettings
 from shared.api.problems import FullProblem, Problem, Problems, Rules
 from shared.errors import Refused
+from shared.presentation.outcome import shortcuts_text
 from shared.presentation.units import (
     NO_VALUE,
     count_text,
@@ -112,6 +113,7 @@ def _rule_lines(rules: Rules) -> Iterator[str]:
         "correct": rules.tolerances,
         "ties": rules.ties,
         "sources": rules.source_policy,
+        "not allowed": shortcuts_text(rules.shortcuts),
     }
     for topic, description in descriptions.items():
         if description:

@@ -97,13 +97,19 @@ class GatedCase:
         for buffers in self._buffers:
             buffers.close()
 
-    def call(self, seed: int, deadline: float) -> float:
+    def call(
+        self,
+        seed: int,
+        deadline: float,
+        order: bytes = protocol.GO,
+        descriptors: Sequence[int] = (),
+    ) -> float:
         """Make one judged call and return its time in microseconds.
 
         `deadline` is an instant of the monotonic clock. Raises CaseFailed for anything but a right
         answer in time; ProblemFault; DeviceFault.
         """
-        time_us = self.run(seed, deadline)
+        time_us = self.run(seed, deadline, order, descriptors)
         self._freeze()
         before_us, after_us = self._cpu_before_us, self.team.cpu_us()
         self.idle_us = 0.0

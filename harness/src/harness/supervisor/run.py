@@ -16,10 +16,12 @@ from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.check import calls, forms, inputs
 from harness.check.author import AuthorCode, is_memory_shortage
 from harness.check.calls import WARM_UP, GatedCase, WarmUps
+from harness.check.composition import read_composition, record_call
 from harness.check.inputs import KEY_BYTES, Shape, derive_seed
 from harness.check.judging import JudgeContext
+from harness.check.screen import Screening, screen_source
 from harness.devices.access import find_device_access, open_device
-from harness.devices.device import CoreKeepAwake, describe_machine, reserve_core
+from harness.devices.device import CoreKeepAwake, DeviceFault, describe_machine, reserve_core
 from harness.messages import (
     DUEL,
     SIDES,
@@ -35,7 +37,7 @@ from harness.messages import (
     StageFinished,
     Started,
 )
-from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
+from harness.problem import Case, Composition, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.supervisor.folders import leave_history, read_history
@@ -44,6 +46,9 @@ from harness.time.stage import StageTimer, TimingContext
 from harness.time.unranked import Profiler
 
 _TIMED = ("time", DUEL)
+# In these modes, one more call shows what produced the answers.
+RECORDED_MODES = ("test", "benchmark", "ranked")
+_RECORD = "record"
 
 Tell = Callable[[Started | Progress | StageFinished], None]
 
@@ -68,6 +73,8 @@ class Run:
         self._stage = ""
         self._has_survivors = False
         self._first_failed: CaseReport | None = None
+        self._screening = Screening()
+        self._composition: Composition | None = None
 
     def execute(self) -> RunReport:
         """Run the stages in order until one does not pass. Raises problem and machine errors."""
@@ -78,6 +85,8 @@ class Run:
                 Started(VERSION, machine.level, tier, commit, environment, machine.missing)
             )
             self._run_stages()
+            if self._first_failed is None and self._request.mode in RECORDED_MODES:
+                self._composition = self._compose()
         finally:
             try:
                 self.worker_teams.end()
@@ -105,7 +114,8 @@ class Run:
             began = time.monotonic()
             self._stage = stage
             budget = StageBudget(self._problem.budget_s(stage, self._request.mode))
-            cases = self._run_stage(stage, budget)
+            is_first = stage == "build"
+            cases = (is_first and self._screen(stage)) or self._run_stage(stage, budget)
             self._cases += cases if stage != "build" else []
             self._first_failed = messages.first_failed(cases)
             stage_verdict = self._first_failed.verdict if self._first_failed else "passed"
@@ -113,6 +123,22 @@ class Run:
             self._report_progress(StageFinished(stage, stage_verdict, took_s, len(cases)))
             if self._first_failed:
                 return
+
+    def _screen(self, stage: str) -> list[CaseReport]:
+        """Screen the source before anything of it runs; [] if it may run."""
+        path = self._directory.submission / self._problem.submission
+        self._screening = screen_source(
+            path.read_bytes(), self._problem.shortcuts, is_python=self._problem.lang == "py"
+        )
+        if not self._screening.hits:
+            return []
+        failure = CaseFailed("policy", "\n".join(self._screening.hits))
+        return [messages.failed_case_report("", stage, failure)]
+
+    def _compose(self) -> Composition | None:
+        """Return what is known about what produced the answers; None if nothing is."""
+        doubts = self._screening.doubts
+        return Composition(doubts=doubts) if doubts else None
 
     def _report(self) -> RunReport:
         head, tail = self.worker_teams.log.ends()
@@ -131,6 +157,7 @@ class Run:
             sigma_run=self._figures[0],
             tie_us=self._figures[1],
             has_left=self._has_survivors,
+            composition=self._composition,
         )
 
 
@@ -300,6 +327,30 @@ class StagedRun(Run):
             reports.append(CaseReport(case.name, stage, "passed"))
         profiler.list_kernels(budget.ends_at)
         return reports
+
+    def _compose(self) -> Composition | None:
+        """Record one more call of the last case, in a process that times nothing afterwards."""
+        mode, doubts = self._request.mode, list(self._screening.doubts)
+        is_timed = any(stage in STAGES[mode] for stage in _TIMED)
+        case = self._problem.cases("time" if is_timed else "check", mode)[-1]
+        composition = None
+        try:
+            if is_timed:
+                for team in self.worker_teams.teams:
+                    team.end()
+                self._team = self.worker_teams.start(case.ranks)
+                ends_at = time.monotonic() + self.worker_teams.import_s
+                self.worker_teams.wait_until_ready(self._team, ends_at)
+            shapes = self._shapes[case.name]
+            with GatedCase(self._judge_context, self._team, case, shapes) as gate:
+                record = record_call(gate, self._warm_ups, self._seeds(_RECORD, case))
+            composition = read_composition(record, self._problem.shortcuts)
+        except (CaseFailed, DeviceFault) as failure:
+            self.worker_teams.log.add(f"no composition was recorded: {failure}\n".encode())
+        if composition is not None:
+            return replace(composition, doubts=doubts + composition.doubts)
+        doubts += [] if self._problem.shortcuts.is_empty else ["what it calls was not recorded"]
+        return Composition(doubts=doubts) if doubts else None
 
     def _seeds(self, stage: str, case: Case) -> Iterator[int]:
         """Yield a seed for each call; a checked case starts with its published seed."""

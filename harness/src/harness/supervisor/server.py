@@ -31,6 +31,7 @@ from harness import code, messages
 from harness.build.plan import BuildCache, survey_tools
 from harness.build.teams import Machine
 from harness.check.author import is_memory_shortage
+from harness.check.composition import RECORD_S_MAX
 from harness.defences import Overrides
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
@@ -60,7 +61,7 @@ from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import probe_isolation
 from harness.supervisor.folders import RUN_UID, MachineState, prepare_run_directory, read_history
 from harness.supervisor.program_run import ProgramRun
-from harness.supervisor.run import DuelRun, Run, StagedRun, Tell
+from harness.supervisor.run import RECORDED_MODES, DuelRun, Run, StagedRun, Tell
 from harness.time.policy import processes_max
 from harness.time.process import NoisyMachine
 
@@ -315,8 +316,10 @@ def run_budgets_s(problem: Problem, mode: str) -> float:
     )
     # So may the warm-up call of every shape that is new to a process.
     warm_ups = sum(processes[stage] * problem.warm_ups_max(stage, mode) for stage in stages)
+    recorded_s = 2 * import_s + RECORD_S_MAX if mode in RECORDED_MODES else 0.0
     # A budget is the submission's own time; the factor bounds the platform's work in between.
-    return sides * (_PLATFORM_SHARE * budgets_s + (imports + warm_ups) * import_s)
+    own_s = budgets_s + recorded_s
+    return sides * (_PLATFORM_SHARE * own_s + (imports + warm_ups) * import_s)
 
 
 def execute_run(

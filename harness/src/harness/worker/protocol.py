@@ -5,8 +5,9 @@ builder writes to and a worker loads the build result from, or with those that r
 list_kernels name;
 CASE + the layout of two shared memories as JSON, with their two descriptors; GO + nonce + the
 non-tensor leaves as JSON; PACK with one descriptor, to pack the compile cache into; WARM, to import
-the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table; and PROBE to a
-bare null worker. Worker to supervisor: READY; DONE + nonce, then [[output, dtype, shape], ...] as
+the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table; RECORD + nonce
++ leaves with one descriptor, for the operators and kernels of the call; and PROBE to a bare null
+worker. Worker to supervisor: READY; DONE + nonce, then [[output, dtype, shape], ...] as
 JSON if the answer has another form than requested, where that is allowed; ARMED + nonce, from a GPU
 only; FAILED + {"kind", "text"} as JSON; DONE + microseconds in reply to PROBE. Anything else ends
 the run with the verdict `protocol`.
@@ -25,6 +26,7 @@ PACK = b"P"
 PROFILE = b"T"
 WARM = b"W"
 PROBE = b"M"
+RECORD = b"O"
 
 NONCE_BYTES = 16
 SCALARS_BYTES_MAX = 4096
@@ -36,6 +38,8 @@ TEXT_CHARS_MAX = 2000
 REPORT_BYTES_MAX = 32 * 1024**2
 PAGE_BYTES_MAX = 256 * 1024
 CSV_BYTES_MAX = 4 * 1024**2
+# The operators and kernels of one call.
+RECORD_BYTES_MAX = 1024**2
 # For each text about the GPU kernels of a build result.
 LISTING_BYTES_MAX = 1024**2
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from statistics import median
 from typing import Any
 
-from harness.worker import programs, protocol, settings, submission
+from harness.worker import programs, protocol, recording, settings, submission
 from harness.worker.cuda import CudaBatch, CudaCase, LocalCase
 from harness.worker.memory import AnswerMismatch, SharedCase
 from harness.worker.protocol import SubmissionFailure
@@ -123,6 +123,9 @@ class WorkerServer:
             self._report_result(lambda: submission.pack_cache(self._cache, descriptors[0]))
         elif kind == protocol.PROFILE:
             self._control.send(self._answer(message, self._make_profiled_call(descriptors)))
+        elif kind == protocol.RECORD:
+            recorded_call = self._make_recorded_call(descriptors[0])
+            self._control.send(self._answer(message, recorded_call))
         else:
             return False
         return True
@@ -203,6 +206,9 @@ class WorkerServer:
                 raise SubmissionFailure("exception", str(empty)) from empty
 
         return run
+
+    def _make_recorded_call(self, descriptor: int) -> Call:
+        return lambda scalars: recording.record_call(lambda: self._run(scalars), descriptor)
 
     def _answer(self, message: bytes, run: Call) -> bytes:
         self._nonce = message[1:_HEAD_BYTES]

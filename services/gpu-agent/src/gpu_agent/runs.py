@@ -26,6 +26,7 @@ from shared.events import (
     DUEL,
     HARNESS_CODE,
     CaseResult,
+    Composition,
     DuelResult,
     JobAssigned,
     Missing,
@@ -283,6 +284,7 @@ def _convert_verdict(report: RunReport, environment: dict[str, str]) -> RunCompl
     if report.duel is not None:
         pairs = len(report.duel.pairs_us)
         duel_result = replace(_convert(report.duel, DuelResult), pairs=pairs)
+    composition = report.composition
     return RunCompleted(
         verdict=report.verdict,
         stage=report.stage,
@@ -297,6 +299,7 @@ def _convert_verdict(report: RunReport, environment: dict[str, str]) -> RunCompl
         sigma_run=report.sigma_run,
         tie_us=report.tie_us,
         duel=duel_result,
+        composition=_convert(composition, Composition) if composition is not None else None,
     )
 
 

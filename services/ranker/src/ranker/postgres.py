@@ -44,7 +44,7 @@ RowType = TypeVar("RowType", Submission, Run, Item)
 PROJECTION = "ranker"
 AWAY = ("the read models cannot be read", "the read models cannot be read for a moment; ask again")
 # The only statement that changes a submission's row.
-LIFTED = "floor_lifted"
+LIFTED = "hold_lifted"
 # Earlier states of entries are kept a little longer than a cursor is valid.
 HISTORY_S = 3900.0
 HISTORY_PAUSE_S = 60.0

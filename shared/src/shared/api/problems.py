@@ -97,6 +97,15 @@ class Formulas(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     floor_us: str = ""
 
 
+class ShortcutPolicy(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
+    """What submissions may not use; empty if everything is allowed."""
+
+    forbid: Annotated[list[str], Meta(description="torch functions and libraries.")] = []
+    own_kernel: Annotated[
+        str, Meta(description="`required` if a submission must define its own kernel.")
+    ] = ""
+
+
 class Rules(ApiModel, frozen=True, kw_only=True):
     """The rules of a problem, as text."""
 
@@ -107,6 +116,7 @@ class Rules(ApiModel, frozen=True, kw_only=True):
     deadline_at: Timestamp | None
     ties: str
     source_policy: str
+    shortcuts: ShortcutPolicy = ShortcutPolicy()
     requires: Requires
     licence: Licence
     consent: Annotated[

@@ -228,6 +228,24 @@ class Progress(ApiModel, frozen=True, kw_only=True):
     stages: list[StageResult]
 
 
+class Composition(ApiModel, frozen=True, kw_only=True):
+    """What produced the answer, as the submission's own process recorded it in an extra call."""
+
+    shares: Annotated[
+        dict[str, float],
+        Meta(
+            description="Shares of the time: `own_kernels` on a GPU or `own_code` on a processor, "
+            "`torch`, `cublas`, `cudnn`, `cutlass`, `copies`."
+        ),
+    ] = {}
+    operators: Annotated[
+        list[str], Meta(description="The torch operators that ran, the slowest first.")
+    ] = []
+    doubts: Annotated[
+        list[str], Meta(description="Why a moderator reviews it under the problem's policy.")
+    ] = []
+
+
 class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
     """The public part of a ranked submission."""
 
@@ -269,6 +287,10 @@ class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
     cases: list[Case]
     files: list[Download]
     queue: Queue | None
+    composition: Annotated[
+        Composition | None,
+        Meta(description="Null if it was not recorded; others see only the shares."),
+    ] = None
 
 
 class FullSubmission(SubmissionSummary, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from shared.events.values import (
     Baseline,
     Blob,
     CaseResult,
+    Composition,
     DuelResult,
     Fact,
     Roof,
@@ -294,6 +295,7 @@ class RunCompleted(ReportEvent, frozen=True, kw_only=True):
     """The harness gave a verdict; `key` opens `key_commit`, so that the run can be repeated.
 
     `stages` lists the completed stages in order; older runs have RunStageFinished events instead.
+    `composition` is what produced the answer, None if it was not recorded.
     """
 
     is_terminal: ClassVar[bool] = True
@@ -314,6 +316,7 @@ class RunCompleted(ReportEvent, frozen=True, kw_only=True):
     tie_us: float = 0.0
     duel: DuelResult | None = None
     stages: list[StageResult] = []
+    composition: Composition | None = None
 
 
 class RunFailed(ReportEvent, frozen=True, kw_only=True):

@@ -128,6 +128,18 @@ class RejudgeItem(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+class Composition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What produced an answer, as the submission's own process recorded it in an extra call.
+
+    `shares` of the time by part, `operators` of torch that ran, and `doubts`: why a moderator must
+    review the run under the problem's shortcut policy.
+    """
+
+    shares: dict[str, float] = {}
+    operators: list[str] = []
+    doubts: list[str] = []
+
+
 class DuelSide(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two submissions of a duel."""
 

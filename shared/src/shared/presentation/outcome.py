@@ -6,7 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 import msgspec
 
 from shared.api.cases import Case, Mismatch, Roofline
-from shared.api.submissions import File, FullSubmission, Ranking
+from shared.api.problems import ShortcutPolicy
+from shared.api.submissions import Composition, File, FullSubmission, Ranking
 from shared.presentation.units import (
     NO_VALUE,
     TIED_LEGEND,
@@ -81,6 +82,44 @@ def speedups_text(ratios: Mapping[str, float]) -> str:
     ('2.31x eager, 0.95x compile', '-')
     """
     return ", ".join(f"{ratio:.3g}x {name}" for name, ratio in ratios.items()) or NO_VALUE
+
+
+# The parts of a composition, in the order shown when their shares are equal.
+_PARTS = {
+    "own_kernels": "own kernels",
+    "own_code": "own code",
+    "torch": "torch operators",
+    "cublas": "cuBLAS",
+    "cudnn": "cuDNN",
+    "cutlass": "CUTLASS",
+    "copies": "copies",
+}
+
+
+def composition_text(composition: Composition | None) -> str:
+    """Describe what produced an answer, the largest part first.
+
+    >>> composition_text(Composition(shares={"cublas": 0.13, "own_kernels": 0.87}))
+    '87 % own kernels, 13 % cuBLAS'
+    >>> composition_text(None)
+    ''
+    """
+    if composition is None:
+        return ""
+    known = [(name, composition.shares.get(name, 0.0)) for name in _PARTS]
+    parts = sorted((part for part in known if part[1] > 0), key=lambda part: -part[1])
+    return ", ".join(f"{share_text(share)} {_PARTS[name]}" for name, share in parts)
+
+
+def shortcuts_text(policy: ShortcutPolicy) -> str:
+    """Describe what a problem does not allow; "" if it allows everything.
+
+    >>> shortcuts_text(ShortcutPolicy(forbid=["torch.matmul", "cublas"], own_kernel="required"))
+    'torch.matmul, cublas; a submission must define its own kernel'
+    """
+    own_kernel = "a submission must define its own kernel" if policy.own_kernel else ""
+    forbidden = ", ".join(one_line(name, 100) for name in policy.forbid)
+    return "; ".join(filter(None, (forbidden, own_kernel)))
 
 
 def _rate_text(giga: float, unit: str) -> str:

@@ -11,6 +11,7 @@ from shared.api.queues import Pool, Queue
 from shared.api.submissions import FullSubmission, Progress
 from shared.presentation.outcome import (
     AnyRun,
+    composition_text,
     isolation_text,
     mismatch_lines,
     share_text,
@@ -48,6 +49,7 @@ WORDS: Mapping[str, str] = {
     "crashed": "crashed",
     "compile_error": "does not compile",
     "import_error": "cannot be imported",
+    "policy": "uses what the problem does not allow",
     "suspicious": "suspicious, held until somebody looks",
     "infra_failed": "the platform failed, not the submission",
 }
@@ -200,6 +202,8 @@ def system_lines(submission: FullSubmission) -> list[str]:
     agent = f", agent {one_line(submission.agent, 40)}" if submission.agent else ""
     lines = [f"{target}{agent}"]
     lines += [isolation_text(submission)] if submission.level else []
+    composition = composition_text(submission.composition)
+    lines += [f"composition: {composition}"] if composition else []
     host = _host_facts(submission.environment, submission.fingerprint or "")
     return [*lines, ", ".join(host)] if host else lines
 

@@ -52,9 +52,8 @@ from shared.problems.warpboard_yml import (
     RequiresYml,
     WarpboardYml,
     add_consent_text,
-    consent_manifest,
+    policies_manifest,
     read_warpboard,
-    release_manifest,
     warpboard_warnings,
 )
 
@@ -126,8 +125,7 @@ def compile_problem(
         _check_code(source, task, sources, cases)
     content = (
         _problem_manifest(slug, task, extras, sources, cases)
-        | consent_manifest(extras)
-        | release_manifest(extras)
+        | policies_manifest(extras_document, extras)
         | roofline_manifest(extras_document, extras.roofline, cases["benchmarks"])
         | _hardware_manifest(task, extras)
         | ({} if main else _run_options_manifest(source, task, extras, sources.files))

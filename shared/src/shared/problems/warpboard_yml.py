@@ -6,6 +6,7 @@ several values or files, such as the arguments of a case, is checked when a prob
 """
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cache
@@ -34,12 +35,16 @@ NAME = "warpboard.yml"
 SOURCE_BYTES_MAX = 1_000_000
 BUILD_S_MAX = 600
 MEMORY_MIB_MAX = 1024 * 1024
+FORBIDDEN_MAX = 32
+# The libraries that a problem can forbid; the harness has the same list in check/screen.py.
+LIBRARIES = ("cublas", "cudnn", "cufft", "cusolver", "cusparse", "cutlass")
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 Bound = Annotated[float, Field(ge=0, lt=1)]
 Languages = Annotated[list[Language], Field(min_length=1, max_length=len(SUFFIXES))]
 Tool = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_+.-]{0,39}$")]
 Spdx = Annotated[str, Field(max_length=200, pattern=r"^[A-Za-z0-9.+-]+([ ()A-Za-z0-9.+-]*)$")]
+Forbidden = Annotated[str, Field(max_length=100)]
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
 
 
@@ -147,6 +152,15 @@ class WarpboardYml(StrictModel):
     roofline: RooflineYml | None = Field(
         default=None, description="The minimum work of a call, as formulas over its arguments."
     )
+    forbid: list[Forbidden] = Field(
+        default_factory=list,
+        max_length=FORBIDDEN_MAX,
+        description="What no submission may use: torch functions such as `torch.matmul`, and "
+        "libraries such as `cublas`.",
+    )
+    own_kernel: Literal["required"] | None = Field(
+        default=None, description="`required`: a submission must define a kernel of its own."
+    )
 
 
 def read_warpboard(document: Document | None) -> WarpboardYml:
@@ -205,6 +219,27 @@ def consent_manifest(extras: WarpboardYml) -> dict[str, Any]:
     entry: dict[str, Any] = {} if extras.consent is None else {"consent": extras.consent}
     licence = extras.licence.model_dump(exclude_none=True)
     return entry | ({"licence": licence} if licence else {})
+
+
+_TORCH_NAME = re.compile(r"torch(\.[A-Za-z_][A-Za-z0-9_]*)+\Z")
+
+
+def shortcut_manifest(document: Document | None, extras: WarpboardYml) -> dict[str, Any]:
+    """Return the entry of the shortcut policy, absent if there is none. Errors: Refused."""
+    for index, name in enumerate(extras.forbid):
+        if name in LIBRARIES or _TORCH_NAME.match(name):
+            continue
+        libraries = ", ".join(LIBRARIES)
+        reason = f"forbid {quote_value(name)} is neither a torch function nor a known library"
+        fix = f"write a full name such as torch.matmul, or one of {libraries}"
+        assert document is not None
+        document.refuse(("forbid", index), f"{reason}: {fix}")
+    policy: dict[str, Any] = {}
+    if extras.forbid:
+        policy["forbid"] = list(dict.fromkeys(extras.forbid))
+    if extras.own_kernel is not None:
+        policy["own_kernel"] = extras.own_kernel
+    return {"shortcuts": policy} if policy else {}
 
 
 CONSENT = "CONSENT.md"
@@ -290,6 +325,11 @@ def release_manifest(extras: WarpboardYml) -> dict[str, Any]:
         )
         raise bad_problem(reason, "publish")
     return {"source_visible": visible, "publish": publish}
+
+
+def policies_manifest(document: Document | None, extras: WarpboardYml) -> dict[str, Any]:
+    """Return the entries of the consent, release and shortcut policies. Errors: Refused."""
+    return consent_manifest(extras) | release_manifest(extras) | shortcut_manifest(document, extras)
 
 
 # The dialect that editors understand best.

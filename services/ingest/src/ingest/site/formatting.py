@@ -13,7 +13,13 @@ from markdown_it.rules_inline import StateInline
 from markupsafe import Markup, escape
 
 from shared.clock import now
-from shared.presentation.outcome import roofline_text, share_text, speedups_text
+from shared.presentation.outcome import (
+    composition_text,
+    roofline_text,
+    share_text,
+    shortcuts_text,
+    speedups_text,
+)
 from shared.presentation.report_parts import verdict_text
 from shared.presentation.units import (
     about_text,
@@ -121,6 +127,8 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "roofline": roofline_text,
     "seconds": seconds_text,
     "share": share_text,
+    "composition": composition_text,
+    "shortcuts": shortcuts_text,
     "speedups": speedups_text,
     "spread": spread_text,
     "time_left": time_left_text,

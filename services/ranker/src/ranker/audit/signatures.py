@@ -5,7 +5,7 @@ from math import isclose
 from typing import NamedTuple, TypeAlias, assert_never, get_args
 
 from ranker.domain.conclusion import Fault, RunOrigin, compare_repetition, find_fault
-from ranker.domain.goals import BELOW_FLOOR, case_floors_us, find_below_floor
+from ranker.domain.goals import HELD_WITH_SCORE, case_floors_us, find_below_floor
 from ranker.domain.score import compute_score, tie_share
 from ranker.domain.stored_log import Verify
 from shared import events
@@ -49,6 +49,7 @@ class _Run(NamedTuple):
     order: events.JobAssigned | None = None
     duel: events.DuelResult | None = None
     agent: str = ""
+    has_doubts: bool = False
 
 
 class ResultVerifier:
@@ -171,7 +172,15 @@ class ResultVerifier:
         timed = tuple(case for case in fact.cases if case.stage == "time")
         spread = fact.sigma_run, fact.tie_us
         self._runs[run] = _Run(
-            event.seq, fault, fact.verdict, timed, *spread, order, fact.duel, agent
+            event.seq,
+            fault,
+            fact.verdict,
+            timed,
+            *spread,
+            order,
+            fact.duel,
+            agent,
+            fact.composition is not None and bool(fact.composition.doubts),
         )
 
     def _check_duel(self, seq: int, duel: str, fact: events.DuelJudged) -> None:
@@ -217,8 +226,9 @@ class ResultVerifier:
         """Check that a rankable result has a signed run that gives this score."""
         run = self._runs.pop(fact.run or "", None)
         self._faults.pop(key, None)
-        # A result held for a time under its floor counts once it is released, so it is checked now.
-        if not fact.is_eligible and (fact.code != BELOW_FLOOR or fact.score_us is None):
+        # A result held with its score counts once it is released, so it is checked now.
+        is_held = fact.code in HELD_WITH_SCORE and fact.score_us is not None
+        if not fact.is_eligible and not is_held:
             return
         if run is None or run.order is not None:
             fault = Finding(seq, f"it counts, but no leased run {fact.run} ended before it")
@@ -230,6 +240,9 @@ class ResultVerifier:
             self._faults[key] = fault
         elif fact.is_eligible and find_below_floor(run.timed, self._floors[key[1]]):
             fault = Finding(seq, f"it counts, but its run (event {run.seq}) is under a floor")
+            self._faults[key] = fault
+        elif fact.is_eligible and run.has_doubts:
+            fault = Finding(seq, f"it counts, but its run (event {run.seq}) needed a review")
             self._faults[key] = fault
 
     def _follows(self, fact: SubmissionFinished, run: _Run, number: int) -> bool:

@@ -204,6 +204,7 @@ def _run_completed(rows: Rows, decoded: DecodedEvent, fact: events.RunCompleted)
     run.cases, run.environment = Raw(encode(fact.cases)), Raw(encode(fact.environment))
     run.files, run.usage = Raw(encode(_list_files(fact))), Raw(encode(fact.usage))
     run.log_head, run.log_tail, run.key = fact.log_head, fact.log_tail, fact.key
+    run.composition = Raw(encode(fact.composition)) if fact.composition is not None else None
     if work is not None and _holds_lease(run, work) and not work.is_over:
         work.move("ranking", at)
         if isinstance(work, Submission):

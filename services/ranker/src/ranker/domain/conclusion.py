@@ -11,7 +11,13 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from ranker.domain.goals import BASELINE, BELOW_FLOOR, find_below_floor
+from ranker.domain.goals import (
+    BASELINE,
+    BELOW_FLOOR,
+    HELD_WITH_SCORE,
+    POLICY_REVIEW,
+    find_below_floor,
+)
 from ranker.domain.score import Score, compute_score, tie_share
 from ranker.domain.stored_log import Verify
 from shared import subjects
@@ -216,7 +222,7 @@ class RunVerdict:
     `sigma_run` and `tie_us` describe the machine: its run-to-run deviation as a fraction, and the
     part of a call's hand-over that a cheat could hide. `fault` says why the verdict's origin is not
     trusted, None if it is. `floors_us` are lower bounds for the times of its cases. A run of the
-    problem's `baseline` is never ranked.
+    problem's `baseline` is never ranked. `doubts` say why it may break the shortcut policy.
     """
 
     mode: str
@@ -234,6 +240,7 @@ class RunVerdict:
     fault: Fault | None = None
     floors_us: Mapping[str, float] = field(default_factory=dict)
     baseline: str = ""
+    doubts: Sequence[str] = ()
 
     @property
     def timed(self) -> list[CaseResult]:
@@ -246,7 +253,8 @@ REASON_LENGTH_MAX = 2000
 WORD_LENGTH_MAX = 64
 # Stage names come from the harness; of a hidden failure only the class is shown.
 NOT_RANKED = {"build": "build_failed", "check": "check_failed", "time": "time_failed"}
-HELD = ("suspicious", BELOW_FLOOR)
+HELD = ("suspicious", *HELD_WITH_SCORE)
+POLICY = "policy"
 BASELINE_REASON = "a baseline of the problem: shown beside the rows, and never ranked"
 
 
@@ -311,6 +319,8 @@ def _rank_code(run: RunVerdict) -> tuple[str, str]:
     problem = _find_impossible_time(run)
     if run.baseline:
         return ("baseline_failed", problem[1]) if problem else (BASELINE, BASELINE_REASON)
+    if problem is None and run.doubts:
+        return POLICY_REVIEW, f"held for review: {'; '.join(run.doubts)}"
     return problem or ("ranked", "passed every case")
 
 
@@ -331,6 +341,8 @@ def _failure(run: RunVerdict) -> tuple[str, str]:
     is_secret = bool(hidden) and not visible
     if run.verdict == "suspicious":
         return "suspicious", f"held for review: {'a hidden case' if is_secret else run.reason}"
+    if run.verdict == POLICY:
+        return POLICY, run.reason
     if is_secret:
         return "hidden_run_failed", f"a hidden case ended {hidden[0].verdict}"
     return NOT_RANKED.get(run.stage, "check_failed"), run.reason

@@ -8,7 +8,7 @@ import msgspec
 
 from ranker.domain import changes
 from ranker.domain.conclusion import confirmation_text
-from ranker.domain.goals import BELOW_FLOOR
+from ranker.domain.goals import HELD_WITH_SCORE
 from ranker.domain.rows import DecodedEvent, RequiredRows, Rows, Step
 from shared import events
 from shared.event_log import RecordedEvent
@@ -129,12 +129,13 @@ def _agent_revoked(event: RecordedEvent, fact: events.AgentRevoked) -> list[Step
 def _released(
     event: RecordedEvent, fact: events.SubmissionReleased | events.AppealDecided
 ) -> list[Step]:
-    """A run that was held for a time under its floor counts again."""
+    """A run that was held with its score counts again."""
     is_appeal, values = isinstance(fact, events.AppealDecided), _values(event, fact)
     steps = [Step("appeal_decided" if is_appeal else "submission_released", values)]
     if not isinstance(fact, events.AppealDecided) or fact.is_accepted:
-        lifted = {"code": BELOW_FLOOR, "reason": f"released by an operator: {fact.reason}"}
-        steps.append(Step("floor_lifted", values | lifted))
+        reason = f"released by an operator: {fact.reason}"
+        lifted = {"codes": list(HELD_WITH_SCORE), "reason": reason}
+        steps.append(Step("hold_lifted", values | lifted))
     return steps
 
 

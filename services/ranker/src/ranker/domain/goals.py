@@ -90,6 +90,10 @@ def case_speedups(case: Row, baselines: Mapping[str, Mapping[str, float]]) -> di
 
 
 BELOW_FLOOR = "below_physical_floor"
+# The run may break the problem's shortcut policy.
+POLICY_REVIEW = "policy_review"
+# Held with a score, which counts as soon as an operator releases it.
+HELD_WITH_SCORE = (BELOW_FLOOR, POLICY_REVIEW)
 # The floor of GPU types that are not named.
 ANY_GPU = ""
 

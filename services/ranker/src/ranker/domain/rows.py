@@ -150,6 +150,7 @@ class Run(msgspec.Struct, kw_only=True, gc=False):
     tie_us: float = 0.0
     key_commit: str | None = None
     key: str | None = None
+    composition: Raw | None = None
 
 
 class Result(msgspec.Struct, kw_only=True, gc=False):
@@ -319,7 +320,7 @@ class RowCache:
             if submission.job is not None:
                 _put(self.jobs, submission.job, submission if is_short else None)
         for run in rows.runs.values():
-            raw = (run.cases, run.environment, run.files, run.usage)
+            raw = (run.cases, run.environment, run.files, run.usage, run.composition or b"")
             size = sum(map(len, map(bytes, raw))) + len(run.log_head) + len(run.log_tail)
             _put(self.runs, run.id, run if size <= RUN_BYTES_MAX else None)
         for known in (self.submissions, self.runs, self.jobs):

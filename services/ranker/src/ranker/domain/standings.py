@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeAlias, assert_never, get_args
 from msgspec.structs import replace
 
 from ranker.domain.conclusion import confirmation_text
-from ranker.domain.goals import BELOW_FLOOR
+from ranker.domain.goals import HELD_WITH_SCORE
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import Place, PooledScore, ScoredEntry, assign_places, pool_results
 from shared import events
@@ -168,14 +168,16 @@ class Standings:
         results[submission] = result
 
     def _lift_hold(self, submission: str) -> None:
-        """Lift a hold; a run that was held for a time under its floor counts from now on.
+        """Lift a hold; a run that was held with its score counts from now on.
 
         It does as the newest result.
         """
         self.held.discard(submission)
         for board, results in self.results.items():
             result = results.get(submission)
-            if result is not None and result.code == BELOW_FLOOR and result.score_us is not None:
+            if result is None or result.score_us is None:
+                continue
+            if result.code in HELD_WITH_SCORE:
                 lifted = replace(result, is_eligible=True, code="ranked")
                 self._add_result(submission, board, lifted)
 

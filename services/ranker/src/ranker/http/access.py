@@ -228,6 +228,7 @@ class ReaderView:
             "cases": timed_cases(submission["cases"]) if is_ranked else [],
             "files": [],
             "queue": None,
+            "composition": public_composition(submission["composition"]),
         }
         return msgspec.convert(public, SubmissionSummary)
 
@@ -281,6 +282,15 @@ def safe_progress(progress: Row | None) -> Progress | None:
         return msgspec.convert(public, Progress)
     except msgspec.ValidationError:
         return None
+
+
+def public_composition(composition: Row | None) -> Row | None:
+    """What everybody may see of a composition: the shares.
+
+    >>> public_composition({"shares": {"torch": 1.0}, "doubts": ["line 3: getattr"]})
+    {'shares': {'torch': 1.0}}
+    """
+    return composition and {"shares": composition.get("shares", {})}
 
 
 def _parse_stages(reported: object) -> list[StageResult]:

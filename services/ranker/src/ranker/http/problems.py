@@ -287,6 +287,7 @@ def describe_rules(row: Row, manifest: Row) -> Row:
             "deadline_at": row["deadline_at"],
             "ties": TIES_TEXT,
             "source_policy": policy_text(row["source_visible"], row["deadline_at"]),
+            "shortcuts": manifest.get("shortcuts", {}),
             "requires": manifest.get("requires", {}),
             "licence": manifest.get("licence", {}),
             "consent": manifest.get("consent", ""),

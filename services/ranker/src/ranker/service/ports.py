@@ -9,7 +9,7 @@ from ranker.domain.conclusion import RunOrigin, RunVerdict
 from ranker.domain.goals import case_floors_us
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from shared.event_log import RecordedEvent
-from shared.events import CaseResult, Roof, SubmissionFinished
+from shared.events import CaseResult, Composition, Roof, SubmissionFinished
 
 # The fields of a verdict that its row has as they are.
 VERDICT_COLUMNS = (
@@ -70,6 +70,7 @@ class PendingDecision(NamedTuple):
             level=row["level"] or "",
             tier=row["tier"] or "",
             floors_us=case_floors_us(msgspec.convert(row["roofs"], list[Roof]), row["gpu"]),
+            doubts=msgspec.convert(row["composition"] or {}, Composition).doubts,
         )
         origin = RunOrigin(**{name: row[name] for name in RunOrigin._fields})
         origin = origin._replace(harness_code=row["harness_code"] or "")

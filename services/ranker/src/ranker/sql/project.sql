@@ -79,10 +79,10 @@ set version = excluded.version, state = excluded.state, state_at = excluded.stat
 insert into run (id, submission, job, agent, attempt, token, assigned_at, started_at, ended_at,
                  ended_seq, level, tier, missing, fingerprint, stage, verdict, reason, took_s,
                  cases, environment, log_head, log_tail, files, usage, sigma_run, tie_us,
-                 key_commit, key)
+                 key_commit, key, composition)
 select id, submission, job, agent, attempt, token, assigned_at, started_at, ended_at, ended_seq,
        level, tier, missing, fingerprint, stage, verdict, reason, took_s, cases, environment,
-       log_head, log_tail, files, usage, sigma_run, tie_us, key_commit, key
+       log_head, log_tail, files, usage, sigma_run, tie_us, key_commit, key, composition
 from json_populate_recordset(null::run, %(rows)s::json)
 on conflict (id) do update
 set started_at = excluded.started_at, ended_at = excluded.ended_at,
@@ -92,7 +92,7 @@ set started_at = excluded.started_at, ended_at = excluded.ended_at,
     cases = excluded.cases, environment = excluded.environment, log_head = excluded.log_head,
     log_tail = excluded.log_tail, files = excluded.files, usage = excluded.usage,
     sigma_run = excluded.sigma_run, tie_us = excluded.tie_us, key_commit = excluded.key_commit,
-    key = excluded.key;
+    key = excluded.key, composition = excluded.composition;
 
 -- name: keep_items
 -- Insert or update rejudge items.
@@ -441,12 +441,12 @@ set seq = excluded.seq, is_held = false,
                   else excluded.reason end,
     actor = excluded.actor, decided_at = excluded.decided_at;
 
--- name: floor_lifted
--- A time under its floor was reviewed: it counts from now on.
+-- name: hold_lifted
+-- A run that was held with its score was reviewed: it counts from now on.
 with counting as (
     update result
     set is_eligible = true, code = 'ranked', reason = %(reason)s, seq = %(seq)s, at = %(at)s
-    where submission = %(id)s and code = %(code)s and not is_eligible and score_us is not null
+    where submission = %(id)s and code = any(%(codes)s) and not is_eligible and score_us is not null
       and seq < %(seq)s
     returning submission, rejudge
 )
@@ -639,8 +639,8 @@ delete from parked where projection = %(projection)s and seq <= %(seq)s;
 -- code at that time.
 select submission.id, submission.version, submission.mode, submission.job, run.id as run,
        run.agent, run.token, run.ended_seq, run.verdict, run.stage, run.reason, run.cases,
-       run.level, run.tier, run.sigma_run, run.tie_us, problem.ranking_by, submission.baseline, problem.roofs,
-       submission.gpu,
+       run.level, run.tier, run.sigma_run, run.tie_us, run.composition, problem.ranking_by,
+       submission.baseline, problem.roofs, submission.gpu,
        (select sign_key from agent_key
         where agent_key.agent = run.agent and agent_key.seq < run.ended_seq
         order by agent_key.seq desc limit 1) as sign_key,
@@ -660,7 +660,8 @@ limit %(limit)s;
 select item.rejudge, item.submission, item.state, item.reason as why, rejudge.version, item.job,
        submission.mode, run.id as run, run.agent, run.token, run.ended_seq, run.verdict,
        run.stage, run.reason, coalesce(run.cases, '[]') as cases, run.level, run.tier,
-       run.sigma_run, run.tie_us, problem.ranking_by, submission.baseline, problem.roofs, submission.gpu,
+       run.sigma_run, run.tie_us, run.composition, problem.ranking_by, submission.baseline,
+       problem.roofs, submission.gpu,
        (select sign_key from agent_key
         where agent_key.agent = run.agent and agent_key.seq < run.ended_seq
         order by agent_key.seq desc limit 1) as sign_key,

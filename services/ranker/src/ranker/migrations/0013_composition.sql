@@ -1,0 +1,2 @@
+-- What produced the answer of a run, null if it was not recorded.
+alter table run add column composition json;
