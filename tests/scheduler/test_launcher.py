@@ -271,23 +271,39 @@ SETTINGS = {
     "OPS_LISTEN": "127.0.0.1:0",
     "DATA": "/nowhere",
     "AGENT_NATS_URLS": "nats://agent-a:p@h:1 nats://agent-b:p@h:1,nats://agent-b:p@i:1",
-    "GPUS": "CPU:0 H100:3.95",
+    "GPUS": "A100:2 H100:3.95",
+    "TOOLCHAINS": "g++ triton",
 }
+DEVICE = "WARPBOARD_GPU_AGENT_DEVICE"
 
 
 @pytest.fixture
 def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name, value in SETTINGS.items():
         monkeypatch.setenv(f"WARPBOARD_LAUNCHER_{name}", value)
+    monkeypatch.setenv(DEVICE, "cuda")
     return monkeypatch
 
 
 def test_settings_say_what_a_launcher_offers(environ: pytest.MonkeyPatch) -> None:
-    del environ
     settings = launcher_settings.load()
     offer = settings.offer()
     assert (settings.name, offer.agents) == ("local", ["a", "b"])
-    assert offer.prices == {"CPU": 0.0, "H100": 3.95}
+    assert offer.prices == {"A100": 2.0, "H100": 3.95}
+    assert offer.toolchains == ["g++", "triton"]
+    # Each agent times a GPU of its own.
+    assert settings.gpu_indexes == {"a": 0, "b": 1}
+    assert settings.agent_environ[DEVICE] == "cuda"
+    environ.setenv("WARPBOARD_GPU_AGENT_GPU_INDEX", "3")
+    assert launcher_settings.load().gpu_indexes == {}
+
+
+def test_agents_that_time_the_processor_serve_no_gpu(environ: pytest.MonkeyPatch) -> None:
+    environ.delenv(DEVICE)
+    with pytest.raises(Refused, match=f"time the processor: set {DEVICE}"):
+        launcher_settings.load()
+    environ.setenv("WARPBOARD_LAUNCHER_GPUS", "CPU:0")
+    assert launcher_settings.load().gpu_indexes == {}
 
 
 @pytest.mark.parametrize(
@@ -296,9 +312,11 @@ def test_settings_say_what_a_launcher_offers(environ: pytest.MonkeyPatch) -> Non
         ("GPUS", "H100", "GPUS has 'H100'"),
         ("GPUS", "H100:-1", "GPUS has 'H100:-1'"),
         ("GPUS", "", "GPUS is empty"),
+        ("GPUS", "H100:1 CPU:0", "GPUS has CPU, but agents here time a GPU"),
         ("AGENT_NATS_URLS", "nats://warpboard:p@h:1", "has the user 'warpboard'"),
-        ("KIND", "modal", "expected local or github"),
+        ("KIND", "gitlab", "expected local, github, modal"),
         ("KIND", "github", "GITHUB_REPOSITORY is missing"),
+        ("KIND", "modal", "MODAL_TOKEN_ID is missing"),
         ("START_S_MAX", "0", "START_S_MAX must be a positive number"),
         ("NAME", "a b", "NAME 'a b' is not an id"),
     ],

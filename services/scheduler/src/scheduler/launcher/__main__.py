@@ -25,7 +25,9 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             http, settings.github_workflow, settings.github_ref
         )
     else:
-        runner = LocalRunner(settings.data, settings.agent_environ, settings.credential_key)
+        runner = LocalRunner(
+            settings.data, settings.agent_environ, settings.credential_key, settings.gpu_indexes
+        )
     launcher = Launcher(
         settings.name,
         log,
