@@ -5,6 +5,7 @@ import math
 import os
 import secrets
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -60,7 +61,6 @@ class Settings:
     modal_environment: str = ""
     modal_token_id: str = ""
     modal_token_secret: str = ""
-    modal_server_url: str = "https://api.modal.com"
 
     @property
     def agent_environ(self) -> dict[str, str]:
@@ -154,10 +154,18 @@ def _check(settings: Settings) -> None:
     for field in ("daily_cost_max", "start_s_max"):
         if not 0 < getattr(settings, field) < math.inf:
             raise _refusal(field.upper(), "must be a positive number")
+    if settings.kind == MODAL and find_spec("modal") is None:
+        raise _refusal("KIND", "is modal: install its client, warpboard-scheduler[modal]")
     for field in NEEDED[settings.kind]:
         if not getattr(settings, field):
             raise _refusal(field.upper(), f"is missing, which kind {settings.kind} needs")
-    for gpu in _parse_prices(settings.gpus) if settings.kind == LOCAL else ():
+    if settings.kind == LOCAL:
+        _check_device(settings)
+
+
+def _check_device(settings: Settings) -> None:
+    """Check that the agents of this machine time what they are offered for."""
+    for gpu in _parse_prices(settings.gpus):
         if settings.times_processor != (gpu == CPU):
             device = "the processor" if settings.times_processor else "a GPU"
             raise _refusal("GPUS", f"has {gpu}, but agents here time {device}: set {DEVICE}, too")
