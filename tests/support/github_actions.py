@@ -65,7 +65,9 @@ class Machines:
             process.wait(30)
 
 
-def run_workflow(inputs: Mapping[str, str], key: str, machines: Machines) -> None:
+def run_workflow(
+    inputs: Mapping[str, str], key: str, machines: Machines
+) -> subprocess.Popen[bytes]:
     """Run the last step of the ready workflow, after the installation."""
     context = {f"inputs.{name}": text for name, text in inputs.items()}
     context["secrets.WARPBOARD_CREDENTIAL_KEY"] = key
@@ -75,7 +77,7 @@ def run_workflow(inputs: Mapping[str, str], key: str, machines: Machines) -> Non
         name: EXPRESSION.sub(lambda match: _evaluate(match[1], context), text)
         for name, text in step["env"].items()
     }
-    machines.start(["bash", "-e", "-c", step["run"]], environ)
+    return machines.start(["bash", "-e", "-c", step["run"]], environ)
 
 
 def _evaluate(expression: str, context: Mapping[str, str]) -> str:
@@ -95,7 +97,8 @@ def _evaluate(expression: str, context: Mapping[str, str]) -> str:
 class GitHub:
     """The part of GitHub that a launcher calls; `runs` are those of its workflow.
 
-    With `machines`, the ready workflow runs there, with the credential key as its secret.
+    With `machines`, the ready workflow runs there, with the credential key as its secret; the next
+    `held` runs never find a machine.
     """
 
     url: str
@@ -104,13 +107,14 @@ class GitHub:
     cancelled: list[int] = field(default_factory=list)
     machines: Machines | None = None
     key: str = ""
+    held: int = 0
+    processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def look(self) -> None:
         """See which runs have ended on their machines."""
-        for run, process in zip(
-            self.runs, self.machines.processes if self.machines else (), strict=False
-        ):
-            if (code := process.poll()) is not None:
+        for run in self.runs:
+            process = self.processes.get(run["id"])
+            if process is not None and (code := process.poll()) is not None:
                 run |= {"status": "completed", "conclusion": "failure" if code else "success"}
 
     def finish(self, conclusion: str) -> None:
@@ -144,8 +148,11 @@ def _application(github: GitHub) -> FastAPI:
             "html_url": f"https://github.com/team/kernels/actions/runs/{id_}",
         }
         github.runs.append(run)
-        if github.machines is not None:
-            run_workflow(body["inputs"], github.key, github.machines)
+        if github.held:
+            github.held -= 1
+        elif github.machines is not None:
+            process = run_workflow(body["inputs"], github.key, github.machines)
+            github.processes[id_] = process
         return Response(status_code=204)
 
     @app.get(REPOSITORY + "/workflows/{workflow}/runs")
@@ -167,8 +174,8 @@ def _serve_runs(app: FastAPI, github: GitHub) -> None:
     @app.post(REPOSITORY + "/runs/{run}/cancel", status_code=202)
     async def cancel(run: int) -> dict[str, Any]:
         github.cancelled.append(run)
-        if github.machines is not None:
-            github.machines.processes[run - 100].terminate()
+        if run in github.processes:
+            github.processes[run].terminate()
         return {}
 
     @app.get(REPOSITORY + "/runs/{run}/jobs")
@@ -186,7 +193,8 @@ def _serve_runs(app: FastAPI, github: GitHub) -> None:
     @app.get("/elsewhere/{name}")
     async def text(name: str) -> Response:
         if github.machines is not None:
-            number = int(name.partition(".")[0]) - 1100
+            process = github.processes[int(name.partition(".")[0]) - 1000]
+            number = github.machines.processes.index(process)
             return PlainTextResponse(github.machines.log(number).read_text())
         return PlainTextResponse(f"the log of {name}\nRuntimeError: no GPU\n")
 
