@@ -32,7 +32,7 @@ from tests.support.modal_cloud import (
     Modal,
     open_modal,
 )
-from tests.support.waits import eventually
+from tests.support.waits import eventually, find_free_ports
 
 REQUEST = Request("r1", "g-1", "j1", "H100")
 AGG = subjects.launcher("modal")
@@ -159,7 +159,8 @@ async def test_a_launcher_that_starts_again_goes_on(modal: Modal, tmp_path: Path
     log = MemoryLog()
     async with launching(log, tmp_path):
         await request(log)
-        await eventually(lambda: modal.calls)
+        # It has heard which call it is.
+        await eventually(lambda: [path.read_text() for path in list_files(tmp_path)] == ["fc-1"])
     modal.calls[0].status = SUCCESS
     async with launching(log, tmp_path):
         [end] = await eventually(lambda: ends(log))
@@ -179,6 +180,14 @@ async def test_a_call_that_may_have_been_made_is_not_made_again(
         await runner.stop(REQUEST)
         assert not await runner.has_started(REQUEST)
     assert modal.calls == []
+
+
+async def test_who_cannot_reach_modal_fails_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    (port,) = find_free_ports(1)
+    monkeypatch.setenv("MODAL_SERVER_URL", f"http://127.0.0.1:{port}")
+    monkeypatch.setattr("scheduler.launcher.modal.REQUEST_S_MAX", 0.5)
+    with pytest.raises(Failed, match="Modal did not accept a connection"):
+        await connect_modal(TOKEN_ID, TOKEN_SECRET)
 
 
 def test_the_ready_app_has_a_function_for_each_gpu_type() -> None:

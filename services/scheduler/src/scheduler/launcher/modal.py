@@ -124,5 +124,6 @@ async def _failing(action: str) -> AsyncIterator[None]:
 
 
 async def connect_modal(token_id: str, token_secret: str) -> modal.Client:
-    """Return a client of a workspace; MODAL_SERVER_URL is the client's own setting."""
-    return await modal.Client.from_credentials.aio(token_id, token_secret)
+    """Return a client of a workspace; MODAL_SERVER_URL is its own setting. Raises Failed."""
+    async with _failing("accept a connection"):
+        return await modal.Client.from_credentials.aio(token_id, token_secret)
