@@ -162,7 +162,7 @@ async def test_a_workflow_that_fails_is_told(tmp_path: Path) -> None:
             ended = await find_end(ada, submit(ada, "github"))
             assert (ended["outcome"], ended["code"]) == ("infra_failed", "runner_failed")
             assert "the workflow ended with failure in step 'Run one job'" in ended["reason"]
-            assert "CREDENTIAL" in ended["reason"]
+            assert "the credential cannot be opened" in ended["reason"]
             assert len(github.runs) == 2
 
 
