@@ -27,10 +27,10 @@ from shared import subjects
 from shared.clock import now
 from shared.event_log import NewEvent
 from shared.events import SubmissionCancelRequested
-from shared.ids import derive_id
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
+from shared.subjects import derive_id
 from shared.wire import EventMetadata, make_envelope
 from tests.support.waits import eventually
 

@@ -25,7 +25,7 @@ from shared.events import (
     SubmissionFinished,
     SubmissionReceived,
 )
-from shared.ids import derive_id, submission_job_id
+from shared.subjects import derive_id, submission_job_id
 from shared.wire import EventMetadata, make_envelope
 
 BATCH = 1000

@@ -21,10 +21,10 @@ from bench.noop_platform import load, peak_mib
 from bench.replay_place import Ground, ask
 from shared import subjects
 from shared.events import AccountOpened, Fact, JobRequeued, TokenIssued, TokenRevoked
-from shared.ids import derive_id
-from shared.nats.batch import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.connection import connect
+from shared.nats.event_log import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.streams import ensure_streams
+from shared.subjects import derive_id
 from shared.wire import EventMetadata, encode_envelope, make_envelope
 
 LONG, SMOKE = 100_000, 2_000

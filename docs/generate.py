@@ -33,8 +33,8 @@ from shared.events import (
     Requires,
     Roof,
 )
-from shared.problems.schemas import problem_schemas
-from shared.response_types import build_schemas
+from shared.http import build_schemas
+from shared.problems.warpboard_yml import problem_schemas
 
 PAGE = Path(__file__).parent / "events.md"
 DECISIONS = PAGE.parent / "adr" / "README.md"

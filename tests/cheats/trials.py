@@ -17,7 +17,7 @@ from statistics import median
 from typing import Any, Self
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
-from harness.sandbox.processes import descendants, parent_of
+from harness.sandbox.linux import descendants, parent_of
 from tests.support.harness import Warm, children
 
 from .corpus import Cheat, write_problem

@@ -16,7 +16,7 @@ from tests.cli.command_runner import run_against
 from tests.cli.stand_in import ReceivedRequest
 from tests.support.api_examples import make_example
 from tests.support.door import FILES
-from warpboard.terminal.leaderboard_settings import settings_lines
+from warpboard.terminal.problems import settings_lines
 
 MADE = {"event": "LeaderboardChanged", "seq": 7}
 TOKENS = {"WARPBOARD_OPERATOR_TOKEN": "t", "WARPBOARD_TOKEN": "t"}

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.test_tree import COMMANDS
-from warpboard.domain import exit_codes
+from warpboard.domain import output
 
 PAGE = (Path(__file__).parent.parent.parent / "docs" / "cli.md").read_text()
 CODES = ("OK", "FAILED", "REFUSED", "INFRASTRUCTURE", "QUOTA", "NOT_RANKED", "INTERRUPTED")
@@ -45,7 +45,7 @@ def test_each_command_is_on_the_page(command: str) -> None:
 
 @pytest.mark.parametrize("name", [*CODES, "TERMINATED", "UNREAD"])
 def test_each_exit_code_is_on_the_page_and_in_the_help(name: str) -> None:
-    code = str(getattr(exit_codes, name))
+    code = str(getattr(output, name))
     rows = re.findall(r"^\| ([0-9, ]+) \|", PAGE, re.MULTILINE)
     assert code in " ".join(rows).replace(",", "").split()
-    assert re.search(rf"\b{code} ", exit_codes.EXIT_CODES)
+    assert re.search(rf"\b{code} ", output.EXIT_CODES)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.report.messages import STAGES
+from harness.messages import STAGES
 from tests.cli.command_runner import run_warpboard
 from tests.problems.test_templates import MODEL, SINGLE
 from warpboard.local_run import LocalHarness

@@ -15,7 +15,7 @@ from shared.presentation.outcome import (
 )
 from tests.cli.answers import ANSWER, PASSED, RANKED, WRONG, submission
 from tests.support.api_examples import make_example
-from warpboard.domain.exit_codes import worst
+from warpboard.domain.output import worst
 from warpboard.service.answers import local_lines
 from warpboard.terminal.local_runs import local_exit_code
 from warpboard.terminal.submissions import exit_code

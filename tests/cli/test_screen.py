@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from shared.presentation.report_parts import ProgressText
-from warpboard.domain.tables import Table
+from warpboard.domain.output import Table
 from warpboard.screen import Screen
 
 TABLE = Table("cases", ("case", "verdict", "time"), [("size=64", "passed", "1 µs")])

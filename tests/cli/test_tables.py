@@ -5,8 +5,7 @@ from datetime import UTC
 from msgspec import structs
 
 from shared.api.agents import Agent
-from shared.api.baselines import Baseline
-from shared.api.cases import Case
+from shared.api.cases import Baseline, Case
 from shared.api.fields import parse_response
 from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.problems import FullProblem

@@ -23,7 +23,7 @@ from tests.cli.command_cases import ASKED, HERE, PLATFORMS, say
 from tests.cli.command_runner import PROGRAM, environment
 from tests.cli.stand_in import ReceivedRequest, StandIn, find_model, run_stand_in
 from tests.cli.test_screen import Terminal
-from warpboard.domain.tables import Table
+from warpboard.domain.output import Table
 from warpboard.screen import Screen
 from warpboard.terminal.commands import COMMANDS as TABLE
 from warpboard.terminal.commands import GROUPS

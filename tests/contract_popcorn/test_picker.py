@@ -2,7 +2,7 @@
 
 import json
 
-from ingest.popcorn.public import About, Descriptions
+from ingest.popcorn.participant import About, Descriptions
 from tests.support.memory import MemoryBlobStore
 
 

@@ -12,7 +12,7 @@ import pytest
 from nats.aio.client import Client
 
 from ingest.access import rules as access
-from ingest.preferences.rules import PreferenceIndex
+from ingest.accounts.rules import PreferenceIndex
 from ranker.audit.auditor import audit
 from ranker.audit.report import AuditTrail
 from ranker.audit.signatures import ResultVerifier

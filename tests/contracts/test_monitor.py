@@ -14,8 +14,7 @@ from shared.event_log import Gap
 from shared.health import LOG_PART, LOG_STORE_PART, StreamState
 from shared.nats.connection import api_request, connect, publish
 from shared.nats.event_log import NatsLog
-from shared.nats.monitor import LogMonitor, read_known_seq
-from shared.nats.streams import ensure_streams, stream_state
+from shared.nats.streams import LogMonitor, ensure_streams, read_known_seq, stream_state
 from shared.servers.nats import NatsServer
 from shared.subjects import STREAM, WATERMARKS
 from tests.contracts.samples import JOB, new_event

@@ -11,7 +11,7 @@ from harness.devices.cuda.gate import DeviceFacts, Referee
 from harness.devices.cuda.gate import RefereeStream as RealLane
 from harness.devices.cuda.multi_gpu import MultiGpuCall, count_flag_words
 from harness.devices.device import Memory
-from harness.report.verdict import CaseFailed
+from harness.messages import CaseFailed
 
 from .fake_driver import Kernels, Lane, Machine, SteppingWords, read, write
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.devices.cuda.device import CudaDevice, time_by_host
 from harness.devices.device import DeviceFault, RuleViolation
-from harness.report.verdict import CaseFailed
+from harness.messages import CaseFailed
 
 from .fake_driver import EPOCH_NS, STEP_NS
 from .fake_ranks import BYTES, POISON, STEPS_MAX, WORK_NS, Team, team

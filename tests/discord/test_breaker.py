@@ -45,8 +45,11 @@ async def test_repeatedly_refused_requests_are_no_longer_sent() -> None:
     # Imported here, for every worker collects this.
     import discord
 
-    from discord_edge.bot.discord_py import trace_with_breaker, use_discord_url
-    from discord_edge.bot.messages import translate_discord_errors
+    from discord_edge.bot.discord_py import (
+        trace_with_breaker,
+        translate_discord_errors,
+        use_discord_url,
+    )
     from shared.errors import Failed, Refused
 
     async with Simulator() as sim:

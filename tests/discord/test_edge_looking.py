@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from discord_sim.cdn import FileUpload
-from discord_sim.errors import ActionNotOffered
+from discord_sim.shapes import ActionNotOffered
 from discord_sim.simulator import Simulator
 from tests.discord.platform import (
     BOARD,

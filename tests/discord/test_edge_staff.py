@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from discord_sim.cdn import FileUpload
-from discord_sim.errors import ActionNotOffered
+from discord_sim.shapes import ActionNotOffered
 from discord_sim.simulator import Simulator
 from tests.discord.channel_users import (
     WHY,

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from discord_sim.cdn import FileUpload
-from discord_sim.errors import ActionNotOffered
+from discord_sim.shapes import ActionNotOffered
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
 from shared.problems.warpboard_yml import BUILD_S_MAX

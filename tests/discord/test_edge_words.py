@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discord_edge.bot.client import build_command_groups
-from discord_edge.bot.messages import BODY_MAX, build_embed
+from discord_edge.bot.discord_py import BODY_MAX, build_embed
 from discord_edge.leaderboards import tables
 from discord_edge.leaderboards.commands import page_buttons
 from discord_edge.leaderboards.tables import ROWS, WIDTH_MAX

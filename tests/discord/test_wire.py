@@ -7,7 +7,7 @@ import pytest
 from discord_sim import shapes
 from discord_sim.cdn import FileUpload
 from discord_sim.clock import Clock
-from discord_sim.errors import ActionNotOffered
+from discord_sim.shapes import ActionNotOffered
 from discord_sim.simulator import Simulator
 from tests.discord.bot_process import BotProcess
 

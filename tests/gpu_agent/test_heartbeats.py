@@ -11,7 +11,7 @@ import msgspec
 import pytest
 from bench.noop_agent import NoopRuns
 
-from harness.sandbox.processes import descendants
+from harness.sandbox.linux import descendants
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 from tests.support.waits import eventually
 

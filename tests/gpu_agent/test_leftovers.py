@@ -11,14 +11,14 @@ import pytest
 
 from gpu_agent.service import Agent
 from harness.entry import Harness
-from harness.sandbox.processes import descendants
+from harness.sandbox.linux import descendants
 from shared.events import RunCompleted, RunFailed
 from tests.gpu_agent.world import HONEST, REFERENCE, World, serving
 from tests.support.waits import eventually
 
 FORGES = """
 import sys
-from harness.report.messages import RunReport
+from harness.messages import RunReport
 frame = sys._getframe()
 while not hasattr(frame.f_locals.get("self"), "channel"):
     frame = frame.f_back

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.check import judging
 from harness.check.inputs import Shape
 from harness.check.structure import Leaf, lay_out
-from harness.report.verdict import CaseFailed
+from harness.messages import CaseFailed
 from harness.worker.protocol import is_compatible_answer
 from tests.support.harness import Host
 

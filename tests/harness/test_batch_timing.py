@@ -9,8 +9,8 @@ import pytest
 from harness.check.inputs import RankBuffers, probe_shape
 from harness.check.judging import JudgeContext
 from harness.devices.device import CpuDevice, SharedMemory
+from harness.messages import CaseFailed
 from harness.problem import Case
-from harness.report.verdict import CaseFailed
 from harness.time.unranked import Batch, BatchMemory, ShortCase, count_sets, measure_batch
 from harness.worker import protocol
 

@@ -120,7 +120,7 @@ def test_an_author_that_keeps_a_run_from_ending_keeps_no_other(host: Host) -> No
 
 BEGINS_AGAIN = """
 import sys
-from harness.report.messages import Started
+from harness.messages import Started
 frame = sys._getframe()
 while not hasattr(frame.f_locals.get("self"), "channel"):
     frame = frame.f_back

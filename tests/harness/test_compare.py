@@ -12,8 +12,8 @@ from harness.check.judging import (
     require_written,
 )
 from harness.check.structure import Leaf, lay_out, layout_bytes
+from harness.messages import CaseFailed
 from harness.problem import ProblemFault
-from harness.report.verdict import CaseFailed
 
 
 @pytest.mark.parametrize("said", [True, "", [], (True, ""), (True, "all well"), (True, [])])

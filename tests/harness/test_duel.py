@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from harness.report.messages import RunReport, from_line, to_line
+from harness.messages import RunReport, from_line, to_line
 from harness.sandbox.box import SandboxFault
 from harness.time.duel import ROUND_PAIRS, require_walls
 from harness.time.estimators import PAIRS

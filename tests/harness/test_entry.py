@@ -16,7 +16,7 @@ import uvloop
 
 from harness import entry
 from harness.entry import Harness, Progress, StageFinished, Started, environment, evaluate
-from harness.sandbox.processes import descendants, parent_of
+from harness.sandbox.linux import descendants, parent_of
 from tests.support.harness import HONEST, REFERENCE, Host
 from tests.support.waits import comes_true
 

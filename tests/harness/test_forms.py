@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.report.messages import RunReport
+from harness.messages import RunReport
 from tests.support.harness import Host
 
 OLDER = """

@@ -4,7 +4,7 @@ import json
 from dataclasses import asdict
 from pathlib import Path
 
-from harness.report.messages import RunReport
+from harness.messages import RunReport
 from tests.support.harness import HONEST, REFERENCE, Host
 
 DAEMON = """

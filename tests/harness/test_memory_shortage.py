@@ -4,8 +4,7 @@ import re
 
 import pytest
 
-from harness.check.inputs import Shape
-from harness.check.memory import AvailableMemory, measure_sizes, needed_bytes
+from harness.check.inputs import AvailableMemory, Shape, measure_sizes, needed_bytes
 from harness.check.structure import Leaf
 from harness.entry import Progress
 from harness.problem import Case, MemoryShortage

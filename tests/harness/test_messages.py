@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from harness.report.messages import (
+from harness.messages import (
     Accepted,
     CaseReport,
     Progress,

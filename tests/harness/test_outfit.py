@@ -8,8 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from harness.build.cache import BuildCache
-from harness.build.plan import BuildTools, adapt_tools
+from harness.build.plan import BuildCache, BuildTools, adapt_tools
 from harness.build.teams import Machine, WorkerSetup, WorkerTeams
 from harness.devices.access import (
     GPU_LIMITS,

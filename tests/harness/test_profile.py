@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build import toolchains
+from harness.build import command
 from harness.entry import RunReport, isolation
 from shared.presentation.run_files import read_kernel_usage
 from tests.support.harness import HONEST, Host, Warm
@@ -80,13 +80,13 @@ def test_a_profile_is_a_trace_and_a_table_of_every_case(host: Host) -> None:
 
 
 @pytest.mark.skipif(
-    not (toolchains.find_cuobjdump() and toolchains.find_program("nvcc")),
+    not (command.find_cuobjdump() and command.find_program("nvcc")),
     reason="nvcc or cuobjdump is missing here",
 )
 def test_the_gpu_kernels_in_a_submissions_caches_are_listed(host: Host, tmp_path: Path) -> None:
     source, cubin = tmp_path / "kernel.cu", tmp_path / "kernel.cubin"
     source.write_text('extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }')
-    nvcc = [toolchains.find_program("nvcc"), "-cubin", "-arch=sm_90a", "-o", str(cubin)]
+    nvcc = [command.find_program("nvcc"), "-cubin", "-arch=sm_90a", "-o", str(cubin)]
     subprocess.run([*nvcc, str(source)], check=True, timeout=100)
     writing = f"""\
 import os

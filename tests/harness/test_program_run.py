@@ -5,9 +5,8 @@ from typing import Any
 
 import pytest
 
+from harness.messages import CaseFailed, RunReport, from_line, to_line
 from harness.problem import Case, ProblemFault
-from harness.report.messages import RunReport, from_line, to_line
-from harness.report.verdict import CaseFailed
 from harness.supervisor import program_run
 from tests.support.harness import Host
 

@@ -14,15 +14,14 @@ from psycopg_pool import AsyncConnectionPool
 
 from ingest import ranker_http
 from ingest.access.feed import AccessFeed
-from ingest.accounts.service import Accounts
-from ingest.accounts.tokens import CliIdLinking, NewToken, Tokens
-from ingest.bootstrap import ingest
+from ingest.accounts.service import Accounts, CliIdLinking, NewToken, Tokens
+from ingest.app import add_login_routes
+from ingest.bootstrap import build_logins, ingest, pending_cli_ids
 from ingest.decisions import Decisions
 from ingest.http.auth import AuthConfig, Authenticator
-from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import Logins
+from ingest.login.sign_in import Argon2Hasher
 from ingest.login.web import Web
-from ingest.login.wiring import add_login_routes, build_logins, pending_cli_ids
 from ingest.ports import Ports
 from ingest.postgres import PostgresAccountStore
 from ingest.ranker_http import RankerClient

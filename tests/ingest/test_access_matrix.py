@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ingest.access.callers import ALLOWED
-from ingest.accounts.tokens import NewToken
+from ingest.accounts.service import NewToken
 from ingest.http import document
 from shared.clock import now
 from tests.support.door import FILES, KERNEL, OPERATOR, Door

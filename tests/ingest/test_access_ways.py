@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.response_types import iter_routes
+from shared.http import iter_routes
 from tests.access.table import YES, cell, matches_route, table
 from tests.ingest.logins import PASSWORD
 from tests.ingest.test_access_matrix import table as own_table

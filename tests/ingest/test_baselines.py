@@ -15,7 +15,7 @@ from shared.events import (
     SubmissionFinished,
     SubmissionReceived,
 )
-from shared.ids import BASELINE_ACCOUNT
+from shared.subjects import BASELINE_ACCOUNT
 from shared.wire import EventMetadata, make_envelope
 from tests.ingest.taking_in import ANN, T0, IntakeHarness, open_intake
 from tests.support.door import FILES, FINISHED, OPERATOR, opened, publication

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ingest.consents import rules as consents
+from ingest.accounts import rules
 from shared.errors import Refused
 from shared.events import Blob, ConsentGiven, ConsentWithdrawn, ProblemPublished
 from tests.ingest.test_submissions import version
@@ -24,7 +24,7 @@ def asking(digest: str) -> ProblemPublished:
 
 @given(COMMANDS)
 def test_only_consent_to_the_current_text_allows_submitting(steps: list[str]) -> None:
-    state: consents.Consents = {}
+    state: rules.Consents = {}
     published = asking("1")
     for step in steps:
         action, _, digest = step.partition(" ")
@@ -33,24 +33,24 @@ def test_only_consent_to_the_current_text_allows_submitting(steps: list[str]) ->
             continue
         before = dict(state)
         if action == "withdraw":
-            facts = consents.withdrawals.decide("copy", state)
+            facts = rules.withdrawals.decide("copy", state)
         else:
-            command = consents.GiveConsent("copy", digest, published)
-            if consents.consent_digest(published) != digest:
+            command = rules.GiveConsent("copy", digest, published)
+            if rules.consent_digest(published) != digest:
                 with pytest.raises(Refused, match="read it again"):
-                    consents.consents.decide(command, state)
+                    rules.consents.decide(command, state)
                 continue
-            facts = consents.consents.decide(command, state)
+            facts = rules.consents.decide(command, state)
         for fact in facts:
-            state = consents.evolve(state, fact)
+            state = rules.evolve_consents(state, fact)
         assert bool(facts) == (state != before)
     given_now = state.get("copy")
-    if given_now == consents.consent_digest(published):
-        consents.check(state, "copy", published)
+    if given_now == rules.consent_digest(published):
+        rules.check_consent(state, "copy", published)
     else:
         with pytest.raises(Refused, match="warpboard problem consent copy"):
-            consents.check(state, "copy", published)
-    consents.check(state, "copy", version())
+            rules.check_consent(state, "copy", published)
+    rules.check_consent(state, "copy", version())
 
 
 def account_of(door: Door, seq: int) -> str:

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.access.callers import Caller
-from ingest.attempt_limiter import AttemptLimiter
+from ingest.http.middleware import AttemptLimiter
 from ingest.login.rules import (
     USER_CODE_LETTERS,
     CliLogin,
@@ -24,7 +24,7 @@ from ingest.login.rules import (
     normalize_code,
     parse_scopes,
 )
-from ingest.login.secrets import derive_token, new_secret, new_user_code
+from ingest.login.sign_in import derive_token, new_secret, new_user_code
 from shared.errors import Refused
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)

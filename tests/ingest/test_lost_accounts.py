@@ -10,7 +10,7 @@ import pytest
 
 from ingest.login.postgres import LoginStore
 from ingest.login.rules import check_password
-from ingest.login.secrets import Argon2Hasher
+from ingest.login.sign_in import Argon2Hasher
 from ingest.ports import Identity
 from shared.clock import new_id, now
 from shared.errors import Refused

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.preferences.routes import PreferencesRequest
-from ingest.preferences.rules import PREFERENCES, preferences, with_defaults
+from ingest.accounts.rules import PREFERENCES, preferences, with_defaults
+from ingest.preferences import PreferencesRequest
 from shared.errors import Refused
 from shared.events import Blob, PreferenceSet, RejudgeItem, RejudgeRequested
 from tests.ingest.test_edge import EDGE, EDGE_TOKEN, user

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
-from ingest.accounts.tokens import CliIdLinking
+from ingest.accounts.service import CliIdLinking
 from ingest.http.auth import AuthConfig, Authenticator
 from ingest.http.document import PublicApi
 from ingest.ranker_http import RankerClient

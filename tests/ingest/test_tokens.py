@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from ingest.accounts.rules import TOKENS_MAX
-from ingest.accounts.tokens import NewToken
+from ingest.accounts.service import NewToken
 from shared.errors import Refused
 from shared.events import RoleGranted
 from tests.ingest.conftest import shares_a_door

@@ -11,13 +11,13 @@ from argon2 import PasswordHasher
 from starlette.routing import BaseRoute, Match, Route
 
 from ingest.access.callers import ALLOWED
-from ingest.accounts.tokens import CliIdLinking, NewToken, csrf_token
+from ingest.accounts.service import CliIdLinking, NewToken, csrf_token
 from ingest.app import add_routes, create_app
+from ingest.bootstrap import build_logins, pending_cli_ids
 from ingest.http.auth import COOKIE, AuthConfig, Authenticator
-from ingest.login.secrets import Argon2Hasher
 from ingest.login.service import Logins
+from ingest.login.sign_in import Argon2Hasher
 from ingest.login.web import FORM_COOKIE
-from ingest.login.wiring import build_logins, pending_cli_ids
 from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.read_client import ReadClient
 from ingest.ranker_http import RankerClient

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.entry import InspectReport
-from harness.sandbox.processes import descendants
+from harness.sandbox.linux import descendants
 from tests.problems.inspection import CODES, REFERENCE, Inspector, lay_out
 from tests.support.waits import comes_true
 

@@ -8,7 +8,7 @@ import jsonschema_rs
 import pytest
 
 from shared.problems.document import read_document
-from shared.problems.schemas import problem_schemas
+from shared.problems.warpboard_yml import problem_schemas
 from tests.problems.loaded_problem import PROBLEMS
 from warpboard.files import read_template
 from warpboard.terminal.authoring import DRAFT_FILES, DRAFT_SUFFIX, SCHEMAS, TEMPLATE_FOLDER

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from shared import events, subjects
-from shared.ids import confirmation_job_id
+from shared.subjects import confirmation_job_id
 from tests.ranker.podium import Podium, open_podium
 from tests.support.lives import AGENT, Life, enrol, live, registration, say
 from tests.support.waits import eventually

@@ -10,7 +10,7 @@ from msgspec import structs
 from ranker.service.podium_jobs import is_sound
 from shared import events, subjects
 from shared.events import DUEL, DuelResult
-from shared.ids import duel_job_id
+from shared.subjects import duel_job_id
 from tests.ranker.podium import Podium, open_podium
 from tests.support.lives import AGENT, RUN_KEY, Life, live, registration, say
 from tests.support.waits import eventually

@@ -9,7 +9,7 @@ from ranker.blobs import find_blob_digests
 from ranker.domain.fold import decode_event, find_required_rows, fold
 from ranker.domain.rows import Rows
 from ranker.domain.stored_log import ChainVerifier, StoredEvent
-from ranker.http.downloads import MEDIA
+from ranker.http.submissions import MEDIA
 from shared.event_log import RecordedEvent
 from shared.events import Fact
 from shared.signing import verify_verdict

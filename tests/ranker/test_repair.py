@@ -16,9 +16,8 @@ from shared.nats.bus import NatsBus
 from shared.nats.connection import api_request, connect, publish
 from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed, decode_events
-from shared.nats.monitor import LogMonitor
 from shared.nats.repair import append_raw
-from shared.nats.streams import ensure_streams, stream_state
+from shared.nats.streams import LogMonitor, ensure_streams, stream_state
 from shared.servers.nats import NatsServer
 from shared.settings import Listen
 from shared.subjects import STREAM, WATERMARKS, subject

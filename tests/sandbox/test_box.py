@@ -15,8 +15,8 @@ import pytest
 
 from harness.sandbox.box import Limits, SandboxFault
 from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.linux import descendants
 from harness.sandbox.probe import Isolation
-from harness.sandbox.processes import descendants
 from tests.support.waits import comes_true
 
 from .boxes import HONEST, READY, SUBMISSIONS, BoxFactory, RunningBox

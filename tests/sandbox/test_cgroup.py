@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import cgroup, host, processes
+from harness.sandbox import cgroup, host, linux
 from harness.sandbox.box import BoxSpec, Limits
 from harness.sandbox.cgroup import ControlGroup
 from harness.sandbox.host import CgroupParents
@@ -44,7 +44,7 @@ def frozen_by(places: CgroupParents) -> Iterator[tuple[ControlGroup, int]]:
             pass
     yield group, pid
     group.kill()
-    processes.kill([pid])
+    linux.kill([pid])
     os.waitpid(pid, 0)
     assert group.remove()
 
@@ -219,7 +219,7 @@ def test_what_dead_owners_left_is_swept(places: CgroupParents) -> None:
     assert [one for folder in folders for one in folder.glob(f"warpboard-*-{owner}-*")]
     cgroup.sweep_orphans(places)
     assert not [one for folder in folders for one in folder.glob(f"warpboard-*-{owner}-*")]
-    assert comes_true(lambda: not processes.started_at(hidden) or is_zombie(hidden))
+    assert comes_true(lambda: not linux.started_at(hidden) or is_zombie(hidden))
     os.close(read)
     os.close(write)
 

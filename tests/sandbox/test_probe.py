@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.report.messages import LEVELS
+from harness.messages import LEVELS
 from harness.sandbox import probe
 from harness.sandbox.box import WALLS
 from harness.sandbox.probe import HostMachine, Isolation, MissingWall

@@ -5,13 +5,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from harness.sandbox.processes import descendants, end_descendants
+from harness.sandbox.linux import descendants, end_descendants
 
 from .forks import in_a_fork
 
 HIDING = """
 import os, sys, time
-from harness.sandbox import linux, processes
+from harness.sandbox import linux
 linux.become_reaper()
 if os.fork() == 0:
     os.setsid()
@@ -22,8 +22,8 @@ if os.fork() == 0:
             time.sleep(60)
     os._exit(0)
 os.wait()
-print(len(processes.descendants(os.getpid())), processes.end_descendants(), flush=True)
-print(len(processes.descendants(os.getpid())), flush=True)
+print(len(linux.descendants(os.getpid())), linux.end_descendants(), flush=True)
+print(len(linux.descendants(os.getpid())), flush=True)
 """
 
 

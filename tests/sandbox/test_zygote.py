@@ -13,8 +13,8 @@ import pytest
 from harness.sandbox import host
 from harness.sandbox.box import WALLS, SandboxFault, send_message
 from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.linux import descendants
 from harness.sandbox.probe import Isolation
-from harness.sandbox.processes import descendants
 from tests.support.waits import comes_true
 
 from .boxes import HONEST, READY, BoxFactory, RunningBox

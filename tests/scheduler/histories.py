@@ -13,7 +13,7 @@ from scheduler.domain.state import Decision, Offer, SchedulerState, World, split
 from shared import events, subjects
 from shared.event_log import RecordedEvent
 from shared.events import Blob, Fact
-from shared.ids import submission_job_id
+from shared.subjects import submission_job_id
 from shared.wire import EventMetadata, make_envelope
 from tests.support.writers import written
 

@@ -8,7 +8,7 @@ import pytest
 
 from scheduler.domain.fold import evolve
 from scheduler.domain.rules import decide
-from scheduler.world import Heartbeat, Presence
+from scheduler.service import Heartbeat, Presence
 from shared import events, subjects
 from shared.event_log import RecordedEvent
 from shared.events import Blob

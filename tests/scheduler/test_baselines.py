@@ -8,7 +8,7 @@ import msgspec
 
 from scheduler.domain.leases import BASELINE_PAUSE_S, BASELINE_TURN_S
 from shared import events, subjects
-from shared.ids import BASELINE_ACCOUNT
+from shared.subjects import BASELINE_ACCOUNT
 from tests.scheduler.histories import (
     CPU,
     LATE,

@@ -14,8 +14,14 @@ from nats.aio.client import Client
 
 from scheduler.domain.rules import decide
 from scheduler.domain.state import World
-from scheduler.service import Scheduler
-from scheduler.world import CLOCK_PART, CLOCK_SKEW_S_MAX, READING_S_MAX, Presence, ServerClock
+from scheduler.service import (
+    CLOCK_PART,
+    CLOCK_SKEW_S_MAX,
+    READING_S_MAX,
+    Presence,
+    Scheduler,
+    ServerClock,
+)
 from shared import subjects
 from shared.clock import new_id, now
 from shared.nats.blobs import NatsSnapshots

@@ -6,7 +6,7 @@ import msgspec
 
 from shared import events, subjects
 from shared.events import DUEL, Blob, DuelSide
-from shared.ids import confirmation_job_id, duel_job_id
+from shared.subjects import confirmation_job_id, duel_job_id
 from tests.scheduler.histories import History, completed, failed, offering, received, world
 
 AGG = subjects.duel("d1")

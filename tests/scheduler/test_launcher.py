@@ -11,7 +11,7 @@ import pytest
 from nacl.signing import SigningKey
 
 from scheduler.launcher import settings as launcher_settings
-from scheduler.launcher.github import GitHubRunner, connect_github
+from scheduler.launcher.runners import GitHubRunner, connect_github
 from scheduler.launcher.service import ACTOR, Launcher
 from shared import subjects
 from shared.clock import new_id, now

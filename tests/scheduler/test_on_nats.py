@@ -10,8 +10,7 @@ import msgspec
 import pytest
 from nats.aio.client import Client
 
-from scheduler.service import Scheduler
-from scheduler.world import Heartbeat, Presence
+from scheduler.service import Heartbeat, Presence, Scheduler
 from shared import subjects
 from shared.clock import new_id, now
 from shared.event_log import EventLog, NewEvent, RecordedEvent

@@ -5,7 +5,7 @@ import asyncio
 import msgspec
 import pytest
 
-from scheduler.world import Heartbeat, Presence
+from scheduler.service import Heartbeat, Presence
 from tests.scheduler.histories import CPU
 from tests.support.memory import MemoryBus
 from tests.support.waits import eventually

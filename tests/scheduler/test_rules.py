@@ -8,8 +8,8 @@ import pytest
 from scheduler.domain.rules import decide
 from scheduler.domain.state import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, Offer
 from shared import events, subjects
-from shared.ids import submission_job_id
 from shared.states import DECISION_GRACE_S
+from shared.subjects import submission_job_id
 from tests.scheduler.histories import (
     CPU,
     JOB,

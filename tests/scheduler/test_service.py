@@ -12,8 +12,14 @@ import pytest
 
 from scheduler.domain.fold import evolve
 from scheduler.domain.state import Decision, SchedulerState, World, next_run
-from scheduler.service import Scheduler, decode_snapshot, encode_snapshot
-from scheduler.world import Heartbeat, Presence, ServerClock
+from scheduler.service import (
+    Heartbeat,
+    Presence,
+    Scheduler,
+    ServerClock,
+    decode_snapshot,
+    encode_snapshot,
+)
 from shared import events, subjects
 from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent

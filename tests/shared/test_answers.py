@@ -7,10 +7,10 @@ from fastapi import APIRouter, FastAPI
 from pydantic import WithJsonSchema
 from typing_extensions import TypedDict
 
-from shared.http import LiveResponse
-from shared.response_types import (
+from shared.http import (
     SCHEMA_KEY,
     DocumentedRoute,
+    LiveResponse,
     TypedResponse,
     build_schemas,
     iter_routes,

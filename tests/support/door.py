@@ -15,17 +15,15 @@ from fastapi.responses import JSONResponse
 from psycopg_pool import AsyncConnectionPool
 
 from ingest.access.feed import AccessFeed
-from ingest.accounts.service import Accounts
-from ingest.accounts.tokens import CliIdLinking, Tokens
+from ingest.accounts.service import Accounts, CliIdLinking, Tokens
 from ingest.app import create_app
-from ingest.bootstrap import Ingest, ingest
+from ingest.bootstrap import Ingest, build_sign_in, ingest
 from ingest.decisions import Decisions
 from ingest.http.auth import AuthConfig, Authenticator, Edge
-from ingest.login.secrets import Argon2Hasher
-from ingest.login.wiring import build_sign_in
+from ingest.login.sign_in import Argon2Hasher
 from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
-from ingest.problems.service import Check, Publication
+from ingest.problems.routes import Check, Publication
 from ingest.ranker_http import RankerClient
 from ingest.reads import reads_router
 from ingest.settings import Settings

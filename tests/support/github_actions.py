@@ -16,7 +16,7 @@ import yaml
 from fastapi import FastAPI, Request
 from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 
-from scheduler.launcher.github import TITLE
+from scheduler.launcher.runners import WORKFLOW_TITLE
 from shared.http import serve
 from tests.support.platform import ROOT
 from tests.support.waits import eventually, find_free_ports
@@ -142,7 +142,7 @@ def _application(github: GitHub) -> FastAPI:
         id_ = 100 + len(github.runs)
         run = {
             "id": id_,
-            "display_title": TITLE.format(id=body["inputs"]["instance"]),
+            "display_title": WORKFLOW_TITLE.format(id=body["inputs"]["instance"]),
             "status": "queued",
             "conclusion": None,
             "html_url": f"https://github.com/team/kernels/actions/runs/{id_}",

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
-from harness.sandbox.processes import descendants, parent_of
+from harness.sandbox.linux import descendants, parent_of
 
 HONEST = "def custom_kernel(data):\n    data[1].copy_(data[0])\n    return data[1]\n"
 REFERENCE = (Path(__file__).parents[1] / "harness" / "problem" / "reference.py").read_text()

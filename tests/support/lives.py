@@ -12,7 +12,7 @@ from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import EventLog, NewEvent
 from shared.events import Artefact, Blob, CaseResult, Fact, Roof, StageResult
-from shared.ids import submission_job_id
+from shared.subjects import submission_job_id
 from shared.wire import EventMetadata, make_envelope
 from tests.support.writers import written
 

@@ -10,9 +10,9 @@ import pytest
 
 from shared import subjects
 from shared.events import DuelJudged
-from shared.ids import podium_duel_id
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.subjects import podium_duel_id
 from tests.support.people import Person
 from tests.support.waits import until
 from tests.system.crew import LOCAL, Crew, crew_of

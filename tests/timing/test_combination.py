@@ -7,7 +7,7 @@ from statistics import fmean
 
 import pytest
 
-from harness.report.messages import GRADES, CaseReport, RunReport, from_line, to_line
+from harness.messages import GRADES, CaseReport, RunReport, from_line, to_line
 from harness.time.combination import CaseTime, combine_processes, run_figures
 from tests.timing.fake import FakeKernel, FakeMachine
 from tests.timing.measuring import QUIET, known, one_case, one_pass, plan_for

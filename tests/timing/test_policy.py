@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.report.messages import MODES
+from harness.messages import MODES
 from harness.time.policy import Policy, policy_for, reference_slots
 
 

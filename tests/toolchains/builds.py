@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
-from harness.build import command, toolchains
+from harness.build import command
 from harness.worker import programs
 
 CPP = """\
@@ -55,10 +55,10 @@ def ordered(
     assert language is not None
     asked = command.parse_directives(source.encode(), language)
     made = str(folder / "made" / "built")
-    includes = (*libraries, *(toolchains.find_cuda_includes() if nvrtc else ()))
+    includes = (*libraries, *(command.find_cuda_includes() if nvrtc else ()))
     place = command.BuildPaths(str(path), made, architecture, includes, nvrtc)
     order = command.make_build_order(asked, place)
-    return asdict(replace(order, environment=toolchains.compiler_environment()))
+    return asdict(replace(order, environment=command.compiler_environment()))
 
 
 def contents(descriptor: int) -> bytes:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.build import toolchains
+from harness.build import command
 
 
 @pytest.fixture
@@ -32,14 +32,14 @@ def nvcc() -> str:
 @pytest.fixture
 def nvrtc() -> str:
     """The library that compiles CUDA kernels, which needs no GPU."""
-    library = toolchains.find_nvrtc()
+    library = command.find_nvrtc()
     if library is None:
         pytest.skip("libnvrtc is not here: pip install nvidia-cuda-nvrtc")
     return library
 
 
 def _required(name: str) -> str:
-    path = shutil.which(name, path=toolchains.search_path())
+    path = shutil.which(name, path=command.search_path())
     if path is None:
         pytest.skip(f"{name} is not installed")
     return path

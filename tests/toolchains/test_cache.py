@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build.cache import ENTRY_BYTES_MAX, BuildCache, build_key, read_memory, seal_memory
+from harness.build.plan import ENTRY_BYTES_MAX, BuildCache, build_key, read_memory, seal_memory
 
 ONE, TWO, THREE = ("0" * 63 + digit for digit in "123")
 

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from harness.build import command, toolchains
+from harness.build import command
 from harness.worker import native
 from shared.problems.submission_file import read_directives
 from tests.problems.loaded_problem import PROBLEMS, LoadedProblem, opened
@@ -272,7 +272,7 @@ def header_folders(language: str) -> Sequence[str]:
     if name not in HEADERS:
         return ()
     variable, repository = HEADERS[name]
-    if folder := os.environ.get(variable) or toolchains.find_includes().get(name):
+    if folder := os.environ.get(variable) or command.find_includes().get(name):
         return (folder,)
     pytest.skip(f"set {variable} to the include folder of {repository}")
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from harness.build import toolchains
+from harness.build import command
 from harness.worker import programs
 from harness.worker.submission import pack_cache
 from shared.presentation.run_files import read_kernel_usage
@@ -31,7 +31,7 @@ def texts() -> Iterator[list[int]]:
 @pytest.fixture
 def cuobjdump(monkeypatch: pytest.MonkeyPatch) -> str:
     """The program that reads the files of CUDA's compilers."""
-    path = toolchains.find_cuobjdump()
+    path = command.find_cuobjdump()
     if not path:
         pytest.skip("cuobjdump and nvdisasm are not here: make install installs them")
     # The box of a builder ends with its environment, this process does not.

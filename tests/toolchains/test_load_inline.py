@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build import toolchains
+from harness.build import command
 from harness.worker.submission import pack_cache, unpack_cache
 
 pytestmark = pytest.mark.box
@@ -23,7 +23,7 @@ load_inline("fixed", SOURCE, no_implicit_headers=True, is_python_module=False)
 @pytest.fixture
 def scratch(tmp_path: Path) -> Path:
     """A box's scratch folder; the next box's must have the same name."""
-    if shutil.which("ninja", path=toolchains.search_path()) is None:
+    if shutil.which("ninja", path=command.search_path()) is None:
         pytest.skip("ninja is not installed: load_inline needs it")
     return tmp_path / "scratch"
 
@@ -33,7 +33,7 @@ def _imported(scratch: Path, source: str) -> None:
     (scratch / "submission.py").write_text(source)
     told = {"HOME": str(scratch), "TORCH_EXTENSIONS_DIR": str(scratch / "cache")}
     line = [sys.executable, "-W", "ignore", str(scratch / "submission.py")]
-    environment = {**toolchains.compiler_environment(), **told}
+    environment = {**command.compiler_environment(), **told}
     subprocess.run(line, check=True, timeout=100, env=environment, cwd=scratch)
 
 

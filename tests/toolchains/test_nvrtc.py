@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.build import toolchains
+from harness.build import command
 from harness.worker import native, programs
 from harness.worker.native import CubinKernel
 from harness.worker.protocol import SubmissionFailure
@@ -68,7 +68,7 @@ def test_a_kernel_becomes_a_cubin(tmp_path: Path, nvrtc: str, memory: int) -> No
 
 
 def test_a_kernel_may_include_the_headers_of_cuda(tmp_path: Path, nvrtc: str, memory: int) -> None:
-    if not toolchains.find_cuda_includes():
+    if not command.find_cuda_includes():
         pytest.skip("the headers of CUDA are not here")
     flags = "//!WARPBOARD flags: -std=c++17 -DN=4 --use_fast_math -maxrregcount=64\n"
     source = (

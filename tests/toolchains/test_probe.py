@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.build import toolchains
-from harness.build.toolchains import find_includes
+from harness.build import command
+from harness.build.command import find_includes
 
 
 def _script(folder: Path, name: str, text: str) -> None:
@@ -19,7 +19,7 @@ def _script(folder: Path, name: str, text: str) -> None:
 def test_what_is_installed_has_its_version() -> None:
     import importlib.metadata
 
-    found = toolchains.probe_toolchains()
+    found = command.probe_toolchains()
     assert found["torch"] == importlib.metadata.version("torch")
     assert found["numpy"] == importlib.metadata.version("numpy")
     assert "jax" not in found or importlib.metadata.version("jax") == found["jax"]
@@ -29,7 +29,7 @@ def test_probing_imports_nothing_heavy() -> None:
     import subprocess
 
     code = (
-        "from harness.build import toolchains; toolchains.probe_toolchains()\n"
+        "from harness.build import command; command.probe_toolchains()\n"
         "import sys; print(*sys.modules)"
     )
     said = subprocess.check_output([sys.executable, "-c", code], text=True, timeout=60).split()
@@ -51,14 +51,14 @@ def test_probing_imports_nothing_heavy() -> None:
 )
 def test_a_program_tells_its_version(tmp_path: Path, name: str, said: str, version: str) -> None:
     _script(tmp_path, name, f"echo '{said}'")
-    assert toolchains.probe_toolchains(path=str(tmp_path))[name] == version
+    assert command.probe_toolchains(path=str(tmp_path))[name] == version
 
 
 def test_a_program_that_does_not_run_is_not_offered(tmp_path: Path) -> None:
     _script(tmp_path, "nvcc", "echo release 13.0, V13.0.88; exit 1")
     (tmp_path / "g++").write_text("not a program")
     (tmp_path / "g++").chmod(0o755)
-    assert not {"nvcc", "g++"} & set(toolchains.probe_toolchains(path=str(tmp_path)))
+    assert not {"nvcc", "g++"} & set(command.probe_toolchains(path=str(tmp_path)))
 
 
 def test_headers_are_found_by_their_marker_files(
@@ -74,20 +74,20 @@ def test_headers_are_found_by_their_marker_files(
         "thunderkittens": ("kittens.cuh", folders),
         "absent": ("absent.h", folders),
     }
-    monkeypatch.setattr(toolchains, "_HEADERS", headers)
-    found = toolchains.probe_toolchains()
+    monkeypatch.setattr(command, "_HEADERS", headers)
+    found = command.probe_toolchains()
     assert (found["cutlass"], found["thunderkittens"]) == ("4.2.1", "present")
     assert find_includes() == dict.fromkeys(("cutlass", "thunderkittens"), str(tmp_path))
-    assert str(tmp_path) in toolchains.tool_folders()
+    assert str(tmp_path) in command.tool_folders()
 
 
 def test_workers_find_the_programs_that_were_probed() -> None:
-    folders = toolchains.compiler_environment()["PATH"].split(os.pathsep)
+    folders = command.compiler_environment()["PATH"].split(os.pathsep)
     assert folders[0] == str(Path(sys.executable).parent)
     assert {"/usr/local/bin", "/usr/bin"} <= set(folders)
 
 
 def test_a_processor_is_told_by_its_features() -> None:
-    machine, *features = toolchains.processor_features().split()
+    machine, *features = command.processor_features().split()
     assert machine == os.uname().machine
     assert features == sorted(features)

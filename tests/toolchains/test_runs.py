@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.build import toolchains
+from harness.build import command
 from tests.harness.test_forms import MODEL, NEW
 from tests.support.harness import HONEST, Host, Warm
 
@@ -26,7 +26,7 @@ print(open("/scratch/cache/fixed/.ninja_log").read())
 @pytest.fixture(scope="module")
 def kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Warm, Path]]:
     """A harness that keeps build results, and its cache folder."""
-    if shutil.which("g++", path=toolchains.search_path()) is None:
+    if shutil.which("g++", path=command.search_path()) is None:
         pytest.skip("g++ is not installed")
     folder = tmp_path_factory.mktemp("state")
     warm = Warm(state=str(folder))
@@ -83,7 +83,7 @@ def test_a_native_submission_is_built_without_namespaces(tmp_path: Path) -> None
 
 
 def test_an_extension_is_compiled_in_the_first_run_alone(host: Host) -> None:
-    if shutil.which("ninja", path=toolchains.search_path()) is None:
+    if shutil.which("ninja", path=command.search_path()) is None:
         pytest.skip("ninja is not installed: load_inline needs it")
     first, second = (host.run(INLINE + HONEST, suffix=".py") for _ in "12")
     assert (first.verdict, second.verdict) == ("passed", "passed"), first.reason
@@ -94,7 +94,7 @@ def test_an_extension_is_compiled_in_the_first_run_alone(host: Host) -> None:
 
 
 def test_a_model_with_an_extension_is_found_by_the_builder_too(host: Host) -> None:
-    if shutil.which("ninja", path=toolchains.search_path()) is None:
+    if shutil.which("ninja", path=command.search_path()) is None:
         pytest.skip("ninja is not installed: load_inline needs it")
     cases = [{"name": "case", "args": {}}]
     host.told_besides = {"tests": cases, "benchmarks": cases, "form": "kernelbench", "calls": 3}

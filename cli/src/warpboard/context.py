@@ -13,8 +13,7 @@ import msgspec
 from shared.errors import Refused
 from warpboard.api import Api, Caller, open_api
 from warpboard.domain import names
-from warpboard.domain.exit_codes import OK
-from warpboard.domain.tables import Table
+from warpboard.domain.output import OK, Table
 from warpboard.screen import NullStream, Screen
 from warpboard.settings import (
     ReportFolder,

@@ -122,7 +122,9 @@ def load_contest(file: Path) -> "list[ContestProblem]":
     if is_level(file):
         return [
             ContestProblem(_own_slug(path.resolve()), str(path), None, ())
-            for path in sorted(file.glob(LEVEL_FILES), key=_file_number)
+            for path in sorted(
+                file.glob(LEVEL_FILES), key=lambda path: int(path.name.partition("_")[0])
+            )
         ]
     if file.suffix not in SUFFIXES or not file.is_file():
         return []
@@ -179,10 +181,6 @@ def find_level(folder: Path, level: int) -> Path:
         if is_level(base / f"level{level}"):
             return base / f"level{level}"
     raise Refused("bad_problem", f"{folder} holds no level{level} of KernelBench")
-
-
-def _file_number(path: Path) -> int:
-    return int(path.name.partition("_")[0])
 
 
 def load_all_solutions(folder: Path) -> list[Solutions]:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from shared.presentation.report_parts import WORDS, ProgressText
 from shared.presentation.units import NO_VALUE, escape_control_characters
-from warpboard.domain.tables import NUMBERS, Table
+from warpboard.domain.output import NUMBERS, Table
 
 # Lines for programs never wrap.
 UNBOUNDED = 100_000

@@ -10,8 +10,7 @@ from aiohttp.typedefs import Handler
 
 from discord_sim import shapes
 from discord_sim.cdn import FileUpload
-from discord_sim.errors import ActionNotOffered, ApiError
-from discord_sim.shapes import Json
+from discord_sim.shapes import ActionNotOffered, ApiError, Json
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser, UserAction
 

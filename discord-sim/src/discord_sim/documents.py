@@ -11,8 +11,7 @@ from typing import Any
 import jsonschema_rs
 from jsonschema_rs import ValidationError
 
-from discord_sim.errors import Problem
-from discord_sim.shapes import Json
+from discord_sim.shapes import Json, Problem
 
 TEXT_MAX = 160
 UNIONS = ("anyOf", "oneOf")

@@ -5,8 +5,7 @@ from typing import Any
 
 from discord_sim import shapes
 from discord_sim.clock import Clock, Ids
-from discord_sim.errors import ApiError, unknown_object
-from discord_sim.shapes import Json
+from discord_sim.shapes import ApiError, Json, unknown_object
 
 BITS = {
     "administrator": 1 << 3,

@@ -5,8 +5,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Iterator
 
-from discord_sim.errors import Path, Problem
-from discord_sim.shapes import COMPONENTS_V2, Json
+from discord_sim.shapes import COMPONENTS_V2, Json, Path, Problem
 
 ROW, BUTTON, STRING_SELECT = 1, 2, 3
 SELECTS = (3, 5, 6, 7, 8)

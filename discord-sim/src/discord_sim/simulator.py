@@ -17,14 +17,13 @@ from aiohttp.http_exceptions import BadHttpMessage
 from discord_sim import shapes
 from discord_sim.cdn import FileUpload
 from discord_sim.documents import JSON, RequestContent, Validators
-from discord_sim.errors import ApiError, Problem, invalid_body
 from discord_sim.gateway import GUILDS
 from discord_sim.guild import permission_bits
 from discord_sim.operations import every_operation
 from discord_sim.operations.channels import change_channel, remove_channel
 from discord_sim.operations.messages import fill_message, new_message, publish_message
 from discord_sim.record import RecordedRequest
-from discord_sim.shapes import Json
+from discord_sim.shapes import ApiError, Json, Problem, invalid_body
 from discord_sim.state import Answer, Operation, Request, SimulatorState
 from discord_sim.users import SimulatedUser
 

@@ -13,11 +13,10 @@ from discord_sim import shapes
 from discord_sim.cdn import Cdn, FileUpload
 from discord_sim.clock import Clock, Ids
 from discord_sim.documents import Validators
-from discord_sim.errors import ApiError, Faults, RateLimits, unknown_object
 from discord_sim.gateway import Gateway
 from discord_sim.guild import Guild
 from discord_sim.record import Record
-from discord_sim.shapes import FILE_BYTES_MAX, Json
+from discord_sim.shapes import FILE_BYTES_MAX, ApiError, Faults, Json, RateLimits, unknown_object
 
 ACKNOWLEDGE_S = 3.0
 TOKEN_S = 15 * 60.0

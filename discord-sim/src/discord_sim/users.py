@@ -7,10 +7,9 @@ from typing import Any
 
 from discord_sim import shapes
 from discord_sim.cdn import FileUpload
-from discord_sim.errors import ActionNotOffered
 from discord_sim.guild import ALL, BITS
 from discord_sim.rules import walk_components
-from discord_sim.shapes import EPHEMERAL, LOADING, Json
+from discord_sim.shapes import EPHEMERAL, LOADING, ActionNotOffered, Json
 from discord_sim.state import (
     ACKNOWLEDGE_S,
     AUTOCOMPLETE,

@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.build.command import BUILD_S_MAX
-from harness.build.toolchains import probe_toolchains as toolchains
+from harness.build.command import probe_toolchains as toolchains
 from harness.code import pack_harness as code
 from harness.devices.access import GPU_LIMITS, FoundGpu, find_gpus, probe_device
 from harness.devices.device import DeviceFault
 from harness.devices.device import describe_machine as environment
-from harness.report.messages import (
+from harness.messages import (
     DUEL,
     LEFT_BEHIND,
     LINE_BYTES_MAX,

@@ -22,16 +22,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.sandbox import (
-    bubblewrap,
-    cgroup,
-    fork_entry,
-    host,
-    keeper,
-    linux,
-    processes,
-    root,
-)
+from harness.sandbox import bubblewrap, cgroup, fork_entry, host, keeper, linux, root
 from harness.sandbox.box import (
     BoxSpec,
     close_descriptors,
@@ -165,7 +156,7 @@ class _ZygoteServer:
                 break
             self._remove_keepers(set(ready))
         # Processes that escaped their keeper are children of this process by now.
-        is_clear = processes.end_descendants(self._end_s_max)
+        is_clear = linux.end_descendants(self._end_s_max)
         cgroup.sweep_orphans(self._places)
         return is_clear
 
@@ -179,7 +170,7 @@ class _ZygoteServer:
         counts = {
             "descriptors": len(list(Path("/proc/self/fd").iterdir())),
             "boxes": len(self._keepers),
-            "processes": len(processes.descendants(os.getpid())),
+            "processes": len(linux.descendants(os.getpid())),
         }
         return {"counts": counts}, ()
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 from shared import subjects
 from shared.event_log import NewEvent, RecordedEvent
 from shared.events import DeadLetterRedriven
-from shared.ids import derive_id
+from shared.subjects import derive_id
 from shared.wire import EventMetadata, make_envelope
 
 

@@ -13,7 +13,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 from shared import events
 from shared.events import AnyFact
-from shared.ids import derive_id
+from shared.subjects import derive_id
 from shared.wire import Envelope, EventMetadata, decode_fact, make_envelope
 
 Command = TypeVar("Command")

@@ -15,7 +15,7 @@ from shared.bus import Delivery, Inbox
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
 from shared.health import warn_rarely
-from shared.ids import derive_id
+from shared.subjects import derive_id
 
 log = logging.getLogger(__name__)
 

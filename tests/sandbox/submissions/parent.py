@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.linux import descendants
 from harness.sandbox.probe import probe_isolation
-from harness.sandbox.processes import descendants
 from tests.sandbox.boxes import READY, BoxFactory
 
 if __name__ == "__main__":

@@ -7,8 +7,7 @@ from typing import TypeGuard
 
 from shared import events, subjects
 from shared.events import CATALOGUE
-from shared.ids import submission_job_id
-from shared.subjects import last_token
+from shared.subjects import last_token, submission_job_id
 from tests.system.chaos.crowd import Accepted
 from tests.system.chaos.reading import Kept
 

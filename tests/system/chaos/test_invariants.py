@@ -8,7 +8,7 @@ from shared import events, subjects
 from shared.clock import now
 from shared.event_log import RecordedEvent
 from shared.events import Fact
-from shared.ids import submission_job_id
+from shared.subjects import submission_job_id
 from shared.wire import EventMetadata, make_envelope
 from tests.support.examples import example_event
 from tests.system.chaos.crowd import Accepted

@@ -18,7 +18,7 @@ from shared.problems.report import (
 )
 from shared.problems.submission_file import read_directives
 from shared.problems.warpboard_yml import MEMORY_MIB_MAX
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import Table, make_table
 
 HERE = "CPU"
 PASSED = "passed"

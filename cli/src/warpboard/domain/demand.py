@@ -10,7 +10,7 @@ import msgspec
 from shared.api.agents import MissingWall
 from shared.errors import Refused
 from shared.presentation.units import NO_VALUE, one_line
-from warpboard.domain.exit_codes import FAILED, OK
+from warpboard.domain.output import FAILED, OK
 
 STRONG = "strong"
 # Tiers that rank anywhere; a local platform may also rank this machine's tier.

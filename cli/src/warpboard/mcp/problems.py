@@ -8,7 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, structs
 
-from shared.api.baselines import Baseline, Milestone
+from shared.api.cases import Baseline, Milestone
 from shared.api.leaderboards import Leaderboard
 from shared.api.problems import FullProblem, Problems
 from shared.api.submissions import Balance, Balances, OwnSubmissions
@@ -29,8 +29,7 @@ from warpboard.mcp.context import (
     head,
     shorten,
 )
-from warpboard.service.answers import balance_text, resolve_gpus
-from warpboard.service.starters import choose_gpus, choose_starter
+from warpboard.service.answers import balance_text, choose_gpus, choose_starter, resolve_gpus
 
 PROBLEMS_MAX = 200
 CASES_MAX = 64

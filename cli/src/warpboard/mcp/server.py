@@ -24,7 +24,7 @@ from shared.errors import Failed, Refused
 from shared.presentation.units import about_text, one_line
 from warpboard.api import Unavailable
 from warpboard.context import AppContext
-from warpboard.domain.exit_codes import OK
+from warpboard.domain.output import OK
 from warpboard.local_run import LocalHarness
 from warpboard.mcp.context import Tool, ToolContext
 from warpboard.mcp.problems import (

@@ -48,9 +48,9 @@ from warpboard.service.answers import (
     local_lines,
     notice_progress,
     retry_until_available,
+    starter_files,
     with_roofline,
 )
-from warpboard.service.starters import starter_files
 
 FOLLOW_S_MAX = 50
 Mode = Annotated[

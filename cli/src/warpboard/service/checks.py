@@ -32,8 +32,7 @@ from warpboard.domain.checks import (
     sample_code,
     trial_table,
 )
-from warpboard.domain.exit_codes import FAILED, OK, REFUSED
-from warpboard.domain.tables import Table
+from warpboard.domain.output import FAILED, OK, REFUSED, Table
 from warpboard.files import (
     FileStates,
     ProblemFiles,

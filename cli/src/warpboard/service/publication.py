@@ -17,7 +17,7 @@ from shared.problems.contest import ContestProblem, parse_deadline
 from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_settings
 from warpboard.api import Api, Fields, Response
 from warpboard.context import AppContext
-from warpboard.domain.exit_codes import FAILED, OK
+from warpboard.domain.output import FAILED, OK
 from warpboard.files import (
     ProblemFiles,
     compile_files,

@@ -34,9 +34,9 @@ from shared.presentation.units import (
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext, RecordedEvent, send_action
 from warpboard.domain.names import checked_token
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import Table, make_table
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, local_command
+from warpboard.terminal.options import api_command, local_command
 
 DAYS_MAX = 365
 PREFERENCES = ("me", "preferences")

@@ -5,7 +5,6 @@ from typing import NamedTuple
 import click
 from click import Choice, FloatRange, IntRange
 
-from warpboard.terminal.command_types import action_command
 from warpboard.terminal.commands import COMMANDS
 from warpboard.terminal.options import (
     GPU,
@@ -17,6 +16,7 @@ from warpboard.terminal.options import (
     SLUG,
     Decorator,
     Instant,
+    action_command,
 )
 
 UNLIMITED = "none"

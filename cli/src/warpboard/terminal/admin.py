@@ -8,7 +8,7 @@ from click import IntRange
 from shared.api.accounts import Participant, PasswordResetLink
 from shared.api.leaderboards import Invite, InviteCodes, Invites
 from shared.api.moderation import Decision, Moderation
-from shared.api.platform import DeadLetter, DeadLetters
+from shared.api.queues import DeadLetter, DeadLetters
 from shared.errors import Refused
 from shared.presentation.units import (
     NO_VALUE,
@@ -19,10 +19,10 @@ from shared.presentation.units import (
 )
 from warpboard.api import Api
 from warpboard.context import AppContext
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import Table, make_table
 from warpboard.terminal import options
 from warpboard.terminal.accounts import issue_token, profile_lines, token_table
-from warpboard.terminal.command_types import api_command
+from warpboard.terminal.options import api_command
 
 INVITES_MAX = 10_000
 

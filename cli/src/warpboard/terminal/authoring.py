@@ -22,8 +22,8 @@ from warpboard.files import find_level, load_problem, read_template, write_files
 from warpboard.service import checks, publication
 from warpboard.service.answers import HERE
 from warpboard.service.publication import ProblemOptions
-from warpboard.terminal import leaderboard_settings, options
-from warpboard.terminal.command_types import local_command
+from warpboard.terminal import options, problems
+from warpboard.terminal.options import local_command
 
 FOLDERS = click.argument(
     "folders", metavar="PATH...", nargs=-1, required=True, type=options.PROBLEM_PATH
@@ -241,7 +241,7 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
             "--slug", metavar="NAME", help="The problem's name; default: the directory's."
         ),
         options.gpus("A GPU type; default: those that the files name."),
-        *leaderboard_settings.PUBLISH_OPTIONS,
+        *problems.PUBLISH_OPTIONS,
         UNCHECKED,
         click.option(
             *("--rejudge", "is_rejudged"),
@@ -253,7 +253,7 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
             is_flag=True,
             help="Print what would be done, and change nothing.",
         ),
-        leaderboard_settings.FORCE,
+        problems.FORCE,
     ),
     access=options.PLATFORM,
 )
@@ -272,7 +272,7 @@ async def publish(context: AppContext, folders: tuple[Path, ...], **values: Any)
     Options that describe the problem apply from the start. `leaderboard edit` changes deadline, GPU
     types, quotas and visibility later; changing the others makes a new version.
     """
-    problem_options = ProblemOptions(folders, **leaderboard_settings.split_publish_options(values))
+    problem_options = ProblemOptions(folders, **problems.split_publish_options(values))
     # Only operators publish without a check.
     async with context.operator_api() if problem_options.unchecked else context.api() as api:
         return await publication.publish_paths(api, context, problem_options)

@@ -101,15 +101,15 @@ COMMANDS = {
     "leaderboard milestones": ("leaderboards.milestones", "List the milestones that you reached."),
     "leaderboard join": ("leaderboards.join", "Accept the invite CODE to closed leaderboards."),
     "leaderboard settings": (
-        "leaderboard_settings.show_settings",
+        "problems.show_settings",
         "Show the settings of a PROBLEM's leaderboards.",
     ),
     "leaderboard edit": (
-        "leaderboard_settings.edit_leaderboards",
+        "problems.edit_leaderboards",
         "Change the settings of your leaderboards.",
     ),
     "admin leaderboard edit": (
-        "leaderboard_settings.edit_any_leaderboards",
+        "problems.edit_any_leaderboards",
         "Change the settings of a PROBLEM's leaderboards.",
     ),
     "problem list": ("problems.list_problems", "List the open problems in their newest versions."),

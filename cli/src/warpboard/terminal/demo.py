@@ -22,16 +22,15 @@ from warpboard.api import Api
 from warpboard.context import AppContext, PlatformTarget
 from warpboard.domain.checks import NOT_PASSED, PASSED, Sample, Solutions, needed_gpus
 from warpboard.domain.demand import Demand, choose_demand
-from warpboard.domain.exit_codes import FAILED, INTERRUPTED, OK, TERMINATED
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import FAILED, INTERRUPTED, OK, TERMINATED, Table, make_table
 from warpboard.files import load_all_solutions, load_problem
 from warpboard.processes.maintenance import run_beside_platform
 from warpboard.service.answers import wait_until_over
 from warpboard.service.publication import publish, published_line
 from warpboard.terminal import options
-from warpboard.terminal.command_types import local_command
 from warpboard.terminal.leaderboards import leaderboard_table
 from warpboard.terminal.maintenance import replay_line
+from warpboard.terminal.options import local_command
 from warpboard.terminal.platform import (
     announce,
     read_offer,

@@ -8,7 +8,7 @@ from typing import Any
 import click
 from click import IntRange
 
-from shared.api.baselines import Baseline, MilestoneCondition, OwnMilestones
+from shared.api.cases import Baseline, MilestoneCondition, OwnMilestones
 from shared.api.leaderboards import Entry, History, Leaderboard, Records, SetScores
 from shared.api.problems import Problems
 from shared.errors import Failed, Refused
@@ -26,11 +26,11 @@ from shared.presentation.units import (
 )
 from warpboard.api import Api
 from warpboard.context import AppContext
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import Table, make_table
 from warpboard.service.answers import resolve_gpus
 from warpboard.terminal import options, plots, web
 from warpboard.terminal.accounts import resolve_name
-from warpboard.terminal.command_types import api_command, local_command, read_stdin_line
+from warpboard.terminal.options import api_command, local_command, read_stdin_line
 from warpboard.terminal.problems import LIST_OPTIONS, show_problems
 
 CODE_LENGTH_MAX = 1024

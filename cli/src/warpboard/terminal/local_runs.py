@@ -20,7 +20,7 @@ from shared.problems.submission_file import read_directives
 from shared.ranking_rules import score_us
 from warpboard.api import Api
 from warpboard.context import AppContext
-from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, OK
+from warpboard.domain.output import FAILED, INFRASTRUCTURE, OK
 from warpboard.files import (
     decode_source,
     load_problem,
@@ -29,10 +29,17 @@ from warpboard.files import (
     write_files,
 )
 from warpboard.screen import ShowProgress
-from warpboard.service.answers import HERE, local_lines, run_heading, with_roofline
-from warpboard.service.starters import choose_gpus, choose_starter, starter_files
+from warpboard.service.answers import (
+    HERE,
+    choose_gpus,
+    choose_starter,
+    local_lines,
+    run_heading,
+    starter_files,
+    with_roofline,
+)
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, local_command
+from warpboard.terminal.options import api_command, local_command
 from warpboard.terminal.submissions import case_table
 
 FILES_MAX = 64

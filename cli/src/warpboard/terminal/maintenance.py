@@ -20,7 +20,7 @@ from shared.presentation.units import (
     time_text,
 )
 from warpboard.context import AppContext, RecordedEvent
-from warpboard.domain.exit_codes import FAILED, OK
+from warpboard.domain.output import FAILED, OK
 from warpboard.processes.maintenance import (
     ShowStep,
     run_alone,
@@ -29,7 +29,7 @@ from warpboard.processes.maintenance import (
     run_in_folder,
 )
 from warpboard.terminal import options
-from warpboard.terminal.command_types import local_command
+from warpboard.terminal.options import local_command
 
 TARGET_LENGTH_MAX = 500
 FINDINGS_MAX = 20

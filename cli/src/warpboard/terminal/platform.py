@@ -31,12 +31,12 @@ from warpboard.domain.demand import (
     gpu_lines,
     missing_lines,
 )
-from warpboard.domain.exit_codes import INTERRUPTED, OK
+from warpboard.domain.output import INTERRUPTED, OK
 from warpboard.processes.services import down as stop_platform
 from warpboard.screen import Screen
 from warpboard.settings import TOKEN
 from warpboard.terminal import options
-from warpboard.terminal.command_types import local_command
+from warpboard.terminal.options import local_command
 from warpboard.terminal.status import process_table
 
 if TYPE_CHECKING:  # It imports httpx, which `completion` does without.

@@ -99,7 +99,13 @@ def progress_lines(chart: Progress, zone: tzinfo | None = None) -> Iterator[str]
         (_chart_column(point.at, begin, end), _chart_row(point.time_us, chart))
         for point in chart.records
     ]
-    _draw_steps(grid, cells)
+    for index, (x, y) in enumerate(cells):
+        end_column = cells[index + 1][0] if index + 1 < len(cells) else WIDTH
+        for column in range(x, end_column):
+            grid[y][column] = "━"
+        if index + 1 < len(cells):
+            for row in range(y, cells[index + 1][1]):
+                grid[row][min(end_column, WIDTH - 1)] = "┃"
     for point in chart.own:
         grid[_chart_row(point.time_us, chart)][_chart_column(point.at, begin, end)] = "o"
     labels = {_chart_row(time_us, chart): time_text(time_us) for time_us in (low, high)}
@@ -128,16 +134,6 @@ def _chart_row(time_us: float, chart: Progress) -> int:
         else (time_us - low) / (high - low)
     )
     return round((1 - part) * (HEIGHT - 1))
-
-
-def _draw_steps(grid: list[list[str]], cells: Sequence[tuple[int, int]]) -> None:
-    for index, (x, y) in enumerate(cells):
-        end_column = cells[index + 1][0] if index + 1 < len(cells) else WIDTH
-        for column in range(x, end_column):
-            grid[y][column] = "━"
-        if index + 1 < len(cells):
-            for row in range(y, cells[index + 1][1]):
-                grid[row][min(end_column, WIDTH - 1)] = "┃"
 
 
 def spread_lines(chart: Spread) -> Iterator[str]:

@@ -1,12 +1,19 @@
-"""Commands that show problems, and the text that a problem asks participants to accept."""
+"""Commands that show problems, and the text that a problem asks participants to accept.
+
+Those for the settings of leaderboards are here too, and the options that describe these.
+"""
 
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, tzinfo
+from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
+from click import Choice
 
 from shared.api.accounts import Consent
+from shared.api.leaderboards import LeaderboardSettings
 from shared.api.problems import FullProblem, Problem, Problems, Rules
 from shared.errors import Refused
 from shared.presentation.units import (
@@ -19,9 +26,9 @@ from shared.presentation.units import (
 from shared.ranking_rules import RANKING_TEXTS
 from warpboard.api import Api
 from warpboard.context import AppContext, send_action
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import Table, make_table
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command
+from warpboard.terminal.options import api_command, local_command
 
 ACCEPT, WITHDRAW = "accept", "withdraw"
 
@@ -76,7 +83,7 @@ async def show_problem(context: AppContext, api: Api, slug: str) -> int:
     return context.show(answer.document, [*header_lines(problem), "", *statement_lines(problem)])
 
 
-def header_lines(problem: FullProblem, zone: tzinfo | None = None) -> Iterator[str]:
+def header_lines(problem: FullProblem) -> Iterator[str]:
     """Describe a problem's name, GPU types, limits, ranking and deadline."""
     yield f"{problem.slug}, version {problem.problem_version}: {one_line(problem.title, 100)}"
     yield f"GPU types: {', '.join(problem.gpus) or NO_VALUE}"
@@ -94,7 +101,7 @@ def header_lines(problem: FullProblem, zone: tzinfo | None = None) -> Iterator[s
     if problem.visibility == "closed":
         yield "closed: only who was invited sees it"
     if problem.deadline_at is not None:
-        yield f"deadline: {local_instant_text(problem.deadline_at, zone)}"
+        yield f"deadline: {local_instant_text(problem.deadline_at)}"
     if problem.check.state == "unchecked":
         yield f"not checked: {one_line(problem.check.reason or NO_VALUE, 200)}"
 
@@ -195,3 +202,222 @@ def local_instant_text(at: datetime, zone: tzinfo | None = None) -> str:
     if local.utcoffset() == UTC.utcoffset(None):
         return utc_text
     return f"{utc_text} ({local:%Y-%m-%d %H:%M %Z} here)"
+
+
+NEVER = "none"
+LEADERBOARDS = ("admin", "leaderboards")
+VISIBILITY = click.option("--visibility", type=Choice(["public", "closed"]), help="Who sees it.")
+QUOTA = click.option(
+    *("--quota", "quotas"),
+    metavar="QUOTA",
+    multiple=True,
+    help="How many submissions each participant may send: ranked=10/day, H100.test=60/hour.",
+)
+# Settings of a version, which are written into its files.
+OF_VERSIONS = ("title", "ranking_by", "source_visible", "publish")
+SOURCE_VISIBILITY = {
+    "owner": "by their owners alone",
+    "after_close": "by their owners, and by all once the deadline is over",
+    "always": "by all, at once",
+}
+PUBLICATION = {
+    "never": "never",
+    "after_close": "once the deadline is over",
+    "always": "at any time",
+}
+
+
+class Deadline(click.ParamType[str]):
+    """An instant, in UTC if it has no zone, or `none`, which removes the deadline."""
+
+    name = "instant|none"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Return the instant as it is sent, or `none`; its local time is printed to stderr."""
+        from shared.problems.contest import is_zoneless, parse_deadline
+
+        if value == NEVER:
+            return value
+        at = parse_deadline(value)
+        if at is None:
+            expected = "expected 2026-12-01T18:00:00Z, or 2026-12-01 18:00 in UTC"
+            self.fail(f"{value!r}: {expected}; or {NEVER}", param, ctx)
+        zoneless = f"{value} names no zone, so it is " if is_zoneless(value) else ""
+        click.echo(f"warpboard: deadline: {zoneless}{local_instant_text(at)}", err=True)
+        return at.isoformat()
+
+
+DEADLINE = click.option(
+    *("--deadline", "deadline"), type=Deadline(), help="When submissions close; UTC."
+)
+FORCE = click.option(
+    *("--force", "is_forced"),
+    is_flag=True,
+    help="Drop GPU types with entries; accept a deadline that is over.",
+)
+
+
+def split_publish_options(values: dict[str, Any]) -> dict[str, Any]:
+    """Replace the values of PUBLISH_OPTIONS by `settings` of the version and `fields`.
+
+    The fields are settings of the leaderboards, which are sent beside the files.
+    """
+    from shared.problems.warpboard_yml import PublishSettings
+
+    licence = {name: values.pop(f"licence_{name}", None) for name in ("problem", "submissions")}
+    consent: Path | None = values.pop("consent")
+    settings = PublishSettings(
+        **{name: values.pop(name) for name in OF_VERSIONS},
+        licence={name: spdx for name, spdx in licence.items() if spdx} or None,
+        consent=None if consent is None else consent.read_bytes(),
+    )
+    fields = {
+        "visibility": values.pop("visibility"),
+        "deadline": values.pop("deadline"),
+        "quota": list(values.pop("quotas")),
+        "gpu": list(values["gpus"]),
+    }
+    given_fields = {name: value for name, value in fields.items() if value}
+    return values | {"settings": settings, "fields": given_fields}
+
+
+PUBLISH_OPTIONS = (
+    click.option("--title", metavar="TEXT", help="The problem's title."),
+    DEADLINE,
+    VISIBILITY,
+    QUOTA,
+    click.option(
+        "--ranking-by", type=Choice(tuple(RANKING_TEXTS)), help="How times combine into a score."
+    ),
+    click.option(
+        "--source-visible",
+        type=Choice(["owner", "after_close", "always"]),
+        help="Who may read sources; default: everybody once the deadline is over.",
+    ),
+    click.option(
+        "--publish",
+        type=Choice(["never", "after_close", "always"]),
+        help="When submissions are published as a data set.",
+    ),
+    click.option("--licence-problem", metavar="SPDX", help="Such as MIT."),
+    click.option("--licence-submissions", metavar="SPDX", help="Such as Apache-2.0."),
+    click.option(
+        "--consent",
+        type=options.FILE,
+        help="A text that participants must accept before they submit.",
+    ),
+)
+EDIT_OPTIONS = (
+    options.PROBLEM,
+    VISIBILITY,
+    DEADLINE,
+    click.option(
+        *("--gpu", "gpus"),
+        type=options.GPU,
+        metavar="NAME",
+        multiple=True,
+        help="A GPU type from now on; may be repeated.",
+    ),
+    QUOTA,
+    click.option(
+        "--contest",
+        metavar="NAME",
+        help="The contest that it belongs to, or `none`; only operators choose it.",
+    ),
+    FORCE,
+    options.REASON,
+)
+
+
+def _edit_body(
+    *,
+    visibility: str | None,
+    deadline: str | None,
+    gpus: tuple[str, ...],
+    quotas: tuple[str, ...],
+    contest: str | None,
+    is_forced: bool,
+    reason: str,
+) -> dict[str, Any]:
+    fields = {"visibility": visibility, "gpus": gpus, "quotas": quotas}
+    body: dict[str, Any] = {name: value for name, value in fields.items() if value}
+    if deadline is not None:
+        body["deadline_at"] = None if deadline == NEVER else deadline
+    if contest is not None:
+        body["contest"] = "" if contest == NEVER else contest
+    if not body:
+        expected = "--visibility, --deadline, --gpu, --quota or --contest"
+        raise click.UsageError(f"nothing to change: give {expected}")
+    if is_forced:
+        body["force"] = True
+    return body | {"reason": reason}
+
+
+@local_command(
+    'leaderboard edit matmul --deadline "2026-12-24 18:00" --reason "a week longer"',
+    'leaderboard edit matmul --gpu H100 --gpu B200 --reason "B200 is here"',
+    parameters=EDIT_OPTIONS,
+    access=options.PLATFORM,
+)
+async def edit_leaderboards(context: AppContext, slug: str, **values: Any) -> int:
+    """Change the settings of your leaderboards.
+
+    You give the deadline, GPU types or quotas of your PROBLEM; the rest stays, as
+    `leaderboard settings` shows it. A GPU type that is no longer named accepts no submissions; its
+    entries stay.
+    """
+    body = _edit_body(**values)
+    async with context.api() as api:
+        return await send_action(context, api, "PUT", *LEADERBOARDS, slug, body=body)
+
+
+@local_command(
+    'admin leaderboard edit matmul --visibility closed --reason "a class"',
+    'admin leaderboard edit matmul --deadline 2027-01-31T23:00:00Z --reason "longer"',
+    parameters=EDIT_OPTIONS,
+    access=options.OPERATOR,
+)
+async def edit_any_leaderboards(context: AppContext, slug: str, **values: Any) -> int:
+    """Change the settings of a PROBLEM's leaderboards.
+
+    You give visibility, deadline, GPU types, quotas or a contest; the rest stays, as
+    `leaderboard settings` shows it.
+    """
+    body = _edit_body(**values)
+    async with context.operator_api() as api:
+        return await send_action(context, api, "PUT", *LEADERBOARDS, slug, body=body)
+
+
+@api_command("leaderboard settings matmul", parameters=(options.PROBLEM,), access=options.VIEWER)
+async def show_settings(context: AppContext, api: Api, slug: str) -> int:
+    """Show the settings of a PROBLEM's leaderboards.
+
+    These are the deadline, GPU types, quotas and visibility, and those of its version.
+    """
+    answer = await api.get(LeaderboardSettings, "leaderboards", slug)
+    return context.show(answer.document, settings_lines(answer.value))
+
+
+def settings_lines(settings: LeaderboardSettings, zone: tzinfo | None = None) -> Iterator[str]:
+    """Describe all settings, one line each; `zone` defaults to this machine's."""
+    yield f"{settings.slug}, version {settings.problem_version}: {one_line(settings.title, 100)}"
+    yield f"seen by {'everybody' if settings.visibility == 'public' else 'who was invited'}"
+    if settings.is_archived:
+        yield "archived: it takes nothing in any more"
+    elif settings.deadline_at is None:
+        yield "takes submissions in without a deadline"
+    else:
+        yield f"takes submissions in until {local_instant_text(settings.deadline_at, zone)}"
+    closed = ", ".join(settings.gpus_closed)
+    closed_note = f"; {closed} no more, whose entries stay" if closed else ""
+    yield f"GPU types: {', '.join(settings.gpus) or NO_VALUE}{closed_note}"
+    yield f"quotas of each participant: {', '.join(settings.quotas) or 'none'}"
+    yield f"ranked by {RANKING_TEXTS.get(settings.ranking_by, NO_VALUE)}"
+    yield f"sources are seen {SOURCE_VISIBILITY.get(settings.source_visible, NO_VALUE)}"
+    yield f"submissions are published {PUBLICATION.get(settings.publish, NO_VALUE)}"
+    for subject, name in settings.licence.items():
+        yield f"licence of {one_line(subject, 20)}: {one_line(name, 200)}"
+    if settings.contest:
+        yield f"belongs to the contest {one_line(settings.contest, 100)}"
+    if settings.consent:
+        yield f"consent: {one_line(settings.consent, 100)}, accepted before one submits"

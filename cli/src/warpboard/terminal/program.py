@@ -14,7 +14,7 @@ from click.shell_completion import CompletionItem
 
 from shared.errors import Failed, Refused
 from shared.presentation.units import one_line
-from warpboard.domain.exit_codes import (
+from warpboard.domain.output import (
     EXIT_CODES,
     INFRASTRUCTURE,
     INTERRUPTED,

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 import click
 from click import IntRange
 
-from shared.api.baselines import Baseline, Baselines
+from shared.api.cases import Baseline, Baselines
 from shared.api.leaderboards import Leaderboard
 from shared.api.moderation import (
     FullRejudge,
@@ -18,11 +18,11 @@ from shared.api.moderation import (
 from shared.presentation.units import NO_VALUE, count_text, instant_text, one_line, time_text
 from warpboard.api import Api
 from warpboard.context import AppContext
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import Table, make_table
 from warpboard.service.answers import resolve_gpus
 from warpboard.service.publication import rejudge_started_lines
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command
+from warpboard.terminal.options import api_command
 
 
 @api_command(

@@ -30,13 +30,12 @@ from shared.presentation.units import (
 )
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext, send_action
-from warpboard.domain.exit_codes import FAILED, OK
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import FAILED, OK, Table, make_table
 from warpboard.files import write_file
 from warpboard.screen import ShowProgress
 from warpboard.service.answers import END, event_line, notice_progress
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, can_ask, confirm
+from warpboard.terminal.options import api_command, can_ask, confirm
 from warpboard.terminal.submissions import exit_code
 
 SILENCE_S_MAX = 60.0

@@ -7,8 +7,7 @@ import click
 
 from shared.api.agents import Agent, Agents
 from shared.api.fields import parse_response
-from shared.api.platform import DeadLetters
-from shared.api.queues import Depth, IntakeStatus, Job, Pool, Queues
+from shared.api.queues import DeadLetters, Depth, IntakeStatus, Job, Pool, Queues
 from shared.api.submissions import Balances
 from shared.clock import now
 from shared.errors import Refused
@@ -24,12 +23,11 @@ from shared.presentation.units import about_text, count_text, one_line
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.demand import Offer, offer_exit_code, offer_lines
-from warpboard.domain.exit_codes import INFRASTRUCTURE
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import INFRASTRUCTURE, Table, make_table
 from warpboard.processes.services import ProcessRow, describe
 from warpboard.service.answers import resolve_gpus, window_text
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, local_command
+from warpboard.terminal.options import api_command, local_command
 
 ALL = click.option(
     *("--all", "is_all"),

@@ -52,12 +52,11 @@ from shared.presentation.units import (
 from shared.problems.submission_file import Directives, late_directives, read_directives
 from warpboard.api import Api, Response
 from warpboard.context import AppContext
-from warpboard.domain.exit_codes import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, worst
-from warpboard.domain.tables import Table, make_table
+from warpboard.domain.output import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, Table, make_table, worst
 from warpboard.files import decode_source, read_submission, save_download, write_file
 from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
 from warpboard.terminal import options, web
-from warpboard.terminal.command_types import api_command, can_ask, confirm
+from warpboard.terminal.options import api_command, can_ask, confirm
 
 LIMIT_MAX = 200
 REPEAT_S_MAX = 30.0

@@ -9,7 +9,7 @@ import click
 from shared.errors import Refused
 from warpboard.context import AppContext
 from warpboard.terminal import options
-from warpboard.terminal.command_types import local_command
+from warpboard.terminal.options import local_command
 
 # For commands whose result has a page on the web site.
 WEB = click.option("--web", "is_web", is_flag=True, help="Open its page on the web site.")

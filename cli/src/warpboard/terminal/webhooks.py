@@ -5,13 +5,13 @@ from typing import Any
 
 import click
 
-from shared.api.webhooks import CreatedWebhook, Deliveries, Webhook, Webhooks, WebhookTest
+from shared.api.accounts import CreatedWebhook, Deliveries, Webhook, Webhooks, WebhookTest
 from shared.presentation.units import instant_text, one_line
 from warpboard.api import Api
 from warpboard.context import AppContext
-from warpboard.domain.tables import make_table
+from warpboard.domain.output import make_table
 from warpboard.terminal import options
-from warpboard.terminal.command_types import api_command, local_command, read_stdin_line
+from warpboard.terminal.options import api_command, local_command, read_stdin_line
 
 ROUTE = "webhooks"
 SECRET_LENGTH_MAX = 200

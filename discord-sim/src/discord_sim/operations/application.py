@@ -1,11 +1,18 @@
 """The bot's application and commands, its server and members, and its answers to interactions."""
 
 from discord_sim import shapes
-from discord_sim.errors import ApiError, Problem, invalid_body, unknown_object
 from discord_sim.gateway import DIRECT_MESSAGES, GUILDS, MEMBERS
 from discord_sim.operations import messages
 from discord_sim.rules import check_commands, check_components
-from discord_sim.shapes import EPHEMERAL, LOADING, Json
+from discord_sim.shapes import (
+    EPHEMERAL,
+    LOADING,
+    ApiError,
+    Json,
+    Problem,
+    invalid_body,
+    unknown_object,
+)
 from discord_sim.state import (
     AUTOCOMPLETE,
     COMMAND,

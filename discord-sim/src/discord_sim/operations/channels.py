@@ -1,17 +1,21 @@
 """Channels, threads and posts, and changes to them."""
 
 from discord_sim import shapes
-from discord_sim.errors import (
+from discord_sim.gateway import GUILDS, MEMBERS
+from discord_sim.operations import messages
+from discord_sim.shapes import (
+    FORUM,
+    PRIVATE_THREAD,
+    PUBLIC_THREAD,
+    TEXT,
     ApiError,
+    Json,
     Problem,
     invalid_body,
     rate_limited_error,
     thread_archived,
     unknown_object,
 )
-from discord_sim.gateway import GUILDS, MEMBERS
-from discord_sim.operations import messages
-from discord_sim.shapes import FORUM, PRIVATE_THREAD, PUBLIC_THREAD, TEXT, Json
 from discord_sim.state import Answer, Operations, Request, SimulatorState
 
 CHANNEL_FIELDS = (

@@ -5,11 +5,20 @@ from collections.abc import Mapping
 
 from discord_sim import shapes
 from discord_sim.cdn import FileUpload
-from discord_sim.errors import ApiError, Problem, invalid_body, thread_archived, unknown_object
 from discord_sim.gateway import DIRECT_MESSAGES, GUILDS, MESSAGES
 from discord_sim.guild import BITS
 from discord_sim.rules import check_message
-from discord_sim.shapes import EPHEMERAL, LOADING, SUPPRESS, Json
+from discord_sim.shapes import (
+    EPHEMERAL,
+    LOADING,
+    SUPPRESS,
+    ApiError,
+    Json,
+    Problem,
+    invalid_body,
+    thread_archived,
+    unknown_object,
+)
 from discord_sim.state import Answer, Operations, Request, SimulatorState
 
 Files = Mapping[int, FileUpload]

@@ -25,9 +25,9 @@ from harness.check.judging import (
     judge_answer,
 )
 from harness.devices.device import Memory, RuleViolation, Window
+from harness.messages import CaseFailed, make_printable
 from harness.problem import Case
-from harness.report.verdict import CaseFailed, make_printable
-from harness.sandbox import processes
+from harness.sandbox import linux
 from harness.sandbox.team import Team
 from harness.worker import protocol
 
@@ -304,7 +304,7 @@ def _let_work_end() -> None:
     stand still for a moment, so the work is over only when no worker wants a core.
     """
     ends_at = time.monotonic() + _LATE_S_MAX
-    while processes.is_any_running(os.getppid(), but=os.getpid()) and time.monotonic() < ends_at:
+    while linux.is_any_running(os.getppid(), but=os.getpid()) and time.monotonic() < ends_at:
         time.sleep(_LOOK_S)
 
 

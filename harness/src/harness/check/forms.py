@@ -16,9 +16,16 @@ from hashlib import sha256
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from harness.build.cache import BuildCache, build_key, seal_memory
 from harness.build.command import BUILD_S_MAX, DRIVER, HEADER
-from harness.build.plan import BuildTools, ToolMissing, driver_arguments, read_drivers
+from harness.build.plan import (
+    BuildCache,
+    BuildTools,
+    ToolMissing,
+    build_key,
+    driver_arguments,
+    read_drivers,
+    seal_memory,
+)
 from harness.check.structure import flatten
 from harness.problem import ProblemFault, RunDirectory
 from harness.worker.protocol import DTYPES

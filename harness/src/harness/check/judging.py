@@ -17,9 +17,8 @@ from harness.check.inputs import RankBuffers, Shape
 from harness.check.structure import FlatValue, Leaf, contiguous_stride, flatten
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.device import CoreKeepAwake, Device
+from harness.messages import CaseFailed, Mismatch
 from harness.problem import Case, ProblemFault
-from harness.report.messages import Mismatch
-from harness.report.verdict import CaseFailed
 from harness.worker.protocol import is_compatible_answer
 
 _SHOWN_MAX = 5

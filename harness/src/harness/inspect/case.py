@@ -22,9 +22,8 @@ from harness.inspect.data import (
     have_same_bits,
     have_same_forms,
 )
+from harness.messages import Finding, make_printable
 from harness.problem import Case
-from harness.report.messages import Finding
-from harness.report.verdict import make_printable
 
 ERROR, WARNING = "error", "warning"
 _SOFT = "soft"

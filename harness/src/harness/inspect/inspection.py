@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from harness.build.plan import adapt_tools
 from harness.build.teams import Machine
-from harness.check import forms, memory
+from harness.check import forms, inputs
 from harness.check.author import AuthorCode
 from harness.check.inputs import KEY_BYTES, probe_shape
 from harness.check.structure import layout_bytes
@@ -33,8 +33,8 @@ from harness.inspect.case import (
     inspect_inputs,
     make_finding,
 )
+from harness.messages import InspectReport, InspectRequest, Progress
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
-from harness.report.messages import InspectReport, InspectRequest, Progress
 from harness.sandbox import host
 from harness.time.policy import BLOCK_CALLS_MIN, policy_for
 
@@ -101,7 +101,7 @@ class _Inspection:
             code = call_watched(lambda: AuthorCode(self._problem, mark, name, native))
             author = WatchedAuthor(code)
             sandbox = host.sandbox_bytes(self._problem.memory_bytes, self._given.limits)
-            memory.require_sandbox(self._problem, sandbox)
+            inputs.require_sandbox(self._problem, sandbox)
             keys = ("tests", "benchmarks")
             cases = [(key, case) for key in keys for case in getattr(self._problem, key)]
             for index, (key, case) in enumerate(cases):
@@ -131,7 +131,7 @@ class _Inspection:
         try:
             self._inspect(author, key, case, until)
         except MemoryShortage as shortage:
-            sizes = call_watched(lambda: memory.estimate_sizes(author, case))
+            sizes = call_watched(lambda: inputs.estimate_sizes(author, case))
             text = str(shortage)
             if sizes is not None:
                 text = self._note_memory(sizes, is_timed=key == "benchmarks") or text
@@ -160,7 +160,7 @@ class _Inspection:
 
     def _inspect_memory(self, subject: InspectedCase) -> None:
         shape = subject.shape
-        if text := self._note_memory(memory.measure_sizes(shape), is_timed=subject.is_timed):
+        if text := self._note_memory(inputs.measure_sizes(shape), is_timed=subject.is_timed):
             subject.add("author_memory", ERROR, text)
         size = layout_bytes(shape.inputs) + layout_bytes(shape.outputs)
         box = max(self._given.limits.memory_bytes, self._problem.memory_bytes)
@@ -169,9 +169,9 @@ class _Inspection:
             text = f"inputs and outputs take {mib} MiB; a submission has {limit} MiB in all"
             subject.add("author_memory", ERROR, text)
 
-    def _note_memory(self, sizes: memory.TensorSizes, *, is_timed: bool) -> str:
+    def _note_memory(self, sizes: inputs.TensorSizes, *, is_timed: bool) -> str:
         """Record what a case needs; return a sentence if this machine has less."""
-        needed = memory.needed_bytes([sizes], is_timed=is_timed)
+        needed = inputs.needed_bytes([sizes], is_timed=is_timed)
         self.needed_bytes = max(self.needed_bytes, needed)
         if needed <= self._offered:
             return ""

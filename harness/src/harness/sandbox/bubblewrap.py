@@ -17,7 +17,7 @@ from harness.sandbox.box import SCRATCH, SUBMISSION, WORKER_UID, BoxSpec, send_m
 from harness.sandbox.fork_entry import BoxWorkers
 from harness.sandbox.keeper import BoxEntry
 from harness.sandbox.launcher import ZygoteLauncher
-from harness.sandbox.processes import END_S_MAX
+from harness.sandbox.linux import END_S_MAX
 from harness.sandbox.settings import replace_environment
 
 _NAMESPACES = (

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from harness.sandbox import processes
+from harness.sandbox import linux
 from harness.sandbox.box import BoxSpec, Limits
 from harness.sandbox.host import PREFIX, CgroupParents
 
@@ -93,7 +93,7 @@ class ControlGroup:
     def __init__(self, places: CgroupParents, spec: BoxSpec) -> None:
         """Raises OSError if a group cannot be created or limited."""
         self._walls = spec.walls
-        name = f"{_prefix()}{os.getpid()}-{processes.started_at(os.getpid())}"
+        name = f"{_prefix()}{os.getpid()}-{linux.started_at(os.getpid())}"
         self._folders = {"": Path(places.unified) / name} if places.unified else {}
         for controller, parent in places.separate.items():
             if controller in spec.walls or (controller in ("cpu", "cpuset") and self._has_limits):
@@ -212,7 +212,7 @@ def sweep_orphans(places: CgroupParents) -> None:
     for parent in {places.unified, *places.separate.values()} - {""}:
         for folder in Path(parent).glob(f"{_prefix()}*"):
             pid, _, started = folder.name.removeprefix(_prefix()).partition("-")
-            if not pid.isdecimal() or processes.started_at(int(pid)) != started:
+            if not pid.isdecimal() or linux.started_at(int(pid)) != started:
                 kill_members(folder)
                 _remove_folder(folder, time.monotonic() + _REMOVE_S_MAX)
 
@@ -225,7 +225,7 @@ def kill_members(folder: Path) -> None:
                 (folder / file).write_text(value)
     if not (folder / "cgroup.kill").exists():
         with contextlib.suppress(OSError):
-            processes.kill(map(int, (folder / "cgroup.procs").read_text().split()))
+            linux.kill(map(int, (folder / "cgroup.procs").read_text().split()))
 
 
 def _prefix() -> str:

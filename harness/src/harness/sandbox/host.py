@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.sandbox import processes
+from harness.sandbox import linux
 from harness.sandbox.box import Limits
 
 PREFIX = "warpboard-"
@@ -191,11 +191,11 @@ def _move_to_leaf(parent: Path) -> bool:
     """Move a group's processes into a leaf, if they are only our ancestors and descendants."""
     try:
         pids = [int(pid) for pid in (parent / "cgroup.procs").read_text().split()]
-        own_pids = {os.getpid(), *processes.descendants(os.getpid())}
+        own_pids = {os.getpid(), *linux.descendants(os.getpid())}
         ancestor = os.getppid()
         while ancestor > 0 and ancestor not in own_pids:
             own_pids.add(ancestor)
-            ancestor = processes.parent_of(ancestor)
+            ancestor = linux.parent_of(ancestor)
         if not set(pids) <= own_pids or len(pids) > _PROCESSES_MAX:
             return False
         leaf = parent / _LEAF

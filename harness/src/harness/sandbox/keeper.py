@@ -15,7 +15,7 @@ import socket
 from collections.abc import Sequence
 from typing import Any, NoReturn, Protocol
 
-from harness.sandbox import linux, processes
+from harness.sandbox import linux
 from harness.sandbox.box import (
     WORKER_UID,
     BoxSpec,
@@ -107,7 +107,7 @@ class _Keeper:
         if self._group is not None:
             self._group.kill()
         if self._child:
-            processes.kill([self._child])
+            linux.kill([self._child])
 
     def stop(self) -> None:
         """End the box from outside, which is no fault of what runs inside."""
@@ -121,7 +121,7 @@ class _Keeper:
             _, wait_status = os.waitpid(self._child, 0)
             self._child = 0
             code = os.waitstatus_to_exitcode(wait_status)
-        is_empty = processes.end_descendants()
+        is_empty = linux.end_descendants()
         facts = self._usage_facts()
         if self._group is not None:
             is_empty = self._group.remove() and is_empty

@@ -26,7 +26,7 @@ from harness.sandbox.box import (
     spec_to_json,
 )
 from harness.sandbox.cgroup import FREEZE_S_MAX, Freezer
-from harness.sandbox.processes import END_S_MAX
+from harness.sandbox.linux import END_S_MAX
 
 _USAGE_S_MAX = 5.0
 _START_S_MAX = 30.0

@@ -9,10 +9,10 @@ import tempfile
 from dataclasses import replace
 from pathlib import Path
 
-from harness.build.cache import BuildCache
 from harness.build.command import DRIVER, HEADER, LANGUAGES
+from harness.build.plan import BuildCache
+from harness.messages import Request, RunRequest
 from harness.problem import AuthorActivity, Problem, RunDirectory, load_problem
-from harness.report.messages import Request, RunRequest
 from harness.time.policy import History
 
 # The account of a run where the supervisor is root; it owns nothing else here.

@@ -13,18 +13,24 @@ import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from harness.build import submission
-from harness.build.cache import read_memory
-from harness.build.plan import adapt_tools
+from harness import messages
+from harness.build import teams
+from harness.build.plan import adapt_tools, read_memory
 from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
-from harness.check.inputs import derive_seed
-from harness.check.memory import measure_available_memory
+from harness.check.inputs import derive_seed, measure_available_memory
 from harness.devices.access import find_device_access
 from harness.devices.device import describe_machine, reserve_core
+from harness.messages import (
+    Artefact,
+    CaseFailed,
+    CaseReport,
+    Progress,
+    RunRequest,
+    failed_case_report,
+    make_printable,
+    status_failure,
+)
 from harness.problem import Case, ProblemFault, RunDirectory
-from harness.report import verdict
-from harness.report.messages import Artefact, CaseReport, Progress, RunRequest
-from harness.report.verdict import CaseFailed, failed_case_report, make_printable, status_failure
 from harness.supervisor.run import Run, Tell
 
 LINES_BYTES_MAX = 4 * 1024 * 1024
@@ -219,16 +225,16 @@ class ProgramRun(Run):
             reports = self._run_program(stage, cases, budget.ends_at)
         except CaseFailed as failure:
             first = cases[0].name if cases else ""
-            reports = [verdict.failed_case_report(first, stage, failure)]
+            reports = [messages.failed_case_report(first, stage, failure)]
             reports += [CaseReport(skipped.name, stage, "skipped") for skipped in cases[1:]]
-        return list(map(verdict.hide_details, reports)) if stage == "hidden_check" else reports
+        return list(map(messages.hide_details, reports)) if stage == "hidden_check" else reports
 
     def _run_program(self, stage: str, cases: Sequence[Case], deadline: float) -> list[CaseReport]:
         scratch, name = self.worker_teams.scratch(), self._problem.submission
         order: dict[str, object] = {"scratch": scratch, "submission": name}
         if stage == "build":
             if self._problem.lang == "cu":
-                self._program = submission.build_program(self.worker_teams, deadline)
+                self._program = teams.build_program(self.worker_teams, deadline)
             else:
                 self._start_program(order | {"must_import": "yes"}, deadline)
             return []
@@ -246,7 +252,7 @@ class ProgramRun(Run):
         if stage == "profile":
             # Nothing here parses these files.
             for name, data in extract_profiles(report, len(cases)).items():
-                text = verdict.escape_controls(data)
+                text = messages.escape_controls(data)
                 self._directory.keep(name, text)
                 self._artefacts.append(Artefact(name, "text/plain", len(text)))
         return reports

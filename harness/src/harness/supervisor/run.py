@@ -8,25 +8,25 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from harness.build import submission
+from harness import messages
+from harness.build import teams
 from harness.build.command import BUILD_S_MAX
 from harness.build.plan import adapt_tools
 from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
-from harness.check import calls, forms, memory
+from harness.check import calls, forms, inputs
 from harness.check.author import AuthorCode, is_memory_shortage
 from harness.check.calls import WARM_UP, GatedCase, WarmUps
 from harness.check.inputs import KEY_BYTES, Shape, derive_seed
 from harness.check.judging import JudgeContext
 from harness.devices.access import find_device_access, open_device
 from harness.devices.device import CoreKeepAwake, describe_machine, reserve_core
-from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
-from harness.report import verdict
-from harness.report.messages import (
+from harness.messages import (
     DUEL,
     SIDES,
     STAGES,
     VERSION,
     Artefact,
+    CaseFailed,
     CaseReport,
     DuelReport,
     Progress,
@@ -35,7 +35,7 @@ from harness.report.messages import (
     StageFinished,
     Started,
 )
-from harness.report.verdict import CaseFailed
+from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.supervisor.folders import leave_history, read_history
@@ -83,7 +83,7 @@ class Run:
                 self.worker_teams.end()
             except CaseFailed as failure:
                 self._has_survivors = True
-                self._first_failed = verdict.failed_case_report("", self._stage, failure)
+                self._first_failed = messages.failed_case_report("", self._stage, failure)
             finally:
                 self._close_device()
                 self._directory.keep("log.txt", self.worker_teams.log.whole().encode())
@@ -107,7 +107,7 @@ class Run:
             budget = StageBudget(self._problem.budget_s(stage, self._request.mode))
             cases = self._run_stage(stage, budget)
             self._cases += cases if stage != "build" else []
-            self._first_failed = verdict.first_failed(cases)
+            self._first_failed = messages.first_failed(cases)
             stage_verdict = self._first_failed.verdict if self._first_failed else "passed"
             took_s = time.monotonic() - began
             self._report_progress(StageFinished(stage, stage_verdict, took_s, len(cases)))
@@ -120,7 +120,7 @@ class Run:
         return RunReport(
             verdict=failure.verdict if failure else "passed",
             stage=self._stage,
-            reason=verdict.describe_outcome(failure),
+            reason=messages.describe_outcome(failure),
             took_s=0.0,
             key=self._key.hex(),
             cases=self._cases,
@@ -158,7 +158,7 @@ class StagedRun(Run):
         # A GPU has its own memory, where an allocation that is too large simply fails.
         is_cpu = request.device == "cpu"
         self._offer = (
-            memory.measure_available_memory(self._problem, access.limits) if is_cpu else None
+            inputs.measure_available_memory(self._problem, access.limits) if is_cpu else None
         )
         # After the fork of CoreKeepAwake, which must not inherit a GPU context.
         self._device = open_device(request.device, access, machine.walls, machine.defences)
@@ -193,14 +193,14 @@ class StagedRun(Run):
         try:
             began = time.monotonic()
             cache, ends_at = self._machine.cache, began + BUILD_S_MAX
-            submission.prepare_submission(self.worker_teams, cache, ends_at)
+            teams.prepare_submission(self.worker_teams, cache, ends_at)
             # The compiler's time does not count for the import.
             budget.extend(time.monotonic() - began)
             self._team = self.worker_teams.start(self._first_ranks())
             self._call_author_first()
             self.worker_teams.wait_until_ready(self._team, budget.ends_at)
         except CaseFailed as failure:
-            return [verdict.failed_case_report("", "build", failure)]
+            return [messages.failed_case_report("", "build", failure)]
         return []
 
     def _call_author_first(self) -> None:
@@ -223,19 +223,19 @@ class StagedRun(Run):
             if self._offer is not None and is_memory_shortage(error):
                 # Raises MemoryShortage with figures for the case that was too large to probe.
                 for case, is_timed in self._list_cases():
-                    if sizes := memory.estimate_sizes(self._judge_context.author, case):
+                    if sizes := inputs.estimate_sizes(self._judge_context.author, case):
                         self._offer.require(case, [sizes], is_timed=is_timed)
             raise
         if self._offer is not None:
             self._require_memory(self._offer)
 
-    def _require_memory(self, offer: memory.AvailableMemory) -> None:
+    def _require_memory(self, offer: inputs.AvailableMemory) -> None:
         """Raise MemoryShortage for a case too large for this machine, before it is used."""
         shared = 0
         for case, is_timed in self._list_cases():
-            sizes = [memory.measure_sizes(shape) for shape in self._shapes[case.name]]
+            sizes = [inputs.measure_sizes(shape) for shape in self._shapes[case.name]]
             offer.require(case, sizes, is_timed=is_timed)
-            shared = max(shared, memory.shared_bytes(sizes, is_timed=is_timed))
+            shared = max(shared, inputs.shared_bytes(sizes, is_timed=is_timed))
         offer.limit(shared)
 
     def _judge_all(self, stage: str, budget: StageBudget) -> list[CaseReport]:
@@ -248,7 +248,7 @@ class StagedRun(Run):
             if not is_over:
                 self._report_progress(Progress(stage, case.name, done_count, len(cases)))
                 report, is_over = self._judge_case(stage, case, budget)
-            reports.append(verdict.hide_details(report) if stage == "hidden_check" else report)
+            reports.append(messages.hide_details(report) if stage == "hidden_check" else report)
         return reports
 
     def _judge_case(self, stage: str, case: Case, budget: StageBudget) -> tuple[CaseReport, bool]:
@@ -257,14 +257,14 @@ class StagedRun(Run):
         try:
             self._team = self.worker_teams.fit_team(self._team, case.ranks, budget)
         except CaseFailed as failure:
-            return verdict.failed_case_report(case.name, stage, failure), True
+            return messages.failed_case_report(case.name, stage, failure), True
         try:
             with GatedCase(self._judge_context, self._team, case, self._shapes[case.name]) as gate:
                 self._warm_ups.warm_up(gate, budget)
                 for _ in range(self._problem.calls):
                     budget.spend(gate.call(next(seeds), budget.until()))
         except CaseFailed as failure:
-            return verdict.failed_case_report(case.name, stage, failure), failure.is_last
+            return messages.failed_case_report(case.name, stage, failure), failure.is_last
         return CaseReport(case.name, stage, "passed"), False
 
     def _time(self, _: str, budget: StageBudget) -> list[CaseReport]:
@@ -296,7 +296,7 @@ class StagedRun(Run):
                 profiler.warm(self._team, budget.ends_at)
                 profiler.run(case, number, self._shapes[case.name], seeds, budget)
             except CaseFailed as failure:
-                return [*reports, verdict.failed_case_report(case.name, stage, failure)]
+                return [*reports, messages.failed_case_report(case.name, stage, failure)]
             reports.append(CaseReport(case.name, stage, "passed"))
         profiler.list_kernels(budget.ends_at)
         return reports
@@ -362,9 +362,9 @@ class DuelRun(StagedRun):
             is_last = name == SIDES[-1]
             cache, ends_at = self._machine.cache, began + BUILD_S_MAX
             try:
-                submission.prepare_submission(worker_teams, cache, ends_at, is_last=is_last)
+                teams.prepare_submission(worker_teams, cache, ends_at, is_last=is_last)
             except CaseFailed as failure:
-                return self._fail_side(name, verdict.failed_case_report("", stage, failure))
+                return self._fail_side(name, messages.failed_case_report("", stage, failure))
             budget.extend(time.monotonic() - began)
         for name, worker_teams in self._all_worker_teams.items():
             began = time.monotonic()
@@ -375,7 +375,7 @@ class DuelRun(StagedRun):
                 worker_teams.wait_until_ready(self._teams[name], began + budget.left_s)
                 self._teams[name].freeze()
             except CaseFailed as failure:
-                return self._fail_side(name, verdict.failed_case_report("", stage, failure))
+                return self._fail_side(name, messages.failed_case_report("", stage, failure))
         return []
 
     def _judge_both(self, stage: str, budget: StageBudget) -> list[CaseReport]:
@@ -388,7 +388,7 @@ class DuelRun(StagedRun):
                 case_reports = self._judge_all(stage, StageBudget(budget_s))
             finally:
                 self._teams[name], self.worker_teams = self._team, worker_teams
-            if failed_case := verdict.first_failed(case_reports):
+            if failed_case := messages.first_failed(case_reports):
                 return self._fail_side(name, failed_case)
             reports = reports or case_reports
         return reports

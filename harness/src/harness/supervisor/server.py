@@ -27,18 +27,15 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
-from harness import code
-from harness.build.cache import BuildCache
-from harness.build.plan import survey_tools
+from harness import code, messages
+from harness.build.plan import BuildCache, survey_tools
 from harness.build.teams import Machine
 from harness.check.author import is_memory_shortage
 from harness.defences import Overrides
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
 from harness.inspect import inspection
-from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
-from harness.report import verdict
-from harness.report.messages import (
+from harness.messages import (
     DUEL,
     LEFT_BEHIND,
     LEVELS,
@@ -55,7 +52,8 @@ from harness.report.messages import (
     request_from_line,
     to_line,
 )
-from harness.sandbox import fork_entry, linux, processes, root, seccomp
+from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
+from harness.sandbox import fork_entry, linux, root, seccomp
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
@@ -162,7 +160,7 @@ class SupervisorServer:
             if isinstance(request, RunRequest):
                 directory.problem.cases("profile", request.mode, request.case)
         except ProblemFault as fault:
-            self.tell(failed_request(request, "problem_fault", verdict.make_printable(str(fault))))
+            self.tell(failed_request(request, "problem_fault", messages.make_printable(str(fault))))
             return
         except OSError as error:
             reason = f"the run's folder could not be prepared: {error}"
@@ -173,7 +171,7 @@ class SupervisorServer:
         self._run(request, directory)
 
     def _run(self, request: Request, directory: RunDirectory) -> None:
-        before = set(processes.descendants(os.getpid()))
+        before = set(linux.descendants(os.getpid()))
         read_end, write_end = os.pipe()
         self.child = os.fork()
         if self.child == 0:
@@ -184,7 +182,7 @@ class SupervisorServer:
         _, status = os.waitpid(self.child, 0)
         self.child = 0
         # Processes that an author's code left behind are in no box, and hold what runs hold.
-        if not processes.end_others(before, self.machine.launcher.end_s_max):
+        if not linux.end_others(before, self.machine.launcher.end_s_max):
             self.leave()
         os.close(read_end)
         # A run that died may have left a box behind.
@@ -197,7 +195,7 @@ class SupervisorServer:
         directory.leave()
         self.directory = None
         # The author's code may have reported something itself; the first report counts.
-        ending = verdict.status_failure(os.waitstatus_to_exitcode(status)).message
+        ending = messages.status_failure(os.waitstatus_to_exitcode(status)).message
         self.tell(_report_dead_run(request, directory.mark.what, stop_reason, ending))
 
     def _wait_for_run(self, request: Request, directory: RunDirectory, read_end: int) -> str:
@@ -215,7 +213,7 @@ class SupervisorServer:
         poll.register(pidfd, select.POLLIN)
         ends_at = inf
         while not poll.poll(_POLL_MS):
-            used_s, wall_s = directory.mark.runs_s(processes.cpu_s(self.child))
+            used_s, wall_s = directory.mark.runs_s(linux.cpu_s(self.child))
             if used_s > limit_s or wall_s > _AUTHOR_WALL_SHARE * limit_s:
                 reason = f"{directory.mark.what} did not end within {limit_s:g} s"
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
@@ -261,7 +259,7 @@ class SupervisorServer:
                 os.kill(self.child, signal.SIGKILL)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self.machine.launcher.close()
-        has_survivors = not processes.end_descendants(self.machine.launcher.end_s_max)
+        has_survivors = not linux.end_descendants(self.machine.launcher.end_s_max)
         if self.directory is not None:
             self.directory.leave()
         if has_survivors:
@@ -342,7 +340,7 @@ def execute_run(
         failure_code = next(
             code for kind, code in _FAILURE_CODES.items() if isinstance(error, kind)
         )
-        report = failed_run(failure_code, verdict.make_printable(str(error)))
+        report = failed_run(failure_code, messages.make_printable(str(error)))
     except (MemoryError, RuntimeError) as error:
         if not is_memory_shortage(error):
             raise
@@ -358,7 +356,7 @@ def _make_machine(options: dict[str, Any], cache: BuildCache) -> Machine:
     overrides = Overrides.from_options(options)
     walls = isolation.minus(overrides.without).walls
     launchers = {"zygote": ZygoteLauncher, "bubblewrap": BubblewrapLauncher}
-    end_s_max = overrides.end_s_max or processes.END_S_MAX
+    end_s_max = overrides.end_s_max or linux.END_S_MAX
     # The launcher refuses a box that lacks one of these walls, whoever asks for it.
     launcher = launchers[overrides.launcher](walls, end_s_max=end_s_max)
     build_tools = survey_tools(ncu=overrides.ncu)
@@ -378,7 +376,7 @@ def _report_dead_run(request: Request, author: str, stop_reason: str, ending: st
     """Report a run that died, and whether the author's code ended it or never ended."""
     if stop_reason or author:
         reason = stop_reason or f"the author's code ended the run in {author}: {ending}"
-        return failed_request(request, "problem_fault", verdict.make_printable(reason))
+        return failed_request(request, "problem_fault", messages.make_printable(reason))
     return failed_request(request, "supervisor", f"the run ended without a report: {ending}")
 
 

@@ -11,12 +11,11 @@ from dataclasses import asdict, dataclass, field
 from itertools import islice
 from typing import Any
 
+from harness import messages
 from harness.build.teams import Machine, StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
+from harness.messages import DUEL, SIDES, CaseFailed, DuelReport, Progress
 from harness.problem import Case
-from harness.report import verdict
-from harness.report.messages import DUEL, SIDES, DuelReport, Progress
-from harness.report.verdict import CaseFailed
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.time import combination
@@ -50,7 +49,7 @@ class SideFailed(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, no
     def __init__(self, side: str, case: str, failure: CaseFailed) -> None:
         super().__init__(failure.message)
         self.side = side
-        self.report = verdict.failed_case_report(case, DUEL, failure)
+        self.report = messages.failed_case_report(case, DUEL, failure)
 
 
 @dataclass

@@ -8,15 +8,14 @@ from dataclasses import asdict, dataclass, field, replace
 from statistics import median
 from typing import Any
 
+from harness import messages
 from harness.build.teams import StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
 from harness.check.inputs import Shape
 from harness.check.judging import JudgeContext
 from harness.check.structure import layout_bytes
+from harness.messages import CaseFailed, CaseReport, Progress
 from harness.problem import Case
-from harness.report import verdict
-from harness.report.messages import CaseReport, Progress
-from harness.report.verdict import CaseFailed
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.time import combination, unranked
@@ -253,7 +252,7 @@ class StageTimer:
                     share_s = max(_SHARE_S_MIN, left_s / (measurements_left - done_count))
                     self._measure((team, null), case, budget, share_s)
                 except CaseFailed as failure:
-                    return [verdict.failed_case_report(case.name, "time", failure)]
+                    return [messages.failed_case_report(case.name, "time", failure)]
         for case in cases:
             self._merge_columns(case, self._time_batch(team, case, budget.until()))
         return self._reports(cases)

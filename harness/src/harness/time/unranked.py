@@ -13,9 +13,8 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Self
 
-from harness.build import plan, toolchains
-from harness.build.cache import read_memory, seal_memory
-from harness.build.plan import cache_folder
+from harness.build import command, plan
+from harness.build.plan import cache_folder, read_memory, seal_memory
 from harness.build.teams import StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
 from harness.check.inputs import RankBuffers, Shape
@@ -24,9 +23,8 @@ from harness.check.structure import layout_bytes
 from harness.devices.cuda.device import CudaDevice
 from harness.devices.cuda.rules import BATCH_US_MAX, MIB, batch_size
 from harness.devices.device import CpuDevice, Device, DeviceFault, Memory
+from harness.messages import Artefact, CaseFailed, escape_controls
 from harness.problem import Case, ProblemFault
-from harness.report.messages import Artefact
-from harness.report.verdict import CaseFailed, escape_controls
 from harness.sandbox.team import Team
 from harness.time.process import SPOT
 from harness.worker import protocol
@@ -246,7 +244,7 @@ class NcuCapturer:
         return self.worker_teams.setup.machine.build_tools.ncu
 
     def _capture(self, buffers: RankBuffers, descriptors: list[int], deadline: float) -> None:
-        folders = tuple(sorted({*toolchains.tool_folders(), *self._ncu.folders}))
+        folders = tuple(sorted({*command.tool_folders(), *self._ncu.folders}))
         order = {"capture": self._order(buffers, self.worker_teams.scratch())}
         team = self.worker_teams.start_profiler(
             order, (*descriptors, *self.worker_teams.built), folders
@@ -324,7 +322,7 @@ class Profiler:
 
         A machine without cuobjdump, and a list that fails, leave no files.
         """
-        cuobjdump = toolchains.find_cuobjdump()
+        cuobjdump = command.find_cuobjdump()
         if self._team is None or not cuobjdump:
             return
         packed, *memories = (os.memfd_create("kernels", os.MFD_CLOEXEC) for _ in ("", *_LISTINGS))
@@ -356,7 +354,7 @@ class Profiler:
         if not os.fstat(built).st_size:
             return
         # cuobjdump starts nvdisasm, which is beside it.
-        path = f"{Path(cuobjdump).parent}{os.pathsep}{toolchains.search_path()}"
+        path = f"{Path(cuobjdump).parent}{os.pathsep}{command.search_path()}"
         order = {
             "cuobjdump": cuobjdump,
             "environment": {"PATH": path},

@@ -17,7 +17,7 @@ from shared.errors import Failed
 from shared.lifecycle import Lifecycle, run_until_first
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
-from shared.nats.monitor import LogMonitor
+from shared.nats.streams import LogMonitor
 from shared.outbox import OutboxSender
 from shared.postgres import PostgresOutbox, create_pool, migrate
 

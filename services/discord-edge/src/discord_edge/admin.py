@@ -11,6 +11,7 @@ import discord
 import msgspec
 from discord import app_commands
 
+from discord_edge.bot.discord_py import build_embed, discord_file
 from discord_edge.bot.interactions import (
     ADMIN,
     AnyVisibleLeaderboard,
@@ -30,7 +31,6 @@ from discord_edge.bot.interactions import (
     reply_with_lines,
     run_decision,
 )
-from discord_edge.bot.messages import build_embed, discord_file
 from discord_edge.leaderboards.tables import queue_line
 from discord_edge.moderation import event_line
 from discord_edge.notifications.texts import match_line
@@ -40,8 +40,7 @@ from discord_edge.submissions.report import report_card
 from discord_edge.wording import CHOICES_MAX, Attachment, escaped, match_names
 from shared.api.agents import Agent, Agents
 from shared.api.leaderboards import LeaderboardSettings
-from shared.api.platform import DeadLetters
-from shared.api.queues import IntakeStatus, Job, Launcher, QueueOfGpu, Queues
+from shared.api.queues import DeadLetters, IntakeStatus, Job, Launcher, QueueOfGpu, Queues
 from shared.api.submissions import FullSubmission
 from shared.clock import now
 from shared.errors import Failed, Refused

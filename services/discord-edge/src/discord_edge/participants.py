@@ -8,6 +8,7 @@ from typing import Any
 import discord
 from discord import app_commands
 
+from discord_edge.bot.discord_py import discord_file
 from discord_edge.bot.interactions import (
     ADMIN,
     BotInteraction,
@@ -21,7 +22,6 @@ from discord_edge.bot.interactions import (
     reply_with_lines,
     run_decision,
 )
-from discord_edge.bot.messages import discord_file
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.problems.drafts import deadline_text, parse_closing_time
 from discord_edge.wording import escaped

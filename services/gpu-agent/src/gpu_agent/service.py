@@ -31,9 +31,9 @@ from shared.events import (
     RunStarted,
     StageResult,
 )
-from shared.ids import derive_id
 from shared.lifecycle import run_until_first
 from shared.signing import sign_verdict
+from shared.subjects import derive_id
 from shared.wire import Envelope, EventMetadata, make_envelope
 
 logger = logging.getLogger(__name__)

@@ -12,16 +12,16 @@ import httpx
 from fastapi import FastAPI
 from psycopg_pool import AsyncConnectionPool
 
-from ingest import ranker_http
+from ingest import bootstrap, ranker_http
 from ingest.access import callers
 from ingest.access.feed import AccessFeed, AccessSnapshots
-from ingest.accounts.tokens import CliIdLinking
+from ingest.accounts.service import CliIdLinking
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import Ingest, ingest
 from ingest.http.auth import AuthConfig, Authenticator, Edge
 from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
-from ingest.login import oauth_http, wiring
-from ingest.login.secrets import Argon2Hasher
+from ingest.login import oauth_http
+from ingest.login.sign_in import Argon2Hasher
 from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.publication import parse_repositories
 from ingest.popcorn.read_client import ReadClient
@@ -40,8 +40,7 @@ from shared.nats.blobs import NatsBlobStore, NatsSnapshots
 from shared.nats.bus import NatsDeadLetters
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.monitor import LogMonitor, MonitorMetrics
-from shared.nats.streams import ensure_streams
+from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import WriteProbe, create_pool, migrate
 from shared.settings import LOOPBACK
 
@@ -72,10 +71,10 @@ def _build_app(
 ) -> FastAPI:
     connections, _, ranker, blobs = outside
     feed, people, tokens = commands.feed, commands.people, commands.tokens
-    pending = wiring.pending_cli_ids(connections)
+    pending = bootstrap.pending_cli_ids(connections)
     linking = CliIdLinking(people, tokens, settings.autolink, pending)
     hashes = Argon2Hasher()
-    logins = wiring.build_logins(settings, connections, outside.providers, linking, hashes)
+    logins = bootstrap.build_logins(settings, connections, outside.providers, linking, hashes)
     edge = Edge(settings.edge_token, feed, logins.sign_in.resolve_account, settings.edge_staff)
     keys = AuthConfig(settings.operator_token, settings.names_believed, edge)
     auth = Authenticator(feed, people, tokens, linking, keys)
@@ -152,7 +151,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             commands.tokens.store_usage_forever(),
             probe.run(life.ail, prepare),
             commands.account_tables.watch(lambda: probe.register, life.ail),
-            wiring.purge_expired(connections, repeats.purge),
+            bootstrap.purge_expired(connections, repeats.purge),
             _serve(app, commands, settings, life),
         )
         # Store what the next start would otherwise compute again: the tokens used in the last

@@ -22,11 +22,11 @@ from ingest.http.request_models import (
 from ingest.ports import Ports
 from ingest.submissions.routes import load_submission
 from shared import events, subjects
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.errors import Refused
 from shared.event_log import Decider
+from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
-from shared.response_types import DocumentedRoute
 
 SIGN_KEY_LENGTH_MAX = 64
 EVERY_S_MIN, EVERY_S_MAX = 10, 30 * 86400

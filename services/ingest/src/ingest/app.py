@@ -2,48 +2,48 @@
 
 from collections.abc import Awaitable, Callable
 
-from fastapi import FastAPI, Request
+from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 
 from ingest.accounts.routes import accounts_router, participants_router
 from ingest.agents import agents_router
 from ingest.baselines import baselines_router
 from ingest.bootstrap import Ingest
-from ingest.consents.routes import consents_router
+from ingest.consents import consents_router
 from ingest.http.auth import Authenticator
 from ingest.http.document import PublicApi, add_docs_page, read_introduction
-from ingest.http.idempotency import IdempotencyMiddleware
 from ingest.http.middleware import (
     BodyLimitMiddleware,
+    IdempotencyMiddleware,
     RateLimitMiddleware,
     RateLimitRules,
     RequestIdMiddleware,
 )
 from ingest.invites import invites_router
 from ingest.leaderboards import leaderboards_router
+from ingest.login import pages
+from ingest.login.api import login_router
 from ingest.login.service import Logins
-from ingest.login.web import Web
-from ingest.login.wiring import add_login_routes
+from ingest.login.web import Web, route_class
 from ingest.moderation.routes import moderation_router
 from ingest.platform import platform_router
 from ingest.popcorn import add_popcorn_routes
 from ingest.popcorn.dependencies import Dependencies
 from ingest.ports import IdempotencyStore, ReadProxy
-from ingest.preferences.routes import preferences_router
+from ingest.preferences import preferences_router
 from ingest.problems.routes import problems_router
 from ingest.quotas.routes import quota_headers, quotas_router
 from ingest.quotas.rules import QuotaExceeded
 from ingest.reads import reads_router
 from ingest.reruns import reruns_router
 from ingest.site.editor import add_editor_pages
-from ingest.site.notifications import add_notification_pages
 from ingest.site.pages import add_public_pages
+from ingest.site.people import add_notification_pages
 from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router
-from shared.api.platform import HealthStatus
+from shared.api.queues import HealthStatus
 from shared.errors import Failed
-from shared.http import install_error_handlers, refused_response
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute, install_error_handlers, refused_response
 
 
 def create_app(
@@ -78,7 +78,7 @@ def create_app(
 
     for router in (
         submissions_router(ingest.intake, ingest.submissions, auth),
-        quotas_router(ingest.quotas, ingest.intake, auth),
+        quotas_router(ingest.quotas, ingest.intake.published, auth),
         problems_router(ingest.problems, auth),
         accounts_router(ingest.people, ingest.tokens, auth),
         leaderboards_router(ingest.boards, auth),
@@ -121,3 +121,16 @@ def add_routes(
     app.include_router(webhooks_router(webhooks, auth))
     app.include_router(reads_router(ranker, auth, popcorn.streams))
     add_popcorn_routes(app, popcorn)
+
+
+def add_login_routes(app: FastAPI, web: Web, auth: Authenticator) -> None:
+    """Add all login routes to the application."""
+    app.include_router(login_router(web.logins, auth))
+    router = APIRouter(route_class=route_class(web), include_in_schema=False)
+    pages.add_sign_in_pages(router, web)
+    pages.add_reset_pages(router, web)
+    pages.add_device_pages(router, web)
+    pages.add_link_pages(router, web)
+    pages.add_account_pages(router, web)
+    pages.add_client_pages(router, web)
+    app.include_router(router)

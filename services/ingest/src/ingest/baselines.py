@@ -19,13 +19,13 @@ from ingest.ports import Ports
 from ingest.problems import rules as problems
 from ingest.submissions.rules import QUEUE_WAIT_S_MAX, deadline, safe_name, submissions
 from shared import events, subjects
-from shared.api import baselines as api
+from shared.api import cases as api
 from shared.errors import Refused
 from shared.event_log import Append, Conflict
-from shared.ids import BASELINE_ACCOUNT, derive_id
+from shared.http import DocumentedRoute
 from shared.problems.goals import Baseline as Compiled
 from shared.problems.submission_file import MEDIA, suffix
-from shared.response_types import DocumentedRoute
+from shared.subjects import BASELINE_ACCOUNT, derive_id
 
 # Baselines run in the lowest priority class, so they may wait longer.
 CLASS = "rejudge"

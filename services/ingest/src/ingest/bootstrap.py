@@ -1,29 +1,46 @@
-"""Builds the services of ingest over its ports."""
+"""Builds the services of ingest over its ports, and the logins that its settings allow."""
 
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from datetime import datetime
 
-from ingest.access.feed import AccessFeed
-from ingest.accounts.service import Accounts, AccountTables
-from ingest.accounts.tokens import Tokens
-from ingest.attempt_limiter import AttemptLimiter
+import httpx
+from psycopg_pool import AsyncConnectionPool
+
+from ingest.access.feed import AccessFeed, hash_secret
+from ingest.accounts.service import Accounts, AccountTables, CliIdLinking, Tokens
 from ingest.baselines import Baselines
-from ingest.consents.routes import Consents
+from ingest.consents import Consents
 from ingest.decisions import Decisions, HistoryCache
+from ingest.http.middleware import AttemptLimiter
 from ingest.invites import Invites
 from ingest.leaderboards import Leaderboards
+from ingest.login import oauth_http
+from ingest.login.oauth_http import OAuthProvider
+from ingest.login.postgres import LoginStore
+from ingest.login.rules import CLI_ID, CliLogin
+from ingest.login.service import CliIds, Devices, Logins, Sessions
+from ingest.login.sign_in import Argon2Hasher, OAuthLogins, PasswordResets, SignIn
 from ingest.moderation.routes import Moderation
 from ingest.platform import Operators
 from ingest.ports import Ports
-from ingest.preferences.routes import PreferenceCommands
-from ingest.problems.service import Problems
-from ingest.quotas.service import Quotas
+from ingest.preferences import PreferenceCommands
+from ingest.problems.routes import Problems
+from ingest.quotas.routes import Quotas
+from ingest.settings import Settings
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
 from ingest.submissions.intake import Intake
 from ingest.submissions.routes import Submissions
+from shared.clock import now
+from shared.errors import Failed
 
 WRONG_CODES = "10/hour"
 # Allows for thirty people behind one address who each mistype a code a few times.
 WRONG_CODES_PER_ADDRESS = "200/hour"
+PURGE_EVERY_S = 60.0
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -78,3 +95,94 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIM
         account_tables=AccountTables(decisions, feed, ports.people),
         feed=feed,
     )
+
+
+def pending_cli_ids(
+    pool: AsyncConnectionPool, clock: Callable[[], datetime] = now
+) -> Callable[[str], Awaitable[bool]]:
+    """Return the check for CLI ids that were issued and wait to be linked."""
+    store = LoginStore(pool)
+
+    async def is_pending(cli_id: str) -> bool:
+        if not CLI_ID.match(cli_id):
+            return False
+        login = await store.find(CliLogin, "cli_login_of", cli=hash_secret(cli_id))
+        return login is not None and login.account is None and clock() < login.expires_at
+
+    return is_pending
+
+
+def build_logins(
+    settings: Settings,
+    pool: AsyncConnectionPool,
+    client: httpx.AsyncClient,
+    linking: CliIdLinking,
+    hashes: Argon2Hasher,
+) -> Logins:
+    """Build all logins that the settings allow."""
+    people, tokens, store = linking.people, linking.tokens, LoginStore(pool)
+    sign_in = build_sign_in(settings, pool, people, hashes)
+    endpoints = {
+        "github": oauth_http.github(settings.github_url, settings.github_api_url),
+        "discord": oauth_http.discord(settings.discord_url),
+    }
+    applications = {
+        "github": ("GitHub", settings.github_client_id, settings.github_client_secret),
+        "discord": ("Discord", settings.discord_client_id, settings.discord_client_secret),
+    }
+    providers = {
+        name: OAuthProvider(title, endpoints[name], client_id, client, secret)
+        for name, (title, client_id, secret) in applications.items()
+        if client_id
+    }
+    return Logins(
+        public_url=settings.public_base,
+        cli_ids=CliIds(store, linking),
+        devices=Devices(
+            store, tokens, AttemptLimiter(settings.user_codes_per_participant, "codes entered")
+        ),
+        sessions=Sessions(tokens, people),
+        sign_in=sign_in,
+        oauth=OAuthLogins(providers, store, sign_in, settings.public_base),
+        resets=PasswordResets(store, sign_in, tokens, settings.public_base),
+        tokens=tokens,
+        people=people,
+        cli_id_attempts=AttemptLimiter(
+            settings.cli_ids_per_address, "CLI ids for your network address"
+        ),
+        login_attempts=AttemptLimiter(
+            settings.logins_per_address, "logins started from your network address"
+        ),
+    )
+
+
+def build_sign_in(
+    settings: Settings, pool: AsyncConnectionPool, people: Accounts, hashes: Argon2Hasher
+) -> SignIn:
+    """Build the sign-in with the limits of the settings."""
+    return SignIn(
+        people,
+        LoginStore(pool),
+        hashes,
+        per_address=AttemptLimiter(
+            settings.passwords_per_address, "passwords tried from your network address"
+        ),
+        per_name=AttemptLimiter(settings.passwords_per_name, "passwords tried for this name"),
+        signups=AttemptLimiter(
+            settings.signups_per_address, "new accounts from your network address"
+        ),
+        is_signup_on=settings.web_signup,
+    )
+
+
+async def purge_expired(
+    pool: AsyncConnectionPool, *other_purges: Callable[[datetime], Awaitable[object]]
+) -> None:
+    """Delete expired logins once a minute, and run the other purges; never returns."""
+    while True:
+        try:
+            for purge in (LoginStore(pool).purge, *other_purges):
+                await purge(now())
+        except Failed as failed:
+            _log.warning("cannot delete expired logins, trying again later: %s", failed)
+        await asyncio.sleep(PURGE_EVERY_S)

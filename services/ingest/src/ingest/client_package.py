@@ -134,9 +134,10 @@ def _is_required(line: str, *, is_project: bool) -> bool:
 
 def _zip_wheel(contents: Mapping[str, bytes], record_path: str) -> bytes:
     """Return the bytes of a wheel with these files. Source: PEP 427."""
-    lines = [
-        f"{path},sha256={_encode_digest(data)},{len(data)}\n" for path, data in contents.items()
-    ]
+    lines = []
+    for path, data in contents.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
+        lines.append(f"{path},sha256={digest},{len(data)}\n")
     record = "".join([*lines, f"{record_path},,\n"]).encode()
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -145,10 +146,6 @@ def _zip_wheel(contents: Mapping[str, bytes], record_path: str) -> bytes:
             entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
             archive.writestr(entry, data)
     return buffer.getvalue()
-
-
-def _encode_digest(data: bytes) -> str:
-    return base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
 
 
 def install_command(public_url: str, wheel: Wheel | None) -> str:

@@ -94,7 +94,9 @@ class Decisions:
             before = decided[0][0]
             appends = [
                 # Of several events of one aggregate in a batch, only the first names a version.
-                http_append(agg, fact, None if position else _version(history), corr)
+                http_append(
+                    agg, fact, None if position else history[-1].seq if history else 0, corr
+                )
                 for (agg, *_), (history, facts) in zip(commands, decided, strict=True)
                 for position, fact in enumerate(facts)
             ]
@@ -142,10 +144,6 @@ class Decisions:
         if history is None:
             history = await self.log.history(agg)
         return history, decider.decide(request, decider.fold(event.fact for event in history))
-
-
-def _version(history: Sequence[RecordedEvent]) -> int:
-    return history[-1].seq if history else 0
 
 
 def http_append(agg: str, fact: Fact, expected: int | None, corr: str) -> Append:

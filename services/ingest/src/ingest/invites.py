@@ -14,9 +14,9 @@ from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed, hash_secret
 from ingest.access.rules import Invite
 from ingest.accounts.service import Accounts
-from ingest.attempt_limiter import AttemptLimiter
 from ingest.decisions import Decisions, http_append
 from ingest.http.auth import Authenticator, client_address
+from ingest.http.middleware import AttemptLimiter
 from ingest.http.request_models import ReasonRequest, RequestModel, Slug, SlugInPath, Text
 from ingest.ports import AccountStore
 from shared import subjects
@@ -25,8 +25,8 @@ from shared.clock import new_id
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.events import Fact, InviteIssued, InviteRedeemed, InviteRevoked
+from shared.http import DocumentedRoute
 from shared.json_types import Instant, JsonInt
-from shared.response_types import DocumentedRoute
 
 INVITES_MAX = 10_000
 BATCH_MAX = 500

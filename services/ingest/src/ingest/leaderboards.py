@@ -27,13 +27,13 @@ from ingest.quotas.rules import EVERYBODY, QUOTAS_MAX
 from shared import subjects
 from shared.api.fields import Visibility
 from shared.api.leaderboards import LeaderboardSettings
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
 from shared.events import LeaderboardArchived, ProblemPublished, QuotaLimitSet
+from shared.http import DocumentedRoute
 from shared.json_types import Instant
 from shared.problems.task_yml import Gpus
-from shared.response_types import DocumentedRoute
 
 Quota = Annotated[str, Field(min_length=1, max_length=100)]
 # It is a part of addresses.

@@ -22,14 +22,14 @@ from ingest.ports import Ports
 from ingest.submissions import rules as submissions
 from ingest.submissions.intake import PLATFORM
 from shared import subjects
-from shared.api import platform as api
-from shared.api.platform import DecisionResponse
+from shared.api import queues as api
+from shared.api.queues import DecisionResponse
 from shared.bus import redrive_event
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.events import EventSkipped, Fact, IntakePaused, IntakeResumed, OperatorActed
+from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
-from shared.response_types import DocumentedRoute
 from shared.wire import decode_fact
 
 Skipped = frozenset[tuple[str, int]]

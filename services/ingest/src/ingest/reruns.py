@@ -28,13 +28,13 @@ from ingest.submissions.routes import SubmissionHistory, load_submission
 from ingest.submissions.rules import submissions
 from shared import events, subjects
 from shared.api.moderation import RequestedRejudge
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.event_log import Conflict, Decider
-from shared.ids import derive_id
+from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
-from shared.response_types import DocumentedRoute
+from shared.subjects import derive_id
 
 REJUDGED_MAX = 400
 # The command in the log, and what the id of a repeated submission is derived with.

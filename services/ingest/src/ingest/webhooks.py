@@ -12,19 +12,19 @@ from pydantic import Field
 from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed
 from ingest.accounts.routes import Slugs
-from ingest.attempt_limiter import AttemptLimiter
 from ingest.decisions import DecisionResult, Decisions
 from ingest.http.auth import Authenticator
+from ingest.http.middleware import AttemptLimiter
 from ingest.http.request_models import IdInPath, RequestModel
 from ingest.ports import NewWebhook, WebhookStore
 from shared import subjects
 from shared.addresses import URL_LENGTH_MAX, parse_target
-from shared.api import webhooks as api
+from shared.api import accounts as api
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.event_log import Decider
 from shared.events import Fact, WebhookAdded, WebhookKind, WebhookRemoved
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 WEBHOOKS_MAX = 20
 TESTS = "30/hour"

@@ -34,8 +34,7 @@ from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.monitor import LogMonitor, MonitorMetrics
-from shared.nats.streams import ensure_streams
+from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import CheckpointConflict, WriteProbe, create_pool, migrate
 from shared.reader import ReaderAuthentication
 from shared.signing import load_key, public_key

@@ -9,9 +9,8 @@ from pathlib import Path
 
 from scheduler import domain
 from scheduler.metrics import BusMetrics, SchedulerMetrics
-from scheduler.service import Scheduler
+from scheduler.service import Presence, Scheduler, ServerClock
 from scheduler.settings import Settings, load
-from scheduler.world import Presence, ServerClock
 from shared import lifecycle
 from shared.errors import Failed
 from shared.lifecycle import Lifecycle, run_until_first

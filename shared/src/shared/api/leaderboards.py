@@ -4,8 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.baselines import Baseline, Milestone
-from shared.api.cases import Case, Interval, Speedups, Verdict
+from shared.api.cases import Baseline, Case, Interval, Milestone, Speedups, Verdict
 from shared.api.fields import (
     ApiModel,
     Microseconds,

@@ -19,8 +19,7 @@ from shared.api.fields import (
     Timestamp,
     Visibility,
 )
-from shared.api.platform import DecisionResponse
-from shared.api.queues import Parked, Queue, QueueSnapshot
+from shared.api.queues import DecisionResponse, Parked, Queue, QueueSnapshot
 
 State = Literal["received", "queued", "assigned", "running", "ranking", "finished"]
 Outcome = Literal["passed", "failed", "timed_out", "cancelled", "infra_failed"]

@@ -8,7 +8,6 @@ from nats.aio.client import Client
 
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
-from shared.nats.batch import MessageDraft, publish_batch
 from shared.nats.connection import (
     PAGE,
     RequestDenied,
@@ -20,10 +19,9 @@ from shared.nats.connection import (
     read_page,
     retry_request,
 )
-from shared.nats.event_log import LOOK, read_stored_event
-from shared.nats.monitor import read_known_seq
+from shared.nats.event_log import LOOK, MessageDraft, publish_batch, read_stored_event
 from shared.nats.pull import create_consumer, delivery_start, list_durable_consumers
-from shared.nats.streams import Settings, ensure_streams, stream_info, stream_state
+from shared.nats.streams import Settings, ensure_streams, read_known_seq, stream_info, stream_state
 from shared.subjects import STREAM, WATERMARKS
 
 

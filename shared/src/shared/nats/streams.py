@@ -1,14 +1,44 @@
-"""Our streams and buckets, and their settings."""
+"""Our streams and buckets, their settings, and whether the log is whole and written.
 
+A server that finds a damaged block silently drops what it cannot read. After a failed write it
+stores nothing until it is restarted, however much space is free by then. So each service checks for
+itself: at its start, after each reconnection, and every few seconds.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
 
 import msgspec
 from nats.aio.client import Client
+from prometheus_client import Gauge
 
 from shared.errors import Failed
-from shared.health import StreamState
-from shared.nats.connection import RequestDenied, api_request, retry_request
+from shared.event_log import Gap
+from shared.health import (
+    LOG_PART,
+    LOG_STORE_PART,
+    HealthReporter,
+    StreamState,
+    count_missing,
+    describe_damage,
+    describe_failed_write,
+)
+from shared.metrics import metric_prefix
+from shared.nats.connection import (
+    REQUEST_ERRORS,
+    STORE_FAILED,
+    RequestDenied,
+    TemporaryError,
+    api_request,
+    publish,
+    read_pages,
+    retry_request,
+)
 from shared.subjects import (
     BLOBS,
     DEADLETTERS,
@@ -94,7 +124,7 @@ _SNAPSHOTS: Settings = {
     "allow_atomic": True,
 }
 # Each service regularly writes its own, to learn whether NATS stores anything; see
-# shared.nats.monitor. The size limit makes the server use small files, which it soon removes.
+# shared.nats.streams. The size limit makes the server use small files, which it soon removes.
 _WATERMARKS: Settings = _NEWEST | {
     "name": WATERMARKS,
     "subjects": ["watermarks.*"],
@@ -166,3 +196,212 @@ async def _create_stream(nc: Client, settings: Settings, replicas: int) -> None:
             if actual != expected:
                 reason = f"stream {name} has {key}={actual!r}, not {expected!r}: it is not ours"
                 raise Failed(reason) from denied
+
+
+CHECK_S = 5.0
+POLL_S = 0.25
+# Without a successful check for longer, the state of the log is unknown.
+UNCHECKED_S_MAX = 15.0
+# A single missing answer within 2 s may be a slow disk.
+UNSTORED_S_MAX = 3.0
+# A new leader of a cluster may lack the events that the old one acknowledged last.
+SHORT_S_MAX = 3.0
+SHORT_PAUSE_S = 0.25
+# A page of the file system, so that writing a watermark fails on a full disk.
+WATERMARK_BYTES = 4096
+
+log = logging.getLogger(__name__)
+
+
+class Watermark(msgspec.Struct):
+    """A message in the stream WATERMARKS: the last sequence that a service has seen."""
+
+    last_seq: int = 0
+    padding: str = ""
+
+
+class LogMonitor:
+    """Watches the log for one service; `report` is called with the unhealthy part and the reason.
+
+    `damage` says that events are missing, `store_failure` that NATS stores nothing; "" is healthy.
+    """
+
+    def __init__(
+        self, nc: Client, service: str, report: HealthReporter, check_s: float = CHECK_S
+    ) -> None:
+        self._nc = nc
+        self._service = service
+        self._report = report
+        self._check_s = check_s
+        self.known_seq = 0
+        self._checked_at = time.monotonic()
+        self._checked_connection: int | None = None
+        self._unstored_since: float | None = None
+        self._last_seq = 0
+        self._unmarked_since: float | None = None
+        self._append_failure = ""
+        self._mark_failure = ""
+        self._checked = asyncio.Event()
+        self.missing_events = 0
+        self.damage = ""
+
+    @property
+    def store_failure(self) -> str:
+        """Why NATS stores no events now, as far as known; "" if it does."""
+        unchecked_s = time.monotonic() - self._checked_at
+        if unchecked_s > UNCHECKED_S_MAX:
+            return f"NATS has not said for {unchecked_s:.0f} s how the log is"
+        reason = self._append_failure or self._mark_failure
+        return reason and f"NATS stores nothing: {reason}; see docs/operating/disk-full.md"
+
+    @property
+    def problem(self) -> str:
+        """Why the log must not be used now; "" if it is healthy."""
+        return self.damage or self.store_failure
+
+    @property
+    def is_checked(self) -> bool:
+        """Whether the log was checked since the last (re)connection."""
+        return self._checked_connection == self._nc.stats["reconnects"]
+
+    def require_whole(self) -> None:
+        """Prevent reads and appends that depend on a complete log.
+
+        Errors: Failed if events are missing; a temporary error until that is known.
+        """
+        if self.damage:
+            raise Failed(self.damage)
+        if not self.is_checked:
+            raise TemporaryError(
+                "the log has not been checked since the connection to NATS was made"
+            )
+
+    async def until_whole(self) -> None:
+        """Wait until the log was checked and is complete; `watch` must be running."""
+        while self.damage or not self.is_checked:
+            self._checked.clear()
+            await self._checked.wait()
+
+    async def watch(self) -> None:
+        """Check without end. Errors: Gap once a damaged log is complete again.
+
+        State folded from a damaged log may lack events: the process has to restart.
+        """
+        while True:
+            await self._try_check()
+            self._report(LOG_PART, self.damage or None)
+            self._report(LOG_STORE_PART, self.store_failure or None)
+            self._checked.set()
+            for _ in range(max(1, int(self._check_s / POLL_S))):
+                await asyncio.sleep(POLL_S)
+                # After a reconnection it checks soon.
+                if self._nc.is_connected and not self.is_checked:
+                    break
+
+    def _note_stored(self) -> None:
+        self._unstored_since, self._append_failure = None, ""
+
+    @contextmanager
+    def appending(self) -> Iterator[None]:
+        """Learn from an append whether the server stores anything; errors as for require_whole.
+
+        Repeated or final failures mean that it stores nothing.
+        """
+        self.require_whole()
+        try:
+            yield
+        except (TimeoutError, TemporaryError) as error:
+            self._unstored_since = self._unstored_since or time.monotonic()
+            is_final = isinstance(error, TemporaryError) and error.code == STORE_FAILED
+            if is_final or time.monotonic() - self._unstored_since > UNSTORED_S_MAX:
+                is_answered = isinstance(error, TemporaryError)
+                self._append_failure = str(error) if is_answered else "an append was not answered"
+            raise
+        self._note_stored()
+
+    async def _try_check(self) -> None:
+        connection = self._nc.stats["reconnects"]
+        if not self._nc.is_connected:
+            return
+        if connection != self._checked_connection:
+            # A restarted server may store again.
+            self._note_stored()
+        try:
+            await self.check()
+        except (*REQUEST_ERRORS, Failed) as error:
+            log.warning("the log could not be checked: %s", str(error) or "no answer")
+            return
+        self._checked_at, self._checked_connection = time.monotonic(), connection
+        await self._write_watermark()
+
+    async def check(self) -> None:
+        """Check once whether all events exist. Errors: as watch, and those of the requests."""
+        if self._checked_connection is None:
+            self.known_seq = max(self.known_seq, await read_known_seq(self._nc))
+        stream = await stream_state(self._nc, STREAM)
+        deadline = time.monotonic() + SHORT_S_MAX
+        while stream.last_seq < self.known_seq and time.monotonic() < deadline:
+            await asyncio.sleep(SHORT_PAUSE_S)
+            stream = await stream_state(self._nc, STREAM)
+        self._evaluate(stream, is_new=not self.is_checked or bool(self.damage))
+
+    def _evaluate(self, stream: StreamState, *, is_new: bool) -> None:
+        """Distinguish a log that lost events from one whose newest event was never written.
+
+        Only the same server can report the latter: another server may have lost the event.
+        """
+        failed_write = "" if is_new else describe_failed_write(stream, self.known_seq)
+        if failed_write:
+            self._append_failure = failed_write
+            return
+        previous_damage, self.damage = self.damage, describe_damage(stream, self.known_seq)
+        self.missing_events = count_missing(stream, self.known_seq)
+        if not self.damage:
+            self.known_seq = max(self.known_seq, stream.last_seq)
+        if self.damage and not previous_damage:
+            log.critical("%s", self.damage)
+        if previous_damage and not self.damage:
+            raise Gap("the log was damaged and is complete again: restart to fold all of it")
+        if stream.last_seq > self._last_seq:
+            # An append was stored since the last check.
+            self._note_stored()
+        self._last_seq = stream.last_seq
+
+    async def _write_watermark(self) -> None:
+        """Write to the disk, in a stream that keeps one message per service."""
+        watermark = Watermark(self.known_seq, "." * WATERMARK_BYTES)
+        try:
+            await publish(
+                self._nc, f"watermarks.{self._service}", msgspec.json.encode(watermark), {}
+            )
+        except REQUEST_ERRORS as error:
+            self._unmarked_since = self._unmarked_since or time.monotonic()
+            is_final = not isinstance(error, TimeoutError)
+            if is_final or time.monotonic() - self._unmarked_since > UNSTORED_S_MAX:
+                self._mark_failure = str(error) or "a write was not answered"
+            return
+        self._unmarked_since, self._mark_failure = None, ""
+
+
+async def read_known_seq(nc: Client) -> int:
+    """Return the last sequence of the log that any service has seen, from their watermarks."""
+    known_seq = 0
+    for message in await read_pages(nc, WATERMARKS, "watermarks.*"):
+        with suppress(msgspec.MsgspecError):
+            watermark = msgspec.json.decode(message.data, type=Watermark)
+            known_seq = max(known_seq, watermark.last_seq)
+    return known_seq
+
+
+class MonitorMetrics:
+    """Whether the log has all its events, and whether NATS stores new ones."""
+
+    def __init__(self, service: str, monitor: LogMonitor) -> None:
+        missing = "Events that the log has lost"
+        failing = "1 while NATS stores no events"
+        for name, text, value in (
+            ("log_missing_events", missing, lambda: monitor.missing_events),
+            ("log_store_failing", failing, lambda: bool(monitor.store_failure)),
+        ):
+            gauge = Gauge(f"{metric_prefix(service)}_{name}", text)
+            gauge.set_function(value)

@@ -1,14 +1,18 @@
 """Warpboard's extension of a `task.yml`: `warpboard.yml` beside it, every key optional.
 
-With the consent text, the release policy, and the settings given when a problem is published.
+With the consent text, the release policy, the settings given when a problem is published, and the
+JSON Schemas of both files. A schema covers keys, types and limits of single values. What depends on
+several values or files, such as the arguments of a case, is checked when a problem is compiled.
 """
 
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field
+from pydantic.json_schema import models_json_schema
 
 from shared.api.fields import PublishWhen, SourceVisible
 from shared.problems.document import (
@@ -23,7 +27,7 @@ from shared.problems.goals import BASELINES_MAX, MILESTONES_MAX, BaselineYml, Li
 from shared.problems.roofline import RooflineYml
 from shared.problems.sources import Sources
 from shared.problems.submission_file import SUFFIXES, Language
-from shared.problems.task_yml import HOST_GPUS_MAX, Gpus
+from shared.problems.task_yml import HOST_GPUS_MAX, Gpus, NativeYml, TaskYml
 from shared.ranking_rules import RankingRule
 
 NAME = "warpboard.yml"
@@ -286,3 +290,36 @@ def release_manifest(extras: WarpboardYml) -> dict[str, Any]:
         )
         raise bad_problem(reason, "publish")
     return {"source_visible": visible, "publish": publish}
+
+
+# The dialect that editors understand best.
+DIALECT = "http://json-schema.org/draft-07/schema#"
+TASK, WARPBOARD = "task.json", "warpboard.json"
+
+
+@cache
+def problem_schemas() -> dict[str, dict[str, Any]]:
+    """Return the schema of `task.yml` as `task.json`, and that of `warpboard.yml` likewise."""
+    references, task = models_json_schema(
+        [(TaskYml, "validation"), (NativeYml, "validation")], ref_template="#/$defs/{model}"
+    )
+    is_native = {"properties": {"lang": {"const": "cu"}}, "required": ["lang"]}
+    return {
+        TASK: {
+            "$schema": DIALECT,
+            "title": "task.yml",
+            "description": "A problem of Warpboard: its files, cases and budgets.",
+            "type": "object",
+            # As `read_task` chooses the model.
+            "if": is_native,
+            "then": references[NativeYml, "validation"],
+            "else": references[TaskYml, "validation"],
+            "$defs": task["$defs"],
+        },
+        WARPBOARD: {"$schema": DIALECT}
+        | WarpboardYml.model_json_schema()
+        | {
+            "title": "warpboard.yml",
+            "description": "Settings of a Warpboard problem beside its task.yml; all are optional.",
+        },
+    }

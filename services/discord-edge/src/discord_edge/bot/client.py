@@ -14,9 +14,13 @@ from psycopg_pool import AsyncConnectionPool
 
 from discord_edge import accounts, admin, moderation, participants
 from discord_edge.background import retry_until_done
-from discord_edge.bot.discord_py import CircuitBreaker, trace_with_breaker
+from discord_edge.bot.discord_py import (
+    ApplicationEmojis,
+    CircuitBreaker,
+    trace_with_breaker,
+    translate_discord_errors,
+)
 from discord_edge.bot.interactions import BotInteraction, Commands, reply_with_error
-from discord_edge.bot.messages import ApplicationEmojis, translate_discord_errors
 from discord_edge.leaderboards import commands as leaderboards
 from discord_edge.leaderboards.commands import PageButton, ping
 from discord_edge.notifications.announcer import ForumMatcher

@@ -16,7 +16,7 @@ import aiohttp
 import discord
 from discord import app_commands
 
-from discord_edge.bot.messages import build_embed, build_files
+from discord_edge.bot.discord_py import build_embed, build_files
 from discord_edge.platform_api import DiscordUser, PlatformApi
 from discord_edge.wording import (
     CONTENT_MAX,
@@ -26,9 +26,8 @@ from discord_edge.wording import (
     match_names,
     refusal_text,
 )
-from shared.api.platform import DecisionResponse
 from shared.api.problems import Problems
-from shared.api.queues import Queues
+from shared.api.queues import DecisionResponse, Queues
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import list_launchers
 

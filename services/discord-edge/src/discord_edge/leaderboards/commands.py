@@ -7,6 +7,7 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
+from discord_edge.bot.discord_py import build_embed
 from discord_edge.bot.interactions import (
     BotButton,
     BotInteraction,
@@ -22,7 +23,6 @@ from discord_edge.bot.interactions import (
     reply_with_lines,
     user_api,
 )
-from discord_edge.bot.messages import build_embed
 from discord_edge.leaderboards import tables
 from discord_edge.submissions.reply import fetch_own_history
 from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, escaped, match_names, split_gpus

@@ -8,8 +8,8 @@ from typing import Literal, NamedTuple
 
 import discord
 
+from discord_edge.bot.discord_py import connected, is_own, translate_discord_errors
 from discord_edge.bot.interactions import BotButton, BotInteraction, Form, defer, reply
-from discord_edge.bot.messages import connected, is_own, translate_discord_errors
 from discord_edge.notifications.texts import Notice
 from discord_edge.postgres import PendingMessage, PostgresLedger
 from shared.errors import Failed, Refused

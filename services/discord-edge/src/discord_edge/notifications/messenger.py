@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 import discord
 
 from discord_edge.background import retry_until_done
-from discord_edge.bot.messages import connected, find_own_message, open_direct_channel
+from discord_edge.bot.discord_py import connected, find_own_message, open_direct_channel
 from discord_edge.notifications import texts
 from discord_edge.notifications.channels import send_notice
 from discord_edge.platform_api import DiscordUser, LeaderboardCache, PlatformApi

@@ -8,6 +8,7 @@ from typing import Literal
 
 from discord import app_commands
 
+from discord_edge.bot.discord_py import NAME_LENGTH_MAX, build_files, discord_file
 from discord_edge.bot.interactions import (
     BotInteraction,
     Commands,
@@ -17,7 +18,6 @@ from discord_edge.bot.interactions import (
     reply,
     reply_with_card,
 )
-from discord_edge.bot.messages import NAME_LENGTH_MAX, build_files, discord_file
 from discord_edge.platform_api import PlatformApi
 from discord_edge.wording import (
     FILES_MAX,

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
+from discord_edge.bot.discord_py import build_embed
 from discord_edge.bot.interactions import (
     ADMIN,
     BotInteraction,
@@ -31,7 +32,6 @@ from discord_edge.bot.interactions import (
     run_decision,
     user_api,
 )
-from discord_edge.bot.messages import build_embed
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import RepositoryUpdate
 from discord_edge.problems import drafts, repository_updates

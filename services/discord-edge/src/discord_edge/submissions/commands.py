@@ -6,6 +6,7 @@ from typing import Any
 import discord
 from discord import app_commands
 
+from discord_edge.bot.discord_py import discord_file
 from discord_edge.bot.interactions import (
     OPTIONS_MAX,
     BotInteraction,
@@ -21,7 +22,6 @@ from discord_edge.bot.interactions import (
     reply,
     reply_with_card,
 )
-from discord_edge.bot.messages import discord_file
 from discord_edge.submissions.models import (
     check_attachment,
     choose_gpus,

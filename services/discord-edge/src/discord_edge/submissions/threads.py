@@ -8,7 +8,7 @@ from typing import Literal
 
 import discord
 
-from discord_edge.bot.messages import (
+from discord_edge.bot.discord_py import (
     BODY_MAX,
     ApplicationEmojis,
     build_embed,

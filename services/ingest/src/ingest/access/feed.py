@@ -17,8 +17,8 @@ from itertools import takewhile
 import msgspec
 
 from ingest.access.rules import AGGREGATES, Access, Token, evolve
+from ingest.accounts.rules import PreferenceIndex
 from ingest.ports import Snapshots
-from ingest.preferences.rules import PreferenceIndex
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Branch, BranchSource

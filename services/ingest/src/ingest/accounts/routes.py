@@ -8,8 +8,7 @@ from pydantic import Field
 
 from ingest.access.callers import Caller, check_unlimited
 from ingest.accounts import rules
-from ingest.accounts.service import Accounts
-from ingest.accounts.tokens import IssuedToken, NewToken, TokenDetails, Tokens
+from ingest.accounts.service import Accounts, IssuedToken, NewToken, TokenDetails, Tokens
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import (
     IdInPath,
@@ -27,11 +26,11 @@ from ingest.moderation.routes import Moderation
 from ingest.platform import Operators
 from ingest.ports import Identity
 from shared.api import accounts as api
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.clock import now
 from shared.errors import Refused
 from shared.events import RoleGranted, RoleRevoked
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 DAYS_MAX = 365
 DAYS_USUAL = 90

@@ -1,17 +1,18 @@
-"""Rules of accounts: bans, roles, tokens, identities, and the tables with their names."""
+"""Rules of accounts: bans, roles, tokens, identities, consents, preferences, and lost names."""
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar, get_args
 
 from ingest.access.callers import ALLOWED, STAFF_SCOPES, allowed_scopes
-from ingest.consents import rules as consents
-from ingest.consents.rules import Consents
 from shared import events
+from shared.api.accounts import Preferences
 from shared.errors import Refused
-from shared.event_log import Decider
+from shared.event_log import Decider, RecordedEvent
+from shared.subjects import last_token
+from shared.wire import is_genuine
 
 ACTOR = "account:"
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
@@ -28,6 +29,13 @@ LOST = (
     "the platform has lost its table of names: no name can be given until an operator restores "
     "the backup (`warpboard server restore`) or starts over (`warpboard admin account adopt`)"
 )
+# The digest of the text that was accepted, by problem.
+Consents = Mapping[str, str]
+# The chosen values; preferences that are missing have their default.
+Chosen = Mapping[str, str]
+# The choices for each preference; the first one is the default.
+PREFERENCES = {name: get_args(hint) for name, hint in Preferences.__annotations__.items()}
+DEFAULTS = {name: values[0] for name, values in PREFERENCES.items()}
 
 
 @dataclass(frozen=True)
@@ -119,7 +127,7 @@ def _evolve_holdings(state: Account, fact: events.Fact) -> Account:
         case events.TokenRevoked():
             return replace(state, tokens=_without(state.tokens, fact.token))
         case events.ConsentGiven() | events.ConsentWithdrawn():
-            return replace(state, consents=consents.evolve(state.consents, fact))
+            return replace(state, consents=evolve_consents(state.consents, fact))
     return state
 
 
@@ -255,3 +263,129 @@ def name_lost(account: str) -> Refused:
         f"(`warpboard admin participant rename {account} NAME`), then try again"
     )
     return Refused("name_lost", message)
+
+
+class GiveConsent(NamedTuple):
+    """Accept the text with this digest; `published` is the current version of the problem."""
+
+    problem: str
+    digest: str
+    published: events.ProblemPublished
+
+
+def consent_digest(published: events.ProblemPublished) -> str | None:
+    """Return the digest of the text that a problem asks to accept, or None.
+
+    The file named by the event is among its files; otherwise it would not have been published.
+    """
+    return published.files[published.consent].digest if published.consent else None
+
+
+def decide_consent(command: GiveConsent, state: Consents) -> Sequence[events.Fact]:
+    """Return the event, or nothing if it changes nothing. Raises `Refused` for another text."""
+    slug, digest, published = command
+    if digest != consent_digest(published):
+        message = f"{slug} does not ask for consent to a text with this digest: read it again"
+        raise Refused("wrong_state", message, "digest")
+    if state.get(slug) == digest:
+        return ()
+    return (events.ConsentGiven(problem=slug, number=published.number, digest=digest),)
+
+
+def decide_withdrawal(slug: str, state: Consents) -> Sequence[events.Fact]:
+    """Return the event, or nothing if there is no consent."""
+    digest = state.get(slug)
+    return () if digest is None else (events.ConsentWithdrawn(problem=slug, digest=digest),)
+
+
+def evolve_consents(state: Consents, fact: events.Fact) -> Consents:
+    """Return the consents of a participant after one more event."""
+    match fact:
+        case events.ConsentGiven():
+            return {**state, fact.problem: fact.digest}
+        case events.ConsentWithdrawn():
+            return {slug: digest for slug, digest in state.items() if slug != fact.problem}
+    return state
+
+
+consents = Decider[GiveConsent, Consents, events.Fact]({}, decide_consent, evolve_consents)
+withdrawals = Decider[str, Consents, events.Fact]({}, decide_withdrawal, evolve_consents)
+
+
+def check_consent(state: Consents, slug: str, published: events.ProblemPublished) -> None:
+    """Refuse a participant who has not accepted the text of a problem."""
+    required = consent_digest(published)
+    if required is not None and state.get(slug) != required:
+        message = (
+            f"{slug} requires your consent to {published.consent} to submit: read and accept it by "
+            f"`warpboard problem consent {slug}`, or GET and then POST /v1/problems/{slug}/consent"
+        )
+        raise Refused("consent_missing", message, "problem")
+
+
+def decide_preferences(changes: Mapping[str, str], state: Chosen) -> Sequence[events.Fact]:
+    """Return the changes; unchanged preferences are omitted.
+
+    Raises `Refused` if a preference or value does not exist.
+    """
+    for name, value in changes.items():
+        if value not in PREFERENCES.get(name, ()):
+            known = ", ".join(PREFERENCES.get(name, PREFERENCES))
+            raise Refused("invalid_request", f"{value!r} is not one of {known}", name)
+    now = with_defaults(state)
+    return [
+        events.PreferenceSet(preference=name, value=value)
+        for name, value in changes.items()
+        if now[name] != value
+    ]
+
+
+def evolve_preferences(state: Chosen, fact: events.Fact) -> Chosen:
+    """Return the chosen preferences after one more event."""
+    if isinstance(fact, events.PreferenceSet):
+        return {**state, fact.preference: fact.value}
+    return state
+
+
+preferences = Decider[Mapping[str, str], Chosen, events.Fact](
+    {}, decide_preferences, evolve_preferences
+)
+
+
+def with_defaults(chosen: Chosen) -> dict[str, str]:
+    """Return every preference, with defaults where nothing was chosen.
+
+    >>> with_defaults({"overtaken": "dm"})["overtaken"], with_defaults({})["overtaken"]
+    ('dm', 'off')
+    """
+    return {name: chosen.get(name, default) for name, default in DEFAULTS.items()}
+
+
+@dataclass
+class PreferenceIndex:
+    """The preferences of all participants, folded from the log."""
+
+    seq: int = 0
+    chosen: dict[str, Chosen] = field(default_factory=dict)
+
+    def take(self, event: RecordedEvent) -> None:
+        """Fold one more event; an event that was folded before changes nothing."""
+        if event.seq <= self.seq:
+            return
+        self.seq = event.seq
+        if event.envelope.type == events.PreferenceSet.__name__ and is_genuine(event.envelope):
+            account = last_token(event.envelope.agg)
+            self.chosen[account] = evolve_preferences(self.chosen.get(account, {}), event.fact)
+
+    def of(self, account: str) -> dict[str, str]:
+        """Return the preferences of a participant."""
+        return with_defaults(self.chosen.get(account, {}))
+
+    def who(self, preference: str) -> Iterable[str]:
+        """Return the accounts that chose something other than the default."""
+        default = DEFAULTS[preference]
+        return [
+            account
+            for account, chosen in self.chosen.items()
+            if chosen.get(preference, default) != default
+        ]

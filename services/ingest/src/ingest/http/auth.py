@@ -13,8 +13,7 @@ from fastapi import Request
 from ingest.access.callers import ANONYMOUS, STAFF_SCOPES, Caller, check_problem, check_scope
 from ingest.access.feed import AccessFeed
 from ingest.accounts.rules import check_name
-from ingest.accounts.service import Accounts
-from ingest.accounts.tokens import CliIdLinking, Tokens, csrf_token
+from ingest.accounts.service import Accounts, CliIdLinking, Tokens, csrf_token
 from shared.clock import now
 from shared.errors import Failed, Refused
 

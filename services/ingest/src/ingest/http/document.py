@@ -15,8 +15,7 @@ from fastapi import FastAPI
 from fastapi.responses import FileResponse
 
 from shared.errors import STATUS_BY_CODE
-from shared.http import CODE_BY_STATUS
-from shared.response_types import Schemas, build_schemas
+from shared.http import CODE_BY_STATUS, Schemas, build_schemas
 
 READS = "reads.json"
 JSON, EVENTS = "application/json", "text/event-stream"

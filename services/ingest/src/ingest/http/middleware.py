@@ -1,28 +1,36 @@
-"""Middleware: accepted host names and paths, limits on bodies and rates, and response ids."""
+"""Middleware: paths, limits on bodies, rates and attempts, idempotency keys, and response ids."""
 
+import hashlib
+import json
+import logging
+import math
 import re
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from fastapi import Request
+from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from limits import parse
 from limits.storage import MemoryStorage
-from limits.strategies import SlidingWindowCounterRateLimiter
+from limits.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
 from starlette.datastructures import URL, MutableHeaders
+from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ingest.http.auth import Authenticator
-from shared.clock import new_id
+from ingest.ports import IdempotencyStore, IdempotentRequest, StoredResponse
+from shared.clock import new_id, now
 from shared.errors import Failed, Refused
 from shared.http import (
     announced_body_bytes,
     body_too_large_response,
+    error_response,
     failed_response,
     limit_body,
     refused_response,
 )
+from shared.presentation.units import about_text
 
 _SLASHES = re.compile(r"/{2,}")
 
@@ -49,13 +57,25 @@ UPLOADS = (
 # The form of the web site's editor, which answers with a page, also if its body is too long.
 EDITOR = re.compile(r"/problems/[^/]+/submit/?")
 
-FREE = ("/health", "/healthz", "/readyz")
+UNLIMITED_PATHS = ("/health", "/healthz", "/readyz")
 POLL = re.compile(r"/+(?:v1|user)/+submissions/+0*([0-9]{1,16})/*\Z")
 # A client that polls every 2 s never has to wait, whatever else it does; this holds for as many
 # submissions as one client may follow at once, not for any number of them.
 POLLS = "60/minute"
 ALL_POLLS = "1920/minute"
 REQUEST_ID = "x-request-id"
+IDEMPOTENCY_HEADER = "idempotency-key"
+IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}\Z")
+API_PREFIX = "/v1/"
+EXEMPT_PATHS = ("/v1/submissions", "/v1/problems")
+# Routes whose response contains a secret, which is shown once and never stored, and its field.
+TOKEN_ROUTES = re.compile(r"/v1/(admin/)?tokens")
+SECRETS = (
+    (TOKEN_ROUTES, "token"),
+    (re.compile(r"/v1/admin/participants/[^/]+/password-reset"), "url"),
+)
+RETRY_S = 1.0
+_log = logging.getLogger(__name__)
 
 
 class AllowedHostsMiddleware:
@@ -180,7 +200,7 @@ class RateLimitMiddleware:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request, or refuse it; Source: the ASGI specification."""
         refusal_response = None
-        if scope["type"] == "http" and scope["path"] not in FREE:
+        if scope["type"] == "http" and scope["path"] not in UNLIMITED_PATHS:
             refusal_response = self._check_rate(Request(scope))
         await (refusal_response or self.app)(scope, receive, send)
 
@@ -233,3 +253,187 @@ class RequestIdMiddleware:
             await send(message)
 
         await self.app(scope, receive, send_with_id if scope["type"] == "http" else send)
+
+
+def idempotency_key(request: Request) -> str | None:
+    """Return the Idempotency-Key of a request. Raises `Refused` (`bad_idempotency_key`)."""
+    key = request.headers.get(IDEMPOTENCY_HEADER)
+    if key is not None and not IDEMPOTENCY_KEY.match(key):
+        raise Refused("bad_idempotency_key", "Idempotency-Key: 1 to 255 visible ASCII", None)
+    return key
+
+
+class IdempotencyMiddleware:
+    """Carries out a request with a key once, and answers repeats with the first response.
+
+    A request that was refused or failed changed nothing, and may be sent again.
+    """
+
+    def __init__(self, app: ASGIApp, auth: Authenticator, repeats: IdempotencyStore) -> None:
+        self.app = app
+        self._auth = auth
+        self._repeats = repeats
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Forward a request, or answer it; Source: the ASGI specification."""
+        if not _has_key(scope):
+            await self.app(scope, receive, send)
+            return
+        body, request = b"", None
+        response: Response | None
+        try:
+            body = await _read_body(receive)
+            request = await self._key_request(Request(scope), body)
+            first = None if request is None else await self._repeats.begin(request)
+            response = None if request is None or first is None else _replay(request, first)
+        except HTTPException as error:
+            response = error_response(error.status_code, str(error.detail))
+        except Refused as refused:
+            response = refused_response(refused)
+        except Failed as failed:
+            response = failed_response(failed)
+        pending: list[Message] = [{"type": "http.request", "body": body, "more_body": False}]
+
+        async def receive_again() -> Message:
+            return pending.pop() if pending else await receive()
+
+        if response is not None:
+            await response(scope, receive, send)
+        elif request is None:
+            await self.app(scope, receive_again, send)
+        else:
+            await self._handle_first(request, scope, receive_again, send)
+
+    async def _key_request(self, request: Request, body: bytes) -> IdempotentRequest | None:
+        """Return the request to carry out once; None for anonymous ones: the route refuses."""
+        key = idempotency_key(request)
+        try:
+            caller = await self._auth.caller(request)
+        except Refused:
+            return None
+        if key is None or caller.kind == "anonymous":
+            return None
+        # Two requests under one key must have the same body and scopes.
+        allowed = " ".join([*sorted(caller.scopes), *sorted(caller.problems)])
+        request_hash = hashlib.sha256(allowed.encode() + b"\n" + body).hexdigest()
+        return IdempotentRequest(caller.actor, request.url.path, key, request_hash, now())
+
+    async def _handle_first(
+        self, request: IdempotentRequest, scope: Scope, receive: Receive, send: Send
+    ) -> None:
+        """Carry the request out, and send its response once that is stored."""
+        messages: list[Message] = []
+
+        async def collect(message: Message) -> None:
+            messages.append(message)
+
+        try:
+            await self.app(scope, receive, collect)
+        except Exception:
+            await self._store_outcome(request, 500, b"")
+            raise
+        body = b"".join(message.get("body", b"") for message in messages)
+        await self._store_outcome(request, messages[0]["status"] if messages else 500, body)
+        for message in messages:
+            await send(message)
+
+    async def _store_outcome(self, request: IdempotentRequest, status: int, body: bytes) -> None:
+        """Store the response of a request that succeeded, else free its key."""
+        is_success = 200 <= status < 300
+        secret_field = _secret_field(request.route)
+        if is_success and secret_field is not None:
+            fields = json.loads(body)
+            del fields[secret_field]
+            body = bytes(JSONResponse(fields).body)
+        try:
+            if is_success:
+                await self._repeats.keep(request, status, body)
+            else:
+                await self._repeats.forget(request)
+        except Failed as failed:
+            # The request is done; a repeat gets `in_progress` until this one counts as lost.
+            _log.warning("cannot store the response under an Idempotency-Key: %s", failed)
+
+
+def _has_key(scope: Scope) -> bool:
+    """Return whether this is a request with a key that this middleware handles."""
+    if scope["type"] != "http" or scope["method"] != "POST":
+        return False
+    path = scope["path"]
+    has_key = any(name == IDEMPOTENCY_HEADER.encode() for name, _ in scope["headers"])
+    return has_key and path.startswith(API_PREFIX) and path.rstrip("/") not in EXEMPT_PATHS
+
+
+async def _read_body(receive: Receive) -> bytes:
+    """Return the body. Raises `HTTPException` for one over the limit or cut short."""
+    pieces, is_more = [], True
+    while is_more:
+        message = await receive()
+        if message["type"] != "http.request":
+            raise HTTPException(400, "the request was cut short")
+        pieces.append(message.get("body", b""))
+        is_more = message.get("more_body", False)
+    return b"".join(pieces)
+
+
+def _secret_field(route: str) -> str | None:
+    """Return the field of the response that contains a secret, None if there is none."""
+    return next((field for path, field in SECRETS if path.fullmatch(route)), None)
+
+
+def _replay(request: IdempotentRequest, first: StoredResponse) -> Response:
+    """Return the response to a repeat. Raises `Refused`."""
+    if first.request_hash != request.request_hash:
+        message = "this Idempotency-Key was used for a different request: choose another key"
+        raise Refused("idempotency_key_reused", message)
+    if first.status is None:
+        message = "the first request under this Idempotency-Key is still in progress: try again"
+        raise Refused("in_progress", message, retry_after_s=RETRY_S)
+    if TOKEN_ROUTES.fullmatch(request.route):
+        number = json.loads(first.body)["id"]
+        message = (
+            f"token {number} was created under this Idempotency-Key and its text was shown once: "
+            f"revoke it with DELETE {request.route}/{number}, and create another with a new key"
+        )
+        raise Refused("shown_once", message)
+    if _secret_field(request.route) is not None:
+        message = (
+            "a link was created under this Idempotency-Key and shown once: "
+            "create another with a new key"
+        )
+        raise Refused("shown_once", message)
+    headers = {"Idempotent-Replayed": "true", "Content-Type": "application/json"}
+    return Response(first.body, first.status, headers)
+
+
+class AttemptLimiter:
+    """Limits the attempts per key in a moving window; a rule is `10/minute` or `60/15 minutes`.
+
+    `attempts` names them in the refusal: "new accounts from your network".
+    """
+
+    def __init__(self, rule: str, attempts: str) -> None:
+        self._rule = parse(rule)
+        self._message = f"too many {attempts}: at most {rule.replace('/', ' per ')}"
+        self._window = MovingWindowRateLimiter(MemoryStorage())
+
+    def take(self, key: str) -> None:
+        """Count an attempt. Raises `Refused` (`rate_limited`) with the time of the next one."""
+        if self._window.hit(self._rule, key):
+            return
+        raise self._rate_limited(key)
+
+    def check(self, key: str) -> None:
+        """Refuse as `take` would, without counting. Raises `Refused` (`rate_limited`)."""
+        if not self._window.test(self._rule, key):
+            raise self._rate_limited(key)
+
+    def forgive(self, key: str) -> None:
+        """Forget the attempts of a key, after a successful one."""
+        self._window.clear(self._rule, key)
+
+    def _rate_limited(self, key: str) -> Refused:
+        wait_s = self._window.get_window_stats(self._rule, key).reset_time - time.time()
+        wait_s = max(1.0, wait_s)
+        message = f"{self._message}; try again in {about_text(math.ceil(wait_s))}"
+        return Refused("rate_limited", message, retry_after_s=wait_s)

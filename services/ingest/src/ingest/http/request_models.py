@@ -6,7 +6,7 @@ from fastapi import Path
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ingest.decisions import DecisionResult
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 
 TEXT_LENGTH_MAX = 500
 APPEAL_LENGTH_MAX = 10_000

@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.access.callers import Caller, check_unlimited
-from ingest.accounts.tokens import CLI_SCOPES
+from ingest.accounts.service import CLI_SCOPES
 from ingest.http.auth import Authenticator, client_address
 from ingest.http.request_models import PRINTABLE, NameInPath, ReasonRequest, RequestModel
 from ingest.login.rules import DEVICE_SCOPES, PENDING_S, POLL_EVERY_S, PROVIDERS, format_code
@@ -22,8 +22,7 @@ from ingest.login.web import read_body
 from shared.api.accounts import PasswordResetLink
 from shared.errors import Refused
 from shared.events import SCOPES
-from shared.http import refused_response
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute, refused_response
 
 BYTES_MAX = 8 * 1024
 FIELDS_MAX = 20

@@ -10,7 +10,7 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
 from ingest.access.callers import check_scope
-from ingest.accounts.tokens import CLI_LIFE_DAYS, CLI_SCOPES, NewToken
+from ingest.accounts.service import CLI_LIFE_DAYS, CLI_SCOPES, NewToken
 from ingest.http.auth import COOKIE, client_address
 from ingest.http.request_models import IdInPath, NumberInPath
 from ingest.login.rules import (

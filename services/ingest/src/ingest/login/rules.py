@@ -178,13 +178,13 @@ def coarse_network(address: str | None) -> str:
     return str(ipaddress.ip_network((parsed, prefix), strict=False))
 
 
-def local_path(text: str, otherwise: str = "/account") -> str:
+def local_path(text: str) -> str:
     """Return the page to open after a login: only paths of this site.
 
     >>> local_path("/device"), local_path("//evil.example"), local_path("https://evil.example")
     ('/device', '/account', '/account')
     """
-    return text if LOCAL_PATH.match(text) else otherwise
+    return text if LOCAL_PATH.match(text) else "/account"
 
 
 def candidate_names(login: str) -> tuple[str, ...]:

@@ -11,9 +11,8 @@ from typing import NamedTuple
 from ingest.access.callers import Caller, allowed_scopes
 from ingest.access.feed import hash_secret
 from ingest.access.rules import Token
-from ingest.accounts.service import Accounts
-from ingest.accounts.tokens import CLI_SCOPES, CliIdLinking, NewToken, Tokens
-from ingest.attempt_limiter import AttemptLimiter
+from ingest.accounts.service import CLI_SCOPES, Accounts, CliIdLinking, NewToken, Tokens
+from ingest.http.middleware import AttemptLimiter
 from ingest.login.postgres import LoginStore
 from ingest.login.rules import (
     CLI_ID,
@@ -31,8 +30,14 @@ from ingest.login.rules import (
     parse_scopes,
     pending_until,
 )
-from ingest.login.secrets import derive_token, new_secret, new_user_code
-from ingest.login.sign_in import OAuthLogins, PasswordResets, SignIn
+from ingest.login.sign_in import (
+    OAuthLogins,
+    PasswordResets,
+    SignIn,
+    derive_token,
+    new_secret,
+    new_user_code,
+)
 from shared.errors import Failed, Refused
 from shared.events import SCOPES
 

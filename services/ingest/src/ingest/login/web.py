@@ -18,12 +18,12 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ValidationError
 
 from ingest.access.callers import check_scope, check_unlimited
-from ingest.accounts.tokens import csrf_token
+from ingest.accounts.service import csrf_token
 from ingest.http.auth import COOKIE, client_address
 from ingest.http.middleware import ANONYMOUS_BYTES_MAX, JSON_BYTES_MAX
 from ingest.login.rules import SESSION_S
-from ingest.login.secrets import new_secret
 from ingest.login.service import Logins, Session
+from ingest.login.sign_in import new_secret
 from shared.errors import STATUS_BY_CODE, Failed, Refused
 
 FORM_COOKIE, STATE_COOKIE = "warpboard_form", "warpboard_login"

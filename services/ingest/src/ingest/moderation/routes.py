@@ -32,11 +32,11 @@ from ingest.submissions.routes import (
 )
 from shared import events, subjects
 from shared.api.accounts import BanAppeal
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Refused
+from shared.http import DocumentedRoute
 from shared.json_types import Instant
-from shared.response_types import DocumentedRoute
 
 
 @dataclass(frozen=True)

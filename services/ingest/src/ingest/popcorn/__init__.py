@@ -3,9 +3,9 @@
 from fastapi import APIRouter, FastAPI
 
 from ingest.http.middleware import NormalizePathMiddleware
-from ingest.popcorn import admin, exports, own_submissions, public, submissions
+from ingest.popcorn import admin, exports, participant, submissions
 from ingest.popcorn.dependencies import Dependencies
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 
 def add_popcorn_routes(app: FastAPI, deps: Dependencies) -> None:
@@ -14,11 +14,11 @@ def add_popcorn_routes(app: FastAPI, deps: Dependencies) -> None:
     app.router.redirect_slashes = False
     router = APIRouter(route_class=DocumentedRoute)
     for add_routes in (
-        public.add_leaderboard_routes,
-        public.add_health_routes,
+        participant.add_leaderboard_routes,
+        participant.add_health_routes,
         submissions.add_submission_route,
-        own_submissions.add_own_submission_routes,
-        own_submissions.add_profiler_routes,
+        participant.add_own_submission_routes,
+        participant.add_profiler_routes,
         admin.add_intake_routes,
         admin.add_submission_routes,
         admin.add_participant_routes,

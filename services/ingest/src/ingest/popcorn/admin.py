@@ -22,7 +22,7 @@ from ingest.popcorn.dependencies import (
     parse_page,
     upload_form,
 )
-from ingest.popcorn.own_submissions import submission_response
+from ingest.popcorn.participant import submission_response
 from ingest.popcorn.publication import RepositoryRequest, RepositoryUpdate, create_leaderboard
 from ingest.popcorn.read_client import STAFF, unknown_submission
 from ingest.popcorn.response_models import AcceptedSubmission, Category, DeletedSubmission

@@ -6,7 +6,7 @@ from pydantic import Field, WithJsonSchema
 from typing_extensions import TypedDict
 
 from shared.api.fields import Visibility
-from shared.response_types import SCHEMA_KEY, Seconds, SubmissionNumber, TimestampText
+from shared.http import SCHEMA_KEY, Seconds, SubmissionNumber, TimestampText
 
 # Keys such as `benchmark.0.mean`: counts are integers, times nanoseconds.
 Protocol = Annotated[

@@ -19,10 +19,14 @@ from starlette.types import Receive, Scope, Send
 
 from ingest.access.callers import SCOPE_OF_MODE, Caller, check_problem
 from ingest.http.auth import client_address
-from ingest.http.idempotency import idempotency_key
-from ingest.popcorn import multipart
+from ingest.http.middleware import idempotency_key
 from ingest.popcorn.conversions import MODES, instant, job_status, queue_response, terminal_text
-from ingest.popcorn.dependencies import Dependencies, leaderboard_gpus, upload_form
+from ingest.popcorn.dependencies import (
+    Dependencies,
+    leaderboard_gpus,
+    read_upload,
+    upload_form,
+)
 from ingest.popcorn.response_models import (
     AcceptedSubmission,
     FullResult,
@@ -43,8 +47,7 @@ from ingest.submissions.routes import rate_limit_headers
 from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound
 from shared.errors import Failed, Refused
-from shared.http import STOPPING, LiveResponse
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import STOPPING, DocumentedRoute, LiveResponse, TypedResponse
 
 STATUS_S = 10.0
 RETRY_PAUSE_S = 0.5
@@ -288,7 +291,7 @@ async def submit_file(
 
     With `vouched_by`, an operator may submit after the deadline.
     """
-    file = await multipart.read_upload(request)
+    file = await read_upload(request)
     mode, slug = MODES.get(target.mode.lower()), target.leaderboard.lower()
     caller = await deps.auth.participant(SCOPE_OF_MODE[mode or "test"])(request)
     await deps.ingest.intake.check_open()

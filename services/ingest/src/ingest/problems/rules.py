@@ -8,7 +8,7 @@ from functools import reduce
 
 from msgspec import structs
 
-from ingest.consents.rules import consent_digest
+from ingest.accounts.rules import consent_digest
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider

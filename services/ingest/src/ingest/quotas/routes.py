@@ -1,29 +1,88 @@
-"""Routes for quotas: what is left of one's own, and the limits that operators set."""
+"""Reads and sets quotas: what is left of one's own, and the limits that operators set."""
 
+import asyncio
 import math
-from collections.abc import Sequence
-from typing import Annotated
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from functools import partial
+from typing import Annotated, NamedTuple
 
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
 from ingest.access.callers import Caller
+from ingest.decisions import DecisionResult, Decisions, HistoryCache
 from ingest.http.auth import Authenticator
 from ingest.http.middleware import rate_limit_headers
 from ingest.http.request_models import Name, RequestModel, Text, decision_response
+from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
-from ingest.quotas.service import Quotas
+from ingest.quotas.rules import EVERYBODY, Quota
 from ingest.submissions import rules as submissions
-from ingest.submissions.intake import Intake
-from shared.api.platform import DecisionResponse
+from shared import subjects
+from shared.api.queues import DecisionResponse
 from shared.api.submissions import Balance, Balances
 from shared.clock import now
-from shared.events import QuotaLimitSet
+from shared.events import ProblemPublished, QuotaLimitSet
+from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
 from shared.problems.submission_file import Directives
-from shared.response_types import DocumentedRoute
 
 BUCKET_LENGTH_MAX = 200
+
+
+class QuotaState(NamedTuple):
+    """An account's quotas with their version, and everybody's limits."""
+
+    own: Quota
+    version: int
+    everybody: Quota
+
+    def left(self, bucket: str, at: datetime) -> Balance | None:
+        """Return what is left of a bucket at a time, or None if it is unlimited."""
+        return rules.balance(bucket, self.own, self.everybody, at)
+
+
+@dataclass(frozen=True)
+class Quotas:
+    """The commands about quotas, and what is left of them."""
+
+    ports: Ports
+    decisions: Decisions
+    histories: HistoryCache
+
+    async def load(self, account: str, at: datetime) -> QuotaState:
+        """Return the current quotas of an account. Raises `Failed`."""
+        fold = partial(rules.fold_uses, at=at)
+        own, everybody = await asyncio.gather(
+            self.histories.load(subjects.quota(account), Quota(), fold),
+            self.histories.load(subjects.quota(EVERYBODY), Quota(), fold),
+        )
+        return QuotaState(own.state, own.seq, everybody.state)
+
+    async def balances(self, caller: Caller, buckets: Sequence[str] = ()) -> list[Balance]:
+        """Return what is left of these buckets, or of every quota. Raises `Failed`."""
+        at = self.decisions.clock()
+        state = await self.load(caller.account or EVERYBODY, at)
+        if not buckets:
+            return rules.balances(state.own, state.everybody, at)
+        limited = (state.left(bucket, at) for bucket in buckets)
+        return [balance for balance in limited if balance is not None]
+
+    async def limit(
+        self, participant: str | None, command: QuotaLimitSet, operator: str
+    ) -> DecisionResult:
+        """Set the quota limit of a participant, or of everybody. Raises `Refused` and `Failed`."""
+        people = self.ports.people
+        if participant is None:
+            account = EVERYBODY
+        elif ACCOUNT.match(participant):
+            account = await resolve_account(people, self.ports.log, participant)
+        else:  # A limit may be set before its participant exists.
+            account = await people.account(participant)
+        agg = subjects.quota(account)
+        return await self.decisions.make(agg, rules.operator_decider, [command], operator)
 
 
 class QuotaLimitRequest(RequestModel):
@@ -36,8 +95,10 @@ class QuotaLimitRequest(RequestModel):
     reason: Text
 
 
-def quotas_router(quotas: Quotas, intake: Intake, auth: Authenticator) -> APIRouter:
-    """The routes of participants and operators."""
+def quotas_router(
+    quotas: Quotas, published: Callable[[str], Awaitable[ProblemPublished]], auth: Authenticator
+) -> APIRouter:
+    """The routes of participants and operators; `published` returns a problem by its name."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
     operator = auth.operator("admin:participants")
 
@@ -51,9 +112,9 @@ def quotas_router(quotas: Quotas, intake: Intake, auth: Authenticator) -> APIRou
         """What is left of one's quotas; with `problem` and `gpu`, those of one leaderboard."""
         slug, buckets = problem.lower(), []
         if slug:
-            published = await intake.published(slug)
+            version = await published(slug)
             auth.check_sees(caller, slug)
-            gpu_type = submissions.choose_gpu(gpu, Directives(), published)
+            gpu_type = submissions.choose_gpu(gpu, Directives(), version)
             buckets = [rules.bucket_name(slug, gpu_type, mode) for mode in ("test", "ranked")]
         balances = await quotas.balances(caller, buckets)
         response.headers.update(quota_headers(balances))

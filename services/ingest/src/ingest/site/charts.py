@@ -10,7 +10,7 @@ from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from shared.api.agents import CanaryRun
-from shared.api.baselines import Baseline
+from shared.api.cases import Baseline
 from shared.api.leaderboards import Record
 from shared.api.submissions import SubmissionLine
 from shared.presentation.run_files import CaseSamples, counts, slow

@@ -26,8 +26,7 @@ from ingest.site.charts import (
     make_scale,
 )
 from ingest.site.reads import READ_S_MAX, PageReads, api_path, find_visitor, read_in_time
-from shared.api.baselines import Baseline
-from shared.api.cases import Case
+from shared.api.cases import Baseline, Case
 from shared.api.leaderboards import Entry, EntryCases, Leaderboard, LeaderboardCases
 from shared.errors import Refused
 from shared.presentation.units import one_line, rank_text, spread_text

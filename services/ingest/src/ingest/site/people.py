@@ -1,21 +1,29 @@
-"""The pages of participants: everybody's profile, and the list of one's own submissions."""
+"""The pages of participants: profiles, one's own submissions, and one's notifications."""
 
 import asyncio
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple, get_args
 from urllib.parse import quote, urlencode
 
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, FastAPI, Query, Request, Response
 
-from ingest.login.web import NotLoggedIn, Web
+from ingest.access.callers import check_scope
+from ingest.accounts.rules import PREFERENCES
+from ingest.http.request_models import IdInPath
+from ingest.login.service import Session
+from ingest.login.web import Form, NotLoggedIn, Web, parse_form, route_class
 from ingest.ports import ReadProxy
+from ingest.preferences import PreferenceCommands, PreferencesRequest
 from ingest.site.charts import ProgressChart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
-from shared.api.baselines import OwnMilestone, OwnMilestones
+from ingest.webhooks import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks
+from shared.api.cases import OwnMilestone, OwnMilestones
 from shared.api.fields import Mode
 from shared.api.leaderboards import PublicParticipant
 from shared.api.submissions import LISTED_STATES, NewestSubmissions, OwnSubmissions, SubmissionLine
+from shared.errors import Refused
+from shared.events import WEBHOOK_KINDS
 
 OWN_SUBMISSIONS = "/me/submissions"
 OWN_SUBMISSIONS_PER_PAGE = 50
@@ -24,6 +32,10 @@ FILTERS = ("problem", "gpu", "mode", "state", "tag")
 RANKED_MAX, RANKED_LISTED_MAX = 200, 50
 CHARTS_MAX = 12
 MILESTONES_MAX = 100
+NOTIFICATIONS = "/account/notifications"
+DISCORD = "discord"
+KINDS_CHOSEN = ("submission.ended", "submission.held", "entry.overtaken")
+Before = Annotated[int, Query(ge=1, le=NUMBER_MAX)]
 
 
 class BoardProgress(NamedTuple):
@@ -59,11 +71,7 @@ async def read_milestones(reads: PageReads) -> list[OwnMilestone]:
 
 def add_people_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     """Add the profile of a participant, and the list of the visitor's submissions."""
-    _add_profile(router, web, ranker)
-    _add_own_submissions(router, web, ranker)
 
-
-def _add_profile(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     @router.get("/people/{name}")
     @router.head("/people/{name}")
     async def profile(request: Request, name: str) -> Response:
@@ -96,6 +104,8 @@ def _add_profile(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         }
         return web.public_page(request, "person.html", visitor.session, **values)
 
+    _add_own_submissions(router, web, ranker)
+
 
 def _add_own_submissions(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     @router.get(OWN_SUBMISSIONS)
@@ -127,3 +137,117 @@ def _add_own_submissions(router: APIRouter, web: Web, ranker: ReadProxy) -> None
             "next_path": f"{OWN_SUBMISSIONS}?{next_query}" if page.next_cursor else "",
         }
         return web.public_page(request, "own_submissions.html", visitor.session, **values)
+
+
+def parse_webhook(form: Form) -> WebhookRequest:
+    """Return the webhook that a form asks for. Raises `Refused`."""
+    if not form.all("event"):
+        raise Refused("invalid_request", "choose at least one event for the webhook", "event")
+    return parse_form(
+        WebhookRequest,
+        url=form.text("url"),
+        events=list(form.all("event")),
+        problems=form.text("problems").replace(",", " ").split(),
+        secret=form.text("secret") or None,
+    )
+
+
+def add_notification_pages(
+    app: FastAPI, web: Web, preferences: PreferenceCommands, webhooks: Webhooks
+) -> None:
+    """Add the routes of all pages about notifications."""
+    router = APIRouter(route_class=route_class(web), include_in_schema=False)
+    _add_overview(router, web, preferences, webhooks)
+    _add_webhook_pages(router, web, webhooks)
+    app.include_router(router)
+
+
+def _add_overview(
+    router: APIRouter, web: Web, preferences: PreferenceCommands, webhooks: Webhooks
+) -> None:
+    async def overview_page(
+        request: Request, session: Session, error: Refused | None = None, **more: Any
+    ) -> Response:
+        caller = session.caller
+        identities = await web.logins.people.register.identities(caller.id)
+        values: dict[str, Any] = {
+            "chosen": preferences.of(caller.account),
+            "choices": PREFERENCES,
+            "has_discord": any(identity.provider == DISCORD for identity in identities),
+            "webhooks": await webhooks.list_webhooks(caller),
+            "kinds": WEBHOOK_KINDS,
+            "new": {"url": "", "problems": ""},
+            "events": KINDS_CHOSEN,
+            "form_open": False,
+            "secret": "",
+        }
+        return web.page(request, "notifications.html", session, error, **(values | more))
+
+    @router.get(NOTIFICATIONS)
+    async def overview(request: Request) -> Response:
+        """What the participant is notified of, and their webhooks."""
+        return await overview_page(request, await web.require_session(request, NOTIFICATIONS))
+
+    @router.post(f"{NOTIFICATIONS}/discord")
+    async def choose(request: Request) -> Response:
+        """Change the preferences for Discord."""
+        session, form = await web.require_form(request, NOTIFICATIONS)
+        chosen = {name: form.text(name) for name in PREFERENCES if form.text(name)}
+        try:
+            await preferences.choose(session.caller, parse_form(PreferencesRequest, **chosen))
+        except Refused as refused:
+            return await overview_page(request, session, refused)
+        return web.redirect(NOTIFICATIONS)
+
+    @router.post(f"{NOTIFICATIONS}/webhooks")
+    async def add(request: Request) -> Response:
+        """Add a webhook and show its secret, once."""
+        session, form = await web.require_form(request, NOTIFICATIONS)
+        check_scope(session.caller, "webhooks")
+        try:
+            webhook = parse_webhook(form).to_new_webhook()
+            _, secret = await webhooks.add(session.caller, webhook)
+        except Refused as refused:
+            new = {name: form.text(name) for name in ("url", "problems")}
+            return await overview_page(
+                request, session, refused, new=new, events=form.all("event"), form_open=True
+            )
+        return await overview_page(request, session, secret=secret)
+
+
+def _add_webhook_pages(router: APIRouter, web: Web, webhooks: Webhooks) -> None:
+    path = f"{NOTIFICATIONS}/webhooks/{{id}}"
+
+    @router.get(path)
+    async def deliveries(
+        request: Request,
+        id: IdInPath,  # noqa: A002  (as in the API)
+        before: Before = NUMBER_MAX,
+    ) -> Response:
+        """A webhook with its deliveries, newest first."""
+        session = await web.require_session(request, f"{NOTIFICATIONS}/webhooks/{id}")
+        check_scope(session.caller, "webhooks")
+        webhook = await webhooks.get_webhook(session.caller, id)
+        rows = await webhooks.rows.deliveries(id, before, LIMIT + 1)
+        values: dict[str, Any] = {
+            "webhook": webhook,
+            "deliveries": rows[:LIMIT],
+            "next_before": rows[LIMIT - 1].number if len(rows) > LIMIT else None,
+        }
+        return web.page(request, "webhook.html", session, **values)
+
+    @router.post(f"{path}/test")
+    async def test(request: Request, id: IdInPath) -> Response:  # noqa: A002  (as in the API)
+        """Send a test event."""
+        session, _ = await web.require_form(request, NOTIFICATIONS)
+        check_scope(session.caller, "webhooks")
+        await webhooks.test(session.caller, id)
+        return web.redirect(f"{NOTIFICATIONS}/webhooks/{id}")
+
+    @router.post(f"{path}/remove")
+    async def remove(request: Request, id: IdInPath) -> Response:  # noqa: A002  (as in the API)
+        """Remove a webhook and its deliveries."""
+        session, _ = await web.require_form(request, NOTIFICATIONS)
+        check_scope(session.caller, "webhooks")
+        await webhooks.remove(session.caller, id)
+        return web.redirect(NOTIFICATIONS)

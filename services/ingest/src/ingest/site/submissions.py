@@ -242,22 +242,22 @@ def list_cases(cases: Sequence[Case]) -> list[CaseRow]:
 class SampleCharts:
     """Draws the samples of runs, and keeps the charts by the digest of the file."""
 
-    kept: dict[str, Sequence[Histogram]] = field(default_factory=dict)
+    charts: dict[str, Sequence[Histogram]] = field(default_factory=dict)
 
     async def draw(self, reads: PageReads, files: Sequence[Download]) -> Sequence[Histogram]:
         """Return the histograms of a run's timed cases; none if it has no samples to read."""
         file = next((file for file in files if file.kind == "samples"), None)
         if file is None or file.bytes > SAMPLES_BYTES_MAX:
             return ()
-        if file.digest not in self.kept:
+        if file.digest not in self.charts:
             try:
                 packed = await reads.read_file(file.url, SAMPLES_BYTES_MAX)
-                self.kept[file.digest] = await asyncio.to_thread(_draw_samples, packed)
+                self.charts[file.digest] = await asyncio.to_thread(_draw_samples, packed)
             except Failed:
                 return ()
-            if len(self.kept) > RUNS_KEPT_MAX:
-                del self.kept[next(iter(self.kept))]
-        return self.kept[file.digest]
+            if len(self.charts) > RUNS_KEPT_MAX:
+                del self.charts[next(iter(self.charts))]
+        return self.charts[file.digest]
 
 
 def _draw_samples(packed: bytes) -> list[Histogram]:

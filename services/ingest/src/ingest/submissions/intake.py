@@ -16,12 +16,11 @@ from ingest.access.callers import SCOPE_OF_MODE, Caller, check_scope
 from ingest.access.feed import AccessFeed
 from ingest.accounts import rules as accounts
 from ingest.accounts.rules import name_lost
-from ingest.consents import rules as consents
 from ingest.decisions import DECISIONS_MAX, back_off, http_append
 from ingest.ports import Note, Ports
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
-from ingest.quotas.service import Quotas, QuotaState
+from ingest.quotas.routes import Quotas, QuotaState
 from ingest.submissions import rules
 from ingest.submissions.admission import AdmissionLimits, AdmissionQueue, GpuQueues
 from shared import subjects
@@ -31,8 +30,8 @@ from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.event_log import Appender, Conflict
 from shared.events import Blob, ProblemPublished, SubmissionReceived
-from shared.ids import derive_id
 from shared.problems.submission_file import MEDIA, Directives, read_directives, suffix
+from shared.subjects import derive_id
 
 GPUS_MAX = 8
 # For this long a key stands for the first request that used it.
@@ -188,7 +187,7 @@ class Intake:
         rules.check_directives(slug, directives)
         gpus = upload.gpus_of(directives, published)
         accounts.check_ban(account_state, at)
-        consents.check(account_state.consents, slug, published)
+        accounts.check_consent(account_state.consents, slug, published)
         source = describe_blob(request.source, MEDIA[suffix(request.name)])
         received = SubmissionReceived(
             account=account,

@@ -13,7 +13,7 @@ from ingest.access.callers import Caller, check_problem
 from ingest.access.feed import AccessFeed
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
 from ingest.http.auth import Authenticator
-from ingest.http.idempotency import idempotency_key
+from ingest.http.middleware import idempotency_key
 from ingest.http.request_models import (
     APPEAL_LENGTH_MAX,
     PRINTABLE,
@@ -31,8 +31,7 @@ from ingest.quotas.routes import quota_headers
 from ingest.submissions import rules
 from ingest.submissions.intake import Intake, Upload
 from shared import events, subjects
-from shared.api.platform import DecisionResponse
-from shared.api.queues import IntakeStatus
+from shared.api.queues import DecisionResponse, IntakeStatus
 from shared.api.submissions import (
     CancelledSubmission,
     SubmissionNote,
@@ -43,7 +42,7 @@ from shared.api.submissions import (
 from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 TEXT_MEDIA = "text/plain"
 RUNNER = "The launcher that starts an agent for this submission; empty means any agent."

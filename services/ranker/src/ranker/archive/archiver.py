@@ -21,9 +21,9 @@ from shared.errors import Failed
 from shared.event_log import Conflict, EventLog, EventSource, NewEvent
 from shared.events import AuditSealed
 from shared.health import HealthReporter, Outage
-from shared.ids import derive_id
 from shared.postgres import CheckpointConflict
 from shared.signing import load_key, public_key, sign_verdict
+from shared.subjects import derive_id
 from shared.wire import Envelope, EventMetadata, make_envelope
 
 log = logging.getLogger(__name__)

@@ -8,9 +8,8 @@ from ranker.domain.rows import LeaderboardKey
 from shared import events, subjects
 from shared.api.audits import AuditReport, CausingEvent, LeaderboardRow
 from shared.event_log import RecordedEvent
-from shared.ids import submission_job_id
 from shared.presentation.units import difference_text, pooled_text, rank_text
-from shared.subjects import history_of, last_token
+from shared.subjects import history_of, last_token, submission_job_id
 from shared.wire import is_genuine
 
 # Decisions about a submission.

@@ -12,8 +12,7 @@ from shared import events
 from shared.api.audits import Finding
 from shared.event_log import RecordedEvent
 from shared.events import DUEL, HARNESS_CODE, SubmissionFinished
-from shared.ids import confirmation_job_id, duel_job_id
-from shared.subjects import history_of, last_token
+from shared.subjects import confirmation_job_id, duel_job_id, history_of, last_token
 from shared.wire import is_genuine
 
 # The logarithm of another machine may differ in the last bits.

@@ -21,7 +21,7 @@ from ranker.domain.rows import (
 from ranker.domain.score import DELTA_MIN
 from shared import events
 from shared.events import Fact, SubmissionFinished
-from shared.ids import submission_job_id
+from shared.subjects import submission_job_id
 
 CANARY = "canary"
 # A real run has fewer; a hostile agent may claim more.

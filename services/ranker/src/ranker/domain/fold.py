@@ -13,8 +13,7 @@ from ranker.domain.rows import DecodedEvent, RequiredRows, Rows, Step
 from shared import events
 from shared.event_log import RecordedEvent
 from shared.events import HARNESS_CODE, Fact
-from shared.ids import submission_job_id
-from shared.subjects import last_token
+from shared.subjects import last_token, submission_job_id
 from shared.wire import UNREADABLE, is_genuine, is_written_by_agent
 
 Values = dict[str, Any]

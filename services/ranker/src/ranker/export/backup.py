@@ -24,13 +24,13 @@ from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.event_log import Append, Appender, EventLog, EventSource, Gap
 from shared.events import LogImported
-from shared.ids import derive_id
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.repair import append_raw
 from shared.nats.streams import ensure_streams
 from shared.signing import verify_verdict
+from shared.subjects import derive_id
 
 AppendRaw = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
 FORMAT = "warpboard-backup/1"

@@ -6,15 +6,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ranker.http.access import ReadSources
 from ranker.http.cases import cases_router, goals_router
 from ranker.http.comparison import comparison_router
-from ranker.http.downloads import downloads_router
 from ranker.http.events import events_router
-from ranker.http.histories import histories_router
 from ranker.http.leaderboards import leaderboards_router
 from ranker.http.moderation import moderation_router
-from ranker.http.participants import participants_router
+from ranker.http.participants import histories_router, participants_router
 from ranker.http.problems import problems_router
 from ranker.http.queues import queues_router
-from ranker.http.submissions import submissions_router
+from ranker.http.submissions import downloads_router, submissions_router
 from ranker.service.progress import ProjectionProgress
 from shared.clock import now
 from shared.http import install_error_handlers

@@ -28,12 +28,12 @@ from ranker.http.problems import SEED, ManifestCache, problem_row
 from ranker.http.responses import Limit, NumberInPath, json_response
 from ranker.service.leaderboard import key_values
 from ranker.service.ports import Reads
-from shared.api import baselines as models
+from shared.api import cases as models
 from shared.api.cases import CaseShown
 from shared.api.leaderboards import SetEntry, SetScores
 from shared.errors import Failed, Refused
 from shared.events import Milestone, Roof
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import DocumentedRoute, TypedResponse
 
 LISTS = ("tests", "benchmarks")
 # The fields of a timed case that belong to its estimate.

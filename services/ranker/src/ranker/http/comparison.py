@@ -12,12 +12,12 @@ from msgspec import convert
 
 from ranker.domain.score import error_of_difference, interval_us
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, safe_case
-from ranker.http.downloads import source_text
 from ranker.http.responses import NUMBER_MAX, json_response
+from ranker.http.submissions import source_text
 from shared.api.leaderboards import ComparedCase, ComparedSubmission, Comparison
 from shared.blobs import BlobStore
 from shared.clock import now
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import DocumentedRoute, TypedResponse
 
 Row = dict[str, Any]
 

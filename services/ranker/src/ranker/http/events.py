@@ -29,8 +29,7 @@ from shared.api.queues import Queue
 from shared.api.submissions import HistoryEnd, HistoryEvent, Progress
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
-from shared.http import LiveResponse
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import DocumentedRoute, LiveResponse, TypedResponse
 
 SEQUENCE_MAX = 2**53 - 1
 # This many streams query Postgres at once; the others wait for their turn.

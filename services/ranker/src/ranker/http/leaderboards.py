@@ -47,8 +47,8 @@ from shared.api.audits import LeaderboardRow
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.events import SubmissionFinished
+from shared.http import DocumentedRoute, TypedResponse
 from shared.json_types import InstantOrNaive
-from shared.response_types import DocumentedRoute, TypedResponse
 
 # Leaderboards whose next pages may be requested; each has at most RANKED_MAX rows.
 SNAPSHOTS_MAX = 100

@@ -14,7 +14,7 @@ from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, AuditSealed
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 REJUDGE_ITEMS_MAX = 400
 SELECTS = {"best": "best_items", "all": "all_items"}

@@ -1,29 +1,49 @@
-"""Participants: their places and records, and their history on a leaderboard."""
+"""Participants and what they achieved: places, records, histories, cases, and contests."""
 
 import asyncio
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
+from typing import Annotated, Any
 
-from fastapi import APIRouter, Request
+from fastapi import APIRouter, Query, Request
 from msgspec import convert
+from pydantic import Field
 
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import add_interval
-from ranker.http.access import CurrentReader, ReaderView, ReadSources
-from ranker.http.leaderboards import find_leaderboard, read_checkpoint
+from ranker.http.access import CurrentReader, ReaderView, ReadSources, timed_cases
+from ranker.http.leaderboards import (
+    RecordsQuery,
+    find_leaderboard,
+    make_entries,
+    read_checkpoint,
+    read_records,
+)
 from ranker.http.ranking import Ladder
-from ranker.http.responses import Version, json_response
-from ranker.service.leaderboard import RANKED_MAX, read_ladder, read_standing
+from ranker.http.responses import (
+    LIMIT_MAX,
+    ProblemVersion,
+    QueryParams,
+    Version,
+    json_response,
+)
+from ranker.service.leaderboard import RANKED_MAX, read_ladder, read_standing, read_top
 from ranker.service.ports import Reads
 from shared.api import leaderboards as models
 from shared.clock import now
 from shared.errors import Refused
-from shared.response_types import DocumentedRoute, TypedResponse
+from shared.http import DocumentedRoute, TypedResponse
 
 # Each entry takes a statement for its rank.
 ENTRIES_MAX = 50
 RECORDS_MAX = 100
 
 Row = dict[str, Any]
+CASE_ENTRIES_MAX = 50
+# Of the first places on each leaderboard of a contest.
+POINTS = (25, 18, 15, 12, 10, 8, 6, 4, 2, 1)
+# A problem has fewer; a hostile agent may claim more.
+CASES_MAX = 200
 
 
 def participants_router(sources: ReadSources) -> APIRouter:
@@ -104,3 +124,158 @@ async def read_personal_history(
         items=convert(items, list[models.PersonalRecord]),
         as_of=seq,
     )
+
+
+class HistoryQuery(QueryParams):
+    """The participant and version of a history."""
+
+    participant: str | None = None
+    version: ProblemVersion = None
+
+
+class EntryCasesQuery(QueryParams):
+    """The version of a leaderboard, and of how many entries to list the cases."""
+
+    version: ProblemVersion = None
+    limit: Annotated[int, Field(ge=1, le=CASE_ENTRIES_MAX)] = 20
+
+
+def histories_router(sources: ReadSources) -> APIRouter:
+    """The routes of records, histories, cases and contests."""
+    router = APIRouter(route_class=DocumentedRoute)
+
+    @router.get("/v1/contests/{name}")
+    async def standing(
+        request: Request, reader: CurrentReader, name: str
+    ) -> TypedResponse[models.ContestStanding]:
+        """The standing of a contest: the points of each participant for their places, summed.
+
+        Places are those on each leaderboard of the contest that the reader can see.
+        """
+        seq, view = await read_checkpoint(sources.reads), sources.view(reader)
+        filters = {"slug": None, "version": None, "state": "all", "after": None, "search": None}
+        if not await view.rows("problems", **filters, contest=name, at=now(), limit=1):
+            raise Refused("not_found", f"there is no contest {name[:100]!r}", "name")
+        rows = await view.rows("contest_places", contest=name, places=len(POINTS))
+        items = rank_participants(rows)
+        body = models.ContestStanding(contest=name, points=list(POINTS), items=items, as_of=seq)
+        return json_response(request, body, seq)
+
+    _add_records(router, sources)
+
+    @router.get("/v1/leaderboards/{slug}/{gpu}/history")
+    async def history(
+        request: Request,
+        reader: CurrentReader,
+        slug: str,
+        gpu: str,
+        query: Annotated[HistoryQuery, Query()],
+    ) -> TypedResponse[models.History | models.RecordHistory]:
+        """The score over time: a participant's ranked submissions or, without one, the records."""
+        view, seq = sources.view(reader), await read_checkpoint(sources.reads)
+        _, board = await find_leaderboard(view, slug, gpu, query.version)
+        if query.participant is not None:
+            history = await read_personal_history(view, query.participant, board, seq)
+            return json_response(request, history, seq)
+        records = models.RecordHistory(
+            problem=board.problem,
+            gpu=board.gpu,
+            problem_version=board.problem_number,
+            items=await read_records(view, board, RANKED_MAX),
+            as_of=seq,
+        )
+        return json_response(request, records, seq)
+
+    _add_cases(router, sources)
+    return router
+
+
+def rank_participants(rows: Sequence[dict[str, Any]]) -> list[models.ContestParticipant]:
+    """The participants by the points for their places; who has as many shares a rank.
+
+    `rows` are of `contest_places`.
+    """
+    names = {row["participant_id"]: row["participant"] for row in rows}
+    places: dict[str, list[models.ContestPlace]] = {}
+    for row in rows:
+        place = convert(row | {"points": POINTS[row["rank"] - 1]}, models.ContestPlace)
+        places.setdefault(row["participant_id"], []).append(place)
+    sums = Counter({account: sum(place.points for place in own) for account, own in places.items()})
+    shared = Counter(sums.values())
+    ranks: dict[int, int] = {}
+    for position, (_, points) in enumerate(sums.most_common(), 1):
+        ranks.setdefault(points, position)
+    return [
+        models.ContestParticipant(
+            rank=ranks[points],
+            is_tied=shared[points] > 1,
+            points=points,
+            participant_id=account,
+            participant=names[account],
+            places=places[account],
+        )
+        for account, points in sums.most_common()
+    ]
+
+
+def _add_records(router: APIRouter, sources: ReadSources) -> None:
+    @router.get("/v1/records")
+    async def recent_records(
+        request: Request,
+        reader: CurrentReader,
+        limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = 20,
+    ) -> TypedResponse[models.Records]:
+        """The newest standing records of all leaderboards that the reader can see."""
+        seq = await read_checkpoint(sources.reads)
+        rows = await sources.view(reader).rows("recent_records", limit=limit, at=now())
+        items = convert(rows, list[models.Record])
+        return json_response(request, models.Records(items=items, as_of=seq), seq)
+
+    @router.get("/v1/leaderboards/{slug}/{gpu}/records")
+    async def records(
+        request: Request,
+        reader: CurrentReader,
+        slug: str,
+        gpu: str,
+        query: Annotated[RecordsQuery, Query()],
+    ) -> TypedResponse[models.Records]:
+        """The records of a leaderboard, newest first."""
+        view, seq = sources.view(reader), await read_checkpoint(sources.reads)
+        _, board = await find_leaderboard(view, slug, gpu, query.version)
+        items = await read_records(view, board, query.limit)
+        return json_response(request, models.Records(items=items, as_of=seq), seq)
+
+
+def _add_cases(router: APIRouter, sources: ReadSources) -> None:
+    @router.get("/v1/leaderboards/{slug}/{gpu}/cases")
+    async def entry_cases(
+        request: Request,
+        reader: CurrentReader,
+        slug: str,
+        gpu: str,
+        query: Annotated[EntryCasesQuery, Query()],
+    ) -> TypedResponse[models.LeaderboardCases]:
+        """The public times of each case of the fastest entries, best first."""
+        view, reads = sources.view(reader), sources.reads
+        seq = await read_checkpoint(reads)
+        problem, board = await find_leaderboard(view, slug, gpu, query.version)
+        placed = await read_top(reads, board, query.limit, now())
+        entries = await make_entries(reads, board, placed)
+        rows = await reads.rows(
+            "entry_cases",
+            submissions=[entry["submission"] for entry in entries],
+            problem_number=board.problem_number,
+        )
+        cases = {row["submission"]: timed_cases(row["cases"])[:CASES_MAX] for row in rows}
+        body = models.LeaderboardCases(
+            problem=board.problem,
+            title=problem["title"],
+            gpu=board.gpu,
+            problem_version=board.problem_number,
+            items=convert(
+                [entry | {"cases": cases.get(entry["submission"], [])} for entry in entries],
+                list[models.EntryCases],
+            ),
+            as_of=seq,
+        )
+        return json_response(request, body, seq)

@@ -30,11 +30,11 @@ from shared.api import problems as models
 from shared.blobs import BlobNotFound, BlobStore
 from shared.clock import now
 from shared.errors import Failed, Refused
+from shared.http import DocumentedRoute, TypedResponse
 from shared.problems import templates
 from shared.problems.report import read_report
 from shared.problems.task_yml import case_name
 from shared.ranking_rules import RANKING_TEXTS
-from shared.response_types import DocumentedRoute, TypedResponse
 
 MANIFESTS_MAX = 200
 STATEMENT = "statement.md"

@@ -17,7 +17,7 @@ from shared.api.leaderboards import GpuLeaderboard
 from shared.clock import now
 from shared.errors import Refused
 from shared.events import EPHEMERAL, FIRST_MODES, LAUNCHER
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 REASON_LENGTH_MAX = 1000
 WAITING = ("received", "queued")

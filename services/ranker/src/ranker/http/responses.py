@@ -11,7 +11,7 @@ from fastapi import Path, Query, Request
 from pydantic import BaseModel, ConfigDict, Field
 
 from shared.errors import Refused
-from shared.response_types import TypedResponse
+from shared.http import TypedResponse
 
 LIMIT_MAX = 200
 # The largest integer that every JSON parser keeps exactly.

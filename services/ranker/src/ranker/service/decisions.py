@@ -18,7 +18,7 @@ from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Append, Appender, Conflict, EventLog, RecordedEvent
 from shared.events import Fact, RejudgeJudged, RejudgePreviewed, RunCompleted, SubmissionFinished
-from shared.ids import derive_id
+from shared.subjects import derive_id
 
 logger = logging.getLogger(__name__)
 

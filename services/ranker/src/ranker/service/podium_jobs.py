@@ -41,7 +41,7 @@ from shared.events import (
     RunCompleted,
     RunStarted,
 )
-from shared.ids import confirmation_job_id, duel_job_id, podium_duel_id, run_confirmation_id
+from shared.subjects import confirmation_job_id, duel_job_id, podium_duel_id, run_confirmation_id
 from shared.wire import UnknownEvent, is_genuine
 
 END_EVENTS = (events.JobFinished, events.JobGivenUp, events.JobCancelled)

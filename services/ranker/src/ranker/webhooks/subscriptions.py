@@ -7,9 +7,8 @@ from typing import Any, NamedTuple, TypeAlias, get_args
 
 from shared import events
 from shared.event_log import RecordedEvent
-from shared.ids import derive_id
 from shared.leaderboards import Leaderboard, fold_leaderboard
-from shared.subjects import last_token
+from shared.subjects import derive_id, last_token
 from shared.wire import is_genuine
 
 AGGREGATES = ("account.>", "invite.>", "problem.>", "webhook.>")

@@ -21,8 +21,7 @@ from scheduler.domain.state import (
 from shared import events
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, AnyFact, Blob, Requires, RunOptions
-from shared.ids import BASELINE_ACCOUNT, submission_job_id
-from shared.subjects import last_token
+from shared.subjects import BASELINE_ACCOUNT, last_token, submission_job_id
 from shared.wire import UnknownEvent, is_genuine, is_written_by_agent
 
 # No queue holds this many problem versions; beyond it the oldest requirements are forgotten.

@@ -38,7 +38,7 @@ from scheduler.domain.state import (
 from shared import events, subjects
 from shared.event_log import Append
 from shared.events import DUEL, Requires
-from shared.ids import BASELINE_ACCOUNT, duel_job_id
+from shared.subjects import BASELINE_ACCOUNT, duel_job_id
 
 START_S_MAX = 30.0
 # An author who publishes a problem is about to submit to it: a new baseline lets them go first. An

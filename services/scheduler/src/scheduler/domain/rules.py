@@ -27,8 +27,8 @@ from scheduler.domain.state import (
 )
 from shared import events, subjects
 from shared.event_log import Append
-from shared.ids import BASELINE_ACCOUNT, submission_job_id
 from shared.states import STATES, state_deadline
+from shared.subjects import BASELINE_ACCOUNT, submission_job_id
 
 REFUNDS_MAX = 100
 TAKEN_DOWN_MAX = 2
@@ -266,14 +266,13 @@ def _find_expiry(
         problem, code = "fell silent", "agent_silent"
     elif offer is not None and offer.session != run.session:
         problem, code = "was restarted in the middle of the run", "agent_restarted"
-    elif offer is not None and _is_late(run, world):
+    elif (
+        offer is not None
+        and not (run.has_begun or run.is_member)
+        and world.is_past(run.lease_until_at)
+    ):
         problem, code = "did not start the run in time", STATES["assigned"].overdue
     return events.JobExpired(reason=f"agent {run.agent} {problem}", code=code) if code else None
-
-
-def _is_late(run: Run, world: World) -> bool:
-    """Return whether an agent should have started a run that it was ordered to run itself."""
-    return not run.has_begun and not run.is_member and world.is_past(run.lease_until_at)
 
 
 def _retry_or_give_up(state: SchedulerState, job: Job, run: Run, world: World) -> Decision:

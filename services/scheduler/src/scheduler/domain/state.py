@@ -11,7 +11,7 @@ import msgspec
 from shared import events, subjects
 from shared.event_log import Append
 from shared.events import Blob, Fact, RejudgeItem, Requires, RunOptions
-from shared.ids import BASELINE_ACCOUNT, derive_id
+from shared.subjects import BASELINE_ACCOUNT, derive_id
 
 CANARY = "canary"
 ATTEMPTS_MAX = 3

@@ -2,8 +2,7 @@
 
 import sys
 
-from scheduler.launcher.github import GitHubRunner, connect_github
-from scheduler.launcher.local import LocalRunner
+from scheduler.launcher.runners import GitHubRunner, LocalRunner, connect_github
 from scheduler.launcher.service import ACTOR, Launcher, Runner
 from scheduler.launcher.settings import GITHUB, MODAL, Settings, load
 from shared import lifecycle

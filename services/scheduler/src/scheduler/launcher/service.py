@@ -12,9 +12,9 @@ from nacl.signing import SigningKey
 from shared import events, subjects
 from shared.errors import Failed
 from shared.event_log import Append, Appender, Branch, BranchSource, EventLog, RecordedEvent
-from shared.ids import derive_id
 from shared.lifecycle import run_until_first
 from shared.signing import SEED_BYTES, public_key, seal_credential
+from shared.subjects import derive_id
 
 logger = logging.getLogger(__name__)
 
@@ -121,8 +121,11 @@ class Launcher:
                     continue
                 if isinstance(event.fact, events.InstanceRequested):
                     await self._start(request)
-                else:
-                    await self._stop(request)
+                    continue
+                try:
+                    await self.runner.stop(request)
+                except Failed as failed:
+                    logger.warning("agent %s could not be stopped: %s", request.agent, failed)
 
     async def _start(self, request: Request) -> None:
         """Start an agent with a key of its own, which signs the verdict of one job."""
@@ -141,12 +144,6 @@ class Launcher:
             return
         if not has_started:
             await self._start(request)
-
-    async def _stop(self, request: Request) -> None:
-        try:
-            await self.runner.stop(request)
-        except Failed as failed:
-            logger.warning("agent %s could not be stopped: %s", request.agent, failed)
 
     async def _issue_credential(self, request: Request) -> str:
         """Enrol the agent with a new key, and return what it needs to know. Raises Failed."""

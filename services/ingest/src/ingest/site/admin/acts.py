@@ -12,9 +12,9 @@ import msgspec
 from starlette.types import ASGIApp
 
 from ingest.access.callers import Caller, check_scope
-from ingest.accounts.tokens import csrf_token
+from ingest.accounts.service import csrf_token
 from ingest.http.auth import COOKIE, CSRF
-from ingest.http.idempotency import HEADER as IDEMPOTENCY_HEADER
+from ingest.http.middleware import IDEMPOTENCY_HEADER
 from ingest.http.request_models import TEXT_LENGTH_MAX
 from ingest.site.reads import check_response, decode_response
 from shared.errors import Refused
@@ -118,7 +118,7 @@ class Act:
 
     Fields that the path of the route does not name make its body. `scopes` decide who is offered
     the form (any of them is enough); the route decides who may send it. With a `warning`, the form
-    asks for confirmation. `page` is shown afterwards, with `done`.
+    asks for confirmation. `page` is shown afterwards, with `notice`.
     """
 
     route: str
@@ -127,7 +127,7 @@ class Act:
     button: str
     explanation: str
     page: str
-    done: str
+    notice: str
     fields: Sequence[FormField]
     warning: str = ""
     constants: Mapping[str, object] | None = None

@@ -12,16 +12,15 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from ingest.access.callers import ADMIN, STAFF_SCOPES
 from ingest.http.request_models import NameInPath
-from ingest.login.secrets import new_secret
 from ingest.login.service import Session
+from ingest.login.sign_in import new_secret
 from ingest.login.web import Web
-from ingest.site.admin import catalogue, participants, tables
+from ingest.site.admin import catalogue, tables
 from ingest.site.admin.acts import Act, SessionApi, check_any_scope, may_any
 from ingest.site.admin.tables import Link, Operator, Row, Section, Tag
 from ingest.site.reads import api_path, decode_response, read_if_possible, read_in_time
 from shared.api.agents import Agents
-from shared.api.platform import DeadLetters
-from shared.api.queues import IntakeStatus, Queues
+from shared.api.queues import DeadLetters, IntakeStatus, Queues
 from shared.errors import Failed, Refused
 
 OVERVIEW_PAGE = "/admin"
@@ -189,7 +188,7 @@ async def _appeals(operator: Operator) -> list[Section]:
     if may_any(operator.caller, catalogue.SUBMISSIONS):
         sections.append(await tables.submission_appeals(operator))
     if may_any(operator.caller, catalogue.PARTICIPANTS):
-        sections.append(await participants.ban_appeals(operator))
+        sections.append(await tables.ban_appeals(operator))
     return sections
 
 
@@ -278,7 +277,23 @@ def add_admin_pages(app: FastAPI, router: APIRouter, web: Web) -> None:
         if page.read is not None:
             _add_page(router, site, page, page.read)
     _add_participants(router, site)
-    _add_invites(router, site)
+
+    @router.get(catalogue.INVITES_PAGE)
+    async def invites(request: Request, slug: SlugInQuery = "") -> Response:
+        """The invites to a leaderboard."""
+        session, operator = await site.open(request, INVITES)
+        slug = slug.strip().lower()
+        error: Refused | None = None
+        try:
+            sections = await read_in_time(tables.invite_tables(operator, slug))
+        except Refused as refused:
+            error = refused
+            sections = await tables.invite_tables(operator, "")
+        search = Search(
+            catalogue.INVITES_PAGE, "Problem whose invites you want to see", "leaderboard", slug
+        )
+        return site.render(request, session, INVITES, sections, search=search, error=error)
+
     _add_acts(router, site)
 
 
@@ -301,33 +316,15 @@ def _add_participants(router: APIRouter, site: AdminSite) -> None:
         if name.strip():
             path = catalogue.PARTICIPANT_PAGE.format(name=quote(name.strip().lower(), safe=""))
             return site.web.redirect(path)
-        sections = await read_in_time(participants.participant_tables(operator, after))
+        sections = await read_in_time(tables.participant_tables(operator, after))
         return site.render(request, session, PARTICIPANTS, sections, search=search)
 
     @router.get(catalogue.PARTICIPANT_PAGE)
     async def participant(request: Request, name: NameInPath) -> Response:
         """A participant."""
         session, operator = await site.open(request, PARTICIPANTS)
-        sections = await read_in_time(participants.participant_details(operator, name))
+        sections = await read_in_time(tables.participant_details(operator, name))
         return site.render(request, session, PARTICIPANTS, sections, title=name, search=search)
-
-
-def _add_invites(router: APIRouter, site: AdminSite) -> None:
-    @router.get(catalogue.INVITES_PAGE)
-    async def invites(request: Request, slug: SlugInQuery = "") -> Response:
-        """The invites to a leaderboard."""
-        session, operator = await site.open(request, INVITES)
-        slug = slug.strip().lower()
-        error: Refused | None = None
-        try:
-            sections = await read_in_time(participants.invite_tables(operator, slug))
-        except Refused as refused:
-            error = refused
-            sections = await participants.invite_tables(operator, "")
-        search = Search(
-            catalogue.INVITES_PAGE, "Problem whose invites you want to see", "leaderboard", slug
-        )
-        return site.render(request, session, INVITES, sections, search=search, error=error)
 
 
 def _add_acts(router: APIRouter, site: AdminSite) -> None:
@@ -364,7 +361,7 @@ def _add_acts(router: APIRouter, site: AdminSite) -> None:
         if response.codes:
             ends_at = f"{values['expires_at']}Z" if values["expires_at"] else ""
             return _render_codes(request, site, session, response, ends_at)
-        notice = response.describe(act.done.format(**values))
+        notice = response.describe(act.notice.format(**values))
         return web.redirect(act.page_after(values), notice)
 
 

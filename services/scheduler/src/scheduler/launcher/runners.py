@@ -1,21 +1,107 @@
-"""Starts agents as runs of a GitHub Actions workflow.
+"""Starts agents: as processes of this machine, or as runs of a GitHub Actions workflow.
 
 Source: GitHub's REST API, version 2022-11-28: workflow dispatches, workflow runs, jobs and logs.
 """
 
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import httpx
 
 from scheduler.launcher.service import End, Request
 from shared.errors import Failed
+from shared.servers.process import Launch, run_steps, stop_steps, tail
+from shared.signing import CREDENTIAL_SETTINGS
 
-API_VERSION = "2022-11-28"
+OUTPUT_LENGTH_MAX = 500
+AGENT = "WARPBOARD_GPU_AGENT"
+STOP_S_MAX = 12.0
+# The agent's exit codes: a verdict, no job, and a job without a verdict, which the log explains.
+ENDS = {0: "", 3: "it left without a job", 4: ""}
+GITHUB_API_VERSION = "2022-11-28"
 REQUEST_S_MAX = 20.0
 RUNS_MAX = 100
 LOG_LENGTH_MAX = 1000
 # The name of a run in the workflow file.
-TITLE = "warpboard agent {id}"
+WORKFLOW_TITLE = "warpboard agent {id}"
+
+
+class LocalRunner:
+    """Agents as processes with this environment, which end with the launcher.
+
+    Each has its data below a folder. Those with a place in `gpu_indexes` time that GPU.
+    """
+
+    poll_s = 0.2
+
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        credential_key: str,
+        gpu_indexes: Mapping[str, int],
+    ) -> None:
+        self._folder = folder
+        self._environ = environ
+        self._credential_key = credential_key
+        self._gpu_indexes = gpu_indexes
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+
+    async def start(self, request: Request, credential: str) -> None:
+        """Start an agent; see the port."""
+        folder = self._folder / request.agent
+        sealed, key = (f"{AGENT}_{name}" for name in CREDENTIAL_SETTINGS)
+        environ = {
+            f"{AGENT}_OPS_LISTEN": "127.0.0.1:0",
+            **self._environ,
+            f"{AGENT}_DATA": str(folder),
+            sealed: credential,
+            key: self._credential_key,
+        }
+        if (index := self._gpu_indexes.get(request.agent)) is not None:
+            environ[f"{AGENT}_GPU_INDEX"] = str(index)
+        command = (sys.executable, "-P", "-m", "gpu_agent", "--once")
+        try:
+            launch = Launch(command, self._log(request), environ=environ)
+            self._processes[request.id] = launch.start()
+        except OSError as error:
+            raise Failed(f"no process: {error}") from error
+
+    async def has_started(self, request: Request) -> bool:
+        """Return whether its process is known: it ends with this one; see the port."""
+        return request.id in self._processes
+
+    async def find_end(self, request: Request) -> End | None:
+        """Return how an agent ended; see the port."""
+        process = self._processes.get(request.id)
+        code = process.poll() if process is not None else None
+        if code is None:
+            return None
+        del self._processes[request.id]
+        log = tail(self._log(request))[-OUTPUT_LENGTH_MAX:]
+        return End(ENDS.get(code, f"the agent ended with code {code}: {log}"))
+
+    async def stop(self, request: Request) -> None:
+        """Stop an agent; see the port."""
+        process = self._processes.pop(request.id, None)
+        if process is not None:
+            steps = stop_steps(process, signal.SIGTERM, STOP_S_MAX)
+            await asyncio.to_thread(run_steps, steps)
+
+    async def close(self) -> None:
+        """Stop all agents at once; they return their jobs."""
+        processes = list(self._processes.values())
+        stops = [stop_steps(process, signal.SIGTERM, STOP_S_MAX) for process in processes]
+        await asyncio.gather(*(asyncio.to_thread(run_steps, steps) for steps in stops))
+        self._processes.clear()
+
+    def _log(self, request: Request) -> Path:
+        return self._folder / f"{request.agent}.log"
 
 
 class GitHubRunner:
@@ -68,7 +154,7 @@ class GitHubRunner:
         path = f"actions/workflows/{self._workflow}/runs"
         query = f"?event=workflow_dispatch&per_page={RUNS_MAX}"
         runs = (await self._request("GET", path + query)).json()["workflow_runs"]
-        title = TITLE.format(id=request.id)
+        title = WORKFLOW_TITLE.format(id=request.id)
         run = next((run for run in runs if run["display_title"] == title), None)
         if run is not None:
             self._runs[request.id] = run["id"]
@@ -108,7 +194,7 @@ def connect_github(api_url: str, repository: str, token: str) -> httpx.AsyncClie
     headers = {
         "Accept": "application/vnd.github+json",
         "Authorization": f"Bearer {token}",
-        "X-GitHub-Api-Version": API_VERSION,
+        "X-GitHub-Api-Version": GITHUB_API_VERSION,
     }
     return httpx.AsyncClient(
         base_url=f"{api_url.rstrip('/')}/repos/{repository}/",

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from ingest.access.callers import Caller, check_scope
 from ingest.access.feed import AccessFeed
-from ingest.consents import rules
+from ingest.accounts import rules
 from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import RequestModel, SlugInPath, decision_response
@@ -16,11 +16,11 @@ from ingest.ports import Ports
 from ingest.problems import rules as problems
 from shared import subjects
 from shared.api.accounts import Consent
-from shared.api.platform import DecisionResponse
+from shared.api.queues import DecisionResponse
 from shared.blobs import BlobNotFound
 from shared.errors import Failed
 from shared.events import ProblemPublished
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,11 @@ from msgspec import structs
 
 from ingest.access.callers import Caller, check_unlimited
 from ingest.access.feed import AccessFeed
+from ingest.accounts import rules
 from ingest.decisions import Decisions
 from ingest.http.auth import Authenticator
 from ingest.http.request_models import IdInPath, RequestModel
 from ingest.ports import Ports
-from ingest.preferences import rules
 from shared import subjects
 from shared.api.accounts import (
     DeliveryChannel,
@@ -28,7 +28,7 @@ from shared.api.accounts import (
 from shared.api.moderation import RejudgeSummary
 from shared.errors import Refused
 from shared.events import RejudgePreviewed, RejudgeRequested, SubmissionReceived
-from shared.response_types import DocumentedRoute
+from shared.http import DocumentedRoute
 
 DISCORD = "discord"
 

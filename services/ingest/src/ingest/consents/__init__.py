@@ -1,1 +1,0 @@
-"""Consents that problems require before submitting."""
