@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Discord's own documents, which its simulator's tests hold every request to; no part of the tree.
 export WARPBOARD_DISCORD_OPENAPI ?= $(abspath $(wildcard ../shared/data/discord-openapi.json))
 export WARPBOARD_DISCORD_GATEWAY_SCHEMA ?= $(abspath $(wildcard ../shared/data/discord-gateway.schema.json))
-PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-agent \
+PARTS := shared harness[torch] services/ingest services/scheduler[modal] services/gpu-agent \
          services/ranker services/discord-edge cli[mcp,plots,up] discord-sim[zstd]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim
 
