@@ -7,7 +7,7 @@ export PYTHONDONTWRITEBYTECODE :=
 # Discord's own documents, which its simulator's tests hold every request to; no part of the tree.
 export WARPBOARD_DISCORD_OPENAPI ?= $(abspath $(wildcard ../shared/data/discord-openapi.json))
 export WARPBOARD_DISCORD_GATEWAY_SCHEMA ?= $(abspath $(wildcard ../shared/data/discord-gateway.schema.json))
-PARTS := shared harness[torch] services/ingest services/scheduler services/gpu-agent \
+PARTS := shared harness[torch] services/ingest services/scheduler[modal] services/gpu-agent \
          services/ranker services/discord-edge cli[mcp,plots,up] discord-sim[zstd]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim
 
@@ -66,13 +66,17 @@ docs-site: .venv/site-installed ## Build the pages as a site in build/site; a br
 walks: install ## Follow the walkthroughs and every transcript of the pages, and time them
 	pytest -q -rP -m long tests/docs
 
-# In a folder of their own: torch uses Triton wherever it is installed.
+# In a folder of their own: torch uses Triton wherever it is installed. A linker finds cuBLAS only
+# by a name without a version, which its wheel lacks.
+CUDA_COMPILE = $(CURDIR)/build/cuda-compile
 build/cuda-compile: constraints.txt pyproject.toml | install
 	@pip install -q --upgrade --target $@ -c constraints.txt --group cuda-compile
+	@ln -sf libcublas.so.13 $@/nvidia/cu13/lib/libcublas.so
 	@touch $@
 
 test-cuda: install build/cuda-compile ## Compile the examples of every language, without a GPU
-	PYTHONPATH=$(CURDIR)/build/cuda-compile pytest -q -rs -m "" \
+	PYTHONPATH=$(CUDA_COMPILE):$(CUDA_COMPILE)/nvidia_cutlass_dsl/dsl_packages \
+		pytest -q -rs -m "" \
 		tests/toolchains/test_examples.py tests/toolchains/test_kernels.py tests/toolchains/test_nvrtc.py
 
 # A directory each; ONLY="softmax rope" names some of them.

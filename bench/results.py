@@ -19,6 +19,8 @@ for seconds belong to the machine. Earlier runs are in the history of this file.
 is in `bench/gpu/results` ([ADR 85](../docs/adr/0085-what-a-first-gpu-showed.md)).
 
 """
+# Rows of `bench/gpu/first_hour.sh`, which people paste here: they stay.
+PASTED = ("gpu",)
 MISSED = "\n## Goals that are missed\n\n"
 
 
@@ -30,7 +32,7 @@ def write(found: Mapping[str, Sequence[Figure]], order: Sequence[str], page: Pat
         rows[name] = [_row(name, figure, where) for figure in figures]
         notes[name] = _notes(name, figures)
     lines = [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
-    lines += [row for name in order for row in rows.get(name, [])]
+    lines += [row for name in (*order, *PASTED) for row in rows.get(name, [])]
     said = [note for name in order for note in notes.get(name, [])]
     text = HEAD + "\n".join(lines) + "\n"
     page.write_text(text + (MISSED + "\n".join(said) + "\n" if said else ""))

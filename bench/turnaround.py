@@ -1,9 +1,10 @@
 """Seconds from POST to ranked for an identity kernel, by stage, beside the plain style.
 
-`python -m bench.turnaround [--smoke]`.
+`python -m bench.turnaround [--smoke] [--gpu]`.
 Both are measured in one run on one machine: first the platform, started empty in a temporary
 folder; then the same evaluation as cold processes of `plain_eval.py`, one a stage, on the same
 problem, kernel and number of calls. The ratio travels to other machines, the seconds do not.
+With `--gpu`, the platform's agent may have a GPU, and the plain style, which has none, is left out.
 """
 
 import argparse
@@ -13,6 +14,7 @@ import statistics
 import subprocess
 import sys
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -42,9 +44,9 @@ STEPS = (
 )
 
 
-def _submit(url: str, mode: str) -> dict[str, float]:
+def _submit(url: str, mode: str, gpu: str = "CPU") -> dict[str, float]:
     """One submission: the instants of its life, in seconds since the POST began."""
-    form = {"problem": "identity", "gpu": "CPU", "mode": mode}
+    form = {"problem": "identity", "gpu": gpu, "mode": mode}
     began = time.time()
     sent = {"file": (KERNEL.name, KERNEL.read_bytes())}
     answer = httpx.post(f"{url}/v1/submissions", data=form, files=sent, headers=AUTHOR, timeout=30)
@@ -100,8 +102,8 @@ def _median(rows: list[dict[str, float]], key: str) -> float:
     return statistics.median(row[key] for row in rows)
 
 
-def _print(mode: str, ours: list[dict[str, float]], plain: list[dict[str, float]]) -> list[Figure]:
-    print(f"\n{mode}: identity on CPU, median of {len(ours)} (least to most)")
+def _print(mode: str, ours: list[dict[str, float]], gpu: str = "CPU") -> Figure:
+    print(f"\n{mode}: identity on {gpu}, median of {len(ours)} (least to most)")
     for name, start, end in STEPS:
         steps = [row[end] - row[start] for row in ours]
         least, most = min(steps), max(steps)
@@ -109,19 +111,20 @@ def _print(mode: str, ours: list[dict[str, float]], plain: list[dict[str, float]
     totals = [row["GET"] for row in ours]
     total = statistics.median(totals)
     print(f"  {'POST to end':<10} {total:7.3f} s  ({min(totals):.3f} to {max(totals):.3f})")
+    return Figure(name=f"{mode}: POST to end", measured=total, unit="s")
+
+
+def _print_plain(mode: str, total: float, plain: list[dict[str, float]]) -> Figure:
     for stage in PLAIN_STAGES[mode]:
         print(f"  plain {stage:<9} {_median(plain, stage):3.3f} s, a cold process")
     cold = statistics.median(sum(row.values()) for row in plain)
     print(f"  plain, all     {cold:4.3f} s; Warpboard takes {total / cold:.2f} of that")
-    return [
-        Figure(name=f"{mode}: POST to end", measured=total, unit="s"),
-        Figure(
-            name=f"{mode}: of the plain style",
-            measured=total / cold,
-            goal=at_most(1.0),
-            note="a ranked run waits for quiet and times more processes (ADR 75)",
-        ),
-    ]
+    return Figure(
+        name=f"{mode}: of the plain style",
+        measured=total / cold,
+        goal=at_most(1.0),
+        note="a ranked run waits for quiet and times more processes (ADR 75)",
+    )
 
 
 def measure(mode: str, url: str, home: Path, runs: int) -> list[Figure]:
@@ -132,21 +135,38 @@ def measure(mode: str, url: str, home: Path, runs: int) -> list[Figure]:
     for _ in range(runs):
         ours.append(_submit(url, mode))
         plain.append(_plain(folder, mode, int(ours[-1]["calls"])))
-    return _print(mode, ours, plain)
+    total = _print(mode, ours)
+    return [total, _print_plain(mode, total.measured, plain)]
+
+
+def measure_gpu(url: str, modes: Sequence[str], runs: int) -> list[Figure]:
+    """Measure on the GPU type of the platform's own agent, once warm; print and return it."""
+    (agent,) = httpx.get(f"{url}/v1/agents", timeout=30).raise_for_status().json()["items"]
+    gpu = agent["gpu"]
+    figures = []
+    for mode in modes:
+        _submit(url, mode, gpu)
+        figures.append(_print(mode, [_submit(url, mode, gpu) for _ in range(runs)], gpu))
+    return figures
 
 
 def main() -> None:
     """Measure on a platform of our own, and stop it."""
     parser = argparse.ArgumentParser(prog="python -m bench.turnaround", description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="mode test alone, once")
-    is_smoke = parser.parse_args().smoke
+    parser.add_argument("--gpu", action="store_true", help="on what the agent here has")
+    options = parser.parse_args()
+    is_smoke = options.smoke
     runs, modes = (RUNS_SMOKE, MODES_SMOKE) if is_smoke else (RUNS, MODES)
     with running_platform() as platform:
-        found = [
-            figure
-            for mode in modes
-            for figure in measure(mode, platform.url, platform.folder, runs)
-        ]
+        if options.gpu:
+            found = measure_gpu(platform.url, modes, runs)
+        else:
+            found = [
+                figure
+                for mode in modes
+                for figure in measure(mode, platform.url, platform.folder, runs)
+            ]
     report(found)
 
 

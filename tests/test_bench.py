@@ -39,6 +39,16 @@ def test_a_page_keeps_the_rows_of_benchmarks_that_did_not_run(tmp_path: Path) ->
     assert text.count("| one |") == text.count("| two |") == 1
 
 
+def test_a_page_keeps_the_rows_that_a_gpu_machine_wrote(tmp_path: Path) -> None:
+    page = tmp_path / "RESULTS.md"
+    results.write({"one": [FLAT]}, ["one"], page)
+    pasted = "| gpu | clocks: E1 step of the timer | 32 ns | 32 ns | yes | H100 | 2026-11-27 | a |"
+    page.write_text(f"{page.read_text()}{pasted}\n")
+    results.write({"one": [SLOW]}, ["one"], page)
+    assert pasted in page.read_text().splitlines()
+    assert "| one | slow |" in page.read_text()
+
+
 def test_each_benchmark_is_a_module_with_a_smoke_form() -> None:
     for name in BENCHMARKS:
         assert '"--smoke"' in (FOLDER / f"{name}.py").read_text()

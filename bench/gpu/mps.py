@@ -19,20 +19,21 @@ class MpsDaemon:
     its context, including the referee's process.
     """
 
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
+    def __init__(self, folder: Path, pipes: Path | None = None) -> None:
+        """`pipes` is another folder for the pipes, such as that where a harness looks for one."""
+        self._folders = {pipes or folder / "pipe": 0o777, folder / "log": 0o755}
+        pipe_folder, log_folder = self._folders
         self.is_for_all = True
         self.environment = {
-            "CUDA_MPS_PIPE_DIRECTORY": str(folder / "pipe"),
-            "CUDA_MPS_LOG_DIRECTORY": str(folder / "log"),
+            "CUDA_MPS_PIPE_DIRECTORY": str(pipe_folder),
+            "CUDA_MPS_LOG_DIRECTORY": str(log_folder),
         }
 
     def __enter__(self) -> Self:
         """Start the daemon for several uids, without caches that a client could keep."""
-        for name in ("pipe", "log"):
-            path = self._folder / name
+        for path, mode in self._folders.items():
             path.mkdir(parents=True, exist_ok=True)
-            path.chmod(0o777 if name == "pipe" else 0o755)
+            path.chmod(mode)
         environment = {
             **self.environment,
             "PATH": os.defpath,

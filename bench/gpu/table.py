@@ -1,5 +1,6 @@
 """Experiments one after the other, each in a process of its own with a time that it may take."""
 
+import importlib
 import json
 import math
 import multiprocessing
@@ -19,6 +20,11 @@ from harness.devices.cuda.host import become_mps_client
 
 END_S_MAX = 5.0
 
+# What the column `passed` of a row may say.
+YES, NO, NOTHING, UNSHOWN = "yes", "NO", "-", "not on an imitation"
+# What the column `measured` begins with where nothing ran: for good, or for lack of time.
+SKIPPED, POSTPONED = "skipped: ", "no time: "
+
 
 @dataclass(frozen=True)
 class Found:
@@ -35,11 +41,15 @@ class Skipped(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not a
 
 @dataclass(frozen=True)
 class Bench:
-    """What an experiment is given: how much it may do, and the daemon whose client it is."""
+    """What an experiment is given: how much it may do, and the daemon whose client it is.
+
+    On an imitation the device is imitated too, so nothing that is measured there means anything.
+    """
 
     scale: float
     mps: dict[str, str]
     budget_s: float
+    is_imitation: bool = False
 
     def count(self, full: int) -> int:
         """How many repetitions, at least three."""
@@ -47,6 +57,9 @@ class Bench:
 
     def device(self) -> CudaDevice:
         """The referee, opened in this process."""
+        if self.is_imitation:
+            # Looked up: it is part of the tests, which no GPU needs.
+            return importlib.import_module("bench.gpu.imitation").open_device()  # type: ignore[no-any-return]
         become_mps_client(EAGER_LOADING | self.mps)
         device = CudaDevice(is_frozen=True, runs_beside=bool(self.mps))
         device.prepare()
@@ -55,7 +68,10 @@ class Bench:
 
 @dataclass(frozen=True)
 class Experiment:
-    """A question, what is expected, and how long the answer may take; `beside` asks for MPS."""
+    """A question, what is expected, and how long the answer may take; `beside` asks for MPS.
+
+    `is_imitated` means that it uses no more of a GPU than the imitation of its driver has.
+    """
 
     name: str
     what: str
@@ -63,6 +79,7 @@ class Experiment:
     budget_s: float
     run: Callable[[Bench], Found]
     beside: bool = False
+    is_imitated: bool = False
 
 
 @dataclass(frozen=True)
@@ -76,6 +93,16 @@ class Row:
     passed: str
     took_s: float
     data: dict[str, Any]
+
+    @property
+    def is_skipped(self) -> bool:
+        """Whether it is the line of something that did not run."""
+        return self.measured.startswith((SKIPPED, POSTPONED))
+
+    @property
+    def is_postponed(self) -> bool:
+        """Whether another call, which has more time, may run it."""
+        return self.measured.startswith(POSTPONED)
 
 
 def row_of(experiment: Experiment, bench: Bench) -> Row:
@@ -98,22 +125,28 @@ def row_of(experiment: Experiment, bench: Bench) -> Row:
         found = {"measured": "the process ended without an answer", "passed": False}
     finally:
         _end(pid)
-    verdict = {True: "yes", False: "NO", None: "-"}[found["passed"]]
+    verdict = {True: YES, False: NO, None: NOTHING}[found["passed"]]
     return Row(
         experiment.name,
         experiment.what,
         experiment.expected,
         found["measured"],
-        verdict,
+        UNSHOWN if bench.is_imitation else verdict,
         round(time.monotonic() - began, 2),
         found.get("data", {}),
     )
 
 
-def skipped(experiment: Experiment, reason: str) -> Row:
+def skipped(experiment: Experiment, reason: str, kind: str = SKIPPED) -> Row:
     """The line of an experiment that nobody ran."""
-    measured = f"skipped: {reason}"
-    return Row(experiment.name, experiment.what, experiment.expected, measured, "-", 0.0, {})
+    measured = f"{kind}{reason}"
+    return Row(experiment.name, experiment.what, experiment.expected, measured, NOTHING, 0.0, {})
+
+
+def unshown(experiment: Experiment) -> Row:
+    """The line of an experiment that an imitation cannot run."""
+    measured = "needs a GPU: kernels, and memory that two processes share"
+    return Row(experiment.name, experiment.what, experiment.expected, measured, UNSHOWN, 0.0, {})
 
 
 def print_row(row: Row) -> None:
@@ -127,8 +160,21 @@ def print_row(row: Row) -> None:
 
 def write(rows: Sequence[Row], about: dict[str, Any], path: Path) -> None:
     """Everything, as JSON, after each experiment anew."""
-    body = {"about": about, "rows": [asdict(row) for row in rows]}
-    path.write_text(json.dumps(body, indent=1, default=str) + "\n", encoding="utf-8")
+    write_document({"about": about, "rows": [asdict(row) for row in rows]}, path)
+
+
+def read(path: Path) -> list[Row]:
+    """The rows of an earlier call; none if there is no file."""
+    if not path.is_file():
+        return []
+    return [Row(**row) for row in json.loads(path.read_text(encoding="utf-8"))["rows"]]
+
+
+def write_document(document: Any, path: Path) -> None:
+    """Replaces a JSON file as a whole, so that whoever is killed leaves the earlier one."""
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(document, indent=1, default=str) + "\n", encoding="utf-8")
+    part.replace(path)
 
 
 def alone(run: Callable[[], Any], within_s: float = 60.0) -> Any:
@@ -163,7 +209,7 @@ def _run_alone(experiment: Experiment, bench: Bench, pipe: Connection) -> None:
     try:
         found = experiment.run(bench)
     except Skipped as reason:
-        found = Found(f"skipped: {reason}")
+        found = Found(f"{SKIPPED}{reason}")
     except BaseException as error:  # noqa: BLE001  (a line of the table, and the next experiment)
         said = f"{type(error).__name__}: {error}".replace("\n", " ")[:300]
         found = Found(said, passed=False, data={"traceback": traceback.format_exc()[-4000:]})

@@ -12,24 +12,45 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from bench.gpu import aftermath, clocks, gates, launches, mps, others, runs, several
-from bench.gpu.table import Bench, Experiment, Row, print_row, row_of, skipped, write
+from bench.gpu.table import (
+    POSTPONED,
+    Bench,
+    Experiment,
+    Row,
+    print_row,
+    read,
+    row_of,
+    skipped,
+    unshown,
+    write,
+)
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
 
 TOTAL_S = 560.0
 QUICK = 0.2
+# No experiment begins with less than this, or its whole budget if that is smaller.
+LEFT_S_MIN = 20.0
 
 # What the rest hangs on comes first: if time runs out, the last ones are skipped by name.
 EXPERIMENTS = (
     Experiment("V1", "a context in a fork", "sum 1000", 40, gates.fork_then_open),
     Experiment("V2", "legacy stream, raw launches", "nothing while shut", 30, gates.legacy_stream),
     Experiment("V3", "descriptors across users", "5 of 5 right", 30, gates.across_users),
-    Experiment("E1", "step of the timer", "32 ns", 20, clocks.timer_step),
-    Experiment("E2", "empty pair, empty kernel", "0.5-3 us; +1-3 us", 20, clocks.empty_pair),
+    Experiment("E1", "step of the timer", "32 ns", 20, clocks.timer_step, is_imitated=True),
+    Experiment(
+        "E2",
+        "empty pair, empty kernel",
+        "0.5-3 us; +1-3 us",
+        20,
+        clocks.empty_pair,
+        is_imitated=True,
+    ),
     Experiment("V9", "stamps against events", "within 0.1 us", 30, gates.two_clocks),
     Experiment("V8", "waits make progress, sliced", "all calls end", 40, gates.progress),
     Experiment("V6", "handshake, sliced", "<= 20 us; hoped for: 5, +-0.5", 40, gates.handshake),
@@ -49,7 +70,7 @@ EXPERIMENTS = (
     Experiment("V10", "memory of an ended process", "all zero", 40, aftermath.leftovers),
     Experiment("V12", "nodes that a box needs", "none missing", 20, aftermath.box),
     Experiment("E3", "known spins", "slope 1 +- 0.0005", 40, clocks.known_spins),
-    Experiment("E4", "known cycles", "cycles / clock", 20, clocks.known_cycles),
+    Experiment("E4", "known cycles", "cycles / clock", 20, clocks.known_cycles, is_imitated=True),
     Experiment("E5", "copies", "over 0.8 of the maker's figure", 30, clocks.bandwidth),
     Experiment("E6", "matmul, zeros and random", "random takes longer", 30, clocks.data_and_power),
     Experiment(
@@ -79,33 +100,62 @@ EXPERIMENTS = (
 
 
 def main() -> None:
-    """Runs what was asked for, in order, as far as the time goes."""
+    """Runs what was asked for, in that order, as far as the time goes."""
     options = _options()
     until = time.monotonic() + options.seconds
-    scale = QUICK if options.quick else 1.0
     torch: Any = importlib.import_module("torch")  # once: every experiment is a fork of this
     about = _about(torch)
-    rows: list[Row] = []
-    chosen = [one for one in EXPERIMENTS if not options.only or one.name in options.only]
+    earlier = read(options.out) if options.resume else []
+    rows = [row for row in earlier if not row.is_skipped]
+    known = {row.name for row in rows}
     with contextlib.ExitStack() as daemons:
         environment: dict[str, str] = {}
-        for experiment in chosen:
-            bench, reason = Bench(scale, {}, experiment.budget_s), ""
-            if experiment.beside:
+        for experiment in _chosen(options.only):
+            if experiment.name in known:
+                continue
+            reason = ""
+            if experiment.beside and not options.imitation:
                 reason = _start(daemons, environment)
-                bench = Bench(scale, environment, experiment.budget_s)
             elif environment:
                 daemons.close()
                 environment = {}
             left_s = until - time.monotonic()
-            if left_s < min(experiment.budget_s, 20):
-                reason = f"{left_s:.0f} s are left"
-            row = skipped(experiment, reason) if reason else row_of(experiment, bench)
+            if reason:
+                row = skipped(experiment, reason)
+            elif left_s < min(experiment.budget_s, LEFT_S_MIN):
+                row = skipped(experiment, f"{max(0.0, left_s):.0f} s are left", POSTPONED)
+            else:
+                scale = QUICK if options.quick else 1.0
+                bench = Bench(scale, environment, 0.0, is_imitation=options.imitation)
+                row = _row_within(experiment, bench, left_s)
             print_row(row)
             rows.append(row)
             write(rows, about, options.out)
     failed = [row.name for row in rows if row.passed == "NO"]
     print(f"{len(rows)} experiments, not passed: {' '.join(failed) or 'none'}; {options.out}")
+
+
+def _chosen(names: list[str]) -> list[Experiment]:
+    """The experiments of these names, in the order of the names; without names all."""
+    by_name = {experiment.name: experiment for experiment in EXPERIMENTS}
+    if unknown := [name for name in names if name not in by_name]:
+        raise SystemExit(f"no experiment {' '.join(unknown)}: there are {' '.join(by_name)}")
+    return [by_name[name] for name in names or by_name]
+
+
+def _row_within(experiment: Experiment, bench: Bench, left_s: float) -> Row:
+    """The line of an experiment that may take its budget, or what is left of the time if less.
+
+    One that did not end for lack of time is skipped: it says nothing about the device.
+    """
+    if bench.is_imitation and not experiment.is_imitated:
+        return unshown(experiment)
+    budget_s = min(experiment.budget_s, left_s)
+    row = row_of(replace(experiment, budget_s=budget_s), replace(bench, budget_s=budget_s))
+    if budget_s < experiment.budget_s and row.took_s >= budget_s:
+        reason = f"it did not end in the {budget_s:.0f} s that were left"
+        return skipped(experiment, reason, POSTPONED)
+    return row
 
 
 def _options() -> argparse.Namespace:
@@ -114,6 +164,8 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--only", nargs="*", default=[], help="names, such as V5 E7")
     parser.add_argument("--seconds", type=float, default=TOTAL_S, help="for everything")
     parser.add_argument("--out", type=Path, default=Path("validate.json"))
+    parser.add_argument("--resume", action="store_true", help="only what has no row in --out yet")
+    parser.add_argument("--imitation", action="store_true", help="of a GPU; shows nothing of one")
     return parser.parse_args()
 
 

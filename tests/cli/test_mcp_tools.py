@@ -53,6 +53,7 @@ def test_all_tools_together_are_little_to_read() -> None:
         ("submit", {"problem": "p", "gpus": "H200"}, ("array", "field gpus")),
         ("submit", {"problem": "p", "gpus": [""]}, ("field gpus",)),
         ("submit", {"problem": "p" * 200}, ("field problem",)),
+        ("submit", {"problem": "p", "runner": "a b"}, ("field runner",)),
         ("follow", {"number": 0}, (">= 1", "field number")),
         ("follow", {"number": "twelve"}, ("field number",)),
         ("follow", {"number": 1, "wait_s": 300}, ("<= 50", "at most 50 seconds")),

@@ -146,7 +146,7 @@ class World:
     async def types(self, run: str) -> list[str]:
         return [event.envelope.type for event in await self.history(run)]
 
-    async def until(self, run: str, type_: str, within_s: float = 30) -> RecordedEvent:
+    async def until(self, run: str, type_: str, within_s: float = 60) -> RecordedEvent:
         async def find() -> RecordedEvent | None:
             events = [event for event in await self.history(run) if event.envelope.type == type_]
             return events[0] if events else None
@@ -157,7 +157,7 @@ class World:
 
     async def until_built(self) -> None:
         """Until an agent told that the first stage of a run is over."""
-        await eventually(lambda: any(item["stages"] for item in self.progress), within_s=30)
+        await eventually(lambda: any(item["stages"] for item in self.progress))
 
     async def listen(self) -> None:
         async for beat in self.bus.beats():

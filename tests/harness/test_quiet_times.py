@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from statistics import median
 from typing import Any
 
 import pytest
@@ -30,11 +31,12 @@ def timed_case(host: Host, source: str, mode: str) -> dict[str, Any]:
 
 def test_a_submission_that_waits_by_itself_has_lost_nothing(host: Host) -> None:
     case = timed_case(host, SLEEPS, "benchmark")
-    assert case["time"]["time_us"] > 0.9 * SLEEP_US
     blocks = [block for process in case["processes"] for block in process["blocks"]]
-    calls = sum(len(block["time_us"]) for block in blocks)
+    times_us = [time_us for block in blocks for time_us in block["time_us"]]
+    # The calls themselves: the case's time is scaled to the usual speed of the machine.
+    assert median(times_us) > 0.9 * SLEEP_US
     lost_us = sum(sum(block["lost_us"].values()) for block in blocks)
-    assert lost_us < 0.5 * calls * SLEEP_US
+    assert lost_us < 0.5 * len(times_us) * SLEEP_US
 
 
 def test_the_probe_alternates_with_the_calls(host: Host) -> None:

@@ -1,6 +1,7 @@
 """Room for submissions: in order, bounded, and said when there is none."""
 
 import asyncio
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import pytest
@@ -13,9 +14,11 @@ from ingest.submissions.admission import (
     AdmissionQueue,
     GpuQueues,
 )
+from shared.api.queues import Launcher
 from shared.errors import Refused
 from shared.events import SubmissionReceived
 from tests.ingest.taking_in import open_intake
+from tests.support.api_examples import make_example
 from tests.support.door import Queue
 from tests.support.lives import Life
 from tests.support.waits import eventually
@@ -158,6 +161,30 @@ async def test_a_toolchain_that_no_agent_offers_is_refused_with_what_they_offer(
         )
         assert len(intake.log.since(0)) == before
         assert intake.commands.intake.queues.turned_away == 0
+
+
+@pytest.mark.parametrize(
+    ("agents", "launched", "missing"),
+    [
+        (OFFERS, ["jax"], ""),
+        ((), ["jax"], ""),
+        # Nothing is known about the agents of this launcher.
+        (OFFERS, [], ""),
+        (OFFERS, ["cupy"], "cupy, g++, ninja, numpy, nvcc, triton"),
+        ((), ["cupy"], "cupy"),
+    ],
+)
+async def test_a_toolchain_of_agents_that_start_on_demand_is_one_that_is_offered(
+    agents: Sequence[Sequence[str]], launched: list[str], missing: str
+) -> None:
+    launcher = make_example(Launcher, name="modal", kind="modal", toolchains=launched)
+    async with open_intake(queue=Queue(toolchains=agents, launchers=[launcher])) as intake:
+        if not missing:
+            await intake.submit(source=b"import jax\n")
+            return
+        with pytest.raises(Refused, match="no agent of CPU has jax") as refused:
+            await intake.submit(source=b"import jax\n")
+        assert f"use what they offer ({missing})" in refused.value.reason
 
 
 async def test_without_an_agent_a_submission_waits_for_one_with_its_toolchain() -> None:

@@ -8,10 +8,12 @@ from typing import Any
 import httpx
 import pytest
 
-from shared.events import SubmissionReceived
+from shared import subjects
+from shared.events import LauncherRegistered, SubmissionReceived
 from tests.ingest.test_site_pages import page_of
 from tests.ingest.ways import OPEN, Ways
 from tests.support.door import taken_in
+from tests.support.lives import say
 
 pytestmark = pytest.mark.server
 
@@ -131,6 +133,35 @@ async def test_a_form_submits_as_the_api_does(ways: Ways) -> None:
     assert (await send(ways, "owner", files=file)).status_code == 303
     received = submissions(ways)[-1]
     assert (received.name, received.source.bytes) == ("other.py", 6)
+
+
+async def test_a_form_chooses_a_launcher_which_a_resubmission_keeps(ways: Ways) -> None:
+    assert 'name="runner"' not in await page_of(ways, EDITOR)
+    launcher = {"name": "modal", "kind": "modal", "running": 0, "running_max": 1}
+    launcher |= {"cost_today": 0.0, "daily_cost_max": 9.0}
+    ways.reads.live.queues["CPU"] = {"launchers": [launcher]}
+    registered = LauncherRegistered(
+        kind="modal", prices={"CPU": 0.0}, agents=["m-1"], daily_cost_max=9, start_s_max=60
+    )
+    await say(ways.door.log, subjects.launcher("modal"), registered)
+    assert '<option value="modal">' in await page_of(ways, EDITOR)
+    page = await send(ways, "owner", runner="no such")
+    assert (page.status_code, code_of(page)) == (400, CODE.replace("\r", ""))
+    page = await send(ways, "owner", runner="github")
+    assert "there is no launcher" in html.unescape(page.text).lower()
+    answer = await send(ways, "owner", runner="modal", confirmed="")
+    assert answer.status_code == 303, answer.text
+    assert submissions(ways)[-1].requires.runner == "modal"
+    # The same content without the launcher is another submission.
+    assert (await send(ways, "owner")).headers["location"] != answer.headers["location"]
+    assert submissions(ways)[-1].requires.runner == ""
+    path = f"{answer.headers['location']}/resubmit"
+    await page_of(ways, answer.headers["location"], "owner")
+    headers, token = ways.browser_credentials("owner")
+    async with ways.browser("owner", headers) as browser:
+        fields = {"csrf": token, "mode": "test", "key": "again-and-again"}
+        assert (await browser.post(path, data=fields)).status_code == 303
+    assert submissions(ways)[-1].requires.runner == "modal"
 
 
 async def test_a_refused_form_keeps_the_code_beside_the_reason_of_the_api(ways: Ways) -> None:

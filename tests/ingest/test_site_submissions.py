@@ -29,25 +29,32 @@ BLOCK = {"time_us": [4.0, 5.0, None, 6.0], "is_counted": True}
 SLOW_BLOCK = {"time_us": [400.0], "is_counted": False}
 SAMPLES = {"cases": {"<n>": {"processes": [{"blocks": [BLOCK, SLOW_BLOCK]}, {"blocks": [BLOCK]}]}}}
 PROFILE = b"  Name    Self CPU    # of Calls  \n aten::<mm>    33.2ms    7  \n"
+KERNELS = b" Function <axpy>:\n  REG:14 STACK:8 SHARED:1024 LOCAL:0 CONSTANT[0]:912\n"
 SOURCES = (b"def custom_kernel(data):\n    return data\n", b"def custom_kernel(data):\n    pass\n")
 
 
 @dataclass(frozen=True)
 class TimedLife(Life):
-    """A submission of which the samples and a profile are stored."""
+    """A submission of which the samples, a profile and what its kernels use are stored."""
 
     samples: Blob = BLOB
     profile: Blob = BLOB
+    kernels: Blob = BLOB
 
     def completed(self) -> events.RunCompleted:
         """The verdict of its run, with the files."""
-        table = Artefact(name="profile-0-table.txt", media="text/plain", blob=self.profile)
-        fact = super().completed()
+        blobs = {
+            "kernels.txt": self.kernels,
+            "kernels.ptx": BLOB,
+            "kernels.sass": BLOB,
+            "profile-0-table.txt": self.profile,
+        }
+        files = [Artefact(name=name, media="text/plain", blob=blobs[name]) for name in blobs]
         composition = Composition(
             shares={"cublas": 0.13, "own_kernels": 0.87}, operators=["aten::copy_"]
         )
-        files = {"samples": self.samples, "artefacts": [table]}
-        return structs.replace(fact, **files, composition=composition)
+        fact = super().completed()
+        return structs.replace(fact, samples=self.samples, artefacts=files, composition=composition)
 
 
 class Owner:
@@ -82,6 +89,7 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
     files: dict[str, Any] = {
         "samples": await blobs.put(packed),
         "profile": await blobs.put(PROFILE),
+        "kernels": await blobs.put(KERNELS),
     }
     broken = TimedLife("broken", account, samples=await blobs.put(b"no gzip"))
     numbers = await run(ways, TimedLife("own", account, source=source.digest, **files), broken)
@@ -92,6 +100,15 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
     assert "median 5 µs, fastest 4 µs, 6 calls in 2 processes<" in text
     assert "aten::&lt;mm&gt;" in text
     assert ">33.2ms<" in text
+    row = "<code>&lt;axpy&gt;</code></th>" + "".join(
+        f'<td class="figure">{figure}</td>' for figure in ("14", "1,024", "8")
+    )
+    assert row in text
+    code = re.search(r"Their code: (.*)</p>", text)
+    assert code is not None
+    assert re.findall(r'href="([^"]+)">(kernels\.\w+)<', code[1]) == [
+        (f"/v1{path}/files/{name}", name) for name in ("kernels.ptx", "kernels.sass")
+    ]
     assert '<span class="keyword">return</span> data' in text
     assert re.search(r'class="reached"><span class="name">check<', text)
     assert "Composition: 87 % own kernels, 13 % cuBLAS" in text
@@ -99,11 +116,21 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
     # The files belong to the owner, and the source is not released.
     text = await page_of(ways, path)
     assert "Composition: 87 % own kernels, 13 % cuBLAS" in text
-    for secret in ("aten::copy_", "<path", "33.2ms", "custom_kernel", "Manage", "Cancel it"):
+    secrets = (
+        "aten::copy_",
+        "<path",
+        "33.2ms",
+        "Registers",
+        "custom_kernel",
+        "Manage",
+        "Cancel it",
+    )
+    for secret in secrets:
         assert secret not in text
     # The page does without a file that cannot be read.
     text = await page_of(ways, f"/submissions/{numbers['broken']}", "owner")
     assert "<path" not in text
+    assert "Registers" not in text
     assert "Environment" in text
     # Two submissions are compared as far as both are visible.
     digests = [(await ways.reads.blobs.put(source)).digest for source in SOURCES]

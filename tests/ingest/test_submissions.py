@@ -199,9 +199,14 @@ def test_a_runner_must_be_a_launcher_that_serves_the_gpu_types() -> None:
     registered = LauncherRegistered(
         kind="local", prices={"CPU": 0.0}, agents=["a"], daily_cost_max=1, start_s_max=60
     )
-    domain.check_runner("local", ["CPU"], registered)
+    domain.check_runner("local", ["CPU"], ["triton"], registered)
     with pytest.raises(Refused, match="there is no launcher 'modal'"):
-        domain.check_runner("modal", ["CPU"], None)
+        domain.check_runner("modal", ["CPU"], [], None)
     with pytest.raises(Refused, match="does not serve H100, only CPU"):
-        domain.check_runner("local", ["CPU", "H100"], registered)
+        domain.check_runner("local", ["CPU", "H100"], [], registered)
+    knowing = structs.replace(registered, toolchains=["g++", "ninja"])
+    domain.check_runner("local", ["CPU"], ["g++"], knowing)
+    with pytest.raises(Refused, match=r"do not have triton and jax, only g\+\+, ninja") as refused:
+        domain.check_runner("local", ["CPU"], ["g++", "triton", "jax"], knowing)
+    assert refused.value.code == "toolchain_missing"
     assert domain.launchers.fold([registered]) == registered

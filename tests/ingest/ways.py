@@ -196,7 +196,7 @@ async def _create_former_callers(ways: Ways) -> None:
     """Create the banned, expired and revoked callers, and what the paths name."""
     owner, scopes = ways.people["owner"].account, sorted(ALLOWED["participant"])
     tokens = ways.logins.tokens
-    ends = NewToken("web", "t", scopes, now() + timedelta(milliseconds=50))
+    ends = NewToken("web", "t", scopes, now() + timedelta(seconds=1))
     expired = (await tokens.issue(owner, ends, "operator:o")).secret
     ways.people["expired"] = Person(bearer(expired), expired)
     revoked = await ways.logins.sessions.open(owner)

@@ -14,17 +14,20 @@ from tests.support.servers import skip_without_nats, skip_without_postgres
 
 SETTLE_S_MAX = 20
 # Two looks at everything, so that a rate has something to be made of.
-LOOKS = 'min(count_over_time(up{job=~"ingest|ranker|scheduler|gpu-agent|discord-edge"}[1m]))'
+LOOKS = (
+    'min(count_over_time(up{job=~"ingest|ranker|scheduler|gpu-agent|discord-edge|launcher"}[1m]))'
+)
 
 
 @pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A platform with a bot, scraped by Prometheus if it is installed."""
+    """A platform with a bot and a launcher, scraped by Prometheus if it is installed."""
     if shutil.which("prometheus") is None:
         pytest.skip("NOT RUN: no prometheus here; apt-get install prometheus")
     skip_without_nats()
     skip_without_postgres()
-    platform = Running(tmp_path_factory.mktemp("observed") / "home", QUICK, "--discord-sim")
+    options = ("--discord-sim", "--launch", "1")
+    platform = Running(tmp_path_factory.mktemp("observed") / "home", QUICK, *options)
     try:
         yield platform.up()
     finally:

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
 DASHBOARD = DEPLOY / "grafana" / "dashboard.json"
-JOBS = ("ingest", "ranker", "scheduler", "gpu-agent", "discord-edge")
+JOBS = ("ingest", "ranker", "scheduler", "gpu-agent", "discord-edge", "launcher")
 READY_S_MAX = 20
 STOP_S_MAX = 10
 # So that a test need not wait for what is patient in earnest.

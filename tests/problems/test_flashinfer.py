@@ -3,18 +3,22 @@
 import ast
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from harness.build.command import compiles_at_import
 from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.errors import Refused
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import compile_problem
 from shared.problems.flashinfer import DEFINITION, TENSORS, WORKLOADS
 from shared.problems.flashinfer_solutions import convert_solution, make_traces
+from shared.problems.submission_file import toolchains
 from tests.cli.command_runner import run_warpboard
 from tests.problems.inspection import Inspector
 from tests.problems.test_check_forms import laid_out
@@ -27,6 +31,21 @@ FILE = SET / "definitions" / "norm" / "ragged_norm_h8.json"
 FILES = read_problem_files(FILE)
 OFFSETS = f"{TENSORS}tensors/offsets.safetensors"
 VARIABLE = "WARPBOARD_FLASHINFER_TRACE"
+# A folder where pip installed flashinfer-bench with what its data models import.
+PACKAGE = "WARPBOARD_FLASHINFER_BENCH"
+# Run in a process of its own: reads documents with the models of the public package.
+READ_WITH_PACKAGE = """
+import json, sys
+from flashinfer_bench import data
+models = json.load(sys.stdin)
+read = {
+    name: [getattr(data, name).model_validate(document).model_dump(mode="json") for document in all]
+    for name, all in models.items()
+}
+languages = [language.value for language in data.SupportedLanguages]
+bindings = [binding.value for binding in data.SupportedBindings]
+print(json.dumps(read | {"languages": languages, "bindings": bindings}))
+"""
 SHORT, LONG = "b0a1c2d3-short", "b0a1c2d3-long"
 
 
@@ -179,7 +198,19 @@ def test_tensors_that_are_too_large_for_a_problem_are_refused() -> None:
     ("change", "words"),
     [
         (lambda it: it.pop("spec"), "not a FlashInfer-Trace solution: the solution: the key"),
-        (lambda it: it["spec"].update(language="cuda"), "the solution is in cuda: only python"),
+        (lambda it: it["spec"].update(language="rust"), "the solution is in rust: possible are"),
+        (
+            lambda it: it["spec"].update(language="cuda"),
+            "the solution is in cuda with the binding tvm-ffi: possible are python, triton,",
+        ),
+        (
+            lambda it: it["spec"].update(language="cpp", binding="other"),
+            "binding other: possible are python, triton, tilelang, and cpp or cuda with the",
+        ),
+        (
+            lambda it: it["spec"].update(language="cpp", binding="torch"),
+            "the entry point 'main.py' is not one of the sources main.py in C++",
+        ),
         (lambda it: it["spec"].update(entry_point="main.py"), "should match pattern"),
         (lambda it: it["spec"].update(entry_point="x.py::run"), "'x.py' is not one of the sources"),
         (lambda it: it["sources"][0].update(path="../main.py"), "a source outside its folder"),
@@ -194,14 +225,36 @@ def test_a_bad_solution_is_refused(change: Callable[[Any], object], words: str) 
     assert words in caught.value.reason
 
 
-def test_runs_are_traces() -> None:
+def test_a_solution_in_c_plus_plus_or_cuda_is_built_with_torch() -> None:
+    text = (SET / "solutions" / "native.json").read_bytes()
+    source = convert_solution(text).decode()
+    assert source.startswith("#!POPCORN leaderboard ragged_norm_h8\n")
+    assert compiles_at_import(source.encode())
+    assert toolchains("native.py", source) == ["g++", "ninja"]
+    cuda = json.loads(text)
+    cuda["spec"] |= {"language": "cuda", "entry_point": "kernel.cu::run"}
+    cuda["sources"].append({"path": "kernel.cu", "content": "__global__ void scale() {}\n"})
+    source = convert_solution(json.dumps(cuda).encode()).decode()
+    assert toolchains("native.py", source, "H100") == ["g++", "ninja", "nvcc"]
+    assert "with_cuda=True" in source
+
+
+def test_a_solution_in_tilelang_is_python() -> None:
+    solution = json.loads((SET / "solutions" / "value.json").read_text())
+    source = convert_solution(json.dumps(solution).encode())
+    solution["spec"]["language"] = "tilelang"
+    assert convert_solution(json.dumps(solution).encode()) == source
+
+
+def finished_submission() -> FullSubmission:
+    """Return a submission that passed the short workload and failed the long one."""
     cases = [
         {"name": f"workload={SHORT} seed=42", "stage": "time", "verdict": "passed", "time_us": 20.0}
         | {"is_hidden": False, "vs_baseline": {"reference": 2.5}},
         {"name": f"workload={LONG} seed=42", "stage": "check", "verdict": "wrong_answer"}
         | {"is_hidden": False},
     ]
-    submission = make_example(
+    return make_example(
         FullSubmission,
         name="value.py",
         gpu="H100",
@@ -210,6 +263,10 @@ def test_runs_are_traces() -> None:
         environment={"torch": "2.9"},
         finished_at="2026-01-02T03:04:05Z",
     )
+
+
+def test_runs_are_traces() -> None:
+    submission = finished_submission()
     short, long = make_traces(FILES[DEFINITION], FILES[WORKLOADS], submission)
     assert (short["definition"], short["solution"]) == ("ragged_norm_h8", "value")
     assert short["workload"] == json.loads(FILES[WORKLOADS].splitlines()[0])["workload"]
@@ -254,28 +311,110 @@ def test_a_definition_passes_its_check(tmp_path: Path) -> None:
     assert "1 of 1 correct passed" in result.output
 
 
-@pytest.mark.box
-@pytest.mark.long
-async def test_solutions_of_both_styles_get_their_verdicts() -> None:
+async def judge(*names: str) -> dict[str, tuple[str, str]]:
+    """Run solutions of the example; return the verdict and the reason of each."""
     problem = load_problem(FILE, None, ("CPU",))
     verdicts = {}
     async with LocalHarness().warm() as harness:
-        for path in sorted((SET / "solutions").iterdir()):
-            name, source = read_submission(path)
-            run = await harness.run(problem, SubmissionRequest(name, source, problem.slug, "test"))
+        for name in names:
+            submission = SubmissionRequest(
+                *read_submission(SET / "solutions" / f"{name}.json"), problem.slug, "test"
+            )
+            run = await harness.run(problem, submission)
             verdicts[name] = run["verdict"], run["reason"]
+    return verdicts
+
+
+@pytest.mark.box
+@pytest.mark.long
+async def test_solutions_of_both_styles_get_their_verdicts() -> None:
+    verdicts = await judge("destination", "value", "without_eps")
     assert {name: verdict for name, (verdict, _) in verdicts.items()} == {
-        "destination.py": "passed",
-        "value.py": "passed",
-        "without_eps.py": "wrong_answer",
+        "destination": "passed",
+        "value": "passed",
+        "without_eps": "wrong_answer",
     }, verdicts
 
 
-def test_the_definitions_of_a_public_set_load() -> None:
+@pytest.mark.box
+@pytest.mark.long
+@pytest.mark.timeout(300)
+async def test_a_solution_in_c_plus_plus_is_compiled_and_passes() -> None:
+    verdict, reason = (await judge("native"))["native"]
+    assert verdict == "passed", reason
+
+
+def test_the_public_package_reads_what_we_read_and_write() -> None:
+    folder = os.environ.get(PACKAGE)
+    if not folder:
+        pytest.skip(f"{PACKAGE} names no folder with flashinfer-bench")
+    solutions = [json.loads(path.read_text()) for path in sorted(SET.glob("solutions/*.json"))]
+    traces = [
+        *make_traces(FILES[DEFINITION], FILES[WORKLOADS], finished_submission()),
+        *make_traces(
+            FILES[DEFINITION],
+            FILES[WORKLOADS],
+            make_example(FullSubmission, name="value.py", gpu="CPU", verdict="import_error"),
+        ),
+    ]
+    documents = {
+        "Definition": [json.loads(FILES[DEFINITION])],
+        "Solution": solutions,
+        "Trace": traces,
+    }
+    process = subprocess.run(
+        [sys.executable, "-c", READ_WITH_PACKAGE],
+        input=json.dumps(documents),
+        env=os.environ | {"PYTHONPATH": folder},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert process.returncode == 0, process.stderr
+    read = json.loads(process.stdout)
+    for before, after in zip(solutions, read["Solution"], strict=True):
+        both = (convert_solution(json.dumps(it).encode()) for it in (before, after))
+        assert next(both) == next(both)
+    (definition,) = read["Definition"]
+    files = FILES | {DEFINITION: json.dumps(definition).encode()}
+    version, again = (compile_problem("p", it, ["CPU"]) for it in (FILES, files))
+    for name in ("reference.py", "definition_code.py", "definition_data.py"):
+        assert version.files[name] == again.files[name]
+    assert [trace["evaluation"]["status"] for trace in read["Trace"]] == [
+        trace["evaluation"]["status"] for trace in traces
+    ]
+    assert read["Trace"][0]["evaluation"]["performance"]["speedup_factor"] == 2.5
+    # Each of the package's languages and bindings is possible, or refused by its name.
+    assert set(read["languages"]) == {"python", "triton", "tilelang", "cpp", "cuda"}
+    assert set(read["bindings"]) == {"torch", "tvm-ffi"}
+
+
+@pytest.fixture
+def public_set() -> Path:
+    """The public set that a variable names."""
     folder = os.environ.get(VARIABLE)
     if not folder:
         pytest.skip(f"{VARIABLE} names no folder of FlashInfer-Trace with definitions/")
-    files = sorted(Path(folder).glob("definitions/**/*.json"))
+    return Path(folder)
+
+
+def test_the_solutions_of_a_public_set_can_be_submitted(public_set: Path) -> None:
+    files = sorted(public_set.glob("solutions/**/*.json"))
+    assert files
+    reasons = []
+    for file in files:
+        try:
+            _, source = read_submission(file)
+            ast.parse(source)
+        except Refused as refused:
+            reasons.append(f"{file.name}: {refused.reason}")
+    # The format allows these, and we have no binding for them.
+    assert not [reason for reason in reasons if "with the binding tvm-ffi: possible" not in reason]
+
+
+def test_the_definitions_of_a_public_set_load(public_set: Path) -> None:
+    files = sorted(public_set.glob("definitions/**/*.json"))
     assert files
     reasons = {}
     for file in files:

@@ -1,4 +1,4 @@
-"""The page of public sets describes exactly one run of the tool, and nothing older."""
+"""The page of public sets describes one run of each set, and says which."""
 
 from datetime import timedelta
 from pathlib import Path
@@ -43,12 +43,8 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_row_is_of_one_run(checkout: Path) -> None:
     sets.main(["--run", "--seconds=60"], checkout)
     page = (checkout / sets.PAGE).read_text()
-    row = "| Reference kernels | - | 1 of 1 | 2 of 3 | 2 of 2 | 0 | nothing |"
-    assert row in page
-    assert (
-        "| KernelBench | - | - | - | - | - | all: WARPBOARD_KERNELBENCH names nothing here |"
-        in page
-    )
+    assert "| Reference kernels | 1 of 1 | 2 of 3 | 2 of 2 | 0 | nothing |" in page
+    assert "| KernelBench | never run: name it in `WARPBOARD_KERNELBENCH` |" in page
     assert "right `a.py`: wrong_answer: check ended with wrong_answer" in page
     # The wrong one is wrong in the timed case alone.
     assert (
@@ -63,16 +59,37 @@ def test_every_row_is_of_one_run(checkout: Path) -> None:
     assert f"| 1: {sets.NO_TIME} |" in page
 
 
-def test_what_another_tool_has_written_is_not_published(checkout: Path) -> None:
+def test_a_run_by_another_version_of_the_tool_is_marked(checkout: Path) -> None:
     sets.main(["--run", "--minutes=0"], checkout)
     data, page = checkout / sets.DATA, checkout / sets.PAGE
-    run = sets.read(data)
-    assert run is not None
-    assert f"All figures are of one run: {run.at:%Y-%m-%d %H:%M} UTC" in page.read_text()
-    data.write_bytes(msgspec.json.encode(msgspec.structs.replace(run, tool="another")))
+    (title, kernels), *others = sets.read(data).sets.items()
+    assert not others
+    assert f"| {kernels.run.at:%Y-%m-%d %H:%M} UTC | {kernels.run.commit[:12]}" in page.read_text()
+    assert sets.OTHER_TOOL not in page.read_text()
+    run = msgspec.structs.replace(kernels.run, tool="another")
+    older = msgspec.structs.replace(kernels, run=run)
+    data.write_bytes(msgspec.json.encode(sets.Published({title: older})))
     sets.main([], checkout)
-    assert sets.NOTHING in page.read_text()
-    assert SET not in page.read_text()
+    assert sets.OTHER_TOOL in page.read_text()
+    assert SET in page.read_text()
+
+
+def test_a_run_of_one_set_keeps_the_others(checkout: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    sets.main(["--run", "--minutes=0"], checkout)
+    before = sets.read(checkout / sets.DATA).sets
+    monkeypatch.delenv("WARPBOARD_REFERENCE_KERNELS")
+    for level in range(1, 5):
+        folder = checkout / f"models/level{level}"
+        folder.mkdir(parents=True)
+        (folder / "1_Nothing.py").write_text("x = 1\n")
+    monkeypatch.setenv("WARPBOARD_KERNELBENCH", str(checkout / "models"))
+    sets.main(["--run", "--minutes=0"], checkout)
+    after = sets.read(checkout / sets.DATA).sets
+    assert after.keys() == {"Reference kernels", "KernelBench"}
+    assert after["Reference kernels"] == before["Reference kernels"]
+    page = (checkout / sets.PAGE).read_text()
+    assert f"| {SET} | yes | left out: {sets.NO_TIME} |" in page
+    assert "| KernelBench | 0 of 4 | 0 of 0 | 0 of 0 | 0 | nothing |" in page
 
 
 def test_one_part_is_run_without_a_word_on_the_page(checkout: Path) -> None:
@@ -84,7 +101,6 @@ def test_one_part_is_run_without_a_word_on_the_page(checkout: Path) -> None:
 def test_the_published_page_is_what_the_published_run_says() -> None:
     page, data = sets.HERE / sets.PAGE, sets.HERE / sets.DATA
     assert page.read_text() == sets.page(data), "python -m docs.sets writes the page again"
-    run = sets.read(data)
-    if run is not None:
-        assert run.commit
-        assert timedelta(seconds=run.took_s) < timedelta(days=1)
+    for public_set in sets.read(data).sets.values():
+        assert public_set.run.commit
+        assert timedelta(seconds=public_set.took_s) < timedelta(days=1)

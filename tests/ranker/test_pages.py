@@ -182,6 +182,7 @@ LAUNCHER = {
     "running_max": 2,
     "cost_today": 0.5,
     "daily_cost_max": 10.0,
+    "toolchains": ["g++"],
 }
 
 
@@ -214,6 +215,7 @@ async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> Non
     (pool,) = (await reads.get("queue"))["pools"]
     assert (pool["waiting"], pool["paused"], pool["run_s"]["p90"]) == (1, "new driver", 9.0)
     assert pool["launchers"] == [LAUNCHER]
+    assert (await reads.get("queue/CPU"))["launchers"] == [LAUNCHER]
     assert (await reads.get("agents"))["launched"] == ["CPU"]
     (first, mine) = pool["forecast"]
     assert (mine["submission"], mine["number"]) == ("s1", page["number"])

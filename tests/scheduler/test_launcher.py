@@ -5,18 +5,13 @@ import base64
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import Any
 
-import httpx
 import pytest
-from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
 from nacl.signing import SigningKey
 
 from scheduler.launcher import settings as launcher_settings
-from scheduler.launcher.runners import WORKFLOW_TITLE, GitHubRunner, connect_github
+from scheduler.launcher.runners import GitHubRunner, connect_github
 from scheduler.launcher.service import ACTOR, Launcher
 from shared import subjects
 from shared.clock import new_id, now
@@ -30,11 +25,11 @@ from shared.events import (
     InstanceRequested,
     LauncherRegistered,
 )
-from shared.http import serve
 from shared.signing import open_credential, public_key
 from shared.wire import EventMetadata, make_envelope
+from tests.support.github_actions import TOKEN, GitHub, open_github
 from tests.support.memory import MemoryLog
-from tests.support.waits import eventually, find_free_ports
+from tests.support.waits import eventually
 
 AGG = subjects.launcher("github")
 KEY = base64.b64encode(bytes(range(32))).decode()
@@ -42,108 +37,12 @@ URL = "nats://agent-g-1:password@nats.example:4222"
 OFFER = LauncherRegistered(
     kind="github", prices={"H100": 4.0}, agents=["g-1"], daily_cost_max=10, start_s_max=300
 )
-TOKEN = "a-token"
-REPOSITORY = "/repos/team/kernels/actions"
-
-
-@dataclass
-class GitHub:
-    """The part of GitHub that a launcher calls; `runs` are those of its workflow."""
-
-    url: str
-    runs: list[dict[str, Any]] = field(default_factory=list)
-    inputs: list[dict[str, str]] = field(default_factory=list)
-    cancelled: list[int] = field(default_factory=list)
-
-    def finish(self, conclusion: str) -> None:
-        """End the newest run."""
-        self.runs[-1] |= {"status": "completed", "conclusion": conclusion}
-
-
-def _application(github: GitHub) -> FastAPI:
-    app = FastAPI()
-
-    @app.middleware("http")
-    async def authorize(request: Request, call_next: Any) -> Response:
-        is_known = request.headers.get("authorization") == f"Bearer {TOKEN}"
-        if request.url.path.startswith("/repos") and not is_known:
-            return JSONResponse({"message": "Bad credentials"}, 401)
-        response: Response = await call_next(request)
-        return response
-
-    @app.post(REPOSITORY + "/workflows/{workflow}/dispatches", status_code=204)
-    async def dispatch(workflow: str, request: Request) -> Response:
-        body = await request.json()
-        if workflow != "agent.yml" or set(body) != {"ref", "inputs"}:
-            return JSONResponse({"message": "Not Found"}, 404)
-        github.inputs.append(body["inputs"])
-        id_ = 100 + len(github.runs)
-        run = {
-            "id": id_,
-            "display_title": WORKFLOW_TITLE.format(id=body["inputs"]["instance"]),
-            "status": "queued",
-            "conclusion": None,
-            "html_url": f"https://github.com/team/kernels/actions/runs/{id_}",
-        }
-        github.runs.append(run)
-        return Response(status_code=204)
-
-    @app.get(REPOSITORY + "/workflows/{workflow}/runs")
-    async def runs(event: str) -> dict[str, Any]:
-        assert event == "workflow_dispatch"
-        return {"workflow_runs": github.runs[::-1]}
-
-    _serve_runs(app, github)
-    return app
-
-
-def _serve_runs(app: FastAPI, github: GitHub) -> None:
-    @app.get(REPOSITORY + "/runs/{run}")
-    async def read_run(run: int) -> dict[str, Any]:
-        return github.runs[run - 100]
-
-    @app.post(REPOSITORY + "/runs/{run}/cancel", status_code=202)
-    async def cancel(run: int) -> dict[str, Any]:
-        github.cancelled.append(run)
-        return {}
-
-    @app.get(REPOSITORY + "/runs/{run}/jobs")
-    async def jobs(run: int) -> dict[str, Any]:
-        steps = [
-            {"name": "Install the agent", "conclusion": "success"},
-            {"name": "Run one job", "conclusion": "failure"},
-        ]
-        return {"jobs": [{"id": run + 1000, "conclusion": "failure", "steps": steps}]}
-
-    @app.get(REPOSITORY + "/jobs/{job}/logs")
-    async def logs(job: int) -> Response:
-        return RedirectResponse(f"/elsewhere/{job}.txt", 302)
-
-    @app.get("/elsewhere/{name}")
-    async def text(name: str) -> Response:
-        return PlainTextResponse(f"the log of {name}\nRuntimeError: no GPU\n")
 
 
 @pytest.fixture
 async def github() -> AsyncIterator[GitHub]:
-    (port,) = find_free_ports(1)
-    server, stopping = GitHub(f"http://127.0.0.1:{port}"), asyncio.Event()
-    serving = asyncio.create_task(serve(_application(server), "127.0.0.1", port, stopping))
-    try:
-        await eventually(lambda: _is_up(server.url))
+    async with open_github() as server:
         yield server
-    finally:
-        stopping.set()
-        await serving
-
-
-async def _is_up(url: str) -> bool:
-    try:
-        async with httpx.AsyncClient() as http:
-            await http.get(url)
-    except httpx.TransportError:
-        return False
-    return True
 
 
 @asynccontextmanager
@@ -271,23 +170,39 @@ SETTINGS = {
     "OPS_LISTEN": "127.0.0.1:0",
     "DATA": "/nowhere",
     "AGENT_NATS_URLS": "nats://agent-a:p@h:1 nats://agent-b:p@h:1,nats://agent-b:p@i:1",
-    "GPUS": "CPU:0 H100:3.95",
+    "GPUS": "A100:2 H100:3.95",
+    "TOOLCHAINS": "g++ triton",
 }
+DEVICE = "WARPBOARD_GPU_AGENT_DEVICE"
 
 
 @pytest.fixture
 def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
     for name, value in SETTINGS.items():
         monkeypatch.setenv(f"WARPBOARD_LAUNCHER_{name}", value)
+    monkeypatch.setenv(DEVICE, "cuda")
     return monkeypatch
 
 
 def test_settings_say_what_a_launcher_offers(environ: pytest.MonkeyPatch) -> None:
-    del environ
     settings = launcher_settings.load()
     offer = settings.offer()
     assert (settings.name, offer.agents) == ("local", ["a", "b"])
-    assert offer.prices == {"CPU": 0.0, "H100": 3.95}
+    assert offer.prices == {"A100": 2.0, "H100": 3.95}
+    assert offer.toolchains == ["g++", "triton"]
+    # Each agent times a GPU of its own.
+    assert settings.gpu_indexes == {"a": 0, "b": 1}
+    assert settings.agent_environ[DEVICE] == "cuda"
+    environ.setenv("WARPBOARD_GPU_AGENT_GPU_INDEX", "3")
+    assert launcher_settings.load().gpu_indexes == {}
+
+
+def test_agents_that_time_the_processor_serve_no_gpu(environ: pytest.MonkeyPatch) -> None:
+    environ.delenv(DEVICE)
+    with pytest.raises(Refused, match=f"time the processor: set {DEVICE}"):
+        launcher_settings.load()
+    environ.setenv("WARPBOARD_LAUNCHER_GPUS", "CPU:0")
+    assert launcher_settings.load().gpu_indexes == {}
 
 
 @pytest.mark.parametrize(
@@ -296,9 +211,11 @@ def test_settings_say_what_a_launcher_offers(environ: pytest.MonkeyPatch) -> Non
         ("GPUS", "H100", "GPUS has 'H100'"),
         ("GPUS", "H100:-1", "GPUS has 'H100:-1'"),
         ("GPUS", "", "GPUS is empty"),
+        ("GPUS", "H100:1 CPU:0", "GPUS has CPU, but agents here time a GPU"),
         ("AGENT_NATS_URLS", "nats://warpboard:p@h:1", "has the user 'warpboard'"),
-        ("KIND", "modal", "expected local or github"),
+        ("KIND", "gitlab", "expected local, github, modal"),
         ("KIND", "github", "GITHUB_REPOSITORY is missing"),
+        ("KIND", "modal", "MODAL_TOKEN_ID is missing"),
         ("START_S_MAX", "0", "START_S_MAX must be a positive number"),
         ("NAME", "a b", "NAME 'a b' is not an id"),
     ],

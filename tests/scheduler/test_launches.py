@@ -71,6 +71,16 @@ def test_a_job_that_a_busy_agent_takes_later_starts_nothing() -> None:
     assert "InstanceRequested" not in history.settle(world(offering(is_free=False)))
 
 
+@pytest.mark.parametrize(("offered", "count"), [(["g++"], 0), (["g++", "triton"], 1), ([], 1)])
+def test_a_launcher_gets_no_job_whose_toolchain_its_agents_lack(
+    offered: list[str], count: int
+) -> None:
+    history = given_launcher(toolchains=offered)
+    history.say(subjects.submission("s1"), received(requires=Requires(toolchains=["triton"])))
+    history.settle(world())
+    assert len(history.of_type("InstanceRequested")) == count
+
+
 def test_who_chooses_a_runner_gets_no_other_agent() -> None:
     history = given_waiting(runner="local")
     history.settle(world(OFFER))

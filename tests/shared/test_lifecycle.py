@@ -21,7 +21,8 @@ from shared.lifecycle import Lifecycle, run_until_first, run_until_signal
 from shared.settings import Listen
 from tests.support.waits import eventually, free_port
 
-DRAIN_S = 0.3
+# Longer than any drain of a test may take, and one that a service is meant to exceed.
+DRAIN_S, SHORT_DRAIN_S = 30.0, 0.3
 Main = Callable[[Lifecycle], Awaitable[None]]
 
 
@@ -44,10 +45,11 @@ async def failing(_: Lifecycle) -> None:
 class Service:
     """This file as a service, and its responses."""
 
-    def __init__(self, main: Main, port: int) -> None:
+    def __init__(self, main: Main, port: int, drain_s: float) -> None:
         self.port = port
+        words = main.__name__, str(port), str(drain_s)
         self.process = subprocess.Popen(
-            [sys.executable, "-m", "tests.shared.test_lifecycle", main.__name__, str(self.port)],
+            [sys.executable, "-m", "tests.shared.test_lifecycle", *words],
             stderr=subprocess.PIPE,
             cwd=Path(__file__).parents[2],
         )
@@ -79,8 +81,8 @@ class Start:
     def __init__(self) -> None:
         self.services: list[Service] = []
 
-    def __call__(self, main: Main, port: int = 0) -> Service:
-        self.services.append(Service(main, port or free_port()))
+    def __call__(self, main: Main, port: int = 0, drain_s: float = DRAIN_S) -> Service:
+        self.services.append(Service(main, port or free_port(), drain_s))
         return self.services[-1]
 
 
@@ -103,7 +105,7 @@ async def test_a_signal_ends_a_drained_service_well(start: Start, number: signal
 
 
 async def test_a_drain_over_its_limit_is_a_failure(start: Start) -> None:
-    service = start(stubborn)
+    service = start(stubborn, drain_s=SHORT_DRAIN_S)
     await service.is_up()
     service.process.terminate()
     code, messages = service.end()
@@ -195,5 +197,6 @@ async def test_an_outage_that_several_loops_meet_at_once_is_one_failure() -> Non
 
 if __name__ == "__main__":
     mains = {main.__name__: main for main in (patient, stubborn, failing)}
-    chosen, port = sys.argv[1:]
-    sys.exit(run_until_signal("test", Listen("127.0.0.1", int(port)), mains[chosen], DRAIN_S))
+    chosen, port, drain_s = sys.argv[1:]
+    listen = Listen("127.0.0.1", int(port))
+    sys.exit(run_until_signal("test", listen, mains[chosen], float(drain_s)))

@@ -169,7 +169,7 @@ async def test_a_borrower_that_is_cancelled_as_it_gets_a_connection_ends(
         for _ in range(steps):
             await asyncio.sleep(0)
         borrower.cancel()
-        ended, _ = await asyncio.wait({borrower}, timeout=1.0)
+        ended, _ = await asyncio.wait({borrower}, timeout=10.0)
         while not borrower.done():
             borrower.cancel()
             await asyncio.sleep(0.01)

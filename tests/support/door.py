@@ -29,7 +29,7 @@ from ingest.reads import reads_router
 from ingest.settings import Settings
 from ingest.webhooks import Webhooks, webhooks_router
 from shared import subjects
-from shared.api.queues import QueueOfGpu
+from shared.api.queues import Launcher, QueueOfGpu
 from shared.clock import new_id, now
 from shared.errors import Refused
 from shared.event_log import BranchSource, EventLog, NewEvent
@@ -171,9 +171,15 @@ def report_of(files: Mapping[str, bytes], slug: str = "copy") -> str:
 class Queue:
     """How many wait for each GPU type and what its agents offer; `asked` counts who asked."""
 
-    def __init__(self, waiting: int = 0, toolchains: Sequence[Sequence[str]] = ()) -> None:
+    def __init__(
+        self,
+        waiting: int = 0,
+        toolchains: Sequence[Sequence[str]] = (),
+        launchers: Sequence[Launcher] = (),
+    ) -> None:
         self.waiting = waiting
         self.toolchains = toolchains
+        self.launchers = launchers
         self.asked = 0
 
 
@@ -205,6 +211,7 @@ def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
             state="queued",
             waiting=waiting.waiting,
             toolchains=waiting.toolchains,
+            launchers=waiting.launchers,
         )
         return JSONResponse(msgspec.to_builtins(queue_now))
 

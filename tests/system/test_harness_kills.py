@@ -43,7 +43,7 @@ def kill_in_the_middle(
     """Wait until the run is being checked, then SIGKILL the nth with a word in its command."""
     agent = platform.pid("gpu-agent")
     assert agent is not None
-    until = time.monotonic() + 30
+    until = time.monotonic() + 120
     while True:
         seen = ada.http.get(f"/v1/submissions/{number}").json()
         if (seen.get("progress") or {}).get("stage") == "check":

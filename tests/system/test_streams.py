@@ -80,4 +80,4 @@ async def test_a_killed_ranker_costs_its_readers_nothing(platform_to_kill: Runni
             answer = await http.get(url)
             return tuple(one["id"] for one in answer.json()) if answer.is_success else ()
 
-        assert {tuple(one.places) for one in heard} == {await eventually(whole, within_s=30)}
+        assert {tuple(one.places) for one in heard} == {await eventually(whole)}

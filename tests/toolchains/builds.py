@@ -2,7 +2,7 @@
 
 import os
 import shutil
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 
@@ -29,11 +29,16 @@ def built(
     architecture: str = "",
     nvrtc: str = "",
     libraries: Sequence[str] = (),
+    variables: Mapping[str, str] | None = None,
 ) -> bytes:
-    """Return the build result of a source. Raises BuildRefused, SubmissionFailure."""
+    """Return the build result of a source; `variables` are of the compiler's environment.
+
+    Raises BuildRefused, SubmissionFailure.
+    """
     order = ordered(
         folder, name, source, architecture=architecture, nvrtc=nvrtc, libraries=libraries
     )
+    order["environment"] = {**command.compiler_environment(), **(variables or {})}
     programs.run_build_order(order, memory)
     return contents(memory)
 

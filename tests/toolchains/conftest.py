@@ -3,6 +3,7 @@
 import os
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -27,6 +28,21 @@ def gxx() -> str:
 def nvcc() -> str:
     """The CUDA C++ compiler, which needs no GPU."""
     return _required("nvcc")
+
+
+@pytest.fixture
+def hipcc() -> str:
+    """The compiler of HIP, which needs no GPU."""
+    return _required("hipcc")
+
+
+@pytest.fixture
+def cuda_wheel() -> Path:
+    """The folder of CUDA in NVIDIA's wheels, whose parts are of one version."""
+    for folder in map(Path, command._cuda_wheels()):
+        if (folder / "bin/nvcc").is_file():
+            return folder
+    pytest.skip("CUDA's wheels are not here: make test-cuda installs them")
 
 
 @pytest.fixture

@@ -25,11 +25,10 @@ from .builds import built
 
 SOLUTIONS = PROBLEMS / "axpy/solutions"
 ARCHITECTURES = ("sm_80", "sm_90a", "sm_100")
-# Folders with headers that no package index has.
-HEADERS = {
-    "cutlass": ("WARPBOARD_CUTLASS", "NVIDIA/cutlass"),
-    "thunderkittens": ("WARPBOARD_THUNDERKITTENS", "HazyResearch/ThunderKittens"),
-}
+# What Debian 12's hipcc compiles for; it knows no newer GPU of data centres.
+HIP_ARCHITECTURE = "gfx90a"
+# No package index has the headers of ThunderKittens.
+THUNDERKITTENS = "WARPBOARD_THUNDERKITTENS"
 UNPROVEN = "unproven"
 
 
@@ -53,6 +52,7 @@ class Example(NamedTuple):
 
 HERE, IN_PROCESS = "test_it_runs_on_the_processor", "test_it_runs_in_a_process_of_its_own"
 NVCC, NO_COMPILER = "test_nvcc_compiles_it", "needs no compiler"
+IN_PYTHON = "test_python_compiles_it"
 NEEDS_GPU = "needs a GPU"
 LANGUAGES = {
     "PyTorch": Example("torch_alpha.py", "no_tail.py", NO_COMPILER, HERE, HERE),
@@ -65,30 +65,34 @@ LANGUAGES = {
     ),
     "numba": Example("numba_loop.py", "numba_no_tail.py", HERE, HERE, HERE),
     "numba for CUDA": Example(
-        "numba_cuda.py", "numba_cuda_no_tail.py", "not tested", IN_PROCESS, IN_PROCESS
+        "numba_cuda.py", "numba_cuda_no_tail.py", IN_PYTHON, IN_PROCESS, IN_PROCESS
     ),
     "JAX": Example("jax_dlpack.py", "jax_float16.py", IN_PROCESS, IN_PROCESS, IN_PROCESS),
     "CUDA in Python (`load_inline`)": Example(
         "load_inline_cuda.py", "load_inline_no_tail.py", NVCC, NEEDS_GPU, NEEDS_GPU
     ),
     "CuTe DSL": Example(
-        "cute_dsl_threads.py", "cute_dsl_no_factor.py", "not tested", NEEDS_GPU, NEEDS_GPU
+        "cute_dsl_threads.py", "cute_dsl_no_factor.py", IN_PYTHON, NEEDS_GPU, NEEDS_GPU
     ),
     "C++": Example("cpp_loop.cpp", "cpp_no_tail.cpp", HERE, HERE, HERE),
     "CUDA C++": Example("cuda_float4.cu", "cuda_no_tail.cu", NVCC, NEEDS_GPU, NEEDS_GPU),
     "CUDA C++ with NVRTC": Example(
         "nvrtc_kernel.cu", "nvrtc_no_tail.cu", "test_nvrtc_compiles_it", NEEDS_GPU, NEEDS_GPU
     ),
-    "cuBLAS": Example(
-        "cublas_saxpy.cu", "cublas_no_factor.cu", "not tested: no headers", NEEDS_GPU, NEEDS_GPU
-    ),
+    "cuBLAS": Example("cublas_saxpy.cu", "cublas_no_factor.cu", NVCC, NEEDS_GPU, NEEDS_GPU),
     "CUTLASS": Example("cutlass_tiles.cu", "cutlass_no_tail.cu", NVCC, NEEDS_GPU, NEEDS_GPU),
     "ThunderKittens": Example(
         "kittens_vectors.cu", "kittens_no_tail.cu", NVCC, NEEDS_GPU, NEEDS_GPU
     ),
     "HIP": Example(
-        "hip_kernel.hip", "hip_no_factor.hip", "not tested: no headers", NEEDS_GPU, NEEDS_GPU
+        "hip_kernel.hip", "hip_no_factor.hip", "test_hipcc_compiles_it", NEEDS_GPU, NEEDS_GPU
     ),
+}
+# What `compile_python` calls a language, and the module that it needs. numba makes the PTX of the
+# newest GPU that it knows for newer ones.
+COMPILED_IN_PYTHON = {
+    "CuTe DSL": ("cute_dsl", "cutlass.cute", ["sm_80", "sm_90a", "sm_100"]),
+    "numba for CUDA": ("numba", "numba", ["sm_80", "sm_90", "sm_90"]),
 }
 # What runs in a process of its own: the module it needs, its environment, and how many of the
 # cases; a simulator of CUDA starts a thread for each value.
@@ -187,24 +191,75 @@ def test_the_triton_solutions_of_the_catalogue_compile() -> None:
 
 @pytest.mark.long
 @pytest.mark.usefixtures("nvcc")
-@pytest.mark.parametrize("architecture", ARCHITECTURES)
+# The wrong file differs by a line or two: it is compiled once.
+@pytest.mark.parametrize(
+    "target", [*(f"correct {name}" for name in ARCHITECTURES), f"wrong {ARCHITECTURES[0]}"]
+)
 @pytest.mark.parametrize("language", languages(NVCC))
-def test_nvcc_compiles_it(language: str, architecture: str, tmp_path: Path, memory: int) -> None:
+def test_nvcc_compiles_it(
+    language: str, target: str, tmp_path: Path, memory: int, request: pytest.FixtureRequest
+) -> None:
     example, folders = LANGUAGES[language], header_folders(language)
-    correct = SOLUTIONS / "correct" / example.correct
-    # The wrong file differs by a line or two: it is compiled once.
-    paths = (
-        (correct, SOLUTIONS / "wrong" / example.wrong) if architecture == "sm_80" else (correct,)
+    folder, architecture = target.split()
+    variables = {}
+    if language == "cuBLAS":
+        cuda = request.getfixturevalue("cuda_wheel")
+        programs = f"{cuda}/bin{os.pathsep}{command.search_path()}"
+        variables = {"PATH": programs, "LIBRARY_PATH": f"{cuda}/lib"}
+    file = example.correct if folder == "correct" else example.wrong
+    made = built(
+        tmp_path,
+        "kernel.cu",
+        cuda_source(SOLUTIONS / folder / file),
+        memory,
+        architecture=architecture,
+        libraries=folders,
+        variables=variables,
     )
-    for path in paths:
+    assert made.startswith(b"\x7fELF")
+    # cuBLAS has the kernel, which is linked at load time.
+    assert (b"cublasSaxpy" if language == "cuBLAS" else b"axpy") in made
+    assert (b"libcublas.so" in made) == (language == "cuBLAS")
+
+
+@pytest.mark.long
+@pytest.mark.usefixtures("hipcc")
+@pytest.mark.parametrize("language", languages("test_hipcc_compiles_it"))
+def test_hipcc_compiles_it(language: str, tmp_path: Path, memory: int) -> None:
+    for file in (f"correct/{LANGUAGES[language].correct}", f"wrong/{LANGUAGES[language].wrong}"):
         os.ftruncate(memory, 0)
         os.lseek(memory, 0, os.SEEK_SET)
-        source = cuda_source(path)
-        made = built(
-            tmp_path, "kernel.cu", source, memory, architecture=architecture, libraries=folders
-        )
+        source = (SOLUTIONS / file).read_text()
+        made = built(tmp_path, "kernel.hip", source, memory, architecture=HIP_ARCHITECTURE)
         assert made.startswith(b"\x7fELF")
+        assert f"amdgcn-amd-amdhsa--{HIP_ARCHITECTURE}".encode() in made
         assert b"axpy" in made
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("language", languages(IN_PYTHON))
+def test_python_compiles_it(language: str, tmp_path: Path, cuda_wheel: Path) -> None:
+    name, module, targets = COMPILED_IN_PYTHON[language]
+    require_module(module)
+    # numba looks for libraries in lib64, but the wheels have lib alone.
+    (tmp_path / "nvvm").mkdir()
+    for link, folder in (
+        ("bin", "bin"),
+        ("lib64", "lib"),
+        ("nvvm/lib64", "lib"),
+        ("nvvm/libdevice", "nvvm/libdevice"),
+    ):
+        (tmp_path / link).symlink_to(cuda_wheel / folder)
+    files = (f"correct/{LANGUAGES[language].correct}", f"wrong/{LANGUAGES[language].wrong}")
+    architectures = ",".join(ARCHITECTURES)
+    results = run_module("compile_python", name, architectures, *files, CUDA_HOME=str(tmp_path))
+    assert len(results) == len(files)
+    for kernels in results:
+        assert [kernel["target"] for kernel in kernels] == [[target] for target in targets]
+        for kernel in kernels:
+            (entry,) = kernel["kernel"]
+            assert "axpy" in entry
+            assert kernel["is_built"]
 
 
 @pytest.mark.long
@@ -269,12 +324,15 @@ def cuda_source(path: Path) -> str:
 def header_folders(language: str) -> Sequence[str]:
     """Return the folders of the headers that a language needs; skip if they are not here."""
     name = language.lower()
-    if name not in HEADERS:
+    if name not in command._HEADERS:
         return ()
-    variable, repository = HEADERS[name]
-    if folder := os.environ.get(variable) or command.find_includes().get(name):
+    if folder := command.find_includes().get(name):
         return (folder,)
-    pytest.skip(f"set {variable} to the include folder of {repository}")
+    if name == "cutlass":
+        pytest.skip("the headers of CUTLASS are not here: pip install nvidia-cutlass")
+    if folder := os.environ.get(THUNDERKITTENS):
+        return (folder,)
+    pytest.skip(f"set {THUNDERKITTENS} to the include folder of HazyResearch/ThunderKittens")
 
 
 def solution_words(path: Path) -> tuple[str, str]:

@@ -16,6 +16,7 @@ from tests.problems.loaded_problem import PROBLEMS
 from .builds import CPP, built, contents
 
 SOLUTION = PROBLEMS / "axpy/solutions/correct/cuda_float4.cu"
+NVRTC_SOLUTION = PROBLEMS / "axpy/solutions/correct/nvrtc_kernel.cu"
 OPTIONS = ["--dump-resource-usage", "--dump-ptx", "--dump-sass"]
 
 
@@ -40,7 +41,13 @@ def cuobjdump(monkeypatch: pytest.MonkeyPatch) -> str:
 
 
 def listed(
-    folder: Path, cuobjdump: str, memory: int, texts: list[int], *, is_native: bool
+    folder: Path,
+    cuobjdump: str,
+    memory: int,
+    texts: list[int],
+    *,
+    is_native: bool,
+    is_nvrtc: bool = False,
 ) -> list[str]:
     """Return the three texts about a build result."""
     order: dict[str, Any] = {
@@ -49,6 +56,7 @@ def listed(
         "folder": str(folder / "kernels"),
         "options": OPTIONS,
         "is_native": is_native,
+        "is_nvrtc": is_nvrtc,
     }
     programs.list_kernels(order, [memory, *texts])
     return [contents(text).decode() for text in texts]
@@ -70,6 +78,22 @@ def test_a_cuda_file_shows_registers_ptx_and_sass(
     assert f"Function : {kernel.kernel}" in sass
     assert "EXIT" in sass
     assert str(tmp_path) not in usage + ptx + sass
+
+
+def test_a_file_for_nvrtc_shows_registers_ptx_and_sass(
+    tmp_path: Path, memory: int, cuobjdump: str, texts: list[int], nvrtc: str
+) -> None:
+    source = NVRTC_SOLUTION.read_text()
+    built(tmp_path, "submission.cu", source, memory, architecture="sm_90a", nvrtc=nvrtc)
+    usage, ptx, sass = listed(tmp_path, cuobjdump, memory, texts, is_native=True, is_nvrtc=True)
+    (kernel,) = read_kernel_usage(usage.encode())
+    assert kernel.kernel == "custom_kernel"
+    assert kernel.registers > 0
+    assert ".target sm_90a" in ptx
+    assert ".entry custom_kernel(" in ptx
+    assert "\0" not in ptx
+    assert "Function : custom_kernel" in sass
+    assert "EXIT" in sass
 
 
 @pytest.mark.long

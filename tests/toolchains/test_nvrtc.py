@@ -63,8 +63,19 @@ def driver(tmp_path: Path, gxx: str) -> str:
 
 def test_a_kernel_becomes_a_cubin(tmp_path: Path, nvrtc: str, memory: int) -> None:
     made = built(tmp_path, "submission.cu", CU, memory, architecture="sm_90a", nvrtc=nvrtc)
-    assert made.startswith(b"\x7fELF")
-    assert b"custom_kernel" in made
+    cubin, ptx = native.split_build_result(made)
+    assert cubin.startswith(b"\x7fELF")
+    assert b"custom_kernel" in cubin
+    assert b".target sm_90a" in ptx
+
+
+def test_the_driver_loads_the_cubin_of_a_build_result(
+    memory: int, driver: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # Its driver accepts what begins with "cubin" and ends there.
+    monkeypatch.setattr(CubinKernel.__init__, "__defaults__", (driver,))
+    os.write(memory, b"cubin\0PTX\0.version 9.2")
+    assert isinstance(native.load_built_kernel(memory, "grid=1, block=1"), CubinKernel)
 
 
 def test_a_kernel_may_include_the_headers_of_cuda(tmp_path: Path, nvrtc: str, memory: int) -> None:

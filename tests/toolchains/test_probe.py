@@ -81,6 +81,36 @@ def test_headers_are_found_by_their_marker_files(
     assert str(tmp_path) in command.tool_folders()
 
 
+def test_the_headers_of_cutlass_are_found_in_its_wheel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "cutlass_library/source/include"
+    (folder / "cutlass").mkdir(parents=True)
+    (folder / "cutlass/version.h").write_text("#define CUTLASS_MAJOR 4\n")
+    monkeypatch.setattr(sys, "path", [str(tmp_path)])
+    monkeypatch.setitem(command._HEADERS, "cutlass", ("cutlass/version.h", ()))
+    assert find_includes()["cutlass"] == str(folder)
+    assert str(folder) in command.tool_folders()
+
+
+@pytest.mark.parametrize("has_header", [True, False])
+def test_cublas_is_offered_if_nvcc_finds_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, has_header: bool
+) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    for folder in (first, second):
+        (folder / "bin").mkdir(parents=True)
+        _script(folder / "bin", "nvcc", "exit 1")
+    with_cublas = first if has_header else second
+    for name in ("include", "lib64"):
+        (with_cublas / name).mkdir()
+    versions = "#define CUBLAS_VER_MAJOR 13\n#define CUBLAS_VER_MINOR 4\n"
+    (with_cublas / "include/cublas_api.h").write_text(versions)
+    (with_cublas / "lib64/libcublas.so").touch()
+    monkeypatch.setattr(command, "_CUDA_FOLDERS", (str(first), str(second)))
+    assert command.probe_toolchains().get("cublas") == ("13.4" if has_header else None)
+
+
 def test_workers_find_the_programs_that_were_probed() -> None:
     folders = command.compiler_environment()["PATH"].split(os.pathsep)
     assert folders[0] == str(Path(sys.executable).parent)

@@ -143,12 +143,19 @@ async def submit(
         Gpus,
         Meta(description="One submission each; none means all that the file's directives name."),
     ] = (),
+    runner: Annotated[
+        str,
+        Meta(
+            pattern="^[A-Za-z0-9_-]{0,64}$",
+            description="The launcher that starts an agent for it; none means any agent.",
+        ),
+    ] = "",
 ) -> SubmitResult:
     """Submit a kernel and get its number at once; call follow next. Use mode test until it is
     correct, then benchmark, and ranked only when it beats your best.
     """
     name, data = load_kernel(source, path, language)
-    submission = SubmissionRequest(name, data, problem, mode, tuple(gpus))
+    submission = SubmissionRequest(name, data, problem, mode, tuple(gpus), runner=runner)
     key = new_id()
     answer = await retry_until_available(
         lambda: context.api.submit(submission, key),

@@ -86,8 +86,8 @@ SHELLS = {
             type=click.IntRange(0, LAUNCHED_MAX),
             default=0,
             metavar="N",
-            help="Also start agents of the device cpu on demand, each for one job, at most N at "
-            "once.",
+            help="Also start agents on demand, each for one job, at most N at once. They time the "
+            "processor, unless WARPBOARD_LAUNCHER_GPUS and WARPBOARD_GPU_AGENT_DEVICE say so.",
         ),
     ),
 )

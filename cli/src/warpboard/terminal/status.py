@@ -7,7 +7,7 @@ import click
 
 from shared.api.agents import Agent, Agents
 from shared.api.fields import parse_response
-from shared.api.queues import DeadLetters, Depth, IntakeStatus, Job, Launcher, Pool, Queues
+from shared.api.queues import DeadLetters, Depth, IntakeStatus, Job, Pool, Queues
 from shared.api.submissions import Balances
 from shared.clock import now
 from shared.errors import Refused
@@ -16,6 +16,8 @@ from shared.presentation.report_parts import (
     busy_pools,
     current_run_text,
     held_back_text,
+    launcher_usage,
+    list_launchers,
 )
 from shared.presentation.units import about_text, count_text, one_line
 from warpboard.api import Api, Unavailable
@@ -225,22 +227,11 @@ def pool_table(pools: Sequence[Pool]) -> Table:
 
 def launcher_table(pools: Sequence[Pool]) -> list[Table]:
     """List the launchers with the agents that they run and what these cost; empty for none."""
-    gpus: dict[str, list[str]] = {}
-    launchers: dict[str, Launcher] = {}
-    for pool in pools:
-        for launcher in pool.launchers:
-            gpus.setdefault(launcher.name, []).append(pool.gpu)
-            launchers[launcher.name] = launcher
-    rows = [
-        {
-            "launcher": name,
-            "kind": launcher.kind,
-            "GPU types": ", ".join(gpus[name]),
-            "agents": f"{launcher.running} of {launcher.running_max}",
-            "cost today": f"{launcher.cost_today:.2f} of {launcher.daily_cost_max:.2f}",
-        }
-        for name, launcher in launchers.items()
-    ]
+    rows = []
+    for launcher, gpus in list_launchers(pools):
+        agents, cost = launcher_usage(launcher)
+        row = {"launcher": launcher.name, "kind": launcher.kind, "GPU types": ", ".join(gpus)}
+        rows.append(row | {"agents": agents, "cost today": cost})
     return [make_table("launchers", rows)] if rows else []
 
 

@@ -135,7 +135,7 @@ async def submit(
 ) -> int:
     """Submit FILE and wait for its verdict.
 
-    A .json file is a solution in Python or Triton of a FlashInfer-Trace definition.
+    A .json file is a solution of a FlashInfer-Trace definition.
 
     If no agent can run it, it asks first, unless --yes is given. Without a terminal, or with
     --json, it only says so on stderr and submits.

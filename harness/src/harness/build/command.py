@@ -265,6 +265,8 @@ _HEADERS = {
         ("/usr/local/ThunderKittens/include", "/opt/ThunderKittens/include"),
     ),
 }
+# Where NVIDIA's wheel nvidia-cutlass has the headers of CUTLASS.
+_WHEEL_HEADERS = "cutlass_library/source/include"
 _CUTLASS_VERSION = re.compile(r"#define CUTLASS_(?:MAJOR|MINOR|PATCH)\s+(\d+)")
 
 
@@ -321,18 +323,21 @@ def find_cuobjdump() -> str:
 def find_includes() -> dict[str, str]:
     """Return the folders of the installed header-only libraries, by name."""
     folders_by_name = {}
+    wheels = [f"{folder}/{_WHEEL_HEADERS}" for folder in sys.path if folder]
     for name, (marker_file, folders) in _HEADERS.items():
-        if folder := _first(folder for folder in folders if Path(folder, marker_file).is_file()):
+        searched = (*folders, *wheels)
+        if folder := _first(folder for folder in searched if Path(folder, marker_file).is_file()):
             folders_by_name[name] = folder
     return folders_by_name
 
 
 def compiler_environment(architecture: str = "") -> dict[str, str]:
     """Return the environment that compilers need; the architecture is a GPU's."""
-    # Without KINETO_LOG_LEVEL, torch's profiler writes into the submission's log.
+    # Without KINETO_LOG_LEVEL, torch's profiler writes into the submission's log. Without
+    # HIP_PLATFORM, hipcc starts nvcc where both are installed.
     variables = {"PATH": search_path(), "MAX_JOBS": "4", "KINETO_LOG_LEVEL": "6"}
-    folders = (*_CUDA_FOLDERS, *_cuda_wheels())
-    if cuda := _first(folder for folder in folders if Path(folder, "bin/nvcc").is_file()):
+    variables["HIP_PLATFORM"] = "amd"
+    if cuda := _find_cuda():
         variables["CUDA_HOME"] = cuda
         # nvcc looks in lib64, but the wheels have lib alone.
         variables["LIBRARY_PATH"] = f"{cuda}/lib"
@@ -365,11 +370,20 @@ def _cuda_wheels() -> list[str]:
     return sorted(map(str, paths))
 
 
+def _find_cuda() -> str:
+    """Return the folder of the CUDA whose nvcc compiles, "" if there is none."""
+    folders = (*_CUDA_FOLDERS, *_cuda_wheels())
+    return _first(folder for folder in folders if Path(folder, "bin/nvcc").is_file()) or ""
+
+
 def _find_cublas() -> Path | None:
-    """Return the header with the version of a cuBLAS that can be linked."""
-    for folder in map(Path, (*_CUDA_FOLDERS, *_cuda_wheels())):
-        header = folder / "include/cublas_api.h"
-        if header.is_file() and any(folder.glob("lib*/libcublas.so")):
+    """Return the header with the version of a cuBLAS that can be linked.
+
+    nvcc finds no header and no library of another CUDA than its own.
+    """
+    if cuda := _find_cuda():
+        header = Path(cuda, "include/cublas_api.h")
+        if header.is_file() and any(Path(cuda).glob("lib*/libcublas.so")):
             return header
     return None
 

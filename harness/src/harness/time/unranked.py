@@ -361,6 +361,7 @@ class Profiler:
             "folder": f"{teams.scratch()}/kernels",
             "options": list(_LISTINGS.values()),
             "is_native": is_native,
+            "is_nvrtc": bool(teams.role.get("launch")),
         }
         team = teams.start_builder({"listing": order}, (built, *memories))
         teams.wait_until_ready(team, deadline)

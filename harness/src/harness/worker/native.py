@@ -17,13 +17,17 @@ _DRIVER = "libcuda.so.1"
 
 _ERROR_BYTES_MAX = 1000
 
+# Separates a cubin from its PTX in a build result; PTX is text and does not contain it.
+_PTX_MARK = b"\0PTX\0"
+
 Call = Callable[[bytes], bytes | None]
 
 
 def compile_source(library: str, source: str, options: Sequence[str]) -> tuple[str, bytes, bytes]:
-    """Compile a source; return how NVRTC ended, its messages, and the cubin (b"" on failure).
+    """Compile a source; return how NVRTC ended, its messages, and the build result.
 
-    Raises SubmissionFailure of kind compile_error if NVRTC itself does not work here.
+    The result is the cubin with its PTX, for `split_build_result`; b"" on failure. Raises
+    SubmissionFailure of kind compile_error if NVRTC itself does not work here.
     """
     lib = _open_library(library)
     name = Path(source).name.encode()
@@ -36,10 +40,23 @@ def compile_source(library: str, source: str, options: Sequence[str]) -> tuple[s
         program, len(encoded_options), (ctypes.c_char_p * len(encoded_options))(*encoded_options)
     )
     messages = _read_bytes(lib, program, "ProgramLog").rstrip(b"\0")
-    cubin = _read_bytes(lib, program, "CUBIN") if status == 0 else b""
+    built = b""
+    if status == 0:
+        ptx = _read_bytes(lib, program, "PTX").rstrip(b"\0")
+        built = _read_bytes(lib, program, "CUBIN") + _PTX_MARK + ptx
     lib.nvrtcDestroyProgram(ctypes.byref(program))
     ending = f"exit code {status} ({lib.nvrtcGetErrorString(status).decode()})"
-    return ending, messages, cubin
+    return ending, messages, built
+
+
+def split_build_result(built: bytes) -> tuple[bytes, bytes]:
+    r"""Return the cubin and the PTX of a kernel that NVRTC compiled.
+
+    >>> split_build_result(b"cubin\0PTX\0.version 9.2")
+    (b'cubin', b'.version 9.2')
+    """
+    cubin, _, ptx = built.rpartition(_PTX_MARK)
+    return cubin, ptx
 
 
 class CubinKernel:
@@ -211,7 +228,8 @@ def load_built_kernel(descriptor: int, launch: str = "") -> NativeKernel | Cubin
     if not launch:
         # This needs no file system that allows execution.
         return load_library(f"/proc/self/fd/{descriptor}")
-    return CubinKernel(os.pread(descriptor, os.fstat(descriptor).st_size, 0), launch)
+    cubin, _ = split_build_result(os.pread(descriptor, os.fstat(descriptor).st_size, 0))
+    return CubinKernel(cubin, launch)
 
 
 def _native_tensors(tensors: Sequence[Any]) -> Any:

@@ -384,6 +384,9 @@ def list_kernels(order: dict[str, Any], descriptors: list[int]) -> None:
     settings.add_environment(order["environment"])
     if order["is_native"]:
         data = os.pread(built, os.fstat(built).st_size, 0)
+        if order["is_nvrtc"]:
+            data, ptx = native.split_build_result(data)
+            (folder / f"kernel{_PTX}").write_bytes(ptx)
         (folder / f"kernel{_BINARIES[0]}").write_bytes(data)
     else:
         with contextlib.suppress(InvalidPack, OSError):

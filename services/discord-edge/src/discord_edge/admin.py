@@ -40,10 +40,11 @@ from discord_edge.submissions.report import report_card
 from discord_edge.wording import CHOICES_MAX, Attachment, escaped, match_names
 from shared.api.agents import Agent, Agents
 from shared.api.leaderboards import LeaderboardSettings
-from shared.api.queues import DeadLetters, IntakeStatus, Job, QueueOfGpu, Queues
+from shared.api.queues import DeadLetters, IntakeStatus, Job, Launcher, QueueOfGpu, Queues
 from shared.api.submissions import FullSubmission
 from shared.clock import now
 from shared.errors import Failed, Refused
+from shared.presentation.report_parts import launcher_usage, list_launchers
 
 SUFFIX = ".parquet"
 # Discord may take more, but the whole file is held in memory.
@@ -367,9 +368,24 @@ def _job_line(job: Job) -> str:
     return f"{job.position}. {number}{wait}{reason}"
 
 
+@app_commands.command()
+async def launchers(interaction: BotInteraction) -> None:
+    """What starts agents on demand, how many run, and their cost"""
+    api = await defer(interaction, ADMIN)
+    pools = (await api.get(Queues, "queue")).pools
+    lines = [_launcher_line(launcher, gpus) for launcher, gpus in list_launchers(pools)]
+    await reply_with_lines(interaction, lines, "No launcher ever registered.")
+
+
+def _launcher_line(launcher: Launcher, gpus: list[str]) -> str:
+    agents, cost = launcher_usage(launcher)
+    details = f"{escaped(launcher.kind)} · {escaped(', '.join(gpus))}"
+    return f"**{escaped(launcher.name)}** · {details} · {agents} agents · cost today {cost}"
+
+
 COMMANDS: Commands = (
     *(start, stop, show_stats, health, resync),
     *(visibility, deadline, delete_leaderboard, export, set_forum_ids),
     *(get_submission, delete_submission),
 )
-AGENT_COMMANDS: Commands = (list_agents, drain, undrain, quarantine, canary, queue)
+AGENT_COMMANDS: Commands = (list_agents, drain, undrain, quarantine, canary, queue, launchers)

@@ -111,6 +111,7 @@ class PostgresTrackedSubmissions(_Tables):
             file=request.name,
             source=request.source,
             case=request.case,
+            runner=request.runner,
         )
 
     async def remove_pending(self, key: str) -> None:
@@ -131,6 +132,7 @@ class PostgresTrackedSubmissions(_Tables):
                     name=row["file"],
                     source=bytes(row["source"]),
                     case=row["only_case"],
+                    runner=row["runner"],
                 ),
             )
             for row in await self._execute("wanted")

@@ -186,6 +186,7 @@ class LauncherMetrics:
         name = ["launcher"]
         self.instances = Gauge(f"{START}_launcher_agents", "Agents asked for and not gone", name)
         self.cost = Gauge(f"{START}_launcher_cost_today", "Cost of a launcher's agents today", name)
+        self.cost_max = Gauge(f"{START}_launcher_cost_max", "What they may cost on a day", name)
         self.failures = Gauge(
             f"{START}_launcher_failures", "Agents that never came, or left their job waiting", name
         )
@@ -195,6 +196,7 @@ class LauncherMetrics:
         for name, launcher in state.launchers.items():
             self.instances.labels(name).set(len(launcher.instances))
             self.cost.labels(name).set(launcher.cost_on(at))
+            self.cost_max.labels(name).set(launcher.registered.daily_cost_max)
             self.failures.labels(name).set(launcher.failures)
 
 

@@ -87,6 +87,20 @@ class Depth(ApiModel, frozen=True, kw_only=True):
     oldest_at: Timestamp
 
 
+class Launcher(ApiModel, frozen=True, kw_only=True):
+    """A launcher, which starts agents for waiting jobs; costs are those of all its GPU types."""
+
+    name: str
+    kind: str
+    running: int
+    running_max: int
+    cost_today: float
+    daily_cost_max: float
+    toolchains: Annotated[
+        list[str], Meta(description="What its agents have; empty if it does not know.")
+    ] = []
+
+
 class QueueOfGpu(Queue, frozen=True, kw_only=True):
     """The queue that a new submission for a GPU type would join.
 
@@ -98,6 +112,9 @@ class QueueOfGpu(Queue, frozen=True, kw_only=True):
     toolchains: Annotated[
         list[list[str]],
         Meta(description="The toolchains of each online agent; equal ones once."),
+    ] = []
+    launchers: Annotated[
+        list[Launcher], Meta(description="What starts agents of this GPU type on demand.")
     ] = []
 
 
@@ -111,17 +128,6 @@ class Job(ApiModel, frozen=True, kw_only=True):
     eta_s: Seconds | None
     eta_p90_s: Seconds | None
     why: str | None
-
-
-class Launcher(ApiModel, frozen=True, kw_only=True):
-    """A launcher, which starts agents for waiting jobs; costs are those of all its GPU types."""
-
-    name: str
-    kind: str
-    running: int
-    running_max: int
-    cost_today: float
-    daily_cost_max: float
 
 
 class Pool(ApiModel, frozen=True, kw_only=True):

@@ -160,6 +160,7 @@ class LauncherRegistered(LauncherEvent, frozen=True, kw_only=True):
     `prices` has the cost per hour for each GPU type that it serves. Its agents have the ids
     `agents`, so that at most this many run at once. Nothing is started on a day (UTC) on which its
     agents cost `daily_cost_max` already, nor counts as started after `start_s_max`.
+    `toolchains` are those of its agents, empty if it does not know them.
     """
 
     kind: str
@@ -167,6 +168,7 @@ class LauncherRegistered(LauncherEvent, frozen=True, kw_only=True):
     agents: list[str]
     daily_cost_max: float
     start_s_max: float
+    toolchains: list[str] = []
 
 
 class InstanceRequested(LauncherEvent, frozen=True, kw_only=True):

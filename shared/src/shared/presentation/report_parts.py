@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from shared.api.agents import STANDINGS_AT_WORK, Agent
 from shared.api.cases import Case
-from shared.api.queues import Pool, Queue
+from shared.api.queues import Launcher, Pool, Queue
 from shared.api.submissions import FullSubmission, Progress
 from shared.presentation.outcome import (
     AnyRun,
@@ -314,6 +314,31 @@ def busy_pools(pools: Sequence[Pool]) -> list[Pool]:
         for pool in pools
         if pool.agents_online or pool.launchers or pool.waiting or pool.paused is not None
     ]
+
+
+def list_launchers(pools: Sequence[Pool]) -> list[tuple[Launcher, list[str]]]:
+    """Return each launcher of some pools once, with the GPU types that it serves."""
+    gpus: dict[str, list[str]] = {}
+    launchers: dict[str, Launcher] = {}
+    for pool in pools:
+        for launcher in pool.launchers:
+            gpus.setdefault(launcher.name, []).append(pool.gpu)
+            launchers[launcher.name] = launcher
+    return [(launcher, gpus[name]) for name, launcher in launchers.items()]
+
+
+def launcher_usage(launcher: Launcher) -> tuple[str, str]:
+    """Return how many agents a launcher runs and what they cost today, with the limits.
+
+    >>> launcher_usage(
+    ...     Launcher(
+    ...         name="modal", kind="modal", running=1, running_max=2, cost_today=3, daily_cost_max=9
+    ...     )
+    ... )
+    ('1 of 2', '3.00 of 9.00')
+    """
+    agents = f"{launcher.running} of {launcher.running_max}"
+    return agents, f"{launcher.cost_today:.2f} of {launcher.daily_cost_max:.2f}"
 
 
 def agent_state_text(agent: Agent) -> str:

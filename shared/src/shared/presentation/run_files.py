@@ -23,6 +23,8 @@ _TIME_HEADINGS = ("Self CUDA", "Self device", "Self CPU")
 _COLUMN_GAP = re.compile(r"\s{2,}")
 # What cuobjdump prints about the GPU kernels of a submission.
 KERNELS = "kernels.txt"
+# Their code, where there is any.
+KERNEL_CODES = ("kernels.ptx", "kernels.sass")
 KERNELS_BYTES_MAX = 1024**2
 KERNEL_CHARS_MAX = 60
 _USAGE = re.compile(
@@ -147,16 +149,20 @@ class KernelUsage(NamedTuple):
     local_bytes: int
 
     @property
+    def private_bytes(self) -> int:
+        """The memory of each thread beside its registers."""
+        return self.stack_bytes + self.local_bytes
+
+    @property
     def line(self) -> str:
         """Return it in words.
 
         >>> KernelUsage("axpy", 14, 0, 8, 0).line
         'axpy: 14 registers, 0 B shared, 8 B spilled or on the stack'
         """
-        private_bytes = self.stack_bytes + self.local_bytes
         return (
             f"{one_line(self.kernel, KERNEL_CHARS_MAX)}: {self.registers} registers, "
-            f"{self.shared_bytes:,} B shared, {private_bytes:,} B spilled or on the stack"
+            f"{self.shared_bytes:,} B shared, {self.private_bytes:,} B spilled or on the stack"
         )
 
 

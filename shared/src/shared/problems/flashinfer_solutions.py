@@ -16,7 +16,11 @@ from shared.problems.sources import UP, normalize_path
 
 # The baseline of every definition: its reference.
 BASELINE = "reference"
-_LANGUAGES = ("python", "triton")
+# The languages of Python files, and those that torch compiles.
+_PYTHON, _NATIVE = ("python", "triton", "tilelang"), ("cpp", "cuda")
+_PYTHON_SUFFIXES, _NATIVE_SUFFIXES = (".py",), (".cu", ".cpp", ".cc", ".cxx", ".c")
+# The bindings of a solution in C++ or CUDA; without one it has the second.
+_TORCH, _TVM_FFI = "torch", "tvm-ffi"
 _SLUG = re.compile(r"[^a-z0-9_-]+")
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
@@ -34,6 +38,7 @@ class BuildSpec(ForeignModel):
     language: str
     entry_point: Annotated[str, Field(pattern=r"^[^:]+::[A-Za-z_][A-Za-z0-9_]*$")]
     destination_passing_style: bool = True
+    binding: str | None = None
 
 
 class SourceFile(ForeignModel):
@@ -101,34 +106,79 @@ sys.path.insert(0, str(FOLDER))
 '''
 
 
+_EXTENSION = '''\
+"""A FlashInfer-Trace solution in C++ or CUDA, which torch compiles."""
+
+import os
+import pathlib
+import tempfile
+
+from torch.utils.cpp_extension import load
+
+NAME = "flashinfer_solution"
+FILES = {files!r}
+{kind}_sources = {sources!r}
+# Where torch builds it: a later process finds all files unchanged, and compiles nothing.
+FOLDER = pathlib.Path(os.environ.get("TORCH_EXTENSIONS_DIR") or tempfile.mkdtemp()) / NAME
+for path, text in FILES.items():
+    file = FOLDER / path
+    file.parent.mkdir(parents=True, exist_ok=True)
+    if not file.exists() or file.read_text() != text:
+        file.write_text(text)
+{run} = load(
+    NAME,
+    [str(FOLDER / path) for path in {kind}_sources],
+    extra_include_paths=[str(FOLDER)],
+    build_directory=str(FOLDER),
+    with_cuda={is_cuda},
+).{run}
+'''
+
+
 def convert_solution(data: bytes) -> bytes:
     """Return a Solution in JSON as a submission in Python.
 
-    Errors: Refused `bad_file` for other JSON, and for solutions in C++ or CUDA.
+    Errors: Refused `bad_file` for other JSON, and for languages and bindings that we do not have.
     """
     try:
         solution = validate_document(parse_json("the solution", data), Solution)
     except Refused as refused:
         raise Refused("bad_file", f"not a FlashInfer-Trace solution: {refused.reason}") from refused
-    language, sources = solution.spec.language, solution.sources
-    if language not in _LANGUAGES:
-        reason = f"the solution is in {language}: only {' and '.join(_LANGUAGES)} are possible"
-        raise Refused("bad_file", f"{reason}; write a .cu file for a submission in CUDA")
-    path, _, run = solution.spec.entry_point.partition("::")
-    texts = {normalize_path(source.path) or "": source.content for source in sources}
+    spec, is_native = solution.spec, _is_native(solution.spec)
+    path, _, run = spec.entry_point.partition("::")
+    texts = {normalize_path(source.path) or "": source.content for source in solution.sources}
     if "" in texts or any(name.startswith(UP) for name in texts):
         raise Refused("bad_file", "the solution has a source outside its folder")
-    if (normal := normalize_path(path) or "") not in texts or not normal.endswith(".py"):
-        names = ", ".join(texts)
+    suffixes = _NATIVE_SUFFIXES if is_native else _PYTHON_SUFFIXES
+    if (normal := normalize_path(path) or "") not in texts or not normal.endswith(suffixes):
+        names, kind = ", ".join(texts), "C++ or CUDA" if is_native else "Python"
         reason = f"the entry point {quote_value(path)} is not one of the sources {names}"
-        raise Refused("bad_file", f"{reason} in Python")
+        raise Refused("bad_file", f"{reason} in {kind}")
     head = f"#!POPCORN leaderboard {definition_slug(solution.definition)}\n"
-    style = _DESTINATION_STYLE if solution.spec.destination_passing_style else VALUE_STYLE
+    style = _DESTINATION_STYLE if spec.destination_passing_style else VALUE_STYLE
     code = texts[normal]
-    if len(texts) > 1:
+    if is_native:
+        sources = [name for name in texts if name.endswith(_NATIVE_SUFFIXES)]
+        kind, is_cuda = spec.language, spec.language == "cuda"
+        code = _EXTENSION.format(files=texts, kind=kind, sources=sources, run=run, is_cuda=is_cuda)
+    elif len(texts) > 1:
         module = normal.removesuffix(".py").replace("/", ".")
         code = _SEVERAL_FILES.format(sources=texts, run=run, module=module)
     return (head + code + style.format(run=run)).encode()
+
+
+def _is_native(spec: BuildSpec) -> bool:
+    """Return whether a solution is compiled. Errors: Refused `bad_file` if it is not possible."""
+    if spec.language in _PYTHON:
+        return False
+    language = spec.language
+    if language in _NATIVE:
+        binding = spec.binding or _TVM_FFI
+        if binding == _TORCH:
+            return True
+        language = f"{language} with the binding {binding}"
+    possible = f"{', '.join(_PYTHON)}, and {' or '.join(_NATIVE)} with the binding {_TORCH}"
+    raise Refused("bad_file", f"the solution is in {language}: possible are {possible}")
 
 
 def definition_slug(name: str) -> str:

@@ -27,8 +27,9 @@ from discord_edge.wording import (
     refusal_text,
 )
 from shared.api.problems import Problems
-from shared.api.queues import DecisionResponse
+from shared.api.queues import DecisionResponse, Queues
 from shared.errors import Failed, Refused
+from shared.presentation.report_parts import list_launchers
 
 MENU_S_MAX = 120.0
 OPTIONS_MAX = 25
@@ -267,6 +268,12 @@ async def match_gpus(interaction: BotInteraction, typed: str) -> list[str]:
     return match_gpu_list(typed, interaction.client.leaderboards.gpus(slug))
 
 
+async def _match_launchers(interaction: BotInteraction, typed: str) -> list[str]:
+    queues = await interaction.client.cache.get(None, Queues, "queue")
+    names = [launcher.name for launcher, _ in list_launchers(queues.pools)] if queues else []
+    return match_names(typed, names)
+
+
 Leaderboard = app_commands.Transform[str, CompletedName(_match_known_leaderboards, is_slug=True)]
 OpenLeaderboard = app_commands.Transform[str, CompletedName(_match_open_leaderboards, is_slug=True)]
 # Any leaderboard that an author or operator may see, and the same without limits on its length.
@@ -277,6 +284,7 @@ AnyVisibleLeaderboard = app_commands.Transform[
     str, CompletedName(_match_visible_leaderboards, is_slug=True)
 ]
 Gpus = app_commands.Transform[str, CompletedName(match_gpus)]
+Runner = app_commands.Transform[str, CompletedName(_match_launchers, length_max=64)]
 Slug = app_commands.Range[str, 1, NAME_LENGTH_MAX]
 Identifier = app_commands.Range[str, 1, 64]
 Reason = app_commands.Range[str, 1, 400]

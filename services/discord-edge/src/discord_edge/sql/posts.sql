@@ -1,7 +1,8 @@
 -- name: add
 -- Add a submission to track; a repeat changes nothing.
-insert into post (number, person, channel, problem, gpu, mode, first, only_case)
-values (%(number)s, %(person)s, %(channel)s, %(problem)s, %(gpu)s, %(mode)s, %(first)s, %(case)s)
+insert into post (number, person, channel, problem, gpu, mode, first, only_case, runner)
+values (%(number)s, %(person)s, %(channel)s, %(problem)s, %(gpu)s, %(mode)s, %(first)s, %(case)s,
+        %(runner)s)
 on conflict (number) do nothing;
 
 -- name: set_thread
@@ -22,12 +23,14 @@ update post set ended = %(value)s where number = %(number)s;
 
 -- name: open
 -- The tracked submissions, oldest first.
-select number, person, channel, problem, gpu, mode, first, thread, status, report, only_case as case
+select number, person, channel, problem, gpu, mode, first, thread, status, report, runner,
+    only_case as case
 from post where ended is null order by number limit 2000;
 
 -- name: group
 -- The submissions of one command, oldest first.
-select number, person, channel, problem, gpu, mode, first, thread, status, report, only_case as case
+select number, person, channel, problem, gpu, mode, first, thread, status, report, runner,
+    only_case as case
 from post where first = %(first)s order by number limit 100;
 
 -- name: former
@@ -38,9 +41,9 @@ order by number desc limit 1;
 
 -- name: want
 -- Add a request until its answer is stored.
-insert into wanted (key, person, name, channel, problem, mode, gpus, file, source, only_case)
+insert into wanted (key, person, name, channel, problem, mode, gpus, file, source, only_case, runner)
 values (%(key)s, %(person)s, %(name)s, %(channel)s, %(problem)s, %(mode)s, %(gpus)s, %(file)s,
-        %(source)s, %(case)s)
+        %(source)s, %(case)s, %(runner)s)
 on conflict (key) do nothing;
 
 -- name: unwant
@@ -51,7 +54,7 @@ delete from wanted where key = %(key)s;
 -- The requests without a stored answer, oldest first; a key is valid for a day, older requests are
 -- deleted.
 with old as (delete from wanted where began_at < now() - interval '20 hours')
-select key, person, name, channel, problem, mode, gpus, file, source, only_case
+select key, person, name, channel, problem, mode, gpus, file, source, only_case, runner
 from wanted where began_at > now() - interval '20 hours' order by began_at limit 500;
 
 -- name: synced

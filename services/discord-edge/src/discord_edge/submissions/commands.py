@@ -14,6 +14,7 @@ from discord_edge.bot.interactions import (
     GpuMenu,
     Gpus,
     OpenLeaderboard,
+    Runner,
     defer,
     interaction_user,
     parent_channel,
@@ -43,23 +44,42 @@ MODES = {
     "benchmark": "Time your file, without being ranked",
     "ranked": "Submit your file to a leaderboard",
 }
+# The names of launchers that are commands of their own, as in older bots.
+RUNNERS = {"modal": "Modal", "github": "GitHub Actions"}
 OPTION_TEXTS = {
     "script": "Your file",
     "leaderboard_name": "The leaderboard, if your file does not name it",
     "gpu": "GPU types, separated by commas",
 }
+RUNNER_TEXT = "The launcher that starts an agent for it"
 OWN_MAX = 50
 NOT_CHOSEN = "Nothing was chosen within two minutes, so nothing is submitted."
 Numbers = list[app_commands.Choice[int]]
 
 
 def submit_commands() -> list[app_commands.Command[Any, ..., Any]]:
-    """Return a command per mode, all with the same options but `profile`."""
-    return [*(_submit_command(mode) for mode in MODES), profile]
+    """Return a command per mode, all with the same options but `profile`, and the older forms."""
+    by_mode = (_submit_command(mode) for mode in MODES)
+    return [*by_mode, profile, *(_runner_command(runner) for runner in RUNNERS)]
 
 
 def _submit_command(mode: str) -> app_commands.Command[Any, ..., Any]:
     @app_commands.command(name=mode, description=MODES[mode])
+    @app_commands.describe(**OPTION_TEXTS, runner=RUNNER_TEXT)
+    async def submit(
+        interaction: BotInteraction,
+        script: discord.Attachment,
+        leaderboard_name: OpenLeaderboard | None = None,
+        gpu: Gpus | None = None,
+        runner: Runner | None = None,
+    ) -> None:
+        await _submit(interaction, mode, script, leaderboard_name, gpu, runner=runner)
+
+    return submit
+
+
+def _runner_command(runner: str) -> app_commands.Command[Any, ..., Any]:
+    @app_commands.command(name=runner, description=f"Submit ranked, run by {RUNNERS[runner]}")
     @app_commands.describe(**OPTION_TEXTS)
     async def submit(
         interaction: BotInteraction,
@@ -67,22 +87,25 @@ def _submit_command(mode: str) -> app_commands.Command[Any, ..., Any]:
         leaderboard_name: OpenLeaderboard | None = None,
         gpu: Gpus | None = None,
     ) -> None:
-        await _submit(interaction, mode, script, leaderboard_name, gpu)
+        await _submit(interaction, "ranked", script, leaderboard_name, gpu, runner=runner)
 
     return submit
 
 
 @app_commands.command()
-@app_commands.describe(**OPTION_TEXTS, case="The only timed case to profile, counted from 1")
-async def profile(
+@app_commands.describe(
+    **OPTION_TEXTS, case="The only timed case to profile, counted from 1", runner=RUNNER_TEXT
+)
+async def profile(  # noqa: PLR0913, PLR0917 - each is an option on Discord
     interaction: BotInteraction,
     script: discord.Attachment,
     leaderboard_name: OpenLeaderboard | None = None,
     gpu: Gpus | None = None,
     case: app_commands.Range[int, 1, 1000] | None = None,
+    runner: Runner | None = None,
 ) -> None:
     """Profile your file"""
-    await _submit(interaction, "profile", script, leaderboard_name, gpu, case or 0)
+    await _submit(interaction, "profile", script, leaderboard_name, gpu, case or 0, runner)
 
 
 async def _submit(  # noqa: PLR0913, PLR0917 - each is an option on Discord
@@ -92,6 +115,7 @@ async def _submit(  # noqa: PLR0913, PLR0917 - each is an option on Discord
     leaderboard_name: str | None,
     gpu: str | None,
     case: int = 0,
+    runner: str | None = None,
 ) -> None:
     api = await defer(interaction)
     leaderboards = interaction.client.leaderboards
@@ -114,7 +138,9 @@ async def _submit(  # noqa: PLR0913, PLR0917 - each is an option on Discord
         text = f"Where should `{problem.slug}` run your file? Choose within two minutes."
         gpus = await GpuMenu(interaction, problem.gpus).ask(text, NOT_CHOSEN)
     if gpus:
-        request = SubmissionRequest(script.filename, source, problem.slug, mode, gpus, case)
+        request = SubmissionRequest(
+            script.filename, source, problem.slug, mode, gpus, case, runner=(runner or "").strip()
+        )
         await submit_and_reply(interaction, request)
 
 

@@ -100,7 +100,7 @@ class TrackedSubmission:
 
     `thread`, `status` and `report` are ids, None until they exist. `first` is the first number of
     the same command, whose submissions share a thread. `case` is the only requested case, counted
-    from 1; 0 means all.
+    from 1; 0 means all. `runner` is the launcher that was requested, "" for any agent.
     """
 
     number: int
@@ -114,6 +114,7 @@ class TrackedSubmission:
     status: str | None = None
     report: str | None = None
     case: int = 0
+    runner: str = ""
 
 
 @dataclass(frozen=True)

@@ -286,13 +286,16 @@ async def fetch_own_submission(interaction: BotInteraction, number: int) -> Full
 
 
 class ResubmitButton(
-    BotButton, template=r"resubmit:(?P<number>[0-9]{1,15})(?::(?P<case>[0-9]{1,4}))?"
+    BotButton,
+    template=r"resubmit:(?P<number>[0-9]{1,15})"
+    r"(?::(?P<case>[0-9]{1,4})(?::(?P<runner>[A-Za-z0-9_-]{1,64}))?)?",
 ):
-    """Submits the same file again in the same mode, for the same case and GPU type."""
+    """Submits the same file again in the same mode, for the same case, GPU type and launcher."""
 
-    def __init__(self, number: int | str, case: int | str = 0) -> None:
-        self.number, self.case = int(number), int(case or 0)
-        super().__init__("Resubmit", f"resubmit:{number}" + (f":{case}" if case else ""))
+    def __init__(self, number: int | str, case: int | str = 0, runner: str | None = "") -> None:
+        self.number, self.case, self.runner = int(number), int(case or 0), runner or ""
+        options = f":{self.case}:{self.runner}" if self.runner else f":{case}" if case else ""
+        super().__init__("Resubmit", f"resubmit:{number}{options}")
 
     async def press(self, interaction: BotInteraction) -> None:
         """Submit the file again, as a submission of its own."""
@@ -307,6 +310,7 @@ class ResubmitButton(
             name=submission.name,
             source=(with_source.source or "").encode(),
             case=self.case,
+            runner=self.runner,
         )
         await submit_and_reply(interaction, request)
 
@@ -351,7 +355,7 @@ async def reply_with_comparison(interaction: BotInteraction, a: int, b: int) -> 
 def report_buttons(submission: TrackedSubmission) -> discord.ui.View:
     """Return the buttons below the report on a submission."""
     view = discord.ui.View(timeout=None)
-    view.add_item(ResubmitButton(submission.number, submission.case))
+    view.add_item(ResubmitButton(submission.number, submission.case, submission.runner))
     if submission.mode in TIMED:
         view.add_item(CompareButton(submission.number))
     return view

@@ -87,6 +87,7 @@ class SubmissionSender:
                 mode=pending.request.mode,
                 first=receipts.submissions[0].number,
                 case=pending.request.case,
+                runner=pending.request.runner,
             )
             for receipt in receipts.submissions
         ]

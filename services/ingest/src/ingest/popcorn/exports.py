@@ -58,6 +58,7 @@ COLUMNS: Mapping[str, tuple[str, Callable[[SubmissionLine], Any]]] = {
     "done": ("bool_", lambda line: line.state == "finished"),
     "outcome": ("string", lambda line: line.outcome),
     "verdict": ("string", lambda line: line.verdict),
+    "correct": ("bool_", lambda line: line.verdict == "passed" if line.verdict else None),
     "reason_code": ("string", lambda line: line.code),
     "eligible": ("bool_", lambda line: line.is_eligible),
     "deleted": ("bool_", lambda line: line.is_withdrawn),
@@ -66,10 +67,11 @@ COLUMNS: Mapping[str, tuple[str, Callable[[SubmissionLine], Any]]] = {
 
 
 # How many times as fast as a baseline a ranked submission was, and its participant's share of the
-# problems of the level on which they are faster than that.
+# problems of the level on which they are more than p times as fast.
+FAST_P = ("0", "1", "2")
 COMPARISONS = {
     **{f"speedup_{name}": "float64" for name in BASELINES},
-    **{f"fast_1_{name}": "float64" for name in BASELINES},
+    **{f"fast_{p}_{name}": "float64" for p in FAST_P for name in BASELINES},
 }
 
 
@@ -79,7 +81,7 @@ class Comparisons:
     def __init__(self, client: ReadClient, reader: Reader) -> None:
         self._client, self._reader = client, reader
         self._scores_us: dict[tuple[str, str, int], Mapping[str, float]] = {}
-        self._fast: dict[tuple[str, str], Mapping[str, Mapping[str, float]]] = {}
+        self._shares: dict[tuple[str, str], Mapping[str, Mapping[str, float]]] = {}
 
     async def columns(self, line: SubmissionLine) -> dict[str, float]:
         """Return the comparisons of a submission; empty if it is not ranked. Raises `Failed`."""
@@ -88,28 +90,32 @@ class Comparisons:
         key = line.problem, line.gpu, line.result_version
         if key not in self._scores_us:
             self._scores_us[key] = await self._client.baseline_scores(*key, self._reader)
-        scores_us, fast = self._scores_us[key], await self._level_shares(line)
+        scores_us = self._scores_us[key]
         speedups = {
-            name: scores_us[name] / line.score_us for name in BASELINES if name in scores_us
+            f"speedup_{name}": scores_us[name] / line.score_us
+            for name in BASELINES
+            if name in scores_us
         }
-        return {
-            **{f"speedup_{name}": ratio for name, ratio in speedups.items()},
-            **{f"fast_1_{name}": fast[name] for name in BASELINES if name in fast},
-        }
+        return {**speedups, **await self._level_shares(line)}
 
     async def _level_shares(self, line: SubmissionLine) -> Mapping[str, float]:
-        """Return fast_1 of the submission's participant over its level, by baseline."""
+        """Return fast_p of the submission's participant over its level, by column."""
         model_set = MODEL_SET.match(line.problem)
         if model_set is None:
             return {}
         key = model_set[0], line.gpu
-        if key not in self._fast:
+        if key not in self._shares:
             scores = await self._client.set_scores(*key, self._reader)
-            self._fast[key] = {
-                entry.participant_id: {name: shares["1"] for name, shares in entry.fast.items()}
+            self._shares[key] = {
+                entry.participant_id: {
+                    f"fast_{p}_{name}": shares[p]
+                    for name, shares in entry.fast.items()
+                    for p in FAST_P
+                    if name in BASELINES
+                }
                 for entry in (scores.items if scores else ())
             }
-        return self._fast[key].get(line.participant_id, {})
+        return self._shares[key].get(line.participant_id, {})
 
 
 async def parquet(

@@ -41,10 +41,12 @@ from ingest.submissions.intake import GPUS_MAX, Intake, Upload
 from ingest.submissions.routes import AppealRequest, NoteRequest, Submissions
 from shared.api.agents import Agents
 from shared.api.problems import FullProblem, Start
+from shared.api.queues import Queues
 from shared.api.submissions import FullSubmission, SubmissionReceipts, SubmissionRequest
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.events import MODES
+from shared.presentation.report_parts import list_launchers
 from shared.problems.submission_file import SUFFIXES, read_directives
 
 PATH = "/problems/{slug}/submit"
@@ -80,7 +82,7 @@ class EditorForm(NamedTuple):
     """What the form contains: the code in the text field, or a chosen file that replaces it.
 
     `key` makes a form that is sent twice one submission. `is_confirmed` means that it may wait for
-    an agent.
+    an agent. `runner` is the launcher that starts an agent for it, "" for any agent.
     """
 
     name: str
@@ -89,6 +91,7 @@ class EditorForm(NamedTuple):
     gpus: Sequence[str]
     key: str
     csrf: str = ""
+    runner: str = ""
     is_confirmed: bool = False
     file: bytes | None = None
 
@@ -100,18 +103,22 @@ class EditorForm(NamedTuple):
     @property
     def idempotency_key(self) -> str:
         """Return a key of this form with this content: other content is another submission."""
-        text = "\n".join([self.key or new_id(), self.mode, self.name, *self.gpus])
+        runner = [f"runner {self.runner}"] if self.runner else []
+        text = "\n".join([self.key or new_id(), self.mode, self.name, *self.gpus, *runner])
         return hashlib.sha256(text.encode() + b"\0" + self.source).hexdigest()
 
     def submission(self, slug: str) -> SubmissionRequest:
         """Return the request of `POST /v1/submissions` that this form makes."""
-        return SubmissionRequest(self.name, self.source, slug, self.mode, tuple(self.gpus))
+        return SubmissionRequest(
+            self.name, self.source, slug, self.mode, tuple(self.gpus), runner=self.runner
+        )
 
 
 class EditorReads(NamedTuple):
-    """A problem, the agents, and the code of the starter; the last two only if possible."""
+    """A problem, and only if possible its launchers, the agents, and the code of the starter."""
 
     problem: FullProblem
+    launchers: Sequence[str]
     agents: Agents | None
     start: Start | None
     starter: bytes
@@ -119,14 +126,17 @@ class EditorReads(NamedTuple):
 
 async def read_editor(reads: PageReads, slug: str, language: str) -> EditorReads:
     """Read what the editor shows. Raises `Refused` and `Failed`."""
-    problem, agents = await asyncio.gather(
+    problem, agents, queues = await asyncio.gather(
         reads.read(api_path("problems", slug), FullProblem),
         read_if_possible(reads.read(api_path("agents"), Agents)),
+        read_if_possible(reads.read(api_path("queue"), Queues)),
     )
+    pools = [pool for pool in queues.pools if pool.gpu in problem.gpus] if queues else []
+    launchers = [launcher.name for launcher, _ in list_launchers(pools)]
     starts = [start for start in problem.starts if start.language == language]
     start = next(iter(starts or problem.starts), None)
     starter = await read_if_possible(reads.read_bytes(start.url)) if start else None
-    return EditorReads(problem, agents, start, starter or b"")
+    return EditorReads(problem, launchers, agents, start, starter or b"")
 
 
 async def read_form(request: Request) -> EditorForm:
@@ -159,6 +169,7 @@ async def _parse_form(fields: FormData) -> EditorForm:
         gpus=[gpu for gpu in fields.getlist("gpu") if isinstance(gpu, str)],
         key=texts.get("key", ""),
         csrf=texts.get("csrf", ""),
+        runner=texts.get("runner", ""),
         is_confirmed=bool(texts.get("confirmed")),
     )
 
@@ -210,6 +221,7 @@ class Editor:
             "statement": await asyncio.to_thread(render_markdown, problem.statement),
             "form": form,
             "modes": MODE_WORDS,
+            "launchers": reads.launchers,
             "suffixes": ",".join(SUFFIXES.values()),
             "gpus_without_agents": agents.gpus_without_agents(problem.gpus) if agents else [],
             # The GPU types to confirm: no agent takes jobs for them.
@@ -232,7 +244,7 @@ class Editor:
         refusal: Refused | Failed | None = None
         try:
             caller = self._check_sender(request, visitor, form)
-            if not form.is_confirmed:
+            if not form.is_confirmed and not form.runner:
                 unconfirmed_gpus = await find_gpus_without_agents(form, visitor.reads)
             if not unconfirmed_gpus:
                 upload = Upload(caller, form.submission(slug), VIA, form.idempotency_key)

@@ -45,7 +45,17 @@ from shared.presentation.report_parts import (
     stages,
     submission_progress,
 )
-from shared.presentation.run_files import TABLE, KernelTime, read_kernel_times, read_samples
+from shared.presentation.run_files import (
+    KERNEL_CODES,
+    KERNELS,
+    KERNELS_BYTES_MAX,
+    TABLE,
+    KernelTime,
+    KernelUsage,
+    read_kernel_times,
+    read_kernel_usage,
+    read_samples,
+)
 from shared.presentation.units import mark_diff_lines, seconds_text
 from shared.states import FINISHED, STATES
 
@@ -140,6 +150,14 @@ class ProfileTable(NamedTuple):
 
     file: Download
     kernels: Sequence[KernelTime]
+
+
+class CompiledKernels(NamedTuple):
+    """What the first GPU kernels of a submission use, the number of all, and their code."""
+
+    usages: Sequence[KernelUsage]
+    total: int
+    codes: Sequence[Download]
 
 
 async def read_source(reads: PageReads, number: int) -> SourceText:
@@ -280,6 +298,19 @@ async def read_profiles(reads: PageReads, files: Sequence[Download]) -> list[Pro
     return profiles
 
 
+async def read_kernels(reads: PageReads, files: Sequence[Download]) -> CompiledKernels | None:
+    """Read what the GPU kernels of a profiled run use; None if it has none that can be read."""
+    file = next((file for file in files if file.name == KERNELS), None)
+    if file is None or file.bytes > KERNELS_BYTES_MAX:
+        return None
+    try:
+        usages = read_kernel_usage(await reads.read_file(file.url, KERNELS_BYTES_MAX))
+    except Failed:
+        return None
+    codes = [file for file in files if file.name in KERNEL_CODES]
+    return CompiledKernels(usages[:KERNELS_MAX], len(usages), codes) if usages else None
+
+
 @dataclass(frozen=True)
 class SubmissionPage:
     """Renders the page of a submission."""
@@ -325,10 +356,11 @@ class SubmissionPage:
             read_source(reads, number),
             read_if_possible(reads.read(api_path("audit", "seals"), Seals, limit=1)),
         )
-        code, histograms, profiles = await asyncio.gather(
+        code, histograms, profiles, kernels = await asyncio.gather(
             highlight_source(source.text, submission.name),
             self.charts.draw(reads, submission.files),
             read_profiles(reads, submission.files),
+            read_kernels(reads, submission.files),
         )
         printed = msgspec.structs.replace(
             submission,
@@ -351,6 +383,7 @@ class SubmissionPage:
             "histograms": histograms,
             "bins": BINS,
             "profiles": profiles,
+            "kernels": kernels,
             "event_words": EVENT_WORDS,
             "log": captured_log(printed),
             "result_seq": next(

@@ -119,7 +119,7 @@ class GpuQueues:
             queue = await self._current_queue(submission.gpu)
             if queue is None:
                 continue
-            if refused := missing_toolchain(submission, queue.toolchains):
+            if refused := missing_toolchain(submission, queue):
                 return refused
             if queue.waiting >= self._queued_max:
                 message = f"{queue.waiting:,} submissions are waiting for {submission.gpu}, which "
@@ -151,18 +151,18 @@ class GpuQueues:
         return None
 
 
-def missing_toolchain(
-    submission: SubmissionReceived, offers: Sequence[Sequence[str]]
-) -> Refused | None:
-    """Return the refusal of a submission that no online agent can compile or import, or None.
+def missing_toolchain(submission: SubmissionReceived, queue: QueueOfGpu) -> Refused | None:
+    """Return the refusal of a submission that no agent can compile or import, or None.
 
-    `offers` are the toolchains of each agent. Without an agent, a submission waits for one. One
-    that names a launcher gets an agent of its own.
+    The agents are those online and those that launchers start. Without either, a submission waits.
+    One that names a launcher was checked against that one.
     """
-    needed = submission.requires.toolchains
+    needed, launched = submission.requires.toolchains, [it.toolchains for it in queue.launchers]
+    offers = [*queue.toolchains, *launched]
+    is_unknown = not offers or [] in launched
     if (
         submission.requires.runner
-        or not offers
+        or is_unknown
         or any(set(needed) <= set(offer) for offer in offers)
     ):
         return None

@@ -186,10 +186,6 @@ class Intake:
         directives = read_directives(text)
         rules.check_directives(slug, directives)
         gpus = upload.gpus_of(directives, published)
-        if request.runner:
-            launcher = subjects.launcher(request.runner)
-            registered = await self._histories.state(launcher, rules.launchers)
-            rules.check_runner(request.runner, gpus, registered)
         accounts.check_ban(account_state, at)
         accounts.check_consent(account_state.consents, slug, published)
         source = describe_blob(request.source, MEDIA[suffix(request.name)])
@@ -212,6 +208,11 @@ class Intake:
             requires = rules.required(received.name, text, published, gpu)
             requires = structs.replace(requires, runner=request.runner)
             facts.append(structs.replace(received, gpu=gpu, requires=requires))
+        if request.runner:
+            launcher = rules.launcher_history(request.runner)
+            registered = await self._histories.state(launcher, rules.launchers)
+            toolchains = {name: None for fact in facts for name in fact.requires.toolchains}
+            rules.check_runner(request.runner, gpus, toolchains, registered)
         unavailable = None if upload.vouched_by else await self.queues.refusal(facts)
         return SubmissionBatch(upload, upload.scope(), slug, facts, at, unavailable)
 

@@ -140,6 +140,7 @@ class Submissions:
             mode=mode,
             gpus=(received.gpu,),
             case=received.case if mode == received.mode else 0,
+            runner=received.requires.runner,
         )
 
     async def load_own(self, number: int, caller: Caller) -> SubmissionHistory:

@@ -1,12 +1,12 @@
 """Rules for submissions: what is accepted, what is refused with which code, and cancelling."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 
 from msgspec import structs
 
-from shared import events
+from shared import events, subjects
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.gpus import CPU
@@ -124,10 +124,21 @@ def required(name: str, text: str, published: events.ProblemPublished, gpu: str)
     return structs.replace(requires, toolchains=list(combined))
 
 
+def launcher_history(runner: str) -> str:
+    """Return the name of a launcher's history. Raises `Refused` if the runner is not an id."""
+    try:
+        return subjects.launcher(runner)
+    except ValueError as error:
+        raise Refused("unknown_runner", f"runner: {error}", "runner") from error
+
+
 def check_runner(
-    runner: str, gpus: Sequence[str], registered: events.LauncherRegistered | None
+    runner: str,
+    gpus: Sequence[str],
+    needed_toolchains: Iterable[str],
+    registered: events.LauncherRegistered | None,
 ) -> None:
-    """Refuse a runner that is not a launcher, or does not serve all of these GPU types."""
+    """Refuse a runner that is not a launcher, or lacks one of these GPU types or toolchains."""
     if registered is None:
         message = f"there is no launcher {runner!r}: warpboard submission queue lists those here"
         raise Refused("unknown_runner", message, "runner")
@@ -135,6 +146,10 @@ def check_runner(
         served = ", ".join(registered.prices)
         message = f"launcher {runner} does not serve {', '.join(missing)}, only {served}"
         raise Refused("unknown_runner", message, "runner")
+    offered = registered.toolchains
+    if missing := [name for name in needed_toolchains if offered and name not in offered]:
+        message = f"agents of launcher {runner} do not have {' and '.join(missing)}"
+        raise Refused("toolchain_missing", f"{message}, only {', '.join(offered)}", "file")
 
 
 def evolve_launcher(

@@ -89,6 +89,7 @@ def queues_router(sources: ReadSources) -> APIRouter:
         paused = [row["paused"] for row in await reads.rows("pools") if row["gpu"] == name]
         queue_state = _make_queue(live, name, ANY_MODE, paused[0] if paused else None)
         more = {"waiting": depth, "items": items, "toolchains": _offered_toolchains(live, name)}
+        more["launchers"] = live.queues.get(name, {}).get("launchers", [])
         return convert(queue_state | more, models.QueueOfGpu)
 
     _add_stats(router, reads)

@@ -183,6 +183,7 @@ def _choose_launcher(
         if job.gpu in launcher.registered.prices
         and job.requires.runner in ("", name)
         and name not in busy
+        and _has_toolchains(launcher.registered, job)
     ]
     for price, name, launcher in sorted(offers, key=lambda offer: offer[:2]):
         registered = launcher.registered
@@ -208,3 +209,9 @@ def _choose_launcher(
         agg = subjects.launcher(name)
         return Append(agg, requested, launcher.version, job.id, job.submission)
     return None
+
+
+def _has_toolchains(registered: events.LauncherRegistered, job: Job) -> bool:
+    """Return whether the agents of a launcher have what a job needs, as far as it knows."""
+    offered = registered.toolchains
+    return not offered or set(job.requires.toolchains) <= set(offered)

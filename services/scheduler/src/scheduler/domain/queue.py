@@ -251,6 +251,7 @@ class LauncherRow(msgspec.Struct, frozen=True):
     running_max: int
     cost_today: float
     daily_cost_max: float
+    toolchains: list[str]
 
 
 class Forecast(msgspec.Struct, frozen=True):
@@ -325,6 +326,7 @@ def build_forecast(
                 running_max=len(launcher.registered.agents),
                 cost_today=round(launcher.cost_on(world.now), 4),
                 daily_cost_max=launcher.registered.daily_cost_max,
+                toolchains=launcher.registered.toolchains,
             )
             for name, launcher in state.launchers.items()
             if gpu in launcher.registered.prices

@@ -3,8 +3,8 @@
 import sys
 
 from scheduler.launcher.runners import GitHubRunner, LocalRunner, connect_github
-from scheduler.launcher.service import ACTOR, Launcher
-from scheduler.launcher.settings import GITHUB, Settings, load
+from scheduler.launcher.service import ACTOR, Launcher, Runner
+from scheduler.launcher.settings import GITHUB, MODAL, Settings, load
 from shared import lifecycle
 from shared.clock import now
 from shared.event_log import Appender
@@ -12,19 +12,30 @@ from shared.lifecycle import Lifecycle, run_until_first
 from shared.nats.event_log import open_service_log
 
 
-async def _run(settings: Settings, life: Lifecycle) -> None:
-    nc, log, monitor = await open_service_log(
-        "launcher", settings.nats_url, life, settings.replicas
-    )
+async def _open_runner(settings: Settings) -> Runner:
+    """Return the place where agents run."""
     if settings.kind == GITHUB:
         http = connect_github(
             settings.github_api_url, settings.github_repository, settings.github_token
         )
-        runner: LocalRunner | GitHubRunner = GitHubRunner(
-            http, settings.github_workflow, settings.github_ref
-        )
-    else:
-        runner = LocalRunner(settings.data, settings.agent_environ, settings.credential_key)
+        return GitHubRunner(http, settings.github_workflow, settings.github_ref)
+    if settings.kind == MODAL:
+        # It is optional, and takes a second to import.
+        from scheduler.launcher.modal import ModalRunner, connect_modal
+
+        client = await connect_modal(settings.modal_token_id, settings.modal_token_secret)
+        folder = settings.data / MODAL
+        return ModalRunner(client, settings.modal_app, settings.modal_environment, folder)
+    return LocalRunner(
+        settings.data, settings.agent_environ, settings.credential_key, settings.gpu_indexes
+    )
+
+
+async def _run(settings: Settings, life: Lifecycle) -> None:
+    nc, log, monitor = await open_service_log(
+        "launcher", settings.nats_url, life, settings.replicas
+    )
+    runner = await _open_runner(settings)
     launcher = Launcher(
         settings.name,
         log,

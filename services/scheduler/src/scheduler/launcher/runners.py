@@ -34,15 +34,22 @@ WORKFLOW_TITLE = "warpboard agent {id}"
 class LocalRunner:
     """Agents as processes with this environment, which end with the launcher.
 
-    Each has its data below a folder.
+    Each has its data below a folder. Those with a place in `gpu_indexes` time that GPU.
     """
 
     poll_s = 0.2
 
-    def __init__(self, folder: Path, environ: Mapping[str, str], credential_key: str) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        environ: Mapping[str, str],
+        credential_key: str,
+        gpu_indexes: Mapping[str, int],
+    ) -> None:
         self._folder = folder
         self._environ = environ
         self._credential_key = credential_key
+        self._gpu_indexes = gpu_indexes
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     async def start(self, request: Request, credential: str) -> None:
@@ -56,6 +63,8 @@ class LocalRunner:
             sealed: credential,
             key: self._credential_key,
         }
+        if (index := self._gpu_indexes.get(request.agent)) is not None:
+            environ[f"{AGENT}_GPU_INDEX"] = str(index)
         command = (sys.executable, "-P", "-m", "gpu_agent", "--once")
         try:
             launch = Launch(command, self._log(request), environ=environ)

@@ -55,6 +55,9 @@ class Runner(Protocol):
     async def stop(self, request: Request) -> None:
         """Stop an agent that nobody needs; safe to repeat. Raises Failed."""
 
+    async def close(self) -> None:
+        """Release what it holds, when the launcher ends."""
+
 
 class LauncherLog(EventLog, BranchSource, Protocol):
     """The log, of which the launcher follows its own history."""

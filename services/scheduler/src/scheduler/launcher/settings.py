@@ -5,20 +5,29 @@ import math
 import os
 import secrets
 from dataclasses import dataclass, replace
+from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from shared import subjects
 from shared.errors import Refused
 from shared.events import LauncherRegistered
+from shared.gpus import CPU
 from shared.settings import Listen, read_settings
 from shared.signing import CREDENTIAL_KEY_BYTES
 
 PREFIX = "WARPBOARD_LAUNCHER"
-LOCAL, GITHUB = "local", "github"
+LOCAL, GITHUB, MODAL = "local", "github", "modal"
+# What each kind needs beside its defaults.
+NEEDED = {
+    LOCAL: (),
+    GITHUB: ("github_repository", "github_token", "credential_key"),
+    MODAL: ("modal_token_id", "modal_token_secret", "credential_key"),
+}
 AGENT_USER = "agent-"
 # Of our own variables an agent gets only those for agents.
 OURS, AGENT = "WARPBOARD_", "WARPBOARD_GPU_AGENT_"
+DEVICE, GPU_INDEX = f"{AGENT}DEVICE", f"{AGENT}GPU_INDEX"
 
 
 @dataclass(frozen=True)
@@ -27,7 +36,8 @@ class Settings:
 
     `agent_nats_urls`, separated by spaces, has the account on the bus of each agent that may run at
     once. `gpus` has the cost per hour for each GPU type, such as `CPU:0 H100:3.95`.
-    `credential_key` is 32 bytes in base64, which the place where agents run must know, too.
+    `toolchains` are those of its agents, empty if unknown. `credential_key` is 32 bytes in base64,
+    which the place where agents run must know, too.
     """
 
     nats_url: str
@@ -39,6 +49,7 @@ class Settings:
     gpus: str = "CPU:0"
     daily_cost_max: float = 10.0
     start_s_max: float = 120.0
+    toolchains: str = ""
     credential_key: str = ""
     replicas: int = 1
     github_repository: str = ""
@@ -46,6 +57,10 @@ class Settings:
     github_ref: str = "main"
     github_token: str = ""
     github_api_url: str = "https://api.github.com"
+    modal_app: str = "warpboard-agent"
+    modal_environment: str = ""
+    modal_token_id: str = ""
+    modal_token_secret: str = ""
 
     @property
     def agent_environ(self) -> dict[str, str]:
@@ -55,6 +70,18 @@ class Settings:
             for name, value in os.environ.items()
             if not name.startswith(OURS) or name.startswith(AGENT)
         }
+
+    @property
+    def gpu_indexes(self) -> dict[str, int]:
+        """The GPU of this machine that each agent times, each its own; empty for the processor."""
+        if self.times_processor or GPU_INDEX in self.agent_environ:
+            return {}
+        return {agent: place for place, agent in enumerate(self.accounts)}
+
+    @property
+    def times_processor(self) -> bool:
+        """Whether agents on this machine time its processor."""
+        return self.agent_environ.get(DEVICE, CPU.lower()) == CPU.lower()
 
     @property
     def accounts(self) -> dict[str, str]:
@@ -69,6 +96,7 @@ class Settings:
             agents=list(self.accounts),
             daily_cost_max=self.daily_cost_max,
             start_s_max=self.start_s_max,
+            toolchains=self.toolchains.split(),
         )
 
 
@@ -121,12 +149,23 @@ def load() -> Settings:
 
 
 def _check(settings: Settings) -> None:
-    if settings.kind not in (LOCAL, GITHUB):
-        raise _refusal("KIND", f"is {settings.kind!r}: expected {LOCAL} or {GITHUB}")
+    if settings.kind not in NEEDED:
+        raise _refusal("KIND", f"is {settings.kind!r}: expected {', '.join(NEEDED)}")
     for field in ("daily_cost_max", "start_s_max"):
         if not 0 < getattr(settings, field) < math.inf:
             raise _refusal(field.upper(), "must be a positive number")
-    if settings.kind == GITHUB:
-        for field in ("github_repository", "github_token", "credential_key"):
-            if not getattr(settings, field):
-                raise _refusal(field.upper(), f"is missing, which kind {GITHUB} needs")
+    if settings.kind == MODAL and find_spec("modal") is None:
+        raise _refusal("KIND", "is modal: install its client, warpboard-scheduler[modal]")
+    for field in NEEDED[settings.kind]:
+        if not getattr(settings, field):
+            raise _refusal(field.upper(), f"is missing, which kind {settings.kind} needs")
+    if settings.kind == LOCAL:
+        _check_device(settings)
+
+
+def _check_device(settings: Settings) -> None:
+    """Check that the agents of this machine time what they are offered for."""
+    for gpu in _parse_prices(settings.gpus):
+        if settings.times_processor != (gpu == CPU):
+            device = "the processor" if settings.times_processor else "a GPU"
+            raise _refusal("GPUS", f"has {gpu}, but agents here time {device}: set {DEVICE}, too")

@@ -1,0 +1,3 @@
+-- The launcher that was requested, '' for any agent.
+alter table wanted add column runner text not null default '';
+alter table post add column runner text not null default '';

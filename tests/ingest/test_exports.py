@@ -1,0 +1,97 @@
+"""The export compares ranked submissions with the baselines of KernelBench, by known times."""
+
+import io
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow.parquet  # type: ignore[import-untyped]
+import pytest
+from msgspec import structs
+
+from ingest.popcorn.conversions import leaderboard_id
+from shared import events, subjects
+from shared.events import Baseline, Fact
+from shared.problems.kernelbench import BASELINES
+from tests.ingest.ways import Ways
+from tests.support.lives import BLOB, Life, live, problem, say
+
+pytestmark = pytest.mark.server
+ADD, RELU, NORM = "kernelbench-1-1-add", "kernelbench-1-2-relu", "kernelbench-1-3-norm"
+# Of level 10, which is not level 1.
+OTHER = "kernelbench-10-1-add"
+EAGER_US, COMPILE_US = {ADD: 300.0, RELU: 100.0, OTHER: 50.0}, {ADD: 150.0}
+
+
+@dataclass(frozen=True)
+class ModelLife(Life):
+    """A submission to a model; `baseline` names one that the platform runs."""
+
+    problem: str = ADD
+    baseline: str = ""
+
+    def _received(self) -> Fact:
+        fact = super()._received()
+        assert isinstance(fact, events.SubmissionReceived)
+        return structs.replace(fact, baseline=self.baseline, problem=self.problem)
+
+
+def baseline(name: str, slug: str, time_us: float) -> ModelLife:
+    return ModelLife(f"{name}-{slug}", "platform:baseline", time_us, problem=slug, baseline=name)
+
+
+async def export(ways: Ways, *slugs: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the rows of an export by problem and participant."""
+    body = {
+        "leaderboard_ids": [leaderboard_id(slug) for slug in slugs],
+        "filename": "models.parquet",
+        "private": True,
+    }
+    async with ways.browser("admin", ways.people["admin"].headers) as client:
+        response = await client.post("/admin/export", json=body)
+    assert response.status_code == 200, response.text
+    rows = pyarrow.parquet.read_table(io.BytesIO(response.content)).to_pylist()
+    return {(row["leaderboard_name"], row["user_id"]): row for row in rows}
+
+
+async def test_an_export_has_speedups_and_fast_p_of_known_times(ways: Ways) -> None:
+    baselines = [Baseline(name=entry.name, file=entry.file, source=BLOB) for entry in BASELINES]
+    version = structs.replace(problem(), baselines=baselines)
+    for slug in (ADD, RELU, NORM, OTHER):
+        await say(ways.reads.log, subjects.problem(slug), version)
+    await live(
+        ways.reads.log,
+        *(baseline("eager", slug, time_us) for slug, time_us in EAGER_US.items()),
+        *(baseline("compile", slug, time_us) for slug, time_us in COMPILE_US.items()),
+        # Twice as fast as eager and as fast as compile, then slower than eager.
+        ModelLife("a1", "ada", 150.0, problem=ADD),
+        ModelLife("a2", "ada", 200.0, problem=RELU),
+        # Faster than both, and not right.
+        ModelLife("g1", "grace", 60.0, problem=ADD),
+        ModelLife("g2", "grace", 1.0, problem=RELU, verdict="wrong_answer"),
+        ModelLife("g3", "grace", 25.0, problem=OTHER),
+        # Right, and not ranked.
+        ModelLife("l1", "linus", 10.0, problem=ADD, mode="benchmark"),
+    )
+    await ways.reads.settle()
+    rows = await export(ways, ADD, RELU, NORM, OTHER)
+    compared = {
+        key: (
+            row["correct"],
+            [row[f"speedup_{name}"] for name in ("eager", "compile")],
+            [row[f"fast_{p}_eager"] for p in (0, 1, 2)],
+            [row[f"fast_{p}_compile"] for p in (0, 1, 2)],
+        )
+        for key, row in rows.items()
+    }
+    nothing = [None] * 3
+    # Two and one of the level's three problems, each as soon as it is faster than p.
+    ada = ([2 / 3, 1 / 3, 0.0], [2 / 3, 0.0, 0.0])
+    grace = ([1 / 3] * 3, [1 / 3] * 3)
+    assert compared == {
+        (ADD, "ada"): (True, [2.0, 1.0], *ada),
+        (RELU, "ada"): (True, [0.5, None], *ada),
+        (ADD, "grace"): (True, [5.0, 2.5], *grace),
+        (RELU, "grace"): (False, [None, None], nothing, nothing),
+        (OTHER, "grace"): (True, [2.0, None], [1.0, 1.0, 0.0], nothing),
+        (ADD, "linus"): (True, [None, None], nothing, nothing),
+    }

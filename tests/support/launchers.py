@@ -1,0 +1,67 @@
+"""Launchers beside a running platform, each a process with an account for one agent."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import httpx
+
+from tests.support.platform import Running
+from tests.support.waits import until
+
+STOP_S_MAX = 60
+
+
+def agent_url(running: Running, agent: str) -> str:
+    """The URL on the bus of one of the accounts that WARPBOARD_AGENTS names."""
+    services = running.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"]
+    password = (running.folder / "nats" / "agents" / agent).read_text().strip()
+    return f"nats://agent-{agent}:{password}@{services.rpartition('@')[2]}"
+
+
+def agent_settings(running: Running) -> dict[str, str]:
+    """What the platform demands of agents on this machine."""
+    environ = running.environ("scheduler")
+    return {name: text for name, text in environ.items() if name.startswith("WARPBOARD_GPU_AGENT_")}
+
+
+def read_launchers(running: Running) -> dict[str, dict[str, Any]]:
+    """The launchers by name, as everybody sees them; empty until the platform knows any."""
+    try:
+        pools = httpx.get(f"{running.url}/v1/queue", timeout=5).json()["pools"]
+    except (OSError, KeyError, ValueError, httpx.HTTPError):
+        return {}
+    return {launcher["name"]: launcher for pool in pools for launcher in pool["launchers"]}
+
+
+@contextmanager
+def launching(running: Running, name: str, agent: str, **settings: str) -> Iterator[None]:
+    """A launcher at work, by default one that starts processes; it stops its agent at the end."""
+    folder = running.folder / f"launcher-{name}"
+    folder.mkdir()
+    own = {
+        "NATS_URL": running.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"],
+        "OPS_LISTEN": "127.0.0.1:0",
+        "DATA": str(folder),
+        "AGENT_NATS_URLS": agent_url(running, agent),
+        "NAME": name,
+        **settings,
+    }
+    environ = {f"WARPBOARD_LAUNCHER_{key}": text for key, text in own.items()}
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen(
+            [sys.executable, "-P", "-m", "scheduler.launcher"],
+            env=os.environ | agent_settings(running) | environ,
+            stdout=log,
+            stderr=log,
+        )
+    try:
+        until(lambda: process.poll() is not None or name in read_launchers(running))
+        assert process.poll() is None, (folder / "log").read_text()
+        yield
+    finally:
+        process.terminate()
+        process.wait(STOP_S_MAX)

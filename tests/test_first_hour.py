@@ -1,0 +1,258 @@
+"""The first hour of a GPU machine, rehearsed on the imitation of CUDA's driver."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.gpu import first_hour, grading, validate
+from bench.gpu.grading import Findings, grade
+from bench.gpu.table import NO, NOTHING, POSTPONED, UNSHOWN, YES, Row, read, skipped
+
+from tests.devices.test_cuda_absent import needs_no_gpu
+from tests.support.waits import until
+
+ROOT = Path(first_hour.ROOT)
+SCRIPT = ROOT / "bench" / "gpu" / "first_hour.sh"
+RESULTS = ROOT / "bench" / "gpu" / "results"
+CALL_S_MAX = 400.0
+CHEATS = ("gpu_honest", "gpu_peek")
+
+
+def row(name: str, passed: str = YES, **data: Any) -> Row:
+    return Row(name, "", "", "as measured", passed, 1.0, data)
+
+
+def findings(*changed: Row, level: str = "strong", tier: str = "G1") -> Findings:
+    """Everything passed, but for some rows."""
+    names = {*first_hour.GATE, *first_hour.CLOCKS, *first_hour.RECOVERY, *CHEATS}
+    rows = {name: row(name) for name in names} | {one.name: one for one in changed}
+    steps = {
+        "doctor": [row("level", level=level)],
+        "probe": [row("tier", tier=tier)],
+        "cheats": [rows[name] for name in CHEATS],
+        "gate": [one for name, one in rows.items() if name not in CHEATS],
+    }
+    return Findings(steps, CHEATS)
+
+
+def rehearse(folder: Path, *options: str, **settings: str) -> subprocess.CompletedProcess[str]:
+    """A call of the script on an imitation."""
+    return subprocess.run(
+        [SCRIPT, "--imitation", "--folder", folder, *options],
+        env=os.environ | settings,
+        capture_output=True,
+        text=True,
+        timeout=CALL_S_MAX,
+        check=False,
+    )
+
+
+def results_in(folder: Path) -> Path:
+    (file,) = folder.glob("*/*")
+    return file
+
+
+def document_in(folder: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((results_in(folder) / "first-hour.json").read_text())
+    return found
+
+
+def states(document: Mapping[str, Any]) -> dict[str, str]:
+    return {step["step"]: step["state"] for step in document["steps"]}
+
+
+def test_a_machine_where_everything_passed_may_claim_the_best_tier() -> None:
+    best = grade(findings(), is_imitation=False)
+    assert (best.tier, best.level, best.denials, best.open_checks) == ("G1", "strong", (), ())
+    assert best.lines == ["This machine may claim: tier G1, level strong"]
+
+
+@pytest.mark.parametrize(
+    ("changed", "tier", "denial"),
+    [
+        (findings(row("V5m", NO)), "G2", "G1 is denied: V5m has not passed (as measured)"),
+        (findings(row("V6", NO)), "G1", ""),
+        (findings(row("V2", NO)), "G3", "G2 is denied: V2 has not passed (as measured)"),
+        (findings(row("gpu_peek", NO)), "G3", "G2 is denied: cheats: gpu_peek: as measured"),
+        (findings(tier="G2"), "G2", "G1 is denied: probe opened the GPU as G2"),
+        (findings(tier="G0"), "G0", "G3 is denied: probe opened the GPU as G0"),
+        (findings(level="medium"), "G2", "G1 is denied: doctor found isolation medium, not strong"),
+    ],
+)
+def test_each_check_that_fails_denies_a_tier(changed: Findings, tier: str, denial: str) -> None:
+    graded = grade(changed, is_imitation=False)
+    assert graded.tier == tier
+    assert (denial in graded.denials) if denial else not graded.denials
+
+
+def test_what_has_not_run_denies_as_well() -> None:
+    full = findings()
+    some = Findings({**full.by_step, "cheats": [row("gpu_honest")], "gate": []}, CHEATS)
+    graded = grade(some, is_imitation=False)
+    assert graded.tier == "G3"
+    assert "G2 is denied: V2 has not run" in graded.denials
+    assert "G1 is denied: cheats: not run: gpu_peek" in graded.denials
+
+
+def test_times_are_provisional_until_the_clocks_have_passed() -> None:
+    graded = grade(findings(row("E11", NO)), is_imitation=False)
+    assert graded.lines == [
+        "This machine may claim: tier G1, level strong, provisional",
+        "- provisional until these pass: E11 has not passed (as measured)",
+    ]
+
+
+def test_a_gpu_that_does_not_open_has_no_tier() -> None:
+    closed = findings(tier="")
+    assert grade(closed, is_imitation=False).tier == ""
+    assert "the GPU was not opened" in grade(closed, is_imitation=False).denials[0]
+
+
+def test_what_the_first_gpu_showed_is_graded() -> None:
+    """Its cheats had faults, and some experiments had not run: nothing above G3."""
+    cheats = grading.rows_of_cheats(json.loads((RESULTS / "h100-2026-11-cheats.json").read_text()))
+    gate = read(RESULTS / "h100-2026-11-validate.json")
+    steps = {**findings().by_step, "cheats": cheats, "gate": gate}
+    graded = grade(Findings(steps, [one.name for one in cheats]), is_imitation=False)
+    assert graded.tier == "G3"
+    assert any(denial.startswith("G1 is denied: V6m has not passed") for denial in graded.denials)
+    assert any(denial.startswith("G2 is denied: cheats: ") for denial in graded.denials)
+    assert not any("V5m" in denial for denial in graded.denials)
+
+
+def test_the_hour_has_every_experiment_and_fits_its_time() -> None:
+    planned = {*first_hour.GATE, *first_hour.CLOCKS, *first_hour.RECOVERY}
+    known = {one.name for one in validate.EXPERIMENTS if not one.name.startswith("R")}
+    assert planned == known
+    assert sum(step.share_s for step in first_hour.STEPS) <= first_hour.TOTAL_S
+    assert first_hour.TOTAL_S + 2 * first_hour.STOP_S_MAX < 600
+
+
+def test_an_experiment_without_time_waits_for_another_call() -> None:
+    experiment = validate.EXPERIMENTS[0]
+    late = skipped(experiment, "3 s are left", POSTPONED)
+    assert late.is_postponed
+    assert late.passed == NOTHING
+    assert not skipped(experiment, "only root can").is_postponed
+
+
+@needs_no_gpu
+def test_without_a_gpu_the_script_says_so(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "bench.gpu.first_hour", "--folder", str(tmp_path)]
+    done = subprocess.run(
+        command, cwd=ROOT, capture_output=True, text=True, timeout=CALL_S_MAX, check=False
+    )
+    assert done.returncode == 2
+    assert "no NVIDIA GPU can be used here: CUDA's driver cannot be used" in done.stderr
+    assert "--imitation" in done.stderr
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.long
+@pytest.mark.box
+@pytest.mark.platform
+@pytest.mark.timeout(2 * CALL_S_MAX)
+def test_a_call_that_broke_off_is_resumed(tmp_path: Path) -> None:
+    """In the first call a step fails and one exceeds its limit; the second one repeats those."""
+    assert rehearse(tmp_path, "--only", "doctor").returncode == 1
+    files = results_in(tmp_path)
+    blocked = files / "probe-rows.json"
+    blocked.mkdir()
+
+    first = rehearse(tmp_path, "--limit", "pipeline=2")
+    document = document_in(tmp_path)
+    assert first.returncode == 1, first.stdout + first.stderr
+    others = dict.fromkeys((step.name for step in first_hour.STEPS), first_hour.DONE)
+    assert states(document) == others | {"probe": "failed", "pipeline": "stopped"}
+    assert "pipeline: stopped: it did not end within 2 s" in first.stdout
+    blocked.rmdir()
+    kept = {path: path.stat().st_mtime_ns for path in files.glob("*-rows.json")}
+    assert len(kept) == len(first_hour.STEPS) - 2
+
+    second = rehearse(tmp_path)
+    document = document_in(tmp_path)
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert states(document) == others
+    assert {path: path.stat().st_mtime_ns for path in kept} == kept
+    assert "== gate: has its result" in second.stdout
+    assert document["grade"]["tier"] == ""
+    rows = document["rows"]
+    shown = {one["passed"] for step, of in rows.items() if step != "doctor" for one in of}
+    assert shown == {UNSHOWN}
+    assert len(rows["gate"]) == len(first_hour.GATE)
+    assert "no tier\n- this is an imitation of a GPU" in second.stdout
+    table = (files / "table.md").read_text().splitlines()
+    assert table[0] == "| benchmark | figure | measured | goal | met | load | date | commit |"
+    assert len(table) == 2 + sum(map(len, rows.values()))
+
+
+@pytest.mark.long
+@pytest.mark.timeout(2 * CALL_S_MAX)
+@pytest.mark.parametrize("what", [signal.SIGKILL, signal.SIGTERM])
+def test_what_is_killed_loses_the_current_row_alone(tmp_path: Path, what: signal.Signals) -> None:
+    command = [str(SCRIPT), "--imitation", "--folder", str(tmp_path), "--only", "clocks"]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    pattern = "*/*/clocks-rows.json"
+    until(lambda: list(tmp_path.glob(pattern)), within_s=CALL_S_MAX)
+    process.send_signal(what)
+    assert process.wait(CALL_S_MAX) == (-what if what == signal.SIGKILL else 130)
+    (file,) = tmp_path.glob(pattern)
+    until(lambda: not _is_written(file), within_s=first_hour.STOP_S_MAX)
+    before = read(file)
+    assert 0 < len(before) < len(first_hour.CLOCKS)
+
+    assert rehearse(tmp_path, "--only", "clocks").returncode == 1
+    after = read(file)
+    assert after[: len(before)] == before
+    assert [one.name for one in after] == list(first_hour.CLOCKS)
+
+
+def _is_written(file: Path) -> bool:
+    """Whether a process still has this file as an argument."""
+    commands = (path.read_bytes() for path in Path("/proc").glob("[0-9]*/cmdline") if path.exists())
+    return any(str(file).encode() in command for command in commands)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(CALL_S_MAX)
+def test_a_bare_machine_does_what_its_python_allows(tmp_path: Path) -> None:
+    """A copy without repository and environment, an interpreter without packages, no network."""
+    bare = tmp_path / "warpboard"
+    for name in ("bench", "harness", "shared", "cli", "services", "problems", "tests"):
+        skip = shutil.ignore_patterns("__pycache__", "node_modules")
+        shutil.copytree(ROOT / name, bare / name, ignore=skip)
+    shutil.copy(ROOT / "constraints.txt", bare)
+    done = subprocess.run(
+        [bare / "bench" / "gpu" / "first_hour.sh", "--imitation"],
+        env={
+            "PATH": os.defpath,
+            "PYTHON": f"{sys.base_prefix}/bin/python3",
+            "PIP_NO_INDEX": "1",
+            "HOME": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        timeout=CALL_S_MAX,
+        check=False,
+    )
+    assert done.returncode == 1, done.stderr
+    assert "no packages could be installed" in done.stderr
+    document = document_in(bare / "build" / "first-hour" / "results")
+    assert document["commit"].startswith("none")
+    assert states(document) == {
+        step.name: first_hour.LEFT_OUT if step.needs else first_hour.DONE
+        for step in first_hour.STEPS
+    }
+    assert "gate: left out: this Python lacks torch" in done.stdout
+    assert [one["name"] for one in document["rows"]["doctor"]] == [
+        "level",
+        "toolchains",
+        "software",
+    ]
