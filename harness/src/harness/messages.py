@@ -13,8 +13,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, cast, get_args, get_origin
 
-from harness.problem import Composition
-
 VERSION = "2"
 LEVELS = ("none", "weak", "medium", "strong")
 MODES = ("test", "benchmark", "profile", "ranked")
@@ -55,13 +53,7 @@ VERDICTS = (
 )
 # How far a time can be trusted, in addition to its verdict.
 GRADES = (
-    "ok",
-    "noisy",
-    "trend",
-    "bimodal",
-    "host_sync",
-    "launch_bound",
-    "handshake_bound",
+    *("ok", "noisy", "trend", "bimodal", "host_sync", "launch_bound", "handshake_bound"),
     "in_process",
 )
 
@@ -226,6 +218,15 @@ class CaseReport:
     statistics: dict[str, float] = field(default_factory=dict)
     wrong: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Composition:
+    """What produced an answer, and `doubts`: why a moderator must review it under the policy."""
+
+    shares: dict[str, float] = field(default_factory=dict)
+    operators: list[str] = field(default_factory=list)
+    doubts: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -128,19 +128,6 @@ class ShortcutPolicy:
 
 
 @dataclass(frozen=True)
-class Composition:
-    """What produced an answer, as the submission's own process recorded it in an extra call.
-
-    `shares` of the time by part (`harness.check.composition`), the names of torch `operators`, and
-    `doubts`: why a moderator must review the run under the problem's shortcut policy.
-    """
-
-    shares: dict[str, float] = field(default_factory=dict)
-    operators: list[str] = field(default_factory=list)
-    doubts: list[str] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
 class Problem:
     """A problem version that can be run.
 

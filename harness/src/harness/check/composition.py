@@ -15,8 +15,8 @@ from harness.build.plan import read_memory
 from harness.build.teams import StageBudget
 from harness.check.calls import GatedCase, WarmUps
 from harness.check.screen import LIBRARIES, Rules
-from harness.messages import make_printable
-from harness.problem import Composition, ShortcutPolicy
+from harness.messages import Composition, make_printable
+from harness.problem import ShortcutPolicy
 from harness.worker.protocol import RECORD, RECORD_BYTES_MAX
 
 # How long the recorded call and its judgement may take; its import and warm-up come on top.

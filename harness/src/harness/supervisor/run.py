@@ -30,6 +30,7 @@ from harness.messages import (
     Artefact,
     CaseFailed,
     CaseReport,
+    Composition,
     DuelReport,
     Progress,
     RunReport,
@@ -37,7 +38,7 @@ from harness.messages import (
     StageFinished,
     Started,
 )
-from harness.problem import Case, Composition, MemoryShortage, ProblemFault, RunDirectory
+from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.supervisor.folders import leave_history, read_history
