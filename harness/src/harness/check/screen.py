@@ -225,7 +225,11 @@ class _PythonScreen:
         self._nodes = list(ast.walk(tree))
         self._aliases: dict[str, str] = {}
         self._stars: list[tuple[int, str]] = []
-        self._collect_imports()
+        for node in self._nodes:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self._aliases |= _imported(node, is_bound=True)
+                if any(item.name == "*" for item in node.names):
+                    self._stars.append((node.lineno, getattr(node, "module", "") or "."))
         self._collect_assignments()
         functions = [node for node in self._nodes if isinstance(node, ast.FunctionDef)]
         self._ambiguous = {node.name for node in functions} | {
@@ -242,7 +246,12 @@ class _PythonScreen:
             id(inner) for node in functions if self._is_kernel(node) for inner in ast.walk(node)
         }
         self._docstrings = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
-        self._has_kernel = any(map(self._names_kernel, self._nodes))
+        self._has_kernel = any(
+            path == name or path.startswith(f"{name}.")
+            for node in self._nodes
+            for path in self._paths(node)
+            for name in _KERNELS
+        )
         roots = {path.partition(".")[0] for path in self._aliases.values()}
         # Imported packages that the screen does not know.
         self._unknown = sorted(roots - _KNOWN_ROOTS)
@@ -256,7 +265,8 @@ class _PythonScreen:
                     yield from _native_hits(node.value, self._rules, line)
                 continue
             for use, entry in self._forbidden_uses(node):
-                yield line, _not_allowed(use, entry)
+                reason = "is not allowed" if use == entry else f"({entry} is not allowed)"
+                yield line, f"{use} {reason}"
         if self._rules.requires_own_kernel and not self._has_kernel and not self._unknown:
             yield 0, "it defines no kernel of its own, which the problem requires"
 
@@ -336,13 +346,6 @@ class _PythonScreen:
             return ""
         return ".".join([self._aliases[node.id], *reversed(parts)])
 
-    def _collect_imports(self) -> None:
-        for node in self._nodes:
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                self._aliases |= _imported(node, is_bound=True)
-                if any(item.name == "*" for item in node.names):
-                    self._stars.append((node.lineno, getattr(node, "module", "") or "."))
-
     def _collect_assignments(self) -> None:
         """Follow `name = path`, also where one such name is assigned to another."""
         assignments = [
@@ -366,14 +369,6 @@ class _PythonScreen:
         ]
         return any(self._resolve(item).partition(".")[0] in _JITS for item in decorators)
 
-    def _names_kernel(self, node: ast.AST) -> bool:
-        """Return whether a node names something that defines a kernel."""
-        return any(
-            path == name or path.startswith(f"{name}.")
-            for path in self._paths(node)
-            for name in _KERNELS
-        )
-
 
 _KNOWN_ROOTS = {
     *("torch", "numpy", "scipy", "math", "typing", "functools", "itertools", "dataclasses"),
@@ -381,10 +376,6 @@ _KNOWN_ROOTS = {
     *("__future__", "enum", "abc", "contextlib", "random", "struct", "re", "json", "pathlib"),
     *("triton", "numba", "cupy", "ctypes", "einops", "copy", "logging"),
 }
-
-
-def _not_allowed(use: str, entry: str) -> str:
-    return f"{use} is not allowed" if use == entry else f"{use} ({entry} is not allowed)"
 
 
 def _imported(node: ast.Import | ast.ImportFrom, *, is_bound: bool = False) -> dict[str, str]:
