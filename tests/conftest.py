@@ -23,7 +23,7 @@ from shared.servers.nats import NatsServer
 from tests.support.budgets import Budget
 from tests.support.harness import Warm
 from tests.support.people import add_problem
-from tests.support.platform import PATIENT, ROOT, Running
+from tests.support.platform import PATIENT, PROMPT_BASELINES, ROOT, Running
 from tests.support.repository import repository_settings
 from tests.support.servers import (
     SharedDatabase,
@@ -226,7 +226,8 @@ def platform(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     It believes names. Tests keep apart by participants and problems of their own.
     """
     folder = tmp_path_factory.mktemp("platform")
-    yield from _run_platform(Running(folder / "home", PATIENT | repository_settings(folder)))
+    settings = PATIENT | PROMPT_BASELINES | repository_settings(folder)
+    yield from _run_platform(Running(folder / "home", settings))
 
 
 @pytest.fixture(scope="session")

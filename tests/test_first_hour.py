@@ -22,6 +22,7 @@ ROOT = Path(first_hour.ROOT)
 SCRIPT = ROOT / "bench" / "gpu" / "first_hour.sh"
 RESULTS = ROOT / "bench" / "gpu" / "results"
 CALL_S_MAX = 400.0
+CLOCK_ROWS = "clocks-rows.json"
 CHEATS = ("gpu_honest", "gpu_peek")
 
 
@@ -160,9 +161,15 @@ def test_without_a_gpu_the_script_says_so(tmp_path: Path) -> None:
 @pytest.mark.platform
 @pytest.mark.timeout(2 * CALL_S_MAX)
 def test_a_call_that_broke_off_is_resumed(tmp_path: Path) -> None:
-    """In the first call a step fails and one exceeds its limit; the second one repeats those."""
-    assert rehearse(tmp_path, "--only", "doctor").returncode == 1
+    """Two calls are killed, and lose the current row alone.
+
+    In the next one a step fails and one exceeds its limit; the last one repeats those.
+    """
+    assert kill_clocks(tmp_path, signal.SIGTERM) == 130
+    assert kill_clocks(tmp_path, signal.SIGKILL) == -signal.SIGKILL
     files = results_in(tmp_path)
+    early_rows = read(files / CLOCK_ROWS)
+    assert len(early_rows) < len(first_hour.CLOCKS)
     blocked = files / "probe-rows.json"
     blocked.mkdir()
 
@@ -173,6 +180,9 @@ def test_a_call_that_broke_off_is_resumed(tmp_path: Path) -> None:
     assert states(document) == others | {"probe": "failed", "pipeline": "stopped"}
     assert "pipeline: stopped: it did not end within 2 s" in first.stdout
     blocked.rmdir()
+    clock_rows = read(files / CLOCK_ROWS)
+    assert clock_rows[: len(early_rows)] == early_rows
+    assert [row.name for row in clock_rows] == list(first_hour.CLOCKS)
     kept = {path: path.stat().st_mtime_ns for path in files.glob("*-rows.json")}
     assert len(kept) == len(first_hour.STEPS) - 2
 
@@ -193,25 +203,25 @@ def test_a_call_that_broke_off_is_resumed(tmp_path: Path) -> None:
     assert len(table) == 2 + sum(map(len, rows.values()))
 
 
-@pytest.mark.long
-@pytest.mark.timeout(2 * CALL_S_MAX)
-@pytest.mark.parametrize("what", [signal.SIGKILL, signal.SIGTERM])
-def test_what_is_killed_loses_the_current_row_alone(tmp_path: Path, what: signal.Signals) -> None:
-    command = [str(SCRIPT), "--imitation", "--folder", str(tmp_path), "--only", "clocks"]
+def kill_clocks(folder: Path, number: signal.Signals) -> int:
+    """Send a signal to a call that measures clocks once it has written a row; its exit code."""
+    pattern = f"*/*/{CLOCK_ROWS}"
+    before = {path: read(path) for path in folder.glob(pattern)}
+    command = [str(SCRIPT), "--imitation", "--folder", str(folder), "--only", "clocks"]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    pattern = "*/*/clocks-rows.json"
-    until(lambda: list(tmp_path.glob(pattern)), within_s=CALL_S_MAX)
-    process.send_signal(what)
-    assert process.wait(CALL_S_MAX) == (-what if what == signal.SIGKILL else 130)
-    (file,) = tmp_path.glob(pattern)
+    try:
+        until(lambda: {path: read(path) for path in folder.glob(pattern)} != before, CALL_S_MAX)
+        process.send_signal(number)
+        code = process.wait(CALL_S_MAX)
+    finally:
+        process.kill()
+    (file,) = folder.glob(pattern)
     until(lambda: not _is_written(file), within_s=first_hour.STOP_S_MAX)
-    before = read(file)
-    assert 0 < len(before) < len(first_hour.CLOCKS)
-
-    assert rehearse(tmp_path, "--only", "clocks").returncode == 1
-    after = read(file)
-    assert after[: len(before)] == before
-    assert [one.name for one in after] == list(first_hour.CLOCKS)
+    kept = before.get(file, [])
+    rows = read(file)
+    assert rows[: len(kept)] == kept
+    assert len(rows) > len(kept)
+    return code
 
 
 def _is_written(file: Path) -> bool:

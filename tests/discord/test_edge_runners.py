@@ -13,9 +13,7 @@ from tests.discord.platform import (
     EDGE_MARKS,
     KERNEL,
     LAUNCHED_AGENTS,
-    RANKED,
     EdgePlatform,
-    has_more_threads,
     wait_for_report,
     wait_until_known,
 )
@@ -24,6 +22,7 @@ from tests.support.people import Person
 from tests.support.waits import eventually
 
 pytestmark = EDGE_MARKS
+TEST, MODAL, GITHUB = (f"leaderboard submit {name}" for name in ("test", "modal", "github"))
 
 
 async def test_a_submission_chooses_its_launcher_by_an_option_or_a_command(
@@ -33,49 +32,55 @@ async def test_a_submission_chooses_its_launcher_by_an_option_or_a_command(
     ada, channel = edge_sim.person("ada27"), await edge_sim.add_channel("runners")
     await wait_until_known(ada, channel)
     given = {"script": KERNEL, "gpu": "CPU", **BOARD}
-    for path, runner in ((RANKED, {"runner": "modal"}), ("leaderboard submit modal", {})):
-        message = await (await ada.slash(channel, path, **given, **runner)).answered()
-        assert "there is no launcher 'modal'" in message["content"]
+    for path, options, name in (
+        (TEST, {"runner": "modal"}, "modal"),
+        (MODAL, {}, "modal"),
+        (GITHUB, {}, "github"),
+    ):
+        message = await (await ada.slash(channel, path, **given, **options)).answered()
+        assert f"there is no launcher '{name}'" in message["content"]
     assert "No launcher ever registered" in await olga.use_command("agents launchers")
     with ExitStack() as launchers:
         for agent in LAUNCHED_AGENTS:
             launcher = launching(running, agent.partition("-")[0], agent)
             await asyncio.to_thread(launcher.__enter__)
             launchers.push(launcher)
-        offered = await ada.autocomplete(channel, RANKED, "runner", runner="mod")
+        offered = await ada.autocomplete(channel, TEST, "runner", runner="mod")
         assert [choice["value"] for choice in offered] == ["modal"]
-        report = await _submit(edge_platform, ada, channel, RANKED, "github-1", runner="github")
-        await _submit(edge_platform, ada, channel, "leaderboard submit modal", "modal-1")
-        await _submit(edge_platform, ada, channel, "leaderboard submit github", "github-1")
+        await ada.slash(channel, TEST, **given, runner="github")
+        by_option = await _wait_for_thread(ada, channel, 1)
+        await ada.slash(channel, MODAL, **given)
+        by_command = await _wait_for_thread(ada, channel, 2)
+        _, report = await _check_end(edge_platform, ada, by_option, "github-1")
         # The button submits to the same launcher.
-        before = len(ada.threads(channel))
         await (await ada.click(report, "Resubmit")).answered()
-        await _check_end(edge_platform, ada, channel, before, "github-1")
+        by_button = await _wait_for_thread(ada, channel, 3)
+        submission, _ = await _check_end(edge_platform, ada, by_command, "modal-1")
+        assert submission["ranking"]["status"] == "ranked"
+        await _check_end(edge_platform, ada, by_button, "github-1")
         text = await olga.use_command("agents launchers")
         assert re.search(
             r"\*\*modal\*\* · local · CPU · \d of 1 agents · cost today 0.00 of 10", text
         )
 
 
-async def _submit(
-    edge_platform: EdgePlatform, ada: Member, channel: str, path: str, agent: str, **runner: str
-) -> Any:
-    """Submit, check which agent ran it and that it is ranked, and return its report."""
-    before = len(ada.threads(channel))
-    await ada.slash(channel, path, script=KERNEL, gpu="CPU", **BOARD, **runner)
-    return await _check_end(edge_platform, ada, channel, before, agent)
+async def _wait_for_thread(ada: Member, channel: str, count: int) -> Any:
+    """Wait until a user has so many threads in a channel, and return the newest."""
+    threads = await eventually(
+        lambda: threads if len(threads := ada.threads(channel)) >= count else None, 120
+    )
+    assert threads is not None
+    return threads[-1]
 
 
 async def _check_end(
-    edge_platform: EdgePlatform, ada: Member, channel: str, before: int, agent: str
-) -> Any:
-    await eventually(lambda: has_more_threads(ada, channel, before), 120)
-    thread = ada.threads(channel)[-1]
+    edge_platform: EdgePlatform, ada: Member, thread: Any, agent: str
+) -> tuple[dict[str, Any], Any]:
+    """Check which agent ran the submission of a thread; the submission and its report."""
     _, report = await wait_for_report(edge_platform.sim, ada, thread["id"])
     (number,) = re.findall(r"#(\d+)", thread["name"])
     running = edge_platform.running
     with Person(running.url, "ada27", running.operator) as reader:
         submission = await asyncio.to_thread(reader.end, int(number))
-    assert submission["agent"] == agent, submission
-    assert submission["ranking"]["status"] == "ranked"
-    return report
+    assert (submission["verdict"], submission["agent"]) == ("passed", agent), submission
+    return submission, report

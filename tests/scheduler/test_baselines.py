@@ -6,7 +6,8 @@ from typing import Any
 
 import msgspec
 
-from scheduler.domain.leases import BASELINE_PAUSE_S, BASELINE_TURN_S
+from scheduler.domain.leases import BASELINE_TURN_S
+from scheduler.domain.queue import Policy
 from shared import events, subjects
 from shared.subjects import BASELINE_ACCOUNT
 from tests.scheduler.histories import (
@@ -23,7 +24,7 @@ from tests.scheduler.histories import (
 )
 
 BUSY = replace(OFFER, is_free=False)
-PAUSE = timedelta(seconds=BASELINE_PAUSE_S)
+PAUSE = timedelta(seconds=Policy().baseline_pause_s)
 
 
 def given_baselines(count: int = 1, **other: Any) -> History:

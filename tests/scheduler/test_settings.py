@@ -33,6 +33,8 @@ def test_classes_and_modes_may_be_put_in_another_order() -> None:
         ("MODES", "test test benchmark ranked"),
         ("PASSED_MAX", "1"),
         ("GANG_PASSED_MAX", "-1"),
+        ("BASELINE_PAUSE_S", "-0.5"),
+        ("BASELINE_PAUSE_S", "nan"),
         ("QUARANTINE_AFTER", "0"),
     ],
 )

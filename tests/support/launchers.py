@@ -39,7 +39,10 @@ def read_launchers(running: Running) -> dict[str, dict[str, Any]]:
 
 @contextmanager
 def launching(running: Running, name: str, agent: str, **settings: str) -> Iterator[None]:
-    """A launcher at work, by default one that starts processes; it stops its agent at the end."""
+    """A launcher at work, by default one that starts processes; it stops its agent at the end.
+
+    Settings are its own, unless they begin with WARPBOARD, as those of its agents.
+    """
     folder = running.folder / f"launcher-{name}"
     folder.mkdir()
     own = {
@@ -50,7 +53,10 @@ def launching(running: Running, name: str, agent: str, **settings: str) -> Itera
         "NAME": name,
         **settings,
     }
-    environ = {f"WARPBOARD_LAUNCHER_{key}": text for key, text in own.items()}
+    environ = {
+        key if key.startswith("WARPBOARD") else f"WARPBOARD_LAUNCHER_{key}": text
+        for key, text in own.items()
+    }
     with (folder / "log").open("wb") as log:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "scheduler.launcher"],

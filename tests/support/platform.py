@@ -29,6 +29,8 @@ NO_PODIUM_JOBS = {
 }
 # Agents as in earnest, where none falls silent: on a busy machine each one does for a while.
 PATIENT = {"WARPBOARD_SCHEDULER_TICK_S": "0.1"}
+# Baselines that give their authors a moment alone.
+PROMPT_BASELINES = {"WARPBOARD_SCHEDULER_BASELINE_PAUSE_S": "1"}
 
 
 class Running:

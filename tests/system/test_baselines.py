@@ -37,7 +37,7 @@ import torch
 ROWS, COLUMNS = 16, 1024
 class Model(torch.nn.Module):
     def forward(self, values):
-        for _ in range(40):
+        for _ in range(8):
             values = torch.sort(values, dim=-1).values
         return values
 def get_inputs():
@@ -121,6 +121,15 @@ async def test_a_baseline_becomes_a_row_and_a_submission_reaches_a_milestone(
         assert platform.rebuild()["is_equal"]
 
 
+def cancel_baselines(platform: Running, slug: str) -> None:
+    """Cancel the baselines of a problem that nobody waits for."""
+    with httpx.Client(base_url=platform.url, headers=platform.operator, timeout=30) as http:
+        baselines = until(lambda: http.get(f"/v1/leaderboards/{slug}/CPU").json()["baselines"])
+        for baseline in baselines:
+            response = http.post(f"/v1/submissions/{baseline['number']}/cancel")
+            assert response.status_code == 202, response.text
+
+
 @pytest.mark.timeout(900)
 def test_a_level_is_published_with_its_baselines_and_scored_against_them(
     platform: Running, ada: Person, tmp_path: Path
@@ -137,6 +146,7 @@ def test_a_level_is_published_with_its_baselines_and_scored_against_them(
     assert result.exit_code == 0, result.output
     progress = [line for line in result.stderr.splitlines() if " of 2: " in line]
     assert progress == [f"{n} of 2: {slug}: created" for n, slug in enumerate(slugs, 1)]
+    cancel_baselines(platform, slugs[1])
     again = run_warpboard(*publish, *operator)
     assert again.stdout.count("skipped") == 2, again.output
     submission = ada.end(

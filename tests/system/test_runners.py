@@ -1,4 +1,7 @@
-"""Each way to choose a runner, before launchers of each kind; their clouds run real agents."""
+"""Agents that are started for one job each: on the platform's machine, on GitHub, and on Modal.
+
+The clouds are imitations, which run real agents. One platform without standing agents serves all.
+"""
 
 import asyncio
 import base64
@@ -6,17 +9,17 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from shared.clock import new_id
-from tests.support.github_actions import TOKEN, GitHub, Machines, open_github
+from tests.support.github_actions import TOKEN, Machines, open_github
 from tests.support.launchers import agent_settings, launching, read_launchers
-from tests.support.modal_cloud import TOKEN_ID, TOKEN_SECRET, Modal, open_modal
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import QUICK, ROOT, Running
 from tests.support.processes import descendants
@@ -26,7 +29,7 @@ pytestmark = [
     pytest.mark.platform,
     pytest.mark.long,
     pytest.mark.server,
-    pytest.mark.timeout(400),
+    pytest.mark.timeout(240),
     pytest.mark.usefixtures("servers"),
 ]
 
@@ -34,72 +37,43 @@ WITHIN_S = 150.0
 KEY = base64.b64encode(bytes(range(32))).decode()
 OTHER_KEY = base64.b64encode(bytes(range(1, 33))).decode()
 ENDLESS = "def custom_kernel(data):\n    while True:\n        pass\n"
-GITHUB_AGENT, MODAL_AGENT = "gh-1", "mo-1"
+LOCAL_AGENT = "launched-1"
+GITHUB_AGENT, MODAL_AGENT, LATE_AGENT, BROKEN_AGENT = "gh-1", "mo-1", "late-1", "broken-1"
+AGENTS = (GITHUB_AGENT, MODAL_AGENT, LATE_AGENT, BROKEN_AGENT)
+# Jobs for any agent go to the launcher of the platform, which costs nothing.
+COSTLY = {"GPUS": "CPU:1", "POLL_S": "0.2"}
 
 
-@asynccontextmanager
-async def open_platform(folder: Path) -> AsyncIterator[Running]:
-    """A platform without standing agents, with a launcher of its own and two accounts more."""
-    settings = QUICK | {"WARPBOARD_AGENTS": f"{GITHUB_AGENT} {MODAL_AGENT}"}
-    running = Running(folder / "home", settings, "--device", "none", "--launch", "1")
+@pytest.fixture(scope="module")
+def running(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:  # noqa: ARG001
+    """A platform without standing agents, with a launcher of its own and more accounts."""
+    settings = QUICK | {"WARPBOARD_AGENTS": " ".join(AGENTS)}
+    folder = tmp_path_factory.mktemp("runners") / "home"
+    platform = Running(folder, settings, "--device", "none", "--launch", "1")
     try:
-        running.launch()
-        await asyncio.to_thread(until, lambda: read_launchers(running))
-        await asyncio.to_thread(add_problem, running.url, ROOT / "problems" / "identity")
-        yield running
+        platform.launch()
+        until(lambda: read_launchers(platform))
+        add_problem(platform.url, ROOT / "problems" / "identity")
+        yield platform
     finally:
-        await asyncio.to_thread(running.end)
+        platform.end()
 
 
-def make_machines(running: Running, name: str) -> Machines:
-    """The machines of a cloud."""
-    folder = running.folder / name
-    folder.mkdir()
-    return Machines(folder, agent_settings(running))
+def has_no_agent(running: Running) -> bool:
+    """Whether no launcher runs anything, and no agent is listed."""
+    launchers = read_launchers(running).values()
+    is_idle = bool(launchers) and not any(launcher["running"] for launcher in launchers)
+    return is_idle and not httpx.get(f"{running.url}/v1/agents").json()["items"]
 
 
-@asynccontextmanager
-async def with_github(running: Running, key: str = KEY, **settings: str) -> AsyncIterator[GitHub]:
-    """A launcher of kind github; `key` is the secret of its repository."""
-    async with open_github(make_machines(running, "github"), key) as github:
-        own = {"KIND": "github", "CREDENTIAL_KEY": KEY, "GITHUB_TOKEN": TOKEN}
-        own |= {"GITHUB_REPOSITORY": "team/kernels", "GITHUB_API_URL": github.url}
-        launcher = launching(running, "github", GITHUB_AGENT, **(own | settings))
-        await asyncio.to_thread(launcher.__enter__)
-        try:
-            yield github
-        finally:
-            await asyncio.to_thread(launcher.__exit__, None, None, None)
-
-
-@asynccontextmanager
-async def with_modal(running: Running, monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Modal]:
-    """A launcher of kind modal."""
-    async with open_modal(make_machines(running, "modal"), KEY) as modal:
-        monkeypatch.setenv("MODAL_SERVER_URL", modal.url)
-        own = {"KIND": "modal", "CREDENTIAL_KEY": KEY}
-        own |= {"MODAL_TOKEN_ID": TOKEN_ID, "MODAL_TOKEN_SECRET": TOKEN_SECRET}
-        launcher = launching(running, "modal", MODAL_AGENT, **own)
-        await asyncio.to_thread(launcher.__enter__)
-        try:
-            yield modal
-        finally:
-            await asyncio.to_thread(launcher.__exit__, None, None, None)
-
-
-def submit(person: Person, runner: str, source: str = HONEST, mode: str = "ranked") -> int:
+def submit(person: Person, runner: str, mode: str = "test") -> int:
     """Submit with a runner; the number."""
     data = {"problem": "identity", "mode": mode, "gpu": "CPU", "runner": runner}
-    files = {"file": ("kernel.py", source.encode())}
+    files = {"file": ("kernel.py", HONEST.encode())}
     headers = {"Idempotency-Key": new_id()}
     answer = person.http.post("/v1/submissions", data=data, files=files, headers=headers)
     assert answer.status_code == 202, answer.text
     return int(answer.json()["submissions"][0]["number"])
-
-
-async def find_end(person: Person, number: int) -> dict[str, Any]:
-    """How a submission ended."""
-    return await asyncio.to_thread(person.end, number, WITHIN_S)
 
 
 def check_ranked(submission: dict[str, Any], agent: str) -> None:
@@ -108,7 +82,106 @@ def check_ranked(submission: dict[str, Any], agent: str) -> None:
     assert (submission["ranking"]["status"], submission["agent"]) == ("ranked", agent)
 
 
-async def submit_by_cli(
+def test_an_agent_is_started_for_a_job_that_no_agent_takes(running: Running) -> None:
+    with Person(running.url, "ada") as ada:
+        # It dies in the middle of its job: that is no fault of the participant, and the next works.
+        number = ada.submit(ENDLESS)
+        until(lambda: ada.seen(number)["state"] == "running", WITHIN_S)
+        launcher = running.pid("launcher")
+        assert launcher is not None
+        os.kill(next(iter(descendants(launcher, "gpu_agent"))), signal.SIGKILL)
+        assert ada.end(number, WITHIN_S)["outcome"] == "infra_failed"
+        check_ranked(ada.end(ada.submit(HONEST, "ranked"), WITHIN_S), LOCAL_AGENT)
+    until(lambda: has_no_agent(running))
+
+
+def test_an_agent_that_cannot_start_is_a_failure_of_the_platform(running: Running) -> None:
+    body = {"bucket": "identity.CPU.test", "participant": "bob", "limit": 1}
+    body |= {"window_s": 3600, "reason": "a test"}
+    url = f"{running.url}/v1/admin/quota"
+    assert httpx.put(url, json=body, headers=running.operator).is_success
+    settings = COSTLY | {"WARPBOARD_GPU_AGENT_TIERS": "nonsense"}
+    with (
+        launching(running, "broken", BROKEN_AGENT, **settings),
+        Person(running.url, "bob") as bob,
+    ):
+        # The quota of the first one is refunded.
+        for _ in range(2):
+            ended = bob.end(submit(bob, "broken"), WITHIN_S)
+            assert (ended["outcome"], ended["code"]) == ("infra_failed", "runner_failed")
+            assert "TIERS 'nonsense'" in ended["reason"]
+
+
+def test_an_agent_that_comes_too_late_is_a_failure_of_the_platform(running: Running) -> None:
+    with (
+        launching(running, "late", LATE_AGENT, START_S_MAX="0.1", **COSTLY),
+        Person(running.url, "cleo") as cleo,
+    ):
+        ended = cleo.end(submit(cleo, "late"), WITHIN_S)
+        assert (ended["outcome"], ended["code"]) == ("infra_failed", "runner_failed")
+        assert "no agent came within 0.1 s" in ended["reason"]
+        until(lambda: has_no_agent(running))
+
+
+async def test_agents_in_clouds_rank_submissions(
+    running: Running, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("modal", reason="modal is not installed: see warpboard-scheduler[modal]")
+    # Imported here, for its client is optional.
+    from tests.support.modal_cloud import TOKEN_ID, TOKEN_SECRET, open_modal
+
+    async with (
+        open_github(make_machines(running, tmp_path / "github"), OTHER_KEY) as github,
+        open_modal(make_machines(running, tmp_path / "modal"), KEY) as modal,
+    ):
+        monkeypatch.setenv("MODAL_SERVER_URL", modal.url)
+        by_github = {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": "team/kernels"}
+        by_github |= {"GITHUB_API_URL": github.url}
+        by_modal = {"MODAL_TOKEN_ID": TOKEN_ID, "MODAL_TOKEN_SECRET": TOKEN_SECRET}
+        async with (
+            launching_in_cloud(running, "github", GITHUB_AGENT, by_github),
+            launching_in_cloud(running, "modal", MODAL_AGENT, by_modal),
+        ):
+            command = asyncio.create_task(submit_by_command(running, tmp_path, "github"))
+            with Person(running.url, "dora") as dora:
+                number = submit(dora, "modal", "ranked")
+                # The first run cannot open its credential, the next one can.
+                await eventually(lambda: github.runs)
+                github.key = KEY
+                check_ranked(await asyncio.to_thread(dora.end, number, WITHIN_S), MODAL_AGENT)
+            done = await command
+            assert done.returncode == 0, done.stderr
+            assert GITHUB_AGENT.encode() in done.stdout
+            assert (len(github.runs), len(modal.calls)) == (2, 1)
+            log = tmp_path / "github" / "0.log"
+            assert "the credential cannot be opened" in log.read_text()
+            # Each has left.
+            await eventually(lambda: has_no_agent(running))
+    audit = await asyncio.to_thread(running.audit, "identity", "CPU")
+    assert audit["is_clean"]
+
+
+def make_machines(running: Running, folder: Path) -> Machines:
+    """The machines of a cloud."""
+    folder.mkdir()
+    return Machines(folder, agent_settings(running))
+
+
+@asynccontextmanager
+async def launching_in_cloud(
+    running: Running, kind: str, agent: str, settings: dict[str, str]
+) -> AsyncIterator[None]:
+    """A launcher of a kind, which is its name, too."""
+    own = {"KIND": kind, "CREDENTIAL_KEY": KEY, **COSTLY, **settings}
+    launcher = launching(running, kind, agent, **own)
+    await asyncio.to_thread(launcher.__enter__)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(launcher.__exit__, None, None, None)
+
+
+async def submit_by_command(
     running: Running, folder: Path, runner: str
 ) -> subprocess.CompletedProcess[bytes]:
     """Submit with the command line and wait for the verdict."""
@@ -116,63 +189,7 @@ async def submit_by_cli(
     kernel.write_text(HONEST)
     command = [sys.executable, "-m", "warpboard", "submit", str(kernel), "--leaderboard"]
     command += ["identity", "--gpu", "CPU", "--mode", "ranked", "--runner", runner, "--json"]
-    environ = os.environ | {"WARPBOARD_URL": running.url, "WARPBOARD_PARTICIPANT": "ada"}
+    environ = os.environ | {"WARPBOARD_URL": running.url, "WARPBOARD_PARTICIPANT": "emma"}
     return await asyncio.to_thread(
         subprocess.run, command, env=environ, capture_output=True, timeout=WITHIN_S, check=False
     )
-
-
-async def test_each_kind_of_runner_ranks_a_submission(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    async with (
-        open_platform(tmp_path) as running,
-        with_github(running) as github,
-        with_modal(running, monkeypatch) as modal,
-    ):
-        with Person(running.url, "ada") as ada:
-            check_ranked(await find_end(ada, submit(ada, "local")), "launched-1")
-            check_ranked(await find_end(ada, submit(ada, "modal")), MODAL_AGENT)
-            done = await submit_by_cli(running, tmp_path, "github")
-            assert done.returncode == 0, done.stderr
-            assert GITHUB_AGENT.encode() in done.stdout
-            assert (len(github.runs), len(modal.calls)) == (1, 1)
-            # Each has left, and the next job gets a fresh agent.
-            await eventually(
-                lambda: all(not it["running"] for it in read_launchers(running).values())
-            )
-
-            # It dies in the middle of its job, which is no fault of the participant.
-            number = submit(ada, "modal", ENDLESS, "test")
-            await eventually(lambda: ada.seen(number)["state"] == "running", WITHIN_S)
-            assert modal.machines is not None
-            call = modal.machines.processes[-1]
-            os.kill(next(iter(descendants(call.pid, "gpu_agent"))), signal.SIGKILL)
-            ended = await find_end(ada, number)
-            assert ended["outcome"] == "infra_failed", ended
-            check_ranked(await find_end(ada, submit(ada, "modal")), MODAL_AGENT)
-        audit = await asyncio.to_thread(running.audit, "identity", "CPU")
-        assert audit["is_clean"]
-
-
-async def test_a_workflow_that_fails_is_told(tmp_path: Path) -> None:
-    # Its repository has another key, so that no agent opens its credential.
-    async with open_platform(tmp_path) as running, with_github(running, OTHER_KEY) as github:
-        with Person(running.url, "ada") as ada:
-            ended = await find_end(ada, submit(ada, "github"))
-            assert (ended["outcome"], ended["code"]) == ("infra_failed", "runner_failed")
-            assert "the workflow ended with failure in step 'Run one job'" in ended["reason"]
-            assert "the credential cannot be opened" in ended["reason"]
-            assert len(github.runs) == 2
-
-
-async def test_an_agent_that_starts_late_is_given_up_and_the_next_one_runs_the_job(
-    tmp_path: Path,
-) -> None:
-    limits = {"START_S_MAX": "45"}
-    async with open_platform(tmp_path) as running, with_github(running, **limits) as github:
-        github.held = 1
-        with Person(running.url, "ada") as ada:
-            check_ranked(await find_end(ada, submit(ada, "github")), GITHUB_AGENT)
-            # The first one was cancelled.
-            assert (len(github.runs), github.cancelled) == (2, [100])

@@ -1,7 +1,9 @@
 """The scheduler's settings; the only reader of its environment."""
 
+import math
 import os
 from dataclasses import dataclass
+from typing import TypeVar
 
 from scheduler.domain.queue import Policy
 from shared.errors import Refused
@@ -9,6 +11,8 @@ from shared.events import CLASSES, MODES
 from shared.settings import Listen, read_settings
 
 PREFIX = "WARPBOARD_SCHEDULER"
+
+Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True)
@@ -28,6 +32,7 @@ class Settings:
     passed_max: int = 8
     gang_passed_max: int = 32
     quarantine_after: int = 3
+    baseline_pause_s: float = 30.0
     snapshot_events: int = 20_000
     replicas: int = 1
 
@@ -39,6 +44,7 @@ class Settings:
             passed_max=_check_minimum("PASSED_MAX", self.passed_max, 2),
             gang_passed_max=_check_minimum("GANG_PASSED_MAX", self.gang_passed_max, 0),
             quarantine_after=_check_minimum("QUARANTINE_AFTER", self.quarantine_after, 1),
+            baseline_pause_s=_check_minimum("BASELINE_PAUSE_S", self.baseline_pause_s, 0.0),
         )
 
 
@@ -50,9 +56,9 @@ def _parse_order(field: str, text: str, names: tuple[str, ...]) -> tuple[str, ..
     return values
 
 
-def _check_minimum(field: str, value: int, least: int) -> int:
-    if value < least:
-        raise Refused("bad_settings", f"{PREFIX}_{field} is {value}: expected {least} or more")
+def _check_minimum(field: str, value: Number, least: Number) -> Number:
+    if not least <= value < math.inf:
+        raise Refused("bad_settings", f"{PREFIX}_{field} is {value}: expected {least:g} or more")
     return value
 
 

@@ -41,9 +41,7 @@ from shared.events import DUEL, Requires
 from shared.subjects import BASELINE_ACCOUNT, duel_job_id
 
 START_S_MAX = 30.0
-# An author who publishes a problem is about to submit to it: a new baseline lets them go first. An
-# older one waits while anybody else does, until it has waited long enough to take its turn.
-BASELINE_PAUSE_S = 30.0
+# A baseline waits while anybody else does, until it has waited long enough to take its turn.
 BASELINE_TURN_S = 3600.0
 # The scheduler that appended a lease has this long to append its order before others do.
 ORDER_S_MAX = 2.0
@@ -71,9 +69,9 @@ def _assign_pool(
     due_gangs = set(queue.gangs_due(pool, policy))
     if not free_agents.free_count:
         return
-    # Only baselines wait.
+    # Whether only baselines wait. A new one lets its author go first, who is about to submit.
     is_quiet = all(lane.waiting.keys() <= {BASELINE_ACCOUNT} for lane in pool.lanes.values())
-    baseline_pause_s = BASELINE_PAUSE_S if is_quiet else BASELINE_TURN_S
+    baseline_pause_s = policy.baseline_pause_s if is_quiet else BASELINE_TURN_S
     for id_ in queue.order_jobs(
         pool, policy, taken, lambda id_: queue.cost_s(pool, state.jobs[id_])
     ):

@@ -32,7 +32,8 @@ class Policy:
     """What an operator configures: the order of classes, and when an agent is quarantined.
 
     No lane with work is passed over `passed_max` times in a row. A job of several GPUs is passed
-    over `gang_passed_max` times before a host is kept free for it.
+    over `gang_passed_max` times before a host is kept free for it. A baseline begins
+    `baseline_pause_s` after it was queued at the earliest.
     """
 
     classes: tuple[str, ...] = CLASSES
@@ -40,6 +41,7 @@ class Policy:
     passed_max: int = 8
     gang_passed_max: int = 32
     quarantine_after: int = 3
+    baseline_pause_s: float = 30.0
 
     def rank(self, lane: str) -> tuple[int, int]:
         """Return the place of a lane; unnamed classes and modes come last."""

@@ -40,7 +40,7 @@ class ModalRunner:
     """
 
     def __init__(
-        self, client: modal.Client, app: str, environment: str, folder: Path, poll_s: float = 5.0
+        self, client: modal.Client, app: str, environment: str, folder: Path, poll_s: float
     ) -> None:
         self._client, self._app, self._environment = client, app, environment or None
         self._folder = folder

@@ -114,9 +114,7 @@ class LocalRunner:
 class GitHubRunner:
     """Agents as runs of one workflow of a repository, found again by the title of the run."""
 
-    def __init__(
-        self, http: httpx.AsyncClient, workflow: str, ref: str, poll_s: float = 5.0
-    ) -> None:
+    def __init__(self, http: httpx.AsyncClient, workflow: str, ref: str, poll_s: float) -> None:
         self._http = http
         self._workflow, self._ref = workflow, ref
         self.poll_s = poll_s
