@@ -11,8 +11,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-_ROWS_MAX = 64
-_NAME_CHARS_MAX = 160
+from harness.worker.protocol import RECORD_NAME_CHARS_MAX, RECORD_ROWS_MAX
 
 
 def record_call(call: Callable[[], bytes | None], descriptor: int) -> bytes | None:
@@ -43,8 +42,8 @@ def record_call(call: Callable[[], bytes | None], descriptor: int) -> bytes | No
 
 
 def _longest(rows: list[tuple[str, int, float]]) -> list[tuple[str, int, float]]:
-    longest = sorted(rows, key=lambda row: -row[2])[:_ROWS_MAX]
-    return [(name[:_NAME_CHARS_MAX], calls, time_us) for name, calls, time_us in longest]
+    longest = sorted(rows, key=lambda row: -row[2])[:RECORD_ROWS_MAX]
+    return [(name[:RECORD_NAME_CHARS_MAX], calls, time_us) for name, calls, time_us in longest]
 
 
 def _count_operators(call: Callable[[], object], operators: dict[str, list[float]]) -> None:
