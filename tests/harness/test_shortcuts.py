@@ -68,6 +68,7 @@ def test_the_harness_and_the_problem_format_know_the_same_libraries() -> None:
         ("import numpy\nnumpy.dot(a, b)", "numpy.dot"),
         ("import operator\noperator.matmul(a, b)", "operator.matmul"),
         ("def f(a, b):\n    return getattr(a, 'matmul')(b)", ".matmul"),
+        ("import triton\n@triton.testing.perf_report\ndef f(a, b):\n    return a @ b", "@"),
         ("import torch\ntorch.nn.functional.torch.matmul(a, b)", "torch.matmul"),
         ("import torch.nn.functional.torch as t\nt.matmul(a, b)", "torch.matmul"),
     ],
@@ -108,6 +109,7 @@ def test_what_only_looks_like_a_product_is_no_hit(source: str) -> None:
         ("import threading\nthreading.Thread(target=f)", "threading"),
         ("def mm(a):\n    return a\n\n\nx.mm(y)", ".mm may be its own"),
         ("def f(a, b):\n    product = a.mm\n    return product(b)", ".mm may be its own"),
+        (f"{TRITON_PRODUCT}kernel.fn(a, b)", "fn can hide"),
         ("import torch\ntorch.nn.modules.linear.Linear(3, 4)", "torch.nn.modules.linear.Linear"),
     ],
 )
@@ -130,7 +132,7 @@ def test_forbidden_libraries_are_found_in_cuda_and_in_cuda_within_python() -> No
     expected = [
         "line 2: #include <cublas (cublas is not allowed)",
         "line 4: cublasSgemm (cublas is not allowed)",
-        "line 6: at::matmul (cublas, which it calls is not allowed)",
+        "line 6: at::matmul (cublas, which it calls, is not allowed)",
     ]
     assert screen(code, NO_CUBLAS, is_python=False).hits == expected
     in_python = screen(f"SOURCE = '''\n{code}'''\n", NO_CUBLAS).hits
@@ -142,10 +144,34 @@ def test_forbidden_libraries_are_found_in_cuda_and_in_cuda_within_python() -> No
     assert screen("#include <cute/tensor.hpp>", ShortcutPolicy(["cutlass"]), is_python=False).hits
 
 
+def test_what_may_hide_a_call_in_cuda_is_a_doubt_and_no_hit() -> None:
+    code = (
+        "// a.matmul(b) and dlopen(name)\nat::Tensor c = a.matmul(b);\nauto d = p->mm(b);\n"
+        "auto f = dlsym(dlopen(name, RTLD_NOW), call);\nauto mm = 1;\n"
+    )
+    expected = [
+        "line 2: .matmul may be torch's",
+        "line 3: .mm may be torch's",
+        "line 4: dlopen can hide what is called",
+        "line 4: dlsym can hide what is called",
+    ]
+    assert screen(code, NO_CUBLAS, is_python=False) == Screening(doubts=expected)
+    assert screen("own.mm(b);\n", NO_CUBLAS, is_python=False) == Screening()
+    assert len(screen(f"SOURCE = '''\n{code}'''\n", NO_CUBLAS).doubts) == len(expected)
+
+
+def test_slashes_in_a_path_hide_no_library() -> None:
+    (hit,) = screen("load(extra_ldflags=['//usr/lib/libcublas.so'])", NO_CUBLAS).hits
+    assert hit == "line 1: libcublas.so (cublas is not allowed)"
+
+
 def test_a_required_kernel_is_recognised_and_an_unknown_package_is_doubted() -> None:
     kernel = "import triton\n\n\n@triton.jit\ndef kernel(a):\n    pass\n"
     inline = "from torch.utils.cpp_extension import load_inline\nload_inline('a', 'b')\n"
-    assert screen(kernel, OWN_KERNEL).hits == screen(inline, OWN_KERNEL).hits == []
+    gluon = "from triton.experimental import gluon\n\n\n@gluon.jit\ndef kernel(a):\n    pass\n"
+    library = "import ctypes\nctypes.cdll.LoadLibrary('kernel.so')\n"
+    for source in (kernel, inline, gluon, library):
+        assert screen(source, OWN_KERNEL).hits == []
     assert screen("int main() {}", OWN_KERNEL, is_python=False).hits == []
     (hit,) = screen("import torch\ntorch.add(a, b)", OWN_KERNEL).hits
     assert hit == "it defines no kernel of its own, which the problem requires"
@@ -160,7 +186,7 @@ def test_a_source_that_cannot_be_parsed_is_doubted(source: str) -> None:
 
 
 def test_a_screen_takes_little_time_and_text_for_any_source() -> None:
-    comments = "/* " * 40_000 + "cublasSgemm(handle)"
+    comments = "/*\n" * 40_000 + "cublasSgemm(handle)"
     assert screen(comments, NO_CUBLAS, is_python=False).hits == []
     name = "a" * 30_000
     long_name = screen(f"import torch.{name} as t\n" + "t.__dict__\n" * 20, NO_PRODUCTS)

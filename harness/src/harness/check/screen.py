@@ -42,12 +42,14 @@ _CUTLASS = re.compile(r"#\s*include\s*[<\"](?:cutlass|cute)/|\b(?:cutlass|cute):
 
 # What defines a kernel in Python: names that a decorator or a call resolves to.
 _KERNELS = (
-    *("triton.jit", "numba.cuda.jit", "numba.njit", "numba.jit", "cutlass.cute.kernel"),
+    *("triton.jit", "triton.experimental.gluon.jit", "cutlass.cute.kernel", "tilelang.jit"),
+    *("numba.cuda.jit", "numba.njit", "numba.jit", "numba.vectorize", "numba.guvectorize"),
     *("torch.utils.cpp_extension", "torch.cuda._compile_kernel", "torch.cuda.jiterator"),
-    *("cupy.RawKernel", "cupy.RawModule", "cupy.ElementwiseKernel", "tilelang.jit"),
-    *("ctypes.CDLL", "cffi.FFI", "cuda.bindings.nvrtc"),
+    *("cupy.RawKernel", "cupy.RawModule", "cupy.ElementwiseKernel", "cupy.ReductionKernel"),
+    *("ctypes", "cffi", "cuda.bindings.nvrtc"),
 )
 _JITS = ("triton", "numba", "cutlass", "tilelang")
+_JIT_DECORATORS = ("jit", "njit", "kernel", "prim_func", "macro", "vectorize", "guvectorize")
 
 # Through these a program calls what its text does not name, or where no record looks.
 _HIDING_CALLS = ("getattr", "eval", "exec", "compile", "__import__", "globals", "locals", "vars")
@@ -56,6 +58,8 @@ _HIDING_MODULES = (
     *("gc", "threading", "concurrent", "multiprocessing", "subprocess", "runpy", "types"),
 )
 _HIDING_NAMES = ("__dict__", "__getattribute__", "__builtins__", "__globals__", "__subclasses__")
+# The plain Python of a kernel, in which the screen looks for no products.
+_UNWRAPPED_NAMES = ("fn", "py_func", "__wrapped__")
 _HIDING_PATHS = ("sys.modules", "operator.attrgetter", "operator.methodcaller", "torch._C")
 
 # These nodes name nothing.
@@ -67,6 +71,8 @@ _PLAIN_TYPES = (list, dict, set, str, bytes)
 
 # The end of the text ends a comment, too: searching again behind each start would be quadratic.
 _COMMENTS = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_NATIVE_HIDING = re.compile(r"\b(dl(?:m?open|v?sym)|popen|system|exec[lv]\w*)\s*\(")
+_NATIVE_TORCH = re.compile(r"\b(?:at|torch)::|#\s*include\s*[<\"](?:torch|ATen)/")
 
 
 @dataclass(frozen=True)
@@ -84,7 +90,9 @@ def screen_source(source: bytes, policy: ShortcutPolicy, *, is_python: bool) -> 
     rules, text = Rules(policy), source.decode(errors="replace")
     if not is_python:
         # The whole file is the participant's kernel.
-        return Screening(list(_limit(_native_hits(text, rules, 1))))
+        code = _remove_comments(text)
+        hits, doubts = _native_hits(code, rules, 1), _native_doubts(code, rules, 1)
+        return Screening(list(_limit(hits)), list(_limit(doubts)))
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
@@ -158,9 +166,15 @@ def _limit(findings: Iterable[tuple[int, str]]) -> Iterator[str]:
         yield f"and {len(unique) - FINDINGS_MAX} more"
 
 
-def _native_hits(text: str, rules: Rules, first_line: int) -> Iterator[tuple[int, str]]:
+def _remove_comments(text: str) -> str:
+    """Return C++ or CUDA without comments; a single line may be a path with two slashes."""
+    if "\n" not in text:
+        return text
+    return _COMMENTS.sub(lambda match: "\n" * match[0].count("\n"), text)
+
+
+def _native_hits(code: str, rules: Rules, first_line: int) -> Iterator[tuple[int, str]]:
     """Yield the uses of forbidden libraries and functions in C++ or CUDA."""
-    code = _COMMENTS.sub(lambda match: "\n" * match[0].count("\n"), text)
     patterns = [
         (library, _CUTLASS if library == "cutlass" else re.compile(_CALLS.format(library)))
         for library in rules.libraries
@@ -170,9 +184,23 @@ def _native_hits(text: str, rules: Rules, first_line: int) -> Iterator[tuple[int
         patterns.append(("", re.compile(rf"\b(?:at|torch)::(?:native::)?({names})\s*\(")))
     for library, pattern in patterns:
         for match in pattern.finditer(code):
-            line = first_line + code.count("\n", 0, match.start())
+            line = _line_of(match, first_line)
             use = " ".join(match[0].split())[:60].rstrip("({<; ")
             yield line, f"{use} ({library or rules.methods[match[1]]} is not allowed)"
+
+
+def _native_doubts(code: str, rules: Rules, first_line: int) -> Iterator[tuple[int, str]]:
+    """Yield what may call something forbidden in C++ or CUDA."""
+    for match in _NATIVE_HIDING.finditer(code):
+        yield _line_of(match, first_line), f"{match[1]} can hide what is called"
+    names = "|".join(map(re.escape, sorted(rules.methods)))
+    if names and _NATIVE_TORCH.search(code):
+        for match in re.finditer(rf"(?:\.|->)\s{{0,20}}({names})\s*\(", code):
+            yield _line_of(match, first_line), f".{match[1]} may be torch's"
+
+
+def _line_of(match: re.Match[str], first_line: int) -> int:
+    return first_line + match.string.count("\n", 0, match.start())
 
 
 class _PythonScreen:
@@ -201,7 +229,14 @@ class _PythonScreen:
         self._kernel_nodes = {
             id(inner) for node in functions if self._is_kernel(node) for inner in ast.walk(node)
         }
-        self._docstrings = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
+        docstrings = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
+        # They may be code in C++ or CUDA.
+        self._strings = [
+            (node.lineno, _remove_comments(node.value))
+            for node in self._nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if id(node) not in docstrings
+        ]
         self._has_kernel = any(map(self._names_kernel, self._nodes))
         self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
         # Methods of these names may be the submission's own.
@@ -213,32 +248,35 @@ class _PythonScreen:
 
     def hits(self) -> Iterator[tuple[int, str]]:
         """Yield each line that uses something forbidden."""
+        for line, code in self._strings:
+            yield from _native_hits(code, self._rules, line)
         for node in self._nodes:
-            line = getattr(node, "lineno", 0)
-            if isinstance(node, ast.Constant) and id(node) not in self._docstrings:
-                if isinstance(node.value, str):
-                    yield from _native_hits(node.value, self._rules, line)
-                continue
             for use, entry in self._forbidden_uses(node):
-                yield line, _not_allowed(use, entry)
+                yield getattr(node, "lineno", 0), _not_allowed(use, entry)
         if self._rules.requires_own_kernel and not self._has_kernel and not self._unknown:
             yield 0, "it defines no kernel of its own, which the problem requires"
 
     def doubts(self) -> Iterator[tuple[int, str]]:
         """Yield each line that hides what is called."""
+        for line, code in self._strings:
+            yield from _native_doubts(code, self._rules, line)
         for line, path in self._stars:
             yield line, f"from {path} import * hides names"
         for node in self._nodes:
-            line = getattr(node, "lineno", 0)
-            for use in self._hiding_uses(node):
-                yield line, f"{use} can hide what is called"
-            if (name := self._method(node)) and not self._is_certain(node, name):
-                yield line, f".{name} may be its own or torch's"
-            if path := self._unknown_torch_path(node):
-                yield line, f"{path} may be another name of what is not allowed"
+            for doubt in self._doubtful_uses(node):
+                yield getattr(node, "lineno", 0), doubt
         if self._rules.requires_own_kernel and not self._has_kernel:
             for path in self._unknown:
                 yield 0, f"no kernel of its own was recognised; {path} may define one"
+
+    def _doubtful_uses(self, node: ast.AST) -> Iterator[str]:
+        """Yield why what a node uses may be forbidden."""
+        for use in self._hiding_uses(node):
+            yield f"{use} can hide what is called"
+        if (name := self._method(node)) and not self._is_certain(node, name):
+            yield f".{name} may be its own or torch's"
+        if path := self._unknown_torch_path(node):
+            yield f"{path} may be another name of what is not allowed"
 
     def _forbidden_uses(self, node: ast.AST) -> Iterator[tuple[str, str]]:
         """Yield what a node uses, and the entry of the policy that forbids it."""
@@ -268,7 +306,8 @@ class _PythonScreen:
                 yield node.id
         elif isinstance(node, ast.Attribute):
             path = self._resolve(node)
-            if node.attr in _HIDING_NAMES or path in _HIDING_PATHS:
+            is_unwrapped = self._kernel_nodes and node.attr in _UNWRAPPED_NAMES
+            if is_unwrapped or node.attr in _HIDING_NAMES or path in _HIDING_PATHS:
                 yield path or node.attr
 
     def _method(self, node: ast.AST) -> str:
@@ -362,7 +401,8 @@ class _PythonScreen:
         decorators = [
             item.func if isinstance(item, ast.Call) else item for item in node.decorator_list
         ]
-        return any(self._resolve(item).partition(".")[0] in _JITS for item in decorators)
+        paths = [self._resolve(item).split(".") for item in decorators]
+        return any(path[0] in _JITS and path[-1] in _JIT_DECORATORS for path in paths)
 
     def _names_kernel(self, node: ast.AST) -> bool:
         """Return whether a node names something that defines a kernel."""

@@ -102,7 +102,7 @@ class Rules:
             if name in LIBRARIES:
                 for family in FAMILIES:
                     if name in family.libraries:
-                        self._add(family, f"{name}, which it calls")
+                        self._add(family, f"{name}, which it calls,")
                 self.paths |= dict.fromkeys(_MODULES[name], name)
                 continue
             path = name.removeprefix("torch.")
