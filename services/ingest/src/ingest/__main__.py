@@ -18,8 +18,8 @@ from ingest.access.feed import AccessFeed, AccessSnapshots
 from ingest.accounts.service import CliIdLinking
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import Ingest, ingest
-from ingest.http.auth import AuthConfig, Authenticator, Edge
 from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
+from ingest.http.requests import AuthConfig, Authenticator, Edge
 from ingest.login import oauth_http
 from ingest.login.sign_in import Argon2Hasher
 from ingest.popcorn.dependencies import Dependencies

@@ -15,9 +15,16 @@ from ingest.access.feed import AccessFeed, hash_secret
 from ingest.access.rules import Invite
 from ingest.accounts.service import Accounts
 from ingest.decisions import Decisions, http_append
-from ingest.http.auth import Authenticator, client_address
 from ingest.http.middleware import AttemptLimiter
-from ingest.http.request_models import ReasonRequest, RequestModel, Slug, SlugInPath, Text
+from ingest.http.requests import (
+    Authenticator,
+    ReasonRequest,
+    RequestModel,
+    Slug,
+    SlugInPath,
+    Text,
+    client_address,
+)
 from ingest.ports import AccountStore
 from shared import subjects
 from shared.api import leaderboards as api

@@ -11,8 +11,7 @@ from ingest.access.callers import Caller, check_unlimited
 from ingest.access.feed import AccessFeed
 from ingest.accounts import rules
 from ingest.decisions import Decisions
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import IdInPath, RequestModel
+from ingest.http.requests import Authenticator, IdInPath, RequestModel
 from ingest.ports import Ports
 from shared import subjects
 from shared.api.accounts import (

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
 from ingest.access.callers import Caller
-from ingest.http.auth import client_address
+from ingest.http.requests import client_address
 from ingest.popcorn import response_models
 from ingest.popcorn.conversions import (
     DESCRIPTION_LENGTH_MAX,

@@ -16,8 +16,7 @@ from ingest.access.feed import AccessFeed
 from ingest.accounts.rules import ACTOR
 from ingest.baselines import Baselines, baseline_event, baseline_source
 from ingest.decisions import AggregateCommand, Decisions
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import FormModel, Text
+from ingest.http.requests import Authenticator, FormModel, Text
 from ingest.leaderboards import LeaderboardChange, Leaderboards
 from ingest.ports import Ports
 from ingest.problems import rules

@@ -12,12 +12,12 @@ from pydantic import Field
 from ingest.access.callers import Caller, check_problem
 from ingest.access.feed import AccessFeed
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
-from ingest.http.auth import Authenticator
 from ingest.http.middleware import idempotency_key
-from ingest.http.request_models import (
+from ingest.http.requests import (
     APPEAL_LENGTH_MAX,
     PRINTABLE,
     TEXT_LENGTH_MAX,
+    Authenticator,
     FormModel,
     NoteText,
     NumberInPath,

@@ -11,7 +11,7 @@ import msgspec
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from ingest.access.callers import ADMIN, STAFF_SCOPES
-from ingest.http.request_models import NameInPath
+from ingest.http.requests import NameInPath
 from ingest.login.service import Session
 from ingest.login.sign_in import new_secret
 from ingest.login.web import Web
