@@ -10,7 +10,7 @@ import httpx
 from argon2 import PasswordHasher
 from starlette.routing import BaseRoute, Match, Route
 
-from ingest.access.callers import ALLOWED
+from ingest.accounts.rules import ALLOWED
 from ingest.accounts.service import CliIdLinking, NewToken, csrf_token
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import build_logins, pending_cli_ids

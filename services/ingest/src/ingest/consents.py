@@ -6,8 +6,8 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.access.callers import Caller, check_scope
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller, check_scope
 from ingest.accounts import rules
 from ingest.decisions import Decisions
 from ingest.http.requests import Authenticator, RequestModel, SlugInPath, decision_response

@@ -10,9 +10,8 @@ from typing import Annotated, NamedTuple, TypeAlias
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import Field
 
-from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed, hash_secret
-from ingest.access.rules import Invite
+from ingest.access.rules import Caller, Invite
 from ingest.accounts.service import Accounts
 from ingest.decisions import Decisions, http_append
 from ingest.http.middleware import AttemptLimiter

@@ -9,8 +9,8 @@ import msgspec
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 
-from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
 from ingest.http.requests import (
     Authenticator,

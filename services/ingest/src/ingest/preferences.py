@@ -7,8 +7,8 @@ import msgspec
 from fastapi import APIRouter, Depends, Query
 from msgspec import structs
 
-from ingest.access.callers import Caller, check_unlimited
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller, check_unlimited
 from ingest.accounts import rules
 from ingest.decisions import Decisions
 from ingest.http.requests import Authenticator, IdInPath, RequestModel

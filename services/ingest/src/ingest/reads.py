@@ -11,7 +11,7 @@ from weakref import WeakValueDictionary
 from fastapi import APIRouter, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from ingest.access.callers import Caller
+from ingest.access.rules import Caller
 from ingest.http.document import read_paths
 from ingest.http.requests import Authenticator, client_address
 from ingest.ports import ReadProxy

@@ -9,8 +9,8 @@ from fastapi import APIRouter, Depends, Query
 from msgspec import structs
 from pydantic import Field
 
-from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller
 from ingest.accounts.routes import Slugs
 from ingest.decisions import DecisionResult, Decisions
 from ingest.http.middleware import AttemptLimiter

@@ -15,9 +15,9 @@ from urllib.parse import unquote
 from fastapi import Path, Request
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from ingest.access.callers import ANONYMOUS, STAFF_SCOPES, Caller, check_problem, check_scope
 from ingest.access.feed import AccessFeed
-from ingest.accounts.rules import check_name
+from ingest.access.rules import ANONYMOUS, Caller, check_problem, check_scope
+from ingest.accounts.rules import STAFF_SCOPES, check_name
 from ingest.accounts.service import Accounts, CliIdLinking, Tokens, csrf_token
 from ingest.decisions import DecisionResult
 from shared.api.queues import DecisionResponse

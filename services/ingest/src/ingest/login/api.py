@@ -12,7 +12,7 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ingest.access.callers import Caller, check_unlimited
+from ingest.access.rules import Caller, check_unlimited
 from ingest.accounts.service import CLI_SCOPES
 from ingest.http.requests import (
     PRINTABLE,

@@ -9,7 +9,7 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from ingest.access.callers import check_scope
+from ingest.access.rules import check_scope
 from ingest.accounts.service import CLI_LIFE_DAYS, CLI_SCOPES, NewToken
 from ingest.http.requests import COOKIE, IdInPath, NumberInPath, client_address
 from ingest.login.rules import (

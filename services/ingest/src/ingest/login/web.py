@@ -17,7 +17,7 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ValidationError
 
-from ingest.access.callers import check_scope, check_unlimited
+from ingest.access.rules import check_scope, check_unlimited
 from ingest.accounts.service import csrf_token
 from ingest.http.middleware import ANONYMOUS_BYTES_MAX, JSON_BYTES_MAX
 from ingest.http.requests import COOKIE, client_address

@@ -12,7 +12,7 @@ import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
-from ingest.access.callers import Caller
+from ingest.access.rules import Caller
 from ingest.http.requests import client_address
 from ingest.popcorn import response_models
 from ingest.popcorn.conversions import (

@@ -11,8 +11,8 @@ from fastapi import APIRouter, Form, Request, Response, UploadFile
 from msgspec import structs
 from pydantic import Field
 
-from ingest.access.callers import check_scope
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import check_scope
 from ingest.accounts.rules import ACTOR
 from ingest.baselines import Baselines, baseline_event, baseline_source
 from ingest.decisions import AggregateCommand, Decisions

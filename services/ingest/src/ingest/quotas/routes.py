@@ -11,7 +11,7 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
-from ingest.access.callers import Caller
+from ingest.access.rules import Caller
 from ingest.decisions import DecisionResult, Decisions, HistoryCache
 from ingest.http.middleware import rate_limit_headers
 from ingest.http.requests import Authenticator, Name, RequestModel, Text, decision_response

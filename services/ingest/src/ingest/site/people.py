@@ -8,7 +8,7 @@ from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
-from ingest.access.callers import check_scope
+from ingest.access.rules import check_scope
 from ingest.accounts.rules import PREFERENCES
 from ingest.http.requests import IdInPath
 from ingest.login.service import Session

@@ -11,7 +11,7 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp
 
-from ingest.access.callers import Caller, check_scope
+from ingest.access.rules import Caller, check_scope
 from ingest.accounts.service import csrf_token
 from ingest.http.middleware import IDEMPOTENCY_HEADER
 from ingest.http.requests import COOKIE, CSRF, TEXT_LENGTH_MAX
