@@ -33,8 +33,6 @@ _PIECES = 14
 # Earlier work leaves its data in the caches; the first pieces refill them and do not count.
 _UNCOUNTED_PIECES = 4
 
-_RECORD_ROWS_MAX = 64
-_RECORD_NAME_CHARS_MAX = 160
 
 _ANCILLARY_BYTES = 64
 _HEAD_BYTES = 1 + protocol.NONCE_BYTES
@@ -282,8 +280,10 @@ def record_call(call: Callable[[], bytes | None], descriptor: int) -> bytes | No
 
 
 def _longest(rows: list[tuple[str, int, float]]) -> list[tuple[str, int, float]]:
-    longest = sorted(rows, key=lambda row: -row[2])[:_RECORD_ROWS_MAX]
-    return [(name[:_RECORD_NAME_CHARS_MAX], calls, time_us) for name, calls, time_us in longest]
+    longest = sorted(rows, key=lambda row: -row[2])[: protocol.RECORD_ROWS_MAX]
+    return [
+        (name[: protocol.RECORD_NAME_CHARS_MAX], calls, time_us) for name, calls, time_us in longest
+    ]
 
 
 def _count_operators(call: Callable[[], object], operators: dict[str, list[float]]) -> None:
