@@ -335,10 +335,8 @@ def test_a_record_whose_sums_are_not_finite_ends_no_run(host: Host) -> None:
     rows = '[["aten::a", 1, 1e308], ["aten::b", 1, 1e308]]'
     falsified = f'{{"total_us": 0, "operators": {rows}, "kernels": []}}'
     source = (
-        "import os\n\nfrom harness.worker import recording\n\n\n"
-        "def record(call, descriptor):\n"
-        f"    os.write(descriptor, {falsified.encode()!r})\n    return call()\n\n\n"
-        f"recording.record_call = record\n{HONEST}"
+        "import os\n\nwrite = os.write\n"
+        f"os.write = lambda descriptor, _: write(descriptor, {falsified.encode()!r})\n{HONEST}"
     )
     report = host.run(source)
     assert (report.verdict, report.failure_code, report.composition) == ("passed", "", None)

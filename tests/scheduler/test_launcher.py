@@ -3,9 +3,11 @@
 import asyncio
 import base64
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
+from importlib import import_module
 
 import pytest
 from nacl.signing import SigningKey
@@ -75,11 +77,11 @@ async def say(log: MemoryLog, agg: str, fact: Fact) -> None:
     await log.append(NewEvent(make_envelope(fact, agg, stamp), None))
 
 
-async def request(log: MemoryLog, job: str = "j1") -> None:
+async def request(log: MemoryLog, job: str = "j1", agent: str = "g-1") -> None:
     """Ask for an agent, as the scheduler does."""
     start_by_at = now() + timedelta(minutes=5)
     requested = InstanceRequested(
-        agent="g-1", job=job, gpu="H100", price=4.0, start_by_at=start_by_at
+        agent=agent, job=job, gpu="H100", price=4.0, start_by_at=start_by_at
     )
     await say(log, AGG, requested)
 
@@ -141,6 +143,51 @@ async def test_an_agent_that_nobody_needs_any_more_is_cancelled(github: GitHub) 
         await eventually(lambda: github.cancelled == [100])
 
 
+async def test_a_run_that_is_listed_late_is_cancelled_then(github: GitHub) -> None:
+    log = MemoryLog()
+    github.lists_runs = False
+    async with launching(log, github):
+        await request(log)
+        await say(log, AGG, InstanceEnded(agent="g-1", job="j1", reason="no agent came"))
+        # It asks for the runs, and finds none.
+        await eventually(lambda: github.searches > 1)
+        assert github.cancelled == []
+        github.lists_runs = True
+        await eventually(lambda: github.cancelled == [100])
+
+
+async def test_a_run_that_github_may_have_started_is_no_failure(
+    github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.launcher.runners.REQUEST_S_MAX", 0.5)
+    log = MemoryLog()
+    github.answers.clear()
+    async with launching(log, github):
+        await request(log)
+        await eventually(lambda: github.runs)
+        ended = InstanceEnded(agent="g-1", job="j1", reason="no agent came")
+        await say(log, AGG, ended)
+        await request(log, "j2")
+        # Requests are handled in their order.
+        await eventually(lambda: len(github.runs) == 2)
+        assert github.cancelled == [100]
+    assert await ends(log) == [ended]
+
+
+async def test_a_log_that_does_not_end_is_left(
+    github: GitHub, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("scheduler.launcher.runners.REQUEST_S_MAX", 0.5)
+    log = MemoryLog()
+    async with launching(log, github):
+        await request(log)
+        await eventually(lambda: github.runs)
+        github.answers.clear()
+        github.finish("failure")
+        [end] = await eventually(lambda: ends(log))
+    assert "its log cannot be read: GitHub did not answer to GET actions/jobs" in end.reason
+
+
 async def test_a_launcher_that_starts_again_goes_on(github: GitHub) -> None:
     log = MemoryLog()
     # It was requested while no launcher ran.
@@ -165,6 +212,15 @@ async def test_a_revoked_agent_is_not_started(github: GitHub) -> None:
     assert github.runs == []
 
 
+async def test_an_agent_whose_account_was_taken_away_is_not_started(github: GitHub) -> None:
+    log = MemoryLog()
+    await request(log, agent="g-2")
+    async with launching(log, github):
+        [end] = await eventually(lambda: ends(log))
+    assert "launcher github has no account of agent g-2 any more" in end.reason
+    assert await log.history(subjects.agent("g-2")) == []
+
+
 SETTINGS = {
     "NATS_URL": "nats://127.0.0.1:1",
     "OPS_LISTEN": "127.0.0.1:0",
@@ -182,6 +238,33 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
         monkeypatch.setenv(f"WARPBOARD_LAUNCHER_{name}", value)
     monkeypatch.setenv(DEVICE, "cuda")
     return monkeypatch
+
+
+def test_without_modals_client_other_kinds_work(environ: pytest.MonkeyPatch) -> None:
+    environ.setitem(sys.modules, "modal", None)
+    environ.delitem(sys.modules, "scheduler.launcher.modal", raising=False)
+    import_module("scheduler.launcher.__main__")
+    assert launcher_settings.load().kind == "local"
+    environ.setenv("WARPBOARD_LAUNCHER_KIND", "modal")
+    with pytest.raises(Refused, match=r"install its client, warpboard-scheduler\[modal\]"):
+        launcher_settings.load()
+
+
+def test_a_repository_needs_its_owner(environ: pytest.MonkeyPatch) -> None:
+    for name, value in {"KIND": "github", "GITHUB_TOKEN": "t", "CREDENTIAL_KEY": KEY}.items():
+        environ.setenv(f"WARPBOARD_LAUNCHER_{name}", value)
+    environ.setenv("WARPBOARD_LAUNCHER_GITHUB_REPOSITORY", "kernels")
+    with pytest.raises(Refused, match="GITHUB_REPOSITORY is 'kernels': expected owner/name"):
+        launcher_settings.load()
+    environ.setenv("WARPBOARD_LAUNCHER_GITHUB_REPOSITORY", "team/kernels")
+    assert launcher_settings.load().name == "github"
+
+
+def test_modal_needs_a_token(environ: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("modal", reason="modal is not installed: see warpboard-scheduler[modal]")
+    environ.setenv("WARPBOARD_LAUNCHER_KIND", "modal")
+    with pytest.raises(Refused, match="MODAL_TOKEN_ID is missing"):
+        launcher_settings.load()
 
 
 def test_settings_say_what_a_launcher_offers(environ: pytest.MonkeyPatch) -> None:
@@ -215,7 +298,8 @@ def test_agents_that_time_the_processor_serve_no_gpu(environ: pytest.MonkeyPatch
         ("AGENT_NATS_URLS", "nats://warpboard:p@h:1", "has the user 'warpboard'"),
         ("KIND", "gitlab", "expected local, github, modal"),
         ("KIND", "github", "GITHUB_REPOSITORY is missing"),
-        ("KIND", "modal", "MODAL_TOKEN_ID is missing"),
+        ("CREDENTIAL_KEY", "c2hvcnQ=", "CREDENTIAL_KEY is not base64 of 32 bytes"),
+        ("CREDENTIAL_KEY", "!", "CREDENTIAL_KEY is not base64 of 32 bytes"),
         ("START_S_MAX", "0", "START_S_MAX must be a positive number"),
         ("NAME", "a b", "NAME 'a b' is not an id"),
     ],

@@ -9,8 +9,10 @@ from runpy import run_path
 
 import pytest
 
+pytest.importorskip("modal", reason="modal is not installed: see warpboard-scheduler[modal]")
+
 from scheduler.launcher.modal import FUNCTION, ModalRunner, connect_modal
-from scheduler.launcher.service import ACTOR, Launcher, Request
+from scheduler.launcher.service import ACTOR, End, Launcher, LostAnswer, Request
 from shared import subjects
 from shared.clock import now
 from shared.errors import Failed
@@ -168,18 +170,45 @@ async def test_a_launcher_that_starts_again_goes_on(modal: Modal, tmp_path: Path
     assert len(modal.calls) == 1
 
 
-async def test_a_call_that_may_have_been_made_is_not_made_again(
+async def test_an_agent_that_ended_its_request_while_no_launcher_ran_is_cancelled(
     modal: Modal, tmp_path: Path
+) -> None:
+    log = MemoryLog()
+    async with launching(log, tmp_path):
+        await request(log)
+        await eventually(lambda: [path.read_text() for path in list_files(tmp_path)] == ["fc-1"])
+    await say(log, AGG, InstanceEnded(agent="g-1", job="j1", reason="no agent came"))
+    async with launching(log, tmp_path):
+        await eventually(lambda: modal.calls[0].status == TERMINATED)
+        await eventually(lambda: not list_files(tmp_path))
+
+
+async def test_the_end_of_a_call_is_known_until_it_is_stored(modal: Modal, tmp_path: Path) -> None:
+    async with open_runner(tmp_path) as runner:
+        await runner.start(REQUEST, "sealed")
+        modal.calls[0].status = SUCCESS
+        for _ in range(2):
+            assert await runner.find_end(REQUEST) == End("", "https://modal.com/id/fc-1")
+            assert await runner.has_started(REQUEST)
+        runner.forget(REQUEST)
+        assert not await runner.has_started(REQUEST)
+
+
+async def test_a_call_that_may_have_been_made_is_not_made_again(
+    modal: Modal, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with open_runner(tmp_path) as runner:
         assert not await runner.has_started(REQUEST)
-        (tmp_path / REQUEST.id).touch()
+        modal.answers.clear()
+        monkeypatch.setattr("scheduler.launcher.modal.REQUEST_S_MAX", 0.5)
+        with pytest.raises(LostAnswer, match=r"did not start an agent within 0\.5 s"):
+            await runner.start(REQUEST, "sealed")
+        assert len(modal.calls) == 1
         with pytest.raises(Failed, match="may have started it"):
             await runner.has_started(REQUEST)
         assert await runner.find_end(REQUEST) is None
         await runner.stop(REQUEST)
         assert not await runner.has_started(REQUEST)
-    assert modal.calls == []
 
 
 async def test_who_cannot_reach_modal_fails_with_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -14,7 +14,13 @@ from typing import Any
 import httpx
 import yaml
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, PlainTextResponse, RedirectResponse, Response
+from fastapi.responses import (
+    JSONResponse,
+    PlainTextResponse,
+    RedirectResponse,
+    Response,
+    StreamingResponse,
+)
 
 from scheduler.launcher.runners import WORKFLOW_TITLE
 from shared.http import serve
@@ -98,7 +104,8 @@ class GitHub:
     """The part of GitHub that a launcher calls; `runs` are those of its workflow.
 
     With `machines`, the ready workflow runs there, with the credential key as its secret; the next
-    `held` runs never find a machine.
+    `held` runs never find a machine. While `answers` is not set, it dispatches and does not answer,
+    and its logs do not end. While `lists_runs` is false, none can be found by its title.
     """
 
     url: str
@@ -108,6 +115,9 @@ class GitHub:
     machines: Machines | None = None
     key: str = ""
     held: int = 0
+    lists_runs: bool = True
+    searches: int = 0
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
     def look(self) -> None:
@@ -153,15 +163,18 @@ def _application(github: GitHub) -> FastAPI:
         elif github.machines is not None:
             process = run_workflow(body["inputs"], github.key, github.machines)
             github.processes[id_] = process
+        await github.answers.wait()
         return Response(status_code=204)
 
     @app.get(REPOSITORY + "/workflows/{workflow}/runs")
     async def runs(event: str) -> dict[str, Any]:
         assert event == "workflow_dispatch"
+        github.searches += 1
         github.look()
-        return {"workflow_runs": github.runs[::-1]}
+        return {"workflow_runs": github.runs[::-1] if github.lists_runs else []}
 
     _serve_runs(app, github)
+    _serve_logs(app, github)
     return app
 
 
@@ -171,13 +184,6 @@ def _serve_runs(app: FastAPI, github: GitHub) -> None:
         github.look()
         return github.runs[run - 100]
 
-    @app.post(REPOSITORY + "/runs/{run}/cancel", status_code=202)
-    async def cancel(run: int) -> dict[str, Any]:
-        github.cancelled.append(run)
-        if run in github.processes:
-            github.processes[run].terminate()
-        return {}
-
     @app.get(REPOSITORY + "/runs/{run}/jobs")
     async def jobs(run: int) -> dict[str, Any]:
         steps = [
@@ -186,6 +192,15 @@ def _serve_runs(app: FastAPI, github: GitHub) -> None:
         ]
         return {"jobs": [{"id": run + 1000, "conclusion": "failure", "steps": steps}]}
 
+    @app.post(REPOSITORY + "/runs/{run}/cancel", status_code=202)
+    async def cancel(run: int) -> dict[str, Any]:
+        github.cancelled.append(run)
+        if run in github.processes:
+            github.processes[run].terminate()
+        return {}
+
+
+def _serve_logs(app: FastAPI, github: GitHub) -> None:
     @app.get(REPOSITORY + "/jobs/{job}/logs")
     async def logs(job: int) -> Response:
         return RedirectResponse(f"/elsewhere/{job}.txt", 302)
@@ -196,7 +211,13 @@ def _serve_runs(app: FastAPI, github: GitHub) -> None:
             process = github.processes[int(name.partition(".")[0]) - 1000]
             number = github.machines.processes.index(process)
             return PlainTextResponse(github.machines.log(number).read_text())
-        return PlainTextResponse(f"the log of {name}\nRuntimeError: no GPU\n")
+
+        async def lines() -> AsyncIterator[str]:
+            yield f"the log of {name}\n" + 1000 * "-"
+            await github.answers.wait()
+            yield "\nRuntimeError: no GPU\n"
+
+        return StreamingResponse(lines())
 
 
 @asynccontextmanager
@@ -207,11 +228,13 @@ async def open_github(machines: Machines | None = None, key: str = "") -> AsyncI
         GitHub(f"http://127.0.0.1:{port}", machines=machines, key=key),
         asyncio.Event(),
     )
+    server.answers.set()
     serving = asyncio.create_task(serve(_application(server), "127.0.0.1", port, stopping))
     try:
         await eventually(lambda: _is_up(server.url))
         yield server
     finally:
+        server.answers.set()
         stopping.set()
         await serving
         if machines is not None:

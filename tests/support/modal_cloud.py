@@ -4,6 +4,7 @@ The messages and the service are those of the client's package, so the client sp
 protocol. With machines, the ready function of deploy/modal runs there for real.
 """
 
+import asyncio
 import pickle
 import sys
 from collections.abc import AsyncIterator
@@ -46,12 +47,16 @@ class Call:
 
 @dataclass
 class Modal:
-    """What the imitation was asked to do; `key` is the secret of the deployed functions."""
+    """What the imitation was asked to do; `key` is the secret of the deployed functions.
+
+    While `answers` is not set, it calls functions and does not answer.
+    """
 
     url: str = ""
     calls: list[Call] = field(default_factory=list)
     machines: Machines | None = None
     key: str = ""
+    answers: asyncio.Event = field(default_factory=asyncio.Event)
 
     def add_call(self, function: str, arguments: tuple[str, ...]) -> Call:
         """Record a call, and run it on a machine."""
@@ -117,6 +122,7 @@ class _Service(ModalClientBase):
         # In the test's own process: what was pickled is ours.
         arguments, _ = pickle.loads(item.input.args)  # noqa: S301
         call = self._modal.add_call(request.function_id.removeprefix("fu-"), arguments)
+        await self._modal.answers.wait()
         inputs = [api_pb2.FunctionPutInputsResponseItem(idx=0, input_id=f"in-{call.id}")]
         await stream.send_message(
             api_pb2.FunctionMapResponse(function_call_id=call.id, pipelined_inputs=inputs)
@@ -159,6 +165,7 @@ async def open_modal(machines: Machines | None = None, key: str = "") -> AsyncIt
     """Serve the imitation on a free port."""
     (port,) = find_free_ports(1)
     modal = Modal(f"http://127.0.0.1:{port}", machines=machines, key=key)
+    modal.answers.set()
     # The service has hundreds of other calls.
     service: Any = type("Service", (_Service,), {})
     service.__abstractmethods__ = frozenset()
@@ -167,6 +174,7 @@ async def open_modal(machines: Machines | None = None, key: str = "") -> AsyncIt
     try:
         yield modal
     finally:
+        modal.answers.set()
         server.close()
         await server.wait_closed()
         if machines is not None:

@@ -1,6 +1,6 @@
 """What produced an answer: the parts of one recorded call, and what a policy doubts about it.
 
-The record comes from the submission's own process (`harness.worker.recording`), so nothing here
+The record comes from the submission's own process (`harness.worker.server`), so nothing here
 ends a run: a doubt asks for a moderator.
 """
 

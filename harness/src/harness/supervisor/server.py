@@ -54,7 +54,7 @@ from harness.messages import (
     to_line,
 )
 from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
-from harness.sandbox import fork_entry, linux, root, seccomp
+from harness.sandbox import fork_entry, linux, walls
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
@@ -99,7 +99,7 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
     if leaves_network:
         fork_entry.leave_network_namespace()
     if linux.landlock_version() >= linux.LANDLOCK_VERSION_MIN:
-        read = [*_READ, *root.interpreter_folders(), root.package_folder()]
+        read = [*_READ, *walls.interpreter_folders(), walls.package_folder()]
         written = [*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)]
         linux.restrict_paths(linux.AllowedPaths(read=read, written=written))
     if os.getuid() == 0:
@@ -110,7 +110,7 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
         linux.empty_bounding_set()
         linux.drop_capabilities()
     linux.become_unreadable()
-    seccomp.install_worker_filter(seccomp.socket_families(1, has_unix=has_gpu))
+    walls.install_worker_filter(walls.socket_families(1, has_unix=has_gpu))
 
 
 def _is_reachable(folder: Path) -> bool:

@@ -488,11 +488,13 @@ def _convert_textual_cases(
                 if not is_read:
                     reason = f"the program's reader does not read {quote_value(value)} as written"
                     document.refuse((key, index, name), f"{reason}: {fix}")
-    return {
-        key: [Case(case.name, _as_text(case.args)) for case in group]
-        for key, group in cases.items()
-    }
-
-
-def _as_text(args: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: int(value) if isinstance(value, bool) else value for name, value in args.items()}
+    textual_cases: dict[str, list[Case]] = {}
+    for key, group in cases.items():
+        textual_cases[key] = []
+        for case in group:
+            args = {
+                name: int(value) if isinstance(value, bool) else value
+                for name, value in case.args.items()
+            }
+            textual_cases[key].append(Case(case.name, args))
+    return textual_cases

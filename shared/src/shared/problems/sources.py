@@ -219,7 +219,13 @@ def read_module(name: str, data: bytes) -> Module:
     except (MemoryError, RecursionError) as error:
         reason = "too deeply nested to be parsed: use fewer levels"
         raise bad_problem(f"{name}: {reason}", name) from error
-    return Module(names, dict(pair for node in tree.body for pair in _string_constants(node)))
+    # Those defined as NAME = "text".
+    constants: dict[str, str] = {}
+    for node in tree.body:
+        match node:
+            case ast.Assign(targets=targets, value=ast.Constant(value=str() as text)):
+                constants |= {target.id: text for target in targets if isinstance(target, ast.Name)}
+    return Module(names, constants)
 
 
 def _defined_names(node: ast.stmt) -> Iterator[tuple[str, Signature]]:
@@ -237,13 +243,6 @@ def _defined_names(node: ast.stmt) -> Iterator[tuple[str, Signature]]:
                 yield inner.id, unknown
             elif isinstance(inner, ast.stmt | ast.ExceptHandler):
                 yield from _defined_names(inner)  # type: ignore[arg-type]  # a handler contains statements
-
-
-def _string_constants(node: ast.stmt) -> Iterator[tuple[str, str]]:
-    """Yield the constants defined as NAME = "text"."""
-    match node:
-        case ast.Assign(targets=targets, value=ast.Constant(value=str() as text)):
-            yield from ((target.id, text) for target in targets if isinstance(target, ast.Name))
 
 
 def _read_signature(args: ast.arguments) -> Signature:

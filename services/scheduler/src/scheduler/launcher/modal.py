@@ -5,17 +5,22 @@ wrote it has run a submission. The call's status and log say how it ended.
 """
 
 import asyncio
+import logging
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import modal
-from modal.exception import Error
+from grpclib.exceptions import StreamTerminatedError
+from modal.exception import ConnectionError as ModalConnectionError
+from modal.exception import Error, InternalError, ServiceError
 from modal.types import InputStatus
 
-from scheduler.launcher.service import End, Request
+from scheduler.launcher.service import End, LostAnswer, Request
 from shared.errors import Failed
+
+logger = logging.getLogger(__name__)
 
 REQUEST_S_MAX = 30.0
 LOG_ENTRIES_MAX = 50
@@ -23,12 +28,15 @@ LOG_LENGTH_MAX = 1000
 CALL_URL = "https://modal.com/id/{id}"
 # The name of the function for a GPU type in the deployed app.
 FUNCTION = "agent_{gpu}"
+# After one of these nobody knows whether Modal did what it was asked for.
+UNCLEAR_ERRORS = (ModalConnectionError, ServiceError, InternalError, StreamTerminatedError, OSError)
 
 
 class ModalRunner:
     """Agents as calls of the functions of an app, found again by their ids in a folder.
 
-    A file of a request is empty until Modal has answered with the id of the call.
+    The file of a request is empty until Modal has answered with the id of the call, and exists
+    until the end of the agent is stored.
     """
 
     def __init__(
@@ -41,19 +49,22 @@ class ModalRunner:
 
     async def start(self, request: Request, credential: str) -> None:
         """Call the function of the GPU type; see the port."""
-        path = self._path(request)
-        path.touch()
         function: modal.Function[Any, Any, Any] = modal.Function.from_name(
             self._app,
             FUNCTION.format(gpu=request.gpu),
             environment_name=self._environment,
             client=self._client,
         )
+        async with _failing("start an agent"):
+            await function.hydrate.aio()
+        path = self._path(request)
+        path.touch()
         try:
-            async with _failing("start an agent"):
+            async with _failing("start an agent", LostAnswer):
                 call = await function.spawn.aio(request.id, request.gpu, credential)
-        except Failed:
-            path.unlink()
+        except Failed as failed:
+            if not isinstance(failed, LostAnswer):
+                path.unlink()
             raise
         path.write_text(call.object_id, encoding="utf-8")
 
@@ -61,7 +72,7 @@ class ModalRunner:
         """Return whether a call was made; see the port."""
         path = self._path(request)
         if path.exists() and not path.read_text(encoding="utf-8"):
-            raise Failed("the launcher ended while it called Modal, which may have started it")
+            raise Failed("Modal did not answer with its call, and may have started it")
         return path.exists()
 
     async def find_end(self, request: Request) -> End | None:
@@ -75,7 +86,6 @@ class ModalRunner:
         if not statuses or InputStatus.PENDING in statuses:
             return None
         url = CALL_URL.format(id=call.object_id)
-        self._path(request).unlink()
         if statuses == [InputStatus.SUCCESS]:
             return End("", url)
         status = statuses[0].name.lower().replace("_", " ")
@@ -87,11 +97,19 @@ class ModalRunner:
         if call is not None:
             async with _failing("stop an agent"):
                 await call.cancel.aio(terminate_containers=True)
+        self.forget(request)
+
+    def forget(self, request: Request) -> None:
+        """Remove the file of a request; see the port."""
         self._path(request).unlink(missing_ok=True)
 
     async def close(self) -> None:
         """Close the connections; calls go on."""
-        await self._client.close.aio()
+        try:
+            async with _failing("close the connection"):
+                await self._client.close.aio()
+        except Failed as failed:
+            logger.warning("%s", failed)
 
     def _path(self, request: Request) -> Path:
         return self._folder / request.id
@@ -112,14 +130,16 @@ class ModalRunner:
 
 
 @asynccontextmanager
-async def _failing(action: str) -> AsyncIterator[None]:
-    """Turn the errors of Modal's client, and its silence, into Failed."""
+async def _failing(action: str, unclear: type[Failed] = Failed) -> AsyncIterator[None]:
+    """Turn the errors of Modal's client into Failed, and what may be a lost answer into another."""
     try:
         async with asyncio.timeout(REQUEST_S_MAX):
             yield
     except TimeoutError as late:
-        raise Failed(f"Modal did not {action} within {REQUEST_S_MAX:g} s") from late
-    except (Error, OSError) as error:
+        raise unclear(f"Modal did not {action} within {REQUEST_S_MAX:g} s") from late
+    except UNCLEAR_ERRORS as error:
+        raise unclear(f"Modal did not {action}: {error}") from error
+    except Error as error:
         raise Failed(f"Modal did not {action}: {error}") from error
 
 

@@ -4,6 +4,7 @@ Source: GitHub's REST API, version 2022-11-28: workflow dispatches, workflow run
 """
 
 import asyncio
+import json
 import signal
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from scheduler.launcher.service import End, Request
+from scheduler.launcher.service import End, LostAnswer, Request
 from shared.errors import Failed
 from shared.servers.process import Launch, run_steps, stop_steps, tail
 from shared.signing import CREDENTIAL_SETTINGS
@@ -26,7 +27,10 @@ ENDS = {0: "", 3: "it left without a job", 4: ""}
 GITHUB_API_VERSION = "2022-11-28"
 REQUEST_S_MAX = 20.0
 RUNS_MAX = 100
+ANSWER_BYTES_MAX = 8 * 1024 * 1024
 LOG_LENGTH_MAX = 1000
+# A gateway gave up; the server behind it may have done what it was asked for.
+GATEWAY_FAILURES = (502, 504)
 # The name of a run in the workflow file.
 WORKFLOW_TITLE = "warpboard agent {id}"
 
@@ -82,9 +86,12 @@ class LocalRunner:
         code = process.poll() if process is not None else None
         if code is None:
             return None
-        del self._processes[request.id]
         log = tail(self._log(request))[-OUTPUT_LENGTH_MAX:]
         return End(ENDS.get(code, f"the agent ended with code {code}: {log}"))
+
+    def forget(self, request: Request) -> None:
+        """Forget its process; see the port."""
+        self._processes.pop(request.id, None)
 
     async def stop(self, request: Request) -> None:
         """Stop an agent; see the port."""
@@ -113,12 +120,14 @@ class GitHubRunner:
         self._http = http
         self._workflow, self._ref = workflow, ref
         self.poll_s = poll_s
-        self._runs: dict[str, int] = {}
+        # Those of this process; None until GitHub lists the run.
+        self._runs: dict[str, int | None] = {}
 
     async def start(self, request: Request, credential: str) -> None:
         """Start a run of the workflow; see the port."""
         inputs = {"instance": request.id, "gpu": request.gpu, "credential": credential}
         path = f"actions/workflows/{self._workflow}/dispatches"
+        self._runs[request.id] = None
         await self._request("POST", path, {"ref": self._ref, "inputs": inputs})
 
     async def has_started(self, request: Request) -> bool:
@@ -130,18 +139,23 @@ class GitHubRunner:
         run = await self._find_run(request)
         if run is None or run["status"] != "completed":
             return None
-        self._runs.pop(request.id, None)
         if run["conclusion"] == "success":
             return End("", run["html_url"])
         reason = await self._explain_failure(run["id"])
         return End(f"the workflow ended with {run['conclusion']}{reason}", run["html_url"])
 
+    def forget(self, request: Request) -> None:
+        """Forget its run; see the port."""
+        self._runs.pop(request.id, None)
+
     async def stop(self, request: Request) -> None:
         """Cancel a run; see the port."""
         run = await self._find_run(request)
-        self._runs.pop(request.id, None)
+        if run is None and request.id in self._runs:
+            raise Failed("GitHub does not list its run yet")
         if run is not None and run["status"] != "completed":
             await self._request("POST", f"actions/runs/{run['id']}/cancel")
+        self.forget(request)
 
     async def close(self) -> None:
         """Close the connections; runs go on."""
@@ -149,11 +163,11 @@ class GitHubRunner:
 
     async def _find_run(self, request: Request) -> Any:
         """Return the run of a request, None until GitHub lists it."""
-        if request.id in self._runs:
-            return (await self._request("GET", f"actions/runs/{self._runs[request.id]}")).json()
+        if (id_ := self._runs.get(request.id)) is not None:
+            return await self._read(f"actions/runs/{id_}")
         path = f"actions/workflows/{self._workflow}/runs"
         query = f"?event=workflow_dispatch&per_page={RUNS_MAX}"
-        runs = (await self._request("GET", path + query)).json()["workflow_runs"]
+        runs = (await self._read(path + query))["workflow_runs"]
         title = WORKFLOW_TITLE.format(id=request.id)
         run = next((run for run in runs if run["display_title"] == title), None)
         if run is not None:
@@ -163,30 +177,53 @@ class GitHubRunner:
     async def _explain_failure(self, run: int) -> str:
         """Return the failed step of a run and the end of its log, as far as they can be read."""
         try:
-            jobs = (await self._request("GET", f"actions/runs/{run}/jobs")).json()["jobs"]
+            jobs = (await self._read(f"actions/runs/{run}/jobs"))["jobs"]
             job = next((job for job in jobs if job["conclusion"] != "success"), None)
             if job is None:
                 return ""
             steps = [step["name"] for step in job["steps"] if step["conclusion"] == "failure"]
-            log = (await self._request("GET", f"actions/jobs/{job['id']}/logs")).text
+            path = f"actions/jobs/{job['id']}/logs"
+            log = await self._request("GET", path, bytes_max=LOG_LENGTH_MAX)
         except (Failed, KeyError) as error:
             return f"; its log cannot be read: {error}"
         step = f" in step {steps[0]!r}" if steps else ""
-        return f"{step}: {log.strip()[-LOG_LENGTH_MAX:]}"
+        return f"{step}: {log.decode(errors='replace').strip()}"
 
-    async def _request(self, method: str, path: str, body: object = None) -> httpx.Response:
-        """Send a request below the repository. Raises Failed with GitHub's message."""
+    async def _read(self, path: str) -> Any:
+        """Return the JSON of an answer. Raises Failed."""
         try:
-            response = await self._http.request(method, path, json=body)
-        except httpx.HTTPError as error:
+            return json.loads(await self._request("GET", path))
+        except ValueError as error:
+            raise Failed(f"GitHub's answer to GET {path} is not JSON") from error
+
+    async def _request(
+        self, method: str, path: str, body: object = None, bytes_max: int = ANSWER_BYTES_MAX
+    ) -> bytes:
+        """Send a request below the repository, and return at most the last bytes of the answer.
+
+        Raises LostAnswer if GitHub may have done it, else Failed with GitHub's message.
+        """
+        answer = b""
+        try:
+            # The client's own limit is one for each part of an answer.
+            async with (
+                asyncio.timeout(REQUEST_S_MAX),
+                self._http.stream(method, path, json=body) as response,
+            ):
+                async for part in response.aiter_bytes():
+                    answer = (answer + part)[-bytes_max:]
+        except (httpx.ConnectError, httpx.ConnectTimeout) as error:
             raise Failed(f"GitHub cannot be reached: {error!r}") from error
+        except (httpx.HTTPError, TimeoutError) as error:
+            raise LostAnswer(f"GitHub did not answer to {method} {path}: {error!r}") from error
         if response.is_success:
-            return response
+            return answer
         try:
-            message = str(response.json()["message"])
+            message = str(json.loads(answer)["message"])
         except (ValueError, KeyError, TypeError):
-            message = response.text[:LOG_LENGTH_MAX]
-        raise Failed(f"GitHub answered {response.status_code} to {method} {path}: {message}")
+            message = answer.decode(errors="replace")[:LOG_LENGTH_MAX]
+        failure = LostAnswer if response.status_code in GATEWAY_FAILURES else Failed
+        raise failure(f"GitHub answered {response.status_code} to {method} {path}: {message}")
 
 
 def connect_github(api_url: str, repository: str, token: str) -> httpx.AsyncClient:

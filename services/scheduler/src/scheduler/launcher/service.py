@@ -20,6 +20,12 @@ logger = logging.getLogger(__name__)
 
 ACTOR = "service:launcher"
 REASON_LENGTH_MAX = 2000
+# An agent that cannot be stopped leaves on its own: without a job at once, else after it.
+STOP_ATTEMPTS_MAX = 20
+
+
+class LostAnswer(Failed):
+    """A place where agents run did not answer, and may have started an agent."""
 
 
 class Request(NamedTuple):
@@ -44,13 +50,22 @@ class Runner(Protocol):
     poll_s: float
 
     async def start(self, request: Request, credential: str) -> None:
-        """Start an agent, which opens its credential with the launcher's key. Raises Failed."""
+        """Start an agent, which opens its credential with the launcher's key.
+
+        Raises LostAnswer if it may have been started, Failed if it was not.
+        """
 
     async def has_started(self, request: Request) -> bool:
         """Return whether an agent was started for a request and is not lost. Raises Failed."""
 
     async def find_end(self, request: Request) -> End | None:
-        """Return how an agent ended, None while it may still come or runs. Raises Failed."""
+        """Return how an agent ended, None while it may still come or runs. Raises Failed.
+
+        It can be repeated until `forget`.
+        """
+
+    def forget(self, request: Request) -> None:
+        """Forget an agent, whose end is stored."""
 
     async def stop(self, request: Request) -> None:
         """Stop an agent that nobody needs; safe to repeat. Raises Failed."""
@@ -76,6 +91,8 @@ class Launcher:
     open: dict[str, Request] = field(default_factory=dict)
     agent_seqs: dict[str, int] = field(default_factory=dict)
     revoked: set[str] = field(default_factory=set)
+    # How often each agent could not be stopped.
+    failed_stops: dict[Request, int] = field(default_factory=dict)
 
     @property
     def agg(self) -> str:
@@ -85,17 +102,23 @@ class Launcher:
     async def run(self, offer: events.LauncherRegistered) -> None:
         """Register, then start and watch agents until cancelled. Raises Failed and Gap.
 
-        Requests that an earlier process left open are started again if nothing came of them.
+        Requests that an earlier process left open are started again if nothing came of them. The
+        last agent of each account is stopped if its request ended while no launcher ran.
         """
         history = await self.log.history(self.agg)
         offered: events.Fact | None = None
+        ended: dict[str, Request] = {}
         for event in history:
+            request = self._record(event)
             if isinstance(event.fact, events.LauncherRegistered):
                 offered = event.fact
-            self._record(event)
+            elif isinstance(event.fact, events.InstanceEnded) and request is not None:
+                ended[request.agent] = request
         after = history[-1].seq if history else 0
         if offered != offer:
             await self._append(offer, derive_id(f"{self.agg}/{after}", "registered"))
+        for request in ended.values():
+            await self._stop(request)
         for request in list(self.open.values()):
             await self._resume(request)
         await run_until_first(self._follow(self.log.branch(after, self.agg)), self._watch())
@@ -121,16 +144,26 @@ class Launcher:
                     continue
                 if isinstance(event.fact, events.InstanceRequested):
                     await self._start(request)
-                    continue
-                try:
-                    await self.runner.stop(request)
-                except Failed as failed:
-                    logger.warning("agent %s could not be stopped: %s", request.agent, failed)
+                else:
+                    await self._stop(request)
+
+    async def _stop(self, request: Request) -> None:
+        """Stop an agent; what fails is repeated with the next look at the agents."""
+        failures = self.failed_stops.pop(request, 0)
+        try:
+            await self.runner.stop(request)
+        except Failed as failed:
+            logger.warning("agent %s could not be stopped: %s", request.agent, failed)
+            if failures + 1 < STOP_ATTEMPTS_MAX:
+                self.failed_stops[request] = failures + 1
 
     async def _start(self, request: Request) -> None:
         """Start an agent with a key of its own, which signs the verdict of one job."""
         try:
             await self.runner.start(request, await self._issue_credential(request))
+        except LostAnswer as failed:
+            # It may still come. The scheduler gives it up in time.
+            logger.warning("agent %s may have been started: %s", request.agent, failed)
         except Failed as failed:
             logger.warning("agent %s could not be started: %s", request.agent, failed)
             await self._report_end(request, End(f"it could not be started: {failed}"))
@@ -148,6 +181,8 @@ class Launcher:
     async def _issue_credential(self, request: Request) -> str:
         """Enrol the agent with a new key, and return what it needs to know. Raises Failed."""
         agent, agg = request.agent, subjects.agent(request.agent)
+        if agent not in self.accounts:
+            raise Failed(f"launcher {self.name} has no account of agent {agent} any more")
         for event in await self.log.history(agg, self.agent_seqs.get(agent, 0)):
             self.agent_seqs[agent] = event.seq
             if isinstance(event.fact, events.AgentRevoked):
@@ -173,6 +208,8 @@ class Launcher:
         """Report the end of agents that left, or were left by an earlier process."""
         while True:
             await asyncio.sleep(self.runner.poll_s)
+            for request in list(self.failed_stops):
+                await self._stop(request)
             for request in list(self.open.values()):
                 try:
                     end = await self.runner.find_end(request)
@@ -192,6 +229,7 @@ class Launcher:
         await self._append(ended, derive_id(request.id, "ended"))
         if self.open.get(request.agent) == request:
             del self.open[request.agent]
+        self.runner.forget(request)
 
     async def _append(self, fact: events.Fact, id_: str) -> None:
         await self.appender.append(Append(self.agg, fact, None, self.name, self.name, id_))

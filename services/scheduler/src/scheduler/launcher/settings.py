@@ -3,6 +3,7 @@
 import base64
 import math
 import os
+import re
 import secrets
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
@@ -24,6 +25,7 @@ NEEDED = {
     GITHUB: ("github_repository", "github_token", "credential_key"),
     MODAL: ("modal_token_id", "modal_token_secret", "credential_key"),
 }
+REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
 AGENT_USER = "agent-"
 # Of our own variables an agent gets only those for agents.
 OURS, AGENT = "WARPBOARD_", "WARPBOARD_GPU_AGENT_"
@@ -159,13 +161,26 @@ def _check(settings: Settings) -> None:
     for field in NEEDED[settings.kind]:
         if not getattr(settings, field):
             raise _refusal(field.upper(), f"is missing, which kind {settings.kind} needs")
-    if settings.kind == LOCAL:
-        _check_device(settings)
+    _check_key(settings.credential_key)
+    if settings.kind == GITHUB and not REPOSITORY.fullmatch(settings.github_repository):
+        problem = f"is {settings.github_repository!r}: expected owner/name"
+        raise _refusal("GITHUB_REPOSITORY", problem)
+    _check_device(settings)
+
+
+def _check_key(text: str) -> None:
+    """Check a credential key unless it is to be drawn; no message shows it."""
+    try:
+        length = len(base64.b64decode(text, validate=True))
+    except ValueError:
+        length = 0
+    if text and length != CREDENTIAL_KEY_BYTES:
+        raise _refusal("CREDENTIAL_KEY", f"is not base64 of {CREDENTIAL_KEY_BYTES} bytes")
 
 
 def _check_device(settings: Settings) -> None:
-    """Check that the agents of this machine time what they are offered for."""
-    for gpu in _parse_prices(settings.gpus):
+    """Check that agents of this machine time what they are offered for."""
+    for gpu in _parse_prices(settings.gpus) if settings.kind == LOCAL else ():
         if settings.times_processor != (gpu == CPU):
             device = "the processor" if settings.times_processor else "a GPU"
             raise _refusal("GPUS", f"has {gpu}, but agents here time {device}: set {DEVICE}, too")
