@@ -120,9 +120,10 @@ class Run:
         for stage in STAGES[self._request.mode]:
             began = time.monotonic()
             self._stage = stage
+            refused = self._screen(stage) if stage == "build" else []
+            # The screen's time is not the submission's.
             budget = StageBudget(self._problem.budget_s(stage, self._request.mode))
-            is_first = stage == "build"
-            cases = (is_first and self._screen(stage)) or self._run_stage(stage, budget)
+            cases = refused or self._run_stage(stage, budget)
             self._cases += cases if stage != "build" else []
             self._first_failed = messages.first_failed(cases)
             stage_verdict = self._first_failed.verdict if self._first_failed else "passed"

@@ -32,6 +32,7 @@ from harness.build.plan import BuildCache, survey_tools
 from harness.build.teams import Machine
 from harness.check.author import is_memory_shortage
 from harness.check.composition import RECORD_S_MAX
+from harness.check.screen import SCREEN_S_MAX
 from harness.defences import Overrides
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
@@ -317,9 +318,10 @@ def run_budgets_s(problem: Problem, mode: str) -> float:
     # So may the warm-up call of every shape that is new to a process.
     warm_ups = sum(processes[stage] * problem.warm_ups_max(stage, mode) for stage in stages)
     recorded_s = 2 * import_s + RECORD_S_MAX if mode in RECORDED_MODES else 0.0
+    screen_s = 0.0 if problem.shortcuts.is_empty else SCREEN_S_MAX
     # A budget is the submission's own time; the factor bounds the platform's work in between.
     own_s = budgets_s + recorded_s
-    return sides * (_PLATFORM_SHARE * own_s + (imports + warm_ups) * import_s)
+    return sides * (_PLATFORM_SHARE * own_s + (imports + warm_ups) * import_s + screen_s)
 
 
 def execute_run(
