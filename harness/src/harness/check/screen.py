@@ -212,7 +212,11 @@ class _PythonScreen:
         self._nodes = [node for node in ast.walk(tree) if not isinstance(node, _NAMELESS)]
         self._aliases: dict[str, str] = {}
         self._stars: list[tuple[int, str]] = []
-        self._collect_imports()
+        for node in self._nodes:
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                self._aliases |= _imported(node, is_bound=True)
+                if any(item.name == "*" for item in node.names):
+                    self._stars.append((node.lineno, getattr(node, "module", "") or "."))
         self._collect_assignments()
         functions = [node for node in self._nodes if isinstance(node, ast.FunctionDef)]
         # The name `getattr` of calls whose attribute is a literal, which hides nothing.
@@ -238,7 +242,12 @@ class _PythonScreen:
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
             if id(node) not in docstrings
         ]
-        self._has_kernel = any(map(self._names_kernel, self._nodes))
+        self._has_kernel = any(
+            path == name or path.startswith(f"{name}.")
+            for node in self._nodes
+            for path in self._paths(node)
+            for name in _KERNELS
+        )
         self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
         # Methods of these names may be the submission's own.
         self._ambiguous = {name for kind in _PLAIN_TYPES for name in dir(kind)}
@@ -374,13 +383,6 @@ class _PythonScreen:
             return ""
         return _shorten(".".join([self._aliases[node.id], *reversed(parts)]))
 
-    def _collect_imports(self) -> None:
-        for node in self._nodes:
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                self._aliases |= _imported(node, is_bound=True)
-                if any(item.name == "*" for item in node.names):
-                    self._stars.append((node.lineno, getattr(node, "module", "") or "."))
-
     def _collect_assignments(self) -> None:
         """Follow `name = path`, also where one such name is assigned to another."""
         assignments = [
@@ -404,14 +406,6 @@ class _PythonScreen:
         ]
         paths = [self._resolve(item).split(".") for item in decorators]
         return any(path[0] in _JITS and path[-1] in _JIT_DECORATORS for path in paths)
-
-    def _names_kernel(self, node: ast.AST) -> bool:
-        """Return whether a node names something that defines a kernel."""
-        return any(
-            path == name or path.startswith(f"{name}.")
-            for path in self._paths(node)
-            for name in _KERNELS
-        )
 
 
 _KNOWN_ROOTS = {
