@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from gpu_agent import gpu
-from gpu_agent.gpu import run_canary
+from gpu_agent import runs
+from gpu_agent.runs import run_canary
 from harness.entry import code, environment
 from shared.errors import Failed
 from shared.events import HARNESS_CODE, RunCancelled, RunCompleted, RunFailed
@@ -173,15 +173,15 @@ async def test_a_machine_that_is_merely_busy_is_well(monkeypatch: pytest.MonkeyP
             time.sleep(0.05)
             self._digest.update(block)
 
-    monkeypatch.setattr(gpu, "CANARY_S_MAX", 2.0)
-    monkeypatch.setattr(gpu, "hashlib", SimpleNamespace(sha256=Kept))
+    monkeypatch.setattr(runs, "CANARY_S_MAX", 2.0)
+    monkeypatch.setattr(runs, "hashlib", SimpleNamespace(sha256=Kept))
     began = time.monotonic()
     assert run_canary() == ""
-    assert time.monotonic() - began > gpu.CANARY_S_MAX
+    assert time.monotonic() - began > runs.CANARY_S_MAX
 
 
 async def test_a_machine_that_computes_slowly_is_not_well(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "CANARY_S_MAX", 0.0)
+    monkeypatch.setattr(runs, "CANARY_S_MAX", 0.0)
     assert run_canary().startswith("the canary took")
     assert run_canary().endswith("s of processor, over 0 s")
 

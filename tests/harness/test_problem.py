@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from harness.check.screen import SCREEN_S_MAX
 from harness.problem import ProblemFault, load_problem
 from harness.supervisor.server import run_budgets_s
 from tests.support.harness import HONEST, Host
@@ -104,6 +105,12 @@ def test_a_run_has_time_for_a_warm_up_of_every_case_in_every_process(host: Host)
     assert limit_s("test", 4) - limit_s("test", 2) == 2 * 7
     # Both checks and five timed processes at most.
     assert limit_s("ranked", 4) - limit_s("ranked", 2) == 7 * 2 * 7
+
+
+def test_a_policy_adds_the_time_of_the_screen(host: Host) -> None:
+    free_s = _budgets_s(host, "test")
+    host.told_besides = {"shortcuts": {"forbid": ["torch.matmul"]}}
+    assert _budgets_s(host, "test") == pytest.approx(free_s + SCREEN_S_MAX)
 
 
 def _budgets_s(host: Host, mode: str) -> float:

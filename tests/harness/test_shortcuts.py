@@ -5,10 +5,18 @@ import json
 import pytest
 
 from harness.check.composition import kernel_part, read_composition
-from harness.check.screen import FINDINGS_MAX, LIBRARIES, Screening, screen_source
+from harness.check.inputs import derive_seed
+from harness.check.screen import (
+    FINDING_CHARS_MAX,
+    FINDINGS_MAX,
+    Screening,
+    screen_in_child,
+    screen_source,
+)
+from harness.check.shortcuts import LIBRARIES
 from harness.problem import ShortcutPolicy
 from shared.problems import warpboard_yml
-from tests.support.harness import HONEST, Host
+from tests.support.harness import HONEST, REFERENCE, Host
 
 TRITON_PRODUCT = """import triton
 import triton.language as tl
@@ -59,6 +67,10 @@ def test_the_harness_and_the_problem_format_know_the_same_libraries() -> None:
         ("def f(a, b):\n    return a.matmul(b)", ".matmul"),
         ("import numpy\nnumpy.dot(a, b)", "numpy.dot"),
         ("import operator\noperator.matmul(a, b)", "operator.matmul"),
+        ("def f(a, b):\n    return getattr(a, 'matmul')(b)", ".matmul"),
+        ("import triton\n@triton.testing.perf_report\ndef f(a, b):\n    return a @ b", "@"),
+        ("import torch\ntorch.nn.functional.torch.matmul(a, b)", "torch.matmul"),
+        ("import torch.nn.functional.torch as t\nt.matmul(a, b)", "torch.matmul"),
     ],
 )
 def test_each_way_to_name_a_product_is_a_hit_with_its_line(source: str, use: str) -> None:
@@ -73,6 +85,12 @@ def test_each_way_to_name_a_product_is_a_hit_with_its_line(source: str, use: str
         '"""Not torch.matmul, and no cublas."""\n# torch.matmul\nprint("faster than cublas")',
         TRITON_PRODUCT,
         "class Matrix:\n    pass\n\n\nitems = []\nitems.sort()",
+        "def matmul(a, b):\n    return a\n\n\nmatmul(1, 2)\nsort = matmul",
+        "class Model:\n    def __init__(self):\n        self.linear = mine\n        self.linear(1)",
+        "class Sizes:\n    inner: int = 4\n\n\nprint(sizes.inner)",
+        "import cupy\nmodule = cupy.RawModule(code='void matmul()')\nmodule.matmul(a, b)",
+        "import ctypes\nlibrary = ctypes.CDLL('a.so')\nlibrary.mm.argtypes = []",
+        "import torch\ntorch.ops.mine.matmul(a, b)",
     ],
 )
 def test_what_only_looks_like_a_product_is_no_hit(source: str) -> None:
@@ -90,6 +108,9 @@ def test_what_only_looks_like_a_product_is_no_hit(source: str) -> None:
         ("from torch import *", "import *"),
         ("import threading\nthreading.Thread(target=f)", "threading"),
         ("def mm(a):\n    return a\n\n\nx.mm(y)", ".mm may be its own"),
+        ("def f(a, b):\n    product = a.mm\n    return product(b)", ".mm may be its own"),
+        (f"{TRITON_PRODUCT}kernel.fn(a, b)", "fn can hide"),
+        ("import torch\ntorch.nn.modules.linear.Linear(3, 4)", "torch.nn.modules.linear.Linear"),
     ],
 )
 def test_what_hides_a_call_is_a_doubt_and_no_hit(source: str, use: str) -> None:
@@ -111,7 +132,7 @@ def test_forbidden_libraries_are_found_in_cuda_and_in_cuda_within_python() -> No
     expected = [
         "line 2: #include <cublas (cublas is not allowed)",
         "line 4: cublasSgemm (cublas is not allowed)",
-        "line 6: at::matmul (cublas, which it calls is not allowed)",
+        "line 6: at::matmul (cublas, which it calls, is not allowed)",
     ]
     assert screen(code, NO_CUBLAS, is_python=False).hits == expected
     in_python = screen(f"SOURCE = '''\n{code}'''\n", NO_CUBLAS).hits
@@ -123,10 +144,34 @@ def test_forbidden_libraries_are_found_in_cuda_and_in_cuda_within_python() -> No
     assert screen("#include <cute/tensor.hpp>", ShortcutPolicy(["cutlass"]), is_python=False).hits
 
 
+def test_what_may_hide_a_call_in_cuda_is_a_doubt_and_no_hit() -> None:
+    code = (
+        "// a.matmul(b) and dlopen(name)\nat::Tensor c = a.matmul(b);\nauto d = p->mm(b);\n"
+        "auto f = dlsym(dlopen(name, RTLD_NOW), call);\nauto mm = 1;\n"
+    )
+    expected = [
+        "line 2: .matmul may be torch's",
+        "line 3: .mm may be torch's",
+        "line 4: dlopen can hide what is called",
+        "line 4: dlsym can hide what is called",
+    ]
+    assert screen(code, NO_CUBLAS, is_python=False) == Screening(doubts=expected)
+    assert screen("own.mm(b);\n", NO_CUBLAS, is_python=False) == Screening()
+    assert len(screen(f"SOURCE = '''\n{code}'''\n", NO_CUBLAS).doubts) == len(expected)
+
+
+def test_slashes_in_a_path_hide_no_library() -> None:
+    (hit,) = screen("load(extra_ldflags=['//usr/lib/libcublas.so'])", NO_CUBLAS).hits
+    assert hit == "line 1: libcublas.so (cublas is not allowed)"
+
+
 def test_a_required_kernel_is_recognised_and_an_unknown_package_is_doubted() -> None:
     kernel = "import triton\n\n\n@triton.jit\ndef kernel(a):\n    pass\n"
     inline = "from torch.utils.cpp_extension import load_inline\nload_inline('a', 'b')\n"
-    assert screen(kernel, OWN_KERNEL).hits == screen(inline, OWN_KERNEL).hits == []
+    gluon = "from triton.experimental import gluon\n\n\n@gluon.jit\ndef kernel(a):\n    pass\n"
+    library = "import ctypes\nctypes.cdll.LoadLibrary('kernel.so')\n"
+    for source in (kernel, inline, gluon, library):
+        assert screen(source, OWN_KERNEL).hits == []
     assert screen("int main() {}", OWN_KERNEL, is_python=False).hits == []
     (hit,) = screen("import torch\ntorch.add(a, b)", OWN_KERNEL).hits
     assert hit == "it defines no kernel of its own, which the problem requires"
@@ -138,6 +183,25 @@ def test_a_required_kernel_is_recognised_and_an_unknown_package_is_doubted() -> 
 @pytest.mark.parametrize("source", ["def (", "x = " + "(" * 5000, "\0"])
 def test_a_source_that_cannot_be_parsed_is_doubted(source: str) -> None:
     assert screen(source, NO_PRODUCTS).doubts == ["the source cannot be parsed by the screen"]
+
+
+def test_a_screen_takes_little_time_and_text_for_any_source() -> None:
+    comments = "/*\n" * 40_000 + "cublasSgemm(handle)"
+    assert screen(comments, NO_CUBLAS, is_python=False).hits == []
+    name = "a" * 30_000
+    long_name = screen(f"import torch.{name} as t\n" + "t.__dict__\n" * 20, NO_PRODUCTS)
+    assert max(map(len, long_name.doubts)) <= FINDING_CHARS_MAX
+    chain = "".join(f"b{index + 1} = b{index}.c\n" for index in range(1000))
+    assert screen(f"import torch as b0\n{chain}", NO_PRODUCTS) == Screening()
+
+
+def test_a_source_that_exhausts_the_screen_is_doubted_and_ends_nothing_else() -> None:
+    large = b"a\n" * 500_000
+    unread = Screening(doubts=["the source cannot be parsed by the screen"])
+    assert screen_in_child(large, NO_PRODUCTS, is_python=True, memory_bytes=1024**2) == unread
+    assert screen_in_child(large, NO_PRODUCTS, is_python=True, limit_s=1) == unread
+    small = screen_in_child(HIDDEN_PRODUCT.encode(), NO_PRODUCTS, is_python=True)
+    assert small == screen(HIDDEN_PRODUCT, NO_PRODUCTS)
 
 
 def test_findings_are_few() -> None:
@@ -179,7 +243,17 @@ def test_a_record_of_kernels_gives_shares_and_doubts() -> None:
 
 @pytest.mark.parametrize(
     "data",
-    [b"", b"{", b"[]", record(total_us="1"), record(kernels=[["a", 1]]), record(total_us=True)],
+    [
+        *(b"", b"{", b"[]", b"[" * 100_000, b"9" * 5000),
+        *(record(total_us="1"), record(kernels=[["a", 1]]), record(total_us=True)),
+        record(total_us=0.0, operators=[["aten::a", 1, 1e308], ["aten::b", 1, 1e308]]),
+        record(kernels=[["a", 1, 1e308], ["a", 1, 1e308]]),
+        record(operators=[["aten::mm", 10**4000, 1.0]]),
+        record(operators=[["aten::mm", True, 1.0]]),
+        record(operators=[["aten::mm", -1, 1.0]]),
+        record(operators=[["aten::mm", 1, 1.0]] * 65),
+        record(kernels=[["a" * 161, 1, 1.0]]),
+    ],
 )
 def test_a_malformed_record_is_none(data: bytes) -> None:
     assert read_composition(data, NO_PRODUCTS) is None
@@ -191,6 +265,16 @@ def with_policy(host: Host, **policy: object) -> Host:
 
 
 PRODUCT = "import torch\n\n\ndef custom_kernel(data):\n    return torch.matmul(data[0], data[0])\n"
+
+
+def test_a_native_submission_to_a_problem_in_python_is_screened_as_native(host: Host) -> None:
+    source = (
+        '#include "warpboard.h"\n\n'
+        'extern "C" int custom_kernel(const wb_call *call) { return cublasSgemm(call); }\n'
+    )
+    report = with_policy(host, forbid=["cublas"]).run(source, suffix=".cpp")
+    assert (report.verdict, report.stage) == ("policy", "build")
+    assert "line 3: cublasSgemm" in report.reason
 
 
 def test_a_hit_ends_the_run_before_the_submission_starts(host: Host) -> None:
@@ -245,3 +329,29 @@ def test_a_recorded_call_that_fails_is_doubted_only_under_a_policy(host: Host) -
     assert bound.verdict == "passed"
     assert bound.composition is not None
     assert bound.composition.doubts == ["what it calls was not recorded"]
+
+
+def test_a_record_whose_sums_are_not_finite_ends_no_run(host: Host) -> None:
+    rows = '[["aten::a", 1, 1e308], ["aten::b", 1, 1e308]]'
+    falsified = f'{{"total_us": 0, "operators": {rows}, "kernels": []}}'
+    source = (
+        "import os\n\nwrite = os.write\n"
+        f"os.write = lambda descriptor, _: write(descriptor, {falsified.encode()!r})\n{HONEST}"
+    )
+    report = host.run(source)
+    assert (report.verdict, report.failure_code, report.composition) == ("passed", "", None)
+
+
+def test_a_fault_of_the_problem_in_the_recorded_call_takes_no_verdict_away(host: Host) -> None:
+    key = "ab" * 32
+    case = "size=8 seed=7"
+    seeds = [derive_seed(bytes.fromhex(key), "record", case, 0, bits) for bits in (31, 63)]
+    head = "def generate_input(size: int, seed: int"
+    assert head in REFERENCE
+    check = f"    if seed in {seeds}:\n        raise ValueError('a seed of the record')\n"
+    before, _, after = REFERENCE.partition(head)
+    rest, _, body = after.partition(":\n")
+    host.files = {"reference.py": f"{before}{head}{rest}:\n{check}{body}"}
+    report = host.run(HONEST, key=key)
+    assert (report.verdict, report.failure_code, report.composition) == ("passed", "", None)
+    assert "no composition was recorded" in report.log_head

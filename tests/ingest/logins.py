@@ -18,7 +18,7 @@ from ingest.accounts.service import Accounts, CliIdLinking, NewToken, Tokens
 from ingest.app import add_login_routes
 from ingest.bootstrap import build_logins, ingest, pending_cli_ids
 from ingest.decisions import Decisions
-from ingest.http.auth import AuthConfig, Authenticator
+from ingest.http.requests import AuthConfig, Authenticator
 from ingest.login.service import Logins
 from ingest.login.sign_in import Argon2Hasher
 from ingest.login.web import Web

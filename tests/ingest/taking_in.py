@@ -7,8 +7,9 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 
-from ingest.access.callers import PARTICIPANT_SCOPES, Caller
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller
+from ingest.accounts.rules import PARTICIPANT_SCOPES
 from ingest.bootstrap import Ingest, ingest
 from ingest.leaderboards import LeaderboardChange
 from ingest.ports import Ports

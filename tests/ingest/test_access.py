@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from ingest.access.callers import ANONYMOUS, Caller, allowed_scopes, check_scope, effective_scopes
-from ingest.access.rules import Access, evolve
+from ingest.access.rules import ANONYMOUS, Access, Caller, check_scope, evolve
+from ingest.accounts.rules import allowed_scopes, effective_scopes
 from shared import events, subjects
 from shared.errors import Refused
 from shared.event_log import RecordedEvent

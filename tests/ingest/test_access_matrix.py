@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ingest.access.callers import ALLOWED
+from ingest.accounts.rules import ALLOWED
 from ingest.accounts.service import NewToken
 from ingest.http import document
 from shared.clock import now

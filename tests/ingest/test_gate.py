@@ -10,7 +10,7 @@ from fastapi import FastAPI
 from ingest.access import feed as access_feed
 from ingest.access.feed import AccessFeed
 from ingest.accounts.service import NewToken, csrf_token
-from ingest.http.auth import COOKIE, CSRF
+from ingest.http.requests import COOKIE, CSRF
 from ingest.ranker_http import RankerClient
 from ingest.reads import reads_router
 from shared import subjects

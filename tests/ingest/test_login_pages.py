@@ -5,7 +5,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from ingest.http.auth import COOKIE
+from ingest.http.requests import COOKIE
 from shared.events import AccountBanned
 from tests.ingest.logins import (
     BASE,

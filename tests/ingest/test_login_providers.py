@@ -9,7 +9,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from ingest.http.auth import COOKIE
+from ingest.http.requests import COOKIE
 from tests.ingest.logins import BASE, SETTINGS, LoginHarness, open_logins, send_form
 from tests.ingest.oauth_provider import CLIENT_ID, CLIENT_SECRET, Person, Provider, provider_server
 

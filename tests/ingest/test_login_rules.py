@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.access.callers import Caller
+from ingest.access.rules import Caller
 from ingest.http.middleware import AttemptLimiter
 from ingest.login.rules import (
     USER_CODE_LETTERS,

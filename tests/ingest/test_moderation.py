@@ -15,6 +15,7 @@ from shared.events import (
     RejudgeRequested,
     SubmissionCancelRequested,
     SubmissionReceived,
+    SubmissionReleased,
 )
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, FILES, FINISHED, OPERATOR, Door
@@ -119,6 +120,16 @@ async def test_a_submission_is_held_and_released(door: Door) -> None:
     assert code(await door.admin("POST", f"{path}/hold", rule="x", reason="r"))[0] == 409
     await door.said(await door.admin("POST", f"{path}/release", reason="r"))
     assert code(await door.admin("POST", f"{path}/release", reason="r"))[0] == 409
+
+
+async def test_a_submission_held_under_a_shortcut_policy_is_released(door: Door) -> None:
+    number = await door.number()
+    held = structs.replace(FINISHED, is_eligible=False, is_held=True, code="policy_review")
+    await door.finish(number, held)
+    path = f"submissions/{number}/release"
+    fact = await door.said(await door.admin("POST", path, reason="its own product"))
+    assert fact == SubmissionReleased(reason="its own product")
+    assert code(await door.admin("POST", path, reason="r"))[0] == 409
 
 
 async def test_a_banned_participant_may_not_submit(door: Door) -> None:

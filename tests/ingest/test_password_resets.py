@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from ingest.access.feed import hash_secret
-from ingest.http.auth import COOKIE
+from ingest.http.requests import COOKIE
 from shared.events import OperatorActed, RoleGranted
 from tests.ingest.logins import BASE, PASSWORD, LoginHarness, register_in_browser, send_form
 from tests.ingest.ways import open_ways

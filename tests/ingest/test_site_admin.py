@@ -9,8 +9,8 @@ import httpx
 import pytest
 from msgspec import structs
 
-from ingest.access.callers import ALLOWED, STAFF_SCOPES
-from ingest.http.auth import COOKIE
+from ingest.accounts.rules import ALLOWED, STAFF_SCOPES
+from ingest.http.requests import COOKIE
 from ingest.login.web import NOTICE_COOKIE
 from ingest.site.admin.acts import FormField
 from ingest.site.admin.catalogue import ACTS

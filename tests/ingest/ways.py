@@ -10,11 +10,11 @@ import httpx
 from argon2 import PasswordHasher
 from starlette.routing import BaseRoute, Match, Route
 
-from ingest.access.callers import ALLOWED
+from ingest.accounts.rules import ALLOWED
 from ingest.accounts.service import CliIdLinking, NewToken, csrf_token
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import build_logins, pending_cli_ids
-from ingest.http.auth import COOKIE, AuthConfig, Authenticator
+from ingest.http.requests import COOKIE, AuthConfig, Authenticator
 from ingest.login.service import Logins
 from ingest.login.sign_in import Argon2Hasher
 from ingest.login.web import FORM_COOKIE

@@ -4,7 +4,7 @@ from ranker.__main__ import SCHEMA
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.replay.postgres import open_schemas
 from ranker.replay.runner import ReplayInput, ReplayResult, replay_schema
-from ranker.service.ports import Metrics
+from ranker.service.decisions import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared.event_log import EventSource

@@ -10,7 +10,7 @@ from ranker.archive.postgres import ArchiveReader, open_archive
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.postgres import Reader
-from ranker.service.ports import Metrics
+from ranker.service.decisions import Metrics
 from ranker.service.progress import Live, ProjectionProgress
 from shared import events, subjects
 from shared.clock import new_id

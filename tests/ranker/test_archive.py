@@ -11,7 +11,7 @@ import pytest
 from ranker.archive.archiver import ArchiveService, SealConfig, Sealer, run_archiver
 from ranker.archive.postgres import Archive, ArchiveReader, open_archive
 from ranker.domain.stored_log import SEAL_AGGREGATE, SealInterval, is_seal_due, to_stored_event
-from ranker.service.ports import Metrics
+from ranker.service.decisions import Metrics
 from shared import wire
 from shared.event_log import Gap, NewEvent, RecordedEvent
 from shared.events import AuditSealed

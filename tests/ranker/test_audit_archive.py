@@ -21,7 +21,7 @@ from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.postgres import Reader, ReadModels
-from ranker.service.ports import Metrics
+from ranker.service.decisions import Metrics
 from ranker.service.progress import Live, ProjectionProgress
 from ranker.service.projection import project
 from shared.api.audits import AuditReport, AuditRequest, Finding

@@ -1,14 +1,14 @@
-"""Audits of times under a floor, counted or released by an operator."""
+"""Audits of runs that are held with a score, counted or released by an operator."""
 
 from pathlib import Path
 
 import pytest
 
-from ranker.domain.goals import BELOW_FLOOR
+from ranker.domain.goals import BELOW_FLOOR, POLICY_REVIEW
 from shared import events, subjects
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_audit import run_audit
-from tests.support.lives import ROOF, Life
+from tests.support.lives import ROOF, DoubtedLife, Life
 
 FLOOR_US = ROOF.floors_us[""]
 QUICK = Life("s9", time_us=FLOOR_US / 2)
@@ -73,3 +73,22 @@ async def test_a_released_score_must_follow_from_its_run_as_any_other(
     await platform.say(subjects.moderation(QUICK.id), RELEASED)
     (finding,) = (await run_audit(platform)).findings
     assert "does not follow from its run" in finding.what
+
+
+async def test_what_counts_with_doubts_is_found(platform: AuditPlatform) -> None:
+    await platform.live(DoubtedLife("s9"))
+    (finding,) = (await run_audit(platform)).findings
+    assert finding.what.endswith("needed a review")
+
+
+async def test_what_is_held_with_doubts_counts_once_it_is_released(
+    platform: AuditPlatform,
+) -> None:
+    life = DoubtedLife("s9", time_us=50.0)
+    await platform.run(life)
+    await platform.end(life, code=POLICY_REVIEW)
+    report = await run_audit(platform)
+    assert (report.findings, [row.submission for row in report.rows]) == ([], ["s1"])
+    await platform.say(subjects.moderation(life.id), RELEASED)
+    report = await run_audit(platform)
+    assert (report.findings, [row.submission for row in report.rows]) == ([], ["s9"])

@@ -22,7 +22,7 @@ from ranker.archive.postgres import SCHEMA as ARCHIVE
 from ranker.blobs import load_blobs, save_blobs
 from ranker.export.backup import check_restorable, export_log, import_log
 from ranker.postgres import ReadModels
-from ranker.service.ports import Metrics
+from ranker.service.decisions import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from ranker.settings import Settings

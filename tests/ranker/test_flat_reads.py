@@ -7,8 +7,8 @@ from bench.query_reads import count, fill
 from ranker.__main__ import SCHEMA
 from ranker.domain.rows import LeaderboardKey
 from ranker.postgres import ReadModels
+from ranker.service.decisions import Metrics
 from ranker.service.leaderboard import rank_top, read_page
-from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared import subjects

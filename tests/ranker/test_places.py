@@ -12,6 +12,7 @@ from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import assign_places
 from ranker.postgres import ReadModels
 from ranker.service import leaderboard
+from ranker.service.decisions import Metrics
 from ranker.service.leaderboard import (
     PlacedEntry,
     make_scored_entries,
@@ -21,7 +22,6 @@ from ranker.service.leaderboard import (
     read_page,
     read_standing,
 )
-from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared.clock import now

@@ -12,7 +12,7 @@ from ranker.__main__ import SCHEMA
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.postgres import Reader, ReadModels
-from ranker.service.ports import Metrics, Unfoldable
+from ranker.service.decisions import Metrics, Unfoldable
 from ranker.service.progress import Live, ProjectionProgress
 from ranker.service.projection import project
 from shared import events, subjects

@@ -4,12 +4,10 @@ import asyncio
 from typing import Any
 
 import pytest
-from msgspec import structs
 
 from ranker.domain.conclusion import Demand
-from shared import events
-from shared.events import Composition
-from tests.support.lives import Life, say
+from shared import events, subjects
+from tests.support.lives import DoubtedLife, Life, say
 from tests.support.reading import Reads, reading
 from tests.support.waits import eventually
 
@@ -140,16 +138,7 @@ async def test_what_is_suspicious_is_shown_as_held(reads: Reads) -> None:
     assert submission["ranking"]["reason"].startswith("held for review")
 
 
-class DoubtedLife(Life):
-    """A ranked run that a shortcut policy doubts."""
-
-    def completed(self) -> events.RunCompleted:
-        """The verdict, with a composition."""
-        composition = Composition(shares={"torch": 1.0}, doubts=["aten::mm ran 1 times"])
-        return structs.replace(super().completed(), composition=composition)
-
-
-async def test_a_doubted_run_is_held_with_its_score_and_evidence(reads: Reads) -> None:
+async def test_a_doubted_run_is_held_with_its_evidence_until_it_is_released(reads: Reads) -> None:
     (submission,) = await reads.ended(DoubtedLife("s1"))
     ranking = submission["ranking"]
     assert (ranking["status"], ranking["code"]) == ("held", "policy_review")
@@ -161,6 +150,16 @@ async def test_a_doubted_run_is_held_with_its_score_and_evidence(reads: Reads) -
         "doubts": ["aten::mm ran 1 times"],
     }
     assert await reads.board() == []
+    released = events.SubmissionReleased(reason="its own product")
+    await say(reads.log, subjects.moderation("s1"), released)
+
+    async def is_ranked() -> bool:
+        return [row["submission"] for row in await reads.board()] == ["s1"]
+
+    assert await eventually(is_ranked)
+    ranking = (await reads.get(f"submissions/{submission['number']}"))["ranking"]
+    assert (ranking["status"], ranking["code"]) == ("ranked", "ranked")
+    assert ranking["reason"] == "released by an operator: its own product"
 
 
 async def test_a_runs_files_are_listed_and_downloaded(reads: Reads) -> None:

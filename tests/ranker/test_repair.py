@@ -8,7 +8,7 @@ from nats.aio.client import Client
 
 from ranker.archive.archiver import run_archiver
 from ranker.archive.postgres import open_archive
-from ranker.service.ports import Metrics
+from ranker.service.decisions import Metrics
 from ranker.settings import Settings
 from shared.event_log import RecordedEvent
 from shared.events import LogImported

@@ -18,7 +18,7 @@ from ranker.domain.stored_log import to_stored_event
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.replay.postgres import Schemas, open_schemas
 from ranker.replay.runner import ArchiveLog, FileLog, ReplayInput, replay_schema
-from ranker.service.ports import Metrics
+from ranker.service.decisions import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared.api.audits import AuditReport, AuditRequest

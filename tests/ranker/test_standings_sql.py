@@ -14,9 +14,9 @@ from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import assign_places
 from ranker.domain.standings import Standings
 from ranker.postgres import ReadModels
+from ranker.service.decisions import Metrics
 from ranker.service.leaderboard import make_scored_entries as in_standings
 from ranker.service.leaderboard import rank_top
-from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared import events, subjects

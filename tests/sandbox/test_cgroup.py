@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import cgroup, host, linux
+from harness.sandbox import host, keeper, linux
 from harness.sandbox.box import BoxSpec, Limits
-from harness.sandbox.cgroup import ControlGroup
 from harness.sandbox.host import CgroupParents
+from harness.sandbox.keeper import ControlGroup
 from tests.support.waits import comes_true
 
 MIB = 1024**2
@@ -217,7 +217,7 @@ def test_what_dead_owners_left_is_swept(places: CgroupParents) -> None:
     os.waitpid(owner, 0)
     folders = [Path(one) for one in {places.unified, *places.separate.values()} - {""}]
     assert [one for folder in folders for one in folder.glob(f"warpboard-*-{owner}-*")]
-    cgroup.sweep_orphans(places)
+    keeper.sweep_orphans(places)
     assert not [one for folder in folders for one in folder.glob(f"warpboard-*-{owner}-*")]
     assert comes_true(lambda: not linux.started_at(hidden) or is_zombie(hidden))
     os.close(read)
@@ -234,6 +234,6 @@ def is_zombie(pid: int) -> bool:
 
 def test_what_living_owners_have_is_left(places: CgroupParents) -> None:
     group = ControlGroup(places, spec(("freezer",)))
-    cgroup.sweep_orphans(places)
+    keeper.sweep_orphans(places)
     assert all(folder.exists() for folder in group._folders.values())
     assert group.remove()

@@ -7,7 +7,7 @@ import pytest
 
 from harness.sandbox import host
 from harness.sandbox.box import BoxSpec, Limits
-from harness.sandbox.cgroup import ControlGroup
+from harness.sandbox.keeper import ControlGroup
 
 MIB = 1024**2
 LIMIT = 700 * MIB

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.sandbox import linux, root
+from harness.sandbox import linux, walls
 from harness.sandbox.linux import AllowedPaths
 
 from .forks import in_a_fork
@@ -98,5 +98,5 @@ def test_abstract_sockets_tcp_and_signals_stay_inside(tmp_path: Path) -> None:
 def test_the_way_around_a_hidden_folder_misses_nothing_else(tmp_path: Path) -> None:
     for name in ("a/b/hidden", "a/b/shown", "a/c", "d"):
         (tmp_path / name).mkdir(parents=True)
-    found = root.list_around(str(tmp_path), str(tmp_path / "a/b/hidden"))
+    found = walls.list_around(str(tmp_path), str(tmp_path / "a/b/hidden"))
     assert {str(Path(one).relative_to(tmp_path)) for one in found} == {"a/b/shown", "a/c", "d"}

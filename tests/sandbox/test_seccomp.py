@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from harness.sandbox import seccomp
+from harness.sandbox import walls
 
 from .forks import in_a_fork
 
@@ -57,8 +57,8 @@ def _said(constant: int) -> str:
 @machines
 def test_every_name_on_the_list_is_refused(machine: str) -> None:
     column = ("x86_64", "aarch64").index(machine)
-    program = seccomp.build_filter(machine=machine)
-    for name, numbers in seccomp.REFUSED.items():
+    program = walls.build_filter(machine=machine)
+    for name, numbers in walls.REFUSED.items():
         if (number := numbers[column]) >= 0:
             assert answer(program, number, audit=AUDIT[machine]) == "EPERM", name
 
@@ -66,40 +66,39 @@ def test_every_name_on_the_list_is_refused(machine: str) -> None:
 @machines
 def test_a_call_that_no_signal_ends_is_not_there(machine: str) -> None:
     column = ("x86_64", "aarch64").index(machine)
-    program = seccomp.build_filter(machine=machine)
-    for name, numbers in seccomp.UNAVAILABLE.items():
+    program = walls.build_filter(machine=machine)
+    for name, numbers in walls.UNAVAILABLE.items():
         assert answer(program, numbers[column], audit=AUDIT[machine]) == "ENOSYS", name
 
 
 @machines
 def test_a_box_without_a_gpu_keeps_its_cores(machine: str) -> None:
     number = {"x86_64": 203, "aarch64": 122}[machine]
-    kept = seccomp.build_filter(machine=machine, keeps_cores=True)
+    kept = walls.build_filter(machine=machine, keeps_cores=True)
     assert answer(kept, number, audit=AUDIT[machine]) == "EPERM"
-    assert answer(seccomp.build_filter(machine=machine), number, audit=AUDIT[machine]) == ALLOWED
+    assert answer(walls.build_filter(machine=machine), number, audit=AUDIT[machine]) == ALLOWED
 
 
 @machines
 def test_an_ordinary_call_is_allowed(machine: str) -> None:
     assert (
-        answer(seccomp.build_filter(machine=machine), OPEN[machine], audit=AUDIT[machine])
-        == ALLOWED
+        answer(walls.build_filter(machine=machine), OPEN[machine], audit=AUDIT[machine]) == ALLOWED
     )
 
 
 @machines
 def test_another_architecture_is_killed(machine: str) -> None:
-    assert answer(seccomp.build_filter(machine=machine), OPEN[machine], audit=I386) == KILLED
+    assert answer(walls.build_filter(machine=machine), OPEN[machine], audit=I386) == KILLED
 
 
 def test_the_x32_numbers_are_unknown() -> None:
-    program = seccomp.build_filter(machine="x86_64")
+    program = walls.build_filter(machine="x86_64")
     assert answer(program, 0x40000000 | 101, audit=AUDIT["x86_64"]) == "ENOSYS"
 
 
 @machines
 def test_threads_are_made_and_namespaces_are_not(machine: str) -> None:
-    program, audit = seccomp.build_filter(machine=machine), AUDIT[machine]
+    program, audit = walls.build_filter(machine=machine), AUDIT[machine]
     assert answer(program, CLONE[machine], CLONE_THREAD_FLAGS, audit=audit) == ALLOWED
     for bit in (0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000):
         assert answer(program, CLONE[machine], bit | 17, audit=audit) == "EPERM"
@@ -109,11 +108,11 @@ def test_threads_are_made_and_namespaces_are_not(machine: str) -> None:
 @machines
 @pytest.mark.parametrize("family", range(46))
 def test_sockets_stay_in_the_box(machine: str, family: int) -> None:
-    alone = seccomp.build_filter(machine=machine)
-    ranks = seccomp.build_filter(seccomp.FAMILIES_OF_RANKS, machine)
+    alone = walls.build_filter(machine=machine)
+    ranks = walls.build_filter(walls.FAMILIES_OF_RANKS, machine)
     for program, families in (
-        (alone, seccomp.FAMILIES_ALONE),
-        (ranks, seccomp.FAMILIES_OF_RANKS),
+        (alone, walls.FAMILIES_ALONE),
+        (ranks, walls.FAMILIES_OF_RANKS),
     ):
         wanted = ALLOWED if family in families else "EAFNOSUPPORT"
         assert answer(program, SOCKET[machine], family, audit=AUDIT[machine]) == wanted
@@ -122,8 +121,8 @@ def test_sockets_stay_in_the_box(machine: str, family: int) -> None:
 @machines
 @pytest.mark.parametrize("ranks", [1, 2])
 def test_without_unix_sockets_only_bound_pairs_are_made(machine: str, ranks: int) -> None:
-    families = seccomp.socket_families(ranks, has_unix=False)
-    program, audit = seccomp.build_filter(families, machine), AUDIT[machine]
+    families = walls.socket_families(ranks, has_unix=False)
+    program, audit = walls.build_filter(families, machine), AUDIT[machine]
     assert answer(program, SOCKET[machine], socket.AF_UNIX, audit=audit) == "EAFNOSUPPORT"
     inet = answer(program, SOCKET[machine], socket.AF_INET, audit=audit)
     assert inet == (ALLOWED if ranks > 1 else "EAFNOSUPPORT")
@@ -136,7 +135,7 @@ def test_without_unix_sockets_only_bound_pairs_are_made(machine: str, ranks: int
 
 @machines
 def test_pairs_are_of_unix_sockets(machine: str) -> None:
-    program, audit = seccomp.build_filter(machine=machine), AUDIT[machine]
+    program, audit = walls.build_filter(machine=machine), AUDIT[machine]
     for family in range(46):
         wanted = ALLOWED if family == socket.AF_UNIX else "EAFNOSUPPORT"
         assert answer(program, SOCKETPAIR[machine], family, 2, audit=audit) == wanted
@@ -144,19 +143,19 @@ def test_pairs_are_of_unix_sockets(machine: str) -> None:
 
 @machines
 def test_typing_for_others_is_refused(machine: str) -> None:
-    program, audit = seccomp.build_filter(machine=machine), AUDIT[machine]
+    program, audit = walls.build_filter(machine=machine), AUDIT[machine]
     for command, wanted in ((0x5412, "EPERM"), (0x541C, "EPERM"), (0x5413, ALLOWED)):
         assert answer(program, IOCTL[machine], 0, command, audit=audit) == wanted
 
 
 def test_an_unknown_machine_is_told() -> None:
     with pytest.raises(OSError, match="no seccomp filter for vax"):
-        seccomp.build_filter(machine="vax")
+        walls.build_filter(machine="vax")
 
 
 def test_the_kernel_takes_the_filter_and_work_goes_on() -> None:
     def step() -> list[str]:
-        seccomp.install_worker_filter()
+        walls.install_worker_filter()
         thread = threading.Thread(target=lambda: None)
         thread.start()
         thread.join(5)

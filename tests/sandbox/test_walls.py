@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness.sandbox import root, seccomp
+from harness.sandbox import walls
 from harness.sandbox.box import WORKER_UID
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import Isolation
@@ -35,8 +35,8 @@ SECRETS = (
     "/proc/1/fd",
     f"/proc/{os.getpid()}/environ",
     str(Path(__file__)),
-    f"{root.package_folder()}/sandbox/fork_entry.py",
-    f"{root.package_folder()}/supervisor/server.py",
+    f"{walls.package_folder()}/sandbox/fork_entry.py",
+    f"{walls.package_folder()}/supervisor/server.py",
 )
 SHUT = {"EACCES", "ENOENT", "EPERM", "ESRCH"}
 
@@ -114,13 +114,13 @@ def _places(folder: Path) -> list[str]:
     """Folders where only we may write."""
     (folder / "ours").mkdir()
     (folder / "ours").chmod(0o777)
-    kept = ("/", "/usr", "/etc", "/root", "/var/tmp", *root.interpreter_folders())
+    kept = ("/", "/usr", "/etc", "/root", "/var/tmp", *walls.interpreter_folders())
     return [*kept, str(folder / "ours"), str(folder / "submission"), "/submission"]
 
 
 def _calls() -> dict[str, int]:
     column = ("x86_64", "aarch64").index(platform.machine())
-    every = {name: numbers[column] for name, numbers in seccomp.REFUSED.items()}
+    every = {name: numbers[column] for name, numbers in walls.REFUSED.items()}
     return {name: number for name, number in every.items() if number >= 0}
 
 

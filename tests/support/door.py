@@ -19,7 +19,7 @@ from ingest.accounts.service import Accounts, CliIdLinking, Tokens
 from ingest.app import create_app
 from ingest.bootstrap import Ingest, build_sign_in, ingest
 from ingest.decisions import Decisions
-from ingest.http.auth import AuthConfig, Authenticator, Edge
+from ingest.http.requests import AuthConfig, Authenticator, Edge
 from ingest.login.sign_in import Argon2Hasher
 from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore

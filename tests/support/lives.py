@@ -11,7 +11,7 @@ from nacl.signing import SigningKey
 from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import EventLog, NewEvent
-from shared.events import Artefact, Blob, CaseResult, Fact, Roof, StageResult
+from shared.events import Artefact, Blob, CaseResult, Composition, Fact, Roof, StageResult
 from shared.subjects import submission_job_id
 from shared.wire import EventMetadata, make_envelope
 from tests.support.writers import written
@@ -182,6 +182,15 @@ class ShortLife(Life):
         """The verdict, with one timed case."""
         stage = StageResult(stage="check", verdict="passed", took_s=0.1, cases=1)
         return structs.replace(super().completed(), stages=[stage])
+
+
+class DoubtedLife(Life):
+    """A ranked run that a shortcut policy doubts."""
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict, with a composition."""
+        composition = Composition(shares={"torch": 1.0}, doubts=["aten::mm ran 1 times"])
+        return structs.replace(super().completed(), composition=composition)
 
 
 def registration(harness_code: str = "") -> events.AgentRegistered:

@@ -9,9 +9,8 @@ from ranker.__main__ import SCHEMA
 from ranker.domain.conclusion import Demand
 from ranker.postgres import ReadModels, ReadsBetweenWrites
 from ranker.service.announcements import Announcements, Milestones
-from ranker.service.decisions import Decisions
+from ranker.service.decisions import Decisions, Metrics
 from ranker.service.podium_jobs import Confirmations, Duels
-from ranker.service.ports import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import Ranker
 from shared.event_log import EventLog

@@ -22,7 +22,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.sandbox import bubblewrap, cgroup, fork_entry, host, keeper, linux, root
+from harness.sandbox import bubblewrap, fork_entry, host, keeper, linux
 from harness.sandbox.box import (
     BoxSpec,
     close_descriptors,
@@ -32,6 +32,7 @@ from harness.sandbox.box import (
 )
 from harness.sandbox.host import CgroupParents
 from harness.sandbox.settings import replace_environment
+from harness.sandbox.walls import interpreter_folders
 
 _SHIFT_BYTES_MAX = 64 * 1024
 _PAGES_MAX = 4096
@@ -103,8 +104,8 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
         torch.set_num_threads(1)
     assert len(os.listdir("/proc/self/task")) == 1, "a fork of a process with threads is not safe"  # noqa: PTH208
     places = host.find_cgroup_parents()
-    cgroup.sweep_orphans(places)
-    root.interpreter_folders()  # Cached for all boxes.
+    keeper.sweep_orphans(places)
+    interpreter_folders()  # Cached for all boxes.
     gc.collect()
     gc.freeze()
     gc.enable()
@@ -157,7 +158,7 @@ class _ZygoteServer:
             self._remove_keepers(set(ready))
         # Processes that escaped their keeper are children of this process by now.
         is_clear = linux.end_descendants(self._end_s_max)
-        cgroup.sweep_orphans(self._places)
+        keeper.sweep_orphans(self._places)
         return is_clear
 
     def _handle_request(

@@ -1,11 +1,10 @@
 """What produced an answer: the parts of one recorded call, and what a policy doubts about it.
 
-The record comes from the submission's own process (`harness.worker.recording`), so nothing here
+The record comes from the submission's own process (`harness.worker.server`), so nothing here
 ends a run: a doubt asks for a moderator.
 """
 
 import json
-import math
 import os
 import re
 from collections.abc import Iterator
@@ -14,16 +13,23 @@ from typing import Any
 from harness.build.plan import read_memory
 from harness.build.teams import StageBudget
 from harness.check.calls import GatedCase, WarmUps
-from harness.check.screen import LIBRARIES, Rules
+from harness.check.shortcuts import LIBRARIES, Rules
 from harness.messages import Composition, make_printable
 from harness.problem import ShortcutPolicy
-from harness.worker.protocol import RECORD, RECORD_BYTES_MAX
+from harness.worker.protocol import (
+    RECORD,
+    RECORD_BYTES_MAX,
+    RECORD_NAME_CHARS_MAX,
+    RECORD_ROWS_MAX,
+)
 
 # How long the recorded call and its judgement may take; its import and warm-up come on top.
 RECORD_S_MAX = 30.0
 OPERATORS_MAX = 12
 DOUBTS_MAX = 8
 _NAME_CHARS_MAX = 60
+# Larger figures are not those of a call, and their sums may not be finite.
+_CALLS_MAX, _TIME_US_MAX = 10**12, 1e12
 # A kernel of its own that does less than this of the work is doubted, if one is required.
 OWN_SHARE_MIN = 0.1
 
@@ -75,9 +81,9 @@ def read_composition(data: bytes, policy: ShortcutPolicy) -> Composition | None:
         record = json.loads(data.partition(b"\n")[0])
         total_us = _time(record["total_us"])
         operators, kernels = _rows(record["operators"]), _rows(record["kernels"])
+        shares = _kernel_shares(kernels) if kernels else _operator_shares(operators, total_us)
     except (AttributeError, KeyError, OverflowError, RecursionError, TypeError, ValueError):
         return None
-    shares = _kernel_shares(kernels) if kernels else _operator_shares(operators, total_us)
     names = [_printable(name) for name, _, _ in operators if name not in _VIEWS]
     doubts = _doubts(operators, kernels, shares, policy)
     return Composition(shares, names[:OPERATORS_MAX], doubts[:DOUBTS_MAX])
@@ -85,10 +91,14 @@ def read_composition(data: bytes, policy: ShortcutPolicy) -> Composition | None:
 
 def _rows(items: Any) -> list[tuple[str, int, float]]:
     """Check the rows of a record. Raises TypeError or ValueError."""
+    if len(items) > RECORD_ROWS_MAX:
+        raise ValueError("there are too many rows")
     rows = []
     for name, calls, time_us in items:
-        if not isinstance(name, str) or not isinstance(calls, int):
+        if not isinstance(name, str) or isinstance(calls, bool) or not isinstance(calls, int):
             raise TypeError("a row is not a name, a count and a time")
+        if len(name) > RECORD_NAME_CHARS_MAX or not 0 < calls <= _CALLS_MAX:
+            raise ValueError("a row is not one that is recorded")
         rows.append((name, calls, _time(time_us)))
     return rows
 
@@ -96,8 +106,8 @@ def _rows(items: Any) -> list[tuple[str, int, float]]:
 def _time(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float):
         raise TypeError("a time is not a number")
-    if not math.isfinite(value) or value < 0:
-        raise ValueError("a time is not finite")
+    if not 0 <= value <= _TIME_US_MAX:
+        raise ValueError("a time is out of range")
     return float(value)
 
 

@@ -6,105 +6,51 @@ is only a doubt: honest code has it too, so a moderator decides.
 """
 
 import ast
+import json
+import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+import resource
+import select
+import signal
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict, dataclass, field
+from typing import NoReturn
 
+from harness.build.plan import read_memory
+from harness.check.shortcuts import Rules
+from harness.messages import make_printable
 from harness.problem import ShortcutPolicy
+from harness.sandbox import host
 
 FINDINGS_MAX = 8
-# The same list is in shared/problems/warpboard_yml.py.
-LIBRARIES = ("cublas", "cudnn", "cufft", "cusolver", "cusparse", "cutlass")
+FINDING_CHARS_MAX = 200
+# What a screen may use. 200 KB of plain code take 4 s and 200 MB (2 cores, 2026-11).
+SCREEN_CPU_S_MAX = 10
+# By wall time, because a machine may be busy.
+SCREEN_S_MAX = 30.0
+SCREEN_MEMORY_BYTES = 1024**3
+_UNREADABLE = "the source cannot be parsed by the screen"
+# Longer paths are cut, and deeper chains are resolved from their inner part: otherwise, time and
+# memory would grow with the square of the source.
+_PATH_CHARS_MAX = 200
+_PATH_PARTS_MAX = 32
 
 
-@dataclass(frozen=True)
-class Family:
-    """Functions of torch that do the same work, so that forbidding one forbids all.
-
-    `functions` are below `torch`; `methods` are those of tensors, and all names of operators.
-    `others` are functions of other modules. `libraries` compute it on a GPU.
-    """
-
-    functions: tuple[str, ...]
-    methods: tuple[str, ...]
-    others: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
-    has_operator: bool = False
-
-
-_PRODUCTS = ("matmul", "mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot")
-_CONVOLUTIONS = tuple(f"conv{way}{n}d" for way in ("", "_transpose") for n in (1, 2, 3))
-FAMILIES = (
-    Family(
-        functions=(
-            *_PRODUCTS,
-            *("inner", "einsum", "tensordot", "chain_matmul", "_scaled_mm", "_grouped_mm"),
-            *("linalg.matmul", "linalg.multi_dot", "linalg.vecdot", "bilinear"),
-            *("nn.functional.linear", "nn.functional.bilinear", "nn.Linear", "nn.Bilinear"),
-        ),
-        methods=(
-            *_PRODUCTS,
-            *(f"{name}_" for name in ("addmm", "addbmm", "baddbmm", "addmv")),
-            *("inner", "linear", "_addmm_activation", "_scaled_mm", "_grouped_mm", "_int_mm"),
-            *("__matmul__", "__rmatmul__", "__imatmul__"),
-        ),
-        others=(
-            *("numpy.matmul", "numpy.dot", "numpy.einsum", "numpy.inner", "numpy.tensordot"),
-            *("operator.matmul", "operator.imatmul", "cupy.matmul", "cupy.dot"),
-            *("scipy.linalg.blas", "scipy.linalg.cython_blas"),
-        ),
-        libraries=("cublas",),
-        has_operator=True,
-    ),
-    Family(
-        functions=(
-            *_CONVOLUTIONS,
-            *(f"nn.functional.{name}" for name in _CONVOLUTIONS),
-            *(f"nn.Conv{way}{n}d" for way in ("", "Transpose") for n in (1, 2, 3)),
-            *("convolution", "cudnn_convolution"),
-        ),
-        methods=("convolution", "_convolution", "cudnn_convolution", "mkldnn_convolution"),
-        libraries=("cudnn",),
-    ),
-    Family(
-        functions=("nn.functional.scaled_dot_product_attention", "nn.MultiheadAttention"),
-        methods=(
-            *("scaled_dot_product_attention", "_scaled_dot_product_flash_attention"),
-            *("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention"),
-            "_scaled_dot_product_flash_attention_for_cpu",
-        ),
-    ),
-    Family(
-        functions=("softmax", "nn.functional.softmax", "nn.Softmax", "special.softmax"),
-        methods=("softmax", "_softmax"),
-    ),
-    Family(
-        functions=("sort", "argsort", "msort", "topk", "unique"),
-        methods=("sort", "argsort", "msort", "topk", "unique", "_unique2"),
-    ),
-)
-
-# What a forbidden library looks like in C++ and CUDA, also within a string of Python, and the
-# modules of Python that call it. Plain words, as in a message, are no use of it.
+# What a forbidden library looks like in C++ and CUDA, also within a string of Python. Plain words,
+# as in a message, are no use of it.
 _CALLS = r"#\s*include\s*[<\"]{0}|\b{0}[A-Z_]\w*\s*[({{<;]|-l{0}\b|\blib{0}\w*\.so"
-_MODULES: Mapping[str, tuple[str, ...]] = {
-    "cublas": ("cupy.cublas", "nvmath.linalg", "nvidia.cublas"),
-    "cudnn": ("cudnn", "nvidia.cudnn"),
-    "cufft": ("torch.fft", "cupy.fft", "nvmath.fft"),
-    "cusolver": ("cupy.cusolver", "cupyx.cusolver"),
-    "cusparse": ("cupy.cusparse", "cupyx.cusparse", "torch.sparse"),
-    "cutlass": ("cutlass", "cutlass_library"),
-}
 _CUTLASS = re.compile(r"#\s*include\s*[<\"](?:cutlass|cute)/|\b(?:cutlass|cute)::")
 
 # What defines a kernel in Python: names that a decorator or a call resolves to.
 _KERNELS = (
-    *("triton.jit", "numba.cuda.jit", "numba.njit", "numba.jit", "cutlass.cute.kernel"),
+    *("triton.jit", "triton.experimental.gluon.jit", "cutlass.cute.kernel", "tilelang.jit"),
+    *("numba.cuda.jit", "numba.njit", "numba.jit", "numba.vectorize", "numba.guvectorize"),
     *("torch.utils.cpp_extension", "torch.cuda._compile_kernel", "torch.cuda.jiterator"),
-    *("cupy.RawKernel", "cupy.RawModule", "cupy.ElementwiseKernel", "tilelang.jit"),
-    *("ctypes.CDLL", "cffi.FFI", "cuda.bindings.nvrtc"),
+    *("cupy.RawKernel", "cupy.RawModule", "cupy.ElementwiseKernel", "cupy.ReductionKernel"),
+    *("ctypes", "cffi", "cuda.bindings.nvrtc"),
 )
 _JITS = ("triton", "numba", "cutlass", "tilelang")
+_JIT_DECORATORS = ("jit", "njit", "kernel", "prim_func", "macro", "vectorize", "guvectorize")
 
 # Through these a program calls what its text does not name, or where no record looks.
 _HIDING_CALLS = ("getattr", "eval", "exec", "compile", "__import__", "globals", "locals", "vars")
@@ -113,12 +59,21 @@ _HIDING_MODULES = (
     *("gc", "threading", "concurrent", "multiprocessing", "subprocess", "runpy", "types"),
 )
 _HIDING_NAMES = ("__dict__", "__getattribute__", "__builtins__", "__globals__", "__subclasses__")
+# The plain Python of a kernel, in which the screen looks for no products.
+_UNWRAPPED_NAMES = ("fn", "py_func", "__wrapped__")
 _HIDING_PATHS = ("sys.modules", "operator.attrgetter", "operator.methodcaller", "torch._C")
+
+# These nodes name nothing.
+_NAMELESS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
+_WORDS = re.compile(r"\w+")
 
 # A method that these have too proves nothing by its name.
 _PLAIN_TYPES = (list, dict, set, str, bytes)
 
-_COMMENTS = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
+# The end of the text ends a comment, too: searching again behind each start would be quadratic.
+_COMMENTS = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
+_NATIVE_HIDING = re.compile(r"\b(dl(?:m?open|v?sym)|popen|system|exec[lv]\w*)\s*\(")
+_NATIVE_TORCH = re.compile(r"\b(?:at|torch)::|#\s*include\s*[<\"](?:torch|ATen)/")
 
 
 @dataclass(frozen=True)
@@ -129,51 +84,6 @@ class Screening:
     doubts: list[str] = field(default_factory=list)
 
 
-class Rules:
-    """A policy as the names to look for; each maps to the entry of `forbid` that it falls under."""
-
-    def __init__(self, policy: ShortcutPolicy) -> None:
-        self.requires_own_kernel = policy.own_kernel == "required"
-        self.libraries = [name for name in policy.forbid if name in LIBRARIES]
-        self.paths: dict[str, str] = {}
-        self.methods: dict[str, str] = {}
-        self.operator = ""
-        for name in policy.forbid:
-            if name in LIBRARIES:
-                for family in FAMILIES:
-                    if name in family.libraries:
-                        self._add(family, f"{name}, which it calls")
-                self.paths |= dict.fromkeys(_MODULES[name], name)
-                continue
-            path = name.removeprefix("torch.")
-            last = path.rpartition(".")[2]
-            matching = [item for item in FAMILIES if path in item.functions]
-            alone = Family((path, f"{path}_"), (last, f"{last}_", f"_{last}"))
-            for family in matching or [alone]:
-                self._add(family, name)
-
-    def _add(self, family: Family, entry: str) -> None:
-        for path in family.functions:
-            self.paths.setdefault(f"torch.{path}", entry)
-            self.paths.setdefault(f"torch.Tensor.{path}", entry)
-        for path in family.others:
-            self.paths.setdefault(path, entry)
-        for name in family.methods:
-            self.methods.setdefault(name, entry)
-            self.paths.setdefault(f"torch.Tensor.{name}", entry)
-            self.paths.setdefault(f"torch.ops.aten.{name}", entry)
-        if family.has_operator:
-            self.operator = self.operator or entry
-
-    def entry_of_path(self, path: str) -> str:
-        """Return the entry that a dotted name falls under, "" if it is allowed."""
-        while path:
-            if path in self.paths:
-                return self.paths[path]
-            path = path.rpartition(".")[0]
-        return ""
-
-
 def screen_source(source: bytes, policy: ShortcutPolicy, *, is_python: bool) -> Screening:
     """Return what a submission's source shows under a policy; nothing without a policy."""
     if policy.is_empty:
@@ -181,28 +91,91 @@ def screen_source(source: bytes, policy: ShortcutPolicy, *, is_python: bool) -> 
     rules, text = Rules(policy), source.decode(errors="replace")
     if not is_python:
         # The whole file is the participant's kernel.
-        return Screening(list(_limit(_native_hits(text, rules, 1))))
+        code = _remove_comments(text)
+        hits, doubts = _native_hits(code, rules, 1), _native_doubts(code, rules, 1)
+        return Screening(list(_limit(hits)), list(_limit(doubts)))
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         # If Python itself can load it, a moderator must read it.
-        return Screening(doubts=["the source cannot be parsed by the screen"])
+        return Screening(doubts=[_UNREADABLE])
     screen = _PythonScreen(tree, rules)
     return Screening(list(_limit(screen.hits())), list(_limit(screen.doubts())))
+
+
+def screen_in_child(
+    source: bytes,
+    policy: ShortcutPolicy,
+    *,
+    is_python: bool,
+    limit_s: int = SCREEN_CPU_S_MAX,
+    memory_bytes: int = SCREEN_MEMORY_BYTES,
+) -> Screening:
+    """Screen a source in a child process with limits of CPU time and memory.
+
+    A source that exhausts them, or crashes the parser, only harms the child and is doubted.
+    """
+    if policy.is_empty:
+        return Screening()
+    memory = os.memfd_create("screening", os.MFD_CLOEXEC)
+    try:
+        child = os.fork()
+        if child == 0:
+            limits = limit_s, memory_bytes
+            _screen_and_exit(source, policy, memory, limits, is_python=is_python)
+        pidfd = os.pidfd_open(child)
+        poll = select.poll()
+        poll.register(pidfd, select.POLLIN)
+        if not poll.poll(1000 * SCREEN_S_MAX):
+            signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+        os.close(pidfd)
+        _, status = os.waitpid(child, 0)
+        data = read_memory(memory) if status == 0 else b""
+    finally:
+        os.close(memory)
+    if not data:
+        return Screening(doubts=[_UNREADABLE])
+    return Screening(**json.loads(data))
+
+
+def _screen_and_exit(
+    source: bytes,
+    policy: ShortcutPolicy,
+    memory: int,
+    limits: tuple[int, int],
+    *,
+    is_python: bool,
+) -> NoReturn:
+    cpu_s, memory_bytes = limits
+    try:
+        resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
+        host.limit_private_bytes(host.private_bytes() + memory_bytes)
+        screening = screen_source(source, policy, is_python=is_python)
+        os.write(memory, json.dumps(asdict(screening)).encode())
+    except BaseException:  # noqa: BLE001  (a fork must never return into its parent's code)
+        os._exit(1)
+    os._exit(0)
 
 
 def _limit(findings: Iterable[tuple[int, str]]) -> Iterator[str]:
     """Yield the first findings in the order of the file, each line and text once."""
     unique = sorted(set(findings))
     for line, text in unique[:FINDINGS_MAX]:
-        yield f"line {line}: {text}" if line else text
+        finding = f"line {line}: {text}" if line else text
+        yield make_printable(finding)[:FINDING_CHARS_MAX]
     if len(unique) > FINDINGS_MAX:
         yield f"and {len(unique) - FINDINGS_MAX} more"
 
 
-def _native_hits(text: str, rules: Rules, first_line: int) -> Iterator[tuple[int, str]]:
+def _remove_comments(text: str) -> str:
+    """Return C++ or CUDA without comments; a single line may be a path with two slashes."""
+    if "\n" not in text:
+        return text
+    return _COMMENTS.sub(lambda match: "\n" * match[0].count("\n"), text)
+
+
+def _native_hits(code: str, rules: Rules, first_line: int) -> Iterator[tuple[int, str]]:
     """Yield the uses of forbidden libraries and functions in C++ or CUDA."""
-    code = _COMMENTS.sub(lambda match: "\n" * match[0].count("\n"), text)
     patterns = [
         (library, _CUTLASS if library == "cutlass" else re.compile(_CALLS.format(library)))
         for library in rules.libraries
@@ -212,9 +185,23 @@ def _native_hits(text: str, rules: Rules, first_line: int) -> Iterator[tuple[int
         patterns.append(("", re.compile(rf"\b(?:at|torch)::(?:native::)?({names})\s*\(")))
     for library, pattern in patterns:
         for match in pattern.finditer(code):
-            line = first_line + code.count("\n", 0, match.start())
+            line = _line_of(match, first_line)
             use = " ".join(match[0].split())[:60].rstrip("({<; ")
             yield line, f"{use} ({library or rules.methods[match[1]]} is not allowed)"
+
+
+def _native_doubts(code: str, rules: Rules, first_line: int) -> Iterator[tuple[int, str]]:
+    """Yield what may call something forbidden in C++ or CUDA."""
+    for match in _NATIVE_HIDING.finditer(code):
+        yield _line_of(match, first_line), f"{match[1]} can hide what is called"
+    names = "|".join(map(re.escape, sorted(rules.methods)))
+    if names and _NATIVE_TORCH.search(code):
+        for match in re.finditer(rf"(?:\.|->)\s{{0,20}}({names})\s*\(", code):
+            yield _line_of(match, first_line), f".{match[1]} may be torch's"
+
+
+def _line_of(match: re.Match[str], first_line: int) -> int:
+    return first_line + match.string.count("\n", 0, match.start())
 
 
 class _PythonScreen:
@@ -222,7 +209,7 @@ class _PythonScreen:
 
     def __init__(self, tree: ast.Module, rules: Rules) -> None:
         self._rules = rules
-        self._nodes = list(ast.walk(tree))
+        self._nodes = [node for node in ast.walk(tree) if not isinstance(node, _NAMELESS)]
         self._aliases: dict[str, str] = {}
         self._stars: list[tuple[int, str]] = []
         for node in self._nodes:
@@ -232,12 +219,14 @@ class _PythonScreen:
                     self._stars.append((node.lineno, getattr(node, "module", "") or "."))
         self._collect_assignments()
         functions = [node for node in self._nodes if isinstance(node, ast.FunctionDef)]
-        self._ambiguous = {node.name for node in functions} | {
-            name for kind in _PLAIN_TYPES for name in dir(kind)
-        }
         # The name `getattr` of calls whose attribute is a literal, which hides nothing.
         self._literal_getattrs = {
             id(node.func)
+            for node in self._nodes
+            if isinstance(node, ast.Call) and _literal_attribute(node) is not None
+        }
+        self._attribute_names = {
+            id(node.args[1])
             for node in self._nodes
             if isinstance(node, ast.Call) and _literal_attribute(node) is not None
         }
@@ -245,50 +234,65 @@ class _PythonScreen:
         self._kernel_nodes = {
             id(inner) for node in functions if self._is_kernel(node) for inner in ast.walk(node)
         }
-        self._docstrings = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
+        docstrings = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
+        # They may be code in C++ or CUDA.
+        self._strings = [
+            (node.lineno, _remove_comments(node.value))
+            for node in self._nodes
+            if isinstance(node, ast.Constant) and isinstance(node.value, str)
+            if id(node) not in docstrings
+        ]
         self._has_kernel = any(
             path == name or path.startswith(f"{name}.")
             for node in self._nodes
             for path in self._paths(node)
             for name in _KERNELS
         )
+        self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
+        # Methods of these names may be the submission's own.
+        self._ambiguous = {name for kind in _PLAIN_TYPES for name in dir(kind)}
+        self._ambiguous.update(self._own_names())
         roots = {path.partition(".")[0] for path in self._aliases.values()}
         # Imported packages that the screen does not know.
         self._unknown = sorted(roots - _KNOWN_ROOTS)
 
     def hits(self) -> Iterator[tuple[int, str]]:
         """Yield each line that uses something forbidden."""
+        for line, code in self._strings:
+            yield from _native_hits(code, self._rules, line)
         for node in self._nodes:
-            line = getattr(node, "lineno", 0)
-            if isinstance(node, ast.Constant) and id(node) not in self._docstrings:
-                if isinstance(node.value, str):
-                    yield from _native_hits(node.value, self._rules, line)
-                continue
             for use, entry in self._forbidden_uses(node):
-                reason = "is not allowed" if use == entry else f"({entry} is not allowed)"
-                yield line, f"{use} {reason}"
+                yield getattr(node, "lineno", 0), _not_allowed(use, entry)
         if self._rules.requires_own_kernel and not self._has_kernel and not self._unknown:
             yield 0, "it defines no kernel of its own, which the problem requires"
 
     def doubts(self) -> Iterator[tuple[int, str]]:
         """Yield each line that hides what is called."""
+        for line, code in self._strings:
+            yield from _native_doubts(code, self._rules, line)
         for line, path in self._stars:
             yield line, f"from {path} import * hides names"
         for node in self._nodes:
-            line = getattr(node, "lineno", 0)
-            for use in self._hiding_uses(node):
-                yield line, f"{use} can hide what is called"
-            if (name := self._method(node)) in self._ambiguous:
-                yield line, f".{name} may be its own method or torch's"
+            for doubt in self._doubtful_uses(node):
+                yield getattr(node, "lineno", 0), doubt
         if self._rules.requires_own_kernel and not self._has_kernel:
             for path in self._unknown:
                 yield 0, f"no kernel of its own was recognised; {path} may define one"
+
+    def _doubtful_uses(self, node: ast.AST) -> Iterator[str]:
+        """Yield why what a node uses may be forbidden."""
+        for use in self._hiding_uses(node):
+            yield f"{use} can hide what is called"
+        if (name := self._method(node)) and not self._is_certain(node, name):
+            yield f".{name} may be its own or torch's"
+        if path := self._unknown_torch_path(node):
+            yield f"{path} may be another name of what is not allowed"
 
     def _forbidden_uses(self, node: ast.AST) -> Iterator[tuple[str, str]]:
         """Yield what a node uses, and the entry of the policy that forbids it."""
         if self._is_product(node) and self._rules.operator:
             yield "@", self._rules.operator
-        if (name := self._method(node)) and name not in self._ambiguous:
+        if (name := self._method(node)) and self._is_certain(node, name):
             yield f".{name}", self._rules.methods[name]
         for path in self._paths(node):
             if entry := self._rules.entry_of_path(path):
@@ -312,16 +316,49 @@ class _PythonScreen:
                 yield node.id
         elif isinstance(node, ast.Attribute):
             path = self._resolve(node)
-            if node.attr in _HIDING_NAMES or path in _HIDING_PATHS:
+            is_unwrapped = self._kernel_nodes and node.attr in _UNWRAPPED_NAMES
+            if is_unwrapped or node.attr in _HIDING_NAMES or path in _HIDING_PATHS:
                 yield path or node.attr
 
     def _method(self, node: ast.AST) -> str:
-        """Return the forbidden method that a node names, of a value that the text does not."""
-        is_attribute = isinstance(node, ast.Attribute) and id(node) not in self._kernel_nodes
-        if not is_attribute or self._resolve(node):
+        """Return the forbidden method that a node reads, of a value that no import names."""
+        if id(node) in self._kernel_nodes or self._resolve(node):
             return ""
-        assert isinstance(node, ast.Attribute)
-        return node.attr if node.attr in self._rules.methods else ""
+        name = ""
+        if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
+            name = node.attr
+        elif isinstance(node, ast.Call):
+            name = _literal_attribute(node) or ""
+        return name if name in self._rules.methods else ""
+
+    def _is_certain(self, node: ast.AST, name: str) -> bool:
+        """Return whether the method that a node reads is called and must be that of a tensor."""
+        return id(node) in self._called and name not in self._ambiguous
+
+    def _unknown_torch_path(self, node: ast.AST) -> str:
+        """Return the path of a called function of torch that is named like a forbidden one."""
+        path = self._resolve(node) if id(node) in self._called else ""
+        if not path.startswith("torch.") or path.startswith("torch.ops."):
+            return ""
+        is_named_so = path.rpartition(".")[2] in self._rules.names
+        return path if is_named_so and not self._rules.entry_of_path(path) else ""
+
+    def _own_names(self) -> Iterator[str]:
+        """Yield the names of functions and attributes that the source itself defines.
+
+        If it compiles a kernel, its strings may define them.
+        """
+        for node in self._nodes:
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                yield node.name
+            elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+                yield node.attr
+            elif isinstance(node, ast.ClassDef):
+                targets = (getattr(item, "target", None) for item in node.body)
+                yield from (target.id for target in targets if isinstance(target, ast.Name))
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                may_define = self._has_kernel and id(node) not in self._attribute_names
+                yield from _WORDS.findall(node.value) if may_define else ()
 
     def _is_product(self, node: ast.AST) -> bool:
         is_operation = isinstance(node, ast.BinOp | ast.AugAssign)
@@ -333,7 +370,7 @@ class _PythonScreen:
     def _resolve(self, node: ast.AST) -> str:
         """Return the dotted path of an imported name, "" for anything else."""
         parts: list[str] = []
-        while True:
+        while len(parts) <= _PATH_PARTS_MAX:
             if isinstance(node, ast.Attribute):
                 parts.append(node.attr)
                 node = node.value
@@ -344,7 +381,7 @@ class _PythonScreen:
                 break
         if not isinstance(node, ast.Name) or node.id not in self._aliases:
             return ""
-        return ".".join([self._aliases[node.id], *reversed(parts)])
+        return _shorten(".".join([self._aliases[node.id], *reversed(parts)]))
 
     def _collect_assignments(self) -> None:
         """Follow `name = path`, also where one such name is assigned to another."""
@@ -367,7 +404,8 @@ class _PythonScreen:
         decorators = [
             item.func if isinstance(item, ast.Call) else item for item in node.decorator_list
         ]
-        return any(self._resolve(item).partition(".")[0] in _JITS for item in decorators)
+        paths = [self._resolve(item).split(".") for item in decorators]
+        return any(path[0] in _JITS and path[-1] in _JIT_DECORATORS for path in paths)
 
 
 _KNOWN_ROOTS = {
@@ -378,6 +416,10 @@ _KNOWN_ROOTS = {
 }
 
 
+def _not_allowed(use: str, entry: str) -> str:
+    return f"{use} is not allowed" if use == entry else f"{use} ({entry} is not allowed)"
+
+
 def _imported(node: ast.Import | ast.ImportFrom, *, is_bound: bool = False) -> dict[str, str]:
     """Return the paths that a statement imports, by the names it binds.
 
@@ -386,13 +428,24 @@ def _imported(node: ast.Import | ast.ImportFrom, *, is_bound: bool = False) -> d
     paths: dict[str, str] = {}
     for item in node.names:
         if isinstance(node, ast.ImportFrom):
-            paths[item.asname or item.name] = f"{node.module or ''}.{item.name}".strip(".")
+            path = f"{node.module or ''}.{item.name}".strip(".")
+            paths[item.asname or item.name] = _shorten(path)
         elif item.asname or not is_bound:
-            paths[item.asname or item.name] = item.name
+            paths[item.asname or item.name] = _shorten(item.name)
         else:
             root = item.name.partition(".")[0]
             paths[root] = root
     return paths
+
+
+def _shorten(path: str) -> str:
+    """Return a path without detours through modules of torch that import torch, and cut if long.
+
+    >>> _shorten("torch.nn.functional.torch.matmul")
+    'torch.matmul'
+    """
+    root = path.rpartition(".torch.")
+    return (f"torch.{root[2]}" if path.startswith("torch.") and root[1] else path)[:_PATH_CHARS_MAX]
 
 
 def _literal_attribute(node: ast.Call) -> str | None:

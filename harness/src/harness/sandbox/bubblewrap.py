@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from harness.sandbox import fork_entry, linux, ranks, root, seccomp
+from harness.sandbox import fork_entry, linux, ranks, walls
 from harness.sandbox.box import SCRATCH, SUBMISSION, WORKER_UID, BoxSpec, send_message
 from harness.sandbox.fork_entry import BoxWorkers
 from harness.sandbox.keeper import BoxEntry
@@ -36,7 +36,7 @@ def bubblewrap_command(spec: BoxSpec, inside: Sequence[str], record: int) -> lis
     It inherits the filter's descriptor, which is opened here. `record` is where bubblewrap notes
     how the program ended. Raises OSError.
     """
-    package = root.package_folder()
+    package = walls.package_folder()
     command = [_require_tool("bwrap"), "--json-status-fd", str(record), *_NAMESPACES]
     if os.geteuid() != 0:
         # Bubblewrap's own pid 1 would belong to this user too, outside of the filter.
@@ -49,13 +49,13 @@ def bubblewrap_command(spec: BoxSpec, inside: Sequence[str], record: int) -> lis
     command += _device_options(spec)
     # Only the part of the harness that the worker imports, wherever it is installed.
     command += [*_parent_options(package), "--perms", "0755", "--tmpfs", package]
-    for path in (*root.worker_files(), ranks.__file__):
+    for path in (*walls.worker_files(), ranks.__file__):
         command += [*_parent_options(path), "--ro-bind", path, path]
     command += ["--remount-ro", package, "--ro-bind", spec.submission, SUBMISSION]
     command += ["--chdir", SCRATCH, "--remount-ro", "/"]
     if "seccomp" in spec.walls:
-        program = seccomp.build_filter(
-            seccomp.socket_families(spec.ranks), keeps_cores=not spec.devices
+        program = walls.build_filter(
+            walls.socket_families(spec.ranks), keeps_cores=not spec.devices
         )
         descriptor = os.memfd_create("filter", 0)
         os.write(descriptor, program)
@@ -78,36 +78,36 @@ def _require_tool(name: str) -> str:
 
 def _system_options(spec: BoxSpec) -> Iterator[str]:
     links = []
-    for name in root.TOP_FOLDERS:
+    for name in walls.TOP_FOLDERS:
         top = Path("/", name)
         if top.is_symlink():
             yield from ("--symlink", str(top.readlink()), str(top))
             links.append(str(top))
         elif top.is_dir():
             yield from ("--ro-bind", str(top), str(top))
-    for path in root.shown_paths(spec):
-        if not any(root.is_below(path, link) for link in links) and Path(path).exists():
+    for path in walls.shown_paths(spec):
+        if not any(walls.is_below(path, link) for link in links) and Path(path).exists():
             yield from _parent_options(path)
             yield from ("--ro-bind", path, path)
     yield from ("--proc", "/proc")
-    for path in root.MASKED:
+    for path in walls.MASKED:
         if Path(path).exists():
-            yield from ("--dev-bind", root.NULL_DEVICE, path)
+            yield from ("--dev-bind", walls.NULL_DEVICE, path)
 
 
 def _device_options(spec: BoxSpec) -> Iterator[str]:
     yield from ("--perms", "0755", "--size", "65536", "--tmpfs", "/dev")
-    for path in (*root.DEVICES, *spec.devices):
+    for path in (*walls.DEVICES, *spec.devices):
         yield from (*_parent_options(path), "--dev-bind-try", path, path)
-    for name, target in root.LINKS.items():
+    for name, target in walls.LINKS.items():
         yield from ("--symlink", f"/proc/self/{target}", f"/dev/{name}")
     for path in ("/dev/shm", SCRATCH):  # noqa: S108
         yield from ("--perms", "1777", "--size", str(spec.limits.scratch_bytes), "--tmpfs", path)
     # Without another user, the worker's user has created it and could write to it.
     yield from ("--remount-ro", "/dev")
     # An interpreter may lie below /tmp and is mounted by now.
-    visible_paths = (*root.shown_paths(spec), root.package_folder(), *spec.devices)
-    if not any(root.is_below(path, "/tmp") for path in visible_paths):  # noqa: S108
+    visible_paths = (*walls.shown_paths(spec), walls.package_folder(), *spec.devices)
+    if not any(walls.is_below(path, "/tmp") for path in visible_paths):  # noqa: S108
         yield from ("--symlink", SCRATCH.lstrip("/"), "/tmp")  # noqa: S108
 
 
@@ -138,7 +138,7 @@ def choose_box_entry(spec: BoxSpec, box_workers: BoxWorkers) -> BoxEntry:
         os.execv(program[0], program)  # noqa: S606  (a program of our own)
 
     return fork_entry.ForkEntry(
-        spec, replace(box_workers, serve=execute_worker, imported=root.worker_files())
+        spec, replace(box_workers, serve=execute_worker, imported=walls.worker_files())
     )
 
 

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from harness.sandbox import linux, ranks, root, seccomp
+from harness.sandbox import linux, ranks, walls
 from harness.sandbox.box import WORKER_UID, BoxSpec, describe_error, send_message
 
 # The user's other processes count too where a box has no limit of its own; stops a fork bomb.
@@ -171,7 +171,7 @@ def build_namespaces(spec: BoxSpec) -> None:
     linux.set_hostname("box")
     if spec.ranks > 1:
         linux.raise_loopback()
-    root.enter_root(spec)
+    walls.enter_root(spec)
 
 
 def _start_worker(spec: BoxSpec, box_workers: BoxWorkers, control: int, parent: int) -> int:
@@ -245,29 +245,29 @@ def _build_walls(spec: BoxSpec, imported: Sequence[str]) -> None:
     if "seccomp" in spec.walls:
         # A GPU's driver and its service use unix sockets.
         has_unix = spec.has_namespaces or bool(spec.devices)
-        families = seccomp.socket_families(spec.ranks, has_unix=has_unix)
-        seccomp.install_worker_filter(families, keeps_cores=not spec.devices)
+        families = walls.socket_families(spec.ranks, has_unix=has_unix)
+        walls.install_worker_filter(families, keeps_cores=not spec.devices)
 
 
 def _allowed_paths(spec: BoxSpec, imported: Sequence[str]) -> linux.AllowedPaths:
     """Return what a worker may reach where it has no file system of its own."""
-    package = root.package_folder()
+    package = walls.package_folder()
     names, read = [], [*imported]
     if imported:
         names.append(str(Path(package).parent))
-    for folder in root.outermost(
-        [*root.SYSTEM_PATHS, *root.interpreter_folders(), *spec.read_only]
+    for folder in walls.outermost(
+        [*walls.SYSTEM_PATHS, *walls.interpreter_folders(), *spec.read_only]
     ):
-        if root.is_below(package, folder):
+        if walls.is_below(package, folder):
             names.append(folder)
-            read += root.list_around(folder, package)
+            read += walls.list_around(folder, package)
         else:
             read.append(folder)
-    tops = [f"/{name}" for name in root.TOP_FOLDERS]
+    tops = [f"/{name}" for name in walls.TOP_FOLDERS]
     return linux.AllowedPaths(
         list_only=names,
         read=[*tops, *read, *_MACHINE_FILES, spec.submission],
         written=[spec.scratch],
         # CUDA names its threads by writing below /proc/self.
-        devices=[*root.DEVICES, *spec.devices, "/proc/self"],
+        devices=[*walls.DEVICES, *spec.devices, "/proc/self"],
     )

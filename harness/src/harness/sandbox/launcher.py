@@ -25,7 +25,7 @@ from harness.sandbox.box import (
     send_message,
     spec_to_json,
 )
-from harness.sandbox.cgroup import FREEZE_S_MAX, Freezer
+from harness.sandbox.keeper import FREEZE_S_MAX, Freezer
 from harness.sandbox.linux import END_S_MAX
 
 _USAGE_S_MAX = 5.0

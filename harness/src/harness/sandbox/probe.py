@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.sandbox import bubblewrap, fork_entry, linux, root, seccomp
+from harness.sandbox import bubblewrap, fork_entry, linux, walls
 from harness.sandbox.box import (
     WALLS,
     WORKER_UID,
@@ -229,7 +229,7 @@ def _find_missing() -> Iterator[MissingWall]:
         yield explain_uid(host, uid)
     elif namespaces and (path := _run_trial(_reach_interpreter)):
         yield explain_reach(path)
-    if reason := _run_trial(seccomp.install_worker_filter):
+    if reason := _run_trial(walls.install_worker_filter):
         yield explain_seccomp(reason)
     if (abi := linux.landlock_version()) < linux.LANDLOCK_VERSION_MIN:
         yield explain_landlock(abi, linux.LANDLOCK_VERSION_MIN)
@@ -255,7 +255,7 @@ def _become_worker() -> None:
 
 def _reach_interpreter() -> None:
     """Raise OSError with the first path that is out of a worker's reach."""
-    folders = [*root.SYSTEM_PATHS[:1], *root.interpreter_folders()]
+    folders = [*walls.SYSTEM_PATHS[:1], *walls.interpreter_folders()]
     linux.become_user(WORKER_UID)
     for folder in folders:
         if not os.access(folder, os.R_OK | os.X_OK):

@@ -12,7 +12,7 @@ from typing import Self
 from harness.defences import ALL_DEFENCES, Defences
 from harness.messages import CaseFailed, OutputLog, status_failure, worker_failure
 from harness.sandbox.box import BoxSpec, StopTimeout, make_channel
-from harness.sandbox.cgroup import FREEZE_S_MAX
+from harness.sandbox.keeper import FREEZE_S_MAX
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.worker import protocol
 

@@ -10,7 +10,7 @@ from dataclasses import replace
 
 from harness import messages
 from harness.build import teams
-from harness.build.command import BUILD_S_MAX
+from harness.build.command import BUILD_S_MAX, detect_language
 from harness.build.plan import adapt_tools
 from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.check import calls, forms, inputs
@@ -19,7 +19,7 @@ from harness.check.calls import WARM_UP, GatedCase, WarmUps
 from harness.check.composition import read_composition, record_call
 from harness.check.inputs import KEY_BYTES, Shape, derive_seed
 from harness.check.judging import JudgeContext
-from harness.check.screen import Screening, screen_source
+from harness.check.screen import Screening, screen_in_child
 from harness.devices.access import find_device_access, open_device
 from harness.devices.device import CoreKeepAwake, DeviceFault, describe_machine, reserve_core
 from harness.messages import (
@@ -45,11 +45,17 @@ from harness.supervisor.folders import leave_history, read_history
 from harness.time.duel import Duel, DuelSide, SideFailed, require_walls
 from harness.time.stage import StageTimer, TimingContext
 from harness.time.unranked import Profiler
+from harness.worker.protocol import WARM
 
 _TIMED = ("time", DUEL)
 # In these modes, one more call shows what produced the answers.
 RECORDED_MODES = ("test", "benchmark", "ranked")
 _RECORD = "record"
+# Whatever fails in that call, the submission has already passed. torch raises RuntimeError.
+_RECORD_FAILURES = (
+    *(CaseFailed, DeviceFault, ProblemFault, SandboxFault),
+    *(MemoryError, MemoryShortage, OSError, RuntimeError),
+)
 
 Tell = Callable[[Started | Progress | StageFinished], None]
 
@@ -86,7 +92,7 @@ class Run:
                 Started(VERSION, machine.level, tier, commit, environment, machine.missing)
             )
             self._run_stages()
-            if self._first_failed is None and self._request.mode in RECORDED_MODES:
+            if self._first_failed is None and self._is_recorded():
                 self._composition = self._compose()
         finally:
             try:
@@ -114,9 +120,10 @@ class Run:
         for stage in STAGES[self._request.mode]:
             began = time.monotonic()
             self._stage = stage
+            refused = self._screen(stage) if stage == "build" else []
+            # The screen's time is not the submission's.
             budget = StageBudget(self._problem.budget_s(stage, self._request.mode))
-            is_first = stage == "build"
-            cases = (is_first and self._screen(stage)) or self._run_stage(stage, budget)
+            cases = refused or self._run_stage(stage, budget)
             self._cases += cases if stage != "build" else []
             self._first_failed = messages.first_failed(cases)
             stage_verdict = self._first_failed.verdict if self._first_failed else "passed"
@@ -127,14 +134,25 @@ class Run:
 
     def _screen(self, stage: str) -> list[CaseReport]:
         """Screen the source before anything of it runs; [] if it may run."""
-        path = self._directory.submission / self._problem.submission
-        self._screening = screen_source(
-            path.read_bytes(), self._problem.shortcuts, is_python=self._problem.lang == "py"
+        return self._screen_directory(self._directory, stage)
+
+    def _screen_directory(self, directory: RunDirectory, stage: str) -> list[CaseReport]:
+        path = directory.submission / directory.problem.submission
+        # A problem in Python also takes submissions in C++ and CUDA.
+        is_python = detect_language(path.name) is None
+        self._screening = screen_in_child(
+            path.read_bytes(), self._problem.shortcuts, is_python=is_python
         )
         if not self._screening.hits:
             return []
         failure = CaseFailed("policy", "\n".join(self._screening.hits))
         return [messages.failed_case_report("", stage, failure)]
+
+    def _is_recorded(self) -> bool:
+        """Return whether one more call is worth its time; a GPU's profiler takes seconds."""
+        mode = self._request.mode
+        is_slow = self._request.device != "cpu" and mode == "test"
+        return mode in RECORDED_MODES and not (is_slow and self._problem.shortcuts.is_empty)
 
     def _compose(self) -> Composition | None:
         """Return what is known about what produced the answers; None if nothing is."""
@@ -336,17 +354,23 @@ class StagedRun(Run):
         case = self._problem.cases("time" if is_timed else "check", mode)[-1]
         composition = None
         try:
+            ends_at = time.monotonic() + self.worker_teams.import_s
             if is_timed:
                 for team in self.worker_teams.teams:
                     team.end()
                 self._team = self.worker_teams.start(case.ranks)
-                ends_at = time.monotonic() + self.worker_teams.import_s
+                self.worker_teams.wait_until_ready(self._team, ends_at)
+            if self._request.device != "cpu":
+                # Importing the profiler takes seconds, and a call may take only a few.
+                self._team.thaw()
+                for rank in range(self._team.ranks):
+                    self._team.send(rank, WARM)
                 self.worker_teams.wait_until_ready(self._team, ends_at)
             shapes = self._shapes[case.name]
             with GatedCase(self._judge_context, self._team, case, shapes) as gate:
                 record = record_call(gate, self._warm_ups, self._seeds(_RECORD, case))
             composition = read_composition(record, self._problem.shortcuts)
-        except (CaseFailed, DeviceFault) as failure:
+        except _RECORD_FAILURES as failure:
             self.worker_teams.log.add(f"no composition was recorded: {failure}\n".encode())
         if composition is not None:
             return replace(composition, doubts=doubts + composition.doubts)
@@ -405,6 +429,12 @@ class DuelRun(StagedRun):
         if self._duel is not None and self._duel.failed:
             report = replace(report, reason=f"submission {self._duel.failed}: {report.reason}")
         return report
+
+    def _screen(self, stage: str) -> list[CaseReport]:
+        for name, worker_teams in self._all_worker_teams.items():
+            if reports := self._screen_directory(worker_teams.directory, stage):
+                return self._fail_side(name, reports[0])
+        return []
 
     def _build(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         require_walls(self._machine)

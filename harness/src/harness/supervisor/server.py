@@ -32,6 +32,7 @@ from harness.build.plan import BuildCache, survey_tools
 from harness.build.teams import Machine
 from harness.check.author import is_memory_shortage
 from harness.check.composition import RECORD_S_MAX
+from harness.check.screen import SCREEN_S_MAX
 from harness.defences import Overrides
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
@@ -54,7 +55,7 @@ from harness.messages import (
     to_line,
 )
 from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
-from harness.sandbox import fork_entry, linux, root, seccomp
+from harness.sandbox import fork_entry, linux, walls
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
@@ -99,7 +100,7 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
     if leaves_network:
         fork_entry.leave_network_namespace()
     if linux.landlock_version() >= linux.LANDLOCK_VERSION_MIN:
-        read = [*_READ, *root.interpreter_folders(), root.package_folder()]
+        read = [*_READ, *walls.interpreter_folders(), walls.package_folder()]
         written = [*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)]
         linux.restrict_paths(linux.AllowedPaths(read=read, written=written))
     if os.getuid() == 0:
@@ -110,7 +111,7 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
         linux.empty_bounding_set()
         linux.drop_capabilities()
     linux.become_unreadable()
-    seccomp.install_worker_filter(seccomp.socket_families(1, has_unix=has_gpu))
+    walls.install_worker_filter(walls.socket_families(1, has_unix=has_gpu))
 
 
 def _is_reachable(folder: Path) -> bool:
@@ -317,9 +318,10 @@ def run_budgets_s(problem: Problem, mode: str) -> float:
     # So may the warm-up call of every shape that is new to a process.
     warm_ups = sum(processes[stage] * problem.warm_ups_max(stage, mode) for stage in stages)
     recorded_s = 2 * import_s + RECORD_S_MAX if mode in RECORDED_MODES else 0.0
+    screen_s = 0.0 if problem.shortcuts.is_empty else SCREEN_S_MAX
     # A budget is the submission's own time; the factor bounds the platform's work in between.
     own_s = budgets_s + recorded_s
-    return sides * (_PLATFORM_SHARE * own_s + (imports + warm_ups) * import_s)
+    return sides * (_PLATFORM_SHARE * own_s + (imports + warm_ups) * import_s + screen_s)
 
 
 def execute_run(

@@ -40,6 +40,7 @@ PAGE_BYTES_MAX = 256 * 1024
 CSV_BYTES_MAX = 4 * 1024**2
 # The operators and kernels of one call.
 RECORD_BYTES_MAX = 1024**2
+RECORD_ROWS_MAX, RECORD_NAME_CHARS_MAX = 64, 160
 # For each text about the GPU kernels of a build result.
 LISTING_BYTES_MAX = 1024**2
 

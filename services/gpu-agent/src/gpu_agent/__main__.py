@@ -12,7 +12,7 @@ from nacl.signing import SigningKey
 from gpu_agent import gpu
 from gpu_agent.domain import Machine, build_registration
 from gpu_agent.metrics import AgentMetrics
-from gpu_agent.runs import HarnessRuns, inspect_machine
+from gpu_agent.runs import HarnessRuns, inspect_machine, run_canary
 from gpu_agent.service import Agent, Reporter
 from gpu_agent.settings import Settings, load
 from shared import lifecycle
@@ -47,7 +47,7 @@ async def _run(
     nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
     blobs = AgentBlobStore(nc, settings.id)
     runs = HarnessRuns(
-        blobs, settings.data, gpu.run_canary, demand.level_min, demand.device, settings.gpu_index
+        blobs, settings.data, run_canary, demand.level_min, demand.device, settings.gpu_index
     )
     runs.sweep()
     await runs.keep_code(machine.environment[HARNESS_CODE])

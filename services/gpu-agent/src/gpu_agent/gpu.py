@@ -1,11 +1,10 @@
-"""Detects the GPU type and the host, and checks that the machine still works."""
+"""Detects the GPU type and the host, and reads the state of the GPUs between runs."""
 
 import contextlib
 import hashlib
 import os
 import re
 import subprocess
-import time
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -19,12 +18,6 @@ _WORDS = frozenset(
 )
 # Product families, which need the number that follows to name a model.
 _FAMILIES = frozenset({"GTX", "RTX", "RX", "TITAN", "PRO"})
-# About 50 ms of known work with a known answer, and the most processor time that it may take: wall
-# time would say nothing on a machine that is merely busy.
-CANARY_BLOCK_BYTES = 1 << 20
-CANARY_BLOCKS = 64
-CANARY_ANSWER = "3b6a07d0d404fab4e23b6d34bc6696a6a312dd92821332385e5af7c01c421351"
-CANARY_S_MAX = 5.0
 # Machines cloned from one image share the first; the second changes at each boot.
 IDENTITIES = (Path("/etc/machine-id"), Path("/proc/sys/kernel/random/boot_id"))
 # The kernel's log, where the driver reports errors; each read returns one record.
@@ -71,24 +64,6 @@ def memory_mib(environment: Mapping[str, str], machine_mib: int) -> int:
     (81559, 4096)
     """
     return int(environment.get("gpu_memory_mib", machine_mib))
-
-
-def run_canary() -> str:
-    """Do known work, twice at most; return why the machine is not trusted, "" if it is well."""
-    return _try_canary() and _try_canary()
-
-
-def _try_canary() -> str:
-    block, digest = bytes(CANARY_BLOCK_BYTES), hashlib.sha256()
-    began = time.thread_time()
-    for _ in range(CANARY_BLOCKS):
-        digest.update(block)
-    took_s = time.thread_time() - began
-    if digest.hexdigest() != CANARY_ANSWER:
-        return "the canary's answer is wrong: this machine computes falsely"
-    if took_s > CANARY_S_MAX:
-        return f"the canary took {took_s:.1f} s of processor, over {CANARY_S_MAX:.0f} s"
-    return ""
 
 
 def read_gpus(uuid: str = "") -> list[GpuReading]:

@@ -1,13 +1,15 @@
-"""Runs jobs in the harness, and turns its reports into events.
+"""Checks before each job that the machine works, runs it in the harness, and reports in events.
 
 It is the only module of the agent that talks to the harness.
 """
 
 import asyncio
+import hashlib
 import json
 import logging
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -44,6 +46,12 @@ Value = TypeVar("Value")
 
 ARTEFACTS_MAX = 16
 MIB = 1024**2
+# About 50 ms of known work with a known answer, and the most processor time that it may take: wall
+# time would say nothing on a machine that is merely busy.
+CANARY_BLOCK_BYTES = 1 << 20
+CANARY_BLOCKS = 64
+CANARY_ANSWER = "3b6a07d0d404fab4e23b6d34bc6696a6a312dd92821332385e5af7c01c421351"
+CANARY_S_MAX = 5.0
 
 
 def inspect_machine(device: str, gpu_index: int = 0) -> Machine:
@@ -68,15 +76,33 @@ def inspect_machine(device: str, gpu_index: int = 0) -> Machine:
     )
 
 
+def run_canary() -> str:
+    """Do known work, twice at most; return why the machine is not trusted, "" if it is well."""
+    return _try_canary() and _try_canary()
+
+
+def _try_canary() -> str:
+    block, digest = bytes(CANARY_BLOCK_BYTES), hashlib.sha256()
+    began = time.thread_time()
+    for _ in range(CANARY_BLOCKS):
+        digest.update(block)
+    took_s = time.thread_time() - began
+    if digest.hexdigest() != CANARY_ANSWER:
+        return "the canary's answer is wrong: this machine computes falsely"
+    if took_s > CANARY_S_MAX:
+        return f"the canary took {took_s:.1f} s of processor, over {CANARY_S_MAX:.0f} s"
+    return ""
+
+
 @dataclass
 class HarnessRuns:
     """Runs jobs in the isolated harness, which stays warm between jobs.
 
     `folder` holds problems by digest, the current runs and the harness's state for this machine.
     `device` is the timed device; `gpu_index` picks one of several GPUs. The harness refuses ranked
-    runs if it isolates less than `level_min`. `canary` does known work and returns what is wrong
-    with the machine. `code` is the digest of the registered harness code once it is stored; runs of
-    other code are refused.
+    runs if it isolates less than `level_min`. `canary` returns what is wrong with the machine.
+    `code` is the digest of the registered harness code once it is stored; runs of other code are
+    refused.
     """
 
     blobs: BlobStore

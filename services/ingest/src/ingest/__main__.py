@@ -13,13 +13,12 @@ from fastapi import FastAPI
 from psycopg_pool import AsyncConnectionPool
 
 from ingest import bootstrap, ranker_http
-from ingest.access import callers
 from ingest.access.feed import AccessFeed, AccessSnapshots
 from ingest.accounts.service import CliIdLinking
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import Ingest, ingest
-from ingest.http.auth import AuthConfig, Authenticator, Edge
 from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
+from ingest.http.requests import AuthConfig, Authenticator, Edge
 from ingest.login import oauth_http
 from ingest.login.sign_in import Argon2Hasher
 from ingest.popcorn.dependencies import Dependencies
@@ -53,7 +52,7 @@ def _fold_digest() -> str:
     """Return the digest of the fold's source code; any change of it invalidates snapshots."""
     files = sorted(Path(__file__).parent.glob("*/rules.py"))
     files += sorted(Path(events.__file__).parent.glob("*.py"))
-    files += [Path(callers.__file__), Path(leaderboards.__file__), Path(wire.__file__)]
+    files += [Path(leaderboards.__file__), Path(wire.__file__)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 

@@ -10,8 +10,8 @@ from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from ingest.decisions import Decisions
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import (
+from ingest.http.requests import (
+    Authenticator,
     IdInPath,
     ReasonRequest,
     RequestModel,

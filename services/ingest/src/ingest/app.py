@@ -10,7 +10,6 @@ from ingest.agents import agents_router
 from ingest.baselines import baselines_router
 from ingest.bootstrap import Ingest
 from ingest.consents import consents_router
-from ingest.http.auth import Authenticator
 from ingest.http.document import PublicApi, add_docs_page, read_introduction
 from ingest.http.middleware import (
     BodyLimitMiddleware,
@@ -19,6 +18,7 @@ from ingest.http.middleware import (
     RateLimitRules,
     RequestIdMiddleware,
 )
+from ingest.http.requests import Authenticator
 from ingest.invites import invites_router
 from ingest.leaderboards import leaderboards_router
 from ingest.login import pages

@@ -12,8 +12,7 @@ from fastapi import APIRouter, Depends
 from msgspec import structs
 
 from ingest.decisions import Decisions
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import ReasonRequest, SlugInPath
+from ingest.http.requests import Authenticator, ReasonRequest, SlugInPath
 from ingest.platform import Operators
 from ingest.ports import Ports
 from ingest.problems import rules as problems

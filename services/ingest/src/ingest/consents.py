@@ -6,12 +6,11 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.access.callers import Caller, check_scope
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller, check_scope
 from ingest.accounts import rules
 from ingest.decisions import Decisions
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import RequestModel, SlugInPath, decision_response
+from ingest.http.requests import Authenticator, RequestModel, SlugInPath, decision_response
 from ingest.ports import Ports
 from ingest.problems import rules as problems
 from shared import subjects

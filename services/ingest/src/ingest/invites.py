@@ -10,14 +10,20 @@ from typing import Annotated, NamedTuple, TypeAlias
 from fastapi import APIRouter, Depends, Path, Request
 from pydantic import Field
 
-from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed, hash_secret
-from ingest.access.rules import Invite
+from ingest.access.rules import Caller, Invite
 from ingest.accounts.service import Accounts
 from ingest.decisions import Decisions, http_append
-from ingest.http.auth import Authenticator, client_address
 from ingest.http.middleware import AttemptLimiter
-from ingest.http.request_models import ReasonRequest, RequestModel, Slug, SlugInPath, Text
+from ingest.http.requests import (
+    Authenticator,
+    ReasonRequest,
+    RequestModel,
+    Slug,
+    SlugInPath,
+    Text,
+    client_address,
+)
 from ingest.ports import AccountStore
 from shared import subjects
 from shared.api import leaderboards as api

@@ -9,11 +9,11 @@ import msgspec
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 
-from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import (
+from ingest.http.requests import (
+    Authenticator,
     ReasonRequest,
     RequestModel,
     SlugInPath,

@@ -9,8 +9,8 @@ from pydantic import Field
 
 from ingest.accounts.service import AccountTables
 from ingest.decisions import DecisionResult, Decisions
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import (
+from ingest.http.requests import (
+    Authenticator,
     IdInPath,
     NumberInPath,
     ReasonRequest,

@@ -7,12 +7,11 @@ import msgspec
 from fastapi import APIRouter, Depends, Query
 from msgspec import structs
 
-from ingest.access.callers import Caller, check_unlimited
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller, check_unlimited
 from ingest.accounts import rules
 from ingest.decisions import Decisions
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import IdInPath, RequestModel
+from ingest.http.requests import Authenticator, IdInPath, RequestModel
 from ingest.ports import Ports
 from shared import subjects
 from shared.api.accounts import (

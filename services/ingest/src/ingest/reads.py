@@ -11,9 +11,9 @@ from weakref import WeakValueDictionary
 from fastapi import APIRouter, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from ingest.access.callers import Caller
-from ingest.http.auth import Authenticator, client_address
+from ingest.access.rules import Caller
 from ingest.http.document import read_paths
+from ingest.http.requests import Authenticator, client_address
 from ingest.ports import ReadProxy
 from shared.errors import Failed, Refused
 from shared.http import LiveResponse

@@ -10,8 +10,8 @@ from msgspec import structs
 from pydantic import AfterValidator, Field
 
 from ingest.decisions import DecisionResult, Decisions, http_append
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import (
+from ingest.http.requests import (
+    Authenticator,
     IdInPath,
     NumberInPath,
     ReasonRequest,

@@ -9,13 +9,12 @@ from fastapi import APIRouter, Depends, Query
 from msgspec import structs
 from pydantic import Field
 
-from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller
 from ingest.accounts.routes import Slugs
 from ingest.decisions import DecisionResult, Decisions
-from ingest.http.auth import Authenticator
 from ingest.http.middleware import AttemptLimiter
-from ingest.http.request_models import IdInPath, RequestModel
+from ingest.http.requests import Authenticator, IdInPath, RequestModel
 from ingest.ports import NewWebhook, WebhookStore
 from shared import subjects
 from shared.addresses import URL_LENGTH_MAX, parse_target

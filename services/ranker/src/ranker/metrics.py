@@ -5,7 +5,7 @@ from contextlib import suppress
 
 from prometheus_client import Counter, Gauge
 
-from ranker.service.ports import Metrics
+from ranker.service.decisions import Metrics
 from shared.clock import now
 from shared.event_log import RecordedEvent
 from shared.events import SubmissionFinished

@@ -25,8 +25,8 @@ from ranker.domain.rows import (
     Run,
     Submission,
 )
+from ranker.service.decisions import BatchChange, DueRejudge, PendingDecision, Unfoldable
 from ranker.service.leaderboard import RANKED_MAX, rank_top, update_places
-from ranker.service.ports import BatchChange, DueRejudge, PendingDecision, Unfoldable
 from shared.clock import now
 from shared.errors import Refused
 from shared.postgres import (

@@ -6,11 +6,11 @@ from typing import Annotated, Any, Literal, TypeAlias
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
-from ingest.access.callers import Caller, check_unlimited
+from ingest.access.rules import Caller, check_unlimited
 from ingest.accounts import rules
 from ingest.accounts.service import Accounts, IssuedToken, NewToken, TokenDetails, Tokens
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import (
+from ingest.http.requests import (
+    Authenticator,
     IdInPath,
     Name,
     NameInPath,

@@ -1,4 +1,4 @@
-"""Rules of accounts: bans, roles, tokens, identities, consents, preferences, and lost names."""
+"""Rules of accounts: bans, roles, scopes, tokens, identities, consents, preferences, lost names."""
 
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -6,11 +6,11 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, TypeVar, get_args
 
-from ingest.access.callers import ALLOWED, STAFF_SCOPES, allowed_scopes
 from shared import events
 from shared.api.accounts import Preferences
 from shared.errors import Refused
 from shared.event_log import Decider, RecordedEvent
+from shared.events import SCOPES
 from shared.subjects import last_token
 from shared.wire import is_genuine
 
@@ -22,6 +22,34 @@ Held = TypeVar("Held")
 # Web logins do not count against TOKENS_MAX: somebody with too many tokens must be able to log in
 # and revoke some.
 WEB = "web"
+ADMIN = "admin"
+PARTICIPANT_SCOPES = frozenset(
+    (
+        *("submit", "submit:ranked", "profile", "read:own", "delete:own"),
+        *("join", "account", "webhooks"),
+    )
+)
+CREATOR_SCOPES = PARTICIPANT_SCOPES | {"author"}
+MODERATOR_SCOPES = CREATOR_SCOPES | {"admin:submissions", "admin:participants"}
+STAFF_SCOPES = frozenset(SCOPES) - CREATOR_SCOPES
+# Callers through the Discord bot get no operator scopes and create nothing that outlives the visit.
+NOT_VOUCHED = STAFF_SCOPES | {"account", "webhooks"}
+# Operators through the Discord bot keep these scopes: none that gives anybody more rights.
+STAFF_VOUCHED = STAFF_SCOPES - {ADMIN}
+ALLOWED: Mapping[str, frozenset[str]] = {
+    "participant": PARTICIPANT_SCOPES,
+    "creator": CREATOR_SCOPES,
+    "moderator": MODERATOR_SCOPES,
+    "admin": frozenset(SCOPES),
+}
+# Banned participants may still read their own submissions.
+BANNED_SCOPES = frozenset({"read:own"})
+SCOPE_OF_MODE = {
+    "test": "submit",
+    "benchmark": "submit",
+    "profile": "profile",
+    "ranked": "submit:ranked",
+}
 STAFF_ROLES = frozenset({"moderator", "admin"})
 GRANTABLE = tuple(role for role in ALLOWED if role != "participant")
 
@@ -36,6 +64,27 @@ Chosen = Mapping[str, str]
 # The choices for each preference; the first one is the default.
 PREFERENCES = {name: get_args(hint) for name, hint in Preferences.__annotations__.items()}
 DEFAULTS = {name: values[0] for name, values in PREFERENCES.items()}
+
+
+def allowed_scopes(roles: Iterable[str]) -> frozenset[str]:
+    """Return the scopes that roles allow; everybody is a participant.
+
+    >>> "author" in allowed_scopes([]), "author" in allowed_scopes(["creator"])
+    (False, True)
+    """
+    return PARTICIPANT_SCOPES.union(*(ALLOWED.get(role, frozenset()) for role in roles))
+
+
+def effective_scopes(scopes: Iterable[str], roles: Iterable[str]) -> frozenset[str]:
+    """Return the scopes of a token for an account with these roles.
+
+    >>> sorted(effective_scopes(["admin", "submit"], ["moderator"]))
+    ['admin:participants', 'admin:submissions', 'submit']
+    """
+    token_scopes = frozenset(scopes)
+    if ADMIN in token_scopes:
+        token_scopes |= STAFF_SCOPES
+    return token_scopes & allowed_scopes(roles)
 
 
 @dataclass(frozen=True)

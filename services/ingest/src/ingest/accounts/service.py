@@ -16,9 +16,8 @@ from typing import NamedTuple
 
 from prometheus_client import Gauge
 
-from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed, hash_secret
-from ingest.access.rules import Token
+from ingest.access.rules import Caller, Token
 from ingest.accounts import rules
 from ingest.accounts.rules import LOST
 from ingest.decisions import DecisionResult, Decisions

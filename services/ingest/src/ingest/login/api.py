@@ -12,10 +12,16 @@ from fastapi import APIRouter, Depends, Request, Response
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from ingest.access.callers import Caller, check_unlimited
+from ingest.access.rules import Caller, check_unlimited
 from ingest.accounts.service import CLI_SCOPES
-from ingest.http.auth import Authenticator, client_address
-from ingest.http.request_models import PRINTABLE, NameInPath, ReasonRequest, RequestModel
+from ingest.http.requests import (
+    PRINTABLE,
+    Authenticator,
+    NameInPath,
+    ReasonRequest,
+    RequestModel,
+    client_address,
+)
 from ingest.login.rules import DEVICE_SCOPES, PENDING_S, POLL_EVERY_S, PROVIDERS, format_code
 from ingest.login.service import Logins
 from ingest.login.web import read_body

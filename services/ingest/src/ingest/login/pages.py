@@ -9,10 +9,9 @@ import msgspec
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.responses import JSONResponse
 
-from ingest.access.callers import check_scope
+from ingest.access.rules import check_scope
 from ingest.accounts.service import CLI_LIFE_DAYS, CLI_SCOPES, NewToken
-from ingest.http.auth import COOKIE, client_address
-from ingest.http.request_models import IdInPath, NumberInPath
+from ingest.http.requests import COOKIE, IdInPath, NumberInPath, client_address
 from ingest.login.rules import (
     CLI_ID,
     PASSWORD_LENGTH_MIN,

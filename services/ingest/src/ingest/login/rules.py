@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from ingest.access.callers import PARTICIPANT_SCOPES, Caller, check_unlimited
+from ingest.access.rules import Caller, check_unlimited
+from ingest.accounts.rules import PARTICIPANT_SCOPES
 from shared.errors import Refused
 from shared.events.participants import SCOPES
 

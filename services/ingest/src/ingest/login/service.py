@@ -8,9 +8,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
-from ingest.access.callers import Caller, allowed_scopes
 from ingest.access.feed import hash_secret
-from ingest.access.rules import Token
+from ingest.access.rules import Caller, Token
+from ingest.accounts.rules import allowed_scopes
 from ingest.accounts.service import CLI_SCOPES, Accounts, CliIdLinking, NewToken, Tokens
 from ingest.http.middleware import AttemptLimiter
 from ingest.login.postgres import LoginStore

@@ -17,10 +17,10 @@ from fastapi.routing import APIRoute
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from pydantic import BaseModel, ValidationError
 
-from ingest.access.callers import check_scope, check_unlimited
+from ingest.access.rules import check_scope, check_unlimited
 from ingest.accounts.service import csrf_token
-from ingest.http.auth import COOKIE, client_address
 from ingest.http.middleware import ANONYMOUS_BYTES_MAX, JSON_BYTES_MAX
+from ingest.http.requests import COOKIE, client_address
 from ingest.login.rules import SESSION_S
 from ingest.login.service import Logins, Session
 from ingest.login.sign_in import new_secret

@@ -8,13 +8,13 @@ from typing import Annotated, Literal, TypeAlias
 from fastapi import APIRouter, Depends
 from msgspec import structs
 
-from ingest.access.callers import Caller
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller
 from ingest.accounts import rules as accounts
 from ingest.accounts.service import decide_account
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import (
+from ingest.http.requests import (
+    Authenticator,
     NameInPath,
     NumberInPath,
     ReasonRequest,

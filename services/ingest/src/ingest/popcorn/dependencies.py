@@ -19,9 +19,9 @@ from pydantic import BaseModel, ConfigDict
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from ingest.access.callers import Caller
+from ingest.access.rules import Caller
 from ingest.bootstrap import Ingest
-from ingest.http.auth import Authenticator
+from ingest.http.requests import Authenticator
 from ingest.popcorn.read_client import ReadClient, retry_while_unavailable
 from ingest.reads import StreamLimiter
 from shared.blobs import BlobStore

@@ -11,7 +11,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
-from ingest.access.callers import check_scope
+from ingest.access.rules import check_scope
 from ingest.popcorn.conversions import leaderboard_id, seconds
 from ingest.popcorn.dependencies import Dependencies, PopcornRequest
 from ingest.popcorn.read_client import STAFF, ReadClient

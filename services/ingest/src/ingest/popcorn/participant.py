@@ -12,8 +12,8 @@ import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
-from ingest.access.callers import Caller
-from ingest.http.auth import client_address
+from ingest.access.rules import Caller
+from ingest.http.requests import client_address
 from ingest.popcorn import response_models
 from ingest.popcorn.conversions import (
     DESCRIPTION_LENGTH_MAX,

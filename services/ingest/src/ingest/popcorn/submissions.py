@@ -17,9 +17,10 @@ from fastapi import APIRouter, Request, Response
 from starlette.routing import BaseRoute, Match
 from starlette.types import Receive, Scope, Send
 
-from ingest.access.callers import SCOPE_OF_MODE, Caller, check_problem
-from ingest.http.auth import client_address
+from ingest.access.rules import Caller, check_problem
+from ingest.accounts.rules import SCOPE_OF_MODE
 from ingest.http.middleware import idempotency_key
+from ingest.http.requests import client_address
 from ingest.popcorn.conversions import MODES, instant, job_status, queue_response, terminal_text
 from ingest.popcorn.dependencies import (
     Dependencies,

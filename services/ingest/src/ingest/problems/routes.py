@@ -11,13 +11,12 @@ from fastapi import APIRouter, Form, Request, Response, UploadFile
 from msgspec import structs
 from pydantic import Field
 
-from ingest.access.callers import check_scope
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import check_scope
 from ingest.accounts.rules import ACTOR
 from ingest.baselines import Baselines, baseline_event, baseline_source
 from ingest.decisions import AggregateCommand, Decisions
-from ingest.http.auth import Authenticator
-from ingest.http.request_models import FormModel, Text
+from ingest.http.requests import Authenticator, FormModel, Text
 from ingest.leaderboards import LeaderboardChange, Leaderboards
 from ingest.ports import Ports
 from ingest.problems import rules

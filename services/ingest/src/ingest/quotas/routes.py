@@ -11,11 +11,10 @@ from typing import Annotated, NamedTuple
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
-from ingest.access.callers import Caller
+from ingest.access.rules import Caller
 from ingest.decisions import DecisionResult, Decisions, HistoryCache
-from ingest.http.auth import Authenticator
 from ingest.http.middleware import rate_limit_headers
-from ingest.http.request_models import Name, RequestModel, Text, decision_response
+from ingest.http.requests import Authenticator, Name, RequestModel, Text, decision_response
 from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
 from ingest.quotas.rules import EVERYBODY, Quota

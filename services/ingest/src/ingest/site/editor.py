@@ -12,10 +12,10 @@ from fastapi import APIRouter, FastAPI, Query, Request, Response
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
-from ingest.access.callers import Caller, check_scope
+from ingest.access.rules import Caller, check_scope
 from ingest.bootstrap import Ingest
 from ingest.http.middleware import IDEMPOTENCY_KEY, SUBMISSION_BYTES_MAX
-from ingest.http.request_models import APPEAL_LENGTH_MAX, NOTE_LENGTH_MAX
+from ingest.http.requests import APPEAL_LENGTH_MAX, NOTE_LENGTH_MAX
 from ingest.login.service import Session
 from ingest.login.web import (
     FORM_FIELDS_MAX,

@@ -8,9 +8,9 @@ from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
-from ingest.access.callers import check_scope
+from ingest.access.rules import check_scope
 from ingest.accounts.rules import PREFERENCES
-from ingest.http.request_models import IdInPath
+from ingest.http.requests import IdInPath
 from ingest.login.service import Session
 from ingest.login.web import Form, NotLoggedIn, Web, parse_form, route_class
 from ingest.ports import ReadProxy

@@ -12,10 +12,10 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from ingest.access.callers import SCOPE_OF_MODE, Caller, check_scope
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller, check_scope
 from ingest.accounts import rules as accounts
-from ingest.accounts.rules import name_lost
+from ingest.accounts.rules import SCOPE_OF_MODE, name_lost
 from ingest.decisions import DECISIONS_MAX, back_off, http_append
 from ingest.ports import Note, Ports
 from ingest.problems import rules as problems

@@ -9,15 +9,15 @@ from typing import Annotated, NamedTuple, TypeAlias
 from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from pydantic import Field
 
-from ingest.access.callers import Caller, check_problem
 from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller, check_problem
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
-from ingest.http.auth import Authenticator
 from ingest.http.middleware import idempotency_key
-from ingest.http.request_models import (
+from ingest.http.requests import (
     APPEAL_LENGTH_MAX,
     PRINTABLE,
     TEXT_LENGTH_MAX,
+    Authenticator,
     FormModel,
     NoteText,
     NumberInPath,

@@ -12,8 +12,7 @@ from nacl.signing import SigningKey
 from ranker.archive.postgres import Archive, open_archive
 from ranker.domain.stored_log import SEAL_AGGREGATE, SealInterval, is_seal_due
 from ranker.metrics import ArchiveMetrics
-from ranker.service.decisions import ACTOR
-from ranker.service.ports import Metrics
+from ranker.service.decisions import ACTOR, Metrics
 from ranker.service.progress import log_progress
 from ranker.settings import Settings
 from shared.clock import now

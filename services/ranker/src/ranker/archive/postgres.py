@@ -8,7 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from ranker.domain.stored_log import StoredEvent, to_stored_event
+from ranker.domain.stored_log import StoredEvent
 from shared import wire
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
@@ -19,6 +19,7 @@ from shared.postgres import (
     load_statements,
     translate_outages,
 )
+from shared.subjects import subject
 
 PACKAGE = "ranker.archive"
 SCHEMA = "archive"
@@ -78,10 +79,10 @@ class Archive:
                 copy.set_types(TYPES)
                 for event in events:
                     at = event.envelope.at
-                    link = to_stored_event(event).link
+                    seq, subject_name = event.seq, subject(event.envelope.agg)
+                    link = wire.ChainLink(seq, subject_name, event.envelope.id, event.body)
                     h = wire.extend_chain(h, link)
-                    seq, subject_name, id_, body = link
-                    await copy.write_row((seq, subject_name, id_, at, body, h))
+                    await copy.write_row((seq, subject_name, link.id, at, link.body, h))
 
     async def up_to(self, seq: int) -> bytes:
         """The chain up to an archived event."""

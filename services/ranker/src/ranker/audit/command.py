@@ -16,8 +16,8 @@ from ranker.audit.auditor import LiveLeaderboard, audit
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.stored_log import DamagedCopy, PublishedSeal, StoredEvent
 from ranker.postgres import Reader
+from ranker.service.decisions import Reads
 from ranker.service.leaderboard import key_values, read_top
-from ranker.service.ports import Reads
 from ranker.service.progress import log_progress
 from ranker.settings import Settings
 from shared import wire

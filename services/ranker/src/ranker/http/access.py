@@ -10,7 +10,7 @@ from fastapi import Depends, Request
 
 from ranker.archive.postgres import ArchiveReader
 from ranker.domain.score import add_interval
-from ranker.service.ports import Reads
+from ranker.service.decisions import Reads
 from ranker.service.progress import Live, ProjectionProgress
 from shared.api.submissions import (
     FullSubmission,

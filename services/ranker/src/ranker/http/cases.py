@@ -26,8 +26,8 @@ from ranker.domain.rows import LeaderboardKey
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, safe_case
 from ranker.http.problems import SEED, ManifestCache, problem_row
 from ranker.http.responses import Limit, NumberInPath, json_response
+from ranker.service.decisions import Reads
 from ranker.service.leaderboard import key_values
-from ranker.service.ports import Reads
 from shared.api import cases as models
 from shared.api.cases import CaseShown
 from shared.api.leaderboards import SetEntry, SetScores

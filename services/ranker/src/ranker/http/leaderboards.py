@@ -32,6 +32,7 @@ from ranker.http.responses import (
     expired_cursor,
     json_response,
 )
+from ranker.service.decisions import Reads
 from ranker.service.leaderboard import (
     RANKED_MAX,
     PlacedEntry,
@@ -41,7 +42,6 @@ from ranker.service.leaderboard import (
     read_ladder_before,
     read_page,
 )
-from ranker.service.ports import Reads
 from shared.api import leaderboards as models
 from shared.api.audits import LeaderboardRow
 from shared.clock import now

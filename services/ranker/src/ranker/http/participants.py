@@ -27,8 +27,8 @@ from ranker.http.responses import (
     Version,
     json_response,
 )
+from ranker.service.decisions import Reads
 from ranker.service.leaderboard import RANKED_MAX, read_ladder, read_standing, read_top
-from ranker.service.ports import Reads
 from shared.api import leaderboards as models
 from shared.clock import now
 from shared.errors import Refused

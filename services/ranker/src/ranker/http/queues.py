@@ -9,7 +9,7 @@ from fastapi import APIRouter, Query
 from msgspec import convert
 
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, require_staff
-from ranker.service.ports import Reads
+from ranker.service.decisions import Reads
 from ranker.service.progress import Live
 from shared.api import queues as models
 from shared.api.agents import Agent, Agents

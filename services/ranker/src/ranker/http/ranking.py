@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import assign_places
+from ranker.service.decisions import Reads
 from ranker.service.leaderboard import RANKED_MAX, make_scored_entries, read_ladder, read_standing
-from ranker.service.ports import Reads
 from shared.clock import now
 
 RANKED = "ranked"

@@ -19,8 +19,7 @@ from ranker.archive.postgres import NAME, PACKAGE, SCHEMA, Archive, open_archive
 from ranker.domain.stored_log import StoredEvent
 from ranker.postgres import PROJECTION, open_read_models
 from ranker.replay.postgres import Schemas, open_schemas
-from ranker.service.decisions import ACTOR
-from ranker.service.ports import Metrics, Unfoldable
+from ranker.service.decisions import ACTOR, Metrics, Unfoldable
 from ranker.service.progress import ProjectionProgress, log_progress
 from ranker.service.projection import project
 from ranker.settings import Settings

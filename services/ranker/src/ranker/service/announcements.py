@@ -22,10 +22,9 @@ from ranker.domain.goals import (
     scores_us,
 )
 from ranker.domain.rows import LeaderboardKey
-from ranker.service.decisions import EventCause, append_event
+from ranker.service.decisions import EventCause, Reads, append_event
 from ranker.service.leaderboard import PlacedEntry, key_values, read_top
 from ranker.service.podium_jobs import PodiumJobs
-from ranker.service.ports import Reads
 from shared import subjects
 from shared.clock import now
 from shared.event_log import EventLog

@@ -26,7 +26,7 @@ from ranker.domain.score import (
     is_tied,
     place_group,
 )
-from ranker.service.ports import Reads
+from ranker.service.decisions import Reads
 from shared.presentation.units import difference_text
 
 RANKED_MAX = 10_000

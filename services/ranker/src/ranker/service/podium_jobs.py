@@ -24,9 +24,8 @@ from ranker.domain.conclusion import (
 )
 from ranker.domain.goals import PODIUM_SIZE, case_floors_us
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
-from ranker.service.decisions import EventCause, append_event
+from ranker.service.decisions import EventCause, Reads, append_event
 from ranker.service.leaderboard import PlacedEntry, key_values
-from ranker.service.ports import Reads
 from shared import events, signing, subjects
 from shared.event_log import EventLog, RecordedEvent
 from shared.events import (

@@ -11,10 +11,12 @@ from datetime import datetime
 from typing import Any, TypeVar
 
 import msgspec
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared import events
 from shared.api.queues import Parked
 from shared.bus import Bus
+from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
 from shared.events import AgentRegistered
@@ -218,3 +220,22 @@ def _remember(
     messages.move_to_end(name)
     if len(messages) > messages_max:
         messages.popitem(last=False)
+
+
+class ProjectionLagMiddleware:
+    """Adds the age of the shown data to each response."""
+
+    def __init__(self, app: ASGIApp, progress: ProjectionProgress) -> None:
+        self.app = app
+        self.progress = progress
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Add the header Warpboard-Projection-Lag in seconds. Source: the ASGI specification."""
+
+        async def send_with_lag(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                lag = f"{self.progress.lag_s(now()):.3f}".encode()
+                message["headers"] = [*message["headers"], (b"warpboard-projection-lag", lag)]
+            await send(message)
+
+        await self.app(scope, receive, send_with_lag)

@@ -12,9 +12,8 @@ import msgspec
 from ranker.domain.fold import decode_event
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from ranker.service.announcements import Announcements, Milestones
-from ranker.service.decisions import Decisions
+from ranker.service.decisions import BatchChange, Decisions, Metrics, ReadModelStore, Unfoldable
 from ranker.service.podium_jobs import Confirmations, Duels
-from ranker.service.ports import BatchChange, Metrics, ReadModelStore, Unfoldable
 from ranker.service.progress import ProjectionProgress
 from shared.event_log import EventSource, Feed, RecordedEvent
 from shared.events import EventSkipped, Fact, ProjectionSwitched

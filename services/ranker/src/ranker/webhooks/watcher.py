@@ -10,8 +10,8 @@ from msgspec import MsgspecError
 
 from ranker.domain.rows import LeaderboardKey
 from ranker.metrics import HookMetrics
+from ranker.service.decisions import Reads
 from ranker.service.leaderboard import rank_top, read_standing
-from ranker.service.ports import Reads
 from ranker.service.progress import ProjectionProgress
 from ranker.settings import Settings
 from ranker.webhooks.postgres import Row, WatchPosition, WebhookStore

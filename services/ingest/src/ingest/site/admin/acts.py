@@ -11,11 +11,10 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp
 
-from ingest.access.callers import Caller, check_scope
+from ingest.access.rules import Caller, check_scope
 from ingest.accounts.service import csrf_token
-from ingest.http.auth import COOKIE, CSRF
 from ingest.http.middleware import IDEMPOTENCY_HEADER
-from ingest.http.request_models import TEXT_LENGTH_MAX
+from ingest.http.requests import COOKIE, CSRF, TEXT_LENGTH_MAX
 from ingest.site.reads import check_response, decode_response
 from shared.errors import Refused
 

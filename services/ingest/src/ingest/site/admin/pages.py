@@ -10,8 +10,8 @@ from urllib.parse import quote
 import msgspec
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
-from ingest.access.callers import ADMIN, STAFF_SCOPES
-from ingest.http.request_models import NameInPath
+from ingest.accounts.rules import ADMIN, STAFF_SCOPES
+from ingest.http.requests import NameInPath
 from ingest.login.service import Session
 from ingest.login.sign_in import new_secret
 from ingest.login.web import Web

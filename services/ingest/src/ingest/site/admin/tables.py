@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import quote
 
-from ingest.access.callers import Caller
+from ingest.access.rules import Caller
 from ingest.accounts.rules import Account, format_ban_end
 from ingest.accounts.service import Accounts
 from ingest.site.admin.acts import SessionApi
