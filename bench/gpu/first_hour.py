@@ -143,7 +143,7 @@ STEPS = (
         "cheats",
         105,
         "bench.gpu.cheats",
-        imitated=(*_CPU, "honest", "wrong", "--all"),
+        imitated=(*_CPU, "wrong", "--all"),
         beside=True,
         names=cheat_names,
     ),

@@ -109,16 +109,20 @@ def row_of(experiment: Experiment, bench: Bench) -> Row:
     """An experiment's line, whatever becomes of it."""
     began = time.monotonic()
     ours, theirs = multiprocessing.Pipe()
+    # Python ignores an exception in the hooks that it runs after a fork, also a KeyboardInterrupt.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     pid = os.fork()
     if not pid:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         ours.close()
         _run_alone(experiment, bench, theirs)
-    theirs.close()
     found: dict[str, Any] = {
         "measured": f"no answer within {experiment.budget_s:.0f} s",
         "passed": False,
     }
     try:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        theirs.close()
         if ours.poll(experiment.budget_s):
             found = json.loads(ours.recv_bytes())
     except EOFError:
