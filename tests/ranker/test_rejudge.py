@@ -254,3 +254,13 @@ async def test_a_rejudge_rebuilds_to_what_grew(judging: Judging, postgres_dsn: s
         await eventually(lambda: is_folded(judging.log, ReadModels(connection)))
     result = await replayed(postgres_dsn, judging.log)
     assert (result.differences, result.rows["entry"]) == ([], 3 - 1)
+
+
+async def test_a_rejudge_that_was_just_started_is_known_at_once(judging: Judging) -> None:
+    for place in range(20):
+        rejudge = f"rejudge-{place}"
+        await say(judging.log, subjects.rejudge(rejudge), requested(judging.lives))
+        response = await judging.http.get(f"/v1/rejudges/{rejudge}")
+        assert response.status_code == 200, response.text
+    response = await judging.http.get("/v1/rejudges/nobodys")
+    assert (response.status_code, response.json()["code"]) == (404, "unknown_rejudge")

@@ -83,6 +83,10 @@ def _add_rejudge_routes(router: APIRouter, sources: ReadSources) -> None:
     ) -> models.FullRejudge:
         """A rejudge, with its preview once there is one."""
         rows = await reads.rows("rejudges", id=id, limit=1) if reader.is_staff else []
+        if reader.is_staff and not rows:
+            # Whoever started it a moment ago may be ahead of the read models.
+            await sources.wait_until_folded(await sources.log_end())
+            rows = await reads.rows("rejudges", id=id, limit=1)
         if not rows:
             raise Refused("unknown_rejudge", f"there is no rejudge {id!r}", "id")
         preview = await _read_preview(sources.blobs, rows[0]["diff"])
