@@ -28,8 +28,8 @@ END_S = 240.0
 KERNEL = FileUpload("kernel.py", "text/x-python", HONEST.encode())
 BOARD = {"leaderboard_name": "identity"}
 RANKED = "leaderboard submit ranked"
-# Accounts for agents that a test's own launchers start.
-LAUNCHED_AGENTS = ("github-1", "modal-1")
+# The account for an agent that a test's own launcher starts.
+LAUNCHED_AGENT = "modal-1"
 
 
 @dataclass
@@ -84,7 +84,7 @@ def launch_platform(folder: Path) -> StrictRunning:
         "REPOSITORIES": f"{REPOSITORY}=file://{folder.parent / 'repository'}",
     }
     settings = {f"WARPBOARD_INGEST_{name}": text for name, text in told.items()}
-    settings["WARPBOARD_AGENTS"] = " ".join(LAUNCHED_AGENTS)
+    settings["WARPBOARD_AGENTS"] = LAUNCHED_AGENT
     found = StrictRunning(folder, PATIENT | settings)
     try:
         found.up()
