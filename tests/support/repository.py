@@ -14,7 +14,7 @@ def repository_settings(home: Path) -> dict[str, str]:
     """Settings by which problems may come from folders and from a repository, made in `home`."""
     roots = home / "roots"
     shutil.copytree(ROOT / "problems", roots)
-    # As identity is elsewhere in these tests: quick to time. They have no baselines, which the agent
+    # As identity is elsewhere in these tests: quick to time. They have no baselines, which an agent
     # would run beside all later tests.
     for name in ("late", "left"):
         shutil.copytree(roots / "identity", roots / name)
