@@ -84,7 +84,8 @@ def test_a_launcher_gets_no_job_whose_toolchain_its_agents_lack(
 ) -> None:
     history = given_launcher(toolchains=offered)
     history.say(subjects.submission("s1"), received(requires=Requires(toolchains=["triton"])))
-    history.settle(world())
+    # The live agent has no triton.
+    history.settle(world(OFFER))
     assert len(history.of_type("InstanceRequested")) == count
 
 
