@@ -43,6 +43,8 @@ class Overrides:
     `defences` are those to turn off, `without` are walls to leave out. `launcher` is the one that
     builds the boxes: `bubblewrap` builds the same walls another way, so that every promise of the
     sandbox is checked against two constructions. `ncu` is a stand-in profiler for any device.
+    Without `records_calls`, no further call shows what produced the answers; that decides no
+    verdict, but takes seconds on a GPU.
     `end_s_max` limits how long killed processes may take to end; 0 is the usual limit.
     """
 
@@ -50,6 +52,7 @@ class Overrides:
     without: tuple[str, ...] = ()
     launcher: str = "zygote"
     ncu: str = ""
+    records_calls: bool = True
     end_s_max: float = 0.0
 
     @classmethod
@@ -60,5 +63,6 @@ class Overrides:
             without=tuple(options.get("without", ())),
             launcher=options.get("launcher", "zygote"),
             ncu=options.get("ncu", ""),
+            records_calls=options.get("records_calls", True),
             end_s_max=options.get("end_s_max", 0.0),
         )

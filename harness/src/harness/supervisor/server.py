@@ -365,7 +365,8 @@ def _make_machine(options: dict[str, Any], cache: BuildCache) -> Machine:
     # The launcher refuses a box that lacks one of these walls, whoever asks for it.
     launcher = launchers[overrides.launcher](walls, end_s_max=end_s_max)
     build_tools = survey_tools(ncu=overrides.ncu)
-    return Machine(launcher, walls, build_tools, cache, overrides.defences)
+    defences, records_calls = overrides.defences, overrides.records_calls
+    return Machine(launcher, walls, build_tools, cache, defences, records_calls)
 
 
 def _die_with_parent(parent: int, signal_number: signal.Signals) -> None:
