@@ -11,11 +11,16 @@ from pathlib import Path
 
 from bench import replay_log
 from bench.query_reads import fill
-from bench.replay_place import Ground, ask
+from bench.replay_place import Ground
+from ranker.__main__ import MIGRATED, SCHEMA
+from ranker.postgres import open_read_models
+from ranker.service.decisions import Metrics
+from ranker.service.progress import ProjectionProgress
+from ranker.service.projection import project
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from tests.support.waits import eventually
+from shared.postgres import migrate
 
 # The folder in which `python -m bench` keeps the servers' data from one benchmark to the next:
 # a million runs take longer to write than to measure.
@@ -46,21 +51,21 @@ def leaderboard_servers(runs: int) -> Iterator[Ground]:
 
 
 def _write(ground: Ground, runs: int) -> None:
-    """Publish the problem, let a ranker create the tables, and fill them."""
-
-    async def has_tables() -> bool:
-        url = ground.url("ranker") + f"/v1/leaderboards/{replay_log.EMPTY}/{replay_log.GPU}"
-        return await asyncio.to_thread(ask, url) is not None
-
-    asyncio.run(_publish(ground.nats.url))
-    with ground.service("ranker"):
-        asyncio.run(eventually(has_tables, START_S_MAX))
-    asyncio.run(fill(ground.postgres.dsn, runs))
+    """Publish the problem, fold that as a ranker would, and fill its tables."""
+    dsn = ground.postgres.dsn
+    for package, schema in MIGRATED:
+        migrate(dsn, package, schema)
+    asyncio.run(_publish(ground.nats.url, dsn))
+    asyncio.run(fill(dsn, runs))
 
 
-async def _publish(url: str) -> None:
-    """Write the problems into the log."""
+async def _publish(url: str, dsn: str) -> None:
+    """Write the problems into the log, and fold them."""
     nc = await connect(url, "bench")
     await ensure_streams(nc)
-    await replay_log.write(NatsLog(nc), 2)
+    log, progress = NatsLog(nc), ProjectionProgress()
+    last = await replay_log.write(log, 2)
+    async with open_read_models(dsn, SCHEMA) as models:
+        async for _ in project(log, models, progress, Metrics(), until=last):
+            pass
     await nc.close()
