@@ -22,11 +22,9 @@ from bench import figures, leaderboard_servers, noop_platform, results
 from bench.figures import Figure
 
 # A benchmark is a module of this folder: `python -m bench.NAME [--smoke]` reports its figures.
-BENCHMARKS = (
-    *("turnaround", "counts", "query", "web", "pipeline", "api", "discord", "replay", "harness"),
-)
-# These measure a platform that `warpboard up` has started.
-ON_A_PLATFORM = frozenset({"turnaround", "counts", "pipeline", "api", "discord"})
+# Those that measure a platform of `warpboard up` come first: the smoke form then stops it.
+ON_A_PLATFORM = ("turnaround", "counts", "pipeline", "api", "discord")
+BENCHMARKS = (*ON_A_PLATFORM, "query", "web", "replay", "harness")
 SMOKE_S_MAX = 180.0
 WHOLE_S_MAX = 1800.0
 STOP_S_MAX = 90.0
@@ -61,21 +59,6 @@ def _timed(name: str) -> Iterator[None]:
     print(f"== {name}: {time.monotonic() - began:.0f} s, {cpu_s:.0f} s of processor", flush=True)
 
 
-@contextmanager
-def _shared(names: Sequence[str], *, is_smoke: bool) -> Iterator[Mapping[str, str]]:
-    """Yield the environment of the benchmarks, with what they share.
-
-    In a whole run each platform is new, so that no benchmark measures what another has left.
-    """
-    with ExitStack() as stack:
-        home = stack.enter_context(tempfile.TemporaryDirectory())
-        shared = {leaderboard_servers.KEPT: home}
-        if is_smoke and ON_A_PLATFORM.intersection(names):
-            platform = stack.enter_context(noop_platform.running_platform())
-            shared[noop_platform.SHARED] = str(platform.folder)
-        yield {**os.environ, **shared}
-
-
 def _interrupt(process: "subprocess.Popen[bytes]") -> int:
     """Let a benchmark stop what it started, and end it; never a good end."""
     process.send_signal(signal.SIGINT)
@@ -97,18 +80,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if unknown:
         parser.error(f"no benchmark {', '.join(sorted(unknown))}: choose from {BENCHMARKS}")
     names = asked.names or BENCHMARKS
-    found: dict[str, list[Figure]] = {}
-    failed = []
-    with _timed("all"), _shared(names, is_smoke=asked.smoke) as environ:
-        for name in names:
-            found[name], is_good = measure(name, environ, is_smoke=asked.smoke)
-            if not is_good:
-                failed.append(name)
-            if found[name] and not asked.smoke:
-                # At once, so that the load beside its figures is that of its end.
-                results.write({name: found[name]}, BENCHMARKS)
+    with _timed("all"):
+        found, failed = _measure_all(names, is_smoke=asked.smoke)
     _print_goals(found, is_smoke=asked.smoke)
     return _judge(failed, found)
+
+
+def _measure_all(
+    names: Sequence[str], *, is_smoke: bool
+) -> tuple[dict[str, list[Figure]], list[str]]:
+    """Run benchmarks one after the other: their figures, and the names of those that failed."""
+    found: dict[str, list[Figure]] = {}
+    failed = []
+    with tempfile.TemporaryDirectory() as home, ExitStack() as stack:
+        environ = {**os.environ, leaderboard_servers.KEPT: home}
+        if is_smoke and names[0] in ON_A_PLATFORM:
+            # In a whole run each starts its own, to measure nothing that another has left.
+            platform = stack.enter_context(noop_platform.running_platform())
+            environ[noop_platform.SHARED] = str(platform.folder)
+        for name in names:
+            if name not in ON_A_PLATFORM:
+                stack.close()
+                environ.pop(noop_platform.SHARED, None)
+            found[name], is_good = measure(name, environ, is_smoke=is_smoke)
+            if not is_good:
+                failed.append(name)
+            if found[name] and not is_smoke:
+                # At once, so that the load beside its figures is that of its end.
+                results.write({name: found[name]}, BENCHMARKS)
+    return found, failed
 
 
 def _print_goals(found: Mapping[str, Sequence[Figure]], *, is_smoke: bool) -> None:
