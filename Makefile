@@ -119,7 +119,7 @@ up: install ## The platform on this machine, until Ctrl-C
 demo: install ## Start everything, submit kernels, print the leaderboards, stop
 	warpboard demo
 
-# NAME="query api" for some of them; each takes minutes, the harness half an hour.
+# NAME="query api" for some of them; each takes minutes.
 bench: install ## Run every benchmark whole, and write bench/RESULTS.md
 	python -m bench $(NAME)
 

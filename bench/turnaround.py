@@ -28,7 +28,7 @@ PROBLEM = ROOT / "problems" / "identity"
 KERNEL = PROBLEM / "solutions" / "correct" / "torch_copy.py"
 UTILITIES = ROOT / "harness" / "src" / "harness" / "check" / "utilities.py"
 END_S_MAX = 120
-RUNS, RUNS_SMOKE = 5, 1
+RUNS, RUNS_SMOKE = 3, 1
 # On a busy machine a ranked run waits for quiet, which a smoke test does not.
 MODES, MODES_SMOKE = ("test", "ranked"), ("test",)
 # What a public pipeline starts for one job: a compile step, then each stage, cold.

@@ -3,11 +3,10 @@
 import asyncio
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
-from bench.noop_platform import Platform, stop
+from bench.noop_platform import running_platform
 
 from tests.ranker.streaming import StreamListener, listen
 from tests.support.people import HONEST
@@ -30,19 +29,11 @@ JSON = {"Accept": "application/json"}
 
 
 @pytest.fixture
-def crowded(tmp_path: Path, servers: None) -> Iterator[str]:
+def crowded(servers: None) -> Iterator[str]:
     """A platform with agents that pass at once: its address."""
     assert servers is None
-    platform = Platform(tmp_path / "home")
-    agents = None
-    try:
-        platform.publish("identity")
-        agents = platform.agents(AGENTS, "noop", "H100")
+    with running_platform(AGENTS) as platform:
         yield platform.url
-    finally:
-        if agents is not None:
-            stop(agents)
-        platform.stop()
 
 
 class Patient(httpx.AsyncHTTPTransport):
