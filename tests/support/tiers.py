@@ -62,6 +62,7 @@ GROUPS = {
         "tests/system/test_first_light.py",
         "tests/system/test_offers.py",
         "tests/system/test_operators.py",
+        "tests/system/test_site.py",
     ),
     "bot": ("tests/discord/test_edge_*", "tests/discord/test_edge.py"),
 }
