@@ -20,7 +20,10 @@ from xdist.workermanage import WorkerController
 FIXTURES = {
     "server": {"shared_nats", "own_nats", "postgres_server_dsn", "cluster", "servers"},
     "box": {"warm", "harness", "zygote", "launcher", "inspector", "isolation"},
-    "platform": {"platform", "platform_to_kill", "own_platform", "edge_platform", "running"},
+    "platform": {
+        *("platform", "platform_to_kill", "own_platform", "edge_platform", "running"),
+        "simulated_platform",
+    },
 }
 # What the command line of a process contains, by the marker of each test that starts one.
 PROCESSES = {
@@ -52,7 +55,6 @@ GROUPS = {
     ),
     "platform": (
         "tests/access/*",
-        "tests/contract_openapi/*",
         "tests/contract_popcorn/*",
         "tests/cli/test_mcp.py",
         "tests/system/test_appends.py",
@@ -64,6 +66,7 @@ GROUPS = {
         "tests/system/test_operators.py",
         "tests/system/test_site.py",
     ),
+    "simulated": ("tests/discord/test_up.py", "tests/observability/test_live.py"),
     "bot": ("tests/discord/test_edge_*", "tests/discord/test_edge.py"),
 }
 
