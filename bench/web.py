@@ -25,7 +25,7 @@ from bench.replay_place import Ground
 from ingest.ranker_http import RankerClient
 from ingest.site.leaderboards import LeaderboardAddress, read_leaderboard
 from ingest.site.reads import PageReads
-from ranker.__main__ import SCHEMA
+from ranker.postgres import SCHEMA
 from shared.postgres import create_pool
 from shared.reader import ANONYMOUS_READER
 from tests.support.waits import eventually
