@@ -40,10 +40,9 @@ MIGRATED = (("shared", "accounts"), ("ranker", SCHEMA), (ARCHIVE_PACKAGE, ARCHIV
 POOL_MAX = 8
 # Another instance writes: this one waits for it to end.
 STANDBY_S = 5.0
-WATCH_S = 1.0
 # Everything here is a GET.
 BODY_BYTES_MAX = 16 * 1024
-PART, PROJECTION = "read models", "projection"
+PART = "read models"
 
 logger = logging.getLogger(__name__)
 
@@ -83,16 +82,6 @@ async def _run_projection(
         except CheckpointConflict as fenced:
             logger.warning("standing by: %s", fenced)
             await asyncio.sleep(STANDBY_S)
-
-
-async def _report_parked(life: Lifecycle, progress: ProjectionProgress) -> None:
-    """Report on /healthz while the projection is stopped at an event that it cannot fold."""
-    # Once the process is to end, `progress.wait` returns at once.
-    while not progress.is_over:
-        parked = progress.parked
-        life.ail(PROJECTION, None if parked is None else f"event {parked.seq}: {parked.error}")
-        await progress.wait(WATCH_S)
-    await asyncio.Event().wait()
 
 
 def _load_seal_config(settings: Settings) -> SealConfig | None:
@@ -147,7 +136,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             monitor.watch(),
             read_log(),
             _serve_reads(settings, life, read_sources),
-            _report_parked(life, progress),
+            progress.report_parked(life.ail),
             WriteProbe(connections).run(life.ail, prepare),
             announce(settings.announce_url, dsn, bus),
             live.watch_agents(bus),
