@@ -22,7 +22,7 @@ from bench.query_reads import GPU, PROBLEM, SUBMISSION, CountingReads
 from ingest.ranker_http import RankerClient
 from ingest.site.leaderboards import LeaderboardAddress, read_leaderboard
 from ingest.site.reads import PageReads
-from ranker.__main__ import SCHEMA
+from ranker.postgres import SCHEMA
 from shared.postgres import create_pool
 from shared.reader import ANONYMOUS_READER
 from tests.support.waits import eventually

@@ -40,7 +40,12 @@ GROUPS = {
     "agent": ("tests/gpu_agent/*",),
     "harness": ("tests/harness/*", "tests/cheats/test_corpus.py"),
     # A harness of its own, for one worker would need as long for both as all others for the rest.
-    "problems": ("tests/problems/test_check*",),
+    "problems": (
+        "tests/problems/test_check*",
+        "tests/problems/test_flashinfer.py",
+        "tests/problems/test_native.py",
+        "tests/problems/test_templates.py",
+    ),
     "sandbox": ("tests/sandbox/*",),
     "torch": (
         "tests/devices/*",
