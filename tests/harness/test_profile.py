@@ -31,7 +31,7 @@ def custom_kernel(data):
     return data[1]
 """
 FAILING = """
-import sys
+import sys, time
 def custom_kernel(data):
     if "replay" in sys.argv[-1]:
         raise ValueError("not under ncu")
@@ -157,7 +157,7 @@ def test_a_submission_that_fails_under_ncu_is_told_why(profiled: Host) -> None:
 def test_a_submission_that_hangs_under_ncu_ends_with_the_stage(profiled: Host) -> None:
     profiled.budgets_s = {"benchmark": 20.0}
     report = profiled.run(
-        FAILING.replace('raise ValueError("not under ncu")', "while 1: ..."), "profile"
+        FAILING.replace('raise ValueError("not under ncu")', "time.sleep(600)"), "profile"
     )
     assert (report.verdict, report.stage) == ("timed_out", "profile")
     assert report.reason.endswith("ncu used up the stage's budget")
