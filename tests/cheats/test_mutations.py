@@ -24,6 +24,8 @@ from .trials import Ended, Trials
 
 # Large enough for its work, some 3 ms, to stand out among wake-ups on a busy machine.
 LARGE = {"size": "512", "budgets": "benchmark=20"}
+# Null calls before and after a few calls are enough to know theirs.
+SMALL = {"size": "128", "budgets": "benchmark=1"}
 # Of so many pairs of runs the ordinary handshake is the longer one. By how much hangs on the
 # machine: 28 and 33 us on a quick one, 43 and 66 us on a busy one (2 cores, 2026-11).
 NULLS = 4
@@ -225,7 +227,7 @@ def test_who_takes_all_memory_only_seems_to_crash_where_kills_are_not_attributed
 
 
 @pytest.mark.alone
-def test_an_answer_of_compiled_code_saves_more_beside_an_ordinary_null_worker(
+def test_an_answer_that_is_fast_saves_more_beside_an_ordinary_null_worker(
     whole: Trials, lax: Lax
 ) -> None:
     """What is taken off each call is what the null worker takes, whoever answers.
@@ -233,11 +235,11 @@ def test_an_answer_of_compiled_code_saves_more_beside_an_ordinary_null_worker(
     Error rate: that of `holds_in_a_round`. Without a difference, five rounds pass in 28 % of runs.
     """
     require_root()
-    native = named("native_answers")
+    honest = named("honest").like(**SMALL)
 
     def is_longer_each_time() -> bool:
         return all(
-            quick_null_us(whole.run(native)[0]) < quick_null_us(lax.run(native, "has_bare_null"))
+            quick_null_us(whole.run(honest)[0]) < quick_null_us(lax.run(honest, "has_bare_null"))
             for _ in range(NULLS)
         )
 
@@ -281,13 +283,10 @@ def test_a_worker_that_cannot_be_frozen_is_not_timed_for_ranks(whole: Trials) ->
 # The harness replaces its supervisor after the next two, whose failures are its own.
 
 
-def test_who_does_not_stop_puts_the_blame_on_the_machine_where_none_is_assigned(
-    whole: Trials, lax: Lax
-) -> None:
+def test_who_does_not_stop_puts_the_blame_on_the_machine_where_none_is_assigned(lax: Lax) -> None:
+    """With the defence it is timed out, as its header says: test_corpus shows that."""
     require_root()
-    stubborn = named("killable_wait")
-    assert whole.run(stubborn)[0].report.verdict == "timed_out"
-    excused = lax.run(stubborn, "blames_unstoppable").report
+    excused = lax.run(named("killable_wait"), "blames_unstoppable").report
     assert excused.failure_code == "sandbox"
     assert "did not freeze" in excused.reason
 
