@@ -207,7 +207,7 @@ def custom_kernel(data):
     with record_function(chr(27) + "[31mred"):
         return plain(data)
 """
-    report = host.run(red, "profile")
+    report = host.run(red, "profile", case=1)
     assert report.verdict == "passed", report.reason
     table = (host.out / "profile-0-table.txt").read_bytes()
     assert b"\\x1b[31mred" in table
