@@ -91,15 +91,14 @@ def test_the_faster_one_wins_from_either_side(
     assert second.duel.winner == "B"
 
 
-@pytest.mark.parametrize("winner", ["won_by_a", "won_by_b"])
 def test_a_duel_leaves_as_many_samples_of_each_side(
-    winner: str, request: pytest.FixtureRequest
+    won_by_a: FinishedDuel, won_by_b: FinishedDuel
 ) -> None:
-    finished: FinishedDuel = request.getfixturevalue(winner)
-    kept = json.loads(gzip.decompress((finished.out / "samples.json.gz").read_bytes()))
-    case = kept["cases"]["size=16 seed=3"]
-    assert len(case["pairs_us"]) == PAIRS
-    assert len(case["sides"]["A"]) == len(case["sides"]["B"]) >= PAIRS
+    for finished in (won_by_a, won_by_b):
+        kept = json.loads(gzip.decompress((finished.out / "samples.json.gz").read_bytes()))
+        case = kept["cases"]["size=16 seed=3"]
+        assert len(case["pairs_us"]) == PAIRS
+        assert len(case["sides"]["A"]) == len(case["sides"]["B"]) >= PAIRS
 
 
 def test_a_duel_leaves_both_logs(won_by_a: FinishedDuel) -> None:
