@@ -28,8 +28,8 @@ END_S = 240.0
 KERNEL = FileUpload("kernel.py", "text/x-python", HONEST.encode())
 BOARD = {"leaderboard_name": "identity"}
 RANKED = "leaderboard submit ranked"
-# The account for an agent that a test's own launcher starts.
-LAUNCHED_AGENT = "modal-1"
+# Accounts for agents that a test's own launchers start.
+GITHUB_AGENT, MODAL_AGENT = "github-1", "modal-1"
 
 
 @dataclass
@@ -84,7 +84,7 @@ def launch_platform(folder: Path) -> StrictRunning:
         "REPOSITORIES": f"{REPOSITORY}=file://{folder.parent / 'repository'}",
     }
     settings = {f"WARPBOARD_INGEST_{name}": text for name, text in told.items()}
-    settings["WARPBOARD_AGENTS"] = LAUNCHED_AGENT
+    settings["WARPBOARD_AGENTS"] = f"{GITHUB_AGENT} {MODAL_AGENT}"
     found = StrictRunning(folder, PATIENT | settings)
     try:
         found.up()

@@ -1,8 +1,12 @@
-"""The choice of a launcher on Discord, and what operators see of launchers there."""
+"""The choice of a launcher on Discord, and what operators see of launchers there.
+
+The launcher github starts a real agent as a workflow, in an imitation of GitHub.
+"""
 
 import asyncio
+import base64
 import re
-from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from discord_sim.simulator import Simulator
@@ -11,28 +15,30 @@ from tests.discord.channel_users import ChannelUser
 from tests.discord.platform import (
     BOARD,
     EDGE_MARKS,
+    GITHUB_AGENT,
     KERNEL,
-    LAUNCHED_AGENT,
+    MODAL_AGENT,
     EdgePlatform,
     wait_for_report,
     wait_until_known,
 )
-from tests.support.launchers import launching
+from tests.support.github_actions import Machines, open_github
+from tests.support.launchers import agent_settings, launching_beside
 from tests.support.people import Person
 from tests.support.waits import eventually
 
 pytestmark = EDGE_MARKS
+KEY = base64.b64encode(bytes(range(32))).decode()
 TEST, MODAL, GITHUB = (f"leaderboard submit {name}" for name in ("test", "modal", "github"))
 
 
 async def test_a_submission_chooses_its_launcher_by_an_option_or_a_command(
-    edge_platform: EdgePlatform, edge_sim: Simulator, olga: ChannelUser
+    edge_platform: EdgePlatform, edge_sim: Simulator, olga: ChannelUser, tmp_path: Path
 ) -> None:
     running = edge_platform.running
     ada, channel = edge_sim.person("ada27"), await edge_sim.add_channel("runners")
     await wait_until_known(ada, channel)
     given = {"script": KERNEL, "gpu": "CPU", **BOARD}
-    # Option and command reach the platform, which knows no launcher yet.
     for path, options, name in (
         (TEST, {"runner": "modal"}, "modal"),
         (MODAL, {}, "modal"),
@@ -41,19 +47,29 @@ async def test_a_submission_chooses_its_launcher_by_an_option_or_a_command(
         message = await (await ada.slash(channel, path, **given, **options)).answered()
         assert f"there is no launcher '{name}'" in message["content"]
     assert "No launcher ever registered" in await olga.use_command("agents launchers")
-    with ExitStack() as stack:
-        # The platform's own agent could run these submissions as well.
-        launcher = launching(running, "modal", LAUNCHED_AGENT)
-        await asyncio.to_thread(stack.enter_context, launcher)
+    async with (
+        open_github(Machines(tmp_path, agent_settings(running)), KEY) as github,
+        launching_beside(
+            running, "github", GITHUB_AGENT, CREDENTIAL_KEY=KEY, **github.launcher_settings
+        ),
+        launching_beside(running, "modal", MODAL_AGENT),
+    ):
         offered = await ada.autocomplete(channel, TEST, "runner", runner="mod")
         assert [choice["value"] for choice in offered] == ["modal"]
-        await ada.slash(channel, MODAL, **given)
+        # The ranked run takes longest, so it begins first.
+        await ada.slash(channel, GITHUB, **given)
         by_command = await _wait_for_thread(ada, channel, 1)
-        submission, report = await _check_end(edge_platform, ada, by_command)
-        assert submission["ranking"]["status"] == "ranked"
+        await ada.slash(channel, TEST, **given, runner="modal")
+        by_option = await _wait_for_thread(ada, channel, 2)
+        _, report = await _check_end(edge_platform, ada, by_option, MODAL_AGENT)
         # The button submits to the same launcher.
         await (await ada.click(report, "Resubmit")).answered()
-        await _check_end(edge_platform, ada, await _wait_for_thread(ada, channel, 2))
+        by_button = await _wait_for_thread(ada, channel, 3)
+        submission, _ = await _check_end(edge_platform, ada, by_command, GITHUB_AGENT)
+        assert submission["ranking"]["status"] == "ranked"
+        # Its workflow, the only one, ends once the agent has left.
+        await eventually(lambda: [run["conclusion"] for run in github.runs] == ["success"])
+        await _check_end(edge_platform, ada, by_button, MODAL_AGENT)
         text = await olga.use_command("agents launchers")
         assert re.search(
             r"\*\*modal\*\* · local · CPU · \d of 1 agents · cost today 0.00 of 10", text
@@ -70,13 +86,13 @@ async def _wait_for_thread(ada: Member, channel: str, count: int) -> Any:
 
 
 async def _check_end(
-    edge_platform: EdgePlatform, ada: Member, thread: Any
+    edge_platform: EdgePlatform, ada: Member, thread: Any, agent: str
 ) -> tuple[dict[str, Any], Any]:
-    """Check that the launcher's agent ran a thread's submission; return that and its report."""
+    """Check which agent ran the submission of a thread; the submission and its report."""
     _, report = await wait_for_report(edge_platform.sim, ada, thread["id"])
     (number,) = re.findall(r"#(\d+)", thread["name"])
     running = edge_platform.running
     with Person(running.url, "ada27", running.operator) as reader:
         submission = await asyncio.to_thread(reader.end, int(number))
-    assert (submission["verdict"], submission["agent"]) == ("passed", LAUNCHED_AGENT), submission
+    assert (submission["verdict"], submission["agent"]) == ("passed", agent), submission
     return submission, report

@@ -40,7 +40,12 @@ GROUPS = {
     "agent": ("tests/gpu_agent/*",),
     "harness": ("tests/harness/*", "tests/cheats/test_corpus.py"),
     # A harness of its own, for one worker would need as long for both as all others for the rest.
-    "problems": ("tests/problems/test_check*",),
+    "problems": (
+        "tests/problems/test_check*",
+        "tests/problems/test_flashinfer.py",
+        "tests/problems/test_native.py",
+        "tests/problems/test_templates.py",
+    ),
     "sandbox": ("tests/sandbox/*",),
     "torch": (
         "tests/devices/*",
@@ -51,6 +56,11 @@ GROUPS = {
     "kills": (
         "tests/contract_popcorn/test_point_11_kills.py",
         "tests/system/test_harness_kills.py",
+        "tests/system/test_interrupts.py",
+        "tests/system/test_kills.py",
+        "tests/system/test_many_clients.py",
+        "tests/system/test_outage.py",
+        "tests/system/test_postgres_faults.py",
         "tests/system/test_streams.py",
     ),
     "platform": (
@@ -64,6 +74,7 @@ GROUPS = {
         "tests/system/test_first_light.py",
         "tests/system/test_offers.py",
         "tests/system/test_operators.py",
+        "tests/system/test_site.py",
     ),
     "simulated": ("tests/discord/test_up.py", "tests/observability/test_live.py"),
     "bot": ("tests/discord/test_edge_*", "tests/discord/test_edge.py"),
