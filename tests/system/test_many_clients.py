@@ -3,19 +3,18 @@
 import asyncio
 import random
 from collections.abc import Iterator
-from pathlib import Path
 
 import httpx
 import pytest
-from bench.noop_platform import Platform, stop
+from bench.noop_platform import start_agents, stop
 
 from tests.ranker.streaming import StreamListener, listen
 from tests.support.people import HONEST
+from tests.support.platform import Running
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.long,
-    pytest.mark.alone,
     pytest.mark.server,
     pytest.mark.timeout(240),
 ]
@@ -30,19 +29,16 @@ JSON = {"Accept": "application/json"}
 
 
 @pytest.fixture
-def crowded(tmp_path: Path, servers: None) -> Iterator[str]:
+def crowded(platform_to_kill: Running) -> Iterator[str]:
     """A platform with agents that pass at once: its address."""
-    assert servers is None
-    platform = Platform(tmp_path / "home")
-    agents = None
+    nats_url = platform_to_kill.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
+    url, headers = platform_to_kill.url, platform_to_kill.operator
+    with httpx.Client(base_url=url, headers=headers) as operator:
+        agents = start_agents(operator, nats_url, AGENTS, "noop", "H100")
     try:
-        platform.publish("identity")
-        agents = platform.agents(AGENTS, "noop", "H100")
-        yield platform.url
+        yield url
     finally:
-        if agents is not None:
-            stop(agents)
-        platform.stop()
+        stop(agents)
 
 
 class Patient(httpx.AsyncHTTPTransport):

@@ -61,6 +61,7 @@ def _open_instance(
         job.instance = fact.agent
     deadline_at = job.deadline_at if job is not None else fact.start_by_at
     launcher.instances[fact.agent] = Instance(
+        request=event.envelope.id,
         agent=fact.agent,
         job=fact.job,
         price=fact.price,
@@ -74,7 +75,8 @@ def _close_instance(
     state: SchedulerState, launcher: Launcher, event: RecordedEvent, fact: events.InstanceEnded
 ) -> None:
     instance = launcher.instances.get(fact.agent)
-    if instance is None or instance.job != fact.job:
+    # The end of an earlier request for the same job and agent may come late.
+    if instance is None or instance.job != fact.job or fact.request not in ("", instance.request):
         return
     del launcher.instances[fact.agent]
     ended_at = event.envelope.at
@@ -95,7 +97,7 @@ def _close_instance(
 
 def record_lease(state: SchedulerState, job: Job) -> None:
     """Record that the agent that was started for a job has its lease."""
-    launcher = state.launchers.get(state.agent(job.instance).launcher) if job.instance else None
+    launcher = state.launchers.get(state.agent(job.instance).launcher)
     if launcher is not None and job.agents == [job.instance]:
         launcher.instances[job.instance].has_job = True
 
@@ -107,7 +109,9 @@ def end_instances(state: SchedulerState, world: World) -> Iterator[Decision]:
             reason = _find_end(state, launcher, instance, world)
             if reason is None:
                 continue
-            ended = events.InstanceEnded(agent=instance.agent, job=instance.job, reason=reason)
+            ended = events.InstanceEnded(
+                agent=instance.agent, job=instance.job, reason=reason, request=instance.request
+            )
             agg = subjects.launcher(name)
             yield (Append(agg, ended, launcher.version, instance.job, instance.job),)
             break  # The version of the launcher is now another one.
