@@ -309,7 +309,8 @@ class StageTimer:
 
     def _time_batch(self, team: Team, case: Case, deadline: float) -> dict[str, float]:
         """Time a short case in batches; a native submission takes one set at a time."""
-        if "launch" in self._worker_teams.role:
+        device = self._context.judge_context.device
+        if "launch" in self._worker_teams.role or device.tier not in unranked.BATCH_TIERS:
             return {}
         clock, process = self._context, self._processes[case.name][-1]
         seeds, shape = clock.seeds_of(case), clock.shapes[case.name][0]

@@ -30,7 +30,7 @@ from harness.time.process import SPOT
 from harness.worker import protocol
 from harness.worker.protocol import PROFILE, WARM
 
-_TIERS = ("G1", "G2")
+BATCH_TIERS = ("G1", "G2")
 _BATCH_BYTES_MAX = 1024 * MIB
 _SETS_MIN = 2
 _CALLS_MAX = 20
@@ -100,7 +100,7 @@ def measure_batch(
 
 
 def _count_case_sets(device: Device, short: ShortCase) -> int:
-    if not isinstance(device, CudaDevice) or device.tier not in _TIERS or short.case.ranks > 1:
+    if not isinstance(device, CudaDevice) or short.case.ranks > 1:
         return 0
     set_bytes = layout_bytes(short.shape.inputs) + layout_bytes(short.shape.outputs)
     # A flush sweeps twice the size of the cache.

@@ -152,7 +152,8 @@ class WorkerServer:
 
         Raises SubmissionFailure.
         """
-        settings.add_environment(role.get("environment", {}))
+        if environment := role.get("environment"):
+            settings.add_environment(environment)
         self._cache = role.get("cache", "")
         if order := role.get("order"):
             programs.run_build_order(order, descriptors[0])

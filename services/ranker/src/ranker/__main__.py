@@ -45,10 +45,9 @@ MIGRATED = (("shared", "accounts"), ("ranker", SCHEMA), (ARCHIVE_PACKAGE, ARCHIV
 POOL_MAX = 8
 # Another instance writes: this one waits for it to end.
 STANDBY_S = 5.0
-WATCH_S = 1.0
 # Everything here is a GET.
 BODY_BYTES_MAX = 16 * 1024
-PART, PROJECTION = "read models", "projection"
+PART = "read models"
 # A replay allocates and frees millions of values without cycles: with the default threshold of 700
 # the garbage collector took a tenth of its time (60 k events, two cores, Python 3.11, 2026-11).
 GARBAGE_MIN = 50_000
@@ -91,16 +90,6 @@ async def _run_projection(
         except CheckpointConflict as fenced:
             logger.warning("standing by: %s", fenced)
             await asyncio.sleep(STANDBY_S)
-
-
-async def _report_parked(life: Lifecycle, progress: ProjectionProgress) -> None:
-    """Report on /healthz while the projection is stopped at an event that it cannot fold."""
-    # Once the process is to end, `progress.wait` returns at once.
-    while not progress.is_over:
-        parked = progress.parked
-        life.ail(PROJECTION, None if parked is None else f"event {parked.seq}: {parked.error}")
-        await progress.wait(WATCH_S)
-    await asyncio.Event().wait()
 
 
 def _load_seal_config(settings: Settings) -> SealConfig | None:
@@ -155,7 +144,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             monitor.watch(),
             read_log(),
             _serve_reads(settings, life, read_sources),
-            _report_parked(life, progress),
+            progress.report_parked(life.ail),
             WriteProbe(connections).run(life.ail, prepare),
             announce(settings.announce_url, dsn, bus),
             live.watch_agents(bus),

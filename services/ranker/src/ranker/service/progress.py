@@ -26,6 +26,9 @@ RECENT_MAX = 2000
 RECENT_BYTES_MAX = 32 * 1024 * 1024
 # How long a reader waits for the read models to catch up.
 CATCH_UP_S_MAX = 5.0
+# What /healthz calls a stopped projection, and how often it is looked for.
+HEALTH_PART = "projection"
+PARKED_S = 1.0
 # What followers of all leaderboards follow, in the place of a submission.
 LEADERBOARDS = "leaderboards"
 # The types of the events that may change what a leaderboard shows.
@@ -132,6 +135,18 @@ class ProjectionProgress:
         """Record that the projection is stopped at `seq` until an operator continues it."""
         self.parked = Parked(seq=seq, error=error)
         self._wake()
+
+    async def report_parked(self, ail: Callable[[str, str | None], None]) -> None:
+        """Report on /healthz while the projection is stopped at an event that it cannot fold.
+
+        Never returns.
+        """
+        # Once the process is to end, `wait` returns at once.
+        while not self.is_over:
+            parked = self.parked
+            ail(HEALTH_PART, None if parked is None else f"event {parked.seq}: {parked.error}")
+            await self.wait(PARKED_S)
+        await asyncio.Event().wait()
 
     async def wait_until_folded(self, seq: int, log_end: Callable[[], Awaitable[int]]) -> None:
         """Wait until the read models have folded everything up to `seq`.

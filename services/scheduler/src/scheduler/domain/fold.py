@@ -286,7 +286,8 @@ def _lease_job(
     job.version, job.run, job.attempt = event.seq, fact.run, fact.attempt
     job.agents, job.leased_at = fact.agents or [fact.agent], event.envelope.at
     # A lone agent is reserved until its order comes.
-    launches.record_lease(state, job)
+    if job.instance:
+        launches.record_lease(state, job)
     agent = state.agent(job.agents[0])
     if len(job.agents) == 1 and job.run == next_run(job.agents[0], agent.last_run):
         agent.run = job.run

@@ -95,7 +95,7 @@ def _close_instance(
 
 def record_lease(state: SchedulerState, job: Job) -> None:
     """Record that the agent that was started for a job has its lease."""
-    launcher = state.launchers.get(state.agent(job.instance).launcher) if job.instance else None
+    launcher = state.launchers.get(state.agent(job.instance).launcher)
     if launcher is not None and job.agents == [job.instance]:
         launcher.instances[job.instance].has_job = True
 
