@@ -264,8 +264,9 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_without_modals_client_other_kinds_work(environ: pytest.MonkeyPatch) -> None:
     environ.setitem(sys.modules, "modal", None)
-    environ.delitem(sys.modules, "scheduler.launcher.modal", raising=False)
-    import_module("scheduler.launcher.__main__")
+    for module in ("scheduler.launcher.modal", "scheduler.launcher.main"):
+        environ.delitem(sys.modules, module, raising=False)
+    import_module("scheduler.launcher.main")
     assert launcher_settings.load().kind == "local"
     environ.setenv("WARPBOARD_LAUNCHER_KIND", "modal")
     with pytest.raises(Refused, match=r"install its client, warpboard-scheduler\[modal\]"):
