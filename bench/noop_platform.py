@@ -93,14 +93,8 @@ class Platform:
 
     def agents(self, count: int, prefix: str, gpu: str) -> "subprocess.Popen[bytes]":
         """A process of so many no-op agents, each enrolled."""
-        url = f"{self.url}/v1/admin/agents"
-        with httpx.Client(base_url=url, headers=self.operator) as http:
-            for name in names(prefix, count):
-                http.post(f"/{name}/enroll", json=enrolment(name)).raise_for_status()
-        told = {"NATS_URL": self.nats_url, "COUNT": str(count), "NAMES": prefix, "GPU": gpu}
-        environ = os.environ | {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
-        command = [sys.executable, "-m", "bench.noop_agent"]
-        return subprocess.Popen(command, env=environ, cwd=ROOT, start_new_session=True)
+        with httpx.Client(base_url=self.url, headers=self.operator) as http:
+            return start_agents(http, self.nats_url, count, prefix, gpu)
 
 
 @contextmanager
@@ -115,6 +109,19 @@ def running_platform(agents: int = 0) -> Iterator[Platform]:
         if agents:
             stack.callback(stop, platform.agents(agents, "noop", GPU))
         yield platform
+
+
+def start_agents(
+    operator: httpx.Client, nats_url: str, count: int, prefix: str, gpu: str
+) -> "subprocess.Popen[bytes]":
+    """A process of so many no-op agents, each enrolled by the operator of a platform."""
+    for name in names(prefix, count):
+        path = f"/v1/admin/agents/{name}/enroll"
+        operator.post(path, json=enrolment(name)).raise_for_status()
+    told = {"NATS_URL": nats_url, "COUNT": str(count), "NAMES": prefix, "GPU": gpu}
+    environ = os.environ | {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
+    command = [sys.executable, "-m", "bench.noop_agent"]
+    return subprocess.Popen(command, env=environ, cwd=ROOT, start_new_session=True)
 
 
 @contextmanager

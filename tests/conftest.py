@@ -234,8 +234,14 @@ def platform(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="session")
 def platform_to_kill(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:  # noqa: ARG001
-    """A platform whose services tests kill, with the problem identity; all of them come back."""
-    yield from _run_platform(Running(tmp_path_factory.mktemp("killed") / "home", PATIENT))
+    """A platform whose processes tests kill, with the problem identity.
+
+    Killed processes come back by themselves. A test that stops the whole platform starts it again.
+    """
+    running = Running(tmp_path_factory.mktemp("killed") / "home", PATIENT)
+    yield from _run_platform(running)
+    assert running.process is not None
+    assert running.process.returncode == 0, "it did not end in order"
 
 
 @pytest.fixture(scope="session")

@@ -1,8 +1,10 @@
 """Services that die while a submission goes on: the same id ends, and no poll is refused."""
 
 import os
+import shutil
 import signal
 import time
+from pathlib import Path
 
 import httpx
 import pytest
@@ -44,13 +46,18 @@ def test_point_11_a_killed_service_ends_no_command(
     assert (recorded[0][0], last) == ("SubmissionReceived", "end")
 
 
-def test_point_11_a_killed_door_keeps_what_it_took_in(platform_to_kill: Running, own: Wire) -> None:
+def test_point_11_a_killed_door_keeps_what_it_took_in(
+    platform_to_kill: Running, own: Wire, tmp_path: Path
+) -> None:
     number = submit(own)
     pid = platform_to_kill.pid("ingest")
     assert pid is not None
     os.kill(pid, signal.SIGKILL)
     platform_is_back(platform_to_kill)
-    add_problem(platform_to_kill.url, ROOT / "problems" / "identity")
+    add_problem(
+        platform_to_kill.url,
+        shutil.copytree(ROOT / "problems" / "identity", tmp_path / "after-a-kill"),
+    )
     assert poll_until_done(own, number)[-1]["job"]["status"] == "succeeded"
 
 

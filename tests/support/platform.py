@@ -1,21 +1,35 @@
 """A whole platform in a folder, as `warpboard up` runs it, and what a test may do to it."""
 
+import asyncio
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+from argparse import Namespace
+from collections.abc import Coroutine
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import httpx
+import msgspec
 
+from ranker.__main__ import SCHEMA
+from ranker.audit.command import audit_live
+from ranker.replay.runner import replay_projection
+from ranker.settings import Settings
+from shared.settings import read_settings
+
+Value = TypeVar("Value")
 ROOT = Path(__file__).parent.parent.parent
 # As long as `up` waits for one service, and then some.
 UP_S_MAX = 180
-UP_STEP_S = 0.1
+# Each look is a request to services that are still starting.
+UP_STEP_S = 0.25
 DOWN_S_MAX = 60
+ASIDE_S_MAX = 120
 # Faster than in earnest, so that a lost agent is noticed within seconds.
 QUICK = {
     "WARPBOARD_GPU_AGENT_HEARTBEAT_S": "0.5",
@@ -124,29 +138,26 @@ class Running:
 
     def rebuild(self) -> dict[str, Any]:
         """What `ranker rebuild` finds: the leaderboards folded anew against the live ones."""
-        return self._ranker("rebuild")
+        return self._replay("stream")
 
     def replay_archive(self) -> dict[str, Any]:
         """How the leaderboards folded again from the archive compare with the live ones."""
-        return self._ranker("replay", "--source", "archive")
+        return self._replay("archive")
 
     def audit(self, problem: str, gpu: str) -> dict[str, Any]:
         """What an audit of a leaderboard finds."""
-        return self._ranker("audit", problem, gpu, "--json")
-
-    def _ranker(self, *arguments: str) -> dict[str, Any]:
-        """What a command of the ranker prints as JSON."""
-        done = subprocess.run(
-            [sys.executable, "-m", "ranker", *arguments],
-            env=self.environ("ranker"),
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=False,
-        )
-        assert done.stdout, done.stderr
-        found: dict[str, Any] = json.loads(done.stdout.strip().rpartition("\n")[2])
+        newest: dict[str, Any] = {"version": None, "as_of": None, "as_of_seq": None, "key": []}
+        options = Namespace(problem=problem, gpu=gpu, **newest)
+        report = _run_aside(audit_live(self._ranker_settings(), SCHEMA, options, []))
+        found: dict[str, Any] = msgspec.to_builtins(report)
         return found
+
+    def _replay(self, source: str) -> dict[str, Any]:
+        options = Namespace(projection="ranker", source=source, file=None, switch=False)
+        return _run_aside(replay_projection(self._ranker_settings(), SCHEMA, options))
+
+    def _ranker_settings(self) -> Settings:
+        return read_settings(Settings, "WARPBOARD_RANKER", self.environ("ranker"))
 
     def stop(self, number: int = signal.SIGTERM) -> int:
         """Ask `up` to end, and wait for it; its exit code."""
@@ -174,6 +185,20 @@ class Running:
             if is_ours and process.name != str(os.getpid()):
                 found.append(f"{process.name} {command}")
         return found
+
+
+def _run_aside(coroutine: Coroutine[Any, Any, Value]) -> Value:
+    """Run what a command of the ranker runs, whether or not an event loop runs here.
+
+    A process of its own would import the ranker once more, 1.5 s of processor time.
+    """
+
+    async def run_bounded() -> Value:
+        async with asyncio.timeout(ASIDE_S_MAX):
+            return await coroutine
+
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(lambda: asyncio.run(run_bounded())).result()
 
 
 class StrictRunning(Running):

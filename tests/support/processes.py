@@ -46,3 +46,23 @@ def descendants(pid: int, word: str) -> dict[int, int]:
     return {
         one: parents[one] for one in sorted(below, key=ages.__getitem__) if word in command_of(one)
     }
+
+
+def leaves_below(pid: int) -> list[int]:
+    """Return the processes below `pid` that have no children; reads no other processes' entries."""
+    leaves: list[int] = []
+    waiting = _children(pid)
+    while waiting:
+        child = waiting.pop()
+        children = _children(child)
+        waiting += children
+        leaves += [] if children else [child]
+    return leaves
+
+
+def _children(pid: int) -> list[int]:
+    found: list[int] = []
+    for thread in Path(f"/proc/{pid}/task").glob("*"):
+        with suppress(OSError):
+            found += map(int, (thread / "children").read_text().split())
+    return found

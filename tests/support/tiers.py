@@ -56,6 +56,11 @@ GROUPS = {
     "kills": (
         "tests/contract_popcorn/test_point_11_kills.py",
         "tests/system/test_harness_kills.py",
+        "tests/system/test_interrupts.py",
+        "tests/system/test_kills.py",
+        "tests/system/test_many_clients.py",
+        "tests/system/test_outage.py",
+        "tests/system/test_postgres_faults.py",
         "tests/system/test_streams.py",
     ),
     "platform": (

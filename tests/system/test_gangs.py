@@ -1,4 +1,4 @@
-"""A job of two GPUs on a platform with several real agents of one host."""
+"""Jobs of two GPUs on a platform with several real agents of one host, and a demanded tier."""
 
 import os
 import signal
@@ -9,6 +9,7 @@ import pytest
 
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import ROOT
+from tests.support.processes import stopped
 from tests.support.waits import until
 from tests.system.crew import LOCAL, Crew, crew_of
 
@@ -72,6 +73,7 @@ PASSED_MAX = 2
 POLICY = {"WARPBOARD_SCHEDULER_GANG_PASSED_MAX": str(PASSED_MAX)}
 # By its name the last: the leader is the first.
 MEMBER = "member"
+OTHER = "other"
 
 
 @pytest.fixture(scope="module")
@@ -174,3 +176,19 @@ def test_a_gang_that_loses_its_member_is_ended_and_nothing_runs_on(crew: Crew, a
     assert types.index("RunStarted") < types.index("JobExpired") < types.index("JobGivenUp")
     until(lambda: crew.workers(LOCAL) == [] and are_free(crew, LOCAL))
     assert ada.end(ada.submit(HONEST))["agent"] == LOCAL
+
+
+def test_below_the_demand_ranked_waits_with_the_reason_and_tests_go_on(
+    crew: Crew, ada: Person
+) -> None:
+    crew.hire(OTHER, TIERS="G1")
+    assert "ranked" not in crew.agent(OTHER)["modes"]
+    with stopped(crew.pid(LOCAL)):
+        until(lambda: crew.pool()["agents_online"] == 1)
+        waiting = ada.submit(HONEST, mode="ranked")
+        assert ada.end(ada.submit(HONEST))["verdict"] == "passed"
+
+        def reason() -> Any:
+            return (ada.seen(waiting).get("queue") or {}).get("reason")
+
+        assert "demanded is one of G1" in until(reason)

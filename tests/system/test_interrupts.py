@@ -5,8 +5,8 @@ import signal
 
 import pytest
 
-from tests.support.people import HONEST, Person, add_problem
-from tests.support.platform import ROOT, Running
+from tests.support.people import HONEST, Person
+from tests.support.platform import Running
 from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server, pytest.mark.timeout(240)]
@@ -30,29 +30,27 @@ async def test_ctrl_c_while_it_starts_leaves_nothing(own_platform: Running, afte
 
 
 async def test_what_was_accepted_survives_ctrl_c_in_the_middle_of_a_run(
-    own_platform: Running,
+    platform_to_kill: Running,
 ) -> None:
-    own_platform.up()
-    add_problem(own_platform.url, ROOT / "problems" / "identity")
-    with Person(own_platform.url, "ada") as ada:
+    url = platform_to_kill.url
+    with Person(url, "ada") as ada:
         first = ada.submit(HONEST, mode="ranked")
         numbers = [ada.submit(HONEST) for _ in range(3)]
-        url = own_platform.url
-        assert own_platform.stop(signal.SIGINT) in (0, 130)
-        await is_empty(own_platform)
-        own_platform.up()
-        assert own_platform.url == url
+        assert platform_to_kill.stop(signal.SIGINT) in (0, 130)
+        await is_empty(platform_to_kill)
+        platform_to_kill.up()
+        assert platform_to_kill.url == url
         outcomes = {ada.end(number)["outcome"] for number in [first, *numbers]}
     assert outcomes <= {"passed", "infra_failed"}
-    assert own_platform.rebuild()["is_equal"] is True
+    assert platform_to_kill.rebuild()["is_equal"] is True
 
 
-async def test_sigkill_of_up_leaves_no_orphan_and_the_next_up_works(own_platform: Running) -> None:
-    own_platform.up()
-    add_problem(own_platform.url, ROOT / "problems" / "identity")
-    with Person(own_platform.url, "ada") as ada:
+async def test_sigkill_of_up_leaves_no_orphan_and_the_next_up_works(
+    platform_to_kill: Running,
+) -> None:
+    with Person(platform_to_kill.url, "ada") as ada:
         number = ada.submit(HONEST)
-        assert own_platform.stop(signal.SIGKILL) == -signal.SIGKILL
-        await is_empty(own_platform)
-        own_platform.up()
+        assert platform_to_kill.stop(signal.SIGKILL) == -signal.SIGKILL
+        await is_empty(platform_to_kill)
+        platform_to_kill.up()
         assert ada.end(number)["outcome"] in ("passed", "infra_failed")

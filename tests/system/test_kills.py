@@ -4,7 +4,7 @@ import asyncio
 import contextlib
 import os
 import signal
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
@@ -14,8 +14,8 @@ from shared.event_log import Feed, RecordedEvent
 from shared.events import CATALOGUE, SubmissionFinished
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from tests.support.people import HONEST, Person, add_problem
-from tests.support.platform import ROOT, Running
+from tests.support.people import HONEST, Person
+from tests.support.platform import Running
 
 pytestmark = [
     pytest.mark.platform,
@@ -28,6 +28,8 @@ pytestmark = [
 
 STEP_S_MAX = 60
 PROCESSES = ("nats-server", "Postgres", "ingest", "ranker", "scheduler", "gpu-agent")
+# What ranks a run that is over.
+RANKING = {"nats-server", "Postgres", "ranker"}
 STEPS = (
     "SubmissionReceived",
     "JobAssigned",
@@ -84,35 +86,20 @@ def kill(running: Running, name: str) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
-@pytest.fixture(scope="module")
-def killed_platform(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:  # noqa: ARG001
-    """A platform whose processes the tests kill; its leaderboards must stay equal."""
-    running = Running(tmp_path_factory.mktemp("killed") / "home")
-    try:
-        running.up()
-        add_problem(running.url, ROOT / "problems" / "identity")
-        yield running
-        assert running.rebuild()["is_equal"] is True
-        assert running.stop() == 0
-    finally:
-        running.end()
-    assert running.left() == []
-
-
 @pytest.mark.parametrize("step", STEPS)
 async def test_whatever_is_killed_whenever_each_submission_ends_once(
-    killed_platform: Running, step: str
+    platform_to_kill: Running, step: str
 ) -> None:
     ends: dict[str, SubmissionFinished] = {}
-    # A ranked run takes longer; the step where ranking begins has one.
-    mode = "ranked" if step == "RunCompleted" else "test"
-    async with witness(killed_platform) as log:
-        with Person(killed_platform.url, "ada") as ada:
+    async with witness(platform_to_kill) as log:
+        with Person(platform_to_kill.url, "ada") as ada:
             for name in PROCESSES:
-                number = ada.submit(HONEST, mode=mode)
+                # A ranked run takes longer: only where it matters.
+                is_ranking = step == "RunCompleted" and name in RANKING
+                number = ada.submit(HONEST, mode="ranked" if is_ranking else "test")
                 submission = await log.received(number)
                 await log.until(submission, step)
-                kill(killed_platform, name)
+                kill(platform_to_kill, name)
                 end = (await log.until(submission, *TERMINAL)).fact
                 assert isinstance(end, SubmissionFinished)
                 ends[name] = end
@@ -131,4 +118,8 @@ def assert_each_ended_once(events: list[RecordedEvent]) -> None:
     ended = [e.envelope.agg for e in events if e.envelope.type in TERMINAL]
     assert sorted(received) == sorted(ended)
     assert len(received) == len(set(received))
-    assert len(received) % len(PROCESSES) == 0
+    assert len(received) >= len(PROCESSES)
+
+
+def test_the_leaderboards_equal_their_rebuild_after_all_kills(platform_to_kill: Running) -> None:
+    assert platform_to_kill.rebuild()["is_equal"] is True

@@ -6,15 +6,15 @@ from collections.abc import Iterator
 
 import httpx
 import pytest
-from bench.noop_platform import running_platform
+from bench.noop_platform import start_agents, stop
 
 from tests.ranker.streaming import StreamListener, listen
 from tests.support.people import HONEST
+from tests.support.platform import Running
 
 pytestmark = [
     pytest.mark.platform,
     pytest.mark.long,
-    pytest.mark.alone,
     pytest.mark.server,
     pytest.mark.timeout(240),
 ]
@@ -29,11 +29,16 @@ JSON = {"Accept": "application/json"}
 
 
 @pytest.fixture
-def crowded(servers: None) -> Iterator[str]:
+def crowded(platform_to_kill: Running) -> Iterator[str]:
     """A platform with agents that pass at once: its address."""
-    assert servers is None
-    with running_platform(AGENTS) as platform:
-        yield platform.url
+    nats_url = platform_to_kill.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
+    url, headers = platform_to_kill.url, platform_to_kill.operator
+    with httpx.Client(base_url=url, headers=headers) as operator:
+        agents = start_agents(operator, nats_url, AGENTS, "noop", "H100")
+    try:
+        yield url
+    finally:
+        stop(agents)
 
 
 class Patient(httpx.AsyncHTTPTransport):

@@ -1,4 +1,4 @@
-"""What an agent offers decides what it is handed: languages, profiles, ranked runs."""
+"""What an agent offers decides what it is handed: languages and profiles."""
 
 from pathlib import Path
 from typing import Any
@@ -6,9 +6,7 @@ from typing import Any
 import pytest
 
 from tests.cli.command_runner import run_warpboard
-from tests.support.people import HONEST, NATIVE, Person, add_problem
-from tests.support.platform import QUICK, ROOT, Running
-from tests.support.waits import until
+from tests.support.people import HONEST, NATIVE, Person
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
 
@@ -67,23 +65,3 @@ def test_a_profile_leaves_something_to_look_at(ada: Person) -> None:
     answer = ada.http.get(f"/v1/submissions/{found['number']}/files/{profiles[0]}")
     assert answer.status_code == 200
     assert answer.content
-
-
-def test_below_the_demand_ranked_waits_with_the_reason_and_tests_go_on(tmp_path: Path) -> None:
-    strict = QUICK | {"WARPBOARD_GPU_AGENT_TIERS": "G1"}
-    running = Running(tmp_path / "home", strict)
-    try:
-        running.up()
-        add_problem(running.url, ROOT / "problems" / "identity")
-        with Person(running.url, "ada") as ada:
-            assert "ranked" not in agent_of(ada)["modes"]
-            waiting = ada.submit(HONEST, mode="ranked")
-            assert ada.end(ada.submit(HONEST))["verdict"] == "passed"
-
-            def reason() -> Any:
-                seen = ada.http.get(f"/v1/submissions/{waiting}").json()
-                return (seen.get("queue") or {}).get("reason")
-
-            assert "demanded is one of G1" in until(reason)
-    finally:
-        running.stop()

@@ -3,12 +3,11 @@
 import asyncio
 import os
 import signal
-from pathlib import Path
 
 import pytest
 
-from tests.support.people import Person, add_problem
-from tests.support.platform import ROOT, Running
+from tests.support.people import Person
+from tests.support.platform import Running
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server, pytest.mark.timeout(180)]
 
@@ -27,25 +26,19 @@ def custom_kernel(data):
 """
 
 
-async def test_an_outage_of_the_bus_is_no_agents_silence(tmp_path: Path) -> None:
-    running = Running(tmp_path / "home", settings={})
-    try:
-        running.up()
-        add_problem(running.url, ROOT / "problems" / "identity")
-        with Person(running.url, "ada") as ada:
-            number = ada.submit(LONG)
-            found = ada.http.get(f"/v1/submissions/{number}", params={"wait_s": 5}).json()
-            while found["state"] != "running":
-                query = {"after": found["version"], "wait_s": 5}
-                found = ada.http.get(f"/v1/submissions/{number}", params=query).json()
-            nats = running.pid("nats-server")
-            assert nats is not None
-            os.kill(nats, signal.SIGSTOP)
+async def test_an_outage_of_the_bus_is_no_agents_silence(platform_to_kill: Running) -> None:
+    with Person(platform_to_kill.url, "ada") as ada:
+        number = ada.submit(LONG)
+        found = ada.http.get(f"/v1/submissions/{number}", params={"wait_s": 5}).json()
+        while found["state"] != "running":
+            query = {"after": found["version"], "wait_s": 5}
+            found = ada.http.get(f"/v1/submissions/{number}", params=query).json()
+        nats = platform_to_kill.pid("nats-server")
+        assert nats is not None
+        os.kill(nats, signal.SIGSTOP)
+        try:
             await asyncio.sleep(STILL_S)  # The outage itself.
+        finally:
             os.kill(nats, signal.SIGCONT)
-            end = ada.end(number)
-        assert (end["outcome"], end["attempt"]) == ("passed", 1), end["reason"]
-    finally:
-        if running.process is not None and running.process.poll() is None:
-            running.stop()
-    assert running.left() == []
+        end = ada.end(number)
+    assert (end["outcome"], end["attempt"]) == ("passed", 1), end["reason"]

@@ -3,17 +3,15 @@
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import httpx
 import psycopg
 import pytest
 
-from tests.support.people import Person, add_problem
-from tests.support.platform import ROOT, Running
+from tests.support.people import Person
+from tests.support.platform import Running
 from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server, pytest.mark.timeout(240)]
@@ -23,15 +21,8 @@ RUNNING = ("nats-server", "ranker", "ingest", "scheduler", "gpu-agent")
 
 
 @pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    running = Running(tmp_path / "home")
-    try:
-        running.up()
-        add_problem(running.url, ROOT / "problems" / "identity")
-        yield running
-    finally:
-        running.end()
-    assert running.left() == []
+def running(platform_to_kill: Running) -> Running:
+    return platform_to_kill
 
 
 def operate(running: Running, *statements: str) -> None:

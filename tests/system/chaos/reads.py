@@ -1,5 +1,6 @@
 """What readers were shown, compared with the log."""
 
+import asyncio
 import contextlib
 from collections.abc import Iterator, Sequence
 from math import isclose
@@ -20,6 +21,7 @@ from tests.system.chaos.town import NOOPS
 PAGES_MAX = 300
 ROWS_MAX = 100
 REDELIVERED_S_MAX = 45.0
+LOOK_S = 0.5
 
 
 async def wrong_pages(asker: Asker, log: Sequence[Kept]) -> list[str]:
@@ -76,6 +78,8 @@ async def unacknowledged(nc: Client) -> list[str]:
 
     async def is_free() -> bool:
         found[:] = await _held(nc)
+        if found:
+            await asyncio.sleep(LOOK_S)
         return not found
 
     with contextlib.suppress(AssertionError):

@@ -33,7 +33,7 @@ READY_S_MAX = 120.0
 PROBE_S_MAX = 0.5
 HEALTH_BYTES_MAX = 64 * 1024
 # Steps grow, because a service that starts has to answer each probe.
-STEP_S, STEP_S_MAX, STEP_GROWTH = 0.02, 0.05, 1.1
+STEP_S, STEP_S_MAX, STEP_GROWTH = 0.02, 0.1, 1.1
 # A service that answers but reports trouble is up: what it waits for may take long.
 AILING_S_MAX = 10.0
 PAUSE_S_MIN = 0.2

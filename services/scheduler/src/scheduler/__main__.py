@@ -1,10 +1,71 @@
-"""Run the scheduler until SIGTERM."""
+"""Wires the scheduler together and runs it until SIGTERM."""
 
+import asyncio
+import contextlib
+import hashlib
 import sys
+from functools import partial
+from pathlib import Path
 
-from shared.startup import pause_garbage_collection
+from scheduler import domain
+from scheduler.metrics import BusMetrics, SchedulerMetrics
+from scheduler.service import Presence, Scheduler, ServerClock
+from scheduler.settings import Settings, load
+from shared import lifecycle
+from shared.errors import Failed
+from shared.lifecycle import Lifecycle, run_until_first
+from shared.nats.agent import AgentRequests
+from shared.nats.blobs import NatsBlobStore, NatsSnapshots
+from shared.nats.bus import NatsBus, read_bus_status, server_time
+from shared.nats.event_log import open_service_log
+
+KEEP_S_MAX = 5.0
+
+
+async def _run(settings: Settings, life: Lifecycle) -> None:
+    nc, log, monitor = await open_service_log(
+        "scheduler", settings.nats_url, life, settings.replicas
+    )
+    bus, presence = NatsBus(nc), Presence(settings.silent_s_max)
+    clock, metrics = ServerClock(), SchedulerMetrics()
+    scheduler = Scheduler(
+        log=log,
+        agents=presence,
+        metrics=metrics,
+        words=bus,
+        snapshots=NatsSnapshots(nc),
+        code=_fold_digest(),
+        clock=clock,
+        policy=settings.policy(),
+        tick_s=settings.tick_s,
+        snapshot_events=settings.snapshot_events,
+    )
+
+    async def schedule() -> None:
+        await monitor.until_whole()
+        await scheduler.run()
+
+    await run_until_first(
+        life.stopping.wait(),
+        monitor.watch(),
+        presence.watch(bus),
+        AgentRequests(nc, NatsBlobStore(nc)).serve(),
+        schedule(),
+        clock.watch(partial(server_time, nc), life.ail, metrics.clock_skew.set),
+        BusMetrics().watch(partial(read_bus_status, nc)),
+    )
+    # If the bus is gone too, the next start folds from an older snapshot.
+    with contextlib.suppress(Failed, TimeoutError):
+        async with asyncio.timeout(KEEP_S_MAX):
+            await scheduler.keep()
+    await nc.close()
+
+
+def _fold_digest() -> str:
+    """Return the name of the fold: the digest of its source, so that every change of it counts."""
+    files = sorted(Path(domain.__file__).parent.glob("*.py"))
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
 
 if __name__ == "__main__":
-    with pause_garbage_collection():
-        from scheduler.main import main
-    sys.exit(main())
+    sys.exit(lifecycle.run_service("scheduler", load, _run))

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
+from zlib import crc32
 
 
 def _patch(owner: object, name: str, function: Callable[..., Any]) -> None:
@@ -32,12 +33,16 @@ def invert_verdicts() -> None:
 
 
 def expire_leases() -> None:
-    """The scheduler takes each lease back at once."""
+    """The scheduler takes every second lease back at once."""
     from scheduler.domain import rules
     from shared.events import JobExpired
 
-    def expire(*_: object) -> JobExpired:
-        return JobExpired(reason="a mutant", code="agent_silent")
+    find = vars(rules)["_find_expiry"]
+
+    def expire(state: Any, run: Any, job: Any, world: Any) -> Any:
+        if crc32(run.id.encode()) % 2:
+            return JobExpired(reason="a mutant", code="agent_silent")
+        return find(state, run, job, world)
 
     _patch(rules, "_find_expiry", expire)
 

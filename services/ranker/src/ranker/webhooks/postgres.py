@@ -1,8 +1,9 @@
 """The tables of webhooks and their outbox, in the schema `accounts`, beside the read models."""
 
+import asyncio
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -62,6 +63,15 @@ class WebhookStore:
     """The tables of webhooks; unqualified names are the read models of the pool's schema."""
 
     pool: AsyncConnectionPool
+    _due: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def wait_until_due(self) -> None:
+        """Wait until this process has stored a delivery, or another try that it scheduled is due.
+
+        Ingest stores deliveries, too, and so did an earlier process.
+        """
+        await self._due.wait()
+        self._due.clear()
 
     async def rows(self, statement: str, **values: object) -> list[Row]:
         """Run one statement and return its rows. Raises Failed."""
@@ -90,6 +100,8 @@ class WebhookStore:
                 raise CheckpointConflict(NAME, after)
             if deliveries:
                 await _execute(connection, "tell", lists)
+        if deliveries:
+            self._due.set()
 
     async def claim(
         self, busy: list[str], full: list[str], seq: int, limit: int, lease_s: float
@@ -115,6 +127,7 @@ class WebhookStore:
         """Schedule another try. Raises Failed."""
         values = _end_values(claimed, "pending", outcome) | {"wait_s": wait_s}
         await self._run_all(("later", values))
+        asyncio.get_running_loop().call_later(wait_s, self._due.set)
 
     async def record_failure(
         self, claimed: Delivery, outcome: DeliveryOutcome, notice: str | None

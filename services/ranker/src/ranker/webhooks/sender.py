@@ -47,7 +47,8 @@ WAITS_S = (60.0, 300.0, 900.0, 3_600.0, 10_800.0, 25_200.0, 45_540.0)
 IN_FLIGHT_MAX = 100
 # A try takes 10 s at most; one without a recorded outcome after this is lost.
 LEASE_S = 30.0
-POLL_S = 0.25
+# For deliveries that another process stored: tests of webhooks, and tries from before a restart.
+POLL_S = 1.0
 CLEAN_UP_S = 60.0
 FORGET_EVERY_N = 60
 FIRST = asyncio.FIRST_COMPLETED
@@ -91,17 +92,21 @@ class WebhookSender:
     async def run(self) -> None:
         """Send for ever. Raises Failed; deliveries in flight are then tried again later."""
         cleaning = asyncio.create_task(self._clean_up())
+        waking = asyncio.create_task(self.store.wait_until_due())
         try:
             while True:
                 await self._start_due()
-                await asyncio.wait({*self._tasks, cleaning}, timeout=POLL_S, return_when=FIRST)
+                waits = {*self._tasks, cleaning, waking}
+                await asyncio.wait(waits, timeout=POLL_S, return_when=FIRST)
+                if waking.done():
+                    waking = asyncio.create_task(self.store.wait_until_due())
                 for task in [task for task in self._tasks if task.done()]:
                     del self._tasks[task]
                     task.result()
                 if cleaning.done():
                     cleaning.result()
         finally:
-            tasks = [cleaning, *self._tasks]
+            tasks = [cleaning, waking, *self._tasks]
             for task in tasks:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)

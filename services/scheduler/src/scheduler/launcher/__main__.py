@@ -1,10 +1,62 @@
-"""Run the launcher until SIGTERM."""
+"""Wires a launcher together and runs it until SIGTERM."""
 
 import sys
 
-from shared.startup import pause_garbage_collection
+from scheduler.launcher.runners import GitHubRunner, LocalRunner, connect_github
+from scheduler.launcher.service import ACTOR, Launcher, Runner
+from scheduler.launcher.settings import GITHUB, MODAL, Settings, load
+from shared import lifecycle
+from shared.clock import now
+from shared.event_log import Appender
+from shared.lifecycle import Lifecycle, run_until_first
+from shared.nats.event_log import open_service_log
+
+
+async def _open_runner(settings: Settings) -> Runner:
+    """Return the place where agents run."""
+    if settings.kind == GITHUB:
+        http = connect_github(
+            settings.github_api_url, settings.github_repository, settings.github_token
+        )
+        return GitHubRunner(http, settings.github_workflow, settings.github_ref, settings.poll_s)
+    if settings.kind == MODAL:
+        # It is optional, and takes a second to import.
+        from scheduler.launcher.modal import ModalRunner, connect_modal
+
+        client = await connect_modal(settings.modal_token_id, settings.modal_token_secret)
+        folder = settings.data / MODAL
+        return ModalRunner(
+            client, settings.modal_app, settings.modal_environment, folder, settings.poll_s
+        )
+    return LocalRunner(
+        settings.data, settings.agent_environ, settings.credential_key, settings.gpu_indexes
+    )
+
+
+async def _run(settings: Settings, life: Lifecycle) -> None:
+    nc, log, monitor = await open_service_log(
+        "launcher", settings.nats_url, life, settings.replicas
+    )
+    runner = await _open_runner(settings)
+    launcher = Launcher(
+        settings.name,
+        log,
+        Appender(log, ACTOR, now),
+        runner,
+        settings.accounts,
+        settings.credential_key,
+    )
+
+    async def launch() -> None:
+        await monitor.until_whole()
+        await launcher.run(settings.offer())
+
+    try:
+        await run_until_first(life.stopping.wait(), monitor.watch(), launch())
+    finally:
+        await runner.close()
+    await nc.close()
+
 
 if __name__ == "__main__":
-    with pause_garbage_collection():
-        from scheduler.launcher.main import main
-    sys.exit(main())
+    sys.exit(lifecycle.run_service("launcher", load, _run))
