@@ -12,8 +12,8 @@ from pathlib import Path
 from bench import replay_log
 from bench.query_reads import fill
 from bench.replay_place import Ground
-from ranker.__main__ import MIGRATED, SCHEMA
-from ranker.postgres import open_read_models
+from ranker.main import MIGRATED
+from ranker.postgres import SCHEMA, open_read_models
 from ranker.service.decisions import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
