@@ -264,7 +264,8 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_without_modals_client_other_kinds_work(environ: pytest.MonkeyPatch) -> None:
     environ.setitem(sys.modules, "modal", None)
-    environ.delitem(sys.modules, "scheduler.launcher.modal", raising=False)
+    for module in ("scheduler.launcher.modal", "scheduler.launcher.__main__"):
+        environ.delitem(sys.modules, module, raising=False)
     import_module("scheduler.launcher.__main__")
     assert launcher_settings.load().kind == "local"
     environ.setenv("WARPBOARD_LAUNCHER_KIND", "modal")

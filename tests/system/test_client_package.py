@@ -42,9 +42,9 @@ def test_the_platforms_own_package_installs_small_and_works(
     # A pip of its own would take longer than all the rest.
     run(sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv")
     programs = tmp_path / "venv" / "bin"
-    pip = (sys.executable, "-m", "pip", "--python", programs / "python", "-q")
-    constraints = ("--disable-pip-version-check", "-c", ROOT / "constraints.txt")
-    run(*pip, "install", "--no-compile", *constraints, url)
+    pip = (sys.executable, "-m", "pip", "--python", programs / "python")
+    options = ("-q", "--disable-pip-version-check", "-c", ROOT / "constraints.txt")
+    run(*pip, "install", "--no-compile", *options, url)
     version = url.partition("warpboard_cli-")[2].partition("-")[0].replace("%2B", "+")
     assert run(programs / "warpboard", "--version").startswith(f"warpboard {version} ")
     command = (programs / "warpboard", "problem", "list", "--json", "--url", platform.url)
@@ -62,7 +62,7 @@ def test_the_platforms_own_package_installs_small_and_works(
     assert "pip install torch" in run(*local_run, cwd=tmp_path, expected_code=2)
     # By its name, with the platform as a package index of pip.
     found = run(
-        *(*pip, "download", "--no-deps", *constraints),
+        *(*pip, "download", "--no-deps", *options),
         *("--find-links", f"{platform.url}/cli", "--dest", tmp_path / "wheels", "warpboard-cli"),
     )
     assert not found.strip()
