@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 from bench.figures import Figure, at_most, report
 from bench.noop_platform import (
+    EDGE_TOKEN,
     GPU,
     PROBLEM,
     ROOT,
@@ -38,7 +39,6 @@ from tests.support.waits import eventually
 AGENTS, PEOPLE, PEOPLE_SMOKE, ROUNDS = 4, (1, 50), (2,), 4
 # Discord takes no acknowledgement that is later.
 ACKNOWLEDGED_MS_MAX = 3000.0
-EDGE_TOKEN = "a-token-for-the-bench"  # noqa: S105 - nobody's
 SUBMIT, SHOW = "leaderboard submit test", "leaderboard show"
 KINDS = {COMMAND: "command", COMPONENT: "button", AUTOCOMPLETE: "completion"}
 KNOWN_S_MAX, ANSWER_S_MAX = 60.0, 120.0
@@ -184,7 +184,7 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help="two people, one round")
     told = parser.parse_args()
     rounds, people = (1, PEOPLE_SMOKE) if told.smoke else (told.rounds, PEOPLE)
-    with running_platform(AGENTS, {"WARPBOARD_INGEST_EDGE_TOKEN": EDGE_TOKEN}) as platform:
+    with running_platform(AGENTS) as platform:
         figures = asyncio.run(measure(platform, rounds, people))
     report(figures)
 

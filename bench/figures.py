@@ -6,6 +6,8 @@ from pathlib import Path
 
 import msgspec
 
+from bench.intervals import Interval
+
 # Where `python -m bench` wants the figures of a benchmark that it runs.
 FILE = "WARPBOARD_BENCH_FIGURES"
 
@@ -36,7 +38,7 @@ def at_least(bound: float) -> Goal:
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
-    """One measured value.
+    """One measured value, with its interval where it varies by chance.
 
     `is_held` means that it does not depend on the machine: a run that misses its goal fails.
     `note` says in a sentence why a goal is missed.
@@ -47,7 +49,14 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     unit: str = ""
     goal: Goal | None = None
     is_held: bool = False
+    interval: Interval | None = None
     note: str = ""
+
+    @property
+    def value(self) -> str:
+        """The measured value as it is printed, with its unit and interval."""
+        parts = (f"{self.measured:.4g}", self.unit, str(self.interval or ""))
+        return " ".join(part for part in parts if part)
 
     @property
     def is_met(self) -> bool:
@@ -61,7 +70,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         """The figure as it is printed."""
-        text = f"{self.name}: {self.measured:.4g} {self.unit}".rstrip()
+        text = f"{self.name}: {self.value}"
         if self.goal is None:
             return text
         return f"{text} (goal: {self.goal}{'' if self.is_met else ', missed'})"

@@ -1,4 +1,4 @@
-"""A platform of our own to be measured, no-op agents beside it, and what its processes cost."""
+"""The platform that is measured, no-op agents beside it, and what its processes cost."""
 
 import json
 import os
@@ -22,30 +22,23 @@ PROBLEM, GPU = "identity", "H100"
 SOURCE = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
 UP_S_MAX = 90.0
 DOWN_S_MAX = 60.0
+# The folder of a platform that `python -m bench --smoke` has started for all benchmarks.
+SHARED = "WARPBOARD_BENCH_PLATFORM"
+EDGE_TOKEN = "a-token-for-the-bench"  # noqa: S105 - nobody's
+SETTINGS = {
+    # Repeated runs of a podium are no part of what is measured.
+    "WARPBOARD_RANKER_CONFIRMATIONS": "false",
+    "WARPBOARD_INGEST_EDGE_TOKEN": EDGE_TOKEN,
+}
 STEP_S = 0.1
 TICKS_A_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 class Platform:
-    """`warpboard up` in a folder, with settings beside those of the environment."""
+    """A platform that runs in a folder."""
 
-    def __init__(self, folder: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(self, folder: Path) -> None:
         self.folder = folder
-        command = [sys.executable, "-m", "warpboard", "up", "--folder", str(folder)]
-        self.process = subprocess.Popen(
-            command,
-            # Repeated runs of a podium are no part of what is measured.
-            env={**os.environ, "WARPBOARD_RANKER_CONFIRMATIONS": "false", **(settings or {})},
-            stdout=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        until = time.monotonic() + UP_S_MAX
-        with httpx.Client(timeout=5) as http:
-            while not self.has_free_agent(http):
-                if self.process.poll() is not None or time.monotonic() > until:
-                    self.process.kill()
-                    raise SystemExit("the platform did not start: run `warpboard up` and look")
-                time.sleep(STEP_S)
 
     @property
     def url(self) -> str:
@@ -103,9 +96,19 @@ class Platform:
         with httpx.Client(base_url=self.url, headers=self.operator) as http:
             return start_agents(http, self.nats_url, count, prefix, gpu)
 
-    def stop(self) -> None:
-        """Stop it, and wait."""
-        stop(self.process)
+
+@contextmanager
+def running_platform(agents: int = 0) -> Iterator[Platform]:
+    """Yield a platform with PROBLEM published and `agents` no-op agents.
+
+    It is a new one, unless `python -m bench --smoke` has started one for all benchmarks.
+    """
+    with ExitStack() as stack:
+        shared = os.environ.get(SHARED)
+        platform = Platform(Path(shared)) if shared else stack.enter_context(_new_platform())
+        if agents:
+            stack.callback(stop, platform.agents(agents, "noop", GPU))
+        yield platform
 
 
 def start_agents(
@@ -122,16 +125,25 @@ def start_agents(
 
 
 @contextmanager
-def running_platform(
-    agents: int = 0, settings: Mapping[str, str] | None = None
-) -> Iterator[Platform]:
-    """A platform with PROBLEM published, and so many no-op agents beside it, until the end."""
+def _new_platform() -> Iterator[Platform]:
+    """Run `warpboard up` in an empty folder until the end, with PROBLEM published."""
     with TemporaryDirectory() as home, ExitStack() as stack:
-        platform = Platform(Path(home, "bench"), settings)
-        stack.callback(platform.stop)
+        platform = Platform(Path(home, "bench"))
+        command = [sys.executable, "-m", "warpboard", "up", "--folder", str(platform.folder)]
+        process = subprocess.Popen(
+            command,
+            env=os.environ | SETTINGS,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        stack.callback(stop, process)
+        until = time.monotonic() + UP_S_MAX
+        with httpx.Client(timeout=5) as http:
+            while not platform.has_free_agent(http):
+                if process.poll() is not None or time.monotonic() > until:
+                    raise SystemExit("the platform did not start: run `warpboard up` and look")
+                time.sleep(STEP_S)
         platform.publish(PROBLEM)
-        if agents:
-            stack.callback(stop, platform.agents(agents, "noop", GPU))
         yield platform
 
 

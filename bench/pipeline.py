@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 from nats.aio.client import Client as Bus
 
 from bench.figures import Figure, at_least, at_most, report
+from bench.intervals import mean_interval, p99
 from bench.noop_platform import (
     GPU,
     PROBLEM,
@@ -36,9 +37,10 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 
 WINDOWS = (1, 64, 256)
-CLIENTS = WINDOWS[-1]
 AGENTS_S_MAX = 120.0
 SETTLE_S = 2.0
+# What is sustained is counted in so many slices, whose spread says how precise it is.
+SLICES = 8
 
 
 class Plan(NamedTuple):
@@ -48,11 +50,12 @@ class Plan(NamedTuple):
     warm_s: float
     measured_s: float
     publishes: int
+    clients: int = WINDOWS[-1]
 
 
-LONG = Plan((1, 10, 100, 1000), 3.0, 12.0, 20_000)
+LONG = Plan((1, 10, 100, 1000), 2.0, 8.0, 10_000)
 QUICK = Plan((1, 10), 1.0, 4.0, 4_000)
-SMOKE = Plan((2,), 0.5, 1.0, 400)
+SMOKE = Plan((2,), 0.2, 0.5, 400, clients=8)
 # Of the bare limit of durable publishes, and of what the platform adds at half load.
 SHARE_MIN, ADDED_MS_MAX = 0.5, 100.0
 
@@ -68,7 +71,7 @@ async def _one(client: Client, witness: Witness, who: str, number: int) -> float
 
 async def sustained(
     platform: Platform, log: NatsLog, witness: Witness, plan: Plan, agents: int
-) -> dict[str, float]:
+) -> dict[str, Any]:
     """Ended submissions and events per second when steady, and processor milliseconds of each."""
 
     async def work(number: int) -> None:
@@ -76,18 +79,25 @@ async def sustained(
             for turn in range(1_000_000):
                 await _one(client, witness, f"p{number}", turn)
 
-    async with _beside(*(work(number) for number in range(CLIENTS))):
+    async with _beside(*(work(number) for number in range(plan.clients))):
         await asyncio.sleep(plan.warm_s)
         ends, events, began = witness.ends, await log.last(), time.perf_counter()
         pids = platform.pids() | {"agents": agents}
         before, ours = spent(pids), time.process_time()
-        await asyncio.sleep(plan.measured_s)
+        rates = [await _rate(witness, plan.measured_s / SLICES) for _ in range(SLICES)]
         took_s = time.perf_counter() - began
         done = max(1, witness.ends - ends)
         cost = {name: 1e3 * (s - before[name]) / done for name, s in spent(pids).items()}
         cost["bench"] = 1e3 * (time.process_time() - ours) / done
         events = await log.last() - events
-    return {"rate": done / took_s, "events": events / took_s} | cost
+    return {"rate": done / took_s, "rates": rates, "events": events / took_s} | cost
+
+
+async def _rate(witness: Witness, for_s: float) -> float:
+    """Submissions that ended per second, for a while."""
+    ends, began = witness.ends, time.perf_counter()
+    await asyncio.sleep(for_s)
+    return (witness.ends - ends) / (time.perf_counter() - began)
 
 
 @contextlib.asynccontextmanager
@@ -105,24 +115,24 @@ async def _beside(*jobs: Coroutine[Any, Any, None]) -> AsyncIterator[None]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def paced(platform: Platform, witness: Witness, rate: float, for_s: float) -> list[float]:
+async def paced(platform: Platform, witness: Witness, rate: float, plan: Plan) -> list[float]:
     """Seconds from each request to its end, at a fixed rate, whatever the answers take."""
     free: asyncio.Queue[Client] = asyncio.Queue()
     async with contextlib.AsyncExitStack() as stack:
-        for _ in range(CLIENTS):
+        for _ in range(plan.clients):
             free.put_nowait(await stack.enter_async_context(Client(platform.url)))
 
         async def submit(number: int, due: float) -> float:
             client = await free.get()
             try:
-                took_s = await _one(client, witness, f"p{number % CLIENTS}", number)
+                took_s = await _one(client, witness, f"p{number % plan.clients}", number)
             finally:
                 free.put_nowait(client)
             return took_s + max(0.0, time.perf_counter() - took_s - due)
 
         began = time.perf_counter()
         tasks = []
-        for number in range(max(20, int(rate * for_s))):
+        for number in range(max(20, int(rate * plan.measured_s))):
             due = began + number / rate
             await asyncio.sleep(max(0.0, due - time.perf_counter()))
             tasks.append(asyncio.create_task(submit(number, due)))
@@ -173,7 +183,7 @@ async def with_agents(
         found: dict[str, Any] = await sustained(platform, log, witness, plan, process.pid)
         await asyncio.sleep(SETTLE_S)
         began = await log.last()
-        found["latencies"] = await paced(platform, witness, found["rate"] / 2, plan.measured_s)
+        found["latencies"] = await paced(platform, witness, found["rate"] / 2, plan)
         found["story"] = await read_back(log, began, await log.last())
     finally:
         await asyncio.to_thread(stop, process)
@@ -182,12 +192,12 @@ async def with_agents(
 
 def _print(found: dict[str, Any], many: float) -> list[Figure]:
     """Print what was measured with some agents, over the bare limit."""
-    latencies = sorted(1e3 * one for one in found["latencies"])
-    p50, p99 = statistics.median(latencies), latencies[int(len(latencies) * 0.99)]
+    latencies = [1e3 * one for one in found["latencies"]]
+    p50, slow = statistics.median(latencies), p99(latencies)
     print(
         f"{found['count']:6} agents  {found['rate']:7.1f} submissions/s  "
         f"{found['events']:7.0f} events/s  {found['events'] / many:5.2f} of the bare limit;  "
-        f"half load: p50 {p50:.0f} ms, p99 {p99:.0f} ms  ({found['load']})"
+        f"half load: p50 {p50:.0f} ms, p99 {slow.value:.0f} ms {slow.interval}  ({found['load']})"
     )
     for what, times in (
         ("median", found["story"].steps_ms),
@@ -202,7 +212,12 @@ def _print(found: dict[str, Any], many: float) -> list[Figure]:
     appends = "every event is an append of its own, synced one after the other"
     shared_cores = "services, agents and clients share the cores of one machine (ADR 87)"
     return [
-        Figure(name=f"{who}: submissions", measured=found["rate"], unit="/s"),
+        Figure(
+            name=f"{who}: submissions",
+            measured=found["rate"],
+            unit="/s",
+            interval=mean_interval(found["rates"]),
+        ),
         Figure(
             name=f"{who}: events of bare publishes",
             measured=share,
@@ -211,8 +226,9 @@ def _print(found: dict[str, Any], many: float) -> list[Figure]:
         ),
         Figure(
             name=f"{who}: p99 at half load",
-            measured=p99,
+            measured=slow.value,
             unit="ms",
+            interval=slow.interval,
             goal=at_most(ADDED_MS_MAX),
             note=shared_cores,
         ),

@@ -10,25 +10,21 @@ import argparse
 import asyncio
 import http.client
 import statistics
-import tempfile
 import time
-from pathlib import Path
 from typing import NamedTuple
 
-from bench import replay_log
 from bench.figures import Figure, at_most, report
+from bench.intervals import Percentile, p99
+from bench.leaderboard_servers import START_S_MAX, leaderboard_servers
 from bench.noop_platform import load
-from bench.query_reads import PATHS, Cost, count, fill
-from bench.replay_place import Ground, ask
-from shared.nats.connection import connect
-from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure_streams
+from bench.query_reads import PATHS, Cost, count
+from bench.replay_place import ask
 from tests.support.waits import eventually
 
-LONG = (1_000, 10_000, 100_000, 1_000_000)
-QUICK, SMOKE = LONG[:-1], LONG[1:-1]
-WARM, ASKED, ASKED_SMOKE = 50, 1000, 50
-START_S_MAX = 60.0
+# Buffers are compared with the size before the last, which is large enough for the indexes.
+LONG = (1_000, 100_000, 1_000_000)
+QUICK, SMOKE = (1_000, 10_000, 100_000), (10_000, 40_000)
+READS, READS_SMOKE = 1000, 20
 # So much more, at most, may the largest leaderboard cost than the smallest.
 FLAT_MAX = 2.0
 STATEMENTS_MAX = {"first page": 3, "a submission": 5}
@@ -40,67 +36,53 @@ class Row(NamedTuple):
     runs: int
     read: str
     p50_ms: float
-    p99_ms: float
+    p99_ms: Percentile
     cost: Cost
 
     def text(self, first: "Row") -> str:
         """The row as it is printed, beside that of the fewest runs."""
         return (
-            f"{self.runs:9} runs, {self.read}: p50 {self.p50_ms:.2f} ms, p99 {self.p99_ms:.2f} ms, "
+            f"{self.runs:9} runs, {self.read}: p50 {self.p50_ms:.2f} ms, "
+            f"p99 {self.p99_ms.value:.2f} ms {self.p99_ms.interval}, "
             f"{self.cost.statements} statements, {self.cost.buffers} buffers; "
-            f"{self.p50_ms / first.p50_ms:.2f} times the p50, {self.p99_ms / first.p99_ms:.2f} the "
-            f"p99, {self.cost.buffers / first.cost.buffers:.2f} the buffers of {first.runs} runs  "
+            f"{self.p50_ms / first.p50_ms:.2f} times the p50, "
+            f"{self.p99_ms.value / first.p99_ms.value:.2f} the p99, "
+            f"{self.cost.buffers / first.cost.buffers:.2f} the buffers of {first.runs} runs  "
             f"({load()})"
         )
 
 
-async def publish(url: str) -> None:
-    """Write the problems into the log."""
-    nc = await connect(url, "bench")
-    await ensure_streams(nc)
-    await replay_log.write(NatsLog(nc), 2)
-    await nc.close()
-
-
-def _ask(port: int, path: str, asked: int) -> list[float]:
-    """The milliseconds of each read on one connection."""
+def _read(port: int, path: str, reads: int) -> list[float]:
+    """The milliseconds of each read on one connection, after a twentieth as many."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
     took = []
-    for number in range(WARM + asked):
+    for number in range(-(reads // 20), reads):
         began = time.perf_counter()
         connection.request("GET", path)
         answer = connection.getresponse()
         body = answer.read()
         assert answer.status == 200, body
-        if number >= WARM:
+        if number >= 0:
             took.append(1e3 * (time.perf_counter() - began))
     connection.close()
     return took
 
 
-def measure(runs: int, folder: Path, asked: int) -> list[Row]:
-    """Each read, with so many runs."""
-    ground = Ground(folder)
+def measure(runs: int, reads: int) -> list[Row]:
+    """Measure each read, with so many runs."""
+    rows = []
+    with leaderboard_servers(runs) as ground:
 
-    async def is_up() -> bool:
-        url = ground.url("ranker") + f"/v1/leaderboards/{replay_log.EMPTY}/{replay_log.GPU}"
-        return await asyncio.to_thread(ask, url) is not None
+        async def is_up() -> bool:
+            url = ground.url("ranker") + PATHS["first page"]
+            return await asyncio.to_thread(ask, url) is not None
 
-    try:
-        asyncio.run(publish(ground.nats.url))
-        with ground.service("ranker"):
-            asyncio.run(eventually(is_up, START_S_MAX))
-        asyncio.run(fill(ground.postgres.dsn, runs))
         costs = asyncio.run(count(ground.postgres.dsn))
-        rows = []
         with ground.service("ranker"):
             asyncio.run(eventually(is_up, START_S_MAX))
             for read, path in PATHS.items():
-                took = sorted(_ask(ground.place.ports["ranker"], path, asked))
-                p50, p99 = statistics.median(took), took[int(len(took) * 0.99)]
-                rows.append(Row(runs, read, p50, p99, costs[read]))
-    finally:
-        ground.stop()
+                took = _read(ground.place.ports["ranker"], path, reads)
+                rows.append(Row(runs, read, statistics.median(took), p99(took), costs[read]))
     return rows
 
 
@@ -118,7 +100,12 @@ def figures(rows: list[Row]) -> list[Figure]:
         found += [
             Figure(name=f"{read}, {last.runs} runs: p50", measured=last.p50_ms, unit="ms"),
             Figure(name=f"{name}: p50", measured=last.p50_ms / first.p50_ms, goal=goal),
-            Figure(name=f"{name}: p99", measured=last.p99_ms / first.p99_ms, goal=goal),
+            Figure(
+                name=f"{name}: p99",
+                measured=last.p99_ms.value / first.p99_ms.value,
+                interval=last.p99_ms.interval.over(first.p99_ms.interval),
+                goal=goal,
+            ),
             Figure(
                 name=f"{read}, {last.runs} runs over {counted.runs}: buffers",
                 measured=buffers,
@@ -143,15 +130,11 @@ def main() -> None:
     told = parser.parse_args()
     sizes = SMOKE if told.smoke else QUICK if told.quick else LONG
     rows: list[Row] = []
-    with tempfile.TemporaryDirectory() as home:
-        Path(home).chmod(0o755)
-        for runs in sizes:
-            folder = Path(home, str(runs))
-            folder.mkdir()
-            for row in measure(runs, folder, ASKED_SMOKE if told.smoke else ASKED):
-                rows.append(row)
-                first = next(one for one in rows if one.read == row.read)
-                print(row.text(first), flush=True)
+    for runs in sizes:
+        for row in measure(runs, READS_SMOKE if told.smoke else READS):
+            rows.append(row)
+            first = next(one for one in rows if one.read == row.read)
+            print(row.text(first), flush=True)
     report(figures(rows))
 
 

@@ -8,11 +8,10 @@ import httpx
 import psycopg
 from psycopg_pool import AsyncConnectionPool
 
-from ranker.__main__ import SCHEMA
 from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.postgres import Reader, ReadModels
+from ranker.postgres import SCHEMA, Reader, ReadModels
 from ranker.service.leaderboard import place_leaderboard
 from ranker.service.progress import Live, ProjectionProgress
 from shared.postgres import connect, create_pool, load_statements

@@ -91,10 +91,6 @@ class Cost(NamedTuple):
     cpu_s: float
     mib: float
 
-    def less(self, other: "Cost") -> "Cost":
-        """What is left without what another took, its memory aside."""
-        return self._replace(s=self.s - other.s, cpu_s=self.cpu_s - other.cpu_s)
-
 
 def cost(command: Sequence[str], environ: Mapping[str, str]) -> Cost:
     """Run a command to its good end, and say what it cost."""

@@ -63,10 +63,9 @@ def _notes(name: str, figures: Sequence[Figure]) -> list[str]:
 
 
 def _row(name: str, figure: Figure, where: Sequence[str]) -> str:
-    measured = f"{figure.measured:.4g} {figure.unit}".rstrip()
     goal = "" if figure.goal is None else str(figure.goal)
     met = "" if figure.goal is None else ("yes" if figure.is_met else "no")
-    return _line([name, figure.name, measured, goal, met, *where])
+    return _line([name, figure.name, figure.value, goal, met, *where])
 
 
 def _line(cells: Sequence[str]) -> str:

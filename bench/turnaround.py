@@ -28,7 +28,7 @@ PROBLEM = ROOT / "problems" / "identity"
 KERNEL = PROBLEM / "solutions" / "correct" / "torch_copy.py"
 UTILITIES = ROOT / "harness" / "src" / "harness" / "check" / "utilities.py"
 END_S_MAX = 120
-RUNS, RUNS_SMOKE = 5, 1
+RUNS, RUNS_SMOKE = 3, 1
 # On a busy machine a ranked run waits for quiet, which a smoke test does not.
 MODES, MODES_SMOKE = ("test", "ranked"), ("test",)
 # What a public pipeline starts for one job: a compile step, then each stage, cold.
@@ -139,13 +139,17 @@ def measure(mode: str, url: str, home: Path, runs: int) -> list[Figure]:
     return [total, _print_plain(mode, total.measured, plain)]
 
 
-def measure_gpu(url: str, modes: Sequence[str], runs: int) -> list[Figure]:
-    """Measure on the GPU type of the platform's own agent, once warm; print and return it."""
+def measure_gpu(url: str, modes: Sequence[str], runs: int, *, warms: bool) -> list[Figure]:
+    """Measure on the GPU type of the platform's own agent; print and return it.
+
+    `warms` makes a submission before, which is not measured.
+    """
     (agent,) = httpx.get(f"{url}/v1/agents", timeout=30).raise_for_status().json()["items"]
     gpu = agent["gpu"]
     figures = []
     for mode in modes:
-        _submit(url, mode, gpu)
+        if warms:
+            _submit(url, mode, gpu)
         figures.append(_print(mode, [_submit(url, mode, gpu) for _ in range(runs)], gpu))
     return figures
 
@@ -153,14 +157,15 @@ def measure_gpu(url: str, modes: Sequence[str], runs: int) -> list[Figure]:
 def main() -> None:
     """Measure on a platform of our own, and stop it."""
     parser = argparse.ArgumentParser(prog="python -m bench.turnaround", description=__doc__)
-    parser.add_argument("--smoke", action="store_true", help="mode test alone, once")
+    smoke_help = "mode test alone, once; on a GPU without a run to warm up"
+    parser.add_argument("--smoke", action="store_true", help=smoke_help)
     parser.add_argument("--gpu", action="store_true", help="on what the agent here has")
     options = parser.parse_args()
     is_smoke = options.smoke
     runs, modes = (RUNS_SMOKE, MODES_SMOKE) if is_smoke else (RUNS, MODES)
     with running_platform() as platform:
         if options.gpu:
-            found = measure_gpu(platform.url, modes, runs)
+            found = measure_gpu(platform.url, modes, runs, warms=not is_smoke)
         else:
             found = [
                 figure

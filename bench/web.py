@@ -10,22 +10,19 @@ style sheet and scripts, uncompressed, and the statements of a leaderboard's pag
 import argparse
 import asyncio
 import re
-import tempfile
 from collections.abc import Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 from bench.api import Ask, Row, measured
 from bench.figures import Figure, at_most, report
+from bench.leaderboard_servers import START_S_MAX, leaderboard_servers
 from bench.noop_platform import load
 from bench.pipeline_client import Client
-from bench.query import START_S_MAX, publish
-from bench.query_reads import GPU, PROBLEM, SUBMISSION, CountingReads, fill
-from bench.replay_place import Ground
+from bench.query_reads import GPU, PROBLEM, SUBMISSION, CountingReads
 from ingest.ranker_http import RankerClient
 from ingest.site.leaderboards import LeaderboardAddress, read_leaderboard
 from ingest.site.reads import PageReads
-from ranker.__main__ import SCHEMA
+from ranker.postgres import SCHEMA
 from shared.postgres import create_pool
 from shared.reader import ANONYMOUS_READER
 from tests.support.waits import eventually
@@ -34,9 +31,9 @@ LONG = (1_000, 1_000_000)
 QUICK = (1_000, 100_000)
 # What a page weighs is the same for any number of runs.
 SMOKE = (10_000,)
-READERS, READERS_SMOKE = 100, 10
+READERS, READERS_SMOKE = 100, 1
 UNAVAILABLE, TRIES_MAX = 503, 20
-FOR_S, FOR_S_SMOKE = 15.0, 0.3
+FOR_S, FOR_S_SMOKE = 8.0, 0.1
 FLAT_MAX, WEIGHT_KB_MAX, STATEMENTS_MAX = 2.0, 200.0, 3
 BOARD = f"/leaderboards/{PROBLEM}/{GPU}"
 PAGES = {
@@ -101,29 +98,22 @@ async def read_pages(
     return rows, weights_kb
 
 
-def measure(runs: int, folder: Path, readers: int, for_s: float) -> Measurement:
-    """Each page, with so many runs."""
-    ground = Ground(folder)
-    url = ground.url("ingest")
+def measure(runs: int, readers: int, for_s: float) -> Measurement:
+    """Open each page, with so many runs."""
+    with leaderboard_servers(runs) as ground:
+        url = ground.url("ingest")
 
-    async def answers() -> bool:
-        try:
-            async with Client(url) as client:
-                return (await client.get(BOARD)).status == 200
-        except OSError:
-            return False
+        async def answers() -> bool:
+            try:
+                async with Client(url) as client:
+                    return (await client.get(BOARD)).status == 200
+            except OSError:
+                return False
 
-    try:
-        asyncio.run(publish(ground.nats.url))
-        with ground.service("ranker"), ground.service("ingest"):
-            asyncio.run(eventually(answers, START_S_MAX))
-        asyncio.run(fill(ground.postgres.dsn, runs))
         statements = asyncio.run(count_statements(ground.postgres.dsn))
         with ground.service("ranker"), ground.service("ingest"):
             asyncio.run(eventually(answers, START_S_MAX))
             rows, weights_kb = asyncio.run(read_pages(url, readers, for_s))
-    finally:
-        ground.stop()
     return Measurement(rows, weights_kb, statements)
 
 
@@ -133,11 +123,17 @@ def make_figures(first: Measurement, last: Measurement, runs: tuple[int, ...]) -
     for name, row in last.rows.items():
         ratio = Figure(
             name=f"{name}, {runs[-1]} runs over {runs[0]}: p99",
-            measured=row.p99_ms / first.rows[name].p99_ms,
+            measured=row.p99_ms.value / first.rows[name].p99_ms.value,
+            interval=row.p99_ms.interval.over(first.rows[name].p99_ms.interval),
             goal=at_most(FLAT_MAX),
         )
         figures += [
-            Figure(name=f"{name}, {runs[-1]} runs: p99", measured=row.p99_ms, unit="ms"),
+            Figure(
+                name=f"{name}, {runs[-1]} runs: p99",
+                measured=row.p99_ms.value,
+                unit="ms",
+                interval=row.p99_ms.interval,
+            ),
             *([ratio] if len(runs) > 1 else []),
             Figure(
                 name=f"{name}: weight",
@@ -165,17 +161,12 @@ def main() -> None:
     sizes = SMOKE if options.smoke else QUICK if options.quick else LONG
     readers = READERS_SMOKE if options.smoke else READERS
     measurements = []
-    with tempfile.TemporaryDirectory() as home:
-        Path(home).chmod(0o755)
-        for runs in sizes:
-            folder = Path(home, str(runs))
-            folder.mkdir()
-            for_s = FOR_S_SMOKE if options.smoke else FOR_S
-            measurement = measure(runs, folder, readers, for_s)
-            measurements.append(measurement)
-            print(f"{runs} runs, {readers} readers ({load()})")
-            for row in measurement.rows.values():
-                print(row.told())
+    for runs in sizes:
+        measurement = measure(runs, readers, FOR_S_SMOKE if options.smoke else FOR_S)
+        measurements.append(measurement)
+        print(f"{runs} runs, {readers} readers ({load()})")
+        for row in measurement.rows.values():
+            print(row.told())
     report(make_figures(measurements[0], measurements[-1], sizes))
 
 

@@ -23,7 +23,7 @@ from shared.servers.nats import NatsServer
 from tests.support.budgets import Budget
 from tests.support.harness import Warm
 from tests.support.people import add_problem
-from tests.support.platform import PATIENT, PROMPT_BASELINES, ROOT, Running
+from tests.support.platform import PATIENT, PROMPT_BASELINES, QUICK, ROOT, Running
 from tests.support.repository import repository_settings
 from tests.support.servers import (
     SharedDatabase,
@@ -39,8 +39,10 @@ from tests.support.town import Town, found_town
 from tests.support.waits import until
 
 # What a group of files shares and must not outlive it: an idle platform needs some of a core.
-OF_A_GROUP = ("platform", "platform_to_kill", "edge_platform")
+OF_A_GROUP = ("platform", "platform_to_kill", "edge_platform", "simulated_platform")
 LEFT_S_MAX = 30.0
+# A real bot's settings that lie about must not reach the simulated one.
+REAL_BOT = {"WARPBOARD_DISCORD_EDGE_CHANNELS": "1,2", "WARPBOARD_DISCORD_EDGE_TOKEN": "real"}
 AUTHORITY = str(ROOT / "tests" / "support" / "authority.pem")
 
 # How many examples a property test tries that does not say: few in every run, many in the long one.
@@ -240,6 +242,22 @@ def platform_to_kill(servers: None, tmp_path_factory: pytest.TempPathFactory) ->
     yield from _run_platform(running)
     assert running.process is not None
     assert running.process.returncode == 0, "it did not end in order"
+
+
+@pytest.fixture(scope="session")
+def simulated_platform(
+    servers: None,  # noqa: ARG001
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Running]:
+    """A platform with a simulated Discord and a launcher, which Ctrl-C ends."""
+    folder = tmp_path_factory.mktemp("simulated") / "home"
+    running = Running(folder, QUICK | REAL_BOT, "--discord-sim", "--launch", "1")
+    try:
+        yield running.up()
+        assert running.stop(signal.SIGINT) == 130
+        assert not running.left()
+    finally:
+        running.end()
 
 
 def _run_platform(running: Running) -> Iterator[Running]:

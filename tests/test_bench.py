@@ -1,11 +1,15 @@
 """What `python -m bench` makes of the figures of a benchmark."""
 
+import random
+import statistics
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from bench import figures, results
 from bench.__main__ import BENCHMARKS, main
 from bench.figures import Figure, at_least, at_most, report
+from bench.intervals import Interval, cv_interval, mean_interval, p99, share_interval
 
 FOLDER = Path(results.__file__).parent
 FLAT = Figure(name="flat", measured=1.5, goal=at_most(2), is_held=True)
@@ -47,6 +51,41 @@ def test_a_page_keeps_the_rows_that_a_gpu_machine_wrote(tmp_path: Path) -> None:
     results.write({"one": [SLOW]}, ["one"], page)
     assert pasted in page.read_text().splitlines()
     assert "| one | slow |" in page.read_text()
+
+
+def test_an_interval_stands_beside_its_figure(tmp_path: Path) -> None:
+    figure = Figure(name="p99", measured=2233.4, unit="ms", interval=Interval(2104, 2391))
+    assert str(figure) == "p99: 2233 ms (2104 to 2391)"
+    page = tmp_path / "RESULTS.md"
+    results.write({"one": [figure]}, ["one"], page)
+    assert "| one | p99 | 2233 ms" in page.read_text()
+
+
+def _p99(dice: random.Random) -> Interval:
+    return p99([dice.random() for _ in range(800)]).interval
+
+
+def _mean(dice: random.Random) -> Interval:
+    return mean_interval([dice.gauss(0.99, 0.1) for _ in range(8)])
+
+
+def _cv(dice: random.Random) -> Interval:
+    values = [dice.gauss(100, 99) for _ in range(8)]
+    return cv_interval(statistics.stdev(values) / 100, len(values))
+
+
+def _share(dice: random.Random) -> Interval:
+    trials = [dice.random() < 0.99 for _ in range(200)]
+    return share_interval(sum(trials) / len(trials), len(trials))
+
+
+@pytest.mark.parametrize("measure", [_p99, _mean, _cv, _share])
+def test_an_interval_holds_the_true_value_in_95_of_100_cases(
+    measure: Callable[[random.Random], Interval],
+) -> None:
+    dice = random.Random(1)
+    intervals = [measure(dice) for _ in range(1000)]
+    assert 930 <= sum(low <= 0.99 <= high for low, high in intervals) <= 985
 
 
 def test_each_benchmark_is_a_module_with_a_smoke_form() -> None:

@@ -50,7 +50,7 @@ def box(bench: Bench) -> Found:
 
 def _leave(bench: Bench) -> None:
     torch: Any = importlib.import_module("torch")
-    device = bench.device()
+    device = bench.device(has_guest=False)
     kept = torch.full((LEFT_BYTES,), MARK, dtype=torch.uint8, device=device.place)
     mapping = SharedMapping(device.driver, 0, LEFT_BYTES)
     tensor_at(mapping.address, LEFT_BYTES, device.place).fill_(MARK)
@@ -59,7 +59,7 @@ def _leave(bench: Bench) -> None:
 
 
 def _look(bench: Bench) -> tuple[int, int]:
-    device = bench.device()
+    device = bench.device(has_guest=False)
     mapping = SharedMapping(device.driver, 0, LEFT_BYTES)
     seen = tensor_at(mapping.address, LEFT_BYTES, device.place)
     marked = other = 0

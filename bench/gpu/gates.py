@@ -1,18 +1,24 @@
 """V1 to V9: the gate, what gets past it, and what it costs."""
 
+import contextlib
 import importlib
 import os
 import time
+from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from itertools import chain
+from typing import Any, TypeVar
 
 from bench.gpu import guest
 from bench.gpu.local import median, share
 from bench.gpu.pair import GuestFailed, Outcome, Pair
 from bench.gpu.table import Bench, Found, Skipped, alone
+from harness.devices.cuda.device import CudaDevice
 from harness.devices.cuda.gate import Referee
 from harness.devices.cuda.memory import RankCall
 from harness.devices.device import DeviceFault
+
+T = TypeVar("T")
 
 FLOATS = 1024 * 1024
 SMALL = 4096
@@ -40,7 +46,7 @@ class Plain(Referee):
 def fork_then_open(bench: Bench) -> Found:
     """V1: this process is itself a fork of one that imported torch; a context opens in it."""
     began = time.perf_counter()
-    device = bench.device()
+    device = bench.device(has_guest=False)
     torch: Any = importlib.import_module("torch")
     value = float(torch.ones(1000, device=device.place).sum())
     took_s = time.perf_counter() - began
@@ -87,19 +93,16 @@ def peeking(bench: Bench) -> Found:
     What an honest call spends on the gate may be hidden; nothing of the work may.
     """
     ways = ("plain", "strict", "blanket") if bench.mps else ("plain", "strict")
+    honest, *cheats = ([(mode, way) for way in ways] for mode in ("honest", *CHEATS))
     found: dict[str, dict[str, Any]] = {}
-    for mode in ("honest", *CHEATS):
-        found[mode] = {way: alone(partial(_shown, bench, mode, way)) for way in ways}
-    us = {
-        f"{mode} {way}": found[mode][way]["us"]
-        for mode in ("honest", *CHEATS)
-        for way in ways
-        if "us" in found[mode][way]
-    }
+    for group in _groups(bench, honest, [*chain(*cheats)]):
+        found |= alone(partial(_shown, bench, group))
+    us = {name: one["us"] for name, one in found.items() if "us" in one}
     early = [name for name, time_us in us.items() if 1000 * time_us < WORK_NS]
     said = ", ".join(f"{name} {time_us:.1f}" for name, time_us in us.items())
-    fouls = {f"{mode} {way}": one["fouls"] for mode in CHEATS for way, one in found[mode].items()}
-    held = all("plain" in name for name in early)
+    fouls = {name: one["fouls"] for name, one in found.items() if "honest" not in name}
+    is_compared = all(f"{mode} {way}" in us for mode, way in honest)
+    held = is_compared and all("plain" in name for name in early)
     return Found(
         f"us of {WORK_NS / 1000:.0f} us of work: {said}; fouls {fouls}",
         held and (bool(early) or not bench.mps),
@@ -133,8 +136,10 @@ def wrong_order(bench: Bench) -> Found:
 
     A right answer took the device its time, so it may be accepted, but not as a faster one.
     """
-    honest = alone(partial(_right, bench, "honest"))
-    found = {mode: alone(partial(_right, bench, mode)) for mode in ("early", "stream2")}
+    found: dict[str, list[float]] = {}
+    for group in _groups(bench, ["honest"], ["early", "stream2"]):
+        found |= alone(partial(_right, bench, group))
+    honest = found.pop("honest")
     said = ", ".join(
         f"{mode}: {len(us)} of {CALLS}" + (f" at {median(us) / median(honest):.2f}x" if us else "")
         for mode, us in found.items()
@@ -145,7 +150,7 @@ def wrong_order(bench: Bench) -> Found:
 
 def progress(bench: Bench) -> Found:
     """V8: waits on both sides, one device, no daemon: calls go on."""
-    count = bench.count(200)
+    count = 200
     with Pair("honest", bench.mps) as pair:
         device = bench.device()
         pair.open(device, SMALL)
@@ -162,7 +167,7 @@ def two_clocks(bench: Bench) -> Found:
     with Pair("honest", bench.mps) as pair:
         device = bench.device()
         pair.open(device, SMALL)
-        outcomes = _outcomes(pair, "strict", bench.count(200), ns=20_000)
+        outcomes = _outcomes(pair, "strict", 200, ns=20_000)
     apart = [one.shot.events_us - one.shot.stamps_us for one in outcomes if one.shot]
     spread = share(apart, 0.95) - share(apart, 0.05)
     said = f"step {device.timer_step_ns} ns; events - stamps {median(apart):.3f} us"
@@ -190,17 +195,35 @@ def _well(bench: Bench) -> str:
         return "well" if pair.call("strict").is_right else "a wrong answer"
 
 
-def _shown(bench: Bench, mode: str, way: str) -> dict[str, Any]:
-    """The times and fouls of one mode under one way."""
-    with Pair(mode, bench.mps) as pair:
+def _groups(bench: Bench, honest: Sequence[T], cheats: Sequence[T]) -> list[Sequence[T]]:
+    """Return what is measured in one process each, with one referee.
+
+    With MPS, a guest that is killed during its kernel may take the referee with it.
+    """
+    return [honest, *([one] for one in cheats)] if bench.mps else [[*honest, *cheats]]
+
+
+def _shown(bench: Bench, group: Sequence[tuple[str, str]]) -> dict[str, dict[str, Any]]:
+    """The times and fouls of modes and ways, whose guests are measured one after the other."""
+    found = {}
+    with contextlib.ExitStack() as stack:
+        pairs = [stack.enter_context(Pair(mode, bench.mps)) for mode, _ in group]
         device = bench.device()
-        pair.open(device, FLOATS)
-        if way == "plain":
-            device.referee = Plain(device.driver, device.kernels, device.facts, device.referee.lane)
-        try:
-            outcomes = _outcomes(pair, "blanket" if way == "blanket" else "strict", CALLS)
-        except GuestFailed as failure:
-            return {"fouls": [str(failure)[-80:]]}
+        referee = device.referee
+        plain = Plain(device.driver, device.kernels, device.facts, referee.lane)
+        for pair, (mode, way) in zip(pairs, group, strict=True):
+            device.referee = plain if way == "plain" else referee
+            with pair:
+                found[f"{mode} {way}"] = _shown_in_turn(pair, device, way)
+    return found
+
+
+def _shown_in_turn(pair: Pair, device: CudaDevice, way: str) -> dict[str, Any]:
+    pair.open(device, FLOATS)
+    try:
+        outcomes = _outcomes(pair, "blanket" if way == "blanket" else "strict", CALLS)
+    except GuestFailed as failure:
+        return {"fouls": [str(failure)[-80:]]}
     right = [one.shot.time_us for one in outcomes if one.shot and one.is_right]
     said: dict[str, Any] = {
         "fouls": sorted({one.foul for one in outcomes if one.foul}),
@@ -209,13 +232,19 @@ def _shown(bench: Bench, mode: str, way: str) -> dict[str, Any]:
     return said | ({"us": median(right)} if right else {})
 
 
-def _right(bench: Bench, mode: str) -> list[float]:
-    """The times of the calls of a mode that were answered right."""
-    with Pair(mode, bench.mps) as pair:
+def _right(bench: Bench, modes: Sequence[str]) -> dict[str, list[float]]:
+    """The times of the calls of each mode that were answered right."""
+    found = {}
+    with contextlib.ExitStack() as stack:
+        pairs = [stack.enter_context(Pair(mode, bench.mps)) for mode in modes]
         device = bench.device()
-        pair.open(device, FLOATS)
-        outcomes = _outcomes(pair, "blanket" if bench.mps else "strict", CALLS)
-    return [one.shot.time_us for one in outcomes if one.shot and one.is_right]
+        for pair in pairs:
+            with pair:
+                pair.open(device, FLOATS)
+                outcomes = _outcomes(pair, "blanket" if bench.mps else "strict", CALLS)
+            right = [one for one in outcomes if one.is_right]
+            found[pair.mode] = [one.shot.time_us for one in right if one.shot]
+    return found
 
 
 def _outcomes(pair: Pair, way: str, count: int, **wish: Any) -> list[Outcome]:

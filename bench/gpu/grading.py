@@ -67,7 +67,10 @@ class Findings:
         return next((row for row in self.by_step.get(step, ()) if row.name == name), None)
 
     def doubts(self, names: Iterable[str]) -> list[str]:
-        """Return why each of these experiments has not passed, those that have left out."""
+        """Return why each of these experiments has not passed, those that have left out.
+
+        A short form has too few repetitions to count.
+        """
         return [
             f"{name} {_state(self.experiments.get(name))}"
             for name in names
@@ -140,6 +143,7 @@ def table_lines(
         for row in rows:
             figure = f"{step}: {row.name} {row.what}".strip()
             met = {NOTHING: "", NO: "no"}.get(row.passed, row.passed)
+            met = f"{met}, short form".removeprefix(", ") if row.is_short else met
             cells = (BENCHMARK, figure, row.measured, row.expected, met, place, date, commit)
             lines.append(_line([_short(cell, CELL_CHARS) for cell in cells]))
     return lines
@@ -178,7 +182,7 @@ def rows_of_figures(document: Sequence[Mapping[str, Any]]) -> list[Row]:
 
 
 def _has_passed(row: Row | None) -> bool:
-    return row is not None and row.passed == YES
+    return row is not None and row.passed == YES and not row.is_short
 
 
 def _state(row: Row | None) -> str:
@@ -186,6 +190,8 @@ def _state(row: Row | None) -> str:
         return "has not run"
     if row.passed == UNSHOWN:
         return UNSHOWN
+    if row.passed == YES and row.is_short:
+        return "has passed in its short form alone"
     if row.is_skipped:
         return f"has not run ({_short(row.measured, 100)})"
     return f"has not passed ({_short(row.measured, 100)})"

@@ -18,7 +18,7 @@ def short_kernels(bench: Bench) -> Found:
         device = bench.device()
         local = Local(device)
         work = local.spin(SHORT_NS)
-        count = bench.count(200)
+        count = 200
         bare = local.times(work, count, spin_us=0)
         hidden = local.times(work, count)
         lazy = local.times(_after(20e-6, work), count, spin_us=100)
@@ -43,7 +43,7 @@ def host_sync(bench: Bench) -> Found:
     with Pair("sync", bench.mps) as pair:
         device = bench.device()
         pair.open(device, FLOATS)
-        outcomes = [pair.call("strict", ns=SHORT_NS) for _ in range(bench.count(20))]
+        outcomes = [pair.call("strict", ns=SHORT_NS) for _ in range(20)]
     late = sum("late" in one.shot.flags for one in outcomes if one.shot)
     right = sum(one.is_right for one in outcomes)
     times = [one.shot.time_us for one in outcomes if one.shot]

@@ -44,7 +44,8 @@ def comparison(bench: Bench) -> Found:
 def costs(bench: Bench) -> Found:
     """E16: what is paid before the first call, and for each call around its work."""
     began = time.perf_counter()
-    with Pair("honest", bench.mps) as pair:
+    # In a run, a worker opens its context after the referee.
+    with Pair("honest", bench.mps, opens_at_once=False) as pair:
         forked_s = time.perf_counter() - began
         device = bench.device()
         opened_s = time.perf_counter() - began - forked_s
@@ -53,7 +54,7 @@ def costs(bench: Bench) -> Found:
         first = time.perf_counter()
         pair.call("strict")
         first_s = time.perf_counter() - first
-        count = bench.count(200)
+        count = 200
         first = time.perf_counter()
         pair.times_us("strict", count, ns=0)
         call_ms = 1000 * (time.perf_counter() - first) / count
@@ -72,9 +73,9 @@ def costs(bench: Bench) -> Found:
 
 
 def _local(bench: Bench) -> dict[str, float]:
-    device = bench.device()
+    device = bench.device(has_guest=False)
     local = Local(device)
-    count = bench.count(100)
+    count = 100
     found = {name: local.cold(one, count).median for name, one in _work(device, local).items()}
     for name in ("3 us", "10 us"):
         one = _work(device, local)[name]
@@ -88,7 +89,7 @@ def _gated(bench: Bench) -> dict[str, float]:
         device = bench.device()
         for one in (pair, null):
             one.open(device, 4096)
-        count = bench.count(100)
+        count = 100
         idle = null.times_us("strict", count)
         found = {"null": median(idle), "null p90 - p10": share(idle, 0.9) - share(idle, 0.1)}
         for name, ns in SPINS_NS.items():
@@ -98,7 +99,7 @@ def _gated(bench: Bench) -> dict[str, float]:
 
 def _other(bench: Bench, name: str) -> dict[str, float]:
     timer = TIMERS[name]
-    device = bench.device()
+    device = bench.device(has_guest=False)
     work = _work(device, Local(device))
     torch: Any = importlib.import_module("torch")
 

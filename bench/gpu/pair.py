@@ -38,9 +38,18 @@ class Outcome:
 class Pair:
     """The window of one guest; a frozen guest is a stopped process here."""
 
-    def __init__(self, mode: str, mps: dict[str, str], *, is_apart: bool = False) -> None:
+    def __init__(
+        self,
+        mode: str,
+        mps: dict[str, str],
+        *,
+        is_apart: bool = False,
+        opens_at_once: bool = True,
+    ) -> None:
         self.mode = mode
-        self.pid, self._control = guest.start(mode, is_apart=is_apart, mps=mps)
+        self.pid, self._control = guest.start(
+            mode, mps=mps, is_apart=is_apart, opens_at_once=opens_at_once
+        )
         self._is_apart = is_apart
         self.nonce = bytes(16)
         self.memories: Sequence[tuple[Memory, Memory]] = ()
@@ -52,21 +61,30 @@ class Pair:
 
     def __exit__(self, *_: object) -> None:
         """Ends the guest, whatever it is doing."""
+        if not self.pid:
+            return
         self._control.close()
         for what in (signal.SIGCONT, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, what)
         with contextlib.suppress(ChildProcessError):
             os.waitpid(self.pid, 0)
+        # It may be another process's soon.
+        self.pid = 0
+        self._close_memories()
+
+    def _close_memories(self) -> None:
         for inputs, outputs in self.memories:
             inputs.close()
             outputs.close()
         self.memories = ()
 
     def open(self, device: CudaDevice, floats: int) -> None:
-        """Hands the guest its memories. Errors: GuestFailed."""
+        """Hands the guest its memories, also in place of earlier ones. Errors: GuestFailed."""
         import torch
 
+        self._resume()
+        self._close_memories()
         self._torch: Any = torch
         self._device = device
         size = max(4096, 4 * floats)
@@ -85,7 +103,9 @@ class Pair:
         }
         descriptors = [inputs.descriptor, outputs.descriptor]
         message = protocol.CASE + json.dumps(layout).encode()
-        socket.send_fds(self._control, [message], descriptors)
+        # A guest that could not open its context has ended, and said why.
+        with contextlib.suppress(BrokenPipeError):
+            socket.send_fds(self._control, [message], descriptors)
         self.said = json.loads(self._receive(OPEN_S_MAX)[1:])
 
     def call(self, way: str, **wish: Any) -> Outcome:

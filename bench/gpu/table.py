@@ -2,7 +2,6 @@
 
 import importlib
 import json
-import math
 import multiprocessing
 import os
 import signal
@@ -41,26 +40,26 @@ class Skipped(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not a
 
 @dataclass(frozen=True)
 class Bench:
-    """What an experiment is given: how much it may do, and the daemon whose client it is.
+    """What an experiment is given: its time, its form, and the daemon whose client it is.
 
     On an imitation the device is imitated too, so nothing that is measured there means anything.
     """
 
-    scale: float
     mps: dict[str, str]
     budget_s: float
+    is_short: bool = False
     is_imitation: bool = False
 
-    def count(self, full: int) -> int:
-        """How many repetitions, at least three."""
-        return max(3, math.ceil(full * self.scale))
+    def device(self, *, has_guest: bool = True) -> CudaDevice:
+        """Open the referee in this process.
 
-    def device(self) -> CudaDevice:
-        """The referee, opened in this process."""
+        Without a guest nothing waits at a gate, so kernels are loaded when they are first launched.
+        Loading all kernels of torch takes more than 3 s.
+        """
         if self.is_imitation:
             # Looked up: it is part of the tests, which no GPU needs.
             return importlib.import_module("bench.gpu.imitation").open_device()  # type: ignore[no-any-return]
-        become_mps_client(EAGER_LOADING | self.mps)
+        become_mps_client((EAGER_LOADING if has_guest else {}) | self.mps)
         device = CudaDevice(is_frozen=True, runs_beside=bool(self.mps))
         device.prepare()
         return device
@@ -70,6 +69,7 @@ class Bench:
 class Experiment:
     """A question, what is expected, and how long the answer may take; `beside` asks for MPS.
 
+    `short_s` is the same for its short form, which has fewer repetitions; 0 means that it has none.
     `is_imitated` means that it uses no more of a GPU than the imitation of its driver has.
     """
 
@@ -79,12 +79,13 @@ class Experiment:
     budget_s: float
     run: Callable[[Bench], Found]
     beside: bool = False
+    short_s: float = 0.0
     is_imitated: bool = False
 
 
 @dataclass(frozen=True)
 class Row:
-    """A line of the table."""
+    """A line of the table. `is_short` means that fewer repetitions than usual were made."""
 
     name: str
     what: str
@@ -93,6 +94,7 @@ class Row:
     passed: str
     took_s: float
     data: dict[str, Any]
+    is_short: bool = False
 
     @property
     def is_skipped(self) -> bool:
@@ -117,13 +119,13 @@ def row_of(experiment: Experiment, bench: Bench) -> Row:
         ours.close()
         _run_alone(experiment, bench, theirs)
     found: dict[str, Any] = {
-        "measured": f"no answer within {experiment.budget_s:.0f} s",
+        "measured": f"no answer within {bench.budget_s:.0f} s",
         "passed": False,
     }
     try:
         signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         theirs.close()
-        if ours.poll(experiment.budget_s):
+        if ours.poll(bench.budget_s):
             found = json.loads(ours.recv_bytes())
     except EOFError:
         found = {"measured": "the process ended without an answer", "passed": False}
@@ -138,6 +140,7 @@ def row_of(experiment: Experiment, bench: Bench) -> Row:
         UNSHOWN if bench.is_imitation else verdict,
         round(time.monotonic() - began, 2),
         found.get("data", {}),
+        bench.is_short,
     )
 
 
@@ -155,9 +158,10 @@ def unshown(experiment: Experiment) -> Row:
 
 def print_row(row: Row) -> None:
     """One line for people, at once, so that a table cut short is of use."""
+    form = ", short form" if row.is_short else ""
     print(
         f"{row.name:<4} | {row.what:<46} | {row.expected:<44} | {row.measured} | {row.passed}"
-        f" | {row.took_s:.1f} s",
+        f" | {row.took_s:.1f} s{form}",
         flush=True,
     )
 

@@ -23,7 +23,14 @@ from .trials import Trials, alone_us
 pytestmark = pytest.mark.box
 
 CORPUS = corpus()
-SECOND = [one for one in CORPUS[::3] if one.holds_at("strong", "bubblewrap")]
+# What walls stop, the controls, and one cheat of the clock. A box of bubblewrap imports torch anew.
+# The other lines end in the supervisor, and what is long in the keeper, whoever made the box.
+WALLED = ("control", "S", "T07", "T27")
+SECOND = [
+    one
+    for one in CORPUS[::3]
+    if one.id.startswith(WALLED) and one.holds_at("strong", "bubblewrap") and not one.is_long
+]
 # The lines of the catalogue that need no GPU; S19 is a test of its own, below. T23 is tested in
 # tests/shared, S26 in tests/ingest; T16, S29, S30, M03 and M05 wait for what they are about.
 LINES = {
@@ -110,10 +117,9 @@ def test_the_honest_control_passes_with_its_true_time(zygote: Trials) -> None:
     """Error rate: that of `holds_in_a_round`."""
 
     def is_as_slow_as_its_work() -> bool:
-        honest_us = alone_us(zygote.run(named("honest")))
         (ended,) = zygote.run(named("honest"))
         assert ended.report.verdict == "passed", ended.report
-        return min(ended.samples_us) >= (1 - GAIN_MAX) * honest_us
+        return min(ended.samples_us) >= (1 - GAIN_MAX) * alone_us([ended])
 
     assert holds_in_a_round(is_as_slow_as_its_work)
 

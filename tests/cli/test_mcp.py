@@ -21,10 +21,10 @@ WRONG = HONEST.replace("output.copy_(source)", "output.copy_(source + 1); print(
 SLOW = "import time\ntime.sleep(3)\n" + HONEST
 
 
-async def submit(agent: Client, source: str, mode: str) -> int:
-    """The number of a kernel submitted for the CPU."""
+async def submit(agent: Client, source: str, mode: str, gpu: str = "CPU") -> int:
+    """The number of a kernel submitted for one GPU type."""
     result = await call_tool(
-        agent, "submit", problem="identity", source=source, mode=mode, gpus=["CPU"]
+        agent, "submit", problem="identity", source=source, mode=mode, gpus=[gpu]
     )
     assert result["mode"] == mode
     (receipt,) = result["submissions"]
@@ -35,6 +35,7 @@ async def test_an_agent_goes_from_the_task_to_the_leaderboard(
     platform: Running, tmp_path: Path
 ) -> None:
     async with client(tmp_path, "--folder", platform.folder, "--as", "ada") as agent:
+        await check_pages_and_prompt(agent)
         problems = (await call_tool(agent, "list_problems"))["problems"]
         assert "identity" in [problem["slug"] for problem in problems]
         task = await call_tool(agent, "read_task", problem="identity", gpus=["CPU"])
@@ -156,7 +157,8 @@ async def test_a_submission_is_cancelled_and_a_run_here_counts_for_nothing(
     platform: Running, tmp_path: Path
 ) -> None:
     async with client(tmp_path, "--folder", platform.folder, "--as", "eve") as agent:
-        number = await submit(agent, SLOW, "test")
+        # No agent has this GPU type, so the submission waits until it is cancelled.
+        number = await submit(agent, HONEST, "test", "H100")
         await call_tool(agent, "cancel", number=number, reason="the wrong file")
         await follow_to_end(agent, number)
         assert (await call_tool(agent, "read_result", number=number))["outcome"] == "cancelled"
@@ -189,24 +191,22 @@ async def test_a_submission_is_cancelled_and_a_run_here_counts_for_nothing(
         assert (await call_tool(agent, "quota", problem="identity", gpu="CPU"))["summary"]
 
 
-async def test_problems_are_pages_and_the_prompt_tells_the_loop(
-    platform: Running, tmp_path: Path
-) -> None:
-    async with client(tmp_path, "--url", platform.url, "--as", "ada") as agent:
-        pages = {str(resource.uri) for resource in (await agent.list_resources()).resources}
-        assert "warpboard://problems/identity" in pages
-        assert len((await agent.list_resource_templates()).resource_templates) == 2
-        starter = await agent.read_resource("warpboard://problems/identity/starter")
-        assert "custom_kernel" in str(starter.contents[0])
-        page = await agent.read_resource("warpboard://problems/identity")
-        assert "reference.py" in str(page.contents[0])
-        with pytest.raises(MCPError, match="list_problems"):
-            await agent.read_resource("warpboard://problems/nothing")
-        with pytest.raises(MCPError, match="there is no page"):
-            await agent.read_resource("file:///etc/passwd")
+async def check_pages_and_prompt(agent: Client) -> None:
+    """Check that problems are pages, and that the prompt tells the loop."""
+    pages = {str(resource.uri) for resource in (await agent.list_resources()).resources}
+    assert "warpboard://problems/identity" in pages
+    assert len((await agent.list_resource_templates()).resource_templates) == 2
+    starter = await agent.read_resource("warpboard://problems/identity/starter")
+    assert "custom_kernel" in str(starter.contents[0])
+    page = await agent.read_resource("warpboard://problems/identity")
+    assert "reference.py" in str(page.contents[0])
+    with pytest.raises(MCPError, match="list_problems"):
+        await agent.read_resource("warpboard://problems/nothing")
+    with pytest.raises(MCPError, match="there is no page"):
+        await agent.read_resource("file:///etc/passwd")
 
-        (prompt,) = (await agent.list_prompts()).prompts
-        rendered = await agent.get_prompt(prompt.name, {"problem": "identity"})
-        assert "`identity`" in str(rendered.messages[0].content)
-        with pytest.raises(MCPError, match="name the problem"):
-            await agent.get_prompt(prompt.name, {})
+    (prompt,) = (await agent.list_prompts()).prompts
+    rendered = await agent.get_prompt(prompt.name, {"problem": "identity"})
+    assert "`identity`" in str(rendered.messages[0].content)
+    with pytest.raises(MCPError, match="name the problem"):
+        await agent.get_prompt(prompt.name, {})

@@ -28,10 +28,20 @@ KERNEL = "def custom_kernel(data):\n    return data\n"
 RECEIPT = {"submissions": [{"number": 12, "gpu": "CPU"}], "problem_version": 3}
 PROBLEMS: dict[str, Any] = {"items": [], "next_cursor": None}
 AWAY = {"detail": "NATS is away", "code": "not_ready"}
+NO_KERNELS: tuple[tuple[dict[str, str], str], ...] = (
+    ({}, "field source"),
+    ({"source": KERNEL, "path": "kernel.py"}, "field source"),
+    ({"source": " \n"}, "has no text"),
+    ({"path": "kernel.sh"}, ".py, .cpp, .cu"),
+    ({"path": "missing.py"}, "cannot be read"),
+)
 
 
 async def test_a_platform_that_is_away_is_told_and_the_server_lives_on(tmp_path: Path) -> None:
     async with client(tmp_path, "--url", NOTHING_THERE, "--as", "ada") as agent:
+        # What is no kernel is refused before anything is sent.
+        for kernel, message in NO_KERNELS:
+            assert message in await call_failing_tool(agent, "submit", problem="m", **kernel)
         for tool, arguments in (
             ("list_problems", {}),
             ("read_result", {"number": 1}),
@@ -45,23 +55,20 @@ async def test_a_platform_that_is_away_is_told_and_the_server_lives_on(tmp_path:
         assert (await agent.list_tools()).tools
 
 
-async def test_a_platform_that_comes_back_is_found_without_a_new_server(tmp_path: Path) -> None:
-    with run_stand_in(respond_in_turn((503, AWAY), (200, PROBLEMS))) as standin:
-        async with client(tmp_path, "--url", standin.url, "--as", "ada") as agent:
-            assert "NATS is away" in await call_failing_tool(agent, "list_problems")
-            assert await call_tool(agent, "list_problems") == {"problems": []}
-
-
 async def test_without_any_platform_the_mend_is_told(tmp_path: Path) -> None:
     async with client(tmp_path, "--folder", tmp_path / "nothing") as agent:
         assert "warpboard up" in await call_failing_tool(agent, "list_problems")
 
 
-async def test_a_submission_that_is_sent_again_has_the_same_key(tmp_path: Path) -> None:
-    with run_stand_in(respond_in_turn((503, AWAY), (202, RECEIPT))) as standin:
+async def test_a_platform_that_comes_back_is_found_without_a_new_server(tmp_path: Path) -> None:
+    answers = ((503, AWAY), (200, PROBLEMS), (503, AWAY), (202, RECEIPT))
+    with run_stand_in(respond_in_turn(*answers)) as standin:
         async with client(tmp_path, "--url", standin.url, "--as", "ada") as agent:
+            assert "NATS is away" in await call_failing_tool(agent, "list_problems")
+            assert await call_tool(agent, "list_problems") == {"problems": []}
+            # A submission is sent again by itself, with the same key.
             result = await call_tool(agent, "submit", problem="m", source=KERNEL, gpus=["CPU"])
-        keys = [request.headers["idempotency-key"] for request in standin.heard]
+        keys = [request.headers["idempotency-key"] for request in standin.heard[2:]]
     assert result["submissions"] == [{"number": 12, "gpu": "CPU"}]
     assert len(keys) == 2
     assert len(set(keys)) == 1
@@ -81,25 +88,14 @@ async def test_the_token_of_the_environment_is_shown_and_a_refusal_says_to_log_i
     assert "wb_1" not in text
 
 
-async def test_a_kernel_that_is_none_is_refused_before_it_is_sent(tmp_path: Path) -> None:
-    bad: tuple[tuple[dict[str, str], str], ...] = (
-        ({}, "field source"),
-        ({"source": KERNEL, "path": "kernel.py"}, "field source"),
-        ({"source": " \n"}, "has no text"),
-        ({"path": "kernel.sh"}, ".py, .cpp, .cu"),
-        ({"path": "missing.py"}, "cannot be read"),
-    )
-    async with client(tmp_path, "--url", NOTHING_THERE, "--as", "ada") as agent:
-        for arguments, message in bad:
-            assert message in await call_failing_tool(agent, "submit", problem="m", **arguments)
-
-
 def test_raw_lines_are_answered_by_protocol_alone(tmp_path: Path) -> None:
     respond = respond_in_turn((200, PROBLEMS))
     with (
         run_stand_in(respond) as standin,
         start_raw_server(tmp_path, "--url", standin.url) as server,
     ):
+        assert server.stdin is not None
+        server.stdin.write(b'{"jsonrpc": "2.0", "id": 7, "x": "' + b"x" * 9_000_000 + b'"}\n')
         for line in ("rubbish", "[1, 2]", '{"jsonrpc": "2.0"}', "\x00"):
             send_line(server, line)
         send_line(server, {"jsonrpc": "2.0", "id": 2, "method": "tools/list"})
@@ -110,6 +106,7 @@ def test_raw_lines_are_answered_by_protocol_alone(tmp_path: Path) -> None:
     assert sorted(answers) == [2, 3, 4]
     assert answers[3]["result"]["structuredContent"] == {"problems": []}
     assert "list_problems" in answers[4]["error"]["message"]
+    assert b"left out" in err
     assert b"Traceback" not in err
     assert server.returncode == 0
 
@@ -122,9 +119,15 @@ def slowly(heard: ReceivedRequest) -> tuple[int, Any]:
     return 200, ANSWER
 
 
-@pytest.mark.parametrize("is_busy", [False, True])
 @pytest.mark.parametrize(
-    ("end", "code"), [(None, 0), (signal.SIGTERM, 143), (signal.SIGINT, 130), (signal.SIGPIPE, 0)]
+    ("end", "code", "is_busy"),
+    [
+        (None, 0, False),
+        (None, 0, True),
+        (signal.SIGTERM, 143, True),
+        (signal.SIGINT, 130, True),
+        (signal.SIGPIPE, 0, True),
+    ],
 )
 def test_it_ends_with_its_client_whatever_is_under_way(
     tmp_path: Path, end: signal.Signals | None, code: int, is_busy: bool
@@ -147,13 +150,3 @@ def test_it_ends_with_its_client_whatever_is_under_way(
             server.send_signal(end)
         assert server.wait(END_S) == code
         assert b"Traceback" not in server.stderr.read()
-
-
-def test_a_message_that_is_too_long_is_left_out(tmp_path: Path) -> None:
-    with start_raw_server(tmp_path, "--url", NOTHING_THERE) as server:
-        assert server.stdin is not None
-        server.stdin.write(b'{"jsonrpc": "2.0", "id": 7, "x": "' + b"x" * 9_000_000 + b'"}\n')
-        send_line(server, {"jsonrpc": "2.0", "id": 8, "method": "ping"})
-        out, err = server.communicate(timeout=END_S)
-    assert [json.loads(splitline)["id"] for splitline in out.splitlines()] == [8]
-    assert b"left out" in err

@@ -134,11 +134,33 @@ async def test_all_are_up_and_all_are_stopped(folder: Path) -> None:
         rows.extend(describe(folder))
         assert [tuple(row) for row in rows] == [tuple(row) for row in running.rows]
         assert await asyncio.to_thread(answer, rows[-1].address) == 200
+        with pytest.raises(processes.FolderInUse) as refused:
+            await Platform(folder, {}).start()
+        assert refused.value.reason == f"{folder} is in use by process {os.getpid()}"
+        assert running.rows == describe(folder)
 
     assert await supervise(platform, look) is None
     assert [row.name for row in rows] == ["nats-server", "Postgres", "ranker", "ingest"]
     assert {row.state for row in rows} == {"up"}
     assert {(row.state, row.pid) for row in describe(folder)} == {("stopped", None)}
+    assert not in_use(folder)
+    state = (folder / "state.json").read_text()
+    assert json.loads(state)["url"] == platform.url
+    for server in ("nats", "postgres"):
+        assert (folder / server / "password").read_text() not in state
+    await check_second_start(folder, platform.url)
+
+
+async def check_second_start(folder: Path, url: str) -> None:
+    """Check that the URL is kept, and that a failure of the work stops a stubborn service, too."""
+
+    async def fail(running: Platform) -> None:
+        assert running.url == url
+        raise RuntimeError("the demo failed")
+
+    platform = Platform(folder, dict(os.environ), table=stand_ins("stubborn", stop_s=0.1))
+    with pytest.raises(RuntimeError, match="the demo failed"):
+        await supervise(platform, fail)
     assert not in_use(folder)
 
 
@@ -146,21 +168,6 @@ def answer(address: str) -> int:
     with closing(HTTPConnection(address.removeprefix("http://"), timeout=30)) as connection:
         connection.request("GET", f"/{SITE}")
         return connection.getresponse().status
-
-
-async def test_the_url_is_kept_and_no_password_is_written_down(folder: Path) -> None:
-    urls = []
-
-    async def look(platform: Platform) -> None:
-        urls.append(platform.url)
-
-    for _ in range(2):
-        await supervise(Platform(folder, dict(os.environ), table=stand_ins("good")), look)
-    assert urls[0] == urls[1]
-    state = (folder / "state.json").read_text()
-    assert json.loads(state)["url"] == urls[0]
-    for server in ("nats", "postgres"):
-        assert (folder / server / "password").read_text() not in state
 
 
 async def test_whatever_is_killed_comes_back_at_its_address(folder: Path) -> None:
@@ -194,40 +201,9 @@ async def test_a_start_that_takes_too_long_says_so(
         await supervise(platform, lambda _: asyncio.sleep(60))
 
 
-async def test_the_failure_of_the_work_stops_all(folder: Path) -> None:
-    async def fail(_: Platform) -> None:
-        raise RuntimeError("the demo failed")
-
-    with pytest.raises(RuntimeError, match="the demo failed"):
-        await supervise(Platform(folder, dict(os.environ), table=stand_ins("good")), fail)
-
-
-async def test_a_stubborn_service_is_killed_after_its_time(folder: Path) -> None:
-    platform = Platform(folder, dict(os.environ), table=stand_ins("stubborn", stop_s=0.1))
-    await supervise(platform, lambda _: asyncio.sleep(0))
-    assert not in_use(folder)
-
-
-async def test_a_second_platform_in_a_folder_is_refused(folder: Path) -> None:
-    async def second(platform: Platform) -> None:
-        with pytest.raises(processes.FolderInUse) as refused:
-            await Platform(folder, {}).start()
-        assert refused.value.reason == f"{folder} is in use by process {os.getpid()}"
-        assert platform.rows == describe(folder)
-
-    await supervise(Platform(folder, dict(os.environ), table=stand_ins("good")), second)
-
-
-async def test_down_stops_a_platform_and_waits_for_its_end(start: Start, folder: Path) -> None:
-    up = start(folder, "good")
-    await up.ready()
-    assert await asyncio.to_thread(down, folder)
-    assert not in_use(folder)
-    assert up.end()[0] == 128 + signal.SIGTERM
-    assert not down(folder)
-
-
-async def test_a_killed_platform_leaves_no_process(start: Start, folder: Path) -> None:
+async def test_a_killed_platform_leaves_no_process_and_down_stops_the_next(
+    start: Start, folder: Path
+) -> None:
     up = start(folder, "good", "good")
     await up.ready()
     up.process.kill()
@@ -235,8 +211,10 @@ async def test_a_killed_platform_leaves_no_process(start: Start, folder: Path) -
     await eventually(lambda: not in_use(folder))
     again = start(folder, "good")
     await again.ready()
-    again.process.terminate()
+    assert await asyncio.to_thread(down, folder)
+    assert not in_use(folder)
     assert again.end()[0] == 128 + signal.SIGTERM
+    assert not down(folder)
 
 
 PHASES: dict[str, Callable[[Path], bool]] = {
@@ -246,18 +224,22 @@ PHASES: dict[str, Callable[[Path], bool]] = {
     "postgres": lambda folder: (folder / "postgres" / "data" / "postmaster.pid").exists(),
     "services": lambda folder: (folder / "logs" / "ranker.log").exists(),
 }
+# They come after the creation of a cluster, which takes long.
+LATE_PHASES = ("postgres", "services")
 
 
 @pytest.mark.parametrize("phase", PHASES)
 async def test_ctrl_c_in_any_phase_of_the_start_leaves_nothing(
-    start: Start, phase: str, tmp_path: Path
+    start: Start, phase: str, prepared: Path, tmp_path: Path
 ) -> None:
-    up = start(tmp_path, "good")
-    await eventually(lambda: PHASES[phase](tmp_path))
+    folder = prepared if phase in LATE_PHASES else tmp_path
+    (folder / "logs" / "ranker.log").unlink(missing_ok=True)
+    up = start(folder, "good")
+    await eventually(lambda: PHASES[phase](folder))
     up.process.send_signal(signal.SIGINT)
     code, errors = up.end()
     assert (code, errors) == (128 + signal.SIGINT, "")
-    assert not in_use(tmp_path)
+    assert not in_use(folder)
 
 
 async def test_a_second_ctrl_c_kills_at_once(start: Start, folder: Path) -> None:

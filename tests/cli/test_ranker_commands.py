@@ -1,5 +1,6 @@
 """The ranker's commands as the cli runs them: what they are asked, and how their ends are told."""
 
+import asyncio
 import os
 from pathlib import Path
 
@@ -7,6 +8,7 @@ import pytest
 
 from ranker.archive.log_file import LogFileWriter
 from shared.errors import Failed, Refused
+from tests.cli.command_runner import run_warpboard
 from tests.ranker.audit_platform import AuditPlatform
 from tests.support.lives import Life
 from warpboard.processes.maintenance import (
@@ -44,6 +46,17 @@ async def exported(folder: Path, file: Path) -> str:
         writer.write(row)
     writer.close()
     return town.seal_key
+
+
+@pytest.mark.long
+def test_an_audit_that_is_not_clean_ends_with_exit_code_1(tmp_path: Path) -> None:
+    file = tmp_path / "log.gz"
+    asyncio.run(exported(tmp_path, file))
+    other_key = "00" * 32
+    audit = ("server", "audit", "identity", "CPU", "--file", file, "--key", other_key)
+    result = run_warpboard(*audit)
+    assert result.exit_code == 1
+    assert "NOT CLEAN from event" in result.stdout
 
 
 @pytest.mark.long

@@ -136,17 +136,6 @@ def test_what_a_problem_has_not_is_refused(tmp_path: Path, options: tuple[str, s
     assert not (tmp_path / "work").exists()
 
 
-def test_the_folder_runs_here_without_a_server(tmp_path: Path) -> None:
-    init(tmp_path / "work")
-    work = tmp_path / "work"
-    correct = IDENTITY / "solutions" / "correct" / "torch_copy.py"
-    result = run_warpboard("run", correct, "--problem", work / "problem", "--json")
-    assert result.exit_code == 0, result.output
-    names = [case["name"].split()[0] for case in json.loads(result.stdout)["cases"]]
-    assert names[:2] == ["size=1", "size=127"]
-
-
-@pytest.mark.long
 def test_a_problem_is_checked_by_its_own_solutions(tmp_path: Path) -> None:
     init(tmp_path / "work")
     folder = tmp_path / "work" / "problem"
@@ -162,25 +151,6 @@ def test_a_problem_is_checked_by_its_own_solutions(tmp_path: Path) -> None:
     assert good.exit_code == 0, good.output
     assert "1 of 1 correct passed, 1 of 1 wrong found, 1 not shown here" in good.stdout
     assert "needs a GPU: H100" in good.stdout
-    (folder / "solutions" / "wrong" / "right.py").write_text(
-        (IDENTITY / "solutions" / "correct" / "torch_copy.py").read_text()
-    )
-    (folder / "solutions" / "wrong" / "never_ran.py").write_text("import nothing_of_this_name\n")
-    bad = run_warpboard("problem", "check", folder, "--json")
-    assert bad.exit_code == 1
-    expectations = {
-        solution["file"]: solution["is_expected"]
-        for solution in json.loads(bad.stdout)["solutions"]
-    }
-    assert [name for name in sorted(expectations) if expectations[name]] == [
-        "torch_copy.py",
-        "unwritten.py",
-    ]
-    assert sorted(expectations.keys() - {"torch_copy.py", "unwritten.py"}) == [
-        "never_ran.py",
-        "right.py",
-        "triton_blocks.py",
-    ]
 
 
 FORMS: Mapping[str, tuple[Callable[[], ProblemVersion], str]] = {
@@ -227,5 +197,6 @@ def test_a_problem_in_cpp_is_begun_and_run_here(tmp_path: Path) -> None:
     kernel = tmp_path / "kernel.cpp"
     head = kernel.read_text().partition("#include")[0]
     kernel.write_text(head + NATIVE["solutions/correct/add.cu"])
-    run = run_warpboard("run", kernel, "--problem", tmp_path / "problem")
+    run = run_warpboard("run", kernel, "--problem", tmp_path / "problem", "--json")
     assert run.exit_code == 0, run.output
+    assert {case["verdict"] for case in json.loads(run.stdout)["cases"]} == {"passed"}

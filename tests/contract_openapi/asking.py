@@ -19,10 +19,14 @@ from tests.support.town import Town, founded
 HERE = Path(__file__).parent
 LIMIT_S = 1500
 SEED = 20261121
-# At random, and each schema's edges one by one.
-QUICK = ("--phases", "examples,fuzzing", "--max-examples", "1", "--no-shrink")
-# Nobody is refused nearly all, and so is asked in short.
-SHORT = ("--phases", "examples", "--no-shrink")
+# In short, each is asked what they are not simply refused: tests/ingest tries who may do what.
+ADMIN = "^/(v1/)?admin/"
+AT_RANDOM = ("--phases", "examples,fuzzing", "--max-examples", "1", "--no-shrink")
+QUICK: Mapping[str, Sequence[str]] = {
+    "nobody": ("--phases", "examples", "--no-shrink", "--include-method", "GET"),
+    "participant": (*AT_RANDOM, "--exclude-path-regex", ADMIN),
+    "operator": (*AT_RANDOM, "--include-path-regex", f"{ADMIN}|^/v1/problems"),
+}
 LONG = ("--phases", "examples,coverage,fuzzing", "--max-examples", "20")
 COUNT = re.compile(r"^\s+(\d+) generated", re.MULTILINE)
 

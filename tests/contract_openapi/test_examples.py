@@ -3,13 +3,14 @@
 from collections.abc import Iterator
 from typing import Any
 
-import httpx
 import pytest
+import pytest_asyncio
 
 from tests.support.documents import Document
-from tests.support.town import Town
+from tests.support.door import opened
+from tests.support.memory import MemoryLog
 
-pytestmark = [pytest.mark.server, pytest.mark.long]
+pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
 def examples(said: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
@@ -25,13 +26,15 @@ def examples(said: Any, where: str = "") -> Iterator[tuple[str, Any, Any]]:
                 yield from examples(one, f"{where}/{key}")
 
 
-def told(town: Town) -> Any:
-    """The document of a platform."""
-    return httpx.get(f"{town.url}/v1/openapi.json", timeout=30).json()
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def said() -> Any:
+    """The document of the API."""
+    async with opened(MemoryLog()) as door:
+        return (await door.http.get("/v1/openapi.json")).json()
 
 
-def test_each_example_has_its_schema(town: Town) -> None:
-    document = Document(told(town))
+async def test_each_example_has_its_schema(said: Any) -> None:
+    document = Document(said)
     found = list(examples(document.said))
     assert len(found) > 300
     wrong = [
@@ -42,10 +45,10 @@ def test_each_example_has_its_schema(town: Town) -> None:
     assert not wrong, "\n".join(wrong)
 
 
-def test_each_operation_says_all_of_what_it_answers(town: Town) -> None:
+async def test_each_operation_says_all_of_what_it_answers(said: Any) -> None:
     open_ones = []
-    for path, said in told(town)["paths"].items():
-        for method, operation in said.items():
+    for path, operations in said["paths"].items():
+        for method, operation in operations.items():
             for status, response in operation["responses"].items():
                 contents = response.get("content", {})
                 if not contents or not all(one.get("schema") for one in contents.values()):

@@ -194,12 +194,12 @@ def test_a_leaderboard_is_made_of_a_configured_folder_alone(admin: Wire) -> None
 
 
 def test_a_leaderboard_with_submissions_is_archived_by_force_alone(admin: Wire, ada: Wire) -> None:
-    ok_body(admin.post_json("/admin/leaderboards", {"directory": "histogram"}))
-    wait_until_done(ada, submit(ada, board="histogram-dev"))
-    refusal(admin.delete("/admin/leaderboards/histogram-dev"), 409, "has_submissions")
-    archived = ok_body(admin.delete("/admin/leaderboards/histogram-dev?force=true"))
-    assert archived["leaderboard"] == "histogram-dev"
-    assert "histogram-dev" not in [
+    ok_body(admin.post_json("/admin/leaderboards", {"directory": "left"}))
+    wait_until_done(ada, submit(ada, board="left-dev"))
+    refusal(admin.delete("/admin/leaderboards/left-dev"), 409, "has_submissions")
+    archived = ok_body(admin.delete("/admin/leaderboards/left-dev?force=true"))
+    assert archived["leaderboard"] == "left-dev"
+    assert "left-dev" not in [
         leaderboard["name"] for leaderboard in ada.get("/leaderboards").json()
     ]
 
@@ -270,6 +270,7 @@ def test_after_the_deadline_an_operator_alone_submits_for_others(
 
 
 def test_a_live_submission_is_cancelled_and_deleted_in_one(ada: Wire) -> None:
-    number = submit(ada, "leaderboard")
+    accepted = ada.post_file(f"/submission/identity/{NOBODYS}/leaderboard", HONEST)
+    number = accepted.json()["details"]["id"]
     assert ada.delete(f"/user/submissions/{number}").json()["status"] == "ok"
     refusal(ada.get(f"/user/submissions/{number}"), 404, "unknown_submission")

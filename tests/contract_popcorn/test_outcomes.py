@@ -31,11 +31,17 @@ def custom_kernel(data):
     output.copy_(source if len(calls) <= 15 else source + 1)
     return output
 """
+# Quick in the first call, which warms up and may take longer than the budget.
 SLOW = b"""
 import time
+calls = []
 
 def custom_kernel(data):
-    time.sleep(30)
+    source, output = data[0], data[-1]
+    calls.append(1)
+    time.sleep(30 if len(calls) > 1 else 0)
+    output.copy_(source)
+    return output
 """
 
 
@@ -100,8 +106,9 @@ def test_point_04_a_used_up_budget_is_timed_out(ada: Wire, impatient: str) -> No
     assert "budget" in error
 
 
-def test_point_04_a_cancel_says_who_did_it(ada: Wire, impatient: str) -> None:
-    number = submit(ada, "test", SLOW, impatient)
+def test_point_04_a_cancel_says_who_did_it(ada: Wire) -> None:
+    accepted = ada.post_file(f"/submission/identity/{NOBODYS}/test", HONEST)
+    number = accepted.json()["details"]["id"]
     secret = ada.credential.partition(": ")[2]
     lines = [f"authorization: Bearer {secret}", f"host: {ada.host}", "content-length: 0"]
     answer = ada.exchange("POST", f"/v1/submissions/{number}/cancel", lines)

@@ -3,8 +3,6 @@
 import asyncio
 import json
 import shutil
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -19,8 +17,7 @@ from tests.support.platform import ROOT
 from tests.support.waits import eventually
 
 
-@asynccontextmanager
-async def start_announcing(edge_platform: EdgePlatform) -> AsyncIterator[EdgePlatform]:
+async def start_announcing(edge_platform: EdgePlatform) -> None:
     """Restart the bot with announcements, and wait until it listens."""
     await edge_platform.stop()
     url = edge_platform.running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
@@ -41,10 +38,6 @@ async def start_announcing(edge_platform: EdgePlatform) -> AsyncIterator[EdgePla
         await eventually(listens, END_S)
     finally:
         await client.close()
-    yield edge_platform
-    await edge_platform.stop()
-    edge_platform.more = {}
-    await edge_platform.start()
 
 
 def find_channel(sim: Simulator, name: str) -> str:
@@ -78,10 +71,15 @@ async def publish_copy(edge_platform: EdgePlatform, sim: Simulator, folder: Path
     await asyncio.to_thread(
         add_problem, edge_platform.running.url, folder, edge_platform.running.operator
     )
+    return await wait_for_posts(sim, folder.name)
+
+
+async def wait_for_posts(sim: Simulator, slug: str) -> list[Any]:
+    """Wait until a problem has a forum post, and return its posts."""
     owner, central = sim.owner(), find_channel(sim, "central")
 
     def posts() -> list[Any]:
-        return [one for one in owner.threads(central) if one["name"] == folder.name]
+        return [one for one in owner.threads(central) if one["name"] == slug]
 
     await sim.record.until(posts, "a post", END_S)
     return posts()

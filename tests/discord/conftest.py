@@ -106,11 +106,17 @@ async def olga(edge_platform: EdgePlatform) -> AsyncIterator[ChannelUser]:
     yield channel_user
 
 
-@pytest_asyncio.fixture(scope="module", loop_scope="session")
-async def announcing(edge_platform: EdgePlatform) -> AsyncIterator[EdgePlatform]:
-    """The bot with announcements."""
-    async with start_announcing(edge_platform) as found:
-        yield found
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def announcing(edge_platform: EdgePlatform) -> EdgePlatform:
+    """The bot with announcements, for the last tests of it."""
+    await start_announcing(edge_platform)
+    return edge_platform
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Put last the tests of a bot with announcements, so that it is restarted for them once."""
+    items.sort(key=lambda item: "announcing" in getattr(item, "fixturenames", ()))
 
 
 @pytest.fixture

@@ -279,14 +279,14 @@ async def studio_of(folder: Path) -> AsyncIterator[Studio]:
                 roles[name] = await sim.add_role(f"{name.title()}s", "manage_guild")
             dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
             edge_platform = EdgePlatform(running, sim, folder / "edge.log", dsn, roles)
-            async with start_announcing(edge_platform):
-                page = await context.new_page()
-                await page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
-                await page.goto("/sim/")
-                await asyncio.to_thread(
-                    add_problem, running.url, ROOT / "problems" / "identity", running.operator
-                )
-                yield Studio(edge_platform, page, await sim.add_channel("kernels"))
+            await start_announcing(edge_platform)
+            page = await context.new_page()
+            await page.set_viewport_size({"width": WIDTH, "height": HEIGHT})
+            await page.goto("/sim/")
+            await asyncio.to_thread(
+                add_problem, running.url, ROOT / "problems" / "identity", running.operator
+            )
+            yield Studio(edge_platform, page, await sim.add_channel("kernels"))
             await edge_platform.stop()
             assert not sim.record.violations, "\n".join(sim.record.violations)
     finally:

@@ -29,7 +29,7 @@ KERNEL = FileUpload("kernel.py", "text/x-python", HONEST.encode())
 BOARD = {"leaderboard_name": "identity"}
 RANKED = "leaderboard submit ranked"
 # Accounts for agents that a test's own launchers start.
-LAUNCHED_AGENTS = ("github-1", "modal-1")
+GITHUB_AGENT, MODAL_AGENT = "github-1", "modal-1"
 
 
 @dataclass
@@ -84,7 +84,7 @@ def launch_platform(folder: Path) -> StrictRunning:
         "REPOSITORIES": f"{REPOSITORY}=file://{folder.parent / 'repository'}",
     }
     settings = {f"WARPBOARD_INGEST_{name}": text for name, text in told.items()}
-    settings["WARPBOARD_AGENTS"] = " ".join(LAUNCHED_AGENTS)
+    settings["WARPBOARD_AGENTS"] = f"{GITHUB_AGENT} {MODAL_AGENT}"
     found = StrictRunning(folder, PATIENT | settings)
     try:
         found.up()

@@ -1,5 +1,6 @@
 """What would be done twice, or not at all, if the bot did not look: it is done once."""
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -12,7 +13,6 @@ from discord_edge.postgres import (
     PostgresRepositoryUpdates,
     RepositoryUpdate,
 )
-from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
 from discord_sim.state import NONCE_S
 from shared.postgres import create_pool
@@ -31,8 +31,6 @@ from tests.support.repository import REPOSITORY
 from tests.support.waits import eventually
 
 pytestmark = EDGE_MARKS
-
-LONG = FileUpload("kernel.py", "text/x-python", b"import time\ntime.sleep(60)\n" + KERNEL.data)
 
 
 async def test_users_are_answered_although_every_first_response_is_lost(
@@ -114,7 +112,10 @@ async def test_messages_of_others_are_not_taken_for_the_bots(edge_sim: Simulator
 async def test_a_button_works_although_its_acknowledgement_is_lost(
     edge_sim: Simulator,
 ) -> None:
-    person, channel, _ = await submit_as_new_user(edge_sim, "unacknowledged", LONG)
+    person, channel = edge_sim.person("unacknowledged"), await edge_sim.add_channel("lost")
+    await wait_until_known(person, channel)
+    # No agent has this GPU type, so the submission waits until it is cancelled.
+    await person.slash(channel, TEST, script=KERNEL, gpu="H100", **BOARD)
     room = await newest_thread(edge_sim, person, channel)
     [status] = await edge_sim.record.until(lambda: person.sees(room), "the status", END_S)
     edge_sim.faults.lose("create_interaction_response", times=2)
@@ -124,7 +125,7 @@ async def test_a_button_works_although_its_acknowledgement_is_lost(
     assert all(" 40060 " in one for one in edge_sim.record.take_violations())
 
 
-async def test_an_old_confirmation_is_not_acted_on_after_a_restart(
+async def test_a_start_waits_for_the_gateway_and_acts_on_no_old_confirmation(
     edge_platform: EdgePlatform, edge_sim: Simulator
 ) -> None:
     person = edge_sim.person("long-ago")
@@ -138,7 +139,20 @@ async def test_an_old_confirmation_is_not_acted_on_after_a_restart(
         await errands.add(RepositoryUpdate("long-ago", user, "1", said, {"old": 0}))
         async with connections.connection() as connection:
             await connection.execute("update errand set began_at = now() - interval '1 day'")
-        await edge_platform.start()
+        edge_sim.gateway.is_down = True
+        before, waits = len(edge_sim.record.calls), "gateway does not answer"
+        waits_before = edge_platform.log.read_text().count(waits)
+        starting = asyncio.create_task(edge_platform.start())
+        try:
+            await eventually(
+                lambda: edge_platform.log.read_text().count(waits) > waits_before, END_S
+            )
+        finally:
+            edge_sim.gateway.is_down = False
+        await asyncio.wait_for(starting, END_S)
+        # It logged in once, and waited: a process that ended would have begun anew.
+        calls = [one.operation for one in edge_sim.record.calls[before:]]
+        assert calls.count("get_my_user") == 1
         [letter] = await edge_sim.record.until(person.letters, "a letter", END_S)
         why = "The bot was away too long: 0 of 1 published. Repeat the command to continue."
         assert letter["content"].endswith(why)

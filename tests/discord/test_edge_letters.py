@@ -1,6 +1,5 @@
 """What participants are told of what concerns them alone, by the real bot: once, as they chose."""
 
-import asyncio
 from collections.abc import Callable
 from datetime import timedelta
 from pathlib import Path
@@ -29,8 +28,7 @@ from tests.discord.platform import (
     newest_thread,
     wait_for_report,
 )
-from tests.support.people import HONEST, add_problem
-from tests.support.waits import eventually
+from tests.support.people import HONEST
 
 pytestmark = EDGE_MARKS
 
@@ -160,37 +158,3 @@ async def test_decisions_are_notified_with_a_way_to_appeal(
     )
     await said("Your ban was reviewed again, and your appeal is rejected", box)
     assert len(texts(yuri.letters())) == 2
-
-
-async def test_an_applied_rejudge_is_announced_in_the_post(
-    announcing: EdgePlatform, edge_sim: Simulator, tmp_path: Path
-) -> None:
-    folder = tmp_path / "rejudged"
-    [post] = await publish_copy(announcing, edge_sim, folder)
-    lobby, owner = await edge_sim.add_channel("rejudging"), edge_sim.owner()
-    await ranked(edge_sim, edge_sim.person("zoe"), lobby, "rejudged", KERNEL)
-    (folder / "statement.md").write_text("Copy it.\n")
-    await asyncio.to_thread(
-        add_problem, announcing.running.url, folder, announcing.running.operator
-    )
-    began = await send_operator_request(
-        announcing, "POST", "rejudges", problem="rejudged", select="all"
-    )
-
-    async def applied() -> bool:
-        try:
-            await send_operator_request(announcing, "POST", f"rejudges/{began['id']}/apply")
-        except AssertionError:
-            return False
-        return True
-
-    await eventually(applied, END_S)
-
-    def told() -> bool:
-        seen = texts(owner.sees(post["id"]))
-        return "Rejudged under version 2: 1 submission was run again" in seen[0] and any(
-            one.startswith("Rejudged under version 2") for one in seen[1:]
-        )
-
-    await edge_sim.record.until(told, "a rejudge in the post", END_S)
-    assert not any(one["mention_roles"] for one in owner.sees(post["id"])[1:])

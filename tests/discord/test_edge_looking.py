@@ -8,7 +8,6 @@ import shutil
 import zipfile
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -125,33 +124,6 @@ async def test_files_that_discord_does_not_take_are_listed(
     assert [name for name in names if (name in given) == (name in said)] == []
 
 
-async def test_page_buttons_work_after_a_restart(
-    edge_platform: EdgePlatform, edge_sim: Simulator, tmp_path: Path
-) -> None:
-    for number in range(10):
-        folder = shutil.copytree(ROOT / "problems" / "identity", tmp_path / f"other-{number}")
-        await asyncio.to_thread(
-            add_problem, edge_platform.running.url, folder, edge_platform.running.operator
-        )
-    ada, channel = edge_sim.person("ada8"), await edge_sim.add_channel("pages")
-
-    async def listed() -> Any:
-        message = await (await ada.slash(channel, "leaderboard list")).answered()
-        return message if message["components"] else None
-
-    message = await eventually(listed, END_S)
-    assert message["embeds"][0]["footer"]["text"] == "Page 1/2"
-    with pytest.raises(ActionNotOffered, match="disabled"):
-        await ada.click(message, "◀")
-    await edge_platform.stop()
-    await edge_platform.start()
-    await wait_until_known(ada, channel)
-    await (await ada.click(message, "▶")).acknowledged()
-    await edge_sim.record.until(
-        lambda: message["embeds"][0]["footer"]["text"] == "Page 2/2", "the page", END_S
-    )
-
-
 async def test_consent_is_asked_before_the_first_submission(
     edge_platform: EdgePlatform, edge_sim: Simulator, tmp_path: Path
 ) -> None:
@@ -174,21 +146,6 @@ async def test_consent_is_asked_before_the_first_submission(
     await (await ada.click(message, "Accept")).acknowledged()
     status, _ = await wait_for_report(edge_sim, ada, await newest_thread(edge_sim, ada, channel))
     assert "passed" in status["content"]
-
-
-async def test_the_cancel_button_works_for_the_owner_only(edge_sim: Simulator) -> None:
-    ada, channel = edge_sim.person("ada10"), await edge_sim.add_channel("cancels")
-    await wait_until_known(ada, channel)
-    slow = FileUpload("kernel.py", "text/x-python", b"import time\ntime.sleep(60)\n" + KERNEL.data)
-    await ada.slash(channel, "leaderboard submit test", script=slow, gpu="CPU", **BOARD)
-    room = await newest_thread(edge_sim, ada, channel)
-    [message] = await edge_sim.record.until(lambda: ada.sees(room), "the status", END_S)
-    pressed = await ada.click(message, "Cancel")
-    [told] = await edge_sim.record.until(lambda: pressed.followups, "a word", END_S)
-    assert "is being cancelled" in told["content"]
-    status, _ = await wait_for_report(edge_sim, ada, room)
-    assert "cancelled" in status["content"]
-    assert not status["components"]
 
 
 async def test_two_own_submissions_are_compared(edge_sim: Simulator) -> None:

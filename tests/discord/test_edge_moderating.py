@@ -7,6 +7,7 @@ from typing import Any
 import httpx
 
 from discord_sim.simulator import Simulator
+from tests.discord.announcing import wait_for_posts
 from tests.discord.channel_users import (
     WHY,
     ChannelUser,
@@ -110,7 +111,9 @@ async def withdraw_submission(edge_sim: Simulator, olga: ChannelUser, number: in
     await olga.press(message, "Delete", "was removed from its leaderboard")
 
 
-async def test_a_rejudge_is_shown_before_it_counts(edge_sim: Simulator, olga: ChannelUser) -> None:
+async def test_a_rejudge_is_shown_before_it_counts_and_announced_when_it_does(
+    announcing: EdgePlatform, edge_sim: Simulator, olga: ChannelUser
+) -> None:
     asked = {
         "leaderboard_name": "copied2",
         "deadline": "none",
@@ -118,7 +121,8 @@ async def test_a_rejudge_is_shown_before_it_counts(edge_sim: Simulator, olga: Ch
         "unchecked": "a test of rejudges",
     }
     await olga.press(await start_publication(olga, asked), "Publish", "version 1 published")
-    await eventually(partial(is_listed, olga.edge_platform.running.url, "copied2"), END_S)
+    await eventually(partial(is_listed, announcing.running.url, "copied2"), END_S)
+    [post] = await wait_for_posts(edge_sim, "copied2")
     lou, channel = edge_sim.person("lou"), await edge_sim.add_channel("rejudged")
     named = {"leaderboard_name": "copied2"}
     await lou.slash(channel, RANKED, script=KERNEL, gpu="CPU", **named)
@@ -138,6 +142,15 @@ async def test_a_rejudge_is_shown_before_it_counts(edge_sim: Simulator, olga: Ch
     await eventually(is_applied, END_S)
     unknown = {**which, "rejudge_id": "nothing"}
     assert "Not done" in await olga.use_command("moderate settle-rejudge", **unknown)
+
+    def is_announced() -> bool:
+        first, *others = (one["content"] for one in edge_sim.owner().sees(post["id"]))
+        return "Rejudged under version 2: 1 submission was run again" in first and any(
+            one.startswith("Rejudged under version 2") for one in others
+        )
+
+    await edge_sim.record.until(is_announced, "a rejudge in the post", END_S)
+    assert not any(one["mention_roles"] for one in edge_sim.owner().sees(post["id"])[1:])
 
 
 async def is_listed(url: str, slug: str) -> bool:

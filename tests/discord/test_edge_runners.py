@@ -1,8 +1,12 @@
-"""The choice of a launcher on Discord, and what operators see of launchers there."""
+"""The choice of a launcher on Discord, and what operators see of launchers there.
+
+The launcher github starts a real agent as a workflow, in an imitation of GitHub.
+"""
 
 import asyncio
+import base64
 import re
-from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
 from discord_sim.simulator import Simulator
@@ -11,22 +15,25 @@ from tests.discord.channel_users import ChannelUser
 from tests.discord.platform import (
     BOARD,
     EDGE_MARKS,
+    GITHUB_AGENT,
     KERNEL,
-    LAUNCHED_AGENTS,
+    MODAL_AGENT,
     EdgePlatform,
     wait_for_report,
     wait_until_known,
 )
-from tests.support.launchers import launching
+from tests.support.github_actions import Machines, open_github
+from tests.support.launchers import agent_settings, launching_beside
 from tests.support.people import Person
 from tests.support.waits import eventually
 
 pytestmark = EDGE_MARKS
+KEY = base64.b64encode(bytes(range(32))).decode()
 TEST, MODAL, GITHUB = (f"leaderboard submit {name}" for name in ("test", "modal", "github"))
 
 
 async def test_a_submission_chooses_its_launcher_by_an_option_or_a_command(
-    edge_platform: EdgePlatform, edge_sim: Simulator, olga: ChannelUser
+    edge_platform: EdgePlatform, edge_sim: Simulator, olga: ChannelUser, tmp_path: Path
 ) -> None:
     running = edge_platform.running
     ada, channel = edge_sim.person("ada27"), await edge_sim.add_channel("runners")
@@ -40,24 +47,29 @@ async def test_a_submission_chooses_its_launcher_by_an_option_or_a_command(
         message = await (await ada.slash(channel, path, **given, **options)).answered()
         assert f"there is no launcher '{name}'" in message["content"]
     assert "No launcher ever registered" in await olga.use_command("agents launchers")
-    with ExitStack() as launchers:
-        for agent in LAUNCHED_AGENTS:
-            launcher = launching(running, agent.partition("-")[0], agent)
-            await asyncio.to_thread(launcher.__enter__)
-            launchers.push(launcher)
+    async with (
+        open_github(Machines(tmp_path, agent_settings(running)), KEY) as github,
+        launching_beside(
+            running, "github", GITHUB_AGENT, CREDENTIAL_KEY=KEY, **github.launcher_settings
+        ),
+        launching_beside(running, "modal", MODAL_AGENT),
+    ):
         offered = await ada.autocomplete(channel, TEST, "runner", runner="mod")
         assert [choice["value"] for choice in offered] == ["modal"]
-        await ada.slash(channel, TEST, **given, runner="github")
-        by_option = await _wait_for_thread(ada, channel, 1)
-        await ada.slash(channel, MODAL, **given)
-        by_command = await _wait_for_thread(ada, channel, 2)
-        _, report = await _check_end(edge_platform, ada, by_option, "github-1")
+        # The ranked run takes longest, so it begins first.
+        await ada.slash(channel, GITHUB, **given)
+        by_command = await _wait_for_thread(ada, channel, 1)
+        await ada.slash(channel, TEST, **given, runner="modal")
+        by_option = await _wait_for_thread(ada, channel, 2)
+        _, report = await _check_end(edge_platform, ada, by_option, MODAL_AGENT)
         # The button submits to the same launcher.
         await (await ada.click(report, "Resubmit")).answered()
         by_button = await _wait_for_thread(ada, channel, 3)
-        submission, _ = await _check_end(edge_platform, ada, by_command, "modal-1")
+        submission, _ = await _check_end(edge_platform, ada, by_command, GITHUB_AGENT)
         assert submission["ranking"]["status"] == "ranked"
-        await _check_end(edge_platform, ada, by_button, "github-1")
+        # Its workflow, the only one, ends once the agent has left.
+        await eventually(lambda: [run["conclusion"] for run in github.runs] == ["success"])
+        await _check_end(edge_platform, ada, by_button, MODAL_AGENT)
         text = await olga.use_command("agents launchers")
         assert re.search(
             r"\*\*modal\*\* · local · CPU · \d of 1 agents · cost today 0.00 of 10", text

@@ -1,6 +1,7 @@
 """What who submits can see and press: the answer while it is told on, and the buttons after."""
 
 import asyncio
+import itertools
 import re
 import shutil
 from pathlib import Path
@@ -135,18 +136,24 @@ async def test_an_expired_answer_harms_nothing(edge_sim: Simulator) -> None:
     assert "Pong" in (await (await ada.slash(channel, "ping")).answered())["content"]
 
 
-async def test_the_buttons_of_a_report_work_after_a_restart(
-    edge_platform: EdgePlatform, edge_sim: Simulator
+async def test_buttons_of_pages_and_reports_work_after_a_restart(
+    edge_platform: EdgePlatform, edge_sim: Simulator, tmp_path: Path
 ) -> None:
     ada, bob = edge_sim.person("ada22"), edge_sim.person("bob22")
     channel = await edge_sim.add_channel("again")
     await wait_until_known(ada, channel)
     await ada.slash(channel, RANKED, script=KERNEL, gpu="CPU", **BOARD)
+    listed = await list_on_two_pages(edge_platform, ada, channel, tmp_path)
     _, report = await newest(edge_sim, ada, channel, 0)
     told = await (await ada.click(report, "Compare with best")).answered()
     assert "is your best there" in told["content"]
     await edge_platform.stop()
     await edge_platform.start()
+    await wait_until_known(ada, channel)
+    await (await ada.click(listed, "▶")).acknowledged()
+    await edge_sim.record.until(
+        lambda: listed["embeds"][0]["footer"]["text"].startswith("Page 2/"), "the page", END_S
+    )
     assert (
         "you have no submission" in (await press_forged_button(bob, report, "Resubmit"))["content"]
     )
@@ -171,6 +178,30 @@ async def test_the_buttons_of_a_report_work_after_a_restart(
     path, whose = "leaderboard get-submission", {"submission_id": int(number)}
     mine = await (await ada.slash(channel, path, **whose)).answered()
     assert KERNEL.data in [edge_sim.cdn.data(one) for one in mine["attachments"]]
+
+
+async def list_on_two_pages(
+    edge_platform: EdgePlatform, person: Member, channel: str, tmp_path: Path
+) -> Any:
+    """Publish problems until a list of them has a second page, and return the first."""
+    numbers = itertools.count()
+
+    async def listed() -> Any:
+        message = await (await person.slash(channel, "leaderboard list")).answered()
+        if message["components"]:
+            return message
+        folder = tmp_path / f"other-{next(numbers)}"
+        shutil.copytree(ROOT / "problems" / "identity", folder)
+        await asyncio.to_thread(
+            add_problem, edge_platform.running.url, folder, edge_platform.running.operator
+        )
+        return None
+
+    message = await eventually(listed, END_S)
+    assert message["embeds"][0]["footer"]["text"].startswith("Page 1/")
+    with pytest.raises(ActionNotOffered, match="disabled"):
+        await person.click(message, "◀")
+    return message
 
 
 async def test_one_case_is_profiled_and_resubmitted(
@@ -202,32 +233,6 @@ async def test_one_case_is_profiled_and_resubmitted(
         assert "size=128" in profiled
 
 
-async def test_the_applications_emojis_are_used(
-    edge_platform: EdgePlatform, edge_sim: Simulator
-) -> None:
-    await edge_platform.stop()
-    for name in ("wb_passed", "wb_cpu", "other"):
-        edge_sim.add_emoji(name)
-    await edge_platform.start()
-    try:
-        ada, channel = edge_sim.person("ada26"), await edge_sim.add_channel("marks")
-        await wait_until_known(ada, channel)
-        message = await (await ada.slash(channel, TEST, script=KERNEL, **BOARD)).answered()
-        [[menu]] = [one["components"] for one in message["components"]]
-        beside = {one["value"]: (one.get("emoji") or {}).get("name") for one in menu["options"]}
-        assert beside == {one: "wb_cpu" if one == "CPU" else None for one in beside}
-        await (await ada.select(message, ["CPU"])).acknowledged()
-        await edge_sim.record.until(lambda: "<:wb_passed:" in message["content"], "the end", END_S)
-        room = await newest_thread(edge_sim, ada, channel)
-        await edge_sim.record.until(lambda: len(ada.sees(room)) == 2, "a report", END_S)
-        [_, report] = ada.sees(room)
-        assert re.match(r"<:wb_passed:\d+> \*\*passed", report["embeds"][0]["description"])
-    finally:
-        await edge_platform.stop()
-        edge_sim.emojis.clear()
-        await edge_platform.start()
-
-
 async def test_a_user_without_a_thread_is_notified_elsewhere(edge_sim: Simulator) -> None:
     ada, bot = edge_sim.person("ada23"), edge_sim.guild.bot_id
     channel = await edge_sim.add_channel("narrow", deny={bot: ("create_private_threads",)})
@@ -248,35 +253,49 @@ async def test_a_user_without_a_thread_is_notified_elsewhere(edge_sim: Simulator
     assert len(ada.letters()) == 2
 
 
-async def test_a_shared_thread_is_used_again(
+async def test_emojis_and_shared_threads_are_used_after_a_start(
     edge_platform: EdgePlatform, edge_sim: Simulator
 ) -> None:
     ada, bob = edge_sim.person("ada24"), edge_sim.person("bob24")
-    channel = await edge_sim.add_channel("rooms")
-    await wait_until_known(ada, channel)
+    channel, crowd = await edge_sim.add_channel("rooms"), await edge_sim.add_channel("crowd")
     await edge_platform.stop()
+    for name in ("wb_passed", "wb_cpu", "other"):
+        edge_sim.add_emoji(name)
     edge_platform.more[SETTING] = "problem"
     try:
         await edge_platform.start()
+        await check_emojis(edge_sim)
         await ended(edge_sim, ada, channel, 1)
         await ended(edge_sim, ada, channel, 2)
         assert re.fullmatch(r"identity since #\d+", ada.threads(channel)[0]["name"])
     finally:
         await edge_platform.stop()
+        edge_sim.emojis.clear()
         del edge_platform.more[SETTING]
     # On a full server it is so for everybody; what a moderator locked is left alone.
     [room] = shared(ada, channel)
-    before = set(edge_sim.guild.channels)
-    await edge_sim.fill_with_threads(channel, 901)
-    fillers = set(edge_sim.guild.channels) - before
+    await edge_sim.fill_with_threads(crowd, 901)
     await edge_platform.start()
     await edge_sim.archive(room, is_locked=True)
     for person in (ada, bob):
         await person.slash(channel, TEST, script=KERNEL, gpu="CPU", **BOARD)
     await eventually(lambda: len(shared(ada, channel)) == 2 and shared(bob, channel), END_S)
-    for one in fillers:
-        del edge_sim.guild.channels[one]
+    await edge_sim.delete_channel(crowd)
     for person in (ada, bob):
         await wait_for_report(edge_sim, person, shared(person, channel)[-1])
-    await edge_platform.stop()
-    await edge_platform.start()
+
+
+async def check_emojis(edge_sim: Simulator) -> None:
+    """Check that a menu, an answer and a report have the application's emojis."""
+    ada, channel = edge_sim.person("ada26"), await edge_sim.add_channel("marks")
+    await wait_until_known(ada, channel)
+    message = await (await ada.slash(channel, TEST, script=KERNEL, **BOARD)).answered()
+    [[menu]] = [one["components"] for one in message["components"]]
+    beside = {one["value"]: (one.get("emoji") or {}).get("name") for one in menu["options"]}
+    assert beside == {one: "wb_cpu" if one == "CPU" else None for one in beside}
+    await (await ada.select(message, ["CPU"])).acknowledged()
+    await edge_sim.record.until(lambda: "<:wb_passed:" in message["content"], "the end", END_S)
+    room = await newest_thread(edge_sim, ada, channel)
+    await edge_sim.record.until(lambda: len(ada.sees(room)) == 2, "a report", END_S)
+    [_, report] = ada.sees(room)
+    assert re.match(r"<:wb_passed:\d+> \*\*passed", report["embeds"][0]["description"])

@@ -1,11 +1,8 @@
 """`warpboard up --discord-sim`: the bot for somebody who has no account, in a browser."""
 
 import base64
-import signal
 import time
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -13,27 +10,11 @@ import pytest
 
 from tests.discord.channel_users import message_text, zip_problem
 from tests.support.people import add_problem
-from tests.support.platform import QUICK, ROOT, UP_S_MAX, Running
-from tests.support.servers import skip_without_nats, skip_without_postgres
+from tests.support.platform import ROOT, UP_S_MAX, Running
 
 pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long, pytest.mark.timeout(900)]
 
-# A real bot's settings that lie about must not reach the simulated one.
-REAL = {"WARPBOARD_DISCORD_EDGE_CHANNELS": "1,2", "WARPBOARD_DISCORD_EDGE_TOKEN": "real"}
 WAITS_MAX = 200
-
-
-@pytest.fixture
-def running(tmp_path: Path) -> Iterator[Running]:
-    """A platform with a simulated Discord."""
-    skip_without_nats()
-    skip_without_postgres()
-    found = Running(tmp_path / "home", QUICK | REAL, "--discord-sim")
-    try:
-        yield found.up()
-    finally:
-        if found.process is not None and found.process.poll() is None:
-            found.stop()
 
 
 def _until(http: httpx.Client, path: str, is_there: Any) -> Any:
@@ -105,7 +86,8 @@ def _publish(author: PageUser) -> None:
     author.wait_for(message["id"], "version 1 published")
 
 
-def test_the_bot_works_without_an_account_and_ctrl_c_stops_everything(running: Running) -> None:
+def test_the_bot_works_without_an_account(simulated_platform: Running) -> None:
+    running = simulated_platform
     rows = {row["name"]: row["address"] for row in running.state["processes"]}
     add_problem(running.url, ROOT / "problems" / "identity")
     page = rows["discord-sim"]
@@ -135,5 +117,3 @@ def test_the_bot_works_without_an_account_and_ctrl_c_stops_everything(running: R
         state = http.get("/sim/state").json()
         assert state["violations"] == []
         assert state["own_faults"] == []
-    assert running.stop(signal.SIGINT) == 130
-    assert not running.left()

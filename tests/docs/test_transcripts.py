@@ -14,8 +14,8 @@ from tests.docs.transcripts import ROOT, Reader, copy_clone, match_output, read_
 # In this order, on one platform: a page may go on where another ended.
 PAGES = (
     "README.md",
-    "docs/audit.md",
     "docs/walks/participant.md",
+    "docs/audit.md",
     "docs/walks/llm-agent.md",
     "docs/mcp.md",
     "docs/writing-a-problem.md",

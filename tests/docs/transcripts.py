@@ -30,6 +30,8 @@ from typing import Self
 ROOT = Path(__file__).parent.parent.parent
 COMMAND_S_MAX = 600
 END_S_MAX = 60
+# Steps that take longer are printed with their times.
+SHOWN_S_MIN = 1.0
 FENCE = re.compile(r"^(`{3,})(\w*)(.*)$")
 TITLE = re.compile(r'title="([^"]+)"')
 ECHO_STATUS = "echo $?"
@@ -41,10 +43,11 @@ DURATION = r"[\d.,]+ (?:ns|µs|ms|s|min|h)\b"
 WILDCARD = re.compile(rf"…|{DURATION}(?: \d+ (?:s|min)\b)?|{PLACEHOLDER.pattern}")
 # A reader's shell has these; what else the tests' environment has is left out.
 INHERITED = ("LANG", "PATH", "PIP_CERT", "PIP_FIND_LINKS", "SSL_CERT_FILE", "TMPDIR", "USER")
-# Duels and confirmations would keep the only agent busy between the commands.
+# Duels, confirmations and baselines would keep the only agent busy between the commands.
 SETTINGS = {
     "WARPBOARD_RANKER_DUELS": "false",
     "WARPBOARD_RANKER_CONFIRMATIONS": "false",
+    "WARPBOARD_SCHEDULER_BASELINE_PAUSE_S": "3600",
     "PYTHONDONTWRITEBYTECODE": "",
 }
 
@@ -201,8 +204,11 @@ class Reader:
         findings = []
         for step, next_step in zip(steps, [*steps[1:], None], strict=True):
             may_fail = next_step is not None and next_step.command == ECHO_STATUS
+            step_began = time.monotonic()
             if finding := self._take(step, may_fail=may_fail):
                 findings.append(f"{page.name}, line {step.line}: {finding}")
+            if (step_s := time.monotonic() - step_began) >= SHOWN_S_MIN:
+                sys.stdout.write(f"  {step_s:5.1f} s  {step.command.splitlines()[0]}\n")
         took_s = time.monotonic() - began
         sys.stdout.write(f"{page.name}: {len(steps)} steps in {took_s:.0f} s\n")
         assert not findings, "\n\n".join(findings)

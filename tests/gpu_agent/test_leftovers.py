@@ -109,7 +109,7 @@ async def test_an_agent_with_a_process_that_would_not_die_runs_nothing_beside_it
 async def test_an_author_who_says_that_something_would_not_die_stops_no_agent(
     world: World,
 ) -> None:
-    world.harness, agent = None, world.agent()
+    agent = world.agent()
     async with serving(agent):
         world.reference = REFERENCE + FORGES
         await world.order(HONEST, "r1")

@@ -190,10 +190,12 @@ def test_kill_of_any_process_leaves_none(host: Host, path: str, failures: list[s
             killed.append(_process(path.split()))
             os.kill(killed[0], signal.SIGKILL)
 
+    folders = _folders_of_runs()
     report = asyncio.run(evaluate(host.request(DAEMON), kill))
     assert killed
     assert len(host.seen) >= 6
     assert comes_true(lambda: not host.living())
+    assert _folders_of_runs() == folders
     assert report.failure_code in failures
 
 
@@ -260,19 +262,21 @@ def test_an_error_of_the_listener_ends_the_run_and_is_raised(host: Host) -> None
         await host.told(message)  # type: ignore[arg-type]  # only messages come here
         raise ConnectionError
 
+    folders = _folders_of_runs()
     with pytest.raises(ConnectionError):
         asyncio.run(evaluate(host.request(DAEMON), refuse))
     assert host.seen
     assert not host.living()
+    assert _folders_of_runs() == folders
 
 
-@pytest.mark.long
-def test_no_folder_of_a_run_is_left(host: Host) -> None:
-    place = f"warpboard-{os.getpid()}-*"
-    asyncio.run(evaluate(host.request("import os\nprint(os.listdir('.'))\n" + HONEST), host.told))
+def test_a_submission_starts_in_an_empty_folder(host: Host) -> None:
+    assert host.run("import os\nprint(os.listdir('.'))\n" + HONEST).verdict == "passed"
     assert (host.out / "log.txt").read_text() == "[]\n"
-    folders = [one for one in Path(tempfile.gettempdir()).glob(place) if list(one.iterdir())]
-    assert not folders
+
+
+def _folders_of_runs() -> set[Path]:
+    return {*Path(tempfile.gettempdir()).glob(f"warpboard-{os.getpid()}-*")}
 
 
 async def _cancelled(host: Host) -> None:

@@ -31,7 +31,7 @@ def custom_kernel(data):
     return data[1]
 """
 FAILING = """
-import sys
+import sys, time
 def custom_kernel(data):
     if "replay" in sys.argv[-1]:
         raise ValueError("not under ncu")
@@ -134,7 +134,7 @@ def test_ncu_runs_two_calls_of_each_case_on_its_published_input(profiled: Host) 
 
 @needs_compiler
 def test_a_native_kernel_is_profiled_by_ncu(profiled: Host) -> None:
-    report = profiled.run(CPP.replace("x[i] + 1", "x[i]"), "profile", suffix=".cpp")
+    report = profiled.run(CPP.replace("x[i] + 1", "x[i]"), "profile", suffix=".cpp", case=1)
     assert report.verdict == "passed", report.reason
     assert "profile-0-ncu.ncu-rep" in _names(report)
 
@@ -157,7 +157,7 @@ def test_a_submission_that_fails_under_ncu_is_told_why(profiled: Host) -> None:
 def test_a_submission_that_hangs_under_ncu_ends_with_the_stage(profiled: Host) -> None:
     profiled.budgets_s = {"benchmark": 20.0}
     report = profiled.run(
-        FAILING.replace('raise ValueError("not under ncu")', "while 1: ..."), "profile"
+        FAILING.replace('raise ValueError("not under ncu")', "time.sleep(600)"), "profile"
     )
     assert (report.verdict, report.stage) == ("timed_out", "profile")
     assert report.reason.endswith("ncu used up the stage's budget")
@@ -166,7 +166,7 @@ def test_a_submission_that_hangs_under_ncu_ends_with_the_stage(profiled: Host) -
 def test_where_counters_are_refused_the_text_says_so(profiled: Host, folder: Path) -> None:
     (folder / "refused").touch()
     try:
-        report = profiled.run(HONEST, "profile")
+        report = profiled.run(HONEST, "profile", case=1)
     finally:
         (folder / "refused").unlink()
     assert report.verdict == "passed", report.reason
@@ -181,11 +181,11 @@ def test_bubblewrap_shows_ncu_to_its_boxes_too(tmp_path: Path, folder: Path) -> 
     (folder / "rows.csv").write_text(ROWS)
     warm = Warm(ncu=str(folder / "ncu"), launcher="bubblewrap")
     try:
-        report = Host(tmp_path, warm).run(HONEST, "profile")
+        report = Host(tmp_path, warm).run(HONEST, "profile", case=1)
     finally:
         warm.close()
     assert report.verdict == "passed", report.reason
-    assert "profile-1-ncu.ncu-rep" in _names(report)
+    assert "profile-0-ncu.ncu-rep" in _names(report)
 
 
 def _names(report: RunReport) -> list[str]:
@@ -207,7 +207,7 @@ def custom_kernel(data):
     with record_function(chr(27) + "[31mred"):
         return plain(data)
 """
-    report = host.run(red, "profile")
+    report = host.run(red, "profile", case=1)
     assert report.verdict == "passed", report.reason
     table = (host.out / "profile-0-table.txt").read_bytes()
     assert b"\\x1b[31mred" in table

@@ -45,6 +45,7 @@ def own(host: Host) -> Host:
     """A host whose problem has its own program."""
     host.files = {"eval.py": MAIN, "reference.py": "def expected(n):\n    return 2 * n\n"}
     host.told_besides = {"main": "eval.py"}
+    host.budgets_s = {}  # A start of its program counts.
     return host
 
 

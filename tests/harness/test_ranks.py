@@ -70,8 +70,8 @@ def test_the_death_of_one_rank_ends_all(pair: Host) -> None:
 @pytest.mark.long
 def test_a_rank_that_hangs_is_timed_out(pair: Host) -> None:
     pair.budgets_s = {"build": 10, "test": 1}
-    endless = "    while os.environ['RANK'] == '1': pass\n    return"
-    report = pair.run("import os\n" + ALONE.replace("    return", endless))
+    endless = "    while os.environ['RANK'] == '1': time.sleep(1)\n    return"
+    report = pair.run("import os, time\n" + ALONE.replace("    return", endless))
     assert report.verdict == "timed_out", report.reason
 
 

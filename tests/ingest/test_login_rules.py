@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from argon2 import PasswordHasher
+from argon2.exceptions import VerifyMismatchError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,7 +26,7 @@ from ingest.login.rules import (
     normalize_code,
     parse_scopes,
 )
-from ingest.login.sign_in import derive_token, new_secret, new_user_code
+from ingest.login.sign_in import Argon2Hasher, derive_token, new_secret, new_user_code
 from shared.errors import Refused
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -127,6 +129,15 @@ def test_user_codes_are_normalized(letters: str) -> None:
 @pytest.mark.parametrize("password", ["short", "a" * 12, "adalovelace", "x" * 201])
 def test_a_weak_password_is_refused(password: str) -> None:
     assert code(lambda: check_password(password, "adalovelace")) == "bad_password"
+
+
+def test_verifying_against_no_hash_takes_the_parameters_of_others() -> None:
+    cheap = PasswordHasher(time_cost=1, memory_cost=64, parallelism=1)
+    for argon in (PasswordHasher(), cheap):
+        assert not argon.check_needs_rehash(Argon2Hasher(argon)._dummy_hash)
+    # Another error would come at once.
+    with pytest.raises(VerifyMismatchError):
+        cheap.verify(Argon2Hasher(cheap)._dummy_hash, "a password")
 
 
 def test_secrets_are_long_and_url_safe() -> None:

@@ -18,6 +18,14 @@ from tests.support.waits import eventually
 pytestmark = pytest.mark.server
 
 ODD_NAME = "<img src=x>"
+LAUNCHER = {
+    "name": "modal",
+    "kind": "<cloud>",
+    "running": 1,
+    "running_max": 2,
+    "cost_today": 3.5,
+    "daily_cost_max": 10.0,
+}
 TITLE = "Sort; count, and \\ é" + "é" * 60
 
 
@@ -149,7 +157,9 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
         "run_s": {"p50": 3.0, "p90": 9.0},
         "jobs": [["another", 1, 3.0, 9.0, ""], [waiting.id, 2, 6.0, 18.0, "<turns>"]],
         "runs": [[AGENT, "submission", waiting.id, T0.isoformat()]],
+        "launchers": [LAUNCHER],
     }
+    live.queues["H100"] = {"gpu": "H100", "free": 0, "busy": 0, "launchers": [LAUNCHER]}
     text = await page_with(ways, "/queue", ">owner</a>")
     assert "of another participant" in text
     assert "6 s" in text
@@ -159,6 +169,11 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
     assert len(number) == 1
     own = await page_of(ways, "/queue", "owner")
     assert own.count(f'href="/submissions/{number[0]}"') == 2
+    # Only operators see what launchers run and cost.
+    assert "modal" not in text + own
+    (row,) = re.findall(r"<tr.*>modal</th>.*", await page_of(ways, "/queue", "admin"))
+    cells = re.findall(r"<td[^>]*>([^<]*)</td>", row)
+    assert cells == ["&lt;cloud&gt;", "CPU, H100", "1 of 2", "3.50 of 10.00"]
     text = await page_with(ways, "/agents", "quarantined")
     assert ">quarantined<" in text
     assert "canary drifted: 9 %" in text

@@ -9,8 +9,7 @@ import pytest
 
 from tests.observability.prometheus import JOBS, Prometheus
 from tests.support.people import HONEST, Person, add_problem
-from tests.support.platform import QUICK, ROOT, Running
-from tests.support.servers import skip_without_nats, skip_without_postgres
+from tests.support.platform import ROOT, Running
 
 SETTLE_S_MAX = 20
 # Two looks at everything, so that a rate has something to be made of.
@@ -19,25 +18,21 @@ LOOKS = (
 )
 
 
-@pytest.fixture(scope="package")
-def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Running]:
-    """A platform with a bot and a launcher, scraped by Prometheus if it is installed."""
+@pytest.fixture(scope="session")
+def has_prometheus() -> None:
+    """Skips where there is no Prometheus."""
     if shutil.which("prometheus") is None:
         pytest.skip("NOT RUN: no prometheus here; apt-get install prometheus")
-    skip_without_nats()
-    skip_without_postgres()
-    options = ("--discord-sim", "--launch", "1")
-    platform = Running(tmp_path_factory.mktemp("observed") / "home", QUICK, *options)
-    try:
-        yield platform.up()
-    finally:
-        if platform.process is not None and platform.process.poll() is None:
-            platform.stop()
 
 
 @pytest.fixture(scope="package")
-def prometheus(running: Running, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]:
+def prometheus(
+    has_prometheus: None,  # noqa: ARG001
+    simulated_platform: Running,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[Prometheus]:
     """A Prometheus that has scraped a finished submission."""
+    running = simulated_platform
     ports = running.state["ports"]
     targets = {job: f"127.0.0.1:{ports[job.replace('-', '_') + '_ops']}" for job in JOBS}
     server = Prometheus(tmp_path_factory.mktemp("prometheus") / "home", targets)

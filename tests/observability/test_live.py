@@ -75,8 +75,9 @@ def test_a_healthy_platform_wakes_nobody(prometheus: Prometheus) -> None:
 
 
 def test_alerts_fire_when_agents_and_services_fall_silent(
-    running: Running, prometheus: Prometheus
+    simulated_platform: Running, prometheus: Prometheus
 ) -> None:
+    running = simulated_platform
     with Person(running.url, "eve") as eve:
         with stopped(running.pid("gpu-agent")):
             eve.submit(HONEST)

@@ -46,6 +46,7 @@ class Checked:
 
     result: Result
     said: dict[str, Any]
+    trials: list[dict[str, Any]]
 
     def levels(self, slug: str) -> dict[str, str]:
         """Return the findings of a problem with their levels."""
@@ -59,10 +60,9 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     result = run_warpboard(
         "problem", "check", *paths, "--json", XDG_CACHE_HOME=str(folder / "cache")
     )
-    results = {
-        Path(result_["path"]).name: result_ for result_ in json.loads(result.stdout)["problems"]
-    }
-    return Checked(result, results)
+    document = json.loads(result.stdout)
+    said = {Path(problem["path"]).name: problem for problem in document["problems"]}
+    return Checked(result, said, document["solutions"])
 
 
 def test_what_runs_on_the_processor_is_checked_there(checked: Checked) -> None:
@@ -82,6 +82,10 @@ def test_what_may_want_a_gpu_is_not_shown_and_no_error(checked: Checked) -> None
         ("never.py", "skipped"),
     ]
     assert checked.levels("unshown") == {"not_inspected": "warning"}
+    trials = [trial for trial in checked.trials if trial["problem"] == "unshown"]
+    not_shown = [trial for trial in trials if not trial["is_shown"]]
+    assert [trial["file"] for trial in not_shown] == ["cuda.py", "never.py"]
+    assert all("the problem is for H100" in trial["reason"] for trial in not_shown)
 
 
 def test_own_code_that_may_want_a_gpu_is_a_warning(checked: Checked) -> None:
@@ -114,11 +118,3 @@ def test_the_report_says_how_much_memory_a_run_needs(checked: Checked) -> None:
     names = set(CheckReport.model_fields)
     report = {name: value for name, value in checked.said["shown"].items() if name in names}
     assert CheckReport.model_validate_json(json.dumps(report)).memory_mib == 1
-
-
-def test_a_problem_that_could_be_checked_here_as_far_as_it_goes_exits_0(tmp_path: Path) -> None:
-    folder = write(tmp_path / "unshown", PROBLEMS["unshown"])
-    result = run_warpboard("problem", "check", folder, XDG_CACHE_HOME=str(tmp_path))
-    assert result.exit_code == 0, result.output
-    assert "2 not shown here" in result.output
-    assert "the problem is for H100" in " ".join(result.output.split())

@@ -23,6 +23,7 @@ from tests.cli.command_runner import run_warpboard
 from tests.problems.inspection import Inspector
 from tests.problems.test_check_forms import laid_out
 from tests.support.api_examples import make_example
+from tests.support.harness import Warm
 from warpboard.files import load_problem, read_submission
 from warpboard.local_run import LocalHarness
 
@@ -311,24 +312,22 @@ def test_a_definition_passes_its_check(tmp_path: Path) -> None:
     assert "1 of 1 correct passed" in result.output
 
 
-async def judge(*names: str) -> dict[str, tuple[str, str]]:
+def judge(warm: Warm, *names: str) -> dict[str, tuple[str, str]]:
     """Run solutions of the example; return the verdict and the reason of each."""
-    problem = load_problem(FILE, None, ("CPU",))
+    problem, harness = load_problem(FILE, None, ("CPU",)), LocalHarness(warm.harness)
     verdicts = {}
-    async with LocalHarness().warm() as harness:
-        for name in names:
-            submission = SubmissionRequest(
-                *read_submission(SET / "solutions" / f"{name}.json"), problem.slug, "test"
-            )
-            run = await harness.run(problem, submission)
-            verdicts[name] = run["verdict"], run["reason"]
+    for name in names:
+        submission = SubmissionRequest(
+            *read_submission(SET / "solutions" / f"{name}.json"), problem.slug, "test"
+        )
+        run = warm.runner.run(harness.run(problem, submission))
+        verdicts[name] = run["verdict"], run["reason"]
     return verdicts
 
 
-@pytest.mark.box
 @pytest.mark.long
-async def test_solutions_of_both_styles_get_their_verdicts() -> None:
-    verdicts = await judge("destination", "value", "without_eps")
+def test_solutions_of_both_styles_get_their_verdicts(warm: Warm) -> None:
+    verdicts = judge(warm, "destination", "value", "without_eps")
     assert {name: verdict for name, (verdict, _) in verdicts.items()} == {
         "destination": "passed",
         "value": "passed",
@@ -336,11 +335,10 @@ async def test_solutions_of_both_styles_get_their_verdicts() -> None:
     }, verdicts
 
 
-@pytest.mark.box
 @pytest.mark.long
 @pytest.mark.timeout(300)
-async def test_a_solution_in_c_plus_plus_is_compiled_and_passes() -> None:
-    verdict, reason = (await judge("native"))["native"]
+def test_a_solution_in_c_plus_plus_is_compiled_and_passes(warm: Warm) -> None:
+    verdict, reason = judge(warm, "native")["native"]
     assert verdict == "passed", reason
 
 

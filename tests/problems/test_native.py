@@ -11,6 +11,7 @@ from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from shared.problems.compilation import ProblemVersion, compile_problem
 from tests.support.examples import CPP
+from tests.support.harness import Warm
 from warpboard.files import load_problem, load_solutions
 from warpboard.local_run import LocalHarness
 
@@ -135,10 +136,9 @@ def test_a_header_of_nothing_but_the_name_is_searched_in_a_moment() -> None:
         compiled({"task.h": "ArgumentNames " * 70_000})
 
 
-@pytest.mark.box
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
-async def test_its_solutions_get_their_verdicts_on_the_processor(tmp_path: Path) -> None:
+def test_its_solutions_get_their_verdicts_on_the_processor(warm: Warm, tmp_path: Path) -> None:
     for name, text in FILES.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text)
@@ -154,11 +154,11 @@ async def test_its_solutions_get_their_verdicts_on_the_processor(tmp_path: Path)
         (single, "thrice.cpp", older.replace("+= 1", "*= 3").encode()),
         (single, "both.cpp", ('#include "task.h"\n' + older.replace("+= 1", "*= 2")).encode()),
     ]
-    verdicts = {}
-    async with LocalHarness().warm() as harness:
-        for owner, name, source in wishes:
-            run = await harness.run(owner, SubmissionRequest(name, source, owner.slug, "test"))
-            verdicts[name] = run["verdict"], run["reason"]
+    verdicts, harness = {}, LocalHarness(warm.harness)
+    for owner, name, source in wishes:
+        submission = SubmissionRequest(name, source, owner.slug, "test")
+        run = warm.runner.run(harness.run(owner, submission))
+        verdicts[name] = run["verdict"], run["reason"]
     assert {name: verdict for name, (verdict, _) in verdicts.items()} == {
         "add.cu": "passed",
         "keep.cpp": "wrong_answer",

@@ -24,6 +24,7 @@ from shared.problems.templates import (
     template_sources,
 )
 from tests.problems.test_native import FILES as NATIVE
+from tests.support.harness import Warm
 from warpboard.files import ProblemFiles
 from warpboard.local_run import LocalHarness
 
@@ -204,26 +205,25 @@ def cases() -> dict[str, tuple[dict[str, bytes], str]]:
     return versions
 
 
-@pytest.mark.box
 @pytest.mark.long
-async def test_what_is_made_imports_and_fails_the_tests_in_plain_words() -> None:
+def test_what_is_made_imports_and_fails_the_tests_in_plain_words(warm: Warm) -> None:
     verdicts: dict[str, Any] = {}
-    async with LocalHarness().warm() as harness:
-        for name, (files, language) in cases().items():
-            problem_version = version(files)
-            end = find_starter_template(json.loads(problem_version.manifest), language).suffix
-            problem = ProblemFiles(
-                "p",
-                files,
-                problem_version.manifest,
-                problem_version.files,
-                problem_version.ranking_by,
-            )
-            wish = SubmissionRequest(
-                f"kernel{end}", made(problem_version, language).encode(), "p", "test"
-            )
-            run = await harness.run(problem, wish)
-            verdicts[name] = (run["verdict"], run["stage"], run["reason"])
+    harness = LocalHarness(warm.harness)
+    for name, (files, language) in cases().items():
+        problem_version = version(files)
+        end = find_starter_template(json.loads(problem_version.manifest), language).suffix
+        problem = ProblemFiles(
+            "p",
+            files,
+            problem_version.manifest,
+            problem_version.files,
+            problem_version.ranking_by,
+        )
+        submission = SubmissionRequest(
+            f"kernel{end}", made(problem_version, language).encode(), "p", "test"
+        )
+        run = warm.runner.run(harness.run(problem, submission))
+        verdicts[name] = (run["verdict"], run["stage"], run["reason"])
     for name, (verdict, stage, reason) in verdicts.items():
         assert (verdict, stage) == ("crashed", "check"), (name, verdicts[name])
         assert "is still to be written" in reason, (name, reason)

@@ -6,12 +6,11 @@ from typing import Any, TypeVar
 
 import httpx
 
-from ranker.__main__ import SCHEMA
 from ranker.audit.auditor import audit
 from ranker.domain.stored_log import to_stored_event
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.postgres import Reader, ReadModels
+from ranker.postgres import SCHEMA, Reader, ReadModels
 from ranker.service.progress import Live, ProjectionProgress
 from shared import events, signing
 from shared.api.audits import AuditReport, AuditRequest

@@ -1,7 +1,6 @@
 """Folds read models again beside a test's own, as `ranker replay` does."""
 
-from ranker.__main__ import SCHEMA
-from ranker.postgres import PROJECTION, ReadModels
+from ranker.postgres import PROJECTION, SCHEMA, ReadModels
 from ranker.replay.postgres import open_schemas
 from ranker.replay.runner import ReplayInput, ReplayResult, replay_schema
 from ranker.service.decisions import Metrics

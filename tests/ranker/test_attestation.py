@@ -7,10 +7,9 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from ranker.__main__ import SCHEMA
 from ranker.audit.auditor import audit
 from ranker.audit.report import report_lines
-from ranker.postgres import ReadModels
+from ranker.postgres import SCHEMA, ReadModels
 from shared import events, signing, subjects
 from shared.api.audits import AuditReport, AuditRequest
 from shared.clock import new_id

@@ -10,7 +10,6 @@ import pytest
 from fastapi import FastAPI
 from psycopg_pool import AsyncConnectionPool
 
-from ranker.__main__ import SCHEMA as LIVE
 from ranker.archive.archiver import run_archiver
 from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import Archive, ArchiveReader, open_archive
@@ -20,6 +19,7 @@ from ranker.audit.report import report_lines
 from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
+from ranker.postgres import SCHEMA as LIVE
 from ranker.postgres import Reader, ReadModels
 from ranker.service.decisions import Metrics
 from ranker.service.progress import Live, ProjectionProgress

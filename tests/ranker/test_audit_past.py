@@ -10,13 +10,13 @@ import httpx
 import pytest
 from psycopg_pool import AsyncConnectionPool
 
-from ranker.__main__ import SCHEMA as LIVE
 from ranker.archive.archiver import run_archiver
 from ranker.archive.postgres import ArchiveReader, open_archive
 from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.http.leaderboards import ArchivedLeaderboards
+from ranker.postgres import SCHEMA as LIVE
 from ranker.postgres import Reader
 from ranker.service.decisions import Metrics
 from ranker.service.progress import Live, ProjectionProgress

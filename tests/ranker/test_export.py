@@ -14,14 +14,13 @@ from typing import Any, NamedTuple
 import pytest
 from msgspec import structs
 
-from ranker.__main__ import SCHEMA
 from ranker.archive.archiver import run_archiver
 from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import PACKAGE, open_archive
 from ranker.archive.postgres import SCHEMA as ARCHIVE
 from ranker.blobs import load_blobs, save_blobs
 from ranker.export.backup import check_restorable, export_log, import_log
-from ranker.postgres import ReadModels
+from ranker.postgres import SCHEMA, ReadModels
 from ranker.service.decisions import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project

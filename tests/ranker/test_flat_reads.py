@@ -4,9 +4,8 @@ import pytest
 from bench import replay_log
 from bench.query_reads import count, fill
 
-from ranker.__main__ import SCHEMA
 from ranker.domain.rows import LeaderboardKey
-from ranker.postgres import ReadModels
+from ranker.postgres import SCHEMA, ReadModels
 from ranker.service.decisions import Metrics
 from ranker.service.leaderboard import rank_top, read_page
 from ranker.service.progress import ProjectionProgress

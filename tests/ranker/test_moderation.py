@@ -8,9 +8,8 @@ from typing import Any
 
 import pytest
 
-from ranker.__main__ import SCHEMA
 from ranker.domain.rows import LeaderboardKey
-from ranker.postgres import ReadModels
+from ranker.postgres import SCHEMA, ReadModels
 from ranker.service.leaderboard import rank_top
 from ranker.service.progress import ProjectionProgress
 from shared import events, subjects

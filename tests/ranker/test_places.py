@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 
-from ranker.__main__ import SCHEMA
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import assign_places
-from ranker.postgres import ReadModels
+from ranker.postgres import SCHEMA, ReadModels
 from ranker.service import leaderboard
 from ranker.service.decisions import Metrics
 from ranker.service.leaderboard import (

@@ -8,10 +8,9 @@ import httpx
 import msgspec
 import pytest
 
-from ranker.__main__ import SCHEMA
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.postgres import Reader, ReadModels
+from ranker.postgres import SCHEMA, Reader, ReadModels
 from ranker.service.decisions import Metrics, Unfoldable
 from ranker.service.progress import Live, ProjectionProgress
 from ranker.service.projection import project

@@ -6,9 +6,8 @@ from random import Random
 
 import pytest
 
-from ranker.__main__ import SCHEMA
 from ranker.domain.fold import decode_event
-from ranker.postgres import Reader, ReadModels
+from ranker.postgres import SCHEMA, Reader, ReadModels
 from shared import events, subjects
 from shared.clock import now
 from shared.postgres import CheckpointConflict, connect, create_pool

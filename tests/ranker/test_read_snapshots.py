@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ranker.__main__ import SCHEMA
 from ranker.http.ranking import RESULTS_MAX, ReadSnapshots
+from ranker.postgres import SCHEMA
 from ranker.postgres import Reader as Reading
 from shared import events, subjects
 from shared.errors import Failed

@@ -8,8 +8,11 @@ from nats.aio.client import Client
 
 from ranker.archive.archiver import run_archiver
 from ranker.archive.postgres import open_archive
+from ranker.export.backup import export_log
+from ranker.export.repair import ScrubReport, repair_log, scrub_log
 from ranker.service.decisions import Metrics
 from ranker.settings import Settings
+from shared.errors import Refused
 from shared.event_log import RecordedEvent
 from shared.events import LogImported
 from shared.nats.bus import NatsBus
@@ -59,8 +62,15 @@ class Platform(NamedTuple):
         return events_
 
     async def run(self, *arguments: str) -> tuple[int, Any]:
-        """Run a ranker command; returns its exit code and output."""
+        """Run a ranker command in a process; returns its exit code and output."""
         return await command(self.settings, *arguments)
+
+    async def scrub(self) -> ScrubReport:
+        return await scrub_log(self.settings)
+
+    async def repair(self, *, overwrite: bool = False, accept_loss: bool = False) -> dict[str, Any]:
+        options = {"overwrite": overwrite, "accept_loss": accept_loss}
+        return await repair_log(self.settings, self.file, "operator:op", **options)
 
     async def archive_now(self) -> None:
         nc = await self.connect()
@@ -99,8 +109,7 @@ async def test_a_hole_is_named_and_healed(platform: Platform) -> None:
     await fill_log(platform.server.url)
     await platform.archive_now()
     before = await platform.events()
-    clean = await platform.run("scrub")
-    assert (clean[0], clean[1]["is_clean"]) == (0, True), clean
+    assert (await platform.scrub()).is_clean
     break_middle(platform.server)
     nc = await platform.connect()
     damaged = await stream_state(nc, STREAM)
@@ -115,7 +124,8 @@ async def test_a_hole_is_named_and_healed(platform: Platform) -> None:
     after = await platform.events()
     assert after[:-1] == before
     assert isinstance(after[-1].fact, LogImported)
-    assert (await platform.run("scrub"))[1]["is_clean"]
+    code, scrubbed = await platform.run("scrub")
+    assert (code, scrubbed["is_clean"]) == (0, True), scrubbed
     await platform.archive_now()
     audited = await platform.run("audit", "identity", "CPU", "--json")
     assert audited[1]["is_clean"], audited
@@ -135,7 +145,7 @@ async def test_durable_readers_go_on_where_they_stood(platform: Platform) -> Non
     await fill_log(platform.server.url)
     await _archive_alone(platform)
     break_middle(platform.server)
-    assert (await platform.run("repair", str(platform.file)))[0] == 0
+    assert (await platform.repair())["is_repaired"]
     again = await NatsBus(nc).news("test-outbox", "job.>")
     second = await again.next(10)
     assert second is not None
@@ -165,9 +175,8 @@ async def test_a_flip_that_the_server_does_not_report_is_found(platform: Platfor
     state = await stream_state(nc, STREAM)
     await nc.close()
     assert state.messages == state.last_seq == len(before)
-    code, scrubbed = await platform.run("scrub")
-    assert (code, scrubbed["missing"]["count"] > 0) == (1, True), scrubbed
-    assert (await platform.run("repair", str(platform.file)))[0] == 0
+    assert (await platform.scrub()).missing.count > 0
+    assert (await platform.repair())["is_repaired"]
     assert (await platform.events())[:-1] == before
 
 
@@ -177,10 +186,9 @@ async def test_a_lost_end_is_put_back_behind_what_is_there(platform: Platform) -
     (block,) = find_blocks(platform.server.folder)
     flip_bit(block, 0.6)
     platform.server.start()
-    code, scrubbed = await platform.run("scrub")
-    assert code == 1
-    assert scrubbed["missing"]["ranges"] == [[scrubbed["log_last_seq"] + 1, len(before)]]
-    assert (await platform.run("repair", str(platform.file)))[0] == 0
+    scrubbed = await platform.scrub()
+    assert scrubbed.missing.ranges == [(scrubbed.log_last_seq + 1, len(before))]
+    assert (await platform.repair())["is_repaired"]
     assert (await platform.events())[:-1] == before
 
 
@@ -190,14 +198,14 @@ async def test_a_repair_that_was_broken_off_goes_on_from_its_file(platform: Plat
     (block,) = find_blocks(platform.server.folder)
     flip_bit(block, 0.6)
     platform.server.start()
-    assert (await platform.run("export", str(platform.file), "--source", "archive"))[0] == 0
+    await export_log(platform.settings, platform.file, "archive")
     nc = await platform.connect()
     await api_request(nc, f"STREAM.DELETE.{STREAM}")
     await ensure_streams(nc)
     some = [(subject(item.envelope.agg), item.envelope.id, item.body) for item in before[:10]]
     await append_raw(nc, some, 0)
     await nc.close()
-    assert (await platform.run("repair", str(platform.file)))[0] == 0
+    assert (await platform.repair())["is_repaired"]
     assert (await platform.events())[:-1] == before
 
 
@@ -207,9 +215,9 @@ async def test_events_that_only_the_log_has_are_kept(platform: Platform) -> None
     await fill_log(platform.server.url, 3)
     before = await platform.events()
     break_middle(platform.server)
-    code, scrubbed = await platform.run("scrub")
-    assert (code, scrubbed["unarchived"]["count"]) == (1, 3)
-    assert (await platform.run("repair", str(platform.file)))[0] == 0
+    scrubbed = await platform.scrub()
+    assert (scrubbed.is_clean, scrubbed.unarchived.count) == (False, 3)
+    assert (await platform.repair())["is_repaired"]
     assert (await platform.events())[:-1] == before
 
 
@@ -222,25 +230,26 @@ async def test_another_event_is_replaced_only_when_asked(platform: Platform) -> 
     some[8] = (some[8][0], some[8][1], some[8][2].replace(b"2026", b"2025"))
     await append_raw(nc, some, 0)
     await nc.close()
-    code, scrubbed = await platform.run("scrub")
-    assert (code, scrubbed["differing"]["ranges"]) == (1, [[9, 9]])
+    scrubbed = await platform.scrub()
+    assert (scrubbed.is_clean, scrubbed.differing.ranges) == (False, [(9, 9)])
     code, refused = await platform.run("repair", str(platform.file))
     assert (code, "--overwrite" in refused) == (2, True), refused
-    assert (await platform.run("repair", str(platform.file), "--overwrite"))[0] == 0
+    code, repaired = await platform.run("repair", str(platform.file), "--overwrite")
+    assert (code, repaired["is_repaired"]) == (0, True), repaired
     assert (await platform.events())[:-1] == before
 
 
 async def test_a_damaged_archive_repairs_nothing(platform: Platform) -> None:
     async with open_archive(platform.settings.postgres_dsn) as archive:
         await archive.connection.execute(b"update event_archive set h = sha256(h) where seq = 5")
-    code, scrubbed = await platform.run("scrub")
-    assert (code, scrubbed["archive_findings"][0]["seq"]) == (1, 5)
+    scrubbed = await platform.scrub()
+    assert (scrubbed.is_clean, scrubbed.archive_findings[0].seq) == (False, 5)
     platform.server.kill()
     (block,) = find_blocks(platform.server.folder)
     flip_bit(block, 0.6)
     platform.server.start()
-    code, refused = await platform.run("repair", str(platform.file))
-    assert (code, "event 5" in refused) == (2, True), refused
+    with pytest.raises(Refused, match="event 5"):
+        await platform.repair()
     assert not platform.file.exists()
 
 
@@ -249,8 +258,8 @@ async def test_an_end_that_is_nowhere_is_given_up_only_when_asked(platform: Plat
     nc = await platform.connect()
     known = b'{"last_seq": %d}' % (len(before) + 2)
     await publish(nc, "watermarks.test", known, {})
-    code, refused = await platform.run("repair", str(platform.file))
-    assert (code, "--accept-loss" in refused) == (2, True), refused
+    with pytest.raises(Refused, match="--accept-loss"):
+        await platform.repair()
     assert (await platform.run("repair", str(platform.file), "--accept-loss"))[0] == 0
     assert (await platform.events())[:-1] == before
     assert (await stream_state(nc, WATERMARKS)).messages == 0
@@ -270,18 +279,18 @@ async def test_events_that_are_nowhere_are_stood_in_for_only_when_asked(
     nc = await platform.connect()
     state = await stream_state(nc, STREAM)
     await nc.close()
-    code, scrubbed = await platform.run("scrub")
-    ((first, last),) = scrubbed["lost"]["ranges"]
-    assert (code, scrubbed["archive_last_seq"]) == (1, archived)
+    scrubbed = await platform.scrub()
+    ((first, last),) = scrubbed.lost.ranges
+    assert (scrubbed.is_clean, scrubbed.archive_last_seq) == (False, archived)
     assert last - first + 1 == state.num_deleted
-    code, refused = await platform.run("repair", str(platform.file))
-    assert (code, "--accept-loss" in refused) == (2, True), refused
-    assert (await platform.run("repair", str(platform.file), "--accept-loss"))[0] == 0
+    with pytest.raises(Refused, match="--accept-loss"):
+        await platform.repair()
+    assert (await platform.repair(accept_loss=True))["is_repaired"]
     after = await platform.events()
     assert len(after) == state.last_seq + 1
     assert {item.body for item in after[first - 1 : last]} == {b"{}"}
     await platform.archive_now()
-    assert (await platform.run("scrub"))[1]["is_clean"]
+    assert (await platform.scrub()).is_clean
     audited = await platform.run("audit", "identity", "CPU", "--json")
     assert audited[1]["is_clean"], audited
 

@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from ranker.__main__ import SCHEMA as LIVE
 from ranker.archive.archiver import run_archiver
 from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import PACKAGE, Archive, open_archive
@@ -16,6 +15,7 @@ from ranker.audit.auditor import audit
 from ranker.audit.command import ArchiveCopy
 from ranker.domain.stored_log import to_stored_event
 from ranker.postgres import PROJECTION, ReadModels
+from ranker.postgres import SCHEMA as LIVE
 from ranker.replay.postgres import Schemas, open_schemas
 from ranker.replay.runner import ArchiveLog, FileLog, ReplayInput, replay_schema
 from ranker.service.decisions import Metrics

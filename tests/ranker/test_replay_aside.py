@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ranker.__main__ import SCHEMA
+from ranker.postgres import SCHEMA
 from ranker.replay.runner import ASIDE_MIN, StreamLog
 from shared.errors import Failed
 from shared.event_log import Gap

@@ -2,7 +2,6 @@
 
 import pytest
 
-from ranker.__main__ import SCHEMA
 from ranker.domain.fold import decode_event, fold
 from ranker.domain.rows import (
     CACHED_LINES_MAX,
@@ -13,7 +12,7 @@ from ranker.domain.rows import (
     RowCache,
     Rows,
 )
-from ranker.postgres import ReadModels
+from ranker.postgres import SCHEMA, ReadModels
 from shared.postgres import CheckpointConflict, connect, migrate
 from tests.ranker.test_fold import decoded_life
 from tests.support.lives import Life, begin, live

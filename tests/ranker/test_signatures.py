@@ -7,8 +7,7 @@ import msgspec
 import pytest
 from nacl.signing import SigningKey
 
-from ranker.__main__ import SCHEMA
-from ranker.postgres import ReadModels
+from ranker.postgres import SCHEMA, ReadModels
 from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import NewEvent

@@ -7,13 +7,12 @@ from typing import Any
 
 import pytest
 
-from ranker.__main__ import SCHEMA
 from ranker.audit.auditor import find_differences
 from ranker.domain.goals import BELOW_FLOOR, HELD_WITH_SCORE, POLICY_REVIEW
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import assign_places
 from ranker.domain.standings import Standings
-from ranker.postgres import ReadModels
+from ranker.postgres import SCHEMA, ReadModels
 from ranker.service.decisions import Metrics
 from ranker.service.leaderboard import make_scored_entries as in_standings
 from ranker.service.leaderboard import rank_top

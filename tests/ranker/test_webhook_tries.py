@@ -4,8 +4,7 @@ import json
 
 import pytest
 
-from ranker.__main__ import SCHEMA
-from ranker.postgres import ReadModels
+from ranker.postgres import SCHEMA, ReadModels
 from ranker.webhooks.postgres import WebhookStore
 from ranker.webhooks.sender import WAITS_S
 from shared import subjects

@@ -8,9 +8,8 @@ from typing import Any
 
 from psycopg_pool import AsyncConnectionPool
 
-from ranker.__main__ import SCHEMA
 from ranker.metrics import TRY_OUTCOMES
-from ranker.postgres import Reader, ReadModels
+from ranker.postgres import SCHEMA, Reader, ReadModels
 from ranker.service.progress import ProjectionProgress
 from ranker.webhooks.postgres import WebhookStore
 from ranker.webhooks.sender import WebhookClient, WebhookSender

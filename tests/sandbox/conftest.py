@@ -56,7 +56,10 @@ def open_folder() -> Iterator[Path]:
 def box_factory(
     launcher: ZygoteLauncher, isolation: Isolation, open_folder: Path
 ) -> Iterator[BoxFactory]:
-    """Starts boxes with each of the two launchers."""
+    """Starts boxes with each of the two launchers, for what both do themselves.
+
+    A box of bubblewrap imports torch, which takes more than a second.
+    """
     yield from _make_box_factory(launcher, isolation, open_folder)
 
 

@@ -66,8 +66,10 @@ def done(running_box: RunningBox) -> int | None:
         ("import ctypes; ctypes.string_at(0)", -signal.SIGSEGV),
     ],
 )
-def test_the_end_of_a_worker_is_told(box_factory: BoxFactory, source: str, status: int) -> None:
-    assert done(box_factory.start_box(box_factory.spec(source))) == status
+def test_the_end_of_a_worker_is_told(
+    zygote_box_factory: BoxFactory, source: str, status: int
+) -> None:
+    assert done(zygote_box_factory.start_box(zygote_box_factory.spec(source))) == status
 
 
 def test_an_honest_worker_leaves_when_its_socket_closes(box_factory: BoxFactory) -> None:
@@ -78,8 +80,8 @@ def test_an_honest_worker_leaves_when_its_socket_closes(box_factory: BoxFactory)
     assert done(running_box) == 0
 
 
-def test_an_end_kills_what_runs_and_may_be_asked_twice(box_factory: BoxFactory) -> None:
-    running_box = box_factory.start_box(box_factory.spec("while True: pass"))
+def test_an_end_kills_what_runs_and_may_be_asked_twice(zygote_box_factory: BoxFactory) -> None:
+    running_box = zygote_box_factory.start_box(zygote_box_factory.spec("while True: pass"))
     assert running_box.end()
     assert running_box.box.end()
     assert running_box.box.status(0.0) == -signal.SIGKILL
@@ -108,9 +110,9 @@ def test_a_daemon_does_not_outlive_its_box(box_factory: BoxFactory) -> None:
     assert descendants(box_factory.launcher.pid) == []
 
 
-def test_a_frozen_worker_does_nothing(box_factory: BoxFactory, isolation: Isolation) -> None:
+def test_a_frozen_worker_does_nothing(zygote_box_factory: BoxFactory, isolation: Isolation) -> None:
     needs(isolation, "freezer")
-    running_box = box_factory.start_box(box_factory.spec(SPINNING))
+    running_box = zygote_box_factory.start_box(zygote_box_factory.spec(SPINNING))
     assert running_box.answer() == READY
     running_box.box.freeze()
     used = running_box.box.usage()["cpu_s"]
@@ -135,11 +137,13 @@ def test_a_freeze_after_the_end_is_of_no_harm(
     running_box.box.thaw()
 
 
-def test_memory_beyond_the_limit_is_told(box_factory: BoxFactory, isolation: Isolation) -> None:
+def test_memory_beyond_the_limit_is_told(
+    zygote_box_factory: BoxFactory, isolation: Isolation
+) -> None:
     needs(isolation, "memory")
     source = "kept = bytearray(800 * 2**20)\ndef custom_kernel(data): return data"
     limits = Limits(memory_bytes=600 * MIB)
-    running_box = box_factory.start_box(box_factory.spec(source, limits=limits))
+    running_box = zygote_box_factory.start_box(zygote_box_factory.spec(source, limits=limits))
     assert done(running_box) == -signal.SIGKILL
     assert running_box.box.is_out_of_memory()
     assert 500 < running_box.box.usage()["peak_memory_mib"] <= 600

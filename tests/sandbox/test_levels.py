@@ -14,8 +14,8 @@ pytestmark = [pytest.mark.long, pytest.mark.box]
 ROOT = Path(__file__).parent.parent.parent
 LIMIT_S = 500
 ASKED = tuple(f"tests/sandbox/{name}.py" for name in ("test_walls", "test_box", "test_network"))
-# The second launcher needs no second telling at every level; it is asked for its walls alone.
-CHOSEN = "zygote or inn or walls or test_network"
+# At these levels the second launcher is asked for its walls alone.
+CHOSEN = "zygote or walls or test_network"
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="not root: nobody else can be played")
 

@@ -72,23 +72,27 @@ async def registrations(log: MemoryLog) -> list[LauncherRegistered]:
     return [fact for fact in facts if isinstance(fact, LauncherRegistered)]
 
 
-async def say(log: MemoryLog, agg: str, fact: Fact) -> None:
+async def say(log: MemoryLog, agg: str, fact: Fact) -> str:
+    """Append an event of the scheduler; return its id."""
     stamp = EventMetadata(new_id(), now(), "service:scheduler", "j1", "j1")
     await log.append(NewEvent(make_envelope(fact, agg, stamp), None))
+    return stamp.id
 
 
-async def request(log: MemoryLog, job: str = "j1", agent: str = "g-1") -> None:
-    """Ask for an agent, as the scheduler does."""
+async def request(log: MemoryLog, job: str = "j1", agent: str = "g-1") -> str:
+    """Ask for an agent, as the scheduler does; return the id of the request."""
     start_by_at = now() + timedelta(minutes=5)
     requested = InstanceRequested(
         agent=agent, job=job, gpu="H100", price=4.0, start_by_at=start_by_at
     )
-    await say(log, AGG, requested)
+    return await say(log, AGG, requested)
 
 
-async def ends(log: MemoryLog) -> list[InstanceEnded]:
+async def ends(log: MemoryLog, count: int = 1) -> list[InstanceEnded]:
+    """Return the ends of agents once there are so many."""
     facts = [event.fact for event in await log.history(AGG)]
-    return [fact for fact in facts if isinstance(fact, InstanceEnded)]
+    ended = [fact for fact in facts if isinstance(fact, InstanceEnded)]
+    return ended if len(ended) >= count else []
 
 
 async def test_a_request_becomes_a_workflow_with_a_credential_for_one_job(github: GitHub) -> None:
@@ -141,6 +145,24 @@ async def test_an_agent_that_nobody_needs_any_more_is_cancelled(github: GitHub) 
         await eventually(lambda: github.runs)
         await say(log, AGG, InstanceEnded(agent="g-1", job="j1", reason="no agent came"))
         await eventually(lambda: github.cancelled == [100])
+
+
+async def test_the_late_end_of_a_request_leaves_the_next_one_open(github: GitHub) -> None:
+    log = MemoryLog()
+    async with launching(log, github):
+        first = await request(log)
+        await eventually(lambda: github.runs)
+        ended = InstanceEnded(agent="g-1", job="j1", reason="no agent came", request=first)
+        await say(log, AGG, ended)
+        second = await request(log)
+        await say(log, AGG, ended)
+        # Events are handled in their order; this one has no account, and ends at once.
+        await request(log, agent="g-2")
+        await eventually(lambda: ends(log, 3))
+        assert github.cancelled == [100]
+        github.finish("success")
+        [*_, end] = await eventually(lambda: ends(log, 4))
+        assert (end.reason, end.request) == ("", second)
 
 
 async def test_a_run_that_is_listed_late_is_cancelled_then(github: GitHub) -> None:
@@ -242,7 +264,8 @@ def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
 
 def test_without_modals_client_other_kinds_work(environ: pytest.MonkeyPatch) -> None:
     environ.setitem(sys.modules, "modal", None)
-    environ.delitem(sys.modules, "scheduler.launcher.modal", raising=False)
+    for module in ("scheduler.launcher.modal", "scheduler.launcher.__main__"):
+        environ.delitem(sys.modules, module, raising=False)
     import_module("scheduler.launcher.__main__")
     assert launcher_settings.load().kind == "local"
     environ.setenv("WARPBOARD_LAUNCHER_KIND", "modal")

@@ -47,8 +47,15 @@ def given_waiting(runner: str = "", count: int = 1, **fields: Any) -> History:
     return history
 
 
-def end(history: History, reason: str = "", agent: str = "l-1", job: str = JOB) -> History:
-    ended = events.InstanceEnded(agent=agent, job=job, reason=reason)
+def request_ids(history: History) -> list[str]:
+    requested = events.InstanceRequested
+    return [event.envelope.id for event in history.events if isinstance(event.fact, requested)]
+
+
+def end(history: History, reason: str = "", request: str | None = None) -> History:
+    """Report the end of the newest request, or of another one."""
+    request = request_ids(history)[-1] if request is None else request
+    ended = events.InstanceEnded(agent="l-1", job=JOB, reason=reason, request=request)
     return history.say(subjects.launcher("local"), ended)
 
 
@@ -77,7 +84,8 @@ def test_a_launcher_gets_no_job_whose_toolchain_its_agents_lack(
 ) -> None:
     history = given_launcher(toolchains=offered)
     history.say(subjects.submission("s1"), received(requires=Requires(toolchains=["triton"])))
-    history.settle(world())
+    # The live agent has no triton.
+    history.settle(world(OFFER))
     assert len(history.of_type("InstanceRequested")) == count
 
 
@@ -170,6 +178,25 @@ def test_an_agent_that_does_not_come_in_time_is_given_up_and_gets_nothing_later(
     *_, last = history.settle(world(now=later))
     assert last == "QuotaReturned"
     assert "JobLeased" not in history.settle(world(COMES, now=later))
+
+
+def test_a_late_end_leaves_a_newer_request_for_the_same_job_and_agent_open() -> None:
+    history = given_waiting(agents=["l-1"])
+    history.settle(world())
+    assert history.settle(world(now=TOO_LATE)) == ["InstanceEnded", "InstanceRequested"]
+    first, second = request_ids(history)
+    end(history, "it could not be started", first)
+    launcher, job = history.state.launchers["local"], history.state.jobs[JOB]
+    assert (list(launcher.instances), launcher.failures, job.launches) == (["l-1"], 1, 1)
+    end(history, "it could not be started", second)
+    assert (list(launcher.instances), launcher.failures, job.launches) == ([], 2, 2)
+
+
+def test_an_old_end_without_a_request_is_that_of_its_job_and_agent() -> None:
+    history = given_waiting()
+    history.settle(world())
+    end(history, "it failed", request="")
+    assert history.state.launchers["local"].instances == {}
 
 
 def test_a_standing_agent_takes_the_job_if_it_comes_first() -> None:

@@ -15,9 +15,8 @@ from ingest.login.postgres import LoginStore
 from ingest.login.rules import CliLogin
 from ingest.ports import IdempotentRequest
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore
-from ranker.__main__ import SCHEMA
 from ranker.archive.postgres import open_archive
-from ranker.postgres import Reader, open_read_models
+from ranker.postgres import SCHEMA, Reader, open_read_models
 from ranker.webhooks.postgres import WebhookStore
 from shared.clock import now
 from shared.errors import Failed

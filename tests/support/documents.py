@@ -11,6 +11,7 @@ import httpx
 import jsonschema_rs
 
 JSON = "application/json"
+REFERENCE = re.compile(r'"#/components/schemas/([^"]+)"')
 
 
 @dataclass
@@ -56,8 +57,19 @@ class Document:
 
     def validator(self, schema: Mapping[str, Any]) -> Any:
         """What finds out whether a value has a schema of the document."""
-        whole = {**schema, "components": self.said["components"]}
+        whole = {**schema, "components": {"schemas": self._needed(schema)}}
         return jsonschema_rs.Draft202012Validator(whole, validate_formats=True)
+
+    def _needed(self, schema: Mapping[str, Any]) -> dict[str, Any]:
+        """Return what a schema refers to, directly or not: to compile all takes 4 ms each time."""
+        found: dict[str, Any] = {}
+        waiting = [schema]
+        while waiting:
+            for name in REFERENCE.findall(json.dumps(waiting.pop())):
+                if name not in found:
+                    found[name] = self.said["components"]["schemas"][name]
+                    waiting.append(found[name])
+        return found
 
     def _validator(self, method: str, template: str, status: int) -> Any | None:
         if self.said["paths"][template].get(method) is None:

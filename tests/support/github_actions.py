@@ -120,6 +120,17 @@ class GitHub:
     answers: asyncio.Event = field(default_factory=asyncio.Event)
     processes: dict[int, subprocess.Popen[bytes]] = field(default_factory=dict)
 
+    @property
+    def launcher_settings(self) -> dict[str, str]:
+        """What a launcher needs to start agents here, except for its credential key."""
+        return {
+            "KIND": "github",
+            "GITHUB_TOKEN": TOKEN,
+            "GITHUB_REPOSITORY": "team/kernels",
+            "GITHUB_API_URL": self.url,
+            "POLL_S": "0.2",
+        }
+
     def look(self) -> None:
         """See which runs have ended on their machines."""
         for run in self.runs:

@@ -1,10 +1,11 @@
 """Launchers beside a running platform, each a process with an account for one agent."""
 
+import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
@@ -71,3 +72,16 @@ def launching(running: Running, name: str, agent: str, **settings: str) -> Itera
     finally:
         process.terminate()
         process.wait(STOP_S_MAX)
+
+
+@asynccontextmanager
+async def launching_beside(
+    running: Running, name: str, agent: str, **settings: str
+) -> AsyncIterator[None]:
+    """A launcher at work, started and stopped while the event loop goes on."""
+    launcher = launching(running, name, agent, **settings)
+    await asyncio.to_thread(launcher.__enter__)
+    try:
+        yield
+    finally:
+        await asyncio.to_thread(launcher.__exit__, None, None, None)

@@ -16,8 +16,8 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
-from ranker.__main__ import SCHEMA
 from ranker.audit.command import audit_live
+from ranker.postgres import SCHEMA
 from ranker.replay.runner import replay_projection
 from ranker.settings import Settings
 from shared.settings import read_settings

@@ -5,9 +5,8 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
-from ranker.__main__ import SCHEMA
 from ranker.domain.conclusion import Demand
-from ranker.postgres import ReadModels, ReadsBetweenWrites
+from ranker.postgres import SCHEMA, ReadModels, ReadsBetweenWrites
 from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import Decisions, Metrics
 from ranker.service.podium_jobs import Confirmations, Duels

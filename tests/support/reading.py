@@ -8,12 +8,11 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
-from ranker.__main__ import SCHEMA
 from ranker.domain.conclusion import Demand
 from ranker.http import create_app
 from ranker.http.access import ReadSources
+from ranker.postgres import SCHEMA, ReadModels
 from ranker.postgres import Reader as Reading
-from ranker.postgres import ReadModels
 from ranker.service.progress import Live, ProjectionProgress
 from shared.postgres import connect, create_pool
 from shared.reader import READER_HEADER, Reader, encode_reader

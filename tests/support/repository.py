@@ -14,10 +14,12 @@ def repository_settings(home: Path) -> dict[str, str]:
     """Settings by which problems may come from folders and from a repository, made in `home`."""
     roots = home / "roots"
     shutil.copytree(ROOT / "problems", roots)
-    # As identity is elsewhere in these tests: quick to time.
-    shutil.copytree(roots / "identity", roots / "late")
-    task = roots / "late" / "task.yml"
-    task.write_bytes(change_text(task.read_bytes(), QUICKER))
+    # As identity is elsewhere in these tests: quick to time. They have no baselines, which an agent
+    # would run beside all later tests.
+    for name in ("late", "left"):
+        shutil.copytree(roots / "identity", roots / name)
+        task = roots / name / "task.yml"
+        task.write_bytes(change_text(task.read_bytes(), QUICKER))
     (roots / "broken").mkdir()
     (roots / "broken" / "task.yml").write_text("files: []\n")
     address = f"file://{made_repository(home / 'repository')}"

@@ -13,8 +13,8 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from psycopg.sql import SQL, Identifier, Literal
 
-from ranker.__main__ import SCHEMA
 from ranker.archive import postgres as archive
+from ranker.postgres import SCHEMA
 from shared.errors import Failed
 from shared.postgres import migrate
 from shared.servers.nats import CONSUMERS_MAX, NatsServer, find_binary

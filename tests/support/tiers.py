@@ -20,7 +20,10 @@ from xdist.workermanage import WorkerController
 FIXTURES = {
     "server": {"shared_nats", "own_nats", "postgres_server_dsn", "cluster", "servers"},
     "box": {"warm", "harness", "zygote", "launcher", "inspector", "isolation"},
-    "platform": {"platform", "platform_to_kill", "own_platform", "edge_platform", "running"},
+    "platform": {
+        *("platform", "platform_to_kill", "own_platform", "edge_platform", "running"),
+        "simulated_platform",
+    },
 }
 # What the command line of a process contains, by the marker of each test that starts one.
 PROCESSES = {
@@ -37,7 +40,12 @@ GROUPS = {
     "agent": ("tests/gpu_agent/*",),
     "harness": ("tests/harness/*", "tests/cheats/test_corpus.py"),
     # A harness of its own, for one worker would need as long for both as all others for the rest.
-    "problems": ("tests/problems/test_check*",),
+    "problems": (
+        "tests/problems/test_check*",
+        "tests/problems/test_flashinfer.py",
+        "tests/problems/test_native.py",
+        "tests/problems/test_templates.py",
+    ),
     "sandbox": ("tests/sandbox/*",),
     "torch": (
         "tests/devices/*",
@@ -57,7 +65,6 @@ GROUPS = {
     ),
     "platform": (
         "tests/access/*",
-        "tests/contract_openapi/*",
         "tests/contract_popcorn/*",
         "tests/cli/test_mcp.py",
         "tests/system/test_appends.py",
@@ -67,7 +74,9 @@ GROUPS = {
         "tests/system/test_first_light.py",
         "tests/system/test_offers.py",
         "tests/system/test_operators.py",
+        "tests/system/test_site.py",
     ),
+    "simulated": ("tests/discord/test_up.py", "tests/observability/test_live.py"),
     "bot": ("tests/discord/test_edge_*", "tests/discord/test_edge.py"),
 }
 

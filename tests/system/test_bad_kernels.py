@@ -1,8 +1,12 @@
 """Every kind of bad kernel, submitted for real, gets one clear answer."""
 
+import shutil
+from pathlib import Path
+
 import pytest
 
-from tests.support.people import Person
+from tests.support.people import NATIVE, Person, add_problem
+from tests.support.platform import ROOT
 
 pytestmark = pytest.mark.server
 
@@ -27,6 +31,7 @@ NAN = "def custom_kernel(data):\n    data[-1].fill_(float('nan'))\n    return da
 NOTHING = "def custom_kernel(data):\n    return data[-1]\n"
 LOUD = "def custom_kernel(data):\n    for _ in range(100):\n        print('x' * 1_000_000)\n"
 SEGFAULT = "import ctypes\n\ndef custom_kernel(data):\n    ctypes.string_at(0)\n"
+PRODUCT = "import torch\n\n\ndef custom_kernel(data):\n    return torch.matmul(data[0], data[0])\n"
 
 
 @pytest.mark.parametrize(
@@ -61,3 +66,25 @@ def test_a_bad_kernel_gets_one_clear_answer(
 def test_the_platform_is_well_after_all_of_them(ada: Person) -> None:
     source = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
     assert ada.end(ada.submit(source))["verdict"] == "passed"
+
+
+@pytest.mark.long  # It compiles.
+def test_a_shortcut_policy_ends_what_it_forbids_and_ranks_an_own_kernel(
+    ada: Person, tmp_path: Path
+) -> None:
+    slug = "no-shortcuts"
+    shutil.copytree(ROOT / "problems" / "identity", tmp_path / slug)
+    with (tmp_path / slug / "warpboard.yml").open("a") as file:
+        file.write("forbid: [torch.matmul]\nown_kernel: required\n")
+    add_problem(str(ada.http.base_url), tmp_path / slug)
+    forbidden = ada.end(ada.submit(PRODUCT, "ranked", problem=slug))
+    assert (forbidden["outcome"], forbidden["verdict"]) == ("failed", "policy")
+    assert "line 5: torch.matmul is not allowed" in forbidden["reason"]
+    assert "it defines no kernel of its own, which the problem requires" in forbidden["reason"]
+    ranked = ada.end(ada.submit(NATIVE, "ranked", "kernel.cpp", slug))
+    assert ranked["ranking"]["status"] == "ranked", ranked
+    composition = ranked["composition"]
+    assert (composition["shares"], composition["doubts"]) == ({"own_code": 1.0}, [])
+    assert [entry["number"] for entry in ada.board(slug)] == [ranked["number"]]
+    page = ada.http.get(f"/submissions/{ranked['number']}").text
+    assert "Composition: 100 % own code" in page

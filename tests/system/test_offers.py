@@ -6,19 +6,9 @@ from typing import Any
 import pytest
 
 from tests.cli.command_runner import run_warpboard
-from tests.support.people import HONEST, Person
+from tests.support.people import HONEST, NATIVE, Person
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
-
-NATIVE = """
-#include "warpboard.h"
-#include <cstring>
-
-int custom_kernel(const wb_tensor *inputs, int, wb_tensor *outputs, int, const char *, void *) {
-    std::memcpy(outputs[0].data, inputs[0].data, wb_numel(&inputs[0]) * sizeof(float));
-    return 0;
-}
-"""
 
 
 def agent_of(person: Person) -> dict[str, Any]:

@@ -3,9 +3,7 @@
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
-from pathlib import Path
 
-import psycopg
 import pytest
 
 from tests.support.platform import Running
@@ -13,11 +11,6 @@ from tests.support.waits import until
 from tests.system.office import AGENT, GPU, SLUG, WHY, Office
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
-
-FLIP = (
-    "update archive.event_archive set body = set_byte(body, 30, get_byte(body, 30) # 1) "
-    "where seq = 7"
-)
 
 
 @pytest.fixture(scope="module")
@@ -179,24 +172,3 @@ def test_a_trace_names_who_did_what(office: Office, ranked: dict[str, int]) -> N
 
 def test_nothing_was_given_up(office: Office) -> None:
     assert office.do("admin", "deadletter", "list", "--json").json == {"items": []}
-
-
-def test_a_copy_is_clean_until_somebody_touches_its_archive(
-    office: Office, ranked: dict[str, int], own_platform: Running, tmp_path: Path
-) -> None:
-    assert ranked
-    (key,) = office.do("server", "audit", SLUG, GPU, "--json").json["keys"]
-    office.do("server", "backup", tmp_path / "log")
-    copy = Office(own_platform, tmp_path)
-    copy.do("server", "restore", tmp_path / "log", "--operator", "olga")
-    own_platform.up()
-    # The names come along: they are in no event.
-    assert copy.do("admin", "participant", "show", "ada", "--json").json["name"] == "ada"
-    audit = ("server", "audit", SLUG, GPU, "--key", key)
-    until(lambda: copy.say(*audit).code == 0)
-    dsn = own_platform.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
-    with psycopg.connect(dsn) as connection:
-        assert connection.execute(FLIP).rowcount == 1
-    audited = copy.say(*audit)
-    assert audited.code == 1
-    assert "NOT CLEAN from event" in audited.out

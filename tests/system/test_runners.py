@@ -9,8 +9,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +17,8 @@ import httpx
 import pytest
 
 from shared.clock import new_id
-from tests.support.github_actions import TOKEN, Machines, open_github
-from tests.support.launchers import agent_settings, launching, read_launchers
+from tests.support.github_actions import Machines, open_github
+from tests.support.launchers import agent_settings, launching, launching_beside, read_launchers
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import QUICK, ROOT, Running
 from tests.support.processes import descendants
@@ -135,12 +134,13 @@ async def test_agents_in_clouds_rank_submissions(
         open_modal(make_machines(running, tmp_path / "modal"), KEY) as modal,
     ):
         monkeypatch.setenv("MODAL_SERVER_URL", modal.url)
-        by_github = {"GITHUB_TOKEN": TOKEN, "GITHUB_REPOSITORY": "team/kernels"}
-        by_github |= {"GITHUB_API_URL": github.url}
-        by_modal = {"MODAL_TOKEN_ID": TOKEN_ID, "MODAL_TOKEN_SECRET": TOKEN_SECRET}
+        common = COSTLY | {"CREDENTIAL_KEY": KEY}
+        by_github = common | github.launcher_settings
+        by_modal = common | {"KIND": "modal", "MODAL_TOKEN_ID": TOKEN_ID}
+        by_modal |= {"MODAL_TOKEN_SECRET": TOKEN_SECRET}
         async with (
-            launching_in_cloud(running, "github", GITHUB_AGENT, by_github),
-            launching_in_cloud(running, "modal", MODAL_AGENT, by_modal),
+            launching_beside(running, "github", GITHUB_AGENT, **by_github),
+            launching_beside(running, "modal", MODAL_AGENT, **by_modal),
         ):
             command = asyncio.create_task(submit_by_command(running, tmp_path, "github"))
             with Person(running.url, "dora") as dora:
@@ -165,20 +165,6 @@ def make_machines(running: Running, folder: Path) -> Machines:
     """The machines of a cloud."""
     folder.mkdir()
     return Machines(folder, agent_settings(running))
-
-
-@asynccontextmanager
-async def launching_in_cloud(
-    running: Running, kind: str, agent: str, settings: dict[str, str]
-) -> AsyncIterator[None]:
-    """A launcher of a kind, which is its name, too."""
-    own = {"KIND": kind, "CREDENTIAL_KEY": KEY, **COSTLY, **settings}
-    launcher = launching(running, kind, agent, **own)
-    await asyncio.to_thread(launcher.__enter__)
-    try:
-        yield
-    finally:
-        await asyncio.to_thread(launcher.__exit__, None, None, None)
 
 
 async def submit_by_command(

@@ -26,7 +26,7 @@ from tests.timing.fake import FakeKernel, FakeMachine, FakeSource
 
 pytestmark = pytest.mark.long
 
-RUNS = 80
+RUNS = 50
 DUELS = 60
 TRUE_US = 20.0
 DELTA = 0.003

@@ -5,6 +5,7 @@ import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 from harness.build import command
 from harness.worker import programs
@@ -27,18 +28,23 @@ def built(
     memory: int,
     *,
     architecture: str = "",
+    more_architectures: Sequence[str] = (),
     nvrtc: str = "",
     libraries: Sequence[str] = (),
     variables: Mapping[str, str] | None = None,
 ) -> bytes:
     """Return the build result of a source; `variables` are of the compiler's environment.
 
+    With `more_architectures` nvcc compiles for those too, and reads the host's code only once.
     Raises BuildRefused, SubmissionFailure.
     """
     order = ordered(
         folder, name, source, architecture=architecture, nvrtc=nvrtc, libraries=libraries
     )
     order["environment"] = {**command.compiler_environment(), **(variables or {})}
+    for more in more_architectures:
+        *_, option, target = command.compiler_arguments("cuda", more)
+        order["arguments"] = (*order["arguments"], option, target)
     programs.run_build_order(order, memory)
     return contents(memory)
 
@@ -51,7 +57,7 @@ def ordered(
     architecture: str = "",
     nvrtc: str = "",
     libraries: Sequence[str] = (),
-) -> dict[str, object]:
+) -> dict[str, Any]:
     """Return the build order of a source in a folder; `libraries` are folders of headers."""
     path = folder / name
     path.write_text(source)

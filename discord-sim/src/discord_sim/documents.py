@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import jsonschema_rs
 from jsonschema_rs import ValidationError
@@ -20,6 +21,7 @@ NUMBER = re.compile("-?[0-9]+")
 JSON = "application/json"
 METHODS = ("get", "post", "put", "patch", "delete")
 SCHEMAS = "#/components/schemas/"
+REFERENCE = re.compile('"#/(?:components/schemas|definitions)/([^"/]+)')
 # Fields that discord.py sends although the document does not have them: commands' nsfw, embeds'
 # flags, tts on edits, a post's type, partial emojis' animated, whole attachments on edits.
 SENT_BY_LIBRARY = frozenset(
@@ -226,10 +228,24 @@ class OpenApiDocument:
         """Check a value against a schema, which may refer to schemas of the document."""
         key = json.dumps(schema, sort_keys=True)
         if key not in self._validators:
-            complete = {**schema, "components": self._components}
+            needed = _find_references(schema, self._components["schemas"])
+            complete = {**schema, "components": {"schemas": needed}}
             validator = jsonschema_rs.Draft202012Validator(complete, validate_formats=True)
             self._validators[key] = validator
         return list(explain_errors(self._validators[key].iter_errors(value), takes_text=takes_text))
+
+
+def _find_references(schema: Json, schemas: Json) -> Json:
+    """Return those of the schemas that one needs: a validator of all takes 14 ms to create."""
+    needed: Json = {}
+    waiting = [schema]
+    while waiting:
+        for encoded in REFERENCE.findall(json.dumps(waiting.pop())):
+            name = unquote(encoded)
+            if name not in needed:
+                needed[name] = schemas[name]
+                waiting.append(needed[name])
+    return needed
 
 
 def _select_branch(schema: Json, content: RequestContent) -> Json:
@@ -280,7 +296,8 @@ class GatewaySchema:
             return []
         self.seen.add(name)
         if name not in self._validators:
-            schema = {**self._events[name], "definitions": self._definitions}
+            needed = _find_references(self._events[name], self._definitions)
+            schema = {**self._events[name], "definitions": needed}
             self._validators[name] = jsonschema_rs.Draft7Validator(schema)
         return list(explain_errors(self._validators[name].iter_errors(data)))
 

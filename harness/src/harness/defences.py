@@ -4,8 +4,10 @@ In production every defence is on and nothing is replaced. A test shows what hap
 defence: the matching exploit must then succeed.
 """
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Self
 
 
@@ -40,25 +42,36 @@ ALL_DEFENCES = Defences()
 class Overrides:
     """What a test replaces in a supervisor, from its options of the same names.
 
-    `defences` are those to turn off, `without` are walls to leave out. `launcher` is the one that
-    builds the boxes: `bubblewrap` builds the same walls another way, so that every promise of the
-    sandbox is checked against two constructions. `ncu` is a stand-in profiler for any device.
+    `defences_file` names the defences to turn off, as a JSON list that is read before each run.
+    `without` are walls to leave out. `launcher` is the one that builds the boxes: `bubblewrap`
+    builds the same walls another way, so that every promise of the sandbox is checked against two
+    constructions. `ncu` is a stand-in profiler for any device. Without `records_calls`, no further
+    call shows what produced the answers; that decides no verdict, but takes seconds on a GPU.
     `end_s_max` limits how long killed processes may take to end; 0 is the usual limit.
     """
 
-    defences: Defences = ALL_DEFENCES
+    defences_file: str = ""
     without: tuple[str, ...] = ()
     launcher: str = "zygote"
     ncu: str = ""
+    records_calls: bool = True
     end_s_max: float = 0.0
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
         """Return the overrides among the options of a supervisor."""
         return cls(
-            defences=Defences(**options.get("defences", {})),
+            defences_file=options.get("defences_file", ""),
             without=tuple(options.get("without", ())),
             launcher=options.get("launcher", "zygote"),
             ncu=options.get("ncu", ""),
+            records_calls=options.get("records_calls", True),
             end_s_max=options.get("end_s_max", 0.0),
         )
+
+    def read_defences(self) -> Defences:
+        """Return the defences of the next run."""
+        if not self.defences_file:
+            return ALL_DEFENCES
+        names = json.loads(Path(self.defences_file).read_text(encoding="utf-8"))
+        return Defences(**dict.fromkeys(names, False))

@@ -2,6 +2,7 @@
 # expect: protocol wrong_answer late_write timed_out passed
 # gpu: yes
 # mode: benchmark
+# budgets: build=10 benchmark=6
 # check: no_gain
 # Work behind a queued wait for a word of the input: the copy of the input lets it go.
 import ctypes

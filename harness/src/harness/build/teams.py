@@ -62,6 +62,7 @@ class Machine:
     build_tools: BuildTools
     cache: BuildCache
     defences: Defences = ALL_DEFENCES
+    records_calls: bool = True
 
     @property
     def level(self) -> str:

@@ -152,7 +152,8 @@ class Run:
         """Return whether one more call is worth its time; a GPU's profiler takes seconds."""
         mode = self._request.mode
         is_slow = self._request.device != "cpu" and mode == "test"
-        return mode in RECORDED_MODES and not (is_slow and self._problem.shortcuts.is_empty)
+        is_wanted = self._machine.records_calls and mode in RECORDED_MODES
+        return is_wanted and not (is_slow and self._problem.shortcuts.is_empty)
 
     def _compose(self) -> Composition | None:
         """Return what is known about what produced the answers; None if nothing is."""

@@ -128,6 +128,7 @@ class SupervisorServer:
     """
 
     machine: Machine
+    overrides: Overrides
     channel: IO[str]
     folder: Path
     state: MachineState
@@ -173,6 +174,7 @@ class SupervisorServer:
         self._run(request, directory)
 
     def _run(self, request: Request, directory: RunDirectory) -> None:
+        self.machine = replace(self.machine, defences=self.overrides.read_defences())
         before = set(linux.descendants(os.getpid()))
         read_end, write_end = os.pipe()
         self.child = os.fork()
@@ -278,8 +280,9 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     state = MachineState(Path(options.get("state") or options["folder"]))
-    machine = _make_machine(options, state.cache)
-    server = SupervisorServer(machine, channel, Path(options["folder"]), state)
+    overrides = Overrides.from_options(options)
+    machine = _make_machine(options.get("level"), overrides, state.cache)
+    server = SupervisorServer(machine, overrides, channel, Path(options["folder"]), state)
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
         server.leave()
@@ -354,18 +357,18 @@ def execute_run(
     return replace(report, took_s=took_s, usage=usage | {"wall_s": took_s})
 
 
-def _make_machine(options: dict[str, Any], cache: BuildCache) -> Machine:
+def _make_machine(level: str | None, overrides: Overrides, cache: BuildCache) -> Machine:
     isolation = probe_isolation()
-    if level := options.get("level"):
+    if level:
         isolation = isolation.lowered(level)
-    overrides = Overrides.from_options(options)
     walls = isolation.minus(overrides.without).walls
     launchers = {"zygote": ZygoteLauncher, "bubblewrap": BubblewrapLauncher}
     end_s_max = overrides.end_s_max or linux.END_S_MAX
     # The launcher refuses a box that lacks one of these walls, whoever asks for it.
     launcher = launchers[overrides.launcher](walls, end_s_max=end_s_max)
     build_tools = survey_tools(ncu=overrides.ncu)
-    return Machine(launcher, walls, build_tools, cache, overrides.defences)
+    records_calls = overrides.records_calls
+    return Machine(launcher, walls, build_tools, cache, records_calls=records_calls)
 
 
 def _die_with_parent(parent: int, signal_number: signal.Signals) -> None:

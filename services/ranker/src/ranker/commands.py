@@ -25,6 +25,7 @@ from ranker.blobs import collect_blobs
 from ranker.domain.stored_log import PublishedSeal
 from ranker.export.backup import ACCOUNTS, BLOBS, export_log, import_log
 from ranker.export.repair import repair_log, scrub_log
+from ranker.postgres import SCHEMA
 from ranker.replay.runner import PROJECTIONS, SOURCES, replay_projection
 from ranker.service.progress import command_log
 from ranker.settings import Settings, load
@@ -39,8 +40,8 @@ INTERRUPTED = 128 + SIGINT
 PROGRESS_PAUSE_S = 0.2
 
 
-def main(arguments: Sequence[str], schema: str) -> int:
-    """Run one command; `schema` is that of the live read models."""
+def main(arguments: Sequence[str]) -> int:
+    """Run one command, and return the exit code."""
     options = _make_parser().parse_args(arguments)
     # A connection closed at the end is not worth a log line.
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
@@ -48,7 +49,7 @@ def main(arguments: Sequence[str], schema: str) -> int:
         command_log.setLevel(logging.INFO)
         command_log.addFilter(_SparseLines())
     try:
-        return asyncio.run(_run(options, schema))
+        return asyncio.run(_run(options))
     except Refused as refused:
         sys.stderr.write(f"{refused.reason}\n")
         return REFUSED
@@ -77,11 +78,11 @@ class _SparseLines(logging.Filter):
         return True
 
 
-async def _run(options: Namespace, schema: str) -> int:
+async def _run(options: Namespace) -> int:
     is_equal = True
     match options.command:
         case "audit":
-            return await _audit(options, schema)
+            return await _audit(options)
         case "export":
             summary = await export_log(load(), options.file, options.source, options.left_out)
         case "import":
@@ -103,7 +104,7 @@ async def _run(options: Namespace, schema: str) -> int:
                 accept_loss=options.accept_loss,
             )
         case _:
-            summary = await replay_projection(load(), schema, options)
+            summary = await replay_projection(load(), SCHEMA, options)
             is_equal = summary["is_equal"]
     _print_json(summary)
     return OK if is_equal else DIFFERS
@@ -118,10 +119,10 @@ async def _collect_blobs(settings: Settings, *, is_trial: bool) -> dict[str, Any
         await nc.close()
 
 
-async def _audit(options: Namespace, schema: str) -> int:
+async def _audit(options: Namespace) -> int:
     published = _read_seals(options.seals)
     if options.file is None:
-        report = await audit_live(load(), schema, options, published)
+        report = await audit_live(load(), SCHEMA, options, published)
     else:
         report = await audit_file(options, published)
     if options.json:

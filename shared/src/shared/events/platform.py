@@ -185,7 +185,8 @@ class InstanceRequested(LauncherEvent, frozen=True, kw_only=True):
 class InstanceEnded(LauncherEvent, frozen=True, kw_only=True):
     """An agent that a launcher was to start has left or never came.
 
-    `reason` is what went wrong, "" if it left in order; `url` leads to its log.
+    `reason` is what went wrong, "" if it left in order; `url` leads to its log. `request` is the id
+    of its InstanceRequested; "", as in older events, stands for the open one of its agent and job.
     """
 
     publisher: ClassVar[str] = "launcher, scheduler"
@@ -193,6 +194,7 @@ class InstanceEnded(LauncherEvent, frozen=True, kw_only=True):
     job: str
     reason: str = ""
     url: str = ""
+    request: str = ""
 
 
 class PlatformEvent(Fact, frozen=True, kw_only=True):

@@ -30,7 +30,13 @@ from shared.api.queues import Job, Pool, Queues
 from shared.api.submissions import NewestSubmissions
 from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.presentation.report_parts import agent_state_text, busy_pools, held_back_text
+from shared.presentation.report_parts import (
+    agent_state_text,
+    busy_pools,
+    held_back_text,
+    launcher_usage,
+    list_launchers,
+)
 from shared.problems.warpboard_yml import problem_schemas
 
 ICON_S = 86_400
@@ -295,7 +301,7 @@ def add_platform_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     @router.get("/queue")
     @router.head("/queue")
     async def queue(request: Request) -> Response:
-        """What waits and runs on each GPU type, with the forecast."""
+        """What waits and runs on each GPU type, the forecast, and for staff the launchers."""
         is_all = request.query_params.get("all") == "1"
         visitor = await find_visitor(request, web, ranker)
         queues, submissions = await read_in_time(
@@ -309,6 +315,10 @@ def add_platform_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             "pools": pools,
             "pools_hidden": len(queues.pools) - len(pools),
             "is_all": is_all,
+            "launchers": [
+                (launcher, gpus, *launcher_usage(launcher))
+                for launcher, gpus in list_launchers(queues.pools)
+            ],
             "parked": queues.parked,
             "submissions": submissions.items if submissions else None,
             "account": visitor.account,

@@ -61,6 +61,7 @@ def _open_instance(
         job.instance = fact.agent
     deadline_at = job.deadline_at if job is not None else fact.start_by_at
     launcher.instances[fact.agent] = Instance(
+        request=event.envelope.id,
         agent=fact.agent,
         job=fact.job,
         price=fact.price,
@@ -74,7 +75,8 @@ def _close_instance(
     state: SchedulerState, launcher: Launcher, event: RecordedEvent, fact: events.InstanceEnded
 ) -> None:
     instance = launcher.instances.get(fact.agent)
-    if instance is None or instance.job != fact.job:
+    # The end of an earlier request for the same job and agent may come late.
+    if instance is None or instance.job != fact.job or fact.request not in ("", instance.request):
         return
     del launcher.instances[fact.agent]
     ended_at = event.envelope.at
@@ -107,7 +109,9 @@ def end_instances(state: SchedulerState, world: World) -> Iterator[Decision]:
             reason = _find_end(state, launcher, instance, world)
             if reason is None:
                 continue
-            ended = events.InstanceEnded(agent=instance.agent, job=instance.job, reason=reason)
+            ended = events.InstanceEnded(
+                agent=instance.agent, job=instance.job, reason=reason, request=instance.request
+            )
             agg = subjects.launcher(name)
             yield (Append(agg, ended, launcher.version, instance.job, instance.job),)
             break  # The version of the launcher is now another one.

@@ -223,9 +223,11 @@ class Pool(msgspec.Struct):
 class Instance(msgspec.Struct):
     """An agent that a launcher was asked to start for one job; `has_job` once it has its lease.
 
-    It must be alive by `start_by_at`, and gone by `end_by_at`.
+    `request` is the id of its InstanceRequested. It must be alive by `start_by_at`, and gone by
+    `end_by_at`.
     """
 
+    request: str
     agent: str
     job: str
     price: float

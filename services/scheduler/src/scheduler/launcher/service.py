@@ -132,7 +132,8 @@ class Launcher:
             return request
         if isinstance(fact, events.InstanceEnded):
             opened = self.open.get(fact.agent)
-            if opened is not None and opened.job == fact.job:
+            # The end of an earlier request for the same job and agent may come late.
+            if opened is not None and opened.job == fact.job and fact.request in ("", opened.id):
                 return self.open.pop(fact.agent)
         return None
 
@@ -225,6 +226,7 @@ class Launcher:
             job=request.job,
             reason=end.reason[:REASON_LENGTH_MAX],
             url=end.url,
+            request=request.id,
         )
         await self._append(ended, derive_id(request.id, "ended"))
         if self.open.get(request.agent) == request:

@@ -1,0 +1,166 @@
+"""Wires ingest together and runs it until SIGTERM."""
+
+import asyncio
+import contextlib
+import hashlib
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import httpx
+from fastapi import FastAPI
+from psycopg_pool import AsyncConnectionPool
+
+from ingest import bootstrap, ranker_http
+from ingest.access.feed import AccessFeed, AccessSnapshots
+from ingest.accounts.service import CliIdLinking
+from ingest.app import add_routes, create_app
+from ingest.bootstrap import Ingest, ingest
+from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
+from ingest.http.requests import AuthConfig, Authenticator, Edge
+from ingest.login import oauth_http
+from ingest.login.sign_in import Argon2Hasher
+from ingest.popcorn.dependencies import Dependencies
+from ingest.popcorn.publication import parse_repositories
+from ingest.popcorn.read_client import ReadClient
+from ingest.ports import Ports
+from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
+from ingest.ranker_http import RankerClient
+from ingest.reads import StreamLimiter
+from ingest.settings import Settings, load
+from ingest.submissions.admission import AdmissionLimits, AdmissionMetrics
+from ingest.webhooks import Webhooks
+from shared import events, leaderboards, lifecycle, wire
+from shared.http import serve
+from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max
+from shared.metrics import HttpMetricsMiddleware, LogMetrics
+from shared.nats.blobs import NatsBlobStore, NatsSnapshots
+from shared.nats.bus import NatsDeadLetters
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
+from shared.postgres import WriteProbe, create_pool, migrate
+from shared.settings import LOOPBACK
+
+POOL_MAX = 8
+SAVE_S_MAX = 5.0
+SETTLE_S_MAX = 5.0
+
+
+def _fold_digest() -> str:
+    """Return the digest of the fold's source code; any change of it invalidates snapshots."""
+    files = sorted(Path(__file__).parent.glob("*/rules.py"))
+    files += sorted(Path(events.__file__).parent.glob("*.py"))
+    files += [Path(leaderboards.__file__), Path(wire.__file__)]
+    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
+
+
+class Outside(NamedTuple):
+    """What the application reaches beside the log."""
+
+    connections: AsyncConnectionPool
+    providers: httpx.AsyncClient
+    ranker: RankerClient
+    blobs: NatsBlobStore
+
+
+def _build_app(
+    settings: Settings, commands: Ingest, is_well: Callable[[], Awaitable[str]], outside: Outside
+) -> FastAPI:
+    connections, _, ranker, blobs = outside
+    feed, people, tokens = commands.feed, commands.people, commands.tokens
+    pending = bootstrap.pending_cli_ids(connections)
+    linking = CliIdLinking(people, tokens, settings.autolink, pending)
+    hashes = Argon2Hasher()
+    logins = bootstrap.build_logins(settings, connections, outside.providers, linking, hashes)
+    edge = Edge(settings.edge_token, feed, logins.sign_in.resolve_account, settings.edge_staff)
+    keys = AuthConfig(settings.operator_token, settings.names_believed, edge)
+    auth = Authenticator(feed, people, tokens, linking, keys)
+    rates = RateLimitRules(settings.rate_per_token, settings.rate_per_address)
+    app = create_app(commands, auth, is_well, PostgresIdempotencyStore(connections), rates)
+    webhook_store = PostgresWebhookStore(connections)
+    decisions, are_names_believed = commands.boards.decisions, settings.names_believed
+    webhooks = Webhooks(decisions, feed, webhook_store, are_names_believed)
+    popcorn = Dependencies(
+        commands,
+        auth,
+        ReadClient(ranker),
+        blobs,
+        is_well,
+        settings.profiler_gpu,
+        streams=StreamLimiter(ranker, auth, streams_max(file_limit())),
+        problem_roots=settings.problem_folders,
+        repositories=parse_repositories(settings.repositories),
+    )
+    add_routes(app, logins, webhooks, ranker, popcorn)
+    if are_names_believed or settings.autolink:
+        app.add_middleware(AllowedHostsMiddleware, names=LOOPBACK)
+    return app
+
+
+async def _serve(app: FastAPI, commands: Ingest, settings: Settings, life: Lifecycle) -> None:
+    """Compare the tables with the log, then serve: in an empty database every name is free."""
+    # If the log cannot be read, requests report it, and the comparison is repeated later.
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SETTLE_S_MAX):
+            await commands.account_tables.settle_at_start()
+    metered = HttpMetricsMiddleware(app, "ingest")
+    await serve(metered, *settings.listen, life.stopping, settings.http_limits)
+
+
+async def _run(settings: Settings, life: Lifecycle) -> None:
+    async def prepare() -> None:
+        await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
+
+    await prepare()
+    nc = await connect(settings.nats_url, "ingest", closed=life.stopping.set)
+    await ensure_streams(nc, settings.replicas)
+    async with (
+        create_pool(settings.postgres_dsn, 1, POOL_MAX) as connections,
+        ranker_http.open_client(settings.ranker_url, settings.reader_key) as client,
+        oauth_http.open_client() as outside,
+    ):
+        monitor = LogMonitor(nc, "ingest", life.ail)
+        log, blobs, ranker = NatsLog(nc, monitor), NatsBlobStore(nc), RankerClient(client)
+        snapshots = AccessSnapshots(log, NatsSnapshots(nc), _fold_digest())
+        feed = AccessFeed(log, damage=lambda: monitor.damage, snapshots=snapshots)
+        bounds = AdmissionLimits(settings.at_once_max, settings.waiting_max, settings.queued_max)
+        account_store, dead_letters = PostgresAccountStore(connections), NatsDeadLetters(nc)
+        commands = ingest(Ports(log, blobs, account_store, ranker, dead_letters), feed, bounds)
+        LogMetrics("ingest", log)
+        MonitorMetrics("ingest", monitor)
+        AdmissionMetrics(commands.intake.admission, commands.intake.queues)
+        probe = WriteProbe(connections)
+
+        async def is_well() -> str:
+            if not nc.is_connected:
+                return "the log does not respond"
+            return monitor.problem or feed.ill() or probe.trouble
+
+        async def follow_access() -> None:
+            await monitor.until_whole()
+            await feed.run()
+
+        repeats = PostgresIdempotencyStore(connections)
+        app = _build_app(settings, commands, is_well, Outside(connections, outside, ranker, blobs))
+        await run_until_first(
+            monitor.watch(),
+            follow_access(),
+            commands.tokens.store_usage_forever(),
+            probe.run(life.ail, prepare),
+            commands.account_tables.watch(lambda: probe.register, life.ail),
+            bootstrap.purge_expired(connections, repeats.purge),
+            _serve(app, commands, settings, life),
+        )
+        # Store what the next start would otherwise compute again: the tokens used in the last
+        # minute, and a snapshot, unless the log is unavailable, too.
+        await commands.tokens.store_usage()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(SAVE_S_MAX):
+                await feed.save()
+    await nc.close()
+
+
+def main() -> int:
+    """Run the service, and return the exit code."""
+    return lifecycle.run_service("ingest", load, _run, files_min=FILES_MIN)

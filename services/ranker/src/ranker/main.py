@@ -1,0 +1,152 @@
+"""Wires ranker together and runs it until SIGTERM."""
+
+import asyncio
+import logging
+
+from ranker.archive.archiver import ArchiveService, SealConfig
+from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
+from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
+from ranker.archive.postgres import ArchiveReader
+from ranker.domain.stored_log import SealInterval
+from ranker.http import create_app
+from ranker.http.access import ReadSources
+from ranker.metrics import RankerMetrics
+from ranker.postgres import SCHEMA, Reader, ReadsBetweenWrites, open_read_models
+from ranker.service.announcements import Announcements, Milestones
+from ranker.service.decisions import Decisions
+from ranker.service.podium_jobs import Confirmations, Duels
+from ranker.service.progress import Live, ProjectionProgress
+from ranker.service.projection import Ranker
+from ranker.settings import Settings, load
+from ranker.webhooks.sender import announce
+from ranker.webhooks.watcher import run_webhooks
+from shared import lifecycle
+from shared.blobs import BlobStore
+from shared.errors import Failed
+from shared.health import Outage
+from shared.http import BodyLimitMiddleware, serve
+from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max
+from shared.metrics import HttpMetricsMiddleware, LogMetrics
+from shared.nats.blobs import NatsBlobStore
+from shared.nats.bus import NatsBus
+from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
+from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
+from shared.postgres import CheckpointConflict, WriteProbe, create_pool, migrate
+from shared.reader import ReaderAuthentication
+from shared.signing import load_key, public_key
+
+MIGRATED = (("shared", "accounts"), ("ranker", SCHEMA), (ARCHIVE_PACKAGE, ARCHIVE_SCHEMA))
+POOL_MAX = 8
+# Another instance writes: this one waits for it to end.
+STANDBY_S = 5.0
+# Everything here is a GET.
+BODY_BYTES_MAX = 16 * 1024
+PART = "read models"
+
+logger = logging.getLogger(__name__)
+
+
+async def _end_progress(life: Lifecycle, progress: ProjectionProgress) -> None:
+    """Wake everybody who waits on `progress` when the process stops; never returns itself."""
+    await life.stopping.wait()
+    progress.end()
+    await asyncio.Event().wait()
+
+
+async def _run_projection(
+    settings: Settings,
+    life: Lifecycle,
+    log: NatsLog,
+    progress: ProjectionProgress,
+    blobs: BlobStore,
+) -> None:
+    """Run the projection for ever; after a Postgres outage go on from the checkpoint."""
+    metrics, outage = RankerMetrics(lambda: progress.seq), Outage(PART, life.ail)
+    while True:
+        try:
+            async with open_read_models(settings.postgres_dsn, SCHEMA) as models:
+                await models.check_writable()
+                outage.end()
+                demand, reads = settings.demand(), ReadsBetweenWrites(models)
+                decisions = Decisions(log, models, blobs, metrics, demand)
+                duels = Duels(log, reads, demand, is_on=settings.duels)
+                confirmations = Confirmations(log, reads, demand, is_on=settings.confirmations)
+                podium_jobs = (duels, confirmations)
+                announcements = Announcements(log, reads, podium_jobs=podium_jobs)
+                milestones = Milestones(log, reads)
+                ranker = Ranker(decisions, announcements, progress, milestones, *podium_jobs)
+                await ranker.run()
+        except Failed as failed:
+            await outage.wait(failed)
+        except CheckpointConflict as fenced:
+            logger.warning("standing by: %s", fenced)
+            await asyncio.sleep(STANDBY_S)
+
+
+def _load_seal_config(settings: Settings) -> SealConfig | None:
+    if settings.seal_key is None:
+        return None
+    interval = SealInterval(settings.seal_events, settings.seal_s)
+    return SealConfig(load_key(settings.seal_key), interval)
+
+
+async def _serve_reads(settings: Settings, life: Lifecycle, sources: ReadSources) -> None:
+    app = BodyLimitMiddleware(create_app(sources), BODY_BYTES_MAX)
+    authenticated = ReaderAuthentication(app, settings.reader_key)
+    metered, (host, port) = HttpMetricsMiddleware(authenticated, "ranker"), settings.listen
+    await serve(metered, host, port, life.stopping, settings.http_limits)
+
+
+async def _run(settings: Settings, life: Lifecycle) -> None:
+    dsn, sealing = settings.postgres_dsn, _load_seal_config(settings)
+
+    async def prepare() -> None:
+        for package, schema in MIGRATED:
+            await asyncio.to_thread(migrate, dsn, package, schema)
+
+    await prepare()
+    nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
+    await ensure_streams(nc, settings.replicas)
+    monitor = LogMonitor(nc, "ranker", life.ail)
+    log, bus, blobs = NatsLog(nc, monitor), NatsBus(nc), NatsBlobStore(nc)
+    progress, live = ProjectionProgress(), Live()
+    LogMetrics("ranker", log)
+    MonitorMetrics("ranker", monitor)
+    archive = ArchiveService(log, dsn, life.ail)
+    async with create_pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
+        reader = Reader(connections)
+        read_sources = ReadSources(
+            *(reader, progress, live, log.last, blobs),
+            archive=ArchiveReader(connections),
+            seal_key=public_key(sealing.key) if sealing else None,
+            streams_max=streams_max(file_limit()),
+        )
+
+        async def read_log() -> None:
+            await monitor.until_whole()
+            await run_until_first(
+                _run_projection(settings, life, log, progress, blobs),
+                archive.keep(),
+                run_webhooks(settings, SCHEMA, log, reader, progress),
+                archive.seal(sealing),
+            )
+
+        await run_until_first(
+            monitor.watch(),
+            read_log(),
+            _serve_reads(settings, life, read_sources),
+            progress.report_parked(life.ail),
+            WriteProbe(connections).run(life.ail, prepare),
+            announce(settings.announce_url, dsn, bus),
+            live.watch_agents(bus),
+            live.watch_progress(bus),
+            live.watch_queues(bus),
+            _end_progress(life, progress),
+        )
+    await nc.close()
+
+
+def main() -> int:
+    """Run the service, and return the exit code."""
+    return lifecycle.run_service("ranker", load, _run, files_min=FILES_MIN)
