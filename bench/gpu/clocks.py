@@ -11,7 +11,6 @@ from bench.gpu.pair import Pair
 from bench.gpu.table import Bench, Found
 
 MIB = 1024**2
-SAMPLES = 1000
 CYCLES = 198_000
 SPINS_US = (5, 10, 20, 50, 100, 200, 500, 1000)
 COPIES_MIB = (64, 256, 1024, 4096)
@@ -34,8 +33,8 @@ def empty_pair(bench: Bench) -> Found:
     empty = local.kernel("k_null", (1, 1))
     # The first launches load the kernels.
     local.times(empty, 3, spin_us=20)
-    pair = local.times(lambda _: None, SAMPLES, spin_us=20)
-    null = local.times(empty, SAMPLES, spin_us=20)
+    pair = local.times(lambda _: None, bench.count(1000), spin_us=20)
+    null = local.times(empty, bench.count(1000), spin_us=20)
     values = sorted(set(pair.us + null.us))
     steps = [b - a for a, b in itertools.pairwise(values) if b - a > 1e-4]
     quantum = min(steps, default=0.0)
@@ -72,7 +71,7 @@ def known_cycles(bench: Bench) -> Found:
     us, mhz = {}, 0.0
     for cycles in (CYCLES, 2 * CYCLES):
         arguments = ctypes.c_longlong(cycles), ctypes.c_uint64(seen.data_ptr())
-        times = local.times(local.kernel("k_spin_cycles", (1, 1), *arguments), 200)
+        times = local.times(local.kernel("k_spin_cycles", (1, 1), *arguments), bench.count(200))
         began, ended, spent = seen.tolist()
         us[cycles], mhz = times.median, 1000 * spent / (ended - began)
     # What a kernel costs besides is in both.

@@ -18,6 +18,7 @@ from harness.devices.cuda.device import CudaDevice
 from harness.devices.cuda.host import become_mps_client
 
 END_S_MAX = 5.0
+IMITATED_PART = 20
 
 # What the column `passed` of a row may say.
 YES, NO, NOTHING, UNSHOWN = "yes", "NO", "-", "not on an imitation"
@@ -49,6 +50,10 @@ class Bench:
     budget_s: float
     is_short: bool = False
     is_imitation: bool = False
+
+    def count(self, full: int) -> int:
+        """How many repetitions; those of imitated kernels are slow and mean nothing."""
+        return full // IMITATED_PART if self.is_imitation else full
 
     def device(self, *, has_guest: bool = True) -> CudaDevice:
         """Open the referee in this process.

@@ -57,13 +57,14 @@ async def test_an_agent_goes_from_the_task_to_the_leaderboard(
         ranked = await submit(agent, HONEST, "ranked")
         await follow_to_end(agent, ranked)
         result = await call_tool(agent, "read_result", number=ranked)
-        assert result["ranking"]["rank"] == 1
         low, high = result["interval_us"]
         assert low <= result["score_us"] <= high
         assert result["timed"]
 
         (board,) = (await call_tool(agent, "leaderboard", problem="identity", gpu="CPU"))["boards"]
-        assert board["entries"][0]["number"] == ranked
+        # Other tests rank the same kernel here.
+        ranks = {entry["number"]: entry["rank"] for entry in board["entries"]}
+        assert ranks[ranked] == result["ranking"]["rank"]
         compared = await call_tool(agent, "compare", a=wrong, b=ranked)
         assert "+    output.copy_(source)" in compared["diff"]
         mine = await call_tool(agent, "my_submissions", problem="identity", limit=2)
