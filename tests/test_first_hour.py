@@ -246,18 +246,18 @@ def test_a_call_that_broke_off_is_resumed(tmp_path: Path) -> None:
     """
     early_rows = kill_clocks(tmp_path, signal.SIGKILL, -signal.SIGKILL)
     files = results_in(tmp_path)
-    blocked = files / "recovery-rows.json"
+    blocked = files / "gate-rows.json"
     blocked.mkdir()
     # Nobody reads it, so whoever writes his rows there waits for ever.
-    endless = files / "doctor-rows.part"
+    endless = files / "recovery-rows.part"
     os.mkfifo(endless)
 
-    first = rehearse(tmp_path, "--limit", "doctor=2")
+    first = rehearse(tmp_path, "--limit", "recovery=0.5")
     document = document_in(tmp_path)
     assert first.returncode == 1, first.stdout + first.stderr
     others = dict.fromkeys((step.name for step in first_hour.STEPS), first_hour.DONE)
-    assert states(document) == others | {"recovery": "failed", "doctor": "stopped"}
-    assert "doctor: stopped: it did not end within 2 s" in first.stdout
+    assert states(document) == others | {"gate": "failed", "recovery": "stopped"}
+    assert "recovery: stopped: it did not end within 0.5 s" in first.stdout
     blocked.rmdir()
     endless.unlink()
     clock_rows = read(files / CLOCK_ROWS)
@@ -271,7 +271,7 @@ def test_a_call_that_broke_off_is_resumed(tmp_path: Path) -> None:
     assert second.returncode == 0, second.stdout + second.stderr
     assert states(document) == others
     assert {path: path.stat().st_mtime_ns for path in kept} == kept
-    assert "== gate: has its result" in second.stdout
+    assert "== cheats: has its result" in second.stdout
     assert document["grade"]["tier"] == ""
     rows = document["rows"]
     shown = {one["passed"] for step, of in rows.items() if step != "doctor" for one in of}

@@ -220,7 +220,6 @@ def run_steps(call: Call, until: float) -> list[StepResult]:
         waiting.remove(step)
         kept_s = sum(later.share_s for later in waiting)
         allowed_s = until - time.monotonic() - kept_s
-        allowed_s = min(allowed_s, call.limits_s.get(step.name, allowed_s))
         result = _run_step(step, call, allowed_s)
         write_document(asdict(result), call.state_file(step.name))
         results.append(result)
@@ -251,7 +250,8 @@ def _run_step(step: Step, call: Call, allowed_s: float) -> StepResult:
         return StepResult(step.name, LEFT_OUT, detail)
     if allowed_s < STEP_S_MIN:
         return StepResult(step.name, WAITS, "no time was left in this call")
-    print(f"== {step.name}: at most {allowed_s:.0f} s", flush=True)
+    allowed_s = min(allowed_s, call.limits_s.get(step.name, allowed_s))
+    print(f"== {step.name}: at most {allowed_s:.3g} s", flush=True)
     began = time.monotonic()
     is_short = call.is_short and bool(step.short)
     with _mps_daemon(call, is_wanted=step.beside and not is_short) as note:
@@ -281,7 +281,7 @@ def _run_process(step: Step, call: Call, allowed_s: float) -> tuple[str, str]:
             status = process.wait(allowed_s)
         except subprocess.TimeoutExpired:
             _stop(process)
-            return STOPPED, f"it did not end within {allowed_s:.0f} s; see {log.name}"
+            return STOPPED, f"it did not end within {allowed_s:.3g} s; see {log.name}"
         except BaseException:
             _stop(process)
             raise

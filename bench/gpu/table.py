@@ -18,7 +18,7 @@ from harness.devices.cuda.device import CudaDevice
 from harness.devices.cuda.host import become_mps_client
 
 END_S_MAX = 5.0
-IMITATED_PART = 20
+IMITATED_PART = 40
 
 # What the column `passed` of a row may say.
 YES, NO, NOTHING, UNSHOWN = "yes", "NO", "-", "not on an imitation"
