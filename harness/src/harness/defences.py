@@ -70,8 +70,6 @@ class Overrides:
         )
 
     def read_defences(self) -> Defences:
-        """Return the defences of the next run."""
-        if not self.defences_file:
-            return ALL_DEFENCES
+        """Return the defences of the next run, from `defences_file`."""
         names = json.loads(Path(self.defences_file).read_text(encoding="utf-8"))
         return Defences(**dict.fromkeys(names, False))

@@ -174,7 +174,8 @@ class SupervisorServer:
         self._run(request, directory)
 
     def _run(self, request: Request, directory: RunDirectory) -> None:
-        self.machine = replace(self.machine, defences=self.overrides.read_defences())
+        if self.overrides.defences_file:
+            self.machine = replace(self.machine, defences=self.overrides.read_defences())
         before = set(linux.descendants(os.getpid()))
         read_end, write_end = os.pipe()
         self.child = os.fork()
