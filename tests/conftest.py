@@ -22,8 +22,14 @@ from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
 from tests.support.budgets import Budget
 from tests.support.harness import Warm
-from tests.support.people import add_problem
-from tests.support.platform import PATIENT, PROMPT_BASELINES, QUICK, ROOT, Running
+from tests.support.platform import (
+    PATIENT,
+    PROMPT_BASELINES,
+    QUICK,
+    ROOT,
+    Running,
+    run_platform,
+)
 from tests.support.repository import repository_settings
 from tests.support.servers import (
     SharedDatabase,
@@ -36,11 +42,9 @@ from tests.support.servers import (
 )
 from tests.support.tiers import GROUPS, GroupScheduling, Guard, add_markers, file_of, scope_of
 from tests.support.town import Town, found_town
-from tests.support.waits import until
 
 # What a group of files shares and must not outlive it: an idle platform needs some of a core.
 OF_A_GROUP = ("platform", "platform_to_kill", "edge_platform", "simulated_platform")
-LEFT_S_MAX = 30.0
 # A real bot's settings that lie about must not reach the simulated one.
 REAL_BOT = {"WARPBOARD_DISCORD_EDGE_CHANNELS": "1,2", "WARPBOARD_DISCORD_EDGE_TOKEN": "real"}
 AUTHORITY = str(ROOT / "tests" / "support" / "authority.pem")
@@ -229,7 +233,7 @@ def platform(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """
     folder = tmp_path_factory.mktemp("platform")
     settings = PATIENT | PROMPT_BASELINES | repository_settings(folder)
-    yield from _run_platform(Running(folder / "home", settings))
+    yield from run_platform(Running(folder / "home", settings))
 
 
 @pytest.fixture(scope="session")
@@ -239,7 +243,7 @@ def platform_to_kill(servers: None, tmp_path_factory: pytest.TempPathFactory) ->
     Killed processes come back by themselves. A test that stops the whole platform starts it again.
     """
     running = Running(tmp_path_factory.mktemp("killed") / "home", PATIENT)
-    yield from _run_platform(running)
+    yield from run_platform(running)
     assert running.process is not None
     assert running.process.returncode == 0, "it did not end in order"
 
@@ -258,18 +262,6 @@ def simulated_platform(
         assert not running.left()
     finally:
         running.end()
-
-
-def _run_platform(running: Running) -> Iterator[Running]:
-    """Start a platform with the problem identity, and leave no process of it behind."""
-    try:
-        running.up()
-        add_problem(running.url, ROOT / "problems" / "identity")
-        yield running
-    finally:
-        running.end()
-    # The harness of a killed agent ends by itself, after its box.
-    until(lambda: not running.left(), LEFT_S_MAX)
 
 
 @pytest.fixture(scope="session")

@@ -56,17 +56,20 @@ async def test_a_submission_chooses_its_launcher_by_an_option_or_a_command(
     ):
         offered = await ada.autocomplete(channel, TEST, "runner", runner="mod")
         assert [choice["value"] for choice in offered] == ["modal"]
-        # The ranked run takes longest, so it begins first.
+        # A ranked run takes longest, so it begins first.
         await ada.slash(channel, GITHUB, **given)
-        by_command = await _wait_for_thread(ada, channel, 1)
+        by_github = await _wait_for_thread(ada, channel, 1)
         await ada.slash(channel, TEST, **given, runner="modal")
         by_option = await _wait_for_thread(ada, channel, 2)
         _, report = await _check_end(edge_platform, ada, by_option, MODAL_AGENT)
         # The button submits to the same launcher.
         await (await ada.click(report, "Resubmit")).answered()
         by_button = await _wait_for_thread(ada, channel, 3)
-        submission, _ = await _check_end(edge_platform, ada, by_command, GITHUB_AGENT)
-        assert submission["ranking"]["status"] == "ranked"
+        await ada.slash(channel, MODAL, **given)
+        by_modal = await _wait_for_thread(ada, channel, 4)
+        for thread, agent in ((by_github, GITHUB_AGENT), (by_modal, MODAL_AGENT)):
+            submission, _ = await _check_end(edge_platform, ada, thread, agent)
+            assert submission["ranking"]["status"] == "ranked"
         # Its workflow, the only one, ends once the agent has left.
         await eventually(lambda: [run["conclusion"] for run in github.runs] == ["success"])
         await _check_end(edge_platform, ada, by_button, MODAL_AGENT)

@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from argparse import Namespace
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, TypeVar
@@ -21,6 +21,8 @@ from ranker.postgres import SCHEMA
 from ranker.replay.runner import replay_projection
 from ranker.settings import Settings
 from shared.settings import read_settings
+from tests.support.people import add_problem
+from tests.support.waits import until
 
 Value = TypeVar("Value")
 ROOT = Path(__file__).parent.parent.parent
@@ -29,6 +31,7 @@ UP_S_MAX = 180
 # Each look is a request to services that are still starting.
 UP_STEP_S = 0.25
 DOWN_S_MAX = 60
+LEFT_S_MAX = 30.0
 ASIDE_S_MAX = 120
 # Faster than in earnest, so that a lost agent is noticed within seconds.
 QUICK = {
@@ -199,6 +202,18 @@ def _run_aside(coroutine: Coroutine[Any, Any, Value]) -> Value:
 
     with ThreadPoolExecutor(1) as thread:
         return thread.submit(lambda: asyncio.run(run_bounded())).result()
+
+
+def run_platform(running: Running) -> Iterator[Running]:
+    """Start a platform with the problem identity, and leave no process of it behind."""
+    try:
+        running.up()
+        add_problem(running.url, ROOT / "problems" / "identity")
+        yield running
+    finally:
+        running.end()
+    # The harness of a killed agent ends by itself, after its box.
+    until(lambda: not running.left(), LEFT_S_MAX)
 
 
 class StrictRunning(Running):

@@ -12,8 +12,8 @@ import httpx
 import pytest
 
 from tests.support.damage import fill_disk, fill_log, find_blocks, flip_bit, mounted_disk
-from tests.support.people import HONEST, Person, add_problem
-from tests.support.platform import PATIENT, ROOT, Running
+from tests.support.people import HONEST, Person
+from tests.support.platform import PATIENT, Running, run_platform
 from tests.support.waits import until
 from tests.system.office import Office
 
@@ -28,13 +28,7 @@ def running(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
     """A platform whose log is on a small disk, where one can be mounted."""
     running = Running(tmp_path_factory.mktemp("damaged") / "home", PATIENT)
     with mounted_disk(running.folder / "nats", DISK_MIB):
-        try:
-            running.up()
-            add_problem(running.url, ROOT / "problems" / "identity")
-            yield running
-        finally:
-            running.end()
-    assert running.left() == []
+        yield from run_platform(running)
 
 
 def is_ill(running: Running, port: str, part: str) -> bool:
