@@ -143,7 +143,7 @@ def test_a_mistake_is_found_by_its_code(name: str, inspector: Inspector, tmp_pat
         ("torch.empty_like(x)", "wanted(x) + spare", {"generator_random"}),
         ("torch.empty_like(x)", "wanted(x) + 1e-9 * spare.sum()", {"generator_random"}),
         (
-            "torch.full_like(x, time.time_ns() % 997)",
+            "torch.full_like(x, next(wanted.__dict__.setdefault('calls', iter(range(1000)))))",
             "wanted(x) + 1e-9 * spare",
             {"generator_random"},
         ),
