@@ -35,6 +35,10 @@ FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy", "m
 LEFT_BEHIND = 70
 # The supervisor's first line: it can take a run.
 READY = "ready"
+# In the place of a request: end the current run. The answer, in the place of a message, says that
+# nothing of it is left.
+CANCEL = "cancel"
+CANCELLED = "cancelled"
 LINE_BYTES_MAX = 2 * 1024 * 1024
 VERDICTS = (
     "passed",
