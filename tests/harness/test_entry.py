@@ -129,7 +129,7 @@ def test_a_broken_problem_is_no_fault_of_the_submission(
 def test_a_changed_problem_file_is_refused_before_anything_runs(host: Host) -> None:
     request = host.request(HONEST)
     (host.folder / "problem" / "reference.py").write_text("changed")
-    report = asyncio.run(evaluate(request, host.told))
+    report = host.warm.evaluate(request, host.told)
     assert report.failure_code == "problem_fault"
     assert "its manifest says" in report.reason
 
