@@ -16,7 +16,7 @@ import uvloop
 
 from harness import entry
 from harness.entry import Harness, Progress, StageFinished, Started, environment, evaluate
-from harness.sandbox.linux import descendants, parent_of
+from harness.sandbox.linux import descendants, parent_of, started_at
 from tests.support.harness import HONEST, REFERENCE, Host
 from tests.support.waits import comes_true
 
@@ -241,7 +241,9 @@ def _process(path: list[str]) -> int:
     at = os.getpid()
     for name in path:
         below = [pid for pid in descendants(at) if parent_of(pid) == at]
-        at = max(pid for pid in below if f"harness.{name}" in _command(pid))
+        # Not the highest number: numbers begin again from the lowest.
+        named = [pid for pid in below if f"harness.{name}" in _command(pid)]
+        at = max(named, key=lambda pid: int(started_at(pid)))
     return at
 
 
