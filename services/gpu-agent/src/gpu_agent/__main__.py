@@ -8,7 +8,7 @@ if __name__ == "__main__":
     with pause_garbage_collection():
         if sys.argv[1:] == ["key"]:
             # Without the modules of a run, which take most of the time.
-            from gpu_agent.key import main
+            from gpu_agent.settings import print_key as main
         else:
             from gpu_agent.main import main
     sys.exit(main(sys.argv[1:]))

@@ -8,11 +8,10 @@ from functools import partial
 
 from gpu_agent import gpu
 from gpu_agent.domain import Machine, build_registration
-from gpu_agent.key import load_agent_key
 from gpu_agent.metrics import AgentMetrics
 from gpu_agent.runs import HarnessRuns, inspect_machine, run_canary
 from gpu_agent.service import Agent, Reporter
-from gpu_agent.settings import Settings, load
+from gpu_agent.settings import Settings, load, load_agent_key
 from shared import lifecycle
 from shared.clock import new_id
 from shared.errors import Failed, Refused

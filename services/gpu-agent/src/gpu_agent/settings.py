@@ -1,13 +1,18 @@
-"""The agent's settings; the only reader of its environment."""
+"""The agent's settings, the only reader of its environment, and the key that they name."""
 
+import base64
 import os
+import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+
+from nacl.signing import SigningKey
 
 from gpu_agent.domain import Demand, parse_demand
 from shared.errors import Refused
 from shared.settings import Listen, read_settings
-from shared.signing import CREDENTIAL_SETTINGS, open_credential
+from shared.signing import CREDENTIAL_SETTINGS, load_key, open_credential, public_key
 
 PREFIX = "WARPBOARD_GPU_AGENT"
 GPU_INDEX_MAX = 63
@@ -64,3 +69,28 @@ def load() -> Settings:
         expected = f"expected 0 to {GPU_INDEX_MAX}"
         raise Refused("bad_settings", f"{PREFIX}_GPU_INDEX is {settings.gpu_index}: {expected}")
     return settings
+
+
+def load_agent_key(settings: Settings) -> SigningKey:
+    """Load the agent's key: that of its credential, else one that its first start creates.
+
+    Raises Refused and OSError.
+    """
+    settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if settings.sign_seed:
+        return SigningKey(base64.b64decode(settings.sign_seed))
+    return load_key(settings.sign_key)
+
+
+def print_key(arguments: Sequence[str]) -> int:
+    """Print the public key with which the agent is enrolled; return the exit code."""
+    del arguments
+    try:
+        sys.stdout.write(f"{public_key(load_agent_key(load()))}\n")
+    except Refused as refused:
+        sys.stderr.write(f"{refused.reason}\n")
+        return 2
+    except OSError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    return 0
