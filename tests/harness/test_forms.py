@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from harness.messages import RunReport
+from shared.problems.kernelbench import BUILD_S, COMPILE, baseline_files
 from tests.support.harness import Host
 
 OLDER = """
@@ -81,6 +82,15 @@ NEW = MODEL.replace("class Model(", "class ModelNew(")
 @pytest.mark.long
 def test_a_model_with_the_same_weights_and_draws_passes(one: Host) -> None:
     assert modelled(one, NEW, "ranked")[0] == "passed"
+
+
+@pytest.mark.long
+def test_a_model_by_torchs_compiler_is_right_and_timed(one: Host) -> None:
+    compiled = next(
+        text for name, text in baseline_files(MODEL.encode()).items() if COMPILE in name
+    )
+    one.budgets_s["build"] = BUILD_S
+    assert modelled(one, compiled.decode(), "benchmark")[0] == "passed"
 
 
 def test_a_model_that_mentions_an_extension_is_built_and_found(one: Host) -> None:
