@@ -91,7 +91,7 @@ def _limit_s(item: pytest.Item) -> float:
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark the tests, and put first what takes longest: what begins last is waited for.
 
-    The files of a group follow each other.
+    The files of a group follow each other. What is marked `last` follows the others of its group.
     """
     add_markers(items)
     limits_s: dict[str, float] = {}
@@ -99,9 +99,10 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for name in (file_of(item.nodeid), scope_of(item.nodeid)):
             limits_s[name] = max(limits_s.get(name, 0.0), _limit_s(item))
 
-    def order(item: pytest.Item) -> tuple[bool, float, str, float]:
+    def order(item: pytest.Item) -> tuple[bool, float, str, bool, float]:
         file, scope = file_of(item.nodeid), scope_of(item.nodeid)
-        return scope not in GROUPS, -limits_s[scope], scope, -limits_s[file]
+        is_last = item.get_closest_marker("last") is not None
+        return scope not in GROUPS, -limits_s[scope], scope, is_last, -limits_s[file]
 
     items.sort(key=order)
 

@@ -28,9 +28,11 @@ from bench.gpu.table import (
     write,
     write_document,
 )
+from bench.noop_platform import SHARED
 
 from tests.cheats.corpus import named
 from tests.devices.test_cuda_absent import needs_no_gpu
+from tests.support.platform import Running
 from tests.support.waits import until
 
 ROOT = Path(first_hour.ROOT)
@@ -236,9 +238,8 @@ def test_without_a_gpu_the_script_says_so(tmp_path: Path) -> None:
 
 @pytest.mark.long
 @pytest.mark.box
-@pytest.mark.platform
 @pytest.mark.timeout(2 * CALL_S_MAX)
-def test_a_call_that_broke_off_is_resumed(tmp_path: Path) -> None:
+def test_a_call_that_broke_off_is_resumed(platform: Running, tmp_path: Path) -> None:
     """The first call is killed, and loses the current row alone.
 
     In the second one a step fails and one exceeds its limit; the third one repeats those. So no
@@ -252,7 +253,8 @@ def test_a_call_that_broke_off_is_resumed(tmp_path: Path) -> None:
     endless = files / "recovery-rows.part"
     os.mkfifo(endless)
 
-    first = rehearse(tmp_path, "--limit", "recovery=0.5")
+    # One platform is like another to the step that measures one.
+    first = rehearse(tmp_path, "--limit", "recovery=0.5", **{SHARED: str(platform.folder)})
     document = document_in(tmp_path)
     assert first.returncode == 1, first.stdout + first.stderr
     others = dict.fromkeys((step.name for step in first_hour.STEPS), first_hour.DONE)

@@ -65,6 +65,7 @@ GROUPS = {
     ),
     "platform": (
         "tests/access/*",
+        "tests/contract_openapi/test_document.py",
         "tests/contract_popcorn/*",
         "tests/cli/test_mcp.py",
         "tests/system/test_appends.py",
@@ -75,6 +76,7 @@ GROUPS = {
         "tests/system/test_offers.py",
         "tests/system/test_operators.py",
         "tests/system/test_site.py",
+        "tests/test_first_hour.py",
     ),
     "simulated": ("tests/discord/test_up.py", "tests/observability/test_live.py"),
     "bot": ("tests/discord/test_edge_*", "tests/discord/test_edge.py"),

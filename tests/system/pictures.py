@@ -120,7 +120,7 @@ def add_quick_problem(url: str, folder: Path) -> None:
     """Publish the addition of vectors that are short enough for a machine without a GPU."""
     shutil.copytree(ROOT / "problems" / SLUG, folder / SLUG)
     task = folder / SLUG / "task.yml"
-    task.write_text(task.read_text().replace("2999989", "399989"))
+    task.write_text(task.read_text().replace("1000003", "399989"))
     add_problem(url, folder / SLUG)
     ends_at = (now() + DEADLINE).isoformat()
     answer = httpx.put(
