@@ -104,14 +104,18 @@ class Reader:
         elif event.envelope.type in ("SubmissionReceived", "JobAssigned"):
             self.open.add(agg)
 
-    async def rest(self, accepted: int, within_s: float) -> None:
-        """Until nothing is open and nothing more comes; for so long after the last event."""
+    async def rest(self, accepted: int, within_s: float) -> bool:
+        """Until nothing is open and nothing more comes; for so long after the last event.
+
+        Returns whether it came to that.
+        """
         until = time.monotonic() + BACKLOG_S_MAX
         while time.monotonic() < min(until, self.last_at + within_s):
             is_quiet = time.monotonic() - self.last_at > QUIET_S
             if is_quiet and not self.open and len(self.received) >= accepted:
-                return
+                return True
             await asyncio.sleep(0.1)
+        return False
 
 
 async def endure(
@@ -162,8 +166,9 @@ async def _endure(plan: Plan, running: Running, rest_s: float, *, has_small_disk
             await asyncio.gather(crowd.live(), suffering, operator.work(plan.acts))
             town.thaw()
             await operator.release_all()
-            await reader.rest(len(crowd.accepted), rest_s)
-            await crowd.finish_following(rest_s)
+            is_at_rest = await reader.rest(len(crowd.accepted), rest_s)
+            # A stream of what is still open would not end either.
+            await crowd.finish_following(rest_s if is_at_rest else 0.0)
             log = await reading.read(nc)
             return await _judge(plan, Seen(crowd, operator, town, log), nc)
     finally:

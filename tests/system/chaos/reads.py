@@ -20,7 +20,7 @@ from tests.system.chaos.town import NOOPS
 # Of so many submissions the pages are read; they are spread over the whole log.
 PAGES_MAX = 300
 ROWS_MAX = 100
-REDELIVERED_S_MAX = 45.0
+REDELIVERED_S_MAX = 25.0
 LOOK_S = 0.5
 
 
