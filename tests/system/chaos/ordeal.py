@@ -170,7 +170,7 @@ async def _endure(plan: Plan, running: Running, rest_s: float, *, has_small_disk
             # A stream of what is still open would not end either.
             await crowd.finish_following(rest_s if is_at_rest else 0.0)
             log = await reading.read(nc)
-            return await _judge(plan, Seen(crowd, operator, town, log), nc)
+            return await _judge(plan, Seen(crowd, operator, town, log), nc, rest_s)
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
@@ -187,13 +187,13 @@ class Seen:
     log: list[Kept]
 
 
-async def _judge(plan: Plan, seen: Seen, nc: Client) -> Report:
+async def _judge(plan: Plan, seen: Seen, nc: Client, rest_s: float) -> Report:
     crowd, operator, log = seen.crowd.asked, seen.operator.asked, seen.log
     found = violations(log, seen.crowd.accepted)
     found[VERDICTS] = list(wrong_verdicts(log, Oracle.of(plan)))
     found[FAILURES] = list(too_many_failures(log, plan))
     # Beside all that follows, because it may wait for long.
-    acks = asyncio.create_task(unacknowledged(nc))
+    acks = asyncio.create_task(unacknowledged(nc, rest_s))
     running = seen.town.running
     async with client(running.url) as http:
         http.headers.update(running.operator | {"Warpboard-Operator": "chaos"})
