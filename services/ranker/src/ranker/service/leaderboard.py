@@ -447,14 +447,14 @@ class _Places:
             )
 
     async def _update_order(self, sources: set[str]) -> None:
-        for first, end in self._moved:
+        if self._moved:
             rows = await self._tables.place(
                 "copied_between",
                 **self._board,
-                from_us=first[0],
-                from_number=first[1],
-                end_us=end[0],
-                end_number=end[1],
+                froms_us=[first[0] for first, _ in self._moved],
+                from_numbers=[first[1] for first, _ in self._moved],
+                ends_us=[end[0] for _, end in self._moved],
+                end_numbers=[end[1] for _, end in self._moved],
             )
             sources |= {row["source"] for row in rows}
         if not sources:

@@ -176,12 +176,14 @@ on conflict (problem, gpu, problem_number, block) do update
 set entries_count = excluded.entries_count;
 
 -- name: copied_between
--- The sources of entries within a range of scores that other entries of the leaderboard share.
+-- The sources of entries within ranges of scores that other entries of the leaderboard share.
 select distinct entry.source
-from entry
+from unnest(%(froms_us)s::float8[], %(from_numbers)s::bigint[], %(ends_us)s::float8[],
+            %(end_numbers)s::bigint[]) as moved(from_us, from_number, end_us, end_number)
+join entry on (entry.score_us, entry.number) >= (moved.from_us, moved.from_number)
+     and (entry.score_us, entry.number) < (moved.end_us, moved.end_number)
 where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
-  and (entry.score_us, entry.number) >= (%(from_us)s::float8, %(from_number)s::bigint)
-  and (entry.score_us, entry.number) < (%(end_us)s::float8, %(end_number)s::bigint) and not entry.is_hidden
+  and not entry.is_hidden
   and exists (
       select 1 from entry as copy
       where copy.source = entry.source and copy.problem = entry.problem and copy.gpu = entry.gpu
