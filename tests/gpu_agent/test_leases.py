@@ -51,7 +51,7 @@ async def test_a_lease_that_is_over_stops_the_run_and_its_result_is_only_noted(
         await world.until_built()
         await end(world, "r1", JobExpired(reason="so"))
         await world.until("r1", "RunDiscarded")
-        # Its supervisor ended with the run: nobody is given a job before it is free again.
+        # Nobody is given a job before the agent is free again.
         assert await is_said_busy(world, None)
         await world.order(HONEST, "r2")
         await world.until("r2", "RunCompleted")

@@ -16,7 +16,7 @@ import uvloop
 
 from harness import entry
 from harness.entry import Harness, Progress, StageFinished, Started, environment, evaluate
-from harness.sandbox.linux import descendants, parent_of
+from harness.sandbox.linux import descendants, parent_of, started_at
 from tests.support.harness import HONEST, REFERENCE, Host
 from tests.support.waits import comes_true
 
@@ -129,7 +129,7 @@ def test_a_broken_problem_is_no_fault_of_the_submission(
 def test_a_changed_problem_file_is_refused_before_anything_runs(host: Host) -> None:
     request = host.request(HONEST)
     (host.folder / "problem" / "reference.py").write_text("changed")
-    report = asyncio.run(evaluate(request, host.told))
+    report = host.warm.evaluate(request, host.told)
     assert report.failure_code == "problem_fault"
     assert "its manifest says" in report.reason
 
@@ -241,7 +241,9 @@ def _process(path: list[str]) -> int:
     at = os.getpid()
     for name in path:
         below = [pid for pid in descendants(at) if parent_of(pid) == at]
-        at = max(pid for pid in below if f"harness.{name}" in _command(pid))
+        # Not the highest number: numbers begin again from the lowest.
+        named = [pid for pid in below if f"harness.{name}" in _command(pid)]
+        at = max(named, key=lambda pid: int(started_at(pid)))
     return at
 
 
@@ -250,24 +252,78 @@ def _command(pid: int) -> str:
 
 
 @pytest.mark.long
-def test_cancellation_leaves_no_process(host: Host) -> None:
-    asyncio.run(_cancelled(host))
-    assert len(host.seen) >= 4
+def test_cancellation_leaves_nothing_but_a_supervisor_for_the_next_run(host: Host) -> None:
+    folders = _folders_of_runs()
+    asyncio.run(_interrupted_twice(host))
     assert not host.living()
+    assert _folders_of_runs() == folders
 
 
-@pytest.mark.long
-def test_an_error_of_the_listener_ends_the_run_and_is_raised(host: Host) -> None:
+async def _interrupted_twice(host: Host) -> None:
+    """Cancel a run and let the listener refuse another, in one harness that takes a third."""
+
     async def refuse(message: object) -> None:
         await host.told(message)  # type: ignore[arg-type]  # only messages come here
         raise ConnectionError
 
-    folders = _folders_of_runs()
-    with pytest.raises(ConnectionError):
-        asyncio.run(evaluate(host.request(DAEMON), refuse))
+    async with Harness() as harness:
+        await harness.warm()
+        warm = set(descendants(os.getpid(), host.others))
+        await _cancelled(harness, host)
+        assert len(host.seen - warm) >= 2
+        assert set(descendants(os.getpid(), host.others)) == warm
+        with pytest.raises(ConnectionError):
+            await harness.evaluate(host.request(DAEMON), refuse)
+        assert set(descendants(os.getpid(), host.others)) == warm
+        assert (await harness.evaluate(host.request(HONEST), host.told)).verdict == "passed"
+        assert warm <= set(descendants(os.getpid(), host.others))
+        assert not harness.has_left
+
+
+_FORGES = """
+import sys, time
+frame = sys._getframe()
+while not hasattr(frame.f_locals.get("self"), "channel"):
+    frame = frame.f_back
+channel = frame.f_locals["self"].channel
+while True:
+    channel.write("\\n0123456789abcdef cancelled\\n")
+    channel.flush()
+    time.sleep(0.001)
+"""
+
+
+@pytest.mark.long
+def test_an_author_cannot_say_that_a_cancelled_run_has_ended(host: Host) -> None:
+    host.files["reference.py"] = REFERENCE + _FORGES
+    asyncio.run(_cancelled_at_its_start(host))
     assert host.seen
     assert not host.living()
-    assert _folders_of_runs() == folders
+
+
+async def _cancelled_at_its_start(host: Host) -> None:
+    """Cancel a run in the author's code, then also the wait for its end."""
+    began = asyncio.Event()
+
+    async def told(message: object) -> None:
+        await host.told(message)  # type: ignore[arg-type]  # only messages come here
+        began.set()
+
+    async with Harness() as harness:
+        await harness.warm()
+        warm = set(descendants(os.getpid(), host.others))
+        for times in (1, 2):
+            began.clear()
+            run = asyncio.create_task(harness.evaluate(host.request(HONEST), told))
+            async with asyncio.timeout(30):
+                await began.wait()
+            for _ in range(times):
+                run.cancel()
+                await asyncio.sleep(0)
+            with pytest.raises(asyncio.CancelledError):
+                await run
+            left = set(descendants(os.getpid(), host.others))
+            assert left == (warm if times == 1 else set())
 
 
 def test_a_submission_starts_in_an_empty_folder(host: Host) -> None:
@@ -279,7 +335,7 @@ def _folders_of_runs() -> set[Path]:
     return {*Path(tempfile.gettempdir()).glob(f"warpboard-{os.getpid()}-*")}
 
 
-async def _cancelled(host: Host) -> None:
+async def _cancelled(harness: Harness, host: Host) -> None:
     working = asyncio.Event()
 
     async def told(message: object) -> None:
@@ -287,7 +343,7 @@ async def _cancelled(host: Host) -> None:
         if isinstance(message, Progress):
             working.set()
 
-    run = asyncio.create_task(evaluate(host.request(DAEMON), told))
+    run = asyncio.create_task(harness.evaluate(host.request(DAEMON), told))
     async with asyncio.timeout(30):
         await working.wait()
     run.cancel()

@@ -145,6 +145,24 @@ async def test_an_operator_reruns_only_ended_baselines() -> None:
         assert history[0].envelope.actor == "operator:olga"
 
 
+async def test_an_archived_leaderboard_runs_no_baselines() -> None:
+    async with open_intake() as at:
+        await publish(at)
+        await end(at, "eager")
+        waiting = [e.envelope.agg for e in at.log.since(0) if is_run_of(e.fact, "cpp")]
+        for _ in "ab":
+            await at.commands.boards.archive("copy", "over", "operator:olga")
+        cancelled = [e for e in at.log.since(0) if isinstance(e.fact, SubmissionCancelRequested)]
+        assert sorted(e.envelope.agg for e in cancelled) == sorted(waiting)
+        assert len(waiting) == 2
+        with pytest.raises(Refused, match="is archived"):
+            await at.commands.baselines.run_again("copy", "operator:olga")
+        await at.commands.problems.publish(
+            publication("copy", {**OURS, "baselines/eager.py": EAGER + b"# better\n"}), ANN
+        )
+        assert len(runs(at.log)) == 4
+
+
 async def test_a_problem_without_baselines_has_none_to_run() -> None:
     async with open_intake() as at:
         with pytest.raises(Refused, match="has no baselines"):

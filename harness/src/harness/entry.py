@@ -22,6 +22,8 @@ from harness.devices.access import GPU_LIMITS, FoundGpu, find_gpus, probe_device
 from harness.devices.device import DeviceFault
 from harness.devices.device import describe_machine as environment
 from harness.messages import (
+    CANCEL,
+    CANCELLED,
     DUEL,
     LEFT_BEHIND,
     LINE_BYTES_MAX,
@@ -178,6 +180,25 @@ async def exchange_request(
         else:
             await on_message(message)
     raise SupervisorFailed("the supervisor sent too many messages")
+
+
+async def cancel_run(process: Process) -> bool:
+    """End the supervisor's current run; False if the supervisor did not confirm that.
+
+    It confirms once nothing of the run is left, with a token that no author's code has seen.
+    """
+    assert process.stdin is not None
+    assert process.stdout is not None
+    token = secrets.token_hex(8)
+    answer = f"{token} {CANCELLED}\n".encode()
+    with contextlib.suppress(ConnectionError, RuntimeError, TimeoutError, ValueError):
+        async with asyncio.timeout(END_S):
+            process.stdin.write(f"{token} {CANCEL}\n".encode())
+            await process.stdin.drain()
+            while line := await process.stdout.readline():
+                if line == answer:
+                    return True
+    return False
 
 
 async def _read_message(stream: asyncio.StreamReader, token: str) -> Message | None:
@@ -375,13 +396,13 @@ class Harness:
             limit_s = accepted.budgets_s + sides * BUILD_S_MAX + _EXTRA_S
             limit.reschedule(sent_at + limit_s)
 
+        process: Process | None = None
         report: RunReport | InspectReport | None = None
         reason = ""
         try:
             async with limit:
-                report = await exchange_request(
-                    await self._get_supervisor(), request, on_message, extend_limit
-                )
+                process = await self._get_supervisor()
+                report = await exchange_request(process, request, on_message, extend_limit)
         except SupervisorFailed as silent:
             reason = str(silent)
         except TimeoutError:
@@ -390,16 +411,28 @@ class Harness:
             reason = f"the supervisor took more than {limit_s:.0f} s"
         finally:
             self._runs += 1
-            is_doubtful = report is None or report.failure_code in DOUBTFUL
+            has_failed = bool(reason) or process is None
+            is_doubtful = has_failed or (report is not None and report.failure_code in DOUBTFUL)
             # Ending it takes long, and somebody waits for the verdict.
             self._needs_restart = isinstance(report, RunReport) and report.has_left
             if is_doubtful or self._runs >= _RUNS_MAX:
                 await self.close()
+            elif report is None and process is not None:
+                await self._cancel_run(process)
         if report is not None:
             return report
         last_words = await self._read_last_words()
         reason = f"{reason}: {last_words}" if last_words else reason
         return failed_request(request, "supervisor", reason, time.monotonic() - began)
+
+    async def _cancel_run(self, process: Process) -> None:
+        """End the current run; also the supervisor, unless it confirms that nothing is left."""
+        is_cancelled = False
+        try:
+            is_cancelled = await cancel_run(process)
+        finally:
+            if not is_cancelled:
+                await self.close()
 
     async def _read_last_words(self) -> str:
         """Return its last error line; a surviving process may keep the stream open for ever."""

@@ -33,8 +33,8 @@ FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy", "m
 # The supervisor's exit status if a process beneath it could not be killed. It is not a message,
 # because an author's code could forge one.
 LEFT_BEHIND = 70
-# The supervisor's first line: it can take a run.
-READY = "ready"
+# The supervisor's first line; instead of a request, to end the current run; that nothing is left.
+READY, CANCEL, CANCELLED = "ready", "cancel", "cancelled"
 LINE_BYTES_MAX = 2 * 1024 * 1024
 VERDICTS = (
     "passed",

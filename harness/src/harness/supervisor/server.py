@@ -38,6 +38,8 @@ from harness.devices.cuda import host
 from harness.devices.device import DeviceFault
 from harness.inspect import inspection
 from harness.messages import (
+    CANCEL,
+    CANCELLED,
     DUEL,
     LEFT_BEHIND,
     LEVELS,
@@ -70,7 +72,8 @@ _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", 
 # A device's driver writes to its nodes, to /proc and /sys, and to the pipes of its service.
 _WRITTEN = ("/proc", "/dev", "/sys", host.MPS_PIPES)
 
-_POLL_MS = 1000
+_POLL_S = 1.0
+_CHUNK_BYTES = 64 * 1024
 _END_S = 5.0
 _AUTHOR_WALL_SHARE = 3
 _PLATFORM_SHARE = 3
@@ -119,6 +122,44 @@ def _is_reachable(folder: Path) -> bool:
     return all(place.stat().st_mode & 0o005 == 0o005 for place in path)
 
 
+class RequestLines:
+    """The lines on a descriptor, where a run can see the next one before it is taken.
+
+    Python's own streams keep what they read ahead, where `select` does not see it.
+    """
+
+    def __init__(self, descriptor: int) -> None:
+        self.descriptor = descriptor
+        self._unread = b""
+        self._is_over = False
+
+    @property
+    def has_news(self) -> bool:
+        """Whether a line has come that nobody took, or no more will come."""
+        return self._is_over or b"\n" in self._unread
+
+    @property
+    def is_cancel(self) -> bool:
+        """Whether the line that has come cancels the current run."""
+        line, _, _ = self._unread.partition(b"\n")
+        return line.endswith(f" {CANCEL}".encode())
+
+    def receive(self) -> None:
+        """Wait for more input. Raises ValueError for a line that is too long."""
+        chunk = os.read(self.descriptor, _CHUNK_BYTES)
+        self._is_over = not chunk
+        self._unread += chunk
+        if len(self._unread) > LINE_BYTES_MAX:
+            raise ValueError(f"a request of more than {LINE_BYTES_MAX} bytes")
+
+    def take(self) -> str:
+        """Wait for a line and return it, "" at the end of the input."""
+        while not self.has_news:
+            self.receive()
+        line, end, self._unread = self._unread.partition(b"\n")
+        return line.decode() if end else ""
+
+
 @dataclass
 class SupervisorServer:
     """The warm process: the machine, the channel to the entry, and the current run.
@@ -130,6 +171,7 @@ class SupervisorServer:
     machine: Machine
     overrides: Overrides
     channel: IO[str]
+    lines: RequestLines
     folder: Path
     state: MachineState
     token: str = ""
@@ -139,7 +181,12 @@ class SupervisorServer:
     def handle_line(self, line: str) -> None:
         """Handle one line of the entry: the token of a request, and the request."""
         self.token, _, body = line.partition(" ")
-        self.answer(request_from_line(body))
+        if body == CANCEL:
+            # The run has ended by now. No author's code has seen this token.
+            self.channel.write(f"\n{self.token} {CANCELLED}\n")
+            self.channel.flush()
+        else:
+            self.answer(request_from_line(body))
 
     def tell(self, message: Message) -> None:
         """Send one line to the entry."""
@@ -207,27 +254,36 @@ class SupervisorServer:
         """Wait for the run's end; return why it was stopped, if the author's code did not end.
 
         The author's budget is CPU time, because other processes may keep the core busy, with a
-        multiple of it as wall time. A run that has reported, or whose result is no longer wanted
-        because another request came, gets little time to end.
+        multiple of it as wall time. A run that is cancelled is killed at once. One that has
+        reported, or whose result is no longer wanted because another request came, gets little time
+        to end.
         """
         limit_s, reason = directory.problem.budgets_s["author"], ""
         if not isinstance(request, RunRequest):
             limit_s = min(limit_s, request.call_s)
         pidfd = os.pidfd_open(self.child)
-        poll = select.poll()
-        poll.register(pidfd, select.POLLIN)
         ends_at = inf
-        while not poll.poll(_POLL_MS):
+        has_ended = False
+        while not has_ended:
             used_s, wall_s = directory.mark.runs_s(linux.cpu_s(self.child))
             if used_s > limit_s or wall_s > _AUTHOR_WALL_SHARE * limit_s:
                 reason = f"{directory.mark.what} did not end within {limit_s:g} s"
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            if ends_at == inf and select.select((read_end, sys.stdin), (), (), 0)[0]:
+            if ends_at == inf and (self.lines.has_news or select.select((read_end,), (), (), 0)[0]):
                 ends_at = time.monotonic() + _END_S
-            if time.monotonic() > ends_at:
+            if self.lines.is_cancel or time.monotonic() > ends_at:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
+            has_ended = self._wait_for_news(pidfd)
         os.close(pidfd)
         return reason
+
+    def _wait_for_news(self, pidfd: int) -> bool:
+        """Wait for the run's end, the entry's next line, or a second; return if the run ended."""
+        watched = [pidfd] if self.lines.has_news else [pidfd, self.lines.descriptor]
+        ready, _, _ = select.select(watched, (), (), _POLL_S)
+        if self.lines.descriptor in ready:
+            self.lines.receive()
+        return pidfd in ready
 
     def _run_in_fork(self, request: Request, directory: RunDirectory, write_end: int) -> NoReturn:
         try:
@@ -283,7 +339,8 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     state = MachineState(Path(options.get("state") or options["folder"]))
     overrides = Overrides.from_options(options)
     machine = _make_machine(options.get("level"), overrides, state.cache)
-    server = SupervisorServer(machine, overrides, channel, Path(options["folder"]), state)
+    lines = RequestLines(sys.stdin.fileno())
+    server = SupervisorServer(machine, overrides, channel, lines, Path(options["folder"]), state)
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
         server.leave()
@@ -300,7 +357,7 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     gc.enable()
     channel.write(f"{READY}\n")
     channel.flush()
-    for line in iter(lambda: sys.stdin.readline(LINE_BYTES_MAX), ""):
+    for line in iter(lines.take, ""):
         server.handle_line(line)
     server.leave()
 

@@ -36,6 +36,7 @@ ROUNDS_MAX = 1000
 
 PLATFORM = "service:ingest"
 SUPERSEDED = "a newer version of the problem was published"
+ARCHIVED = "the leaderboard was archived"
 
 
 class BaselineTarget(NamedTuple):
@@ -121,36 +122,54 @@ class Baselines:
     async def run_new(self, slug: str, facts: Sequence[events.Fact]) -> list[api.BaselineRun]:
         """Run the newest version's baselines that never ran, and cancel the previous version's.
 
-        `facts` is the history of the problem. Raises `Refused` and `Failed`.
+        An archived problem runs none. `facts` is the history of the problem. Raises `Refused` and
+        `Failed`.
         """
         versions = [fact for fact in facts if isinstance(fact, events.ProblemPublished)]
         for previous in versions[-2:-1]:
-            targets = baseline_targets(slug, previous)
-            await asyncio.gather(*(self._cancel_open_run(target) for target, _ in targets))
+            await self._cancel_open_runs(slug, previous, SUPERSEDED)
+        if problems.problems.fold(facts).is_archived:
+            return []
         return await self._start_runs(slug, facts, PLATFORM, rounds=1)
+
+    async def cancel_archived(self, slug: str, facts: Sequence[events.Fact]) -> None:
+        """Cancel the open runs of an archived problem, whose history is `facts`. Raises `Failed`.
+
+        It may be repeated: a run that has ended stays as it is.
+        """
+        newest = problems.newest_version(slug, problems.problems.fold(facts))
+        await self._cancel_open_runs(slug, newest, ARCHIVED)
 
     async def run_again(self, slug: str, actor: str) -> list[api.BaselineRun]:
         """Run the newest version's baselines once more, unless a run is still open.
 
-        Raises `Refused` for a problem without baselines, and `Failed`.
+        Raises `Refused` for a problem that is archived or has no baselines, and `Failed`.
         """
         history = await self.ports.log.history(subjects.problem(slug))
         facts = [event.fact for event in history]
+        if problems.problems.fold(facts).is_archived:
+            raise Refused("wrong_state", f"{slug} is archived: its baselines do not run", "slug")
         ordered = await self._start_runs(slug, facts, actor, rounds=ROUNDS_MAX)
         if not ordered:
             message = f"{slug} has no baselines: its warpboard.yml names none"
             raise Refused("not_found", message, "slug")
         return ordered
 
-    async def _cancel_open_run(self, target: BaselineTarget) -> None:
-        """Cancel the open run: nobody compares with a replaced version."""
+    async def _cancel_open_runs(
+        self, slug: str, published: events.ProblemPublished, reason: str
+    ) -> None:
+        """Cancel the open runs of a version with which nobody compares any more."""
+        targets = baseline_targets(slug, published)
+        await asyncio.gather(*(self._cancel_open_run(target, reason) for target, _ in targets))
+
+    async def _cancel_open_run(self, target: BaselineTarget, reason: str) -> None:
         for number in range(ROUNDS_MAX):
             agg = subjects.submission(target.submission(number))
             if not await self.ports.log.history(agg):
                 return
             # A finished run is refused: there is nothing to cancel.
             with contextlib.suppress(Refused):
-                cancel = events.SubmissionCancelRequested(reason=SUPERSEDED)
+                cancel = events.SubmissionCancelRequested(reason=reason)
                 await self.decisions.make(agg, submissions, cancel, PLATFORM)
 
     async def _start_runs(

@@ -72,8 +72,8 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIM
     quotas = Quotas(ports, decisions, HistoryCache(ports.log))
     intake = Intake(ports, quotas, feed, bounds)
     people = Accounts(decisions, feed, ports.people)
-    boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs)
     baselines = Baselines(ports, decisions)
+    boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs, baselines)
     account_attempts = AttemptLimiter(WRONG_CODES, "wrong codes")
     address_attempts = AttemptLimiter(WRONG_CODES_PER_ADDRESS, "wrong codes from your address")
     return Ingest(

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ingest.access.feed import AccessFeed
 from ingest.access.rules import Caller
+from ingest.baselines import Baselines
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
 from ingest.http.requests import (
     Authenticator,
@@ -70,6 +71,7 @@ class Leaderboards:
     feed: AccessFeed
     lookups: Lookups
     blobs: BlobStore
+    baselines: Baselines
 
     async def settings(self, caller: Caller, slug: str) -> LeaderboardSettings:
         """Return the settings of a leaderboard that the caller may see."""
@@ -156,10 +158,18 @@ class Leaderboards:
         return await self.decisions.make_all(commands, actor)
 
     async def archive(self, slug: str, reason: str, actor: str) -> DecisionResult:
-        """Archive a leaderboard: it accepts no more submissions. Raises `Refused` and `Failed`."""
+        """Archive a leaderboard: it accepts no more submissions, and its baselines end.
+
+        Raises `Refused` and `Failed`.
+        """
         self.feed.now().leaderboard(slug)
         archived = LeaderboardArchived(reason=reason)
-        return await self.decisions.make(subjects.problem(slug), problems.problems, archived, actor)
+        agg = subjects.problem(slug)
+        result = await self.decisions.make(agg, problems.problems, archived, actor)
+        # If the process dies here, archiving again cancels the baselines.
+        facts = [*(event.fact for event in result.before), *result.facts]
+        await self.baselines.cancel_archived(slug, facts)
+        return result
 
 
 class LeaderboardChangeRequest(RequestModel):
