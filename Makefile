@@ -11,8 +11,8 @@ PARTS := shared harness[torch] services/ingest services/scheduler[modal] service
          services/ranker services/discord-edge cli[mcp,plots,up] discord-sim[zstd]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim
 
-.PHONY: help install format check docs docs-site walks problems test-fast test test-cuda test-long up \
-        demo bench bench-smoke chaos contract ci clean
+.PHONY: help install format check docs docs-site walks problems test-fast test test-cuda test-long \
+        test-crowded test-alone up demo bench bench-smoke chaos contract ci clean
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
 
@@ -100,7 +100,7 @@ TIER = $(if $(PART),,--tier $(1))
 # pytest ends with 5 where it found no test, which a folder may well lack.
 EMPTY_IS_FINE = $(if $(PART),|| [ $$? = 5 ])
 # The folders with a test that runs alone: the others need not be collected once more.
-ALONE = tests/cheats tests/problems tests/system
+ALONE = tests/cheats tests/problems
 CROWDED = -n $(1) --dist loadscope --no-loadscope-reorder
 
 test-fast: install ## Tests that start no server, box or platform: a minute
@@ -110,7 +110,14 @@ test: install ## Most tests, some minutes; PART=ranker for one folder; skips say
 	pytest -q -rs -m "not alone and not long" $(call CROWDED,$(WORKERS)) $(call TIER,test) $(WHERE)
 
 test-long: install ## Kills, outages, compared times; property tests with many examples
+	@$(MAKE) --no-print-directory test-crowded
+	@$(MAKE) --no-print-directory test-alone
+
+# The two halves: tests beside each other, and then one by one on an idle machine.
+test-crowded: install
 	pytest -q -rs -m "(long or hypothesis) and not alone" --hypothesis-profile thorough --timeout 600 $(call CROWDED,$(WORKERS)) $(call TIER,long) $(if $(CUDA_LATER),$(CUDA_TESTS:%=--ignore=%)) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
+
+test-alone: install
 	pytest -q -rs -m "alone" --timeout 600 $(call TIER,alone) $(or $(WHERE),$(ALONE)) $(EMPTY_IS_FINE)
 
 up: install ## The platform on this machine, until Ctrl-C

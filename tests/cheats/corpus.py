@@ -9,6 +9,8 @@ from typing import Any
 HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"
 LEVELS = ("none", "weak", "medium", "strong")
+# Words of a header that bound what is measured.
+TIME_BOUNDS = ("time_us_min", "slow_us", "probe_ratio_max")
 
 # A cheat must not wait for budgets made for large problems; a machine may be crowded all the same.
 BUDGETS_S = {"build": 30.0, "test": 30.0, "benchmark": 20.0, "ranked": 20.0}
@@ -26,7 +28,7 @@ class Cheat:
     `time_us_min` bounds its times, most calls that take `slow_us` must count, and `check: no_gain`
     compares every call with the time that its work takes alone. In the process where it delays the
     probe least, that counts as `probe_ratio_max` times as slow at most. `alone` says why nothing
-    may run beside it, though it is not timed; `long` why it takes many seconds.
+    may run beside it, though no times are compared; `long` why it takes many seconds.
     """
 
     path: Path
@@ -58,9 +60,10 @@ class Cheat:
         return self.header["key_reversed"][::-1] if "key_reversed" in self.header else None
 
     @property
-    def is_timed(self) -> bool:
-        """Whether it may pass with a time, which a busy machine would make a longer one."""
-        return self.mode != "test" and "passed" in self.verdicts
+    def has_compared_times(self) -> bool:
+        """Whether its times are compared with anything, which would differ on a busy machine."""
+        has_bound = any(word in self.header for word in TIME_BOUNDS)
+        return self.mode != "test" and (self.is_compared or has_bound)
 
     @property
     def is_compared(self) -> bool:
@@ -70,7 +73,7 @@ class Cheat:
     @property
     def is_alone(self) -> bool:
         """Whether nothing may run beside it."""
-        return self.is_timed or "alone" in self.header
+        return self.has_compared_times or "alone" in self.header
 
     @property
     def is_long(self) -> bool:

@@ -14,13 +14,13 @@ pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server, pytest
 # Longer than `silent_s_max` of the scheduler, and too short for `warpboard up` to restart a NATS
 # server that does not answer (`UNCHECKED_S_MAX` and `FAILING_S_MIN`, 20 s together).
 STILL_S = 17
-# Ten calls: the run outlasts the outage.
+# Sixteen calls, 24 s: the run outlasts the outage.
 LONG = """
 import time
 
 
 def custom_kernel(data):
-    time.sleep(2.8)
+    time.sleep(1.5)
     data[-1].copy_(data[0])
     return data[-1]
 """

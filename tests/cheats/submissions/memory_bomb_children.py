@@ -2,7 +2,7 @@
 # expect: out_of_memory crashed timed_out
 # long: its children fill the memory one after the other
 # level: strong
-# budgets: test=8
+# budgets: build=8 test=8
 # never_prints: GAINED
 # Each child is within the limit on one process: only a memory cgroup counts their sum.
 import os

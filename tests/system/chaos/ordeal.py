@@ -104,14 +104,18 @@ class Reader:
         elif event.envelope.type in ("SubmissionReceived", "JobAssigned"):
             self.open.add(agg)
 
-    async def rest(self, accepted: int, within_s: float) -> None:
-        """Until nothing is open and nothing more comes; for so long after the last event."""
+    async def rest(self, accepted: int, within_s: float) -> bool:
+        """Until nothing is open and nothing more comes; for so long after the last event.
+
+        Returns whether it came to that.
+        """
         until = time.monotonic() + BACKLOG_S_MAX
         while time.monotonic() < min(until, self.last_at + within_s):
             is_quiet = time.monotonic() - self.last_at > QUIET_S
             if is_quiet and not self.open and len(self.received) >= accepted:
-                return
+                return True
             await asyncio.sleep(0.1)
+        return False
 
 
 async def endure(
@@ -162,10 +166,11 @@ async def _endure(plan: Plan, running: Running, rest_s: float, *, has_small_disk
             await asyncio.gather(crowd.live(), suffering, operator.work(plan.acts))
             town.thaw()
             await operator.release_all()
-            await reader.rest(len(crowd.accepted), rest_s)
-            await crowd.finish_following(rest_s)
+            is_at_rest = await reader.rest(len(crowd.accepted), rest_s)
+            # A stream of what is still open would not end either.
+            await crowd.finish_following(rest_s if is_at_rest else 0.0)
             log = await reading.read(nc)
-            return await _judge(plan, Seen(crowd, operator, town, log), nc)
+            return await _judge(plan, Seen(crowd, operator, town, log), nc, rest_s)
     finally:
         following.cancel()
         await asyncio.gather(following, return_exceptions=True)
@@ -182,13 +187,13 @@ class Seen:
     log: list[Kept]
 
 
-async def _judge(plan: Plan, seen: Seen, nc: Client) -> Report:
+async def _judge(plan: Plan, seen: Seen, nc: Client, rest_s: float) -> Report:
     crowd, operator, log = seen.crowd.asked, seen.operator.asked, seen.log
     found = violations(log, seen.crowd.accepted)
     found[VERDICTS] = list(wrong_verdicts(log, Oracle.of(plan)))
     found[FAILURES] = list(too_many_failures(log, plan))
     # Beside all that follows, because it may wait for long.
-    acks = asyncio.create_task(unacknowledged(nc))
+    acks = asyncio.create_task(unacknowledged(nc, rest_s))
     running = seen.town.running
     async with client(running.url) as http:
         http.headers.update(running.operator | {"Warpboard-Operator": "chaos"})

@@ -20,7 +20,7 @@ from tests.system.chaos.town import NOOPS
 # Of so many submissions the pages are read; they are spread over the whole log.
 PAGES_MAX = 300
 ROWS_MAX = 100
-REDELIVERED_S_MAX = 45.0
+REDELIVERED_S_MAX = 25.0
 LOOK_S = 0.5
 
 
@@ -69,10 +69,10 @@ def _wrong_rows(gpu: str, rows: list[dict[str, Any]], log: Sequence[Kept]) -> It
             yield f"{gpu}: row {place} has rank {row['rank']}"
 
 
-async def unacknowledged(nc: Client) -> list[str]:
+async def unacknowledged(nc: Client, within_s: float) -> list[str]:
     """Durable consumers that still hold something although nothing is open.
 
-    What a killed process had in hand is handed over again a while later.
+    What a killed process had in hand is handed over again a while later, which is waited for.
     """
     found: list[str] = []
 
@@ -83,7 +83,7 @@ async def unacknowledged(nc: Client) -> list[str]:
         return not found
 
     with contextlib.suppress(AssertionError):
-        await eventually(is_free, REDELIVERED_S_MAX)
+        await eventually(is_free, min(within_s, REDELIVERED_S_MAX))
     return found
 
 

@@ -30,7 +30,8 @@ from shared.nats.pull import (
 from shared.nats.streams import SECOND_NS, Settings, stream_state
 from shared.wire import UnknownEvent, decode
 
-ACK_WAIT_S = 30
+# What a killed process had in hand comes again after so long; a living one says so before.
+ACK_WAIT_S = 10
 DELIVERIES_MAX = 5
 UNACKNOWLEDGED_MAX = 64
 REASON_CHARS_MAX = 400

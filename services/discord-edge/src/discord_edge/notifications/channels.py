@@ -27,7 +27,8 @@ POST_MINUTES: Literal[10080] = 10080
 THREAD_EXISTS = 160004
 POSTS_MAX = 1000
 READY_STEP_S = 0.2
-AGAIN_S = 10.0
+# Discord bans who is refused too often: the pauses grow.
+AGAIN_S_MIN, AGAIN_S_MAX = 0.5, 10.0
 APPEAL_MAX = 3000
 
 _log = logging.getLogger(__name__)
@@ -126,6 +127,7 @@ class DiscordPublicChannels:
 
     async def ensure_exist(self) -> None:
         """Wait until all channels exist, and create those that are missing."""
+        pause_s = AGAIN_S_MIN
         while self._channels is None:
             while not self._client.is_ready():  # noqa: ASYNC110 - before login there is no event
                 await asyncio.sleep(READY_STEP_S)
@@ -134,11 +136,12 @@ class DiscordPublicChannels:
             except (Refused, Failed) as error:
                 _log.error(
                     "nothing is announced yet: allow the bot to manage channels, see "
-                    "docs/discord.md; trying again in %.0f s: %s",
-                    AGAIN_S,
+                    "docs/discord.md; trying again in %.1f s: %s",
+                    pause_s,
                     error,
                 )
-                await asyncio.sleep(AGAIN_S)
+                await asyncio.sleep(pause_s)
+                pause_s = min(2 * pause_s, AGAIN_S_MAX)
 
     async def _set_up(self) -> ServerChannels:
         guild = self._client.get_guild(self._guild)
