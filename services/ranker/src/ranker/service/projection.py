@@ -24,9 +24,7 @@ log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Fact)
 
 PROJECTION = "ranker"
-# Entries are chosen and placed once for each batch, so larger batches do it less often. A batch
-# takes some 10 kB per event.
-BATCH_MAX = 16_000
+BATCH_MAX = 4000
 # While a batch is written, the next is decoded in slices; between them Postgres is served.
 SLICE = 1000
 BATCH_BYTES_MAX = 64 * 1024 * 1024
