@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from harness.messages import RunReport
-from shared.problems.kernelbench import BUILD_S, COMPILE, baseline_files
 from tests.support.harness import Host
 
 OLDER = """
@@ -41,17 +40,6 @@ def get_inputs():
     return [torch.rand(5, 8).double(), torch.randint(0, 9, (3,))]
 def get_init_inputs():
     return [8, 0.5]
-"""
-# The compiler leaves this to torch, so it needs no g++.
-SORTING = """
-import torch
-class Model(torch.nn.Module):
-    def forward(self, values):
-        return torch.sort(values, dim=-1).values
-def get_inputs():
-    return [torch.rand(5, 8)]
-def get_init_inputs():
-    return []
 """
 
 
@@ -93,15 +81,6 @@ NEW = MODEL.replace("class Model(", "class ModelNew(")
 @pytest.mark.long
 def test_a_model_with_the_same_weights_and_draws_passes(one: Host) -> None:
     assert modelled(one, NEW, "ranked")[0] == "passed"
-
-
-@pytest.mark.long
-def test_a_model_by_torchs_compiler_is_right_and_timed(one: Host) -> None:
-    sources = baseline_files(SORTING.encode()).items()
-    compiled = next(source.decode() for name, source in sources if COMPILE in name)
-    one.files["reference.py"], one.budgets_s["build"] = SORTING, BUILD_S
-    one.told_besides["form"] = "kernelbench"
-    assert said(one.run(compiled, "benchmark"))[0] == "passed"
 
 
 def test_a_model_that_mentions_an_extension_is_built_and_found(one: Host) -> None:

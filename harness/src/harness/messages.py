@@ -33,7 +33,7 @@ FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy", "m
 # The supervisor's exit status if a process beneath it could not be killed. It is not a message,
 # because an author's code could forge one.
 LEFT_BEHIND = 70
-# The supervisor's first line; instead of a request, to end the current run; that nothing is left.
+# The supervisor's first line; the line that ends the current run; its answer once that is gone.
 READY, CANCEL, CANCELLED = "ready", "cancel", "cancelled"
 LINE_BYTES_MAX = 2 * 1024 * 1024
 VERDICTS = (
