@@ -1,29 +1,17 @@
 """Folds read models again beside a test's own, as `ranker replay` does."""
 
-from ranker.postgres import PROJECTION, SCHEMA, ReadModels
+from functools import partial
+
+from ranker.postgres import PROJECTION, SCHEMA
 from ranker.replay.postgres import open_schemas
-from ranker.replay.runner import ReplayInput, ReplayResult, replay_schema
-from ranker.service.decisions import Metrics
-from ranker.service.progress import ProjectionProgress
-from ranker.service.projection import project
+from ranker.replay.runner import ReplayInput, ReplayResult, fill_models, replay_schema
 from shared.event_log import EventSource
-from shared.postgres import connect, migrate
-
-
-async def fold(source: EventSource, dsn: str, schema: str, until: int) -> None:
-    """Fold a source into read models, up to a sequence."""
-    async with await connect(dsn, schema) as connection:
-        models = ReadModels(connection)
-        async for _ in project(source, models, ProjectionProgress(), Metrics(), until=until):
-            pass
+from shared.postgres import migrate
 
 
 def filling(dsn: str, source: EventSource) -> ReplayInput:
     """How a fresh schema gets its read models."""
-
-    async def fill(schema: str, until: int) -> None:
-        await fold(source, dsn, schema, until)
-
+    fill = partial(fill_models, source, dsn)
     return ReplayInput(lambda fresh: migrate(dsn, "ranker", fresh), fill, source.last)
 
 

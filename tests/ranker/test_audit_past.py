@@ -18,13 +18,13 @@ from ranker.http.access import ReadSources
 from ranker.http.leaderboards import ArchivedLeaderboards
 from ranker.postgres import SCHEMA as LIVE
 from ranker.postgres import Reader
+from ranker.replay.runner import fill_models
 from ranker.service.decisions import Metrics
 from ranker.service.progress import Live, ProjectionProgress
 from shared import events, subjects
 from shared.clock import now
 from shared.postgres import create_pool
 from tests.ranker.audit_platform import AuditPlatform
-from tests.ranker.replays import fold
 from tests.support.lives import T0, Life
 from tests.support.memory import MemoryBlobStore, MemoryLog
 
@@ -63,7 +63,7 @@ async def place(postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Place]:
         await platform.say(agg, fact)
         platform.at += HOUR
     last = await platform.log.last()
-    await fold(platform.log, postgres_dsn, LIVE, last)
+    await fill_models(platform.log, postgres_dsn, LIVE, last)
     async with open_archive(postgres_dsn) as archive:
         await run_archiver(platform.log, archive, Metrics(), until=last)
     async with create_pool(postgres_dsn, 1, 2, LIVE) as connections:

@@ -110,18 +110,24 @@ async def tables(models: ReadModels) -> dict[str, list[Any]]:
 
 @pytest.mark.server
 @pytest.mark.parametrize("seed", range(4))
-async def test_batches_of_any_size_make_the_same_rows(postgres_dsn: str, seed: int) -> None:
+async def test_batches_of_any_size_make_the_same_rows(
+    postgres_dsn: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     chance, log = Random(seed), MemoryLog()
     await begin(log)
     tables_ = []
-    for number, most in enumerate((1000, 1, 5, 40)):
+    # Entries change with each batch, once the batches touch three submissions, or at the end.
+    for number, (most, deferred_max) in enumerate(
+        ((1000, 0), (1, 0), (5, 0), (40, 0), (5, 3), (40, 1000))
+    ):
+        monkeypatch.setattr("ranker.postgres.DEFERRED_MAX", deferred_max)
         schema = f"cut_{number}"
         migrate(postgres_dsn, "ranker", schema)
         async with (
             await connect(postgres_dsn, schema) as writing,
             await connect(postgres_dsn, schema) as reading,
         ):
-            models = ReadModels(writing)
+            models = ReadModels(writing, defer_entries=deferred_max > 0)
             if not number:
                 progress = ProjectionProgress()
                 async with running(ranker_of(log, models, progress)):
@@ -129,17 +135,21 @@ async def test_batches_of_any_size_make_the_same_rows(postgres_dsn: str, seed: i
             else:
                 parts = cut(chance, [decode_event(event) for event in log.since(0)], most)
                 await (write_ahead if number > 1 else write)(models, parts)
+                await models.update_entries()
             tables_.append(await tables(ReadModels(reading)))
         drop_schema(postgres_dsn, schema)
     assert len(tables_[0]["submission"]) == 8
-    assert tables_[1:] == tables_[:1] * 3
+    assert tables_[1:] == tables_[:1] * 5
 
 
 def decoded_life() -> list[DecodedEvent]:
     """One life, decoded without a log."""
-    life = Life("s1")
+    return decoded_events(Life("s1").facts())
+
+
+def decoded_events(facts: Sequence[tuple[str, events.Fact]]) -> list[DecodedEvent]:
     decoded = []
-    for seq, (agg, fact) in enumerate(life.facts(), 1):
+    for seq, (agg, fact) in enumerate(facts, 1):
         body = encode_envelope(
             make_envelope(fact, agg, EventMetadata(new_id(), T0, "service:test", "", ""))
         )
@@ -160,6 +170,22 @@ def test_a_batch_needs_nothing_that_it_makes() -> None:
     assert (required.submissions, required.jobs, required.runs) == (set(), set(), set())
     assert find_required_rows(decoded_life()[3:]).runs == set()
     assert find_required_rows(decoded_life()[4:]).runs == {"run-s1"}
+
+
+@pytest.mark.parametrize("times", [{"score_us": 0.0}, {"process_us": [100.0, 0.0]}])
+def test_a_result_without_a_logarithm_names_its_submission(times: dict[str, Any]) -> None:
+    end = events.SubmissionFinished(
+        outcome="passed",
+        verdict="passed",
+        code="ranked",
+        reason="",
+        is_eligible=True,
+        run="run-s1",
+        **{"score_us": 100.0} | times,
+    )
+    life = decoded_events([*Life("s1").facts(), (subjects.submission("s1"), end)])
+    with pytest.raises(ValueError, match="s1: score_us and process_us must be above 0"):
+        fold(Rows(), life)
 
 
 def test_a_run_of_another_agent_is_not_this_ones() -> None:

@@ -17,7 +17,7 @@ from ranker.domain.stored_log import to_stored_event
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.postgres import SCHEMA as LIVE
 from ranker.replay.postgres import Schemas, open_schemas
-from ranker.replay.runner import ArchiveLog, FileLog, ReplayInput, replay_schema
+from ranker.replay.runner import ArchiveLog, FileLog, ReplayInput, fill_models, replay_schema
 from ranker.service.decisions import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
@@ -27,7 +27,7 @@ from shared.event_log import EventSource, Gap
 from shared.postgres import connect, create_pool, migrate
 from shared.signing import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
-from tests.ranker.replays import filling, fold, replayed
+from tests.ranker.replays import filling, replayed
 from tests.support.lives import Life
 from tests.support.memory import MemoryLog
 from tests.support.servers import drop_schema
@@ -51,7 +51,7 @@ async def copy(source: EventSource, dsn: str, schema: str, until: int) -> None:
 @pytest.fixture
 async def dsn(postgres_dsn: str, platform: AuditPlatform) -> str:
     """A database whose live read models have folded the log."""
-    await fold(platform.log, postgres_dsn, LIVE, await platform.log.last())
+    await fill_models(platform.log, postgres_dsn, LIVE, await platform.log.last())
     return postgres_dsn
 
 
@@ -161,7 +161,7 @@ async def test_live_tables_that_move_on_while_the_source_is_asked_are_no_error(
         seq = await platform.log.last()
         if seq == first:
             await platform.live(Life("s3", account="eve"))
-            await fold(platform.log, dsn, LIVE, await platform.log.last())
+            await fill_models(platform.log, dsn, LIVE, await platform.log.last())
         return seq
 
     first = await platform.log.last()
@@ -178,7 +178,7 @@ async def test_a_replay_that_is_over_holds_no_other_up(dsn: str, platform: Audit
 
 async def broken(dsn: str, both: Schemas, source: EventSource) -> None:
     async def fill(schema: str, until: int) -> None:
-        await fold(source, dsn, schema, until // 2)
+        await fill_models(source, dsn, schema, until // 2)
         raise Gap("the log broke off")
 
     replay_input = ReplayInput(lambda fresh: migrate(dsn, "ranker", fresh), fill, source.last)
@@ -199,7 +199,7 @@ async def test_what_a_killed_replay_left_is_dropped_by_the_next(
     dsn: str, platform: AuditPlatform
 ) -> None:
     migrate(dsn, "ranker", f"{LIVE}_fresh")
-    await fold(platform.log, dsn, f"{LIVE}_fresh", 5)
+    await fill_models(platform.log, dsn, f"{LIVE}_fresh", 5)
     assert (await replayed(dsn, platform.log, LIVE)).differences == []
     assert await left(dsn) == [LIVE]
 

@@ -50,6 +50,8 @@ LIFTED = "hold_lifted"
 # Earlier states of entries are kept a little longer than a cursor is valid.
 HISTORY_S = 3900.0
 HISTORY_PAUSE_S = 60.0
+# So many submissions' entries are updated at once in a rebuild: some seconds of a statement.
+DEFERRED_MAX = 100_000
 # Errors that an event may cause in a fold, or its row in a table; a broken connection is none.
 FOLD_ERRORS = (
     msgspec.MsgspecError,
@@ -75,11 +77,13 @@ class PreparedBatch(NamedTuple):
 class ReadModels:
     """The writing side: one connection, whose search_path names the schema.
 
-    It belongs to one task; other tasks read it through `ReadsBetweenWrites`.
+    It belongs to one task; other tasks read it through `ReadsBetweenWrites`. With `defer_entries`,
+    batches leave entries and places as they are until `update_entries`: a rebuild has no readers.
     """
 
-    def __init__(self, connection: AsyncConnection[Any]) -> None:
+    def __init__(self, connection: AsyncConnection[Any], *, defer_entries: bool = False) -> None:
         self.connection = connection
+        self.deferred = Rows() if defer_entries else None
         self.transaction = asyncio.Lock()
         self.sql = load_statements("ranker", "project.sql")
         self.reads = load_statements("ranker", "read.sql")
@@ -107,20 +111,7 @@ class ReadModels:
             self.cache.forget()
             prepared = None
         try:
-            async with (
-                self.transaction,
-                self.connection.pipeline(),
-                self.connection.transaction(),
-            ):
-                at = log_time(batch)
-                if prepared is not None:
-                    rows = prepared.rows
-                    is_ban_over = await self._write_prepared(after, prepared, at)
-                else:
-                    loaded, is_ban_over = await self._claim_and_load(after, last, batch, at)
-                    rows = fold(loaded, batch)
-                    await self._write_rows(rows, _encode_rows(rows))
-                boards = await self._update_entries(rows, last, at, is_ban_over=is_ban_over)
+            rows, boards = await self._write_batch(after, batch, prepared)
         except BaseException as error:
             self.cache.forget()
             self._prepared = None
@@ -133,7 +124,18 @@ class ReadModels:
             for step in rows.steps:
                 if step.statement == LIFTED:
                     self.cache.drop(step.values["id"])
+        if self.deferred is not None:
+            await self._defer_entries(self.deferred, rows)
         return BatchChange(boards, rows.is_end_due, rows.is_draft_due, rows.met)
+
+    async def update_entries(self) -> None:
+        """Update the entries and places that batches left as they were."""
+        if self.deferred is None:
+            return
+        deferred, self.deferred = self.deferred, Rows()
+        async with self.transaction, self.connection.pipeline(), self.connection.transaction():
+            await self.connection.execute(self.sql["analyze"].encode())
+            await self._update_entries(deferred, await self.checkpoint(), None, is_ban_over=True)
 
     async def place(self, statement: str, **values: object) -> list[Row]:
         """Run one statement of sql/place.sql and return its rows."""
@@ -165,6 +167,29 @@ class ReadModels:
             return
         self.cache.keep(rows, last)
         self._prepared = PreparedBatch(first, last, rows, texts)
+
+    async def _write_batch(
+        self, after: int, batch: Sequence[DecodedEvent], prepared: PreparedBatch | None
+    ) -> tuple[Rows, frozenset[LeaderboardKey]]:
+        """Write a batch in one transaction; return its rows and the leaderboards that changed."""
+        at, last = log_time(batch), batch[-1].event.seq
+        async with self.transaction, self.connection.pipeline(), self.connection.transaction():
+            if prepared is not None:
+                rows = prepared.rows
+                is_ban_over = await self._write_prepared(after, prepared, at)
+            else:
+                loaded, is_ban_over = await self._claim_and_load(after, last, batch, at)
+                rows = fold(loaded, batch)
+                await self._write_rows(rows, _encode_rows(rows))
+            if self.deferred is not None:
+                return rows, frozenset()
+            return rows, await self._update_entries(rows, last, at, is_ban_over=is_ban_over)
+
+    async def _defer_entries(self, deferred: Rows, rows: Rows) -> None:
+        deferred.touched |= rows.touched
+        deferred.banned |= rows.banned
+        if len(deferred.touched) >= DEFERRED_MAX:
+            await self.update_entries()
 
     async def _write_prepared(
         self, after: int, prepared: PreparedBatch, at: datetime | None
@@ -383,11 +408,13 @@ def _decode_rows(rows: Iterable[Sequence[str]], kind: type[RowType]) -> list[Row
 
 
 @asynccontextmanager
-async def open_read_models(dsn: str, schema: str) -> AsyncIterator[ReadModels]:
+async def open_read_models(
+    dsn: str, schema: str, *, defer_entries: bool = False
+) -> AsyncIterator[ReadModels]:
     """Open the writing side on its own connection. Raises Failed when Postgres is lost."""
     with translate_outages("the read models cannot be written"):
         async with await connect(dsn, schema) as connection:
-            models = ReadModels(connection)
+            models = ReadModels(connection, defer_entries=defer_entries)
             for setting in ("plan_once", "commit_lazily"):
                 await connection.execute(models.sql[setting].encode())
             yield models

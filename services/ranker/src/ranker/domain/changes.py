@@ -7,6 +7,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
+from ranker.domain.goals import HELD_WITH_SCORE
 from ranker.domain.rows import (
     FINISHED,
     GIVEN_UP,
@@ -282,7 +283,13 @@ def add_result(
     end: SubmissionFinished,
     since: tuple[int, datetime, str],
 ) -> None:
-    """Store a result under a problem version; `since` is the event that made it count."""
+    """Store a result under a problem version; `since` is the event that made it count.
+
+    Raises ValueError if it may count and a time in it has no logarithm: scores are pooled by those.
+    """
+    may_count = end.is_eligible or end.code in HELD_WITH_SCORE
+    if may_count and any(us is not None and us <= 0 for us in (end.score_us, *end.process_us)):
+        raise ValueError(f"{submission.id}: score_us and process_us must be above 0")
     low, high = end.interval_us or (None, None)
     seq, at, rejudge = since
     rows.touched.add(submission.id)

@@ -303,7 +303,7 @@ async def replay_projection(settings: Settings, schema: str, options: Namespace)
             _open_source(settings, options, log) as source,
             open_schemas(dsn, live, name) as schemas,
         ):
-            fill = partial(_fill_archive if is_archive else _fill_models, source, dsn)
+            fill = partial(_fill_archive if is_archive else fill_models, source, dsn)
             replay_input = ReplayInput(partial(migrate, dsn, package), fill, source.last)
             result = await replay_schema(schemas, replay_input, switch=options.switch)
             if result.is_switched:
@@ -321,11 +321,13 @@ async def replay_projection(settings: Settings, schema: str, options: Namespace)
     }
 
 
-async def _fill_models(source: EventSource, dsn: str, schema: str, until: int) -> None:
-    async with open_read_models(dsn, schema) as models:
+async def fill_models(source: EventSource, dsn: str, schema: str, until: int) -> None:
+    """Fold a source up to a sequence into the read models of a schema that nobody reads."""
+    async with open_read_models(dsn, schema, defer_entries=True) as models:
         progress = ProjectionProgress()
         async for _ in project(source, models, progress, Metrics(), until=until):
             log_progress("events", progress.seq, until)
+        await models.update_entries()
 
 
 async def _fill_archive(source: EventSource, dsn: str, schema: str, until: int) -> None:

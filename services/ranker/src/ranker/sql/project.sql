@@ -6,6 +6,10 @@ set plan_cache_mode = force_generic_plan;
 -- What Postgres loses in a crash is folded again, because the checkpoint is lost with it.
 set synchronous_commit = off;
 
+-- name: analyze
+-- Collect the statistics of tables that were filled since: without them Postgres takes any index.
+analyze result, entry;
+
 -- name: claim
 -- Move the checkpoint from where the caller believes it is, or not at all; after a switch by a
 -- replay it is in another table. The log's own time never goes back.
