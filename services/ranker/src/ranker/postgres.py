@@ -50,8 +50,10 @@ LIFTED = "hold_lifted"
 # Earlier states of entries are kept a little longer than a cursor is valid.
 HISTORY_S = 3900.0
 HISTORY_PAUSE_S = 60.0
-# So many submissions' entries are updated at once in a rebuild: some seconds of a statement.
-DEFERRED_MAX = 100_000
+# So many submissions' entries are updated at once in a rebuild, in a statement of about a second.
+DEFERRED_MAX = 30_000
+# Statistics are collected after so many changed entries, then after GROWTH times as many.
+CHANGED_MIN, GROWTH = 500, 4
 # Errors that an event may cause in a fold, or its row in a table; a broken connection is none.
 FOLD_ERRORS = (
     msgspec.MsgspecError,
@@ -89,6 +91,7 @@ class ReadModels:
         self.reads = load_statements("ranker", "read.sql")
         self.places = load_statements("ranker", "place.sql")
         self.history_trimmed_at = now()
+        self.changed, self.analyze_at = 0, CHANGED_MIN
         self.cache = RowCache()
         self.table: int | None = None
         self._prepared: PreparedBatch | None = None
@@ -318,10 +321,18 @@ class ReadModels:
         if rows.banned or is_ban_over:
             changed += await self.place("end_bans", banned=list(rows.banned), **history)
         if changed:
+            await self._analyze(len(changed))
             await update_places(self, changed)
             await self._trim_history(seq, is_recent=is_recent)
         keys += [(row["problem"], row["gpu"], row["problem_number"]) for row in changed]
         return frozenset(LeaderboardKey(*key) for key in keys)
+
+    async def _analyze(self, changed: int) -> None:
+        """Collect the statistics of tables that have grown."""
+        self.changed += changed
+        if self.changed >= self.analyze_at:
+            self.analyze_at = GROWTH * self.changed
+            await self.connection.execute(self.sql["analyze"].encode())
 
     async def _trim_history(self, seq: int, *, is_recent: bool) -> None:
         """Delete earlier states of entries that no page can be asked for any more."""

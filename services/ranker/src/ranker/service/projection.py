@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 F = TypeVar("F", bound=Fact)
 
 PROJECTION = "ranker"
-BATCH_MAX = 4000
+BATCH_MAX = 16_000
 # While a batch is written, the next is decoded in slices; between them Postgres is served.
 SLICE = 1000
 BATCH_BYTES_MAX = 64 * 1024 * 1024

@@ -7,8 +7,8 @@ set plan_cache_mode = force_generic_plan;
 set synchronous_commit = off;
 
 -- name: analyze
--- Collect the statistics of tables that were filled since: without them Postgres takes any index.
-analyze result, entry;
+-- Collect the statistics of tables that have grown: without them Postgres takes any index.
+analyze result, entry, tie_group;
 
 -- name: claim
 -- Move the checkpoint from where the caller believes it is, or not at all; after a switch by a
