@@ -6,6 +6,7 @@ waking it up takes tens of microseconds.
 
 import contextlib
 import fcntl
+import functools
 import gc
 import importlib
 import mmap
@@ -270,13 +271,11 @@ class CpuDevice(Device):
         """Use one thread for references: the other cores belong to the worker."""
         torch: Any = importlib.import_module("torch")
         torch.set_num_threads(1)
-        self._square = torch.rand(_FMA_SIDE, _FMA_SIDE)
-        self._line = torch.rand(_COPY_BYTES // 4)
         self._torch = torch
 
     def describe(self) -> dict[str, str]:
-        """Return versions, processor and cores."""
-        return describe_machine()
+        """Return nothing: the processor is the machine's."""
+        return {}
 
     def allocate(self, size: int, role: str) -> SharedMemory:
         """Return a memory of `size` bytes that the worker may map, for any role."""
@@ -308,16 +307,22 @@ class CpuDevice(Device):
             ended_ns = time.perf_counter_ns()
         return (ended_ns - began_ns) / 1000
 
+    @functools.cached_property
+    def _reference_tensors(self) -> tuple[Any, Any]:
+        return self._torch.rand(_FMA_SIDE, _FMA_SIDE), self._torch.rand(_COPY_BYTES // 4)
+
     def reference(self, name: str) -> float:
         """Time a product of two small matrices (`fma`) or a copy of a megabyte (`copy`)."""
+        square, line = self._reference_tensors
         began_ns = time.perf_counter_ns()
         if name == "fma":
-            self._torch.mm(self._square, self._square)
+            self._torch.mm(square, square)
         else:
-            self._line.clone()
+            line.clone()
         return (time.perf_counter_ns() - began_ns) / 1000
 
 
+@functools.cache
 def describe_machine() -> dict[str, str]:
     """Return versions, processor and cores, without importing torch."""
     import importlib.metadata  # slow to import; the worker should be started before

@@ -27,7 +27,7 @@ from pathlib import Path
 from types import FrameType
 from typing import IO, Any, NoReturn
 
-from harness import code, messages
+from harness import messages
 from harness.build.plan import BuildCache, survey_tools
 from harness.build.teams import Machine
 from harness.check.author import is_memory_shortage
@@ -35,7 +35,7 @@ from harness.check.composition import RECORD_S_MAX
 from harness.check.screen import SCREEN_S_MAX
 from harness.defences import Overrides
 from harness.devices.cuda import host
-from harness.devices.device import DeviceFault
+from harness.devices.device import DeviceFault, describe_machine
 from harness.inspect import inspection
 from harness.messages import (
     CANCEL,
@@ -350,7 +350,7 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     _die_with_parent(parent, signal.SIGTERM)
     # Import or compute once what every run needs, out of the garbage collector's reach.
     gc.disable()
-    code.digest()
+    describe_machine()
     torch: Any = importlib.import_module("torch")
     torch.set_num_threads(1)
     gc.freeze()
