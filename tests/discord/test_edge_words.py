@@ -4,7 +4,7 @@ import re
 
 import msgspec
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from discord_edge.bot.client import build_command_groups
@@ -159,6 +159,7 @@ def test_a_status_shows_each_stage_once_from_progress_and_from_the_end() -> None
     assert evolve(status, "progress", {"stages": "odd"}).finished_stages == status.finished_stages
 
 
+@example("", "@everyone")
 @given(TEXT, TEXT)
 def test_a_refusal_mentions_nobody_and_has_its_id(reason: str, code: str) -> None:
     said = refusal_text(Refused(code[:30], f"@everyone {reason}"), "77")

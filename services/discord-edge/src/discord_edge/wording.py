@@ -90,7 +90,8 @@ def refusal_text(refused: Refused, identity: str, at: float = 0.0) -> str:
     wait_s = refused.retry_after_s
     retry = "" if wait_s is None else f" Try again <t:{math.ceil(at + wait_s)}:R>."
     reason = without_mentions(escape_control_characters(refused.reason)).rstrip(".")
-    return f"Not done: {reason[:1500]}.{retry} `{refused.code}` · `{identity}`"
+    code = without_mentions(refused.code)
+    return f"Not done: {reason[:1500]}.{retry} `{code}` · `{identity}`"
 
 
 def render_statement(text: str, length_max: int) -> str:

@@ -303,7 +303,8 @@ def add_leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
         if has_any and not force:
             message = f"{slug} has submissions: send force=true to archive it anyway"
             raise Refused("has_submissions", message, "force")
-        await deps.ingest.boards.archive(slug, NO_REASON, actor)
+        archived = await deps.ingest.boards.archive(slug, NO_REASON, actor)
+        await deps.read_client.wait_until_folded(archived.seq)
         return {"status": "ok", "leaderboard": slug, "force": force}
 
     @router.post("/admin/leaderboards/{leaderboard}/visibility")
@@ -313,7 +314,8 @@ def add_leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
         """Close a leaderboard, or make it public."""
         slug = leaderboard.lower()
         change = LeaderboardChange(slug, Change(NO_REASON, body.visibility))
-        await deps.ingest.boards.change(change, actor)
+        changed = await deps.ingest.boards.change(change, actor)
+        await deps.read_client.wait_until_folded(changed.seq)
         return {"status": "ok", "leaderboard": slug, "visibility": body.visibility}
 
 
