@@ -1,7 +1,10 @@
 """The client's admin commands, and what tier 2 adds to them."""
 
 import json
+import os
 import re
+import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -191,6 +194,19 @@ def test_a_leaderboard_is_made_of_a_configured_folder_alone(admin: Wire) -> None
             admin.post_json("/admin/leaderboards", {"directory": directory}), 400, "bad_directory"
         )
     refusal(admin.post_json("/admin/leaderboards", {"directory": "broken"}), 400, "bad_directory")
+
+
+def test_a_change_is_answered_once_the_lists_show_it(admin: Wire, platform: Running) -> None:
+    ranker = platform.pid("ranker")
+    assert ranker is not None
+    os.kill(ranker, signal.SIGSTOP)
+    resume = threading.Timer(1.0, os.kill, (ranker, signal.SIGCONT))
+    resume.start()
+    try:
+        ok_body(admin.post_json("/admin/leaderboards", {"directory": "identity"}))
+        assert resume.finished.is_set(), "answered while the lists could not show it"
+    finally:
+        resume.join()
 
 
 def test_a_leaderboard_with_submissions_is_archived_by_force_alone(admin: Wire, ada: Wire) -> None:

@@ -283,6 +283,7 @@ def add_leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
     async def create(body: DirectoryRequest, actor: operator) -> response_models.LeaderboardResult:
         """Publish a folder as a development leaderboard, open for a year."""
         slug = await create_leaderboard(deps, body.directory, body.visibility, actor)
+        await deps.wait_until_read()
         return {"status": "ok", "leaderboard": slug}
 
     @router.post("/admin/update-problems")
@@ -290,7 +291,9 @@ def add_leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
         body: RepositoryRequest, actor: operator
     ) -> response_models.RepositoryUpdateResult:
         """Publish the problems of a listed repository, or report what that would do."""
-        return await RepositoryUpdate(deps, body, actor).run()
+        result = await RepositoryUpdate(deps, body, actor).run()
+        await deps.wait_until_read()
+        return result
 
     @router.delete("/admin/leaderboards/{leaderboard}")
     async def archive(
@@ -303,8 +306,8 @@ def add_leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
         if has_any and not force:
             message = f"{slug} has submissions: send force=true to archive it anyway"
             raise Refused("has_submissions", message, "force")
-        archived = await deps.ingest.boards.archive(slug, NO_REASON, actor)
-        await deps.read_client.wait_until_folded(archived.seq)
+        await deps.ingest.boards.archive(slug, NO_REASON, actor)
+        await deps.wait_until_read()
         return {"status": "ok", "leaderboard": slug, "force": force}
 
     @router.post("/admin/leaderboards/{leaderboard}/visibility")
@@ -314,8 +317,8 @@ def add_leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
         """Close a leaderboard, or make it public."""
         slug = leaderboard.lower()
         change = LeaderboardChange(slug, Change(NO_REASON, body.visibility))
-        changed = await deps.ingest.boards.change(change, actor)
-        await deps.read_client.wait_until_folded(changed.seq)
+        await deps.ingest.boards.change(change, actor)
+        await deps.wait_until_read()
         return {"status": "ok", "leaderboard": slug, "visibility": body.visibility}
 
 

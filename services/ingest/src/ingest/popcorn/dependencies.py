@@ -7,6 +7,7 @@ then takes the file for a text.
 
 import re
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import partial
@@ -22,11 +23,11 @@ from python_multipart.multipart import MultipartParser, parse_options_header
 from ingest.access.rules import Caller
 from ingest.bootstrap import Ingest
 from ingest.http.requests import Authenticator
-from ingest.popcorn.read_client import ReadClient, retry_while_unavailable
+from ingest.popcorn.read_client import STAFF, ReadClient, retry_while_unavailable
 from ingest.reads import StreamLimiter
 from shared.blobs import BlobStore
 from shared.clock import now
-from shared.errors import Refused
+from shared.errors import Failed, Refused
 
 # The client sends no reason.
 NO_REASON = "by the client's admin command"
@@ -56,6 +57,15 @@ class Dependencies:
     streams: StreamLimiter | None = None
     problem_roots: tuple[Path, ...] = ()
     repositories: Mapping[str, str] = field(default_factory=dict)
+
+    async def wait_until_read(self) -> None:
+        """Wait briefly until reads show what is in the log, unless the read side does not answer.
+
+        The client expects that a list which follows a change shows it.
+        """
+        # ranker answers a read of a number once it has folded everything up to it.
+        with suppress(Failed):
+            await self.read_client.submission(await self.ingest.ports.log.last(), STAFF)
 
 
 async def leaderboard_gpus(deps: Dependencies, caller: Caller, slug: str) -> list[str]:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
-from contextlib import aclosing, suppress
+from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import count
 from typing import Any, Generic, TypeVar
@@ -90,13 +90,6 @@ class ReadClient:
             if (submission is None or is_withdrawn(submission)) is is_deleted:
                 return
             await asyncio.sleep(FORGOTTEN_S)
-
-    async def wait_until_folded(self, seq: int | None) -> None:
-        """Wait briefly until reads show an event, unless the read side does not answer."""
-        # ranker answers a read of a number once it has folded everything up to it.
-        if seq is not None:
-            with suppress(Failed):
-                await self.submission(seq, STAFF)
 
     async def list_own(
         self, caller: Caller, problem: str | None, limit: int, offset: int
