@@ -120,7 +120,7 @@ async def test_batches_of_any_size_make_the_same_rows(
     for number, (most, deferred_max) in enumerate(
         ((1000, 0), (1, 0), (5, 0), (40, 0), (5, 3), (40, 1000))
     ):
-        monkeypatch.setattr("ranker.postgres.DEFERRED_MAX", deferred_max)
+        monkeypatch.setattr("ranker.postgres.DEFERRED_SUBMISSIONS_MAX", deferred_max)
         schema = f"cut_{number}"
         migrate(postgres_dsn, "ranker", schema)
         async with (
@@ -148,6 +148,7 @@ def decoded_life() -> list[DecodedEvent]:
 
 
 def decoded_events(facts: Sequence[tuple[str, events.Fact]]) -> list[DecodedEvent]:
+    """Events of some facts, decoded without a log."""
     decoded = []
     for seq, (agg, fact) in enumerate(facts, 1):
         body = encode_envelope(

@@ -51,7 +51,7 @@ LIFTED = "hold_lifted"
 HISTORY_S = 3900.0
 HISTORY_PAUSE_S = 60.0
 # So many submissions' entries are updated at once in a rebuild, in a statement of about a second.
-DEFERRED_MAX = 30_000
+DEFERRED_SUBMISSIONS_MAX = 30_000
 # Statistics are collected after so many changed entries, then after GROWTH times as many.
 CHANGED_MIN, GROWTH = 500, 4
 # Errors that an event may cause in a fold, or its row in a table; a broken connection is none.
@@ -85,13 +85,13 @@ class ReadModels:
 
     def __init__(self, connection: AsyncConnection[Any], *, defer_entries: bool = False) -> None:
         self.connection = connection
-        self.deferred = Rows() if defer_entries else None
+        self.deferred_rows = Rows() if defer_entries else None
         self.transaction = asyncio.Lock()
         self.sql = load_statements("ranker", "project.sql")
         self.reads = load_statements("ranker", "read.sql")
         self.places = load_statements("ranker", "place.sql")
         self.history_trimmed_at = now()
-        self.changed, self.analyze_at = 0, CHANGED_MIN
+        self.changes_count, self.analyze_at = 0, CHANGED_MIN
         self.cache = RowCache()
         self.table: int | None = None
         self._prepared: PreparedBatch | None = None
@@ -127,15 +127,15 @@ class ReadModels:
             for step in rows.steps:
                 if step.statement == LIFTED:
                     self.cache.drop(step.values["id"])
-        if self.deferred is not None:
-            await self._defer_entries(self.deferred, rows)
+        if self.deferred_rows is not None:
+            await self._defer_entries(self.deferred_rows, rows)
         return BatchChange(boards, rows.is_end_due, rows.is_draft_due, rows.met)
 
     async def update_entries(self) -> None:
         """Update the entries and places that batches left as they were."""
-        if self.deferred is None:
+        if self.deferred_rows is None:
             return
-        deferred, self.deferred = self.deferred, Rows()
+        deferred, self.deferred_rows = self.deferred_rows, Rows()
         async with self.transaction, self.connection.pipeline(), self.connection.transaction():
             await self.connection.execute(self.sql["analyze"].encode())
             await self._update_entries(deferred, await self.checkpoint(), None, is_ban_over=True)
@@ -184,14 +184,14 @@ class ReadModels:
                 loaded, is_ban_over = await self._claim_and_load(after, last, batch, at)
                 rows = fold(loaded, batch)
                 await self._write_rows(rows, _encode_rows(rows))
-            if self.deferred is not None:
+            if self.deferred_rows is not None:
                 return rows, frozenset()
             return rows, await self._update_entries(rows, last, at, is_ban_over=is_ban_over)
 
     async def _defer_entries(self, deferred: Rows, rows: Rows) -> None:
         deferred.touched |= rows.touched
         deferred.banned |= rows.banned
-        if len(deferred.touched) >= DEFERRED_MAX:
+        if len(deferred.touched) >= DEFERRED_SUBMISSIONS_MAX:
             await self.update_entries()
 
     async def _write_prepared(
@@ -327,11 +327,11 @@ class ReadModels:
         keys += [(row["problem"], row["gpu"], row["problem_number"]) for row in changed]
         return frozenset(LeaderboardKey(*key) for key in keys)
 
-    async def _analyze(self, changed: int) -> None:
+    async def _analyze(self, changes_count: int) -> None:
         """Collect the statistics of tables that have grown."""
-        self.changed += changed
-        if self.changed >= self.analyze_at:
-            self.analyze_at = GROWTH * self.changed
+        self.changes_count += changes_count
+        if self.changes_count >= self.analyze_at:
+            self.analyze_at = GROWTH * self.changes_count
             await self.connection.execute(self.sql["analyze"].encode())
 
     async def _trim_history(self, seq: int, *, is_recent: bool) -> None:

@@ -288,7 +288,8 @@ def add_result(
     Raises ValueError if it may count and a time in it has no logarithm: scores are pooled by those.
     """
     may_count = end.is_eligible or end.code in HELD_WITH_SCORE
-    if may_count and any(us is not None and us <= 0 for us in (end.score_us, *end.process_us)):
+    times_us = (end.score_us or 0.0, *end.process_us)
+    if may_count and end.score_us is not None and min(times_us) <= 0:
         raise ValueError(f"{submission.id}: score_us and process_us must be above 0")
     low, high = end.interval_us or (None, None)
     seq, at, rejudge = since
