@@ -34,6 +34,26 @@ sys.argv = ["warpboard", "status"]
 main()
 """
 
+# Python ignores an exception in a finalizer, and in some callbacks of its import system.
+IGNORING = """
+import signal, sys
+
+class Finalized:
+    def __del__(self):
+        signal.raise_signal(signal.SIGINT)
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == module:
+            Finalized()
+
+_, module, *words = sys.argv
+sys.meta_path.insert(0, Finder())
+from warpboard.__main__ import main
+sys.argv = ["warpboard", *words]
+main()
+"""
+
 
 @pytest.mark.parametrize(
     ("number", "code", "line"),
@@ -149,3 +169,30 @@ async def test_a_signal_while_it_still_loads_is_an_end_like_any_other() -> None:
     process.send_signal(signal.SIGINT)
     out, err = await asyncio.wait_for(process.communicate(), WITHIN_S)
     assert (process.returncode, out, err) == (130, b"", b"warpboard: interrupted\n")
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        ("warpboard.terminal.program", "status"),
+        ("warpboard.context", "status"),
+        ("harness.entry", "up"),
+    ],
+)
+def test_a_signal_while_exceptions_are_ignored_is_an_end_like_any_other(
+    tmp_path: Path, module: str, command: str
+) -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-c", IGNORING, module, command, "--folder", str(tmp_path / "home")],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        _, err = process.communicate(timeout=WITHIN_S)
+    finally:
+        process.kill()
+        process.wait()
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "warpboard: interrupted"
+    assert not (tmp_path / "home").exists()

@@ -107,9 +107,8 @@ def demo(
     slugs = {example.problem for example in examples}
     published = [own.slug for own in solutions if is_full or own.slug in slugs]
     folders = [problems / slug for slug in published]
-    demand = choose_demand(read_offer(context), level_min)
     context = context.at(PlatformTarget(folder=folder))
-    return asyncio.run(_run_demo(context, folders, examples, demand, is_kept=is_kept))
+    return asyncio.run(_run_demo(context, folders, examples, level_min, is_kept=is_kept))
 
 
 @dataclass(frozen=True)
@@ -223,7 +222,7 @@ async def _run_demo(
     context: AppContext,
     problems: Sequence[Path],
     examples: Sequence[Example],
-    demand: Demand,
+    level_min: str | None,
     *,
     is_kept: bool,
 ) -> int:
@@ -231,6 +230,7 @@ async def _run_demo(
 
     Raises Refused and Failed.
     """
+    demand = choose_demand(read_offer(context), level_min)
     exit_codes: list[int] = []
     starting = ExitStack()
 

@@ -105,14 +105,19 @@ def up(
     It starts an agent for each GPU that it finds, else one for the processor. Ranked times need the
     isolation that this machine offers, or that --level-min demands.
     """
-    offer = read_offer(context)
     configured = context.settings.environ.get(DEVICE_VARIABLE)
-    devices = choose_devices(offer, requested_devices or ([configured] if configured else ()))
-    context.report(*gpu_lines(offer, devices))
-    demand = choose_demand(offer, level_min)
-    plan = AgentPlan(devices, launched)
-    # `supervise` handles signals itself, because it has to stop everything in order.
-    return asyncio.run(_run_platform(context, folder, demand, plan, has_discord=has_discord))
+    requested_devices = requested_devices or ((configured,) if configured else ())
+
+    async def prepare_and_run() -> int:
+        offer = read_offer(context)
+        devices = choose_devices(offer, requested_devices)
+        context.report(*gpu_lines(offer, devices))
+        demand = choose_demand(offer, level_min)
+        plan = AgentPlan(devices, launched)
+        # `supervise` handles signals itself, because it has to stop everything in order.
+        return await _run_platform(context, folder, demand, plan, has_discord=has_discord)
+
+    return asyncio.run(prepare_and_run())
 
 
 async def _run_platform(
@@ -178,7 +183,11 @@ def show_platform_progress(screen: Screen, step: str) -> Iterator[None]:
 
 
 def read_offer(context: AppContext) -> Offer:
-    """Return what this machine offers."""
+    """Return what this machine offers.
+
+    This loads the harness: in a task of asyncio, a Ctrl-C meanwhile cancels the task. Elsewhere it
+    raises KeyboardInterrupt, which is lost in some callbacks of an import.
+    """
     return parse_response(context.harness.offer(), Offer)
 
 
