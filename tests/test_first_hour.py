@@ -297,19 +297,31 @@ def test_an_interrupted_call_loses_the_current_row_alone(tmp_path: Path) -> None
 
 
 def kill_clocks(folder: Path, number: signal.Signals, code: int) -> list[Row]:
-    """Send a signal to a call that has written the first row of its clocks; the rows it wrote."""
-    command = [str(SCRIPT), "--imitation", "--folder", str(folder), "--only", "clocks"]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    """Send a signal to a call that has one row of its clocks and makes another; the rows it left.
+
+    The call has a results folder and E1 from an earlier one.
+    """
+    command = [str(SCRIPT), "--imitation", "--folder", str(folder), "--only"]
+    subprocess.run([*command, "doctor"], stdout=subprocess.DEVNULL, timeout=CALL_S_MAX, check=False)
+    files = results_in(folder)
+    file = files / CLOCK_ROWS
+    early = Row("E1", "step of the timer", "32 ns", "an earlier call's", UNSHOWN, 0.0, {})
+    write([early], {}, file)
+    # Nobody reads it, so the call waits where it writes the second row.
+    waiting = file.with_suffix(".part")
+    os.mkfifo(waiting)
+    process = subprocess.Popen([*command, "clocks"], stdout=subprocess.DEVNULL)
     try:
-        (file,) = until(lambda: list(folder.glob(f"*/*/{CLOCK_ROWS}")), CALL_S_MAX)
+        log = files / "clocks.log"
+        until(lambda: log.exists() and "E2 " in log.read_text(), CALL_S_MAX)
         process.send_signal(number)
         assert process.wait(CALL_S_MAX) == code
     finally:
         process.kill()
     until(lambda: not _is_written(file), within_s=first_hour.STOP_S_MAX)
-    rows = read(file)
-    assert 0 < len(rows) < len(first_hour.CLOCKS)
-    return rows
+    waiting.unlink()
+    assert read(file) == [early]
+    return [early]
 
 
 def _is_written(file: Path) -> bool:
@@ -321,8 +333,12 @@ def _is_written(file: Path) -> bool:
 @pytest.mark.long
 @pytest.mark.timeout(CALL_S_MAX)
 def test_a_bare_machine_does_what_its_python_allows(tmp_path: Path) -> None:
-    """No repository and environment, an interpreter without packages, no network."""
-    bare = tmp_path / "warpboard"
+    """No repository and network; the machine's Python is a venv that has cupy and no more."""
+    machine, bare = tmp_path / "machine", tmp_path / "warpboard"
+    base = f"{sys.base_prefix}/bin/python3"
+    subprocess.run([base, "-m", "venv", "--without-pip", machine], check=True, timeout=CALL_S_MAX)
+    (packages,) = machine.glob("lib/python*/site-packages")
+    (packages / "cupy.py").touch()
     bare.mkdir()
     parts = ("bench", "harness", "shared", "cli", "services", "problems", "tests")
     for name in (*parts, "constraints.txt"):
@@ -331,7 +347,7 @@ def test_a_bare_machine_does_what_its_python_allows(tmp_path: Path) -> None:
         [bare / "bench" / "gpu" / "first_hour.sh", "--imitation"],
         env={
             "PATH": os.defpath,
-            "PYTHON": f"{sys.base_prefix}/bin/python3",
+            "PYTHON": str(machine / "bin" / "python"),
             "PIP_NO_INDEX": "1",
             "HOME": str(tmp_path),
         },
@@ -349,8 +365,6 @@ def test_a_bare_machine_does_what_its_python_allows(tmp_path: Path) -> None:
         for step in first_hour.STEPS
     }
     assert "gate: left out: this Python lacks torch" in done.stdout
-    assert [one["name"] for one in document["rows"]["doctor"]] == [
-        "level",
-        "toolchains",
-        "software",
-    ]
+    rows = {one["name"]: one["measured"] for one in document["rows"]["doctor"]}
+    assert list(rows) == ["level", "toolchains", "software"]
+    assert "has cupy" in rows["software"]

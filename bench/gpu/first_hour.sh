@@ -8,15 +8,20 @@ machine_python=${PYTHON:-python3}
 environment=build/first-hour/python
 
 # An environment of its own on top of the machine's Python, whose torch it uses. Nothing is written
-# to that Python. Interpreters that ignore PYTHONPATH find our parts by the .pth file.
+# to that Python. Interpreters that ignore PYTHONPATH find our parts by the .pth file. If the
+# machine's Python is itself a venv, --system-site-packages shows that of its base alone.
 make_environment() {
     "$machine_python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
         { echo "$machine_python is no Python 3.11 or later: set PYTHON=/path/to/python" >&2; exit 2; }
     [ -x "$environment/bin/python" ] ||
         "$machine_python" -m venv --system-site-packages --without-pip "$environment"
-    for folder in shared harness cli discord-sim services/*; do
-        [ ! -d "$folder/src" ] || echo "$PWD/$folder/src"
-    done > "$("$environment/bin/python" -c 'import sysconfig; print(sysconfig.get_path("purelib"))')/warpboard.pth"
+    local packages='import sysconfig; print(sysconfig.get_path("purelib"))'
+    {
+        for folder in shared harness cli discord-sim services/*; do
+            [ ! -d "$folder/src" ] || echo "$PWD/$folder/src"
+        done
+        echo "import site; site.addsitedir('$("$machine_python" -c "$packages")')"
+    } > "$("$environment/bin/python" -c "$packages")/warpboard.pth"
 }
 
 # The packages of the platform, without which the catalogue and the pipeline are left out. Where no

@@ -1,7 +1,7 @@
 # id: S31 gpu_endless
 # expect: timed_out
 # gpu: yes
-# budgets: test=6
+# budgets: build=10 test=6
 import torch
 
 SOURCE = 'extern "C" __global__ void endless(volatile int* p) { while (*p == 0) {} }'
