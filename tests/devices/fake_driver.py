@@ -11,6 +11,7 @@ from harness.devices.cuda.driver import NOT_READY, Driver
 from harness.devices.cuda.multi_gpu import HostFlags
 
 INVALID_HANDLE = 400
+ILLEGAL_ADDRESS = 700
 UNSUPPORTED = 801
 STEP_NS = 1000
 # Far apart, as the timers of different devices may be.
@@ -35,6 +36,7 @@ class Machine(Driver):
         self.gpus = gpus
         self.now_ns = 0
         self.current = 0
+        self.error = 0
         self.streams: dict[int, Stream] = {}
         self.log: list[tuple[str, int, int]] = []
         self.slow_ns: dict[tuple[str, int], int] = {}
@@ -43,7 +45,9 @@ class Machine(Driver):
         self._handles = iter(range(1000, 1_000_000))
 
     def status(self, name: str, *arguments: Any) -> int:
-        """One call of the driver, by its exported name."""
+        """One call of the driver, by its exported name; in a broken context each fails."""
+        if self.error:
+            return self.error
         answer = getattr(self, f"_{name.removesuffix('_v2')}", None)
         return int(answer(*arguments)) if answer else UNSUPPORTED
 

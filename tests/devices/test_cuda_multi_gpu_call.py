@@ -9,7 +9,7 @@ from harness.devices.cuda.device import CudaDevice, time_by_host
 from harness.devices.device import DeviceFault, RuleViolation
 from harness.messages import CaseFailed
 
-from .fake_driver import EPOCH_NS, STEP_NS
+from .fake_driver import EPOCH_NS, ILLEGAL_ADDRESS, STEP_NS
 from .fake_ranks import BYTES, POISON, STEPS_MAX, WORK_NS, Team, team
 
 
@@ -102,6 +102,13 @@ def test_a_worker_whose_fault_breaks_the_referees_context_has_crashed() -> None:
         with pytest.raises(CaseFailed) as caught:
             shoot(ranks)
         assert caught.value.verdict == "crashed"
+
+
+def test_a_device_whose_context_broke_is_unusable() -> None:
+    one = team(WORK_NS)
+    assert one.referees[0].is_usable()
+    one.machine.error = ILLEGAL_ADDRESS
+    assert not one.referees[0].is_usable()
 
 
 def test_a_device_that_hangs_is_named_by_its_rank() -> None:

@@ -1,5 +1,6 @@
 """The shipped problems are complete; `make problems` runs all of their solutions."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -9,8 +10,15 @@ from typing import Any
 import pytest
 
 from harness.build.command import DRIVER, HEADER
-from harness.build.plan import BuildTools, plan_driver_build
-from harness.problem import load_problem
+from harness.build.plan import (
+    BuildCache,
+    BuildTools,
+    adapt_tools,
+    plan_driver_build,
+    survey_tools,
+)
+from harness.check.forms import load_native_functions
+from harness.problem import AuthorActivity, RunDirectory, load_problem
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import compile_problem
 from shared.problems.document import read_document
@@ -185,6 +193,28 @@ def test_cuda_solutions_compile(architecture: str, tmp_path: Path) -> None:
             plan.order.arguments, capture_output=True, text=True, timeout=120, check=False
         )
         assert done.returncode == 0, f"{source.name}: {done.stderr}"
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
+def test_a_reference_compiled_for_a_gpu_is_loaded(tmp_path: Path) -> None:
+    """Loads what a run on a GPU loads. Only nvcc hides a function whose types are unnamed."""
+    source, cache, out = (tmp_path / name for name in ("problem", "cache", "out"))
+    for folder in (source, cache, out):
+        folder.mkdir()
+    version = compile_problem("heat-step", read_problem_files(PROBLEMS / "heat-step"))
+    for name, data in {**version.files, "manifest.json": version.manifest}.items():
+        (source / name).write_bytes(data)
+    out_folder, cache_folder = (os.open(path, os.O_RDONLY) for path in (out, cache))
+    directory = RunDirectory(
+        *(tmp_path, load_problem(source), tmp_path, tmp_path, out_folder, AuthorActivity())
+    )
+    tools = adapt_tools(survey_tools(), "sm_90a")
+    try:
+        # This closes the cache's folder.
+        load_native_functions(directory, tools, BuildCache(cache_folder))
+    finally:
+        os.close(out_folder)
 
 
 def _seeded(problem: LoadedProblem, case: dict[str, Any]) -> int:

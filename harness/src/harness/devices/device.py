@@ -123,6 +123,10 @@ class Device:
         """
         self.timed(window)
 
+    def is_usable(self) -> bool:
+        """Return whether this process can still use it; a worker may have broken it."""
+        return True
+
     def reference(self, name: str) -> float:
         """Time one call of a reference kernel, `fma` or `copy`, in microseconds."""
         raise NotImplementedError

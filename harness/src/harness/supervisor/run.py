@@ -311,7 +311,8 @@ class StagedRun(Run):
                 for _ in range(self._problem.calls):
                     budget.spend(gate.call(next(seeds), budget.until()))
         except CaseFailed as failure:
-            return messages.failed_case_report(case.name, stage, failure), failure.is_last
+            is_over = failure.is_last or not self._device.is_usable()
+            return messages.failed_case_report(case.name, stage, failure), is_over
         return CaseReport(case.name, stage, "passed"), False
 
     def _time(self, _: str, budget: StageBudget) -> list[CaseReport]:

@@ -20,6 +20,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from math import inf
@@ -305,6 +306,7 @@ class SupervisorServer:
                         request, directory, self.machine, self.tell
                     )
             except Exception as error:  # noqa: BLE001  (unexpected: our own failure)
+                traceback.print_exc()
                 reason = f"{type(error).__name__}: {error}"
                 report = failed_request(request, "supervisor", reason)
             self.tell(report)

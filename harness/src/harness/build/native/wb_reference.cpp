@@ -8,12 +8,13 @@
 #include <memory>
 #include <optional>
 
-namespace {
-thread_local std::string wb_said;
-
-struct values {
+// Not in the unnamed namespace: nvcc would not export a function that has this type.
+struct wbr_values {
     std::vector<wb::leaf> leaves;
 };
+
+namespace {
+thread_local std::string wb_said;
 
 template <class T> T parsed(const char *text) {
     using plain = std::remove_cvref_t<T>;
@@ -38,9 +39,9 @@ template <class R, class... A> R called(R (*function)(A...), const char *const *
     return called(function, texts, std::index_sequence_for<A...>{});
 }
 
-template <class Make> values *kept(Make make) {
+template <class Make> wbr_values *kept(Make make) {
     try {
-        auto found = std::make_unique<values>();
+        auto found = std::make_unique<wbr_values>();
         wb::flatten(make(), found->leaves);
         return found.release();
     } catch (const std::exception &error) {
@@ -53,11 +54,11 @@ template <class Make> values *kept(Make make) {
 extern "C" {
 const char *wbr_said() { return wb_said.c_str(); }
 
-values *wbr_generate(const char *const *texts) {
+wbr_values *wbr_generate(const char *const *texts) {
     return kept([&] { return input_t(called(generate_input, texts)); });
 }
 
-values *wbr_answer(const wb_tensor *inputs, int count) {
+wbr_values *wbr_answer(const wb_tensor *inputs, int count) {
     return kept([&] { return output_t(ref_kernel(wb::rebuilt<input_t>(inputs, count))); });
 }
 
@@ -84,16 +85,16 @@ int wbr_check(const wb_tensor *inputs, int inputs_count, const wb_tensor *output
     return 2;
 }
 
-int wbr_count(const values *found) { return (int)found->leaves.size(); }
+int wbr_count(const wbr_values *found) { return (int)found->leaves.size(); }
 
-const void *wbr_leaf(const values *found, int index, int *dtype, int64_t *size) {
+const void *wbr_leaf(const wbr_values *found, int index, int *dtype, int64_t *size) {
     const wb::leaf &one = found->leaves[index];
     *dtype = one.dtype;
     *size = one.size;
     return one.bytes.data();
 }
 
-void wbr_free(values *found) { delete found; }
+void wbr_free(wbr_values *found) { delete found; }
 
 int wbr_names(const char **names, int most) {
     int count = 0;

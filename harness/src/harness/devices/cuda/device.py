@@ -218,6 +218,10 @@ class CudaDevice(Device):
             return self.referee.shoot(window, reveal)
         return time_by_host([self], window)
 
+    def is_usable(self) -> bool:
+        """Return whether its context works; with MPS, a worker's fault breaks it."""
+        return self.referee.is_usable()
+
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
         """Return why the calls with these inputs are suspicious, "" if they are not."""
         cuda_inputs = cast("CudaInputs", inputs)

@@ -145,6 +145,14 @@ class Referee:
         self._driver("cuEventRecord", self._end_event, self._handle)
         return self._wait_for_end(within_s)
 
+    def is_usable(self) -> bool:
+        """Return whether a kernel still runs on its stream, within `DRAIN_S_MAX`."""
+        try:
+            self._kernels["k_stamp"](self._handle, (1, 1), _address(self._began_at))
+            return self.settle(DRAIN_S_MAX)
+        except DriverError:
+            return False
+
     def span_us(self, enqueue: Any) -> float:
         """Return the time, by events, of what `enqueue` puts on its stream."""
         self.flush()
