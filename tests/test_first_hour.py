@@ -196,16 +196,20 @@ def test_a_gpu_that_does_not_open_has_no_tier() -> None:
     assert "the GPU was not opened" in grade(closed, is_imitation=False).denials[0]
 
 
-def test_what_the_first_gpu_showed_is_graded() -> None:
-    """Its cheats had faults, and some experiments had not run: nothing above G3."""
-    cheats = grading.rows_of_cheats(json.loads((RESULTS / "h100-2026-11-cheats.json").read_text()))
-    gate = read(RESULTS / "h100-2026-11-validate.json")
-    steps = {**findings().by_step, "cheats": cheats, "gate": gate}
-    graded = grade(Findings(steps, [one.name for one in cheats]), is_imitation=False)
+def test_what_an_h100_showed_is_graded() -> None:
+    """G1 once `gpu_fault` had been mended, whose row is that of another call."""
+    document = json.loads((RESULTS / "h100-first-hour.json").read_text())
+    steps = {name: [Row(**row) for row in rows] for name, rows in document["rows"].items()}
+    mended = grading.rows_of_cheats(json.loads((RESULTS / "h100-cheats.json").read_text()))
+    names = {row.name for row in mended}
+    graded = grade(Findings(steps, sorted(names)), is_imitation=False)
     assert graded.tier == "G3"
-    assert any(denial.startswith("G1 is denied: V6m has not passed") for denial in graded.denials)
-    assert any(denial.startswith("G2 is denied: cheats: ") for denial in graded.denials)
-    assert not any("V5m" in denial for denial in graded.denials)
+    assert any(denial.startswith("G1 is denied: cheats: gpu_fault") for denial in graded.denials)
+
+    steps["cheats"] = [row for row in steps["cheats"] if row.name not in names] + mended
+    graded = grade(Findings(steps, first_hour.cheat_names()), is_imitation=False)
+    assert (graded.tier, graded.level, graded.denials) == ("G1", "strong", ())
+    assert [check.partition(" ")[0] for check in graded.open_checks] == "E3 E3m E8 E11 E12".split()
 
 
 def test_the_hour_has_every_experiment_and_fits_its_time() -> None:

@@ -82,7 +82,7 @@ class Call:
 class Step:
     """A part of the hour: a module and its arguments.
 
-    `share_s` is kept for it while earlier steps run: what it takes by the estimates in README.md.
+    `share_s` is kept for it while earlier steps run: what it takes on an H100, as in README.md.
     `short` are the arguments of its short form. `needs` are packages without which it is left out.
     `beside` asks for MPS where the harness looks for it, which a short form does not. `names` are
     the rows that it is to have, where they are known.
@@ -136,12 +136,12 @@ def problem_names() -> list[str]:
 PLATFORM = ("torch", "msgspec", "pydantic", "yaml", "httpx", "click", "rich")
 _CPU = ("--device", "cpu", "--only")
 STEPS = (
-    Step("doctor", 5, "bench.gpu.machine", ["doctor"], needs=(), is_resumable=False),
-    Step("probe", 10, "bench.gpu.machine", ["probe"], beside=True, is_resumable=False),
+    Step("doctor", 3, "bench.gpu.machine", ["doctor"], needs=(), is_resumable=False),
+    Step("probe", 14, "bench.gpu.machine", ["probe"], beside=True, is_resumable=False),
     Step("gate", 100, "bench.gpu.validate", ["--only", *GATE], names=lambda: GATE),
     Step(
         "cheats",
-        235,
+        275,
         "bench.gpu.cheats",
         imitated=(*_CPU, "wrong", "mode_detection", "--all"),
         beside=True,
@@ -149,7 +149,7 @@ STEPS = (
     ),
     Step(
         "clocks",
-        118,
+        95,
         "bench.gpu.validate",
         ["--only", *CLOCKS],
         ["--short"],
@@ -157,7 +157,7 @@ STEPS = (
     ),
     Step(
         "catalogue",
-        12,
+        10,
         "bench.gpu.catalogue",
         short=["--short"],
         imitated=(*_CPU, "identity", "vectoradd", "--imitation"),
@@ -167,7 +167,7 @@ STEPS = (
     ),
     Step(
         "pipeline",
-        22,
+        29,
         "bench.turnaround",
         ["--gpu", "--smoke"],
         imitated=(),
@@ -176,7 +176,7 @@ STEPS = (
         is_resumable=False,
     ),
     # Last, for it kills and faults on purpose.
-    Step("recovery", 20, "bench.gpu.validate", ["--only", *RECOVERY], names=lambda: RECOVERY),
+    Step("recovery", 22, "bench.gpu.validate", ["--only", *RECOVERY], names=lambda: RECOVERY),
 )
 
 
