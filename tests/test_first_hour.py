@@ -207,7 +207,8 @@ def test_what_an_h100_showed_is_graded() -> None:
     assert any(denial.startswith("G1 is denied: cheats: gpu_fault") for denial in graded.denials)
 
     steps["cheats"] = [row for row in steps["cheats"] if row.name not in names] + mended
-    graded = grade(Findings(steps, first_hour.cheat_names()), is_imitation=False)
+    ran = [row.name for row in steps["cheats"]]
+    graded = grade(Findings(steps, ran), is_imitation=False)
     assert (graded.tier, graded.level, graded.denials) == ("G1", "strong", ())
     assert [check.partition(" ")[0] for check in graded.open_checks] == "E3 E3m E8 E11 E12".split()
 

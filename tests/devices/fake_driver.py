@@ -11,7 +11,8 @@ from harness.devices.cuda.driver import NOT_READY, Driver
 from harness.devices.cuda.multi_gpu import HostFlags
 
 INVALID_HANDLE = 400
-ILLEGAL_ADDRESS = 700
+ECC_ERROR, ILLEGAL_ADDRESS = 214, 700
+KERNEL_FAULT = "CUDA_ERROR_ILLEGAL_ADDRESS"
 UNSUPPORTED = 801
 STEP_NS = 1000
 # Far apart, as the timers of different devices may be.
@@ -46,7 +47,7 @@ class Machine(Driver):
 
     def status(self, name: str, *arguments: Any) -> int:
         """One call of the driver, by its exported name; in a broken context each fails."""
-        if self.error:
+        if self.error and name != "cuGetErrorName":
             return self.error
         answer = getattr(self, f"_{name.removesuffix('_v2')}", None)
         return int(answer(*arguments)) if answer else UNSUPPORTED
@@ -108,7 +109,11 @@ class Machine(Driver):
         yield
         self.current = before
 
-    def _cuDeviceGetCount(self, out: Any) -> int:  # noqa: N802  (the driver's names)
+    def _cuGetErrorName(self, error: int, out: Any) -> int:  # noqa: N802  (the driver's names)
+        out._obj.value = KERNEL_FAULT.encode() if error == ILLEGAL_ADDRESS else None
+        return 0
+
+    def _cuDeviceGetCount(self, out: Any) -> int:  # noqa: N802
         out._obj.value = len(self.gpus)
         return 0
 

@@ -9,7 +9,7 @@ from harness.devices.cuda.device import CudaDevice, time_by_host
 from harness.devices.device import DeviceFault, RuleViolation
 from harness.messages import CaseFailed
 
-from .fake_driver import EPOCH_NS, ILLEGAL_ADDRESS, STEP_NS
+from .fake_driver import ECC_ERROR, EPOCH_NS, ILLEGAL_ADDRESS, KERNEL_FAULT, STEP_NS
 from .fake_ranks import BYTES, POISON, STEPS_MAX, WORK_NS, Team, team
 
 
@@ -104,11 +104,18 @@ def test_a_worker_whose_fault_breaks_the_referees_context_has_crashed() -> None:
         assert caught.value.verdict == "crashed"
 
 
-def test_a_device_whose_context_broke_is_unusable() -> None:
+@pytest.mark.parametrize(("error", "fault"), [(ILLEGAL_ADDRESS, KERNEL_FAULT), (ECC_ERROR, "")])
+def test_a_device_whose_context_broke_is_unusable_and_says_if_a_kernel_did_it(
+    error: int, fault: str
+) -> None:
     one = team(WORK_NS)
-    assert one.referees[0].is_usable()
-    one.machine.error = ILLEGAL_ADDRESS
-    assert not one.referees[0].is_usable()
+    device = CudaDevice(is_frozen=True, runs_beside=True)
+    device.referee = one.referees[0]
+    assert device.is_usable()
+    assert device.worker_fault() == ""
+    one.machine.error = error
+    assert not device.is_usable()
+    assert device.worker_fault() == fault
 
 
 def test_a_device_that_hangs_is_named_by_its_rank() -> None:

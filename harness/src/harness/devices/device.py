@@ -124,8 +124,12 @@ class Device:
         self.timed(window)
 
     def is_usable(self) -> bool:
-        """Return whether this process can still use it; a worker may have broken it."""
+        """Return whether this process can still use it."""
         return True
+
+    def worker_fault(self) -> str:
+        """Return the error by which a worker broke it for this process, "" if none did."""
+        return ""
 
     def reference(self, name: str) -> float:
         """Time one call of a reference kernel, `fma` or `copy`, in microseconds."""

@@ -219,7 +219,15 @@ class StagedRun(Run):
         return self._device.tier, describe_machine() | self._device.describe()
 
     def _run_stage(self, stage: str, budget: StageBudget) -> list[CaseReport]:
-        return self._steps[stage](stage, budget)
+        try:
+            return self._steps[stage](stage, budget)
+        except (DeviceFault, ProblemFault, RuntimeError):
+            # A kernel may go on after its call, and fault while the author's code or ours runs.
+            error = self._device.worker_fault()
+            if not error:
+                raise
+            crash = CaseFailed("crashed", f"a kernel broke the GPU's context: {error}")
+            return [messages.failed_case_report("", stage, crash)]
 
     def _close_device(self) -> None:
         self._device.close()

@@ -220,7 +220,12 @@ class CudaDevice(Device):
 
     def is_usable(self) -> bool:
         """Return whether its context works; with MPS, a worker's fault breaks it."""
-        return self.referee.is_usable()
+        return not self.referee.error()
+
+    def worker_fault(self) -> str:
+        """Return the error of a worker's kernel; our own kernels make none."""
+        error = self.referee.error() if self._runs_beside else ""
+        return error if error in rules.KERNEL_FAULTS else ""
 
     def suspicion(self, inputs: Memory, null_spread_us: float) -> str:
         """Return why the calls with these inputs are suspicious, "" if they are not."""

@@ -145,13 +145,13 @@ class Referee:
         self._driver("cuEventRecord", self._end_event, self._handle)
         return self._wait_for_end(within_s)
 
-    def is_usable(self) -> bool:
-        """Return whether a kernel still runs on its stream, within `DRAIN_S_MAX`."""
+    def error(self) -> str:
+        """Return the driver's error if no kernel runs on its stream any more, "" if one does."""
         try:
             self._kernels["k_stamp"](self._handle, (1, 1), _address(self._began_at))
-            return self.settle(DRAIN_S_MAX)
-        except DriverError:
-            return False
+            return "" if self.settle(DRAIN_S_MAX) else "its stream does not end"
+        except DriverError as error:
+            return error.error
 
     def span_us(self, enqueue: Any) -> float:
         """Return the time, by events, of what `enqueue` puts on its stream."""

@@ -31,6 +31,17 @@ _SLOWDOWNS = {
 # Twice the last-level cache by part of the device's name; drivers may report a smaller level.
 _FLUSH_MIB = {"GB200": 256, "B200": 256, "H200": 128, "H100": 128, "MI300X": 512}
 _BLANKET_COMPUTE_MIN = (8, 0)
+# What the driver answers in a context that a kernel has broken, not the machine.
+KERNEL_FAULTS = {
+    "CUDA_ERROR_ILLEGAL_ADDRESS",
+    "CUDA_ERROR_ASSERT",
+    "CUDA_ERROR_HARDWARE_STACK_ERROR",
+    "CUDA_ERROR_ILLEGAL_INSTRUCTION",
+    "CUDA_ERROR_MISALIGNED_ADDRESS",
+    "CUDA_ERROR_INVALID_ADDRESS_SPACE",
+    "CUDA_ERROR_INVALID_PC",
+    "CUDA_ERROR_LAUNCH_FAILED",
+}
 _TIERS = ("G0", "G3", "G2", "G1")
 
 
