@@ -197,7 +197,8 @@ class StagedRun(Run):
             "time": self._time,
             "profile": self._profile,
         }
-        ranks = max((case.ranks for case, _ in self._list_cases()), default=1)
+        each_ranks = [case.ranks for case, _ in self._list_cases()] or [1]
+        self._ranks_first, ranks = each_ranks[0], max(each_ranks)
         cores = reserve_core()
         is_timed = any(stage in STAGES[request.mode] for stage in _TIMED)
         self._core_keep_awake = CoreKeepAwake(cores[0] if cores and is_timed else None)
@@ -222,9 +223,8 @@ class StagedRun(Run):
         try:
             return self._steps[stage](stage, budget)
         except (DeviceFault, ProblemFault, RuntimeError):
-            # A kernel may go on after its call, and fault while the author's code or ours runs.
-            error = self._device.worker_fault()
-            if not error:
+            # A kernel may fault after its call. In a duel, either side's may have.
+            if self._request.mode == DUEL or not (error := self._device.worker_fault()):
                 raise
             crash = CaseFailed("crashed", f"a kernel broke the GPU's context: {error}")
             return [messages.failed_case_report("", stage, crash)]
@@ -240,18 +240,14 @@ class StagedRun(Run):
             for case in self._problem.cases(stage, mode):
                 yield case, stage in _TIMED
 
-    def _first_ranks(self) -> int:
-        return next((case.ranks for case, _ in self._list_cases()), 1)
-
     def _build(self, _: str, budget: StageBudget) -> list[CaseReport]:
         """Build the submission; find all shapes while the worker loads it."""
         try:
             began = time.monotonic()
-            cache, ends_at = self._machine.cache, began + BUILD_S_MAX
-            teams.prepare_submission(self.worker_teams, cache, ends_at)
+            teams.prepare_submission(self.worker_teams, self._machine.cache, began + BUILD_S_MAX)
             # The compiler's time does not count for the import.
             budget.extend(time.monotonic() - began)
-            self._team = self.worker_teams.start(self._first_ranks())
+            self._team = self.worker_teams.start(self._ranks_first)
             self._call_author_first()
             self.worker_teams.wait_until_ready(self._team, budget.ends_at)
         except CaseFailed as failure:
@@ -326,13 +322,9 @@ class StagedRun(Run):
     def _time(self, _: str, budget: StageBudget) -> list[CaseReport]:
         cases = self._problem.cases("time", self._request.mode)
         seeds = functools.partial(self._seeds, "time")
-        history, mode, tell = (
-            read_history(self._directory),
-            self._request.mode,
-            self._report_progress,
-        )
+        history, mode = read_history(self._directory), self._request.mode
         clock = TimingContext(self._judge_context, self._shapes, seeds, history)
-        timer = StageTimer(self.worker_teams, clock, self._warm_ups, mode, tell)
+        timer = StageTimer(self.worker_teams, clock, self._warm_ups, mode, self._report_progress)
         try:
             return timer.run(self._team, cases, budget)
         finally:
@@ -460,7 +452,7 @@ class DuelRun(StagedRun):
             budget.extend(time.monotonic() - began)
         for name, worker_teams in self._all_worker_teams.items():
             began = time.monotonic()
-            self._teams[name] = worker_teams.start(self._first_ranks())
+            self._teams[name] = worker_teams.start(self._ranks_first)
             if not self._shapes:
                 self._call_author_first()
             try:
