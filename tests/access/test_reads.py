@@ -11,7 +11,7 @@ from tests.access.table import YES, cell, matches_route, table
 from tests.support.documents import Document
 from tests.support.town import CLOSED, MARK, Town
 
-pytestmark = [pytest.mark.server, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.server, pytest.mark.long, pytest.mark.timeout(240)]
 
 READS = table("Reads")
 NAMES = {"owner": "ada", "operator's token": "operator"}

@@ -128,6 +128,7 @@ async def restored(ways: Ways, name: str, route: str) -> None:
         person.cookie = await ways.logins.sessions.open(person.account)
 
 
+@pytest.mark.long
 async def test_each_caller_gets_what_the_table_says(ways: Ways) -> None:
     differing = []
     for route, expected in ROWS.items():
