@@ -210,7 +210,8 @@ def test_what_an_h100_showed_is_graded() -> None:
     ran = [row.name for row in steps["cheats"]]
     graded = grade(Findings(steps, ran), is_imitation=False)
     assert (graded.tier, graded.level, graded.denials) == ("G1", "strong", ())
-    assert [check.partition(" ")[0] for check in graded.open_checks] == "E3 E3m E8 E11 E12".split()
+    open_experiments = [check.partition(" ")[0] for check in graded.open_checks]
+    assert open_experiments == ["E3", "E3m", "E8", "E11", "E12"]
 
 
 def test_the_hour_has_every_experiment_and_fits_its_time() -> None:
