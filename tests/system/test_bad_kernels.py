@@ -1,5 +1,6 @@
 """Every kind of bad kernel, submitted for real, gets one clear answer."""
 
+import re
 import shutil
 from pathlib import Path
 
@@ -47,7 +48,8 @@ PRODUCT = "import torch\n\n\ndef custom_kernel(data):\n    return torch.matmul(d
         (SHAPE, "wrong_answer", "check_failed", "expected"),
         (DTYPE, "wrong_answer", "check_failed", "float64"),
         (NAN, "wrong_answer", "check_failed", "NaN"),
-        (NOTHING, "wrong_answer", "check_failed", "differ"),
+        # Of the random bits that nobody overwrites in one float, 1 in 256 are a NaN.
+        (NOTHING, "wrong_answer", "check_failed", "differ|NaN"),
         (LOUD, "output_limit", "check_failed", "print"),
         (SEGFAULT, "crashed", "check_failed", "SIGSEGV"),
     ],
@@ -58,7 +60,7 @@ def test_a_bad_kernel_gets_one_clear_answer(
 ) -> None:
     found = ada.end(ada.submit(source))
     assert (found["verdict"], found["code"]) == (verdict, code), found["reason"]
-    assert said in found["reason"]
+    assert re.search(said, found["reason"])
     assert found["is_eligible"] is False
     assert found["outcome"] in ("failed", "timed_out")
 
