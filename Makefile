@@ -92,8 +92,6 @@ problems: install ## Check the catalogue by its solutions; ONLY="softmax rope" f
 # of its own. Kills and outages have limits of half a minute, which four of them beside each other
 # came near. What is marked `alone` comes last, one by one.
 WORKERS ?= 3
-# Long tests wait more of their time.
-LONG_WORKERS ?= 4
 # PART=ranker runs the tests of one folder.
 PART ?=
 WHERE = $(if $(PART),tests/$(PART))
@@ -117,7 +115,7 @@ test-long: install ## Kills, outages, compared times; property tests with many e
 
 # The two halves: tests beside each other, and then one by one on an idle machine.
 test-crowded: install
-	pytest -q -rs -m "(long or hypothesis) and not alone" --hypothesis-profile thorough --timeout 600 $(call CROWDED,$(LONG_WORKERS)) $(call TIER,long) $(if $(CUDA_LATER),$(CUDA_TESTS:%=--ignore=%)) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
+	pytest -q -rs -m "(long or hypothesis) and not alone" --hypothesis-profile thorough --timeout 600 $(call CROWDED,$(WORKERS)) $(call TIER,long) $(if $(CUDA_LATER),$(CUDA_TESTS:%=--ignore=%)) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
 
 test-alone: install
 	pytest -q -rs -m "alone" --timeout 600 $(call TIER,alone) $(or $(WHERE),$(ALONE)) $(EMPTY_IS_FINE)
