@@ -197,16 +197,16 @@ def test_a_gpu_that_does_not_open_has_no_tier() -> None:
 
 
 def test_what_an_h100_showed_is_graded() -> None:
-    """G1 once `gpu_fault` had been mended, whose row is that of another call."""
+    """Tier G1, but for `gpu_fault`, which passed in a later call with five other cheats."""
     document = json.loads((RESULTS / "h100-first-hour.json").read_text())
     steps = {name: [Row(**row) for row in rows] for name, rows in document["rows"].items()}
-    mended = grading.rows_of_cheats(json.loads((RESULTS / "h100-cheats.json").read_text()))
-    names = {row.name for row in mended}
+    later_rows = grading.rows_of_cheats(json.loads((RESULTS / "h100-cheats.json").read_text()))
+    names = {row.name for row in later_rows}
     graded = grade(Findings(steps, sorted(names)), is_imitation=False)
     assert graded.tier == "G3"
     assert any(denial.startswith("G1 is denied: cheats: gpu_fault") for denial in graded.denials)
 
-    steps["cheats"] = [row for row in steps["cheats"] if row.name not in names] + mended
+    steps["cheats"] = [row for row in steps["cheats"] if row.name not in names] + later_rows
     ran = [row.name for row in steps["cheats"]]
     graded = grade(Findings(steps, ran), is_imitation=False)
     assert (graded.tier, graded.level, graded.denials) == ("G1", "strong", ())
@@ -314,8 +314,8 @@ def kill_clocks(folder: Path, number: signal.Signals, code: int) -> list[Row]:
     early = Row("E1", "step of the timer", "32 ns", "an earlier call's", UNSHOWN, 0.0, {})
     write([early], {}, file)
     # Nobody reads it, so the call waits where it writes the second row.
-    waiting = file.with_suffix(".part")
-    os.mkfifo(waiting)
+    fifo = file.with_suffix(".part")
+    os.mkfifo(fifo)
     process = subprocess.Popen([*command, "clocks"], stdout=subprocess.DEVNULL)
     try:
         log = files / "clocks.log"
@@ -325,7 +325,7 @@ def kill_clocks(folder: Path, number: signal.Signals, code: int) -> list[Row]:
     finally:
         process.kill()
     until(lambda: not _is_written(file), within_s=first_hour.STOP_S_MAX)
-    waiting.unlink()
+    fifo.unlink()
     assert read(file) == [early]
     return [early]
 

@@ -198,7 +198,7 @@ def test_cuda_solutions_compile(architecture: str, tmp_path: Path) -> None:
 @pytest.mark.long
 @pytest.mark.skipif(shutil.which("nvcc") is None, reason="there is no nvcc")
 def test_a_reference_compiled_for_a_gpu_is_loaded(tmp_path: Path) -> None:
-    """Loads what a run on a GPU loads. Only nvcc hides a function whose types are unnamed."""
+    """nvcc, unlike g++, exports no function that has a type of an unnamed namespace."""
     source, cache, out = (tmp_path / name for name in ("problem", "cache", "out"))
     for folder in (source, cache, out):
         folder.mkdir()
@@ -207,7 +207,12 @@ def test_a_reference_compiled_for_a_gpu_is_loaded(tmp_path: Path) -> None:
         (source / name).write_bytes(data)
     out_folder, cache_folder = (os.open(path, os.O_RDONLY) for path in (out, cache))
     directory = RunDirectory(
-        *(tmp_path, load_problem(source), tmp_path, tmp_path, out_folder, AuthorActivity())
+        folder=tmp_path,
+        problem=load_problem(source),
+        submission=tmp_path,
+        scratch=tmp_path,
+        out=out_folder,
+        mark=AuthorActivity(),
     )
     tools = adapt_tools(survey_tools(), "sm_90a")
     try:

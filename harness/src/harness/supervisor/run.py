@@ -223,7 +223,7 @@ class StagedRun(Run):
         try:
             return self._steps[stage](stage, budget)
         except (DeviceFault, ProblemFault, RuntimeError):
-            # A kernel may fault after its call. In a duel, either side's may have.
+            # A kernel may fault after its call. In a duel it may be either side's.
             if self._request.mode == DUEL or not (error := self._device.worker_fault()):
                 raise
             crash = CaseFailed("crashed", f"a kernel broke the GPU's context: {error}")
