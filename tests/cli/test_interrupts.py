@@ -35,7 +35,7 @@ main()
 """
 
 # Python ignores an exception in a finalizer, and in some callbacks of its import system.
-LOSES_INTERRUPT = """
+LOST_SIGNAL = """
 import signal, sys
 
 class Finalized:
@@ -183,7 +183,7 @@ def test_a_signal_while_exceptions_are_ignored_is_an_end_like_any_other(
     tmp_path: Path, module: str, command: str
 ) -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", LOSES_INTERRUPT, module, command, "--folder", str(tmp_path / "home")],
+        [sys.executable, "-c", LOST_SIGNAL, module, command, "--folder", str(tmp_path / "home")],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
