@@ -93,6 +93,19 @@ async def test_a_second_archiver_is_fenced_and_writes_nothing(copy: Archive) -> 
     assert (await copy.head())[0] == 3
 
 
+async def test_an_archiver_that_waits_for_events_notices_what_postgres_lost(
+    copy: Archive, postgres_dsn: str
+) -> None:
+    log, metrics = await full(), PositionMetrics()
+    archiving = asyncio.create_task(run_archiver(log, copy, metrics))
+    last = await log.last()
+    await eventually(lambda: (last, 0) in metrics.positions)
+    async with open_archive(postgres_dsn) as other:
+        await other.connection.execute("update checkpoint set seq = seq - 1 where name = 'archive'")
+    with pytest.raises(CheckpointConflict):
+        await asyncio.wait_for(archiving, 30)
+
+
 async def test_a_log_that_is_shorter_than_its_archive_is_refused(copy: Archive) -> None:
     log = await full()
     await run_archiver(log, copy, Metrics(), until=await log.last())

@@ -7,9 +7,10 @@ from random import Random
 import pytest
 
 from ranker.domain.fold import decode_event
-from ranker.postgres import SCHEMA, Reader, ReadModels
+from ranker.postgres import SCHEMA, Reader, ReadModels, open_read_models
 from shared import events, subjects
 from shared.clock import now
+from shared.errors import Failed
 from shared.postgres import CheckpointConflict, connect, create_pool
 from tests.ranker.replays import replayed
 from tests.support.lives import AGENT, Life, ShortLife, begin, live, say
@@ -118,6 +119,35 @@ async def test_a_second_projector_is_fenced_and_writes_nothing(postgres_dsn: str
         with pytest.raises(CheckpointConflict):
             await models.write(0, batch)
         assert await models.checkpoint() == len(batch)
+
+
+END_SESSION = "select pg_terminate_backend(%s)"
+# As after a crash that lost the last commit; the session outlives it behind a connection pool.
+LOSE_COMMIT = "update checkpoint set seq = seq - 1 where name = 'ranker' and %s > 0"
+
+
+@pytest.mark.parametrize(
+    ("loss", "error"), [(END_SESSION, Failed), (LOSE_COMMIT, CheckpointConflict)]
+)
+async def test_a_ranker_that_waits_for_events_notices_what_postgres_lost(
+    postgres_dsn: str, loss: str, error: type[Exception]
+) -> None:
+    log = MemoryLog()
+    await begin(log)
+
+    async def run() -> None:
+        async with open_read_models(postgres_dsn, SCHEMA) as models:
+            sessions.append(models.connection.info.backend_pid)
+            await ranker_of(log, models).run()
+
+    sessions: list[int] = []
+    async with await connect(postgres_dsn, SCHEMA) as reading:
+        task = asyncio.create_task(run())
+        await live(log, Life("s1"))
+        await ended(log, ReadModels(reading))
+        await reading.execute(loss.encode(), sessions)
+        with pytest.raises(error):
+            await asyncio.wait_for(task, 30)
 
 
 @pytest.mark.parametrize("seed", range(6))

@@ -112,6 +112,38 @@ async def test_a_postgres_that_dies_again_and_again_stops_nobody(running: Runnin
         await eventually(lambda: health(running, "ranker_ops")[0] == 200, within_s=30)
 
 
+def find_wal_writer(running: Running) -> int | None:
+    """The process that writes to disk what was committed lazily; None while Postgres is away."""
+    dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+    try:
+        with psycopg.connect(dsn) as connection:
+            found = connection.execute(
+                "select pid from pg_stat_activity where backend_type = 'walwriter'"
+            ).fetchone()
+    except psycopg.OperationalError:
+        return None
+    return found[0] if found else None
+
+
+async def test_what_a_killed_postgres_had_not_written_is_folded_again(running: Running) -> None:
+    with Person(running.url, "ada") as ada:
+        ada.end(ada.submit(KERNEL))
+        wal_writer = find_wal_writer(running)
+        assert wal_writer is not None
+        os.kill(wal_writer, signal.SIGSTOP)
+        number = ada.submit(KERNEL)
+        assert ada.end(number)["outcome"] == "passed"
+        # Postgres ends all sessions when one of its processes is killed, and recovers.
+        os.kill(wal_writer, signal.SIGKILL)
+        await eventually(lambda: find_wal_writer(running) not in (None, wal_writer))
+
+        def is_over() -> bool:
+            answer = ada.http.get(f"/v1/submissions/{number}")
+            return answer.status_code == 200 and answer.json()["is_over"]
+
+        await eventually(is_over, within_s=30)
+
+
 def adopt(running: Running) -> httpx.Response:
     """An operator begins anew with names."""
     url = f"{running.url}/v1/admin/accounts/adopt"

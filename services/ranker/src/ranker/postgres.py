@@ -102,6 +102,11 @@ class ReadModels:
         assert row is not None, "the migration creates the checkpoint's row"
         return int(row[0])
 
+    async def check_checkpoint(self, seq: int) -> None:
+        """Raise Fenced if the last folded event is another one; see the port."""
+        if await self.checkpoint() != seq:
+            raise CheckpointConflict(PROJECTION, seq)
+
     async def rows(self, statement: str, **values: object) -> list[Row]:
         """Run a named statement of sql/read.sql and return its rows."""
         return await self._rows(self.reads[statement], values)

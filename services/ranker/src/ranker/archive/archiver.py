@@ -4,6 +4,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple
 
 import msgspec
@@ -14,6 +15,7 @@ from ranker.domain.stored_log import SEAL_AGGREGATE, SealInterval, is_seal_due
 from ranker.metrics import ArchiveMetrics
 from ranker.service.decisions import ACTOR, Metrics
 from ranker.service.progress import log_progress
+from ranker.service.projection import take_with_checks
 from ranker.settings import Settings
 from shared.clock import now
 from shared.errors import Failed
@@ -45,9 +47,9 @@ async def run_archiver(
     feed = event_log.follow(archived_seq)
     try:
         while until is None or archived_seq < until:
-            batch = await feed.take(
-                BATCH_MAX if until is None else min(BATCH_MAX, until - archived_seq)
-            )
+            most = BATCH_MAX if until is None else min(BATCH_MAX, until - archived_seq)
+            check = partial(archive.check_checkpoint, archived_seq)
+            batch = await take_with_checks(feed, most, check)
             await archive.write(archived_seq, batch)
             archived_seq = batch[-1].seq
             if until is not None:

@@ -13,6 +13,7 @@ from shared import wire
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
 from shared.postgres import (
+    CheckpointConflict,
     advance_checkpoint,
     borrow_connection,
     connect,
@@ -56,6 +57,11 @@ class Archive:
     async def checkpoint(self) -> int:
         """The last sequence that should be archived, whether it is still there or not."""
         return (await self._read_head())[0]
+
+    async def check_checkpoint(self, seq: int) -> None:
+        """Raise Fenced if the archive ends elsewhere, Failed if Postgres is lost."""
+        if await self.checkpoint() != seq:
+            raise CheckpointConflict(NAME, seq)
 
     async def _read_head(self) -> tuple[int, bytes | None]:
         row = await (await self.connection.execute(self.sql["head"])).fetchone()

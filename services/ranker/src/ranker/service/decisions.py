@@ -128,6 +128,9 @@ class ReadModelStore(Protocol):
     async def checkpoint(self) -> int:
         """The sequence of the last folded event."""
 
+    async def check_checkpoint(self, seq: int) -> None:
+        """Raise Fenced if the last folded event is another one, Failed if Postgres is lost."""
+
     def prepare(self, batch: Sequence[DecodedEvent]) -> None:
         """Fold the batch that is written next while the one before it is still being written.
 

@@ -3,8 +3,9 @@
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import NamedTuple, TypeVar
 
 import msgspec
@@ -94,6 +95,30 @@ class Pace:
         return max(0.0, self.spent_until - now - self.at_once * self.every_s)
 
 
+# How often a reader that waits for events checks what it has written.
+CHECK_S = 1.0
+
+
+async def take_with_checks(
+    feed: Feed, most: int, check: Callable[[], Awaitable[None]]
+) -> list[RecordedEvent]:
+    """Return the next events; while there are none, call `check` once a second.
+
+    Commits are lazy: when Postgres dies it loses the last ones, and only a statement shows that.
+    Errors: Gap; those of `check`.
+    """
+    while True:
+        waiting = asyncio.timeout(CHECK_S)
+        try:
+            # A cancelled take has taken nothing.
+            async with waiting:
+                return await feed.take(most)
+        except TimeoutError:
+            if not waiting.expired():
+                raise
+        await check()
+
+
 @dataclass
 class Projection:
     """Folds the log into read models, up to `until` or for ever.
@@ -169,7 +194,7 @@ class Projection:
         A reader with an end waits until it is full, because large batches cost less per event.
         """
         if not self.next_batch.events and self.next_batch.unfoldable is None:
-            await self._take(feed)
+            await self._take_first(feed)
         while self.until is not None and self._wants_more(feed):
             await self._take(feed)
         pause_s = self.pace.pause_s() if self.until is None else 0.0
@@ -182,8 +207,18 @@ class Projection:
         is_short = self.until is None or self.taken < self.until
         return is_short and feed.behind > 0 and not self.next_batch.is_full
 
+    async def _take_first(self, feed: Feed) -> None:
+        """Take the next events; while there are none, check that the tables are as written."""
+        if self.until is not None:
+            await self._take(feed)
+            return
+        check = partial(self.models.check_checkpoint, self.folded_seq)
+        self._add(await take_with_checks(feed, BATCH_MAX, check))
+
     async def _take(self, feed: Feed, most: int = BATCH_MAX) -> None:
-        events = await feed.take(min(most, BATCH_MAX - len(self.next_batch.events)))
+        self._add(await feed.take(min(most, BATCH_MAX - len(self.next_batch.events))))
+
+    def _add(self, events: Sequence[RecordedEvent]) -> None:
         self.taken = events[-1].seq
         if self.until is not None:
             events = [event for event in events if event.seq <= self.until]
