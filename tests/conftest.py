@@ -20,6 +20,7 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
+from tests.support.applications import share_type_adapters
 from tests.support.budgets import Budget
 from tests.support.harness import Warm
 from tests.support.platform import (
@@ -70,6 +71,7 @@ def pytest_configure(config: pytest.Config) -> None:
     # What is collected stays, so to look for garbage in it meanwhile is in vain.
     gc.disable()
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    share_type_adapters()
     config.pluginmanager.register(Guard(), "guard")
     os.environ["SSL_CERT_FILE"] = AUTHORITY
     certifi.where = lambda: AUTHORITY

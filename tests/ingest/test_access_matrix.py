@@ -3,18 +3,15 @@
 import json
 import re
 from collections.abc import Mapping, Sequence
-from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ingest.accounts.rules import ALLOWED
-from ingest.accounts.service import NewToken
 from ingest.http import document
-from shared.clock import now
 from tests.support.door import FILES, KERNEL, OPERATOR, Door
-from tests.support.holders import bearer, made, role, token
+from tests.support.holders import bearer, expired_token, made, role, token
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
@@ -50,9 +47,7 @@ async def callers(door: Door) -> dict[str, dict[str, str]]:
         headers[name] = await token(door, "ann" if name == "author" else name, *scopes)
     account = await door.commands.people.find("expired")
     assert account is not None
-    ends = NewToken("api", "t", ["submit"], now() + timedelta(seconds=1))
-    issued = await door.commands.tokens.issue(account, ends, "operator:olga")
-    headers["expired"] = bearer(issued.secret)
+    headers["expired"] = bearer(await expired_token(door.commands.tokens, account, "api", "submit"))
     gone = await made(door, "revoked", "submit", "account")
     headers["revoked"] = bearer(gone["token"])
     await door.http.delete(f"/v1/tokens/{gone['id']}", headers=headers["revoked"])

@@ -4,7 +4,6 @@ import re
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 
 import httpx
 from argon2 import PasswordHasher
@@ -22,10 +21,9 @@ from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.read_client import ReadClient
 from ingest.ranker_http import RankerClient
 from ingest.webhooks import Webhooks
-from shared.clock import now
 from tests.ingest.logins import PASSWORD, SETTINGS
 from tests.support.door import FILES, TOKEN, Door, opened, postgres_stores, report_of
-from tests.support.holders import bearer, made, role, submit
+from tests.support.holders import bearer, expired_token, made, role, submit
 from tests.support.reading import Reads, reading
 from tests.support.waits import eventually
 
@@ -196,8 +194,7 @@ async def _create_former_callers(ways: Ways) -> None:
     """Create the banned, expired and revoked callers, and what the paths name."""
     owner, scopes = ways.people["owner"].account, sorted(ALLOWED["participant"])
     tokens = ways.logins.tokens
-    ends = NewToken("web", "t", scopes, now() + timedelta(seconds=1))
-    expired = (await tokens.issue(owner, ends, "operator:o")).secret
+    expired = await expired_token(tokens, owner, "web", *scopes)
     ways.people["expired"] = Person(bearer(expired), expired)
     revoked = await ways.logins.sessions.open(owner)
     await ways.logins.sessions.close(revoked)

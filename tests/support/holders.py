@@ -1,10 +1,14 @@
 """Who has which token, as an operator makes them."""
 
 from collections.abc import Mapping
+from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 import httpx
 
+from ingest.accounts.service import NewToken, Tokens
+from shared.clock import now
 from tests.support.door import KERNEL_FILE, Door
 
 USUAL = ["submit", "submit:ranked", "read:own", "delete:own", "join", "account"]
@@ -42,6 +46,14 @@ def bearer(secret: str) -> dict[str, str]:
 async def token(door: Door, name: str, *scopes: str, **more: Any) -> dict[str, str]:
     """The header of somebody's token."""
     return bearer((await made(door, name, *scopes, **more))["token"])
+
+
+async def expired_token(tokens: Tokens, account: str, kind: str, *scopes: str) -> str:
+    """A token that ended half an hour ago; ingest refuses to issue one."""
+    issued_at = now() - timedelta(hours=1)
+    earlier = replace(tokens, decisions=replace(tokens.decisions, clock=lambda: issued_at))
+    new = NewToken(kind, "t", scopes, issued_at + timedelta(minutes=30))
+    return (await earlier.issue(account, new, "operator:olga")).secret
 
 
 async def submit(door: Door, headers: Mapping[str, str], **fields: str) -> httpx.Response:

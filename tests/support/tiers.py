@@ -164,14 +164,17 @@ def file_of(nodeid: str) -> str:
     return nodeid.partition("::")[0]
 
 
-@cache
 def scope_of(nodeid: str) -> str:
     """Return what one worker runs whole: the group of a test's file, or the file.
 
     >>> scope_of("tests/sandbox/test_box.py::test_x"), scope_of("tests/test_tidy.py::test_x")
     ('sandbox', 'tests/test_tidy.py')
     """
-    file = file_of(nodeid)
+    return _scope_of_file(file_of(nodeid))
+
+
+@cache
+def _scope_of_file(file: str) -> str:
     for group, patterns in GROUPS.items():
         if any(fnmatch(file, pattern) for pattern in patterns):
             return group
