@@ -15,6 +15,8 @@ from tests.cli.answers import ANSWER
 from tests.cli.stand_in import respond_in_turn, run_stand_in
 from tests.support.waits import eventually
 
+pytestmark = pytest.mark.long
+
 WITHIN_S = 20.0
 WORDS = (sys.executable, "-m", "warpboard")
 LOADING = """

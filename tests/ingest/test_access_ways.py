@@ -168,6 +168,7 @@ async def test_the_table_lists_open_and_closed_leaderboards(ways: Ways) -> None:
         assert is_both or "{leaderboard}" not in name, f"{name}: name {OPEN} and {CLOSED}"
 
 
+@pytest.mark.long
 async def test_the_clients_own_headers_make_no_operators(ways: Ways) -> None:
     rows = [row for row in ROWS if not is_page(row)]
     for route in rows:

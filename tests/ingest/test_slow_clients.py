@@ -112,6 +112,7 @@ def upload(path: str, length: int, *headers: str) -> bytes:
     return "\r\n".join((*lines, "", "")).encode()
 
 
+@pytest.mark.long
 async def test_half_sent_heads_do_not_block_others(ingest: Process) -> None:
     async with AsyncExitStack() as stack:
         clients = await half_heads(stack, ingest.url, HALF_HEADS)

@@ -64,7 +64,7 @@ def test_a_problem_in_another_language_is_looked_at_too(
 
 
 @COMPILER
-@pytest.mark.parametrize("text", [CPP_NEWER, RANDOM])
+@pytest.mark.parametrize("text", [pytest.param(CPP_NEWER, marks=pytest.mark.long), RANDOM])
 def test_a_right_problem_of_one_file_in_cpp_is_clean(
     text: str, inspector: Inspector, tmp_path: Path
 ) -> None:

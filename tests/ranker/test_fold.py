@@ -21,6 +21,7 @@ from shared.events import CATALOGUE
 from shared.postgres import connect, migrate
 from shared.wire import EventMetadata, decode, encode_envelope, make_envelope
 from tests.ranker.test_moderation import Ruled
+from tests.support.chance import seeds
 from tests.support.lives import AGENT, BLOB, T0, Life, ShortLife, begin, say
 from tests.support.memory import MemoryLog
 from tests.support.ranking import ranker_of, running
@@ -109,7 +110,7 @@ async def tables(models: ReadModels) -> dict[str, list[Any]]:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("seed", range(4))
+@seeds(4)
 async def test_batches_of_any_size_make_the_same_rows(
     postgres_dsn: str, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

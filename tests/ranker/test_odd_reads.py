@@ -55,6 +55,7 @@ async def reads(reads: Reads) -> Reads:
     return reads
 
 
+@pytest.mark.long
 async def test_no_question_breaks_anything(reads: Reads) -> None:
     (submission,) = await reads.ended(Life("s1"))
     paths = [

@@ -7,6 +7,7 @@ import pytest
 
 from shared import events, subjects
 from tests.ranker.test_rejudge import AGG, Again, requested
+from tests.support.chance import seeds
 from tests.support.lives import Life, problem, say
 from tests.support.reading import Reads, reading
 from tests.support.waits import eventually
@@ -97,7 +98,7 @@ class History:
         return [row for row in rows if row["number"] == line["number"]]
 
 
-@pytest.mark.parametrize("seed", range(3))
+@seeds(3)
 async def test_every_read_shows_the_same_score(postgres_dsn: str, seed: int) -> None:
     async with reading(postgres_dsn) as reads:
         for account in ACCOUNTS:

@@ -27,6 +27,7 @@ from shared.clock import now
 from shared.postgres import connect
 from tests.ranker.replays import replayed
 from tests.ranker.test_standings_sql import Chaos
+from tests.support.chance import seeds
 from tests.support.lives import T0, publish
 
 pytestmark = pytest.mark.server
@@ -87,9 +88,7 @@ async def check_standings(models: ReadModels, board: LeaderboardKey, at: datetim
 
 
 @pytest.mark.parametrize("window", [1, 100])
-@pytest.mark.parametrize(
-    "seed", [0, 1, *(pytest.param(seed, marks=pytest.mark.long) for seed in (2, 3))]
-)
+@seeds(4)
 async def test_any_history_keeps_the_places_that_its_entries_give(
     postgres_dsn: str, seed: int, window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:

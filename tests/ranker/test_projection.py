@@ -13,6 +13,7 @@ from shared.clock import now
 from shared.errors import Failed
 from shared.postgres import CheckpointConflict, connect, create_pool
 from tests.ranker.replays import replayed
+from tests.support.chance import seeds
 from tests.support.lives import AGENT, Life, ShortLife, begin, live, say
 from tests.support.memory import MemoryLog
 from tests.support.ranking import is_folded, ranker_of, ranking, read_outcomes, read_standings
@@ -150,7 +151,7 @@ async def test_a_ranker_that_waits_for_events_notices_what_postgres_lost(
             await asyncio.wait_for(task, 30)
 
 
-@pytest.mark.parametrize("seed", range(6))
+@seeds(6)
 async def test_any_interleaving_rebuilds_to_what_grew(postgres_dsn: str, seed: int) -> None:
     chance = Random(seed)
     log = MemoryLog()

@@ -24,6 +24,7 @@ from shared.event_log import NewEvent
 from shared.events import Blob, Fact, RejudgeItem, SubmissionFinished
 from shared.postgres import connect
 from shared.wire import EventMetadata, make_envelope
+from tests.support.chance import seeds
 from tests.support.lives import BLOB, T0, publish
 from tests.support.memory import MemoryLog
 
@@ -239,7 +240,7 @@ async def read_live(
     ]
 
 
-@pytest.mark.parametrize("seed", range(12))
+@seeds(12)
 async def test_any_history_makes_the_same_leaderboards(postgres_dsn: str, seed: int) -> None:
     chaos, standings = Chaos(seed), Standings()
     await publish(chaos.log)

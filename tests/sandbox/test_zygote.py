@@ -100,6 +100,7 @@ def test_many_boxes_leave_no_more_than_one(zygote_box_factory: BoxFactory) -> No
     assert groups(keepers) == []
 
 
+@pytest.mark.long
 def test_a_killed_keeper_takes_its_box_along(zygote_box_factory: BoxFactory) -> None:
     zygote = zygote_of(zygote_box_factory)
     running_box = hidden(zygote_box_factory)
@@ -111,6 +112,7 @@ def test_a_killed_keeper_takes_its_box_along(zygote_box_factory: BoxFactory) -> 
     assert running_box.end(), "the launcher has cleared up and looked"
 
 
+@pytest.mark.long
 def test_a_killed_zygote_takes_its_boxes_along(own: BoxFactory) -> None:
     zygote = zygote_of(own)
     hidden(own)
@@ -123,6 +125,7 @@ def test_a_killed_zygote_takes_its_boxes_along(own: BoxFactory) -> None:
         own.start_box(own.spec())
 
 
+@pytest.mark.long
 def test_a_killed_supervisor_takes_all_along(open_folder: Path) -> None:
     folder = open_folder / "killed"
     folder.mkdir()
@@ -195,6 +198,7 @@ def test_a_worker_that_floods_its_socket_is_ended(zygote_box_factory: BoxFactory
     assert running_box.end()
 
 
+@pytest.mark.long
 def test_a_zygote_whose_socket_closes_ends(own: BoxFactory) -> None:
     zygote = zygote_of(own)
     pid = zygote.pid
