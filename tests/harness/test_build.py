@@ -56,6 +56,7 @@ def test_a_text_is_cut_at_its_beginning(tmp_path: Path) -> None:
     assert said.text.endswith("the end")
 
 
+@pytest.mark.long
 def test_torchs_compiler_keeps_nothing_larger_than_a_box(host: Host) -> None:
     # With its precompiled headers torch.compile ran out of room in every box of the processor.
     asked = "import torch._inductor.config as c\nassert not c.cpp_cache_precompile_headers\n"
@@ -79,6 +80,7 @@ def test_who_could_compile_and_does_not_has_a_timed_box_like_any_other(host: Hos
     assert builder != usual
 
 
+@pytest.mark.long
 def test_the_memory_of_a_builder_is_not_that_of_a_timed_box(host: Host) -> None:
     require_memory_group()
     takes = "    kept = bytearray(3 * 1024**3 // 2)\n    return "

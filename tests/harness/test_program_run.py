@@ -222,6 +222,7 @@ int main(int, char **argv) {
 }
 """
 TWICE = '#include "task.h"\nint custom_kernel(int n) { return 2 * n; }\n'
+ABORTING = TWICE.replace("return", "abort(); return").replace("int c", "#include <cstdlib>\nint c")
 
 
 @pytest.fixture
@@ -240,12 +241,11 @@ def built(host: Host) -> Host:
     ("source", "mode", "verdict"),
     [
         (TWICE, "benchmark", "passed"),
-        (TWICE.replace("2 *", "3 *"), "test", "wrong_answer"),
-        (TWICE.replace("2 *", "3 *;"), "test", "compile_error"),
-        (TWICE.replace("return", "abort(); return").replace("int c", "#include <cstdlib>\nint c"),
-         "test", "crashed"),
+        pytest.param(TWICE.replace("2 *", "3 *"), "test", "wrong_answer", marks=pytest.mark.long),
+        pytest.param(TWICE.replace("2 *", "3 *;"), "test", "compile_error", marks=pytest.mark.long),
+        pytest.param(ABORTING, "test", "crashed", marks=pytest.mark.long),
     ],
-)  # fmt: skip
+)
 def test_a_program_in_cpp_is_built_with_the_submission_and_run(
     built: Host, source: str, mode: str, verdict: str
 ) -> None:
