@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from discord_edge.leaderboards import tables
@@ -153,7 +153,6 @@ def test_files_that_are_too_large_are_linked() -> None:
     assert "warpboard submission show 7 --save" in card.body
 
 
-@settings(max_examples=20)
 @given(st.lists(st.tuples(st.text(max_size=90), st.integers(0, 3 * MEBI)), max_size=60), st.text())
 def test_a_card_keeps_discords_limits_whatever_the_files(
     files: list[tuple[str, int]], text: str
