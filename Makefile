@@ -66,6 +66,11 @@ docs-site: .venv/site-installed ## Build the pages as a site in build/site; a br
 walks: install ## Follow the walkthroughs and every transcript of the pages, and time them
 	pytest -q -rP -m long tests/docs
 
+# Each target remembers its failures; RERUN=1 runs these again, one by one.
+RERUN ?=
+LAST_FAILED = $(if $(RERUN),-n 0 --last-failed --last-failed-no-failures none)
+PYTEST = pytest -q -rs -o cache_dir=.pytest_cache/$@
+
 # In a folder of their own: torch uses Triton wherever it is installed. A linker finds cuBLAS only
 # by a name without a version, which its wheel lacks.
 CUDA_COMPILE = $(CURDIR)/build/cuda-compile
@@ -80,7 +85,7 @@ CUDA_LATER ?=
 
 test-cuda: install build/cuda-compile ## Compile the examples of every language, without a GPU
 	PYTHONPATH=$(CUDA_COMPILE):$(CUDA_COMPILE)/nvidia_cutlass_dsl/dsl_packages \
-		pytest -q -rs -m "" -n 2 $(CUDA_TESTS)
+		$(PYTEST) -m "" $(or $(LAST_FAILED),-n 2) $(CUDA_TESTS)
 
 # A directory each; ONLY="softmax rope" names some of them.
 ONLY ?= $(notdir $(patsubst %/warpboard.yml,%,$(wildcard problems/*/warpboard.yml)))
@@ -96,18 +101,18 @@ WORKERS ?= 3
 PART ?=
 WHERE = $(if $(PART),tests/$(PART))
 # A whole tier is held to its budget, tests/budgets.toml.
-TIER = $(if $(PART),,--tier $(1))
+TIER = $(if $(PART)$(RERUN),,--tier $(1))
 # pytest ends with 5 where it found no test, which a folder may well lack.
 EMPTY_IS_FINE = $(if $(PART),|| [ $$? = 5 ])
 # The folders with a test that runs alone: the others need not be collected once more.
 ALONE = tests/cheats tests/problems
-CROWDED = -n $(1) --dist loadscope --no-loadscope-reorder
+CROWDED = $(or $(LAST_FAILED),-n $(1) --dist loadscope --no-loadscope-reorder)
 
 test-fast: install ## Tests that start no server, box or platform: a minute
-	pytest -q -m "not (server or box or platform or gpu or alone or long)" $(call CROWDED,$(WORKERS)) $(call TIER,fast) $(WHERE)
+	$(PYTEST) -m "not (server or box or platform or gpu or alone or long)" $(call CROWDED,$(WORKERS)) $(call TIER,fast) $(WHERE)
 
-test: install ## Most tests, some minutes; PART=ranker for one folder; skips say what is missing
-	pytest -q -rs -m "not alone and not long" $(call CROWDED,$(WORKERS)) $(call TIER,test) $(WHERE)
+test: install ## Most tests, some minutes; PART=ranker for one folder, RERUN=1 for what failed
+	$(PYTEST) -m "not alone and not long" $(call CROWDED,$(WORKERS)) $(call TIER,test) $(WHERE)
 
 test-long: install ## Kills, outages, compared times; property tests with many examples
 	@$(MAKE) --no-print-directory test-crowded
@@ -115,10 +120,10 @@ test-long: install ## Kills, outages, compared times; property tests with many e
 
 # The two halves: tests beside each other, and then one by one on an idle machine.
 test-crowded: install
-	pytest -q -rs -m "(long or hypothesis) and not alone" --hypothesis-profile thorough --timeout 600 $(call CROWDED,$(WORKERS)) $(call TIER,long) $(if $(CUDA_LATER),$(CUDA_TESTS:%=--ignore=%)) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
+	$(PYTEST) -m "(long or hypothesis) and not alone" --hypothesis-profile thorough --timeout 600 $(call CROWDED,$(WORKERS)) $(call TIER,long) $(if $(CUDA_LATER),$(CUDA_TESTS:%=--ignore=%)) $(or $(WHERE),tests) $(EMPTY_IS_FINE)
 
 test-alone: install
-	pytest -q -rs -m "alone" --timeout 600 $(call TIER,alone) $(or $(WHERE),$(ALONE)) $(EMPTY_IS_FINE)
+	$(PYTEST) $(LAST_FAILED) -m "alone" --timeout 600 $(call TIER,alone) $(or $(WHERE),$(ALONE)) $(EMPTY_IS_FINE)
 
 up: install ## The platform on this machine, until Ctrl-C
 	warpboard up

@@ -7,6 +7,7 @@ import io
 import os
 import signal
 from collections.abc import AsyncIterator, Generator, Iterator
+from pathlib import Path
 from typing import Any
 
 import certifi
@@ -32,6 +33,7 @@ from tests.support.platform import (
     run_platform,
 )
 from tests.support.repository import repository_settings
+from tests.support.reruns import REPORT, OutputReport
 from tests.support.servers import (
     SharedDatabase,
     SharedNats,
@@ -76,8 +78,14 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["SSL_CERT_FILE"] = AUTHORITY
     certifi.where = lambda: AUTHORITY
     tier = config.getoption("tier")
-    if tier is not None and not hasattr(config, "workerinput"):
+    if hasattr(config, "workerinput"):
+        return
+    if tier is not None:
         config.pluginmanager.register(Budget(tier), "budget")
+    # Not inherited: a test may start another pytest.
+    if report := os.environ.pop(REPORT, ""):
+        is_rerun = config.getoption("lf")
+        config.pluginmanager.register(OutputReport(Path(report), is_rerun=is_rerun), "report")
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> LoadScopeScheduling:
