@@ -10,6 +10,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from http.client import HTTPConnection
@@ -184,6 +185,53 @@ async def test_whatever_is_killed_comes_back_at_its_address(folder: Path) -> Non
         assert [row.restarts for row in describe(folder)] == [1, 1, 1]
 
     await supervise(Platform(folder, dict(os.environ), table=stand_ins("good")), kill_all)
+
+
+@pytest.mark.parametrize("name", ["nats-server", "Postgres", "ranker"])
+async def test_whatever_no_longer_answers_is_started_again(
+    folder: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(child, "PROBE_EVERY_S", 0.2)
+
+    async def freeze(platform: Platform) -> None:
+        row = next(row for row in platform.rows if row.name == name)
+        assert row.pid is not None
+        os.kill(row.pid, signal.SIGSTOP)
+        back = [("up", 1 if row.name == name else 0) for row in platform.rows]
+        await eventually(
+            lambda: [(row.state, row.restarts) for row in platform.rows] == back, within_s=30
+        )
+
+    await supervise(Platform(folder, dict(os.environ), table=stand_ins("good")), freeze)
+
+
+async def test_a_platform_that_stood_still_restarts_nothing(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a laptop that slept: no probe is answered while nobody asks."""
+    monkeypatch.setattr(child, "PROBE_EVERY_S", 0.2)
+    asked = []
+    answers = child.ServiceProcess.answers
+
+    def count_asked(service: child.ServiceProcess, within_s: float) -> bool:
+        asked.append(service.name)
+        return answers(service, within_s)
+
+    monkeypatch.setattr(child.ServiceProcess, "answers", count_asked)
+
+    async def stand_still(platform: Platform) -> None:
+        pids = [row.pid for row in platform.rows]
+        for pid in filter(None, pids):
+            os.kill(pid, signal.SIGSTOP)
+        # The platform itself stands still, too.
+        time.sleep(2 * child.UNANSWERED_MAX * child.PROBE_EVERY_S)  # noqa: ASYNC251
+        for pid in filter(None, pids):
+            os.kill(pid, signal.SIGCONT)
+        asked.clear()
+        await eventually(lambda: len(asked) > 2 * child.UNANSWERED_MAX, within_s=30)
+        assert [(row.pid, row.restarts) for row in platform.rows] == [(pid, 0) for pid in pids]
+
+    await supervise(Platform(folder, dict(os.environ), table=stand_ins("good")), stand_still)
 
 
 async def test_the_end_of_a_log_tells_why_a_start_failed(folder: Path) -> None:

@@ -12,6 +12,8 @@ from shared.errors import Failed
 # The /healthz parts for the log, in every service that reads it or appends to it.
 LOG_PART = "log"
 LOG_STORE_PART = "log store"
+# The part of a service whose event loop is stuck.
+LOOP_PART = "loop"
 
 PAGE = "docs/operating/log-damaged.md"
 

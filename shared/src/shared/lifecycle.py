@@ -21,6 +21,7 @@ import uvloop
 
 from shared import metrics
 from shared.errors import Failed, Refused
+from shared.health import LOOP_PART
 from shared.settings import Listen
 
 # NATS, Postgres, logs, the ops server, modules being imported, uploads on their way to disk.
@@ -174,7 +175,7 @@ class Lifecycle:
     def ailing(self) -> dict[str, str]:
         """Return the unhealthy parts with their reasons; a stuck event loop is one of them."""
         silence_s = time.monotonic() - self._heartbeat_at
-        stuck = {"loop": f"silent for {silence_s:.0f} s"} if silence_s > STUCK_AFTER_S else {}
+        stuck = {LOOP_PART: f"silent for {silence_s:.0f} s"} if silence_s > STUCK_AFTER_S else {}
         return self._unhealthy_parts.copy() | stuck
 
     async def beat(self, late: Callable[[float], None]) -> None:

@@ -1,5 +1,8 @@
 """A child process of the platform: starting, restarting and stopping it.
 
+A process that lives and has answered nothing for 30 s is killed, so that it is restarted: it may be
+frozen or hang.
+
 A nats-server that cannot store events although its disk has room is restarted, too. After a failed
 write a server refuses all writes until it is restarted, even if somebody has made room. It is
 killed, not stopped: what it acknowledged is on disk, but an orderly stop may write the event that
@@ -22,7 +25,7 @@ from pathlib import Path
 from typing import Protocol
 
 from shared.errors import Failed
-from shared.health import LOG_STORE_PART
+from shared.health import LOG_STORE_PART, LOOP_PART
 from shared.servers import process as processes
 from shared.servers.nats import NatsServer
 from shared.servers.process import FolderInUse, Steps
@@ -42,6 +45,11 @@ DEATHS_MAX = 8
 DEATHS_WITHIN_S = 60.0
 # The pause between starts of a non-essential service that died this often.
 LONG_PAUSE_S = 30.0
+
+# A process is asked every few seconds, and killed after so many probes in a row without an answer:
+# a machine or a platform that stood still for a while misses one of them.
+PROBE_EVERY_S = 5.0
+UNANSWERED_MAX = 6
 
 # The services that append to the log, and report when they cannot.
 WRITERS = ("ingest", "scheduler", "ranker")
@@ -81,10 +89,14 @@ class ManagedProcess(Protocol):
         """Stop within its limit, yielding to wait."""
         ...
 
+    def answers(self, within_s: float) -> bool:
+        """Return whether it answers, in whatever health; blocks for at most about `within_s`."""
+        ...
 
-def read_health(port: int) -> dict[str, str] | None:
+
+def read_health(port: int, within_s: float = PROBE_S_MAX) -> dict[str, str] | None:
     """Return the failing parts of a service and why, from its ops port; None without an answer."""
-    connection = http.client.HTTPConnection(HOST, port, timeout=PROBE_S_MAX)
+    connection = http.client.HTTPConnection(HOST, port, timeout=within_s)
     try:
         connection.request("GET", "/healthz")
         response = connection.getresponse()
@@ -135,6 +147,11 @@ class ServiceProcess:
         """Let it drain and stop."""
         if self.process is not None:
             yield from processes.stop_steps(self.process, signal.SIGTERM, self.service.stop_s)
+
+    def answers(self, within_s: float) -> bool:
+        """Return whether its ops port answers and its event loop turns."""
+        parts = read_health(self.service.ops_port, within_s)
+        return parts is not None and LOOP_PART not in parts
 
 
 class Child:
@@ -188,6 +205,26 @@ class Child:
             await _wait_for_end(process.pid)
         self.kill()
         self.managed.process = None
+
+    async def end_silent(self) -> None:
+        """Kill the process whenever it is up and six probes got no answer; runs until cancelled."""
+        asked_pid, unanswered = None, 0
+        while True:
+            asked_at, pid = time.monotonic(), self.row.pid
+            is_silent = (
+                self.state == "up"
+                and pid is not None
+                and not await asyncio.to_thread(self.managed.answers, PROBE_EVERY_S)
+                and self.row.pid == pid
+            )
+            unanswered = unanswered + 1 if is_silent and pid == asked_pid else int(is_silent)
+            asked_pid = pid
+            if unanswered >= UNANSWERED_MAX:
+                self.trouble = f"it has not answered for {UNANSWERED_MAX * PROBE_EVERY_S:.0f} s"
+                _log.warning("restarting %s: %s", self.managed.name, self.trouble)
+                unanswered = 0
+                self.kill()
+            await asyncio.sleep(max(0.0, asked_at + PROBE_EVERY_S - time.monotonic()))
 
     def pause_s(self) -> float:
         """Count a death, and return how long to wait before the next start.

@@ -197,13 +197,17 @@ class Platform:
             self._save()
 
     async def watch(self) -> None:
-        """Restart whatever dies, until cancelled.
+        """Restart whatever dies or no longer answers, until cancelled.
 
         A nats-server that cannot store events is killed, so that it is restarted, too. Raises
         Failed when the log, ingest or scheduler dies again and again.
         """
         assert self._nats_restart is not None, "start() must be called first"
-        await _run_together(self._nats_restart.run(), *map(self._keep_alive, self.children))
+        await _run_together(
+            self._nats_restart.run(),
+            *map(self._keep_alive, self.children),
+            *(child.end_silent() for child in self.children),
+        )
 
     async def _keep_alive(self, child: Child) -> None:
         while True:

@@ -9,6 +9,7 @@ server itself write into the log (ADR 0071).
 
 import json
 import shutil
+import socket
 import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -201,3 +202,11 @@ class NatsServer(Server):
         self.port = int(listen_url.rpartition(":")[2])
         self.url = f"nats://{USER}:{self._password}@127.0.0.1:{self.port}"
         return True
+
+    def answers(self, within_s: float) -> bool:
+        """Return whether it greets a client that connects."""
+        try:
+            with socket.create_connection(("127.0.0.1", self.port), within_s) as connection:
+                return bool(connection.recv(1))
+        except OSError:
+            return False

@@ -5,6 +5,8 @@ import os
 import pwd
 import shutil
 import signal
+import socket
+import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -16,6 +18,8 @@ from shared.servers import process as processes
 from shared.servers.process import Launch, Server, Steps
 
 PORT = 5432
+# Its length and code. Source: PostgreSQL's "Message Formats", SSLRequest.
+SSL_REQUEST = struct.pack("!ii", 8, 80877103)
 SOCKET_PATH_BYTES_MAX = 80  # a socket address has at most 107, including the socket's name
 TRY_S_MAX = 10.0
 NOBODY = 65534
@@ -196,7 +200,22 @@ class Postgres(Server):
         except FileNotFoundError:
             return False
         is_ours = lines[:1] == [str(pid)] and [line.strip() for line in lines[7:8]] == ["ready"]
-        return is_ours and Path(self.address, f".s.PGSQL.{PORT}").exists()
+        return is_ours and self._socket.exists()
+
+    def answers(self, within_s: float) -> bool:
+        """Return whether it answers a client that asks for TLS, before any authentication."""
+        try:
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.settimeout(within_s)
+                connection.connect(str(self._socket))
+                connection.sendall(SSL_REQUEST)
+                return bool(connection.recv(1))
+        except OSError:
+            return False
+
+    @property
+    def _socket(self) -> Path:
+        return Path(self.address, f".s.PGSQL.{PORT}")
 
     def clean(self) -> None:
         """Remove the socket's folder if it is outside ours."""

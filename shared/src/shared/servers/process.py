@@ -293,5 +293,9 @@ class Server:
         """Return whether the process is ready to answer."""
         raise NotImplementedError
 
+    def answers(self, within_s: float) -> bool:
+        """Return whether it answers a client that connects; blocks for at most about `within_s`."""
+        raise NotImplementedError
+
     def clean(self) -> None:
         """Remove what it left outside its folder."""
