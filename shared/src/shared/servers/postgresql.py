@@ -6,7 +6,6 @@ import pwd
 import shutil
 import signal
 import socket
-import struct
 import subprocess
 import tempfile
 from pathlib import Path
@@ -18,8 +17,8 @@ from shared.servers import process as processes
 from shared.servers.process import Launch, Server, Steps
 
 PORT = 5432
-# Its length and code. Source: PostgreSQL's "Message Formats", SSLRequest.
-SSL_REQUEST = struct.pack("!ii", 8, 80877103)
+# The length, 8, and the code 1234.5679. Source: PostgreSQL's "Message Formats", SSLRequest.
+SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 SOCKET_PATH_BYTES_MAX = 80  # a socket address has at most 107, including the socket's name
 TRY_S_MAX = 10.0
 NOBODY = 65534
