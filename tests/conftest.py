@@ -264,9 +264,10 @@ def simulated_platform(
     servers: None,  # noqa: ARG001
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Running]:
-    """A platform with a simulated Discord and a launcher, which Ctrl-C ends."""
+    """A platform with a simulated Discord, a launcher and local webhooks, which Ctrl-C ends."""
     folder = tmp_path_factory.mktemp("simulated") / "home"
-    running = Running(folder, QUICK | REAL_BOT, "--discord-sim", "--launch", "1")
+    options = ("--discord-sim", "--launch", "1", "--local-webhooks")
+    running = Running(folder, QUICK | REAL_BOT, *options)
     try:
         yield running.up()
         assert running.stop(signal.SIGINT) == 130

@@ -104,7 +104,6 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
         f"WARPBOARD_RANKER_POSTGRES_DSN={dsn}",
         "WARPBOARD_RANKER_READER_KEY=secret-key",
         "WARPBOARD_RANKER_SEAL_KEY=/here/seal.key",
-        "WARPBOARD_RANKER_WEBHOOKS_LOCAL=true",
         f"WARPBOARD_SCHEDULER_NATS_URL={url}",
         "WARPBOARD_SCHEDULER_OPS_LISTEN=127.0.0.1:6",
     ]

@@ -49,8 +49,10 @@ def test_with_tokens_it_may_listen_anywhere(monkeypatch: pytest.MonkeyPatch) -> 
     assert loaded(monkeypatch, LISTEN="0.0.0.0:1").listen.host == "0.0.0.0"
 
 
-@pytest.mark.parametrize("given", [{"NAMES_BELIEVED": "true"}, {"AUTOLINK": "ada"}])
-def test_names_are_believed_only_on_loopback(
+@pytest.mark.parametrize(
+    "given", [{"NAMES_BELIEVED": "true"}, {"AUTOLINK": "ada"}, {"WEBHOOKS_LOCAL": "true"}]
+)
+def test_what_is_for_ones_own_machine_is_allowed_only_on_loopback(
     monkeypatch: pytest.MonkeyPatch, given: dict[str, str]
 ) -> None:
     assert loaded(monkeypatch, **given).listen.host == "127.0.0.1"

@@ -10,8 +10,9 @@ from ingest import webhooks as rules
 from shared import subjects
 from shared.events import WebhookAdded, WebhookRemoved
 from tests.ingest.conftest import shares_a_door
-from tests.support.door import ADA, Door
+from tests.support.door import ADA, Door, opened
 from tests.support.holders import code, token
+from tests.support.memory import MemoryLog
 from tests.support.scenarios import given
 
 SCOPES = ("webhooks", "read:own")
@@ -158,7 +159,8 @@ async def test_too_many_webhook_tests_are_refused(strict: Door) -> None:
 
 
 @pytest.mark.server
-async def test_webhooks_may_be_local_where_names_are_believed(door: Door) -> None:
-    assert (await door.http.get("/v1/webhooks", headers=ADA)).status_code == 200
-    assert (await add(door, ADA, url="http://127.0.0.1:9/in")).status_code == 201
-    assert code(await add(door, ADA, url="http://10.0.0.1/in"))[1] == "invalid_url"
+async def test_webhooks_are_local_only_if_the_operator_allows_it(door: Door) -> None:
+    assert code(await add(door, ADA, url="http://127.0.0.1:9/in"))[1] == "invalid_url"
+    async with opened(MemoryLog(), are_webhooks_local=True) as local:
+        assert (await add(local, ADA, url="http://127.0.0.1:9/in")).status_code == 201
+        assert code(await add(local, ADA, url="http://10.0.0.1/in"))[1] == "invalid_url"

@@ -8,10 +8,10 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.postgres import create_pool
-from tests.ranker.receiver import Receiver, run_receiver
 from tests.ranker.webhook_platform import WebhookPlatform
 from tests.support.lives import begin
 from tests.support.reading import Reads, reading
+from tests.support.receiver import Receiver, run_receiver
 
 
 @pytest.fixture

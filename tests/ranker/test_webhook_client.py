@@ -14,7 +14,7 @@ from ranker.webhooks.postgres import Delivery
 from ranker.webhooks.sender import WebhookClient, encode_body
 from shared.errors import Refused
 from shared.settings import Listen
-from tests.ranker.receiver import DRIP, HANG, Receiver
+from tests.support.receiver import DRIP, HANG, Receiver
 
 FORBIDDEN = [
     *("127.0.0.1", "10.0.0.1", "169.254.169.254", "0.0.0.0", "100.64.0.1", "::1", "fe80::1"),
@@ -80,7 +80,7 @@ async def test_a_real_name_for_loopback_is_refused(receiver: Receiver) -> None:
 async def test_an_address_in_disguise_is_refused(host: str) -> None:
     post = WebhookClient(resolvers=Names())
     outcome = await post.send(letter(f"https://{host}/"))
-    assert "cannot be told" in str(outcome.error)
+    assert "a webhook cannot have this URL" in str(outcome.error)
 
 
 @pytest.mark.server

@@ -10,8 +10,8 @@ import pytest
 from ranker.metrics import TRY_OUTCOMES
 from ranker.webhooks.sender import WebhookClient, sign_body
 from shared.events import WEBHOOK_KINDS
-from tests.ranker.receiver import ReceivedRequest, Receiver
 from tests.ranker.test_webhook_client import letter
+from tests.support.receiver import ReceivedRequest, Receiver
 
 PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
 SECRET = "s" * 16

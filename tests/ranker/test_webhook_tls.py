@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from ranker.webhooks.sender import WebhookClient
-from tests.ranker.receiver import Receiver, run_receiver
 from tests.ranker.test_webhook_client import Names, letter
+from tests.support.receiver import Receiver, run_receiver
 
 HOST = "hooks.example.org"
 MAKE = (

@@ -11,10 +11,10 @@ from shared import subjects
 from shared.clock import now
 from shared.nats.event_log import NatsLog
 from shared.postgres import CheckpointConflict, create_pool, migrate
-from tests.ranker.receiver import DRIP, HANG, Receiver
 from tests.ranker.webhook_platform import WebhookPlatform
 from tests.support.lives import Life, problem, say
 from tests.support.ranking import is_folded, ranking
+from tests.support.receiver import DRIP, HANG, Receiver
 from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]

@@ -7,9 +7,9 @@ import pytest
 
 from shared import events, subjects
 from shared.clock import now
-from tests.ranker.receiver import Receiver
 from tests.ranker.webhook_platform import SECRET, WebhookPlatform
 from tests.support.lives import BLOB, Life, problem, say
+from tests.support.receiver import Receiver
 from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(180)]

@@ -307,6 +307,7 @@ async def opened(
     *,
     stores: Stores | None = None,
     are_names_believed: bool = True,
+    are_webhooks_local: bool = False,
     autolink: str = "",
     edge: tuple[str, frozenset[str]] = ("", frozenset()),
     blobs: MemoryBlobStore | None = None,
@@ -333,7 +334,7 @@ async def opened(
         vouched = Edge(edge[0], feed, sign_in.resolve_account, edge[1])
         keys = AuthConfig(token, are_names_believed, vouched)
         gate = Authenticator(feed, commands.people, commands.tokens, linking, keys)
-        hooks = Webhooks(commands.boards.decisions, feed, stores.webhooks, are_names_believed)
+        hooks = Webhooks(commands.boards.decisions, feed, stores.webhooks, are_webhooks_local)
         parts = (commands, *vars(commands).values(), gate, stores.repeats, hooks, ranker)
         reused = _reuse_application(parts)
         if reused is None:

@@ -1,6 +1,7 @@
 """Check where a participant may let us send requests: https URLs on the public internet."""
 
 import re
+import socket
 from ipaddress import IPv4Network, IPv6Network, ip_address
 from typing import NamedTuple
 from urllib.parse import urlsplit
@@ -8,6 +9,7 @@ from urllib.parse import urlsplit
 from shared.errors import Refused
 
 URL_LENGTH_MAX = 2048
+LOCAL_ADVICE = "only `warpboard up --local-webhooks` lets webhooks lead to the platform's machine"
 PORTS = {"https": 443, "http": 80}
 # Characters that all clients read alike: no blanks, control characters or backslashes.
 _URL_CHARACTERS = re.compile(r"[!-\[\]-~]+\Z")
@@ -63,6 +65,23 @@ def is_loopback(address: str) -> bool:
     return ip_address(address).is_loopback
 
 
+def is_own(address: str) -> bool:
+    """Return whether this machine has the address, by the source that the system would send from.
+
+    Nothing is sent: connecting a datagram socket only chooses the route.
+
+    >>> is_own("127.0.0.1"), is_own("1.1.1.1")
+    (True, False)
+    """
+    family = socket.AF_INET6 if ip_address(address).version == 6 else socket.AF_INET
+    with socket.socket(family, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect((address, PORTS["https"]))
+        except OSError:  # Without a route, no connection is possible.
+            return False
+        return str(probe.getsockname()[0]) == address
+
+
 def parse_target(url: str, *, is_local: bool) -> RequestTarget:
     """Parse a participant's URL; `is_local` allows URLs on the local machine.
 
@@ -80,7 +99,7 @@ def parse_target(url: str, *, is_local: bool) -> RequestTarget:
         raise _invalid_url("it must have no user name, password or fragment")
     is_local_host = _is_local_host(host)
     if is_local_host and not is_local:
-        raise _invalid_url(f"{host} is not on the public internet")
+        raise _invalid_url(f"{host} is not on the public internet; {LOCAL_ADVICE}")
     if parts.scheme != "https" and not is_local_host:
         raise _invalid_url("expected https://")
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
@@ -107,4 +126,4 @@ def _is_local_host(host: str) -> bool:
 
 
 def _invalid_url(reason: str) -> Refused:
-    return Refused("invalid_url", f"this URL cannot be told anything: {reason}", "url")
+    return Refused("invalid_url", f"a webhook cannot have this URL: {reason}", "url")

@@ -198,8 +198,6 @@ def local_services(config: PlatformConfig) -> Sequence[Service]:
         **postgres,
         "LISTEN": config.at("ranker"),
         "SEAL_KEY": str(config.folder / "seal.key"),
-        # Webhooks may lead to this machine itself.
-        "WEBHOOKS_LOCAL": "true",
         "READER_KEY": config.reader_key,
     }
     ingest = {

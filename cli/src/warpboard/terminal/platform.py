@@ -6,6 +6,7 @@ import sys
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +51,11 @@ LAUNCHED_MAX = 16
 # What the agent times; an operator may set it for the agent alone.
 DEVICE_VARIABLE = "WARPBOARD_GPU_AGENT_DEVICE"
 COMPLETION_VARIABLE = "_WARPBOARD_COMPLETE"
+# Ingest accepts such URLs, and ranker sends to them.
+LOCAL_WEBHOOKS = {
+    "WARPBOARD_INGEST_WEBHOOKS_LOCAL": "true",
+    "WARPBOARD_RANKER_WEBHOOKS_LOCAL": "true",
+}
 # The shells that complete, and where the script belongs.
 SHELLS = {
     "bash": 'eval "$(warpboard completion bash)" in ~/.bashrc',
@@ -89,6 +95,12 @@ SHELLS = {
             help="Also start agents on demand, each for one job, at most N at once. They time the "
             "processor, unless WARPBOARD_LAUNCHER_GPUS and WARPBOARD_GPU_AGENT_DEVICE say so.",
         ),
+        click.option(
+            *("--local-webhooks", "has_local_webhooks"),
+            is_flag=True,
+            help="Let webhooks lead to this machine, also with http://, to develop a receiver. "
+            "Any participant can then send requests to its open ports.",
+        ),
     ),
 )
 def up(
@@ -99,6 +111,7 @@ def up(
     launched: int,
     *,
     has_discord: bool,
+    has_local_webhooks: bool,
 ) -> int:
     """Start the platform on this machine and run it until Ctrl-C.
 
@@ -117,6 +130,8 @@ def up(
         # `supervise` handles signals itself, because it has to stop everything in order.
         return await _run_platform(context, folder, demand, plan, has_discord=has_discord)
 
+    if has_local_webhooks:
+        context = replace(context, overrides=LOCAL_WEBHOOKS | dict(context.overrides))
     return asyncio.run(prepare_and_run())
 
 

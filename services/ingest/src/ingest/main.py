@@ -79,8 +79,7 @@ def _build_app(
     rates = RateLimitRules(settings.rate_per_token, settings.rate_per_address)
     app = create_app(commands, auth, is_well, PostgresIdempotencyStore(connections), rates)
     webhook_store = PostgresWebhookStore(connections)
-    decisions, are_names_believed = commands.boards.decisions, settings.names_believed
-    webhooks = Webhooks(decisions, feed, webhook_store, are_names_believed)
+    webhooks = Webhooks(commands.boards.decisions, feed, webhook_store, settings.webhooks_local)
     popcorn = Dependencies(
         commands,
         auth,
@@ -93,7 +92,7 @@ def _build_app(
         repositories=parse_repositories(settings.repositories),
     )
     add_routes(app, logins, webhooks, ranker, popcorn)
-    if are_names_believed or settings.autolink:
+    if settings.names_believed or settings.autolink:
         app.add_middleware(AllowedHostsMiddleware, names=LOOPBACK)
     return app
 

@@ -32,7 +32,8 @@ class Settings:
 
     `replicas` is the number of NATS servers that store everything: 1, or 3 on a cluster. With
     `names_believed` a participant is who the request says, without a token; `autolink` is the
-    participant who gets every CLI id. Both are for one's own machine and refused on any address but
+    participant who gets every CLI id. `webhooks_local` accepts webhooks to this machine, as the
+    setting of ranker does. All three are for one's own machine and refused on any address but
     loopback.
     """
 
@@ -51,6 +52,7 @@ class Settings:
     replicas: int = 1
     names_believed: bool = False
     autolink: str = ""
+    webhooks_local: bool = False
     rate_per_token: str = "600/minute"  # noqa: S105  (no secret: a rate)
     rate_per_address: str = "600/minute"
     # How many submissions are processed at once, wait for that, and wait for a GPU type.
@@ -116,11 +118,11 @@ def load() -> Settings:
 
 
 def _find_local_problems(settings: Settings) -> Iterator[tuple[str, str]]:
-    """Yield each setting that lets strangers act as anybody, with the reason."""
-    for name in ("names_believed", "autolink"):
+    """Yield each setting that is only for one's own machine but is set on a server."""
+    for name in ("names_believed", "autolink", "webhooks_local"):
         if getattr(settings, name) and settings.listen.host not in LOOPBACK:
             listen = f"{PREFIX}_LISTEN is {settings.listen.host}"
-            advice = "listen on 127.0.0.1, or use tokens"
+            advice = "listen on 127.0.0.1, or leave it unset"
             yield name, f"is for one's own machine, but {listen}: {advice}"
     if settings.autolink and not NAME.match(settings.autolink):
         yield "autolink", f"is {settings.autolink!r}: expected a participant's name"

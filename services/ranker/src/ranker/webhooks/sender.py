@@ -32,7 +32,7 @@ from ranker.webhooks.postgres import (
     WebhookStore,
 )
 from ranker.webhooks.subscriptions import Subscriptions
-from shared.addresses import RequestTarget, is_loopback, is_public, parse_target
+from shared.addresses import RequestTarget, is_loopback, is_own, is_public, parse_target
 from shared.bus import DurableConsumers
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -247,7 +247,11 @@ class WebhookClient:
         return await self._post_to(destination, last, delivery)
 
     async def _addresses(self, destination: RequestTarget) -> list[str]:
-        """The checked addresses of a host. Raises Unsafe if any is not public."""
+        """The checked addresses of a host.
+
+        Raises Unsafe if any is not public or is this machine's own, whose ports a firewall may hide
+        from others only.
+        """
         loop = asyncio.get_running_loop()
         query = (destination.host, destination.port, 0, socket.SOCK_STREAM)
         try:
@@ -255,15 +259,17 @@ class WebhookClient:
         except (OSError, UnicodeError) as error:
             raise UnsafeAddress(f"the host {destination.host} cannot be resolved") from error
         addresses = list(dict.fromkeys(str(record[4][0]) for record in records))
-        are_safe = (
-            is_public(address) or (self.is_local and is_loopback(address)) for address in addresses
-        )
-        if not addresses or not all(are_safe):
+        if not addresses or not all(map(self._is_safe, addresses)):
             # Naming the address would reveal our own network.
             raise UnsafeAddress(
                 f"the host {destination.host} has an address that is not on the public internet"
             )
         return addresses
+
+    def _is_safe(self, address: str) -> bool:
+        if is_loopback(address):
+            return self.is_local
+        return is_public(address) and not is_own(address)
 
     async def _post_to(self, destination: RequestTarget, address: str, delivery: Delivery) -> int:
         """The status of the response; nothing else of it is read."""
