@@ -106,6 +106,38 @@ def test_a_model_that_differs_does_not(
     assert words in found[1]
 
 
+SMALL = """
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=-1), x * 3
+def get_inputs():
+    return [torch.rand(2, 60000)]
+def get_init_inputs():
+    return []
+"""
+IN_HALF_PRECISION = "torch.softmax(x.bfloat16(), dim=-1).float(), x * 3"
+
+
+@pytest.mark.parametrize(
+    ("answer", "verdict"),
+    [
+        ("torch.exp(x) / torch.exp(x).sum(dim=-1, keepdim=True), x * 3", "passed"),
+        (IN_HALF_PRECISION, "passed"),
+        ("torch.zeros_like(x), x * 3", "wrong_answer"),
+        ("torch.full_like(x, 1 / 60000), x * 3", "wrong_answer"),
+        ("torch.softmax(x, dim=-1).roll(1, 0), x * 3", "wrong_answer"),
+        ("torch.softmax(x, dim=-1), torch.zeros_like(x)", "wrong_answer"),
+    ],
+)
+def test_a_small_answer_of_a_model_must_be_computed(one: Host, answer: str, verdict: str) -> None:
+    """Every value of the first output is about 1e-5, far below the absolute tolerance."""
+    one.told_besides["form"], one.files["reference.py"] = "kernelbench", SMALL
+    lazy = SMALL.replace("class Model(", "class ModelNew(")
+    found = said(one.run(lazy.replace("torch.softmax(x, dim=-1), x * 3", answer)))
+    assert found[0] == verdict, found
+
+
 def test_a_model_has_its_smaller_sizes_on_the_processor(one: Host) -> None:
     one.files["reference_cpu.py"] = MODEL.replace("rand(5, 8)", "rand(3, 8)")
     found = modelled(one, NEW.replace("noise =", "assert len(x) == 3; noise ="))

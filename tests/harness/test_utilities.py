@@ -76,3 +76,36 @@ def test_determinism_ends_with_its_context(torch: Any) -> None:
 def test_the_device_is_the_cpu(torch: Any) -> None:
     utilities.clear_l2_cache()
     assert utilities.get_device() == torch.device("cpu")
+
+
+@pytest.mark.parametrize("dtype", ["float64", "float32", "bfloat16", "float16", "complex64"])
+@pytest.mark.parametrize("scale", [1e-4, 1.0, 100.0])
+def test_by_scale_zeros_are_close_to_zeros_alone(torch: Any, dtype: str, scale: float) -> None:
+    generator = torch.Generator().manual_seed(1)
+    expected = torch.randn(1000, generator=generator).mul(scale).to(getattr(torch, dtype))
+    bound = 1e-2 if expected.element_size() == 2 else 1e-4
+    zeros = torch.zeros_like(expected)
+    assert int(utilities.is_close_by_scale(zeros, expected, bound, bound)[0].sum()) < 50
+    assert bool(utilities.is_close_by_scale(zeros, zeros, bound, bound)[0].all())
+    near = expected * (1 + bound / 2)
+    assert bool(utilities.is_close_by_scale(near, expected, bound, bound)[0].all())
+
+
+def test_by_scale_an_answer_may_be_off_by_its_bound_at_most(torch: Any) -> None:
+    expected = torch.tensor([0.0, 1e6, float("inf"), float("nan")])
+    close, absolute = utilities.is_close_by_scale(expected + 2e-4, expected, 1e-4, 1e-4)
+    assert close.tolist() == [False, True, True, True]
+    assert absolute == 1e-4
+
+
+@pytest.mark.parametrize("rounded", ["bfloat16", "float16"])
+def test_by_scale_a_small_product_in_fewer_bits_is_close(torch: Any, rounded: str) -> None:
+    """Its answers are about 1e-3, so half precision is within the absolute tolerance of 1e-4."""
+    generator = torch.Generator().manual_seed(2)
+    left, right = (torch.randn(256, 1024, generator=generator) for _ in range(2))
+    left = left * 3e-5
+    halves = [part.to(getattr(torch, rounded)) for part in (left * 1e3, right)]
+    product = (halves[0].float() @ halves[1].float().T) / 1e3
+    assert bool(utilities.is_close_by_scale(product, left @ right.T, 1e-4, 1e-4)[0].all())
+    rolled = (left @ right.T).roll(1, 0)
+    assert not bool(utilities.is_close_by_scale(rolled, left @ right.T, 1e-4, 1e-4)[0].all())

@@ -26,15 +26,16 @@ from harness.build.plan import (
     read_drivers,
     seal_memory,
 )
+from harness.check.inputs import derive_seed
 from harness.check.structure import flatten
+from harness.check.utilities import is_close_by_scale
 from harness.problem import ProblemFault, RunDirectory
 from harness.worker.protocol import DTYPES
 
 _NUMPY_SEED_MASK = 0xFFFF_FFFF
-_SEED_MASK = 0x7FFF_FFFF_FFFF_FFFF
-# Any odd number: it derives a fresh, different seed for the forward pass from that of the inputs.
-_SEED_FACTOR = 0x9E37_79B9_7F4A_7C15
-# Relative and absolute tolerance of answers; other dtypes must be equal.
+_SEED_BYTES = 8
+_SEED_BITS = 63
+# Relative and absolute tolerance of answers (`is_close_by_scale`); other dtypes must be equal.
 _TOLERANCES = {
     **dict.fromkeys(("float64", "float32", "complex64", "complex128"), 1e-4),
     **dict.fromkeys(("float16", "bfloat16"), 1e-2),
@@ -80,7 +81,9 @@ def seed_generators(number: int) -> None:
 class _Models:
     """A `Model` with `get_inputs` and `get_init_inputs`: KernelBench's form.
 
-    The model is built once, under the first seed of the run, which every call passes on.
+    The model is built once, under a seed that follows from the first seed of the run, and which
+    every call passes on. A submission sees the seeds of the model and of the forward pass, on a GPU
+    before it sees the inputs; no other seed can be computed from them.
     """
 
     def __init__(self, module: ModuleType) -> None:
@@ -97,11 +100,11 @@ class _Models:
         """Generate inputs under the current seed, moved to the run's device."""
         seed = self._torch.initial_seed()
         if self._init is None:
-            self._seed = seed
+            self._seed = _derive_shown_seed(seed, "model")
             self._init = list(self._init_inputs())
             seed_generators(seed)
         inputs = [self._move_to_device(value) for value in self._inputs()]
-        forward_seed = (seed * _SEED_FACTOR + 1) & _SEED_MASK
+        forward_seed = _derive_shown_seed(seed, "forward")
         return {"model": self._seed, "init": self._init, "seed": forward_seed, "inputs": inputs}
 
     def answer(self, data: Any) -> Any:
@@ -134,11 +137,18 @@ class _Models:
         if bound is None:
             is_same = self._torch.equal(got, want)
             return "" if is_same else f"{int((got != want).sum())} of {want.numel()} values differ"
-        wide = self._torch.complex128 if want.is_complex() else self._torch.float64
-        wrong = ~self._torch.isclose(got.to(wide), want.to(wide), bound, bound, equal_nan=True)
-        if not bool(wrong.any()):
+        close, absolute = is_close_by_scale(got, want, bound, bound)
+        count = int(close.logical_not().sum())
+        if not count:
             return ""
-        return f"{int(wrong.sum())} of {want.numel()} values are off by more than {bound:g}"
+        small = f" of themselves and {absolute:.2g}" if absolute < bound else ""
+        return f"{count} of {want.numel()} values are off by more than {bound:g}{small}"
+
+
+def _derive_shown_seed(seed: int, purpose: str) -> int:
+    """Derive a seed from which the first cannot be computed."""
+    key = seed.to_bytes(_SEED_BYTES, "little")
+    return derive_seed(key, purpose, case="", call=0, bits=_SEED_BITS)
 
 
 def _clone_data(data: Any) -> Any:

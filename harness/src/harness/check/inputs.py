@@ -120,7 +120,7 @@ def _leaves(node: Node) -> Iterator[Node]:
 
 
 def derive_seed(key: bytes, stage: str, case: str, call: int, bits: int) -> int:
-    """Derive the seed of one call, of 63 or 31 bits; one seed reveals no other."""
+    """Derive the seed of one call, of 63 or 31 bits; one seed reveals neither key nor others."""
     message = f"{stage}|{case}|{call}".encode()
     digest = hmac.new(key, message, hashlib.sha256).digest()
     return int.from_bytes(digest[:8], "little") >> (64 - bits)

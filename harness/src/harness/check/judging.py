@@ -15,6 +15,7 @@ from typing import Any
 from harness.check.author import AuthorCode
 from harness.check.inputs import RankBuffers, Shape
 from harness.check.structure import FlatValue, Leaf, contiguous_stride, flatten
+from harness.check.utilities import is_close_by_scale
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.device import CoreKeepAwake, Device
 from harness.messages import CaseFailed, Mismatch
@@ -24,6 +25,7 @@ from harness.worker.protocol import is_compatible_answer
 _SHOWN_MAX = 5
 # Rounding differences per dtype; only decides which elements are shown as wrong.
 _ROUNDING = {"float64": 1e-7, "float32": 1e-5, "float16": 1e-3, "bfloat16": 1.6e-2}
+_ROUNDING_ABSOLUTE = 1e-5
 
 # Fewer random bits than this could equal a right answer by chance.
 _POISON_BITS_MIN = 64
@@ -171,12 +173,10 @@ def find_mismatches(outputs: Sequence[Any], expected: Sequence[Any]) -> tuple[in
 
 
 def _wrong_elements(output: Any, answer: Any) -> Any:
-    torch: Any = importlib.import_module("torch")
     if not (output.is_floating_point() or output.is_complex()):
         return output != answer
     rounding = _ROUNDING.get(str(output.dtype).removeprefix("torch."), 1e-2)
-    wide = torch.complex128 if output.is_complex() else torch.float64
-    return ~torch.isclose(output.to(wide), answer.to(wide), rounding, 1e-5, equal_nan=True)
+    return ~is_close_by_scale(output, answer, rounding, _ROUNDING_ABSOLUTE)[0]
 
 
 def nan_mask(tensor: Any) -> Any:
