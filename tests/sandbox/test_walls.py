@@ -15,7 +15,7 @@ from typing import Any
 
 import pytest
 
-from harness.sandbox import walls
+from harness.sandbox import seccomp, walls
 from harness.sandbox.box import WORKER_UID
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import Isolation
@@ -120,7 +120,7 @@ def _places(folder: Path) -> list[str]:
 
 def _calls() -> dict[str, int]:
     column = ("x86_64", "aarch64").index(platform.machine())
-    every = {name: numbers[column] for name, numbers in walls.REFUSED.items()}
+    every = {name: numbers[column] for name, numbers in seccomp.REFUSED.items()}
     return {name: number for name, number in every.items() if number >= 0}
 
 

@@ -9,7 +9,6 @@ import ctypes
 import glob
 import os
 import platform
-import resource
 import socket
 import sys
 import tempfile
@@ -76,7 +75,7 @@ def process_state():
         print("FOUND environment", flush=True)
     os.environ["WARPBOARD_MARK"] = "1"
     libc.sethostname(MARK.encode(), len(MARK))
-    if resource.getrlimit(resource.RLIMIT_CORE)[1] == 0 and os.nice(0) > 5:
+    if os.nice(0) > 5:
         print("FOUND niceness", flush=True)
     if open("/proc/self/comm").read().strip() == MARK:
         print("FOUND name", flush=True)

@@ -4,7 +4,7 @@ import os
 import platform
 import sys
 
-from harness.sandbox import linux, walls
+from harness.sandbox import linux, seccomp
 from tests.sandbox.disguise.reach import open_the_way
 
 _REFUSED = (
@@ -26,17 +26,17 @@ _REFUSED = (
 
 def refuse() -> None:
     """Load a filter that refuses only these calls and new namespaces, like containers."""
-    column, audit = walls._MACHINES[platform.machine()]
-    numbers = [walls.REFUSED[name][column] for name in _REFUSED]
+    column, audit = seccomp._MACHINES[platform.machine()]
+    numbers = [seccomp.REFUSED[name][column] for name in _REFUSED]
     code = [
-        *walls._check_machine(audit),
-        *walls._answer_call(walls._CLONE3, walls._ENOSYS),
-        *(step for number in numbers for step in walls._answer_call(number, walls._EPERM)),
-        *walls._check_clone(walls._CLONE[audit]),
-        walls._return(walls._ALLOW),
+        *seccomp._check_machine(audit),
+        *seccomp._answer_call(seccomp._CLONE3, seccomp._ENOSYS),
+        *(step for number in numbers for step in seccomp._answer_call(number, seccomp._EPERM)),
+        *seccomp._check_clone(seccomp._CLONE[audit]),
+        seccomp._return(seccomp._ALLOW),
     ]
     linux.forbid_new_privileges()
-    linux.install_filter(walls.assemble_filter(code))
+    linux.install_filter(seccomp.assemble_filter(code))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
 
-from harness.sandbox import fork_entry, linux, ranks, walls
+from harness.sandbox import fork_entry, linux, ranks, seccomp, walls
 from harness.sandbox.box import SCRATCH, SUBMISSION, WORKER_UID, BoxSpec, send_message
 from harness.sandbox.fork_entry import BoxWorkers
 from harness.sandbox.keeper import BoxEntry
@@ -54,8 +54,8 @@ def bubblewrap_command(spec: BoxSpec, inside: Sequence[str], record: int) -> lis
     command += ["--remount-ro", package, "--ro-bind", spec.submission, SUBMISSION]
     command += ["--chdir", SCRATCH, "--remount-ro", "/"]
     if "seccomp" in spec.walls:
-        program = walls.build_filter(
-            walls.socket_families(spec.ranks), keeps_cores=not spec.devices
+        program = seccomp.build_filter(
+            seccomp.socket_families(spec.ranks), keeps_cores=not spec.devices
         )
         descriptor = os.memfd_create("filter", 0)
         os.write(descriptor, program)

@@ -16,12 +16,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from harness.sandbox import linux, ranks, walls
+from harness.sandbox import linux, ranks, seccomp, walls
 from harness.sandbox.box import WORKER_UID, BoxSpec, describe_error, send_message
 
 # The user's other processes count too where a box has no limit of its own; stops a fork bomb.
 _USER_PROCESSES_MAX = 4096
 _OOM_SCORE_MAX = "1000"
+_CORE_BYTES = 1
 
 _REPORT = 4
 _PARENT = 5
@@ -42,7 +43,6 @@ def set_limits(spec: BoxSpec, *, has_processes: bool = True) -> None:
         resource.RLIMIT_NOFILE: limits.files_max,
         resource.RLIMIT_FSIZE: limits.file_bytes_max,
         resource.RLIMIT_CPU: limits.cpu_s,
-        resource.RLIMIT_CORE: 0,
     }
     # A GPU's driver reserves far more than it uses, and RLIMIT_DATA may count it.
     if "memory" not in spec.walls and not spec.devices:
@@ -57,6 +57,17 @@ def set_limits(spec: BoxSpec, *, has_processes: bool = True) -> None:
         # RLIM_INFINITY is -1, and no process may raise its hard limit.
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)  # noqa: PLW2901
         resource.setrlimit(resource_id, (value, value))
+    _forbid_core_dumps()
+
+
+def _forbid_core_dumps() -> None:
+    """Set the limit at which the kernel also starts no program that takes core dumps.
+
+    Such a program (`core_pattern`) runs as root, outside of the box; a limit of 0 does not stop it.
+    Only root may raise a limit of 0, so it stays where it is 0 for an ordinary user.
+    """
+    with contextlib.suppress(ValueError):
+        resource.setrlimit(resource.RLIMIT_CORE, (_CORE_BYTES, _CORE_BYTES))
 
 
 def drop_privileges(spec: BoxSpec) -> None:
@@ -245,8 +256,8 @@ def _build_walls(spec: BoxSpec, imported: Sequence[str]) -> None:
     if "seccomp" in spec.walls:
         # A GPU's driver and its service use unix sockets.
         has_unix = spec.has_namespaces or bool(spec.devices)
-        families = walls.socket_families(spec.ranks, has_unix=has_unix)
-        walls.install_worker_filter(families, keeps_cores=not spec.devices)
+        families = seccomp.socket_families(spec.ranks, has_unix=has_unix)
+        seccomp.install_worker_filter(families, keeps_cores=not spec.devices)
 
 
 def _allowed_paths(spec: BoxSpec, imported: Sequence[str]) -> linux.AllowedPaths:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.sandbox import bubblewrap, fork_entry, linux, walls
+from harness.sandbox import bubblewrap, fork_entry, linux, seccomp, walls
 from harness.sandbox.box import (
     WALLS,
     WORKER_UID,
@@ -229,7 +229,7 @@ def _find_missing() -> Iterator[MissingWall]:
         yield explain_uid(host, uid)
     elif namespaces and (path := _run_trial(_reach_interpreter)):
         yield explain_reach(path)
-    if reason := _run_trial(walls.install_worker_filter):
+    if reason := _run_trial(seccomp.install_worker_filter):
         yield explain_seccomp(reason)
     if (abi := linux.landlock_version()) < linux.LANDLOCK_VERSION_MIN:
         yield explain_landlock(abi, linux.LANDLOCK_VERSION_MIN)

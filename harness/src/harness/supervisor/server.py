@@ -58,7 +58,7 @@ from harness.messages import (
     to_line,
 )
 from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
-from harness.sandbox import fork_entry, linux, walls
+from harness.sandbox import fork_entry, linux, seccomp, walls
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
@@ -115,7 +115,7 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
         linux.empty_bounding_set()
         linux.drop_capabilities()
     linux.become_unreadable()
-    walls.install_worker_filter(walls.socket_families(1, has_unix=has_gpu))
+    seccomp.install_worker_filter(seccomp.socket_families(1, has_unix=has_gpu))
 
 
 def _is_reachable(folder: Path) -> bool:
