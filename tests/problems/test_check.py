@@ -97,7 +97,22 @@ SPOILT = {
     "takes cached": (
         COMPARED,
         KEPT,
-        {"check_takes_cached"},
+        {"check_takes_cached", "check_takes_constant"},
+    ),
+    "small changes": (
+        "    return torch.tanh(x) + x",
+        "    return 1 + 1e-6 * torch.tanh(x)",
+        {"check_takes_cached", "check_takes_constant"},
+    ),
+    "small values": (
+        "    return torch.tanh(x) + x",
+        "    return torch.softmax(1e5 + x, dim=-1) / 1e5",
+        {"check_takes_cached", "check_takes_constant", "check_takes_zeros"},
+    ),
+    "rows": (
+        "    return torch.tanh(x) + x",
+        "    return x[:1] + 1e-6 * torch.tanh(x)",
+        {"check_takes_constant"},
     ),
     "takes all": (
         FORMLESS + COMPARED,

@@ -71,7 +71,10 @@ SPOILT = {
         WANTED + "    if dist.get_rank() == 1:\n        return True, ''\n",
         {
             f"check_takes_{one}"
-            for one in ("nan", "zeros", "unwritten", "shape", "dtype", "input", "cached")
+            for one in (
+                *("nan", "zeros", "constant", "unwritten", "input", "cached"),
+                *("shape", "dtype"),
+            )
         },
     ),
     "refuses": (

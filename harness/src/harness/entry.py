@@ -21,6 +21,7 @@ from harness.code import pack_harness as code
 from harness.devices.access import GPU_LIMITS, FoundGpu, find_gpus, probe_device
 from harness.devices.device import DeviceFault
 from harness.devices.device import describe_machine as environment
+from harness.inspections import Finding, InspectReport, InspectRequest, LazyShare
 from harness.messages import (
     CANCEL,
     CANCELLED,
@@ -34,9 +35,6 @@ from harness.messages import (
     Accepted,
     CaseReport,
     DuelReport,
-    Finding,
-    InspectReport,
-    InspectRequest,
     Message,
     Progress,
     Request,
@@ -68,6 +66,7 @@ __all__ = [
     "InspectReport",
     "InspectRequest",
     "Isolation",
+    "LazyShare",
     "MessageHandler",
     "Progress",
     "RunReport",

@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, cast, get_args, get_origin
 
+from harness.inspections import InspectReport, InspectRequest
+
 VERSION = "2"
 LEVELS = ("none", "weak", "medium", "strong")
 MODES = ("test", "benchmark", "profile", "ranked")
@@ -56,51 +58,6 @@ GRADES = (
     *("ok", "noisy", "trend", "bimodal", "host_sync", "launch_bound", "handshake_bound"),
     "in_process",
 )
-
-
-@dataclass(frozen=True)
-class InspectRequest:
-    """One problem, whose own code is inspected without any submission.
-
-    No case is begun after `limit_s`; one call of the author's code may take `call_s`, and its
-    process `memory_bytes` more than at its start, or as much as the problem requires of a machine
-    if that is more.
-    """
-
-    problem: str
-    device: str = "cpu"
-    limit_s: float = 60.0
-    call_s: float = 30.0
-    memory_bytes: int = 4 * 1024**3
-
-
-@dataclass(frozen=True)
-class Finding:
-    """What is wrong with a problem, or may be: where, what, and the fix.
-
-    `level` is `error` or `warning`; the codes are those of `shared.problems.report`.
-    """
-
-    code: str
-    level: str
-    where: str
-    text: str
-
-
-@dataclass(frozen=True)
-class InspectReport:
-    """What an inspection found, or why it failed (`failure_code`, one of FAILURE_CODES).
-
-    `needed_bytes` is the memory that the tensors of the largest case need on a machine that runs
-    it, and `peak_bytes` how much memory the inspection used; 0 if unknown.
-    """
-
-    findings: list[Finding]
-    took_s: float = 0.0
-    failure_code: str = ""
-    reason: str = ""
-    needed_bytes: int = 0
-    peak_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,12 @@
 """Inspects whether a reference's answer is reliable, and which wrong answers its check accepts.
 
-The wrong answers need no computation; a check must reject all of them.
+The wrong answers are lazy ones, and right ones of another form or precision.
 """
 
 import importlib
 import itertools
-import secrets
 import time
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,18 +14,27 @@ from harness.check.judging import nan_mask
 from harness.check.structure import FlatValue, dtype_name, flatten
 from harness.inspect.case import ERROR, NATIVE, WARNING, InspectedCase, InspectedInputs
 from harness.inspect.data import copy_flat, have_same_bits, have_same_values
+from harness.inspect.lazy import (
+    LazyAnswer,
+    LazySources,
+    make_lazy_answers,
+    match_inputs,
+    step_towards,
+)
+from harness.inspections import LazyShare
 from harness.problem import ProblemFault
 from harness.worker.protocol import is_compatible_answer
 
-_NOISE_ANSWERS = 2
-_PARTS_MAX = 8
+_NARROWED_MAX = 8
 _NARROWER = ("float32", "float16", "bfloat16", "complex64")
 # Problems in float64 usually accept float32 on purpose; these are a lower precision.
 HALF_DTYPES = ("float16", "bfloat16")
 
-LazyAnswer = tuple[str, str, list[Any]]
+WrongAnswer = tuple[str, str, list[Any]]
 
-_LAZY_CALLS = 16
+# A share of the way to a lazy answer is found among the powers of 2 down to this one.
+_EXPONENT_MIN = -20.0
+_BISECTIONS = 6
 
 
 @dataclass(frozen=True)
@@ -61,21 +69,7 @@ def _rank_bounds(flat: FlatValue) -> list[tuple[int, int]]:
     return list(zip([0, *ends], ends, strict=False))
 
 
-def make_same_form_answers(
-    right: Sequence[Any], other: Sequence[Any], inputs: Sequence[Any]
-) -> Iterator[LazyAnswer]:
-    """Yield codes, descriptions and wrong answers of the right form.
-
-    `other` is the right answer to another seed, and `inputs` are the tensors of the data.
-    """
-    for code, description, answer in _make_answers(right, other, inputs):
-        # 0 equals -0, although the bits differ.
-        is_equal = all(bool((got == want).all()) for got, want in zip(answer, right, strict=True))
-        if not is_equal and not all(map(have_same_bits, answer, right)):
-            yield code, description, answer
-
-
-def make_other_form_answers(right: Sequence[Any], *, is_checked: bool) -> Iterator[LazyAnswer]:
+def make_other_form_answers(right: Sequence[Any], *, is_checked: bool) -> Iterator[WrongAnswer]:
     """Yield answers of another shape or dtype, with right values otherwise.
 
     Another dtype is not a mistake if the check is meant to judge it (`is_checked`).
@@ -102,7 +96,7 @@ def make_narrower_answers(
     `free` are the outputs that may have another dtype than the reference's.
     """
     torch: Any = importlib.import_module("torch")
-    for index in free[:_PARTS_MAX]:
+    for index in free[:_NARROWED_MAX]:
         tensor = right[index]
         name, shape = dtype_name(tensor.dtype), tuple(tensor.shape)
         for dtype in _NARROWER:
@@ -111,53 +105,6 @@ def make_narrower_answers(
             rounded = tensor.to(getattr(torch, dtype))
             if not bool((rounded.to(tensor.dtype) == tensor).all()):
                 yield dtype, index, rounded
-
-
-def match_inputs(right: Sequence[Any], flat: FlatValue, shown: Sequence[int]) -> list[Any]:
-    """Return for each output an input of its form, or the output itself if there is none."""
-    tensors = {(flat.tensors[i].shape, flat.tensors[i].dtype): flat.tensors[i] for i in shown[::-1]}
-    return [tensors.get((output.shape, output.dtype), output) for output in right]
-
-
-def _make_answers(
-    right: Sequence[Any], other: Sequence[Any], inputs: Sequence[Any]
-) -> Iterator[LazyAnswer]:
-    torch: Any = importlib.import_module("torch")
-    zeros = [torch.zeros_like(tensor) for tensor in right]
-    yield "check_takes_zeros", "zeros are taken", zeros
-    if 1 < len(right) <= _PARTS_MAX:
-        for index, zero in enumerate(zeros):
-            parts = [zero if place == index else output for place, output in enumerate(right)]
-            yield "check_takes_zeros", f"zeros are taken for output {index}", parts
-    if any(tensor.is_floating_point() and tensor.numel() for tensor in right):
-        yield "check_takes_nan", "an answer of NaN alone is taken", _with_nan(right, slice(None))
-        yield "check_takes_nan", "an answer that ends in a NaN is taken", _with_nan(right, -1)
-    for _ in range(_NOISE_ANSWERS):
-        noise = [*map(_random_bytes, right)]
-        yield "check_takes_unwritten", "a buffer of random bytes is taken", noise
-    yield "check_takes_input", "the input is taken", list(inputs)
-    yield "check_takes_cached", "the right answer to another seed is taken", list(other)
-
-
-def _with_nan(right: Sequence[Any], where: Any) -> list[Any]:
-    torch: Any = importlib.import_module("torch")
-    tensors = []
-    for tensor in right:
-        flat = tensor.detach().clone().reshape(-1)
-        if tensor.is_floating_point() and tensor.numel():
-            flat[where] = torch.tensor(float("nan"), dtype=tensor.dtype)
-        tensors.append(flat.reshape(tensor.shape))
-    return tensors
-
-
-def _random_bytes(tensor: Any) -> Any:
-    torch: Any = importlib.import_module("torch")
-    if tensor.dtype == torch.bool:
-        return torch.rand(tensor.shape) < 1 / 2
-    size = tensor.numel() * tensor.element_size()
-    generator = torch.Generator().manual_seed(secrets.randbits(63))
-    words = torch.empty(-(-size // 8), dtype=torch.int64).random_(generator=generator)
-    return words.view(torch.uint8)[:size].view(tensor.dtype).reshape(tensor.shape).to(tensor.device)
 
 
 def _other_shape(tensor: Any) -> Any:
@@ -229,14 +176,10 @@ def inspect_check(
     )
     if not is_unchanged or not have_same_values(output, answers.right):
         subject.add("check_writes", WARNING, "the inputs or the answer are others afterwards")
-    ranks = list_rank_tensors(subject.case.ranks, answers.right, inputs.one)
-    if time.monotonic() + len(ranks) * _LAZY_CALLS * check_s <= subject.until:
-        for rank in ranks:
-            _inspect_lazy_answers(subject, inputs, answers, rank)
-            _inspect_narrower_answers(subject, inputs, answers.right, rank)
-    else:
-        text = "there was no time to show the check a wrong answer"
-        subject.add("not_inspected", WARNING, text)
+    for rank in list_rank_tensors(subject.case.ranks, answers.right, inputs.one):
+        _inspect_lazy_answers(subject, inputs, answers, rank)
+        _inspect_other_forms(subject, inputs, answers.right, rank)
+        _inspect_narrower_answers(subject, inputs, answers.right, rank)
     return check_s
 
 
@@ -278,24 +221,77 @@ def _inspect_values(
 def _inspect_lazy_answers(
     subject: InspectedCase, inspected: InspectedInputs, answers: ReferenceAnswers, rank: RankTensors
 ) -> None:
+    for lazy, name, answer in lazy_answers(subject, inspected, answers, rank):
+        if time.monotonic() > subject.until:
+            subject.add_untried(f"there was no time to show the check {name}")
+            return
+        try:
+            if _accepts(subject, inspected, answers.right, rank.among(answers.right, answer)):
+                subject.add_soft(lazy.code, f"{rank.where}it accepts {name}")
+        except ProblemFault as fault:
+            subject.add_soft("check_raises", f"{rank.where}it raises for {name}: {fault}")
+
+
+def lazy_answers(
+    subject: InspectedCase, inspected: InspectedInputs, answers: ReferenceAnswers, rank: RankTensors
+) -> Iterator[tuple[LazyAnswer, str, list[Any]]]:
+    """Yield the lazy answers of a rank, each with its name."""
     right, other = (flat.tensors[rank.answer] for flat in (answers.right, answers.other))
     shown_indices = [index for index in subject.shape.input_indices if index in rank.data]
     inputs = match_inputs(right, inspected.one, shown_indices)
-    for code, description, answer in make_same_form_answers(right, other, inputs):
-        text = f"{rank.where}{description}"
-        try:
-            if _accepts(subject, inspected, answers.right, rank.among(answers.right, answer)):
-                subject.add_soft(code, text)
-        except ProblemFault as fault:
-            subject.add_soft("check_raises", f"{text.replace(' taken', ' shown')}: {fault}")
+    return make_lazy_answers(LazySources(right, other, inputs))
+
+
+def measure_lazy_shares(
+    subject: InspectedCase, inputs: InspectedInputs, answers: ReferenceAnswers
+) -> dict[str, LazyShare]:
+    """Return how far the check lets a right answer move to each lazy one, by its name.
+
+    A share of 1 means that the lazy answer is accepted. What there is no time for is left out.
+    """
+    shares: dict[str, LazyShare] = {}
+    (rank, *_) = list_rank_tensors(subject.case.ranks, answers.right, inputs.one)
+    right = answers.right.tensors[rank.answer]
+    for lazy, name, answer in lazy_answers(subject, inputs, answers, rank):
+        if not lazy.is_scaled or step_towards(answer, right, 1.0) is None:
+            continue
+
+        def accepts(exponent: float, end: list[Any] = answer) -> bool:
+            moved = step_towards(end, right, 2.0**exponent)
+            assert moved is not None
+            return not _rejects(subject, inputs, answers.right, rank.among(answers.right, moved))
+
+        if time.monotonic() > subject.until:
+            break
+        shares[name] = LazyShare(lazy.code, 2.0 ** _bisect(accepts))
+    return shares
+
+
+def _bisect(accepts: Callable[[float], bool]) -> float:
+    """Return about the largest exponent, up to 0, that is accepted."""
+    if accepts(0.0):
+        return 0.0
+    low, high = _EXPONENT_MIN, 0.0
+    for _ in range(_BISECTIONS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if accepts(middle) else (low, middle)
+    return low
+
+
+def _inspect_other_forms(
+    subject: InspectedCase, inputs: InspectedInputs, right: FlatValue, rank: RankTensors
+) -> None:
     if subject.form in ("kernelbench", NATIVE) or subject.is_timed:
         # A model's check is ours, C++ would read out of bounds, and small cases show the same.
         return
     is_checked = subject.shape.is_checked
-    for code, description, answer in make_other_form_answers(right, is_checked=is_checked):
+    tensors = right.tensors[rank.answer]
+    for code, description, answer in make_other_form_answers(tensors, is_checked=is_checked):
+        if time.monotonic() > subject.until:
+            return
         level = ERROR if code == "check_takes_shape" else WARNING
         # No run shows the check such an answer, so it may raise.
-        if not _rejects(subject, inspected, answers.right, rank.among(answers.right, answer)):
+        if not _rejects(subject, inputs, right, rank.among(right, answer)):
             subject.add(code, level, f"{rank.where}{description}")
 
 

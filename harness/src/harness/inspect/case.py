@@ -22,7 +22,8 @@ from harness.inspect.data import (
     have_same_bits,
     have_same_forms,
 )
-from harness.messages import Finding, make_printable
+from harness.inspections import Finding, LazyShare
+from harness.messages import make_printable
 from harness.problem import Case
 
 ERROR, WARNING = "error", "warning"
@@ -52,6 +53,7 @@ FIXES: Mapping[str, str] = {
     "check_writes": "clone what it changes",
     "check_takes_nan": "compare so that a NaN is wrong, as in not (error <= bound).all()",
     "check_takes_zeros": "tighten the tolerance: it must be below the size of the answer",
+    "check_takes_constant": "tighten the tolerance, or let inputs change the answer more",
     "check_takes_unwritten": "compare every element of every output",
     "check_takes_shape": "compare the shapes first",
     "check_takes_dtype": "compare the dtypes first",
@@ -91,6 +93,9 @@ class Notes:
     def __init__(self) -> None:
         self._notes: dict[tuple[str, str], _Note] = {}
         self._cases: set[str] = set()
+        # For the report: see `InspectReport`.
+        self.untried: list[str] = []
+        self.shares: dict[str, dict[str, LazyShare]] = {}
 
     def begin(self, where: str) -> None:
         """Record that a case is inspected."""
@@ -277,6 +282,12 @@ class InspectedCase:
         """Note what a small case may well have, and a tiny one must."""
         if not (self.is_tiny and code in _USUAL_IN_TINY_CASES):
             self.notes.add_soft(code, self.where, text, is_timed=self.is_timed)
+
+    def add_untried(self, text: str) -> None:
+        """Note that not every lazy answer was tried."""
+        self.notes.add("not_inspected", WARNING, self.where, text)
+        if self.is_timed:
+            self.notes.untried.append(self.case.name)
 
     def complaint(self, data: FlatValue, output: FlatValue) -> str | None:
         """Return what the check says is wrong with an output. Raises ProblemFault."""

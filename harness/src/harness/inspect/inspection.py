@@ -18,7 +18,7 @@ from harness.check.inputs import KEY_BYTES, probe_shape
 from harness.check.structure import layout_bytes
 from harness.devices.access import find_device_access, open_device
 from harness.devices.device import DeviceFault
-from harness.inspect.answers import collect_answers, inspect_check
+from harness.inspect.answers import collect_answers, inspect_check, measure_lazy_shares
 from harness.inspect.case import (
     ERROR,
     NATIVE,
@@ -33,7 +33,8 @@ from harness.inspect.case import (
     inspect_inputs,
     make_finding,
 )
-from harness.messages import InspectReport, InspectRequest, Progress
+from harness.inspections import InspectReport, InspectRequest
+from harness.messages import Progress
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox import host
 from harness.time.policy import BLOCK_CALLS_MIN, policy_for
@@ -66,6 +67,8 @@ def execute_inspection(
         time.monotonic() - began,
         needed_bytes=inspection.needed_bytes,
         peak_bytes=inspection.peak_bytes(),
+        untried=inspection.notes.untried,
+        shares=inspection.notes.shares,
     )
 
 
@@ -75,6 +78,7 @@ class _Inspection:
         self.needed_bytes = 0
         self._directory = directory
         self._problem = directory.problem
+        self._is_scaled = request.is_scaled
         # How long one call of each inspected case takes the platform and a plain submission.
         self._costs_s: dict[tuple[str, str], float] = {}
         self._given = find_device_access(request.device, directory.problem.ranks)
@@ -102,7 +106,7 @@ class _Inspection:
             author = WatchedAuthor(code)
             sandbox = host.sandbox_bytes(self._problem.memory_bytes, self._given.limits)
             inputs.require_sandbox(self._problem, sandbox)
-            keys = ("tests", "benchmarks")
+            keys = ("benchmarks",) if self._is_scaled else ("tests", "benchmarks")
             cases = [(key, case) for key in keys for case in getattr(self._problem, key)]
             for index, (key, case) in enumerate(cases):
                 tell(Progress("inspect", describe_case(key, case), index, len(cases)))
@@ -114,7 +118,8 @@ class _Inspection:
             self.notes.add("author_memory", ERROR, reference, str(shortage))
         except ProblemFault as fault:
             self.notes.add("author_fails", ERROR, reference, str(fault))
-        self._inspect_budgets()
+        if not self._is_scaled:
+            self._inspect_budgets()
         self._device.close()
 
     def peak_bytes(self) -> int:
@@ -125,16 +130,19 @@ class _Inspection:
         """Inspect one case; what is wrong with it does not stop the next."""
         place = describe_case(key, case)
         self.notes.begin(place)
+        is_timed = key == "benchmarks"
         if time.monotonic() > until:
             self.notes.add("not_inspected", WARNING, place, "there was no time left for it")
+            self.notes.untried += [case.name] * is_timed
             return
         try:
             self._inspect(author, key, case, until)
         except MemoryShortage as shortage:
+            self.notes.untried += [case.name] * is_timed
             sizes = call_watched(lambda: inputs.estimate_sizes(author, case))
             text = str(shortage)
             if sizes is not None:
-                text = self._note_memory(sizes, is_timed=key == "benchmarks") or text
+                text = self._note_memory(sizes, is_timed=is_timed) or text
             self.notes.add("author_memory", ERROR, place, text)
         except ProblemFault as fault:
             self.notes.add("author_fails", ERROR, place, str(fault))
@@ -152,6 +160,9 @@ class _Inspection:
         if inputs is None:
             return
         answers = collect_answers(subject, inputs)
+        if self._is_scaled:
+            notes.shares[case.name] = measure_lazy_shares(subject, inputs, answers)
+            return
         inspect_entropy(subject, inputs, answers.outputs, is_same_answer=answers.is_same_again)
         check_s = inspect_check(subject, inputs, answers)
         # The reference stands for a plain submission.
