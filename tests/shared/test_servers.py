@@ -230,6 +230,27 @@ def test_a_failed_start_shows_the_end_of_the_log(tmp_path: Path, nats_server: Na
         NatsServer(tmp_path / "other", port=nats_server.port).start()
 
 
+def test_a_service_that_is_refused_a_second_time_says_why_in_one_sentence(tmp_path: Path) -> None:
+    log = tmp_path / "ranker.log"
+    log.write_text('{"level": "info", "message": "stopping on SIGTERM"}\n' * 100)
+    command = ("bash", "-c", f"ulimit -n 256; exec {sys.executable} -P -m ranker")
+    listen = {
+        "WARPBOARD_RANKER_LISTEN": "127.0.0.1:1",
+        "WARPBOARD_RANKER_OPS_LISTEN": "127.0.0.1:2",
+    }
+    urls = {"WARPBOARD_RANKER_NATS_URL": "nats://n", "WARPBOARD_RANKER_POSTGRES_DSN": "dbname=p"}
+    environ = os.environ | listen | urls | {"WARPBOARD_RANKER_READER_KEY": "k" * 16}
+    for _ in range(2):
+        service = process.Launch(command, log, environ=environ).start()
+        assert service.wait(60) == 2
+    failed = process.startup_failure("ranker", service, log, 60)
+    assert re.fullmatch(
+        "ranker did not start: it ended: this process may open 256 files at once, but needs at "
+        r"least 512: raise the hard limit \([^\n]*\)",
+        str(failed),
+    )
+
+
 def test_a_leashed_program_is_not_started_for_a_stranger(tmp_path: Path) -> None:
     leash = Path(process.__file__).with_name("parent_death.py")
     command = [sys.executable, "-I", "-S", str(leash), "15", "1", "-", "touch", str(tmp_path / "x")]

@@ -14,6 +14,7 @@ import time
 from collections.abc import Generator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass
+from itertools import groupby, takewhile
 from pathlib import Path
 
 from shared.errors import Failed, Refused
@@ -26,6 +27,7 @@ Steps = Generator[None, None, None]
 
 STEP_S = 0.005
 TAIL_BYTES = 2000
+JSON_LINE = '{"'
 LOG_BYTES_MAX = 16 * 1024 * 1024
 KILL_S_MAX = 5.0
 
@@ -158,12 +160,20 @@ class Launch:
 
 
 def tail(log: Path) -> str:
-    """Return the last lines of a log, at most 2 kB."""
+    """Return the last lines of a log, at most 2 kB, without repetitions.
+
+    A service that gives a reason for its end writes it as text below its JSON lines, which are then
+    left out: they are about what it did before, or about an earlier start.
+    """
     if not log.exists():
         return ""
     with log.open("rb") as file:
-        file.seek(max(0, log.stat().st_size - TAIL_BYTES))
-        return file.read().decode(errors="replace").strip()
+        if (skipped := log.stat().st_size - TAIL_BYTES) > 0:
+            file.seek(skipped)
+            file.readline()  # The rest of a line whose beginning is skipped.
+        lines = file.read().decode(errors="replace").strip().splitlines()
+    reason = list(takewhile(lambda line: not line.startswith(JSON_LINE), reversed(lines)))[::-1]
+    return "\n".join(line for line, _ in groupby(reason or lines))
 
 
 def startup_failure(
@@ -172,7 +182,9 @@ def startup_failure(
     """Explain why a started process is not ready: it ended, or does not answer in time."""
     is_slow = process.poll() is None
     reason = f"it runs, and does not answer within {within_s:g} s" if is_slow else "it ended"
-    return Failed(f"{name} did not start: {reason}\n{tail(log)}")
+    end = tail(log)
+    separator = "\n" if "\n" in end else ": "
+    return Failed(f"{name} did not start: {reason}{separator}{end}")
 
 
 def kill(process: "subprocess.Popen[bytes]") -> None:
