@@ -70,6 +70,7 @@ def test_each_caller_reads_what_the_table_says(asking: Asking, route: str) -> No
     cells = {caller: cell(answer.status_code) for caller, answer in answers.items()}
     assert cells == expected
     for caller, answer in answers.items():
+        assert caller == "nobody" or answer.headers["cache-control"] == "no-store"
         # The key of the seals and the harness code are public.
         is_public = path.startswith(("/v1/audit/", "/v1/harnesses/"))
         assert is_public or not SECRETS.search(answer.content), f"{caller}: {answer.text}"

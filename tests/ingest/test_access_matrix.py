@@ -90,6 +90,8 @@ async def outcome(door: Door, route: str, headers: Mapping[str, str], number: in
         body = None if method == "GET" else BODIES.get(route, {})
         answer = await door.http.request(method, filled, json=body, headers=headers)
     assert answer.status_code < 500, f"{route}: {answer.text}"
+    assert answer.headers["cache-control"] == "no-store", route
+    assert answer.headers["x-content-type-options"] == "nosniff"
     return KEPT_OUT.get(answer.status_code, "yes")
 
 

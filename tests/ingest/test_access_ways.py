@@ -74,13 +74,22 @@ def is_page(route: str) -> bool:
     return route.partition(" ")[2].startswith(PAGES) or bool(ADMIN_PAGE.fullmatch(route))
 
 
+def check_storing(answer: httpx.Response, has_credential: bool) -> None:
+    """Only what is the same for everybody may be stored after a request with a credential."""
+    storing = answer.headers["cache-control"]
+    assert storing == "no-store" or storing.startswith("public") or not has_credential, storing
+    assert answer.headers["x-content-type-options"] == "nosniff"
+
+
 async def asked(ways: Ways, name: str, route: str, headers: Mapping[str, str]) -> httpx.Response:
     """What somebody is answered who shows these headers, or on a page their browser."""
     method, _, path = route.partition(" ")
     filled, sent = ways.fill_path(path), sending(ways, route)
     if not is_page(route):
         async with ways.browser(name, headers) as http:
-            return await http.request(method, filled, **sent)
+            answer = await http.request(method, filled, **sent)
+        check_storing(answer, bool(headers))
+        return answer
     cookies, token = ways.browser_credentials(name)
     if method == "POST":
         form = {key: ways.fill_path(value) for key, value in FORMS.get(route, {}).items()}
@@ -88,7 +97,9 @@ async def asked(ways: Ways, name: str, route: str, headers: Mapping[str, str]) -
     if route == "POST /register":
         sent["data"] |= {"name": f"new-{name[:9].strip()}", "password": PASSWORD}
     async with ways.browser(name, cookies) as http:
-        return await http.request(method, filled, **sent)
+        answer = await http.request(method, filled, **sent)
+    check_storing(answer, bool(ways.people[name].cookie))
+    return answer
 
 
 def sending(ways: Ways, route: str) -> dict[str, Any]:

@@ -5,12 +5,14 @@ from datetime import timedelta
 
 import httpx
 import pytest
-from fastapi import FastAPI
+from fastapi import FastAPI, Request
 
 from ingest.access import feed as access_feed
 from ingest.access.feed import AccessFeed
-from ingest.accounts.service import NewToken, csrf_token
-from ingest.http.requests import COOKIE, CSRF
+from ingest.accounts.service import CliIdLinking, NewToken, csrf_token
+from ingest.http.cookies import SESSION_COOKIE, site_cookies
+from ingest.http.requests import CSRF, AuthConfig, Authenticator
+from ingest.login.service import Sessions
 from ingest.ranker_http import RankerClient
 from ingest.reads import reads_router
 from shared import subjects
@@ -82,7 +84,7 @@ async def test_an_expired_token_is_refused(strict: Door) -> None:
         {"Authorization": "Bearer"},
         {"X-Popcorn-Cli-Id": ""},
         {"X-Popcorn-Cli-Id": "None"},
-        {"Cookie": f"{COOKIE}="},
+        {"Cookie": f"{SESSION_COOKIE}="},
     ],
 )
 async def test_a_missing_credential_is_refused(
@@ -154,12 +156,46 @@ async def test_every_route_tells_banned_participants(strict: Door) -> None:
 
 
 async def test_a_cookie_needs_its_csrf_token_for_changes(strict: Door) -> None:
-    issued = await made(strict, "ada")
-    cookie = {"Cookie": f"{COOKIE}={issued['token']}"}
+    session = await open_session(strict)
+    cookie = {"Cookie": f"{SESSION_COOKIE}={session}"}
     assert (await strict.http.get("/v1/me", headers=cookie)).json()["name"] == "ada"
     assert code(await submit(strict, cookie)) == (403, "bad_csrf")
     assert code(await submit(strict, cookie | {CSRF: "x"})) == (403, "bad_csrf")
-    assert (await submit(strict, cookie | {CSRF: csrf_token(issued["token"])})).status_code == 202
+    assert (await submit(strict, cookie | {CSRF: csrf_token(session)})).status_code == 202
+
+
+async def open_session(door: Door, name: str = "ada") -> str:
+    """The secret of a session of a new participant."""
+    people, tokens = door.commands.people, door.commands.tokens
+    account, _ = await people.open(name, "test", "")
+    return await Sessions(tokens, people).open(account)
+
+
+async def test_a_token_is_no_session_and_a_session_no_token(strict: Door) -> None:
+    session, secret = await open_session(strict), (await made(strict, "bob"))["token"]
+    for headers in (
+        {"Cookie": f"{SESSION_COOKIE}={secret}"},
+        {"Cookie": f"{SESSION_COOKIE}={secret}", CSRF: csrf_token(secret)},
+        bearer(session),
+        {"X-Popcorn-Cli-Id": session},
+    ):
+        answer = await strict.http.get("/v1/me", headers=headers)
+        assert code(answer) == (401, "invalid_credential"), answer.text
+        assert code(await submit(strict, headers))[0] == 401
+
+
+async def test_under_tls_only_the_hosts_own_cookie_is_a_session(strict: Door) -> None:
+    session, commands = await open_session(strict), strict.commands
+    linking = CliIdLinking(commands.people, commands.tokens)
+    cookies = site_cookies("https://kernels.example.org")
+    config = AuthConfig(cookies=cookies)
+    gate = Authenticator(commands.feed, commands.people, commands.tokens, linking, config)
+    names = {}
+    for name in (SESSION_COOKIE, cookies.name(SESSION_COOKIE)):
+        header = (b"cookie", f"{name}={session}".encode())
+        caller = await gate.caller(Request({"type": "http", "method": "GET", "headers": [header]}))
+        names[name] = caller.name if caller.account else "nobody"
+    assert names == {"warpboard_session": "nobody", "__Host-warpboard_session": ""}
 
 
 async def test_autolink_links_every_cli_id() -> None:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from ingest.http.middleware import RateLimitMiddleware, RateLimitRules, RequestIdMiddleware
+from ingest.http.middleware import RateLimitMiddleware, RateLimitRules, ResponseHeadersMiddleware
 from ingest.http.requests import client_address
 from tests.support.door import nobodys_gate
 
@@ -20,7 +20,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
     app.add_middleware(
         RateLimitMiddleware, auth=nobodys_gate(), rates=RateLimitRules("5/minute", "5/minute")
     )
-    app.add_middleware(RequestIdMiddleware)
+    app.add_middleware(ResponseHeadersMiddleware, auth=nobodys_gate())
 
     @app.get("/{path:path}")
     async def answer(path: str) -> str:

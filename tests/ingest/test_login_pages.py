@@ -5,7 +5,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from ingest.http.requests import COOKIE
+from ingest.http.cookies import SESSION_COOKIE
 from shared.events import AccountBanned
 from tests.ingest.logins import (
     BASE,
@@ -56,7 +56,7 @@ async def test_the_cookie_is_http_only_and_same_site(
     doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
     answer = await send_form(browser, "/register", "/register", name="ada", password=PASSWORD)
-    (cookie,) = [c for c in answer.headers.get_list("set-cookie") if c.startswith(COOKIE)]
+    (cookie,) = [c for c in answer.headers.get_list("set-cookie") if c.startswith(SESSION_COOKIE)]
     assert "HttpOnly" in cookie
     assert "SameSite=lax" in cookie
     assert "Max-Age=43200" in cookie
@@ -70,6 +70,25 @@ async def test_away_from_loopback_cookies_need_https(postgres_dsn: str) -> None:
     async with open_logins(postgres_dsn, settings) as doorway, doorway.browser() as browser:
         answer = await browser.get("/login")
         assert "Secure" in answer.headers["set-cookie"]
+
+
+async def test_under_tls_every_cookie_is_bound_to_this_host(postgres_dsn: str) -> None:
+    base = "https://kernels.example.org"
+    async with open_logins(postgres_dsn, replace(SETTINGS, public_url=base)) as doorway:
+        transport = httpx.ASGITransport(doorway.app)
+        async with httpx.AsyncClient(transport=transport, base_url=base) as browser:
+            page = await browser.get("/login")
+            entered = await send_form(
+                browser, "/register", "/register", name="ada", password=PASSWORD
+            )
+            assert (await browser.get("/account")).status_code == 200
+    cookies = [*page.headers.get_list("set-cookie"), *entered.headers.get_list("set-cookie")]
+    assert any(f"{SESSION_COOKIE}=" in cookie for cookie in cookies)
+    for cookie in cookies:
+        assert cookie.startswith("__Host-"), cookie
+        assert "; Secure" in cookie
+        assert "Path=/;" in cookie
+        assert "Domain" not in cookie
 
 
 async def test_every_page_has_security_headers(browser: httpx.AsyncClient) -> None:
@@ -91,7 +110,7 @@ async def test_a_form_of_another_site_is_refused(browser: httpx.AsyncClient) -> 
         data = {"name": "ada", "password": PASSWORD, "csrf": "0" * 64}
         answer = await browser.post(path, data=data)
         assert answer.status_code == 403
-        assert COOKIE not in answer.headers.get("set-cookie", "")
+        assert SESSION_COOKIE not in answer.headers.get("set-cookie", "")
 
 
 async def test_a_logged_in_browser_needs_the_form_token(
@@ -180,18 +199,18 @@ async def test_logging_out_ends_the_session_everywhere(
     doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
     await register_in_browser(browser)
-    secret = browser.cookies[COOKIE]
+    secret = browser.cookies[SESSION_COOKIE]
     answer = await send_form(browser, "/logout", "/logout")
     assert answer.headers["location"] == "/login"
     assert doorway.logins.tokens.known(secret) is None
-    browser.cookies.set(COOKIE, secret)
+    browser.cookies.set(SESSION_COOKIE, secret)
     assert (await browser.get("/account")).status_code == 303
 
 
 async def test_an_api_token_is_not_a_session(doorway: LoginHarness) -> None:
     header = await doorway.token("ada")
     async with doorway.browser() as browser:
-        browser.cookies.set(COOKIE, header["Authorization"].removeprefix("Bearer "))
+        browser.cookies.set(SESSION_COOKIE, header["Authorization"].removeprefix("Bearer "))
         assert (await browser.get("/account")).status_code == 303
 
 

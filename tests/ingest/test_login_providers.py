@@ -9,7 +9,7 @@ from dataclasses import replace
 import httpx
 import pytest
 
-from ingest.http.requests import COOKIE
+from ingest.http.cookies import SESSION_COOKIE
 from tests.ingest.logins import BASE, SETTINGS, LoginHarness, open_logins, send_form
 from tests.ingest.oauth_provider import CLIENT_ID, CLIENT_SECRET, Person, Provider, provider_server
 
@@ -91,10 +91,10 @@ async def test_a_logged_in_participant_links_another_identity(
 ) -> None:
     async with doorway.browser() as browser:
         await came(browser, provider, "github")
-        secret = browser.cookies[COOKIE]
+        secret = browser.cookies[SESSION_COOKIE]
         provider.person = Person(7, "ada-on-discord")
         await came(browser, provider, "discord")
-        assert browser.cookies[COOKIE] == secret
+        assert browser.cookies[SESSION_COOKIE] == secret
         page = (await browser.get("/account")).text
     assert "discord" in page
     assert len(doorway.events_of("AccountOpened")) == 1
@@ -169,7 +169,7 @@ async def test_an_invalid_code_logs_nobody_in(doorway: LoginHarness, provider: P
             path = await went(browser, provider, name)
             answer = await browser.get(re.sub("code=[^&]*", "code=made-up", path))
             assert answer.status_code == 403
-            assert COOKIE not in browser.cookies
+            assert SESSION_COOKIE not in browser.cookies
             denied = await browser.get(f"/login/{name}/callback?error=access_denied&state=x")
             assert (denied.status_code, "cancelled at the provider" in denied.text) == (403, True)
 
@@ -182,7 +182,7 @@ async def test_a_provider_failure_is_an_error_page(
     async with doorway.browser() as browser:
         answer = await came(browser, provider)
         assert (answer.status_code, "try again" in answer.text) == (503, True)
-        assert COOKIE not in browser.cookies
+        assert SESSION_COOKIE not in browser.cookies
 
 
 async def test_a_provider_that_is_not_set_up_is_unknown(postgres_dsn: str) -> None:
@@ -203,7 +203,7 @@ async def test_a_client_of_the_own_application_links_after_confirmation(
         page = await browser.get("/auth/cli/github", params=query)
         assert (page.status_code, "Did you start this?" in page.text) == (200, True)
         assert doorway.logins.tokens.known(cli_id) is None
-        assert COOKIE not in browser.cookies
+        assert SESSION_COOKIE not in browser.cookies
         fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text)) | {"answer": "yes"}
         json_please = {"Accept": "application/json"}
         answer = await browser.post("/auth/cli/github", data=fields, headers=json_please)

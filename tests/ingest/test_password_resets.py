@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from ingest.access.feed import hash_secret
-from ingest.http.requests import COOKIE
+from ingest.http.cookies import SESSION_COOKIE
 from shared.events import OperatorActed, RoleGranted
 from tests.ingest.logins import BASE, PASSWORD, LoginHarness, register_in_browser, send_form
 from tests.ingest.ways import open_ways
@@ -57,7 +57,7 @@ async def test_a_link_sets_a_new_password_once(
 ) -> None:
     path = await create_path(doorway, browser)
     token = (await doorway.token("ada"))["Authorization"].removeprefix("Bearer ")
-    session = browser.cookies[COOKIE]
+    session = browser.cookies[SESSION_COOKIE]
     async with doorway.browser() as other:
         for _ in range(2):  # A chat that previews the link does not use it.
             assert "<strong>ada</strong>" in (await other.get(path)).text

@@ -10,7 +10,7 @@ import pytest
 from msgspec import structs
 
 from ingest.accounts.rules import ALLOWED, STAFF_SCOPES
-from ingest.http.requests import COOKIE
+from ingest.http.cookies import SESSION_COOKIE
 from ingest.login.web import NOTICE_COOKIE
 from ingest.site.admin.acts import FormField
 from ingest.site.admin.catalogue import ACTS
@@ -395,7 +395,7 @@ async def test_the_overview_shows_what_it_can_while_services_are_down(
     await doorway.logins.people.decide(account, admin, "operator:olga")
     secret = await doorway.logins.sessions.open(account)
     async with open_site_without_ranker(doorway.logins) as browser:
-        browser.cookies.set(COOKIE, secret)
+        browser.cookies.set(SESSION_COOKIE, secret)
         page = await browser.get("/admin")
         # Appeals against bans do not depend on other services.
         assert page.text.count("unknown: a service does not respond") == len(COUNTS) - 1

@@ -13,7 +13,8 @@ from ingest.accounts.rules import ALLOWED
 from ingest.accounts.service import CliIdLinking, NewToken, csrf_token
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import build_logins, pending_cli_ids
-from ingest.http.requests import COOKIE, AuthConfig, Authenticator
+from ingest.http.cookies import SESSION_COOKIE
+from ingest.http.requests import AuthConfig, Authenticator
 from ingest.login.service import Logins
 from ingest.login.sign_in import Argon2Hasher
 from ingest.login.web import FORM_COOKIE
@@ -106,7 +107,7 @@ class Ways:
     def browser_credentials(self, name: str) -> tuple[dict[str, str], str]:
         """Return the cookies of a caller's browser, and the CSRF token of its forms."""
         cookie = self.people[name].cookie
-        cookies = {COOKIE: cookie} if cookie else {}
+        cookies = {SESSION_COOKIE: cookie} if cookie else {}
         seed = cookie or f"the-form-of-{name}"
         text = "; ".join(f"{key}={value}" for key, value in {**cookies, FORM_COOKIE: seed}.items())
         return {"Cookie": text}, csrf_token(seed)

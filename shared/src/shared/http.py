@@ -297,7 +297,7 @@ def _json_error(
 ) -> JSONResponse:
     request_id = new_id()
     body: dict[str, Any] = {"detail": detail, "code": code, "request_id": request_id}
-    headers = {"X-Request-Id": request_id}
+    headers = {"X-Request-Id": request_id, "Cache-Control": "no-store"}
     if errors:
         body["errors"] = errors
     if status == 401:

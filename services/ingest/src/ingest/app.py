@@ -16,7 +16,7 @@ from ingest.http.middleware import (
     IdempotencyMiddleware,
     RateLimitMiddleware,
     RateLimitRules,
-    RequestIdMiddleware,
+    ResponseHeadersMiddleware,
 )
 from ingest.http.requests import Authenticator
 from ingest.invites import invites_router
@@ -69,7 +69,7 @@ def create_app(
     app.add_middleware(BodyLimitMiddleware, auth=auth)
     if rates is not None and not auth.config.are_names_believed:
         app.add_middleware(RateLimitMiddleware, auth=auth, rates=rates)
-    app.add_middleware(RequestIdMiddleware)
+    app.add_middleware(ResponseHeadersMiddleware, auth=auth)
     install_error_handlers(app)
 
     @app.exception_handler(QuotaExceeded)

@@ -16,6 +16,7 @@ from ingest.access.feed import AccessFeed, AccessSnapshots
 from ingest.accounts.service import CliIdLinking
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import Ingest, ingest
+from ingest.http.cookies import site_cookies
 from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
 from ingest.http.requests import AuthConfig, Authenticator, Edge
 from ingest.login import oauth_http
@@ -74,7 +75,8 @@ def _build_app(
     hashes = Argon2Hasher()
     logins = bootstrap.build_logins(settings, connections, outside.providers, linking, hashes)
     edge = Edge(settings.edge_token, feed, logins.sign_in.resolve_account, settings.edge_staff)
-    keys = AuthConfig(settings.operator_token, settings.names_believed, edge)
+    cookies = site_cookies(settings.public_base)
+    keys = AuthConfig(settings.operator_token, settings.names_believed, edge, cookies)
     auth = Authenticator(feed, people, tokens, linking, keys)
     rates = RateLimitRules(settings.rate_per_token, settings.rate_per_address)
     app = create_app(commands, auth, is_well, PostgresIdempotencyStore(connections), rates)

@@ -64,6 +64,7 @@ POLL = re.compile(r"/+(?:v1|user)/+submissions/+0*([0-9]{1,16})/*\Z")
 POLLS = "60/minute"
 ALL_POLLS = "1920/minute"
 REQUEST_ID = "x-request-id"
+NO_STORE = "no-store"
 IDEMPOTENCY_HEADER = "idempotency-key"
 IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}\Z")
 API_PREFIX = "/v1/"
@@ -238,21 +239,36 @@ def rate_limit_headers(limit: int, remaining: int, reset_s: int) -> dict[str, st
     }
 
 
-class RequestIdMiddleware:
-    """Gives every response an id, if it has none yet."""
+class ResponseHeadersMiddleware:
+    """Gives every response an id, and tells browsers not to store it or guess its type.
 
-    def __init__(self, app: ASGIApp) -> None:
+    A route may declare that its response can be stored, but the response to a request with a
+    credential is stored only if it is the same for everybody (`public`).
+    """
+
+    def __init__(self, app: ASGIApp, auth: Authenticator) -> None:
         self.app = app
+        self._auth = auth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Forward a request; Source: the ASGI specification."""
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        has_credential = self._auth.has_credential(Request(scope))
 
-        async def send_with_id(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
-                MutableHeaders(scope=message).setdefault(REQUEST_ID, new_id())
+                headers = MutableHeaders(scope=message)
+                headers.setdefault(REQUEST_ID, new_id())
+                headers.setdefault("X-Content-Type-Options", "nosniff")
+                declared = headers.get("Cache-Control", NO_STORE)
+                if has_credential and not declared.startswith("public"):
+                    declared = NO_STORE
+                headers["Cache-Control"] = declared
             await send(message)
 
-        await self.app(scope, receive, send_with_id if scope["type"] == "http" else send)
+        await self.app(scope, receive, send_with_headers)
 
 
 def idempotency_key(request: Request) -> str | None:

@@ -17,9 +17,12 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from ingest.access.feed import AccessFeed
 from ingest.access.rules import ANONYMOUS, Caller, check_problem, check_scope
+from ingest.access.rules import Token as KnownToken
 from ingest.accounts.rules import STAFF_SCOPES, check_name
+from ingest.accounts.rules import WEB as WEB_SESSION
 from ingest.accounts.service import Accounts, CliIdLinking, Tokens, csrf_token
 from ingest.decisions import DecisionResult
+from ingest.http.cookies import SESSION_COOKIE, Cookies
 from shared.api.queues import DecisionResponse
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -74,7 +77,6 @@ def decision_response(result: DecisionResult) -> DecisionResponse:
     return DecisionResponse(event=result.event, seq=result.seq)
 
 
-COOKIE = "warpboard_session"
 CSRF = "X-CSRF-Token"
 PARTICIPANT_HEADER = "Warpboard-Participant"
 OPERATOR_HEADER = "Warpboard-Operator"
@@ -82,6 +84,7 @@ CLI_ID_HEADERS = ("X-Popcorn-Cli-Id", "X-Web-Auth-Id")
 USER_HEADER = "Warpboard-Discord-User"
 NAME_HEADER = "Warpboard-Discord-Name"
 ROLES_HEADER = "Warpboard-Discord-Roles"
+CREDENTIAL_HEADERS = ("Authorization", *CLI_ID_HEADERS, PARTICIPANT_HEADER)
 SNOWFLAKE = re.compile(r"[1-9][0-9]{0,19}\Z")
 PROVIDER = "discord"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
@@ -166,12 +169,14 @@ class Edge:
 class AuthConfig:
     """The ways in beside tokens in the log: the operator token and believed names.
 
-    An empty operator token lets nobody in. `edge` authenticates the Discord edge.
+    An empty operator token lets nobody in. `edge` authenticates the Discord edge. `cookies` has the
+    name of the session cookie.
     """
 
     operator_token: str = field(default="", repr=False)
     are_names_believed: bool = False
     edge: Edge = field(default_factory=Edge)
+    cookies: Cookies = field(default_factory=Cookies)
 
 
 @dataclass(frozen=True)
@@ -203,16 +208,23 @@ class Authenticator:
 
     def has_session(self, request: Request) -> bool:
         """Return whether a request has the cookie of a live session."""
-        secret = request.cookies.get(COOKIE, "")
-        return bool(secret) and not self.feed.ill() and self.tokens.known(secret) is not None
+        credential = self._session_credential(request)
+        return (
+            credential is not None and not self.feed.ill() and self._token(credential) is not None
+        )
+
+    def has_credential(self, request: Request) -> bool:
+        """Return whether a request has anything that names a caller, valid or not."""
+        has_header = any(request.headers.get(header) for header in CREDENTIAL_HEADERS)
+        return has_header or self._session_credential(request) is not None
 
     async def check_credential(self, request: Request) -> None:
         """Refuse a request without a valid credential, as its route would.
 
         The CSRF token of a form is in its body, where the route checks it.
         """
-        session = _cookie_credential(request)
-        if session is not None and self.tokens.known(session.secret) is not None:
+        session = self._session_credential(request)
+        if session is not None and self._token(session) is not None:
             return
         if (await self.caller(request)).kind == "anonymous":
             await self.participant()(request)
@@ -337,9 +349,9 @@ class Authenticator:
             credential, headers = None, []
         if credential is not None and _is_secret(credential, self.config.operator_token):
             return None
-        for candidate in (credential, *headers, _cookie_credential(request)):
+        for candidate in (credential, *headers, self._session_credential(request)):
             if candidate is not None and not self.feed.ill():
-                token = self.tokens.known(candidate.secret)
+                token = self._token(candidate)
                 if token is not None:
                     return f"token {token.id}"
         return f"address {client_address(request)}"
@@ -381,7 +393,7 @@ class Authenticator:
         if credential is not None:
             is_operators = _is_secret(credential, self.config.operator_token)
             return None if is_operators else self._token_caller(credential)
-        session_credential = _cookie_credential(request)
+        session_credential = self._session_credential(request)
         if session_credential is None:
             return None
         caller = self._token_caller(session_credential)
@@ -407,9 +419,19 @@ class Authenticator:
         account = await (register.known(name) if is_read else register.account(name))
         return self.feed.now().local(account, name, now())
 
+    def _session_credential(self, request: Request) -> Credential | None:
+        secret = self.config.cookies.read(request, SESSION_COOKIE)
+        return parse_credential(SESSION_COOKIE, secret)
+
+    def _token(self, credential: Credential) -> KnownToken | None:
+        """Return the valid token of a credential; a cookie must be a session, a header must not."""
+        token = self.tokens.known(credential.secret)
+        is_cookie = credential.header == SESSION_COOKIE
+        return token if token and (token.kind == WEB_SESSION) == is_cookie else None
+
     def _token_caller(self, credential: Credential) -> Caller:
         at = now()
-        token = self.tokens.known(credential.secret)
+        token = self._token(credential)
         if token is None:
             message = f"this token is unknown, expired or revoked: {LOGIN_HINT}"
             raise Refused("invalid_credential", message, credential.header.lower())
@@ -426,10 +448,6 @@ def _is_secret(credential: Credential, secret: str) -> bool:
 
 def _header_credential(request: Request, header: str) -> Credential | None:
     return parse_credential(header, single_header(request, header.lower()))
-
-
-def _cookie_credential(request: Request) -> Credential | None:
-    return parse_credential(COOKIE, request.cookies.get(COOKIE, ""))
 
 
 def client_address(request: Request) -> str:

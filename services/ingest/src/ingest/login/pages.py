@@ -11,7 +11,8 @@ from fastapi.responses import JSONResponse
 
 from ingest.access.rules import check_scope
 from ingest.accounts.service import CLI_LIFE_DAYS, CLI_SCOPES, NewToken
-from ingest.http.requests import COOKIE, IdInPath, NumberInPath, client_address
+from ingest.http.cookies import SESSION_COOKIE
+from ingest.http.requests import IdInPath, NumberInPath, client_address
 from ingest.login.rules import (
     CLI_ID,
     PASSWORD_LENGTH_MIN,
@@ -53,7 +54,7 @@ def add_sign_in_pages(router: APIRouter, web: Web) -> None:
             await web.form(request, session)
             await web.logins.sessions.close(session.secret)
         response = web.redirect("/login")
-        web.clear(response, COOKIE)
+        web.cookies.clear(response, SESSION_COOKIE)
         return response
 
 
@@ -131,7 +132,7 @@ def _add_providers(router: APIRouter, web: Web) -> None:
             raise Refused("login_refused", "the login was cancelled at the provider: start again")
         session = await web.session(request)
         current_account = session.caller.account if session else None
-        cookie = request.cookies.get(STATE_COOKIE, "")
+        cookie = web.cookies.read(request, STATE_COOKIE)
         account, next_path = await web.logins.oauth.finish(
             provider, code, state, cookie, current_account
         )
@@ -171,7 +172,7 @@ def add_reset_pages(router: APIRouter, web: Web) -> None:
         response = web.page(
             request, "reset_done.html", None, name=name, is_all_revoked=is_all_revoked
         )
-        web.clear(response, COOKIE)
+        web.cookies.clear(response, SESSION_COOKIE)
         return response
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Coroutine, Mapping, Sequence
 from functools import cache
 from importlib.resources import files
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import parse_qs, quote, unquote, urlsplit
+from urllib.parse import parse_qs, quote, unquote
 
 from fastapi import Request, Response
 from fastapi.exceptions import RequestValidationError
@@ -19,8 +19,9 @@ from pydantic import BaseModel, ValidationError
 
 from ingest.access.rules import check_scope, check_unlimited
 from ingest.accounts.service import csrf_token
+from ingest.http.cookies import SESSION_COOKIE, site_cookies
 from ingest.http.middleware import ANONYMOUS_BYTES_MAX, JSON_BYTES_MAX
-from ingest.http.requests import COOKIE, client_address
+from ingest.http.requests import client_address
 from ingest.login.rules import SESSION_S
 from ingest.login.service import Logins, Session
 from ingest.login.sign_in import new_secret
@@ -32,7 +33,6 @@ STATE_S = 600
 NOTICE_COOKIE = "warpboard_notice"
 NOTICE_S = 60
 FORM_FIELDS_MAX = 40
-LOCAL_HOSTS = ("127.0.0.1", "localhost", "::1")
 POLICY = (
     "default-src 'none'; style-src 'self'; img-src 'self'; "
     "form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -117,7 +117,7 @@ class Web:
 
     def __init__(self, logins: Logins) -> None:
         self.logins = logins
-        self._is_secure = urlsplit(logins.public_url).hostname not in LOCAL_HOSTS
+        self.cookies = site_cookies(logins.public_url)
         self.templates = Environment(
             loader=PackageLoader("ingest", "site/templates"),
             autoescape=True,
@@ -140,7 +140,7 @@ class Web:
 
     async def session(self, request: Request) -> Session | None:
         """Return the session of this browser, or None. Raises `Failed`."""
-        return await self.logins.sessions.find(request.cookies.get(COOKIE, ""))
+        return await self.logins.sessions.find(self.cookies.read(request, SESSION_COOKIE))
 
     async def require_session(self, request: Request, next_path: str) -> Session:
         """Return the session. Raises `NotLoggedIn`, `Refused` and `Failed`."""
@@ -170,7 +170,7 @@ class Web:
 
     def is_own_form(self, request: Request, session: Session | None, sent_token: str) -> bool:
         """Return whether a form comes from a page that this browser loaded in this session."""
-        seed = session.secret if session else request.cookies.get(FORM_COOKIE, "")
+        seed = session.secret if session else self.cookies.read(request, FORM_COOKIE)
         return bool(seed) and hmac.compare_digest(sent_token.encode(), csrf_token(seed).encode())
 
     def page(
@@ -182,14 +182,15 @@ class Web:
         **values: Any,
     ) -> Response:
         """Render a page with its form token; an error is shown above its content."""
-        seed = session.secret if session else request.cookies.get(FORM_COOKIE) or new_secret()
+        form_seed = self.cookies.read(request, FORM_COOKIE)
+        seed = session.secret if session else form_seed or new_secret()
         status, message = 200, ""
         if isinstance(error, Refused):
             status, message = STATUS_BY_CODE.get(error.code, 400), error.reason
         elif error is not None:
             message = "a service behind this page does not respond: try again in a minute"
             status = 503
-        notice = read_notice(request)
+        notice = self.read_notice(request)
         common = {
             "person": session.caller.name if session else "",
             "is_staff": session is not None and session.caller.is_staff,
@@ -200,11 +201,11 @@ class Web:
         text = self.templates.get_template(template).render(common | values)
         response = HTMLResponse(text, status, HEADERS)
         if notice:
-            self.clear(response, NOTICE_COOKIE)
+            self.cookies.clear(response, NOTICE_COOKIE)
         if isinstance(error, Refused) and error.retry_after_s is not None:
             response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
         if session is None:
-            self._set_cookie(response, FORM_COOKIE, seed, SESSION_S)
+            self.cookies.set(response, FORM_COOKIE, seed, SESSION_S)
         return response
 
     def public_page(
@@ -222,7 +223,7 @@ class Web:
         The page with the error of a form has the status of the error. Browsers do not store it, nor
         a page with a notice.
         """
-        messages = {"error": error.reason if error else "", "notice": read_notice(request)}
+        messages = {"error": error.reason if error else "", "notice": self.read_notice(request)}
         text = self._render_public(request, template, session, **messages, **values)
         policy = SCRIPT_POLICY if has_script else POLICY
         if not any(messages.values()):
@@ -230,7 +231,7 @@ class Web:
         status = STATUS_BY_CODE.get(error.code, 400) if error else 200
         response = HTMLResponse(text, status, HEADERS | {"Content-Security-Policy": policy})
         if messages["notice"]:
-            self.clear(response, NOTICE_COOKIE)
+            self.cookies.clear(response, NOTICE_COOKIE)
         return response
 
     def revalidated(
@@ -291,14 +292,15 @@ class Web:
         """Redirect to a page or a provider; the next page shows the notice once."""
         response = RedirectResponse(path, 303, HEADERS)
         if notice:
-            self._set_cookie(response, NOTICE_COOKIE, quote(notice), NOTICE_S)
+            self.cookies.set(response, NOTICE_COOKIE, quote(notice), NOTICE_S)
         return response
 
     async def log_in(self, path: str, account: str) -> Response:
         """Open a session, and redirect to a page with its cookie."""
         response = self.redirect(path)
-        self._set_cookie(response, COOKIE, await self.logins.sessions.open(account), SESSION_S)
-        self.clear(response, FORM_COOKIE, STATE_COOKIE)
+        secret = await self.logins.sessions.open(account)
+        self.cookies.set(response, SESSION_COOKIE, secret, SESSION_S)
+        self.cookies.clear(response, FORM_COOKIE, STATE_COOKIE)
         return response
 
     async def leave_for_provider(
@@ -312,24 +314,12 @@ class Web:
         account = session.caller.id if session else None
         address, cookie = await self.logins.oauth.start(provider, next_path, account)
         response = self.redirect(address)
-        self._set_cookie(response, STATE_COOKIE, cookie, STATE_S)
+        self.cookies.set(response, STATE_COOKIE, cookie, STATE_S)
         return response
 
-    def _set_cookie(self, response: Response, name: str, value: str, life_s: int) -> None:
-        """Set a cookie that scripts and forms of other sites cannot use."""
-        response.set_cookie(
-            name, value, life_s, httponly=True, samesite="lax", secure=self._is_secure
-        )
-
-    def clear(self, response: Response, *names: str) -> None:
-        """Delete cookies."""
-        for name in names:
-            response.delete_cookie(name, httponly=True, samesite="lax", secure=self._is_secure)
-
-
-def read_notice(request: Request) -> str:
-    """Return the message that a form left for the next page; "" if there is none."""
-    return unquote(request.cookies.get(NOTICE_COOKIE, ""))
+    def read_notice(self, request: Request) -> str:
+        """Return the message that a form left for the next page; "" if there is none."""
+        return unquote(self.cookies.read(request, NOTICE_COOKIE))
 
 
 def route_class(web: Web) -> type[APIRoute]:

@@ -14,7 +14,7 @@ from starlette.types import ASGIApp
 from ingest.access.rules import Caller, check_scope
 from ingest.accounts.service import csrf_token
 from ingest.http.middleware import IDEMPOTENCY_HEADER
-from ingest.http.requests import COOKIE, CSRF, TEXT_LENGTH_MAX
+from ingest.http.requests import CSRF, TEXT_LENGTH_MAX
 from ingest.site.reads import check_response, decode_response
 from shared.errors import Refused
 
@@ -41,11 +41,13 @@ def check_any_scope(caller: Caller, scopes: Sequence[str]) -> None:
 class SessionApi:
     """The platform's own HTTP API, called with the login of a page's visitor.
 
-    Its routes check who may do what and validate requests; pages add no rules.
+    Its routes check who may do what and validate requests; pages add no rules. `cookie` is the name
+    of the session cookie.
     """
 
     app: ASGIApp
     secret: str
+    cookie: str
 
     async def get(self, path: str, response_type: type[T], **query: object) -> T:
         """Return a response, without the parameters that are None. Raises `Refused`, `Failed`."""
@@ -57,7 +59,7 @@ class SessionApi:
         self, method: str, path: str, body: object = None, idempotency_key: str = ""
     ) -> bytes:
         """Send a request and return the body of its response. Raises `Refused` and `Failed`."""
-        headers = {"Cookie": f"{COOKIE}={self.secret}", CSRF: csrf_token(self.secret)}
+        headers = {"Cookie": f"{self.cookie}={self.secret}", CSRF: csrf_token(self.secret)}
         if idempotency_key:
             headers[IDEMPOTENCY_HEADER] = idempotency_key
         request = httpx.Request(method, f"http://localhost{path}", headers=headers, json=body)

@@ -11,6 +11,7 @@ import msgspec
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from ingest.accounts.rules import ADMIN, STAFF_SCOPES
+from ingest.http.cookies import SESSION_COOKIE
 from ingest.http.requests import NameInPath
 from ingest.login.service import Session
 from ingest.login.sign_in import new_secret
@@ -227,7 +228,7 @@ class AdminSite:
 
     def operator(self, session: Session) -> Operator:
         """Return the operator of a session, with the API as they may use it."""
-        api = SessionApi(self.app, session.secret)
+        api = SessionApi(self.app, session.secret, self.web.cookies.name(SESSION_COOKIE))
         return Operator(session.caller, api, self.web.logins.people)
 
     def render(
