@@ -152,6 +152,10 @@ def test_a_pure_v2_group_is_limited_in_one_folder(tmp_path: Path) -> None:
     (folder / "memory.events").write_text("low 0\noom 0\noom_kill 1\noom_group_kill 1\n")
     assert group.memory_kill() == "machine"
     assert group.usage() == {"cpu_s": 2.5, "peak_memory_mib": 3.0}
+    (folder / "memory.current").write_text(f"{2 * MIB}\n")
+    (folder / "memory.reclaim").touch()
+    group.forget_files()
+    assert (folder / "memory.reclaim").read_text() == str(2 * MIB)
 
 
 def test_what_was_used_is_counted(places: CgroupParents) -> None:
