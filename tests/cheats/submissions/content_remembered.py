@@ -18,6 +18,13 @@ os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
 count = os.fstat(file).st_size // PAGE
 
 
+def word_of_supervisor():
+    """What the boxes of one supervisor have in common, so that no trial finds another one's words."""
+    fields = [line.split() for line in open("/proc/self/mountinfo")]
+    folders = [field[3] for field in fields if field[4] == "/submission"]
+    return os.path.dirname(os.path.dirname(folders[0])).replace("/", "-")
+
+
 def read_from_disk():
     """How many bytes this process has read from disks."""
     lines = open("/proc/self/io").read().splitlines()
@@ -35,7 +42,7 @@ def in_memory(word):
     return found
 
 
-new, earlier = in_memory(os.urandom(8).hex()), in_memory("earlier")
+new, earlier = in_memory(os.urandom(8).hex()), in_memory(word_of_supervisor())
 print("IN MEMORY", new, earlier, flush=True)
 if earlier > new + PAGES // 4:
     print("GAINED", earlier, "pages of an earlier run, and", new, "of others", flush=True)

@@ -23,6 +23,13 @@ folders += [os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(tor
 folders += [os.path.dirname(torch.__file__) + "/lib", *(path for path in sys.path if os.path.isdir(path))]
 
 
+def word_of_supervisor():
+    """What the boxes of one supervisor have in common, so that no trial finds another one's words."""
+    fields = [line.split() for line in open("/proc/self/mountinfo")]
+    folders = [field[3] for field in fields if field[4] == "/submission"]
+    return os.path.dirname(os.path.dirname(folders[0])).replace("/", "-")
+
+
 def took_ns(path):
     began = time.perf_counter_ns()
     os.access(path, os.F_OK)
@@ -31,11 +38,11 @@ def took_ns(path):
 
 def ratio(folder):
     """How long names of an earlier run take, as a multiple of what new names take."""
-    word = os.urandom(6).hex()
+    known, word = word_of_supervisor(), os.urandom(6).hex()
     earlier, new = [], []
     for index in range(NAMES):
-        earlier.append(took_ns(f"{folder}/warpboard-earlier-{index}"))
-        new.append(took_ns(f"{folder}/warpboard-{word}-{index}"))
+        earlier.append(took_ns(f"{folder}/{known}-{index}"))
+        new.append(took_ns(f"{folder}/{word:->{len(known)}}-{index}"))
     return median(earlier) / median(new)
 
 
