@@ -1,7 +1,6 @@
 """Requests that come twice under one Idempotency-Key: done once, answered alike."""
 
 import asyncio
-import json
 
 import httpx
 import pytest
@@ -89,7 +88,6 @@ async def test_the_text_of_a_token_is_shown_once_and_never_stored(door: Door) ->
     assert count(door, TokenIssued) == 1
     assert isinstance(door.stores.repeats, MemoryIdempotencyStore)
     ((_, stored),) = door.stores.repeats.requests.values()
-    assert json.loads(stored.body)["id"] == number
     assert secret.encode() not in stored.body
 
 

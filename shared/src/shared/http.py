@@ -30,6 +30,7 @@ from starlette.routing import BaseRoute, Match
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from shared.api.fields import ApiModel
+from shared.api.secrets import has_secret
 from shared.clock import new_id
 from shared.errors import STATUS_BY_CODE, Failed, Refused
 from shared.http_connections import HttpLimits, limited_protocol
@@ -110,6 +111,15 @@ def body_type(endpoint: Callable[..., Any]) -> Any | None:
             return get_args(part)[0]
     is_response = isinstance(annotation, type) and issubclass(annotation, Response)
     return None if is_response else annotation
+
+
+def may_have_secret(route: object) -> bool:
+    """Return whether a route may answer with a secret; true if the type of its body is unknown."""
+    if not isinstance(route, APIRoute):
+        return True
+    is_documented = isinstance(route, DocumentedRoute)
+    body = body_type(route.endpoint) if is_documented else route.response_model
+    return body is None or has_secret(body)
 
 
 def iter_routes(routes: Iterable[BaseRoute]) -> Iterator[tuple[str, str, BaseRoute]]:

@@ -6,6 +6,7 @@ from msgspec import Meta
 
 from shared.api.fields import ApiModel, Digest, Timestamp
 from shared.api.queues import DecisionResponse
+from shared.api.secrets import Secret
 
 
 class Webhook(ApiModel, frozen=True, kw_only=True):
@@ -24,7 +25,7 @@ class Webhook(ApiModel, frozen=True, kw_only=True):
 class CreatedWebhook(Webhook, frozen=True, kw_only=True):
     """A new webhook with its secret, which is shown once."""
 
-    secret: str
+    secret: Secret
 
 
 class Webhooks(ApiModel, frozen=True, kw_only=True):
@@ -125,7 +126,7 @@ class IssuedToken(ApiModel, frozen=True, kw_only=True):
     """A new token with its text, which is shown once."""
 
     id: int
-    token: str
+    token: Secret
     prefix: str
     name: str
     scopes: list[str]
@@ -151,7 +152,7 @@ class PasswordResetLink(ApiModel, frozen=True, kw_only=True):
     """A link with which a participant sets a new password, once; it is shown once."""
 
     participant_id: str
-    url: str
+    url: Secret
     expires_at: Timestamp
 
 

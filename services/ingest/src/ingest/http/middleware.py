@@ -1,7 +1,6 @@
 """Middleware: paths, limits on bodies, rates and attempts, idempotency keys, and response ids."""
 
 import hashlib
-import json
 import logging
 import math
 import re
@@ -9,6 +8,7 @@ import time
 from collections.abc import Collection
 from dataclasses import dataclass
 
+import msgspec
 from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from limits import parse
@@ -21,13 +21,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ingest.http.requests import Authenticator
 from ingest.ports import IdempotencyStore, IdempotentRequest, StoredResponse
 from shared.clock import new_id, now
-from shared.errors import Failed, Refused
+from shared.errors import STATUS_BY_CODE, Failed, Refused
 from shared.http import (
     announced_body_bytes,
     body_too_large_response,
     error_response,
     failed_response,
     limit_body,
+    may_have_secret,
     refused_response,
 )
 from shared.presentation.units import about_text
@@ -69,12 +70,8 @@ IDEMPOTENCY_HEADER = "idempotency-key"
 IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}\Z")
 API_PREFIX = "/v1/"
 EXEMPT_PATHS = ("/v1/submissions", "/v1/problems")
-# Routes whose response contains a secret, which is shown once and never stored, and its field.
-TOKEN_ROUTES = re.compile(r"/v1/(admin/)?tokens")
-SECRETS = (
-    (TOKEN_ROUTES, "token"),
-    (re.compile(r"/v1/admin/participants/[^/]+/password-reset"), "url"),
-)
+# Stored in place of a response that has a secret, with what to do instead as its body.
+SHOWN_ONCE = STATUS_BY_CODE["shown_once"]
 RETRY_S = 1.0
 _log = logging.getLogger(__name__)
 
@@ -346,24 +343,26 @@ class IdempotencyMiddleware:
         try:
             await self.app(scope, receive, collect)
         except Exception:
-            await self._store_outcome(request, 500, b"")
+            await self._store_outcome(request, None)
             raise
         body = b"".join(message.get("body", b"") for message in messages)
-        await self._store_outcome(request, messages[0]["status"] if messages else 500, body)
+        status = messages[0]["status"] if messages else 500
+        stored = None
+        if 200 <= status < 300:
+            stored = (status, body)
+            if may_have_secret(scope.get("route")):
+                stored = (SHOWN_ONCE, _shown_once(request.route, body))
+        await self._store_outcome(request, stored)
         for message in messages:
             await send(message)
 
-    async def _store_outcome(self, request: IdempotentRequest, status: int, body: bytes) -> None:
-        """Store the response of a request that succeeded, else free its key."""
-        is_success = 200 <= status < 300
-        secret_field = _secret_field(request.route)
-        if is_success and secret_field is not None:
-            fields = json.loads(body)
-            del fields[secret_field]
-            body = bytes(JSONResponse(fields).body)
+    async def _store_outcome(
+        self, request: IdempotentRequest, stored: tuple[int, bytes] | None
+    ) -> None:
+        """Store the status and body for repeats of a request; None frees its key."""
         try:
-            if is_success:
-                await self._repeats.keep(request, status, body)
+            if stored is not None:
+                await self._repeats.keep(request, *stored)
             else:
                 await self._repeats.forget(request)
         except Failed as failed:
@@ -392,9 +391,24 @@ async def _read_body(receive: Receive) -> bytes:
     return b"".join(pieces)
 
 
-def _secret_field(route: str) -> str | None:
-    """Return the field of the response that contains a secret, None if there is none."""
-    return next((field for path, field in SECRETS if path.fullmatch(route)), None)
+class _Created(msgspec.Struct):
+    """The only field of a response with a secret that is stored."""
+
+    id: int | str | None = None
+
+
+def _shown_once(route: str, body: bytes) -> bytes:
+    """Return what to do instead of repeating a request whose response may have had a secret."""
+    try:
+        id_ = msgspec.json.decode(body, type=_Created).id
+    except msgspec.DecodeError:
+        id_ = None
+    remove = "" if id_ is None else f"remove what it made with DELETE {route}/{id_}, and "
+    message = (
+        "the request under this Idempotency-Key was carried out; its response had a secret, which "
+        f"is shown once and not stored: {remove}send the request again with a new key"
+    )
+    return message.encode()
 
 
 def _replay(request: IdempotentRequest, first: StoredResponse) -> Response:
@@ -405,19 +419,8 @@ def _replay(request: IdempotentRequest, first: StoredResponse) -> Response:
     if first.status is None:
         message = "the first request under this Idempotency-Key is still in progress: try again"
         raise Refused("in_progress", message, retry_after_s=RETRY_S)
-    if TOKEN_ROUTES.fullmatch(request.route):
-        number = json.loads(first.body)["id"]
-        message = (
-            f"token {number} was created under this Idempotency-Key and its text was shown once: "
-            f"revoke it with DELETE {request.route}/{number}, and create another with a new key"
-        )
-        raise Refused("shown_once", message)
-    if _secret_field(request.route) is not None:
-        message = (
-            "a link was created under this Idempotency-Key and shown once: "
-            "create another with a new key"
-        )
-        raise Refused("shown_once", message)
+    if first.status == SHOWN_ONCE:
+        raise Refused("shown_once", first.body.decode())
     headers = {"Idempotent-Replayed": "true", "Content-Type": "application/json"}
     return Response(first.body, first.status, headers)
 

@@ -26,6 +26,7 @@ from ingest.login.rules import DEVICE_SCOPES, PENDING_S, POLL_EVERY_S, PROVIDERS
 from ingest.login.service import Logins
 from ingest.login.web import read_body
 from shared.api.accounts import PasswordResetLink
+from shared.api.secrets import Secret
 from shared.errors import Refused
 from shared.events import SCOPES
 from shared.http import DocumentedRoute, refused_response
@@ -109,7 +110,7 @@ class IdentityLinkPage(LoginResponse):
 class CliIdResponse(LoginResponse):
     """A CLI id, of no use until somebody links it at `link_url`."""
 
-    state: str
+    state: Secret
     expires_in: int
     link_url: str
 
@@ -142,10 +143,10 @@ class LinkedCliId(ParticipantAccess):
 class DeviceCodeResponse(LoginResponse):
     """The codes of a device and where to enter them; Source: RFC 8628, 3.2."""
 
-    device_code: str
-    user_code: str
+    device_code: Secret
+    user_code: Secret
     verification_uri: str
-    verification_uri_complete: str
+    verification_uri_complete: Secret
     expires_in: int
     interval: int
 
@@ -153,7 +154,7 @@ class DeviceCodeResponse(LoginResponse):
 class DeviceTokenResponse(LoginResponse):
     """The token of a device; Source: RFC 6749, 5.1."""
 
-    access_token: str
+    access_token: Secret
     token_type: Literal["Bearer"] = "Bearer"  # noqa: S105
     expires_in: int
     scope: str
