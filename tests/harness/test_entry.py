@@ -155,7 +155,6 @@ def test_an_import_may_take_its_budget_in_every_process(
 ) -> None:
     host.budgets_s = {"build": 3.0, "test": 1.0, "ranked": 2.0}
     host.warm.evaluate(host.request(HONEST), host.told)  # a start takes its time, too
-    monkeypatch.setattr(entry, "BUILD_S_MAX", 0.0)
     monkeypatch.setattr(entry, "_EXTRA_S", 0.0)
     report = host.run("import time\ntime.sleep(1.6)\n" + HONEST, "ranked")
     assert report.failure_code == "", report.reason

@@ -19,6 +19,7 @@ from tests.scheduler.histories import (
     completed,
     offering,
     received,
+    started,
     world,
 )
 
@@ -159,6 +160,76 @@ def test_what_is_kept_of_participants_is_bounded_by_those_who_wait() -> None:
     for number in range(20):
         history.say(subjects.submission(f"s{number}"), received(f"p{number}", mode="test"))
         give(history, 1)
-    (lane,) = history.state.pool("CPU").lanes.values()
-    assert not lane.used_s
-    assert not lane.waiting
+    pool = history.state.pool("CPU")
+    (lane,) = pool.lanes.values()
+    assert [pool.used_s, pool.leased, lane.joined_s, lane.waiting] == [{}, {}, {}, {}]
+
+
+def submit(history: History, account: str, mode: str = "test") -> History:
+    """One more submission of an account, named after it."""
+    submission = received(account, mode=mode, deadline_at=FAR)
+    return history.say(subjects.submission(f"{account}{history.seq}"), submission)
+
+
+def hold(history: History, agent: str = "a1") -> str:
+    """Give an agent its next job; return the subject of the run."""
+    agents = {name: offering(name, is_free=name == agent) for name in ("a1", "a2")}
+    history.settle(World(history.at, agents))
+    agg = history.run_agg()
+    history.say(agg, started())
+    return agg
+
+
+def end(history: History, agg: str, after_s: float) -> None:
+    """End a run some seconds after it was assigned."""
+    history.at += timedelta(seconds=after_s)
+    history.say(agg, completed())
+
+
+def next_account(history: History, agent: str = "a1") -> str:
+    """The account whose submission an agent is given next."""
+    hold(history, agent)
+    _, order = history.of_type("JobAssigned")[-1]
+    assert isinstance(order, events.JobAssigned)
+    return order.submission[:3]
+
+
+@pytest.mark.parametrize("held", ["test", "ranked"])
+def test_whoever_held_the_agent_long_comes_after_others_who_asked_later(held: str) -> None:
+    history = submit(History(), "ada", held)
+    agg = hold(history)
+    submit(submit(history, "ada"), "bob")
+    end(history, agg, 990)
+    assert next_account(history) == "bob"
+
+
+def test_a_run_counts_while_it_lasts_and_not_only_when_it_is_over() -> None:
+    history = submit(History(), "ada")
+    hold(history, "a1")
+    history.at += timedelta(seconds=60)
+    submit(history, "bob")
+    end(history, hold(history, "a2"), TYPICAL_S + 30)
+    submit(submit(history, "ada"), "bob")
+    # By what such runs usually take, ada has used less than bob.
+    assert next_account(history, "a2") == "bob"
+
+
+def test_a_cancelled_run_counts_for_as_long_as_it_held_the_agent() -> None:
+    history = submit(History(), "ada")
+    hold(history)
+    submit(history, "bob")
+    history.at += timedelta(seconds=500)
+    cancel = events.SubmissionCancelRequested(reason="too slow")
+    history.say(subjects.submission("ada0"), cancel)
+    history.settle(World(history.at, {}))
+    agg = hold(history)
+    submit(submit(history, "ada"), "bob")
+    end(history, agg, 100)
+    assert next_account(history) == "bob"
+
+
+def test_whoever_comes_to_a_pool_at_rest_starts_fresh() -> None:
+    history = submit(History(), "ada")
+    end(history, hold(history), 990)
+    submit(submit(history, "ada"), "bob")
+    assert next_account(history) == "ada"

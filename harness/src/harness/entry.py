@@ -25,7 +25,6 @@ from harness.inspections import Finding, InspectReport, InspectRequest, LazyShar
 from harness.messages import (
     CANCEL,
     CANCELLED,
-    DUEL,
     LEFT_BEHIND,
     LINE_BYTES_MAX,
     READY,
@@ -309,7 +308,7 @@ class Harness:
     async def evaluate(self, request: RunRequest, on_message: MessageHandler) -> RunReport:
         """Run one submission, awaiting `on_message` for each message on the way.
 
-        Takes at most the sum of the stages' budgets, those of its imports and a compiler's, and two
+        Takes at most three times the stages' budgets, the budget of its preparation, and two
         minutes. Raises only the errors of `on_message`, and cancellation, once nothing of the run
         is left.
         """
@@ -391,8 +390,7 @@ class Harness:
         def extend_limit(accepted: Accepted) -> None:
             """Give a run the time that its budgets allow, counted from the start as well."""
             nonlocal limit_s
-            sides = 2 if isinstance(request, RunRequest) and request.mode == DUEL else 1
-            limit_s = accepted.budgets_s + sides * BUILD_S_MAX + _EXTRA_S
+            limit_s = accepted.budgets_s + _EXTRA_S
             limit.reschedule(sent_at + limit_s)
 
         process: Process | None = None

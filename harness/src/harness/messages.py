@@ -87,10 +87,7 @@ class RunRequest:
 
 @dataclass(frozen=True)
 class Accepted:
-    """The supervisor has loaded the problem of a run, whose budgets allow `budgets_s` seconds.
-
-    The time of compilers is not included.
-    """
+    """The supervisor has loaded the problem of a run, whose budgets allow `budgets_s` seconds."""
 
     budgets_s: float
 

@@ -182,10 +182,6 @@ class Problem:
             return timed
         return self.tests or timed
 
-    def warm_ups_max(self, stage: str, mode: str) -> int:
-        """Return how many warm-up calls a process gets at most: one per new shape."""
-        return 0 if stage == "build" else len(self.cases(stage, mode))
-
     def budget_s(self, stage: str, mode: str) -> float:
         """Return how long a stage may take, in seconds."""
         return self.budgets_s[_BUDGETS.get(stage, mode)]

@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import math
 import os
 import time
 from collections.abc import Sequence
@@ -25,7 +24,7 @@ from harness.build.plan import (
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.access import NO_GPU, DeviceAccess
 from harness.devices.device import DeviceFault
-from harness.problem import RunDirectory, uses_collectives
+from harness.problem import Problem, RunDirectory, uses_collectives
 from harness.messages import STAGES, CaseFailed, OutputLog
 from harness.sandbox import host
 from harness.sandbox.box import (
@@ -38,12 +37,12 @@ from harness.sandbox.box import (
     isolation_level,
 )
 from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.preparation import PARTS_MAX, PreparationBudget
 from harness.sandbox.team import Team
 from harness.worker import protocol
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
-_GRACE_S = 1.0
-_IMPORT_LIMIT = "the import used up its budget"
+IMPORT, BUILD, PROFILER = "the import", "the build", "the profiler's import"
 _ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 # For a box that shares the supervisor's core: the supervisor must stay in control.
 _WEIGHT_BESIDE_SUPERVISOR = 50
@@ -144,13 +143,16 @@ class WorkerTeams:
     log: OutputLog = field(default_factory=OutputLog)
     teams: list[Team] = field(default_factory=list)
 
+    def __post_init__(self) -> None:
+        self.preparation = PreparationBudget(preparation_s(self.directory.problem, self.mode))
+
     def start(self, ranks: int) -> Team:
         """Start a team of `ranks` workers. Raises SandboxFault, CaseFailed."""
         role = dict(self.role)
         # The default process group, if the reference uses one too.
         if ranks > 1 and uses_collectives(self.directory.problem):
             role["group"] = "nccl" if self.setup.device_access.each else "gloo"
-        return self._start_team(role, self.built, self.worker(ranks), self.log)
+        return self._start_team(role, self.built, self.worker(ranks))
 
     def start_null(self, *, is_bare: bool) -> Team:
         """Start a team without a submission, to show what an empty call costs.
@@ -159,30 +161,32 @@ class WorkerTeams:
         """
         is_bare = is_bare and self.setup.machine.defences.has_bare_null
         role = {"is_bare_null" if is_bare else "is_null": True}
-        return self._start_team(role, (), self.worker(self.ranks), OutputLog())
+        return self._start_team(role, (), self.worker(self.ranks), is_null=True)
 
     def start_builder(self, role: dict[str, Any], descriptors: Sequence[int]) -> Team:
         """Start one worker with a compiler's limits and no GPU."""
-        return self._start_team(role, descriptors, self.builder(), self.log)
+        return self._start_team(role, descriptors, self.builder())
 
     def start_popcorn(self, role: dict[str, Any], descriptors: Sequence[int]) -> Team:
         """Start one process for the problem's program, with a worker's and a compiler's limits."""
         spec = replace(self.profiler(), cores=self._worker_cores(1))
-        return self._start_team(role, descriptors, spec, self.log)
+        return self._start_team(role, descriptors, spec)
 
     def start_profiler(
         self, role: dict[str, Any], descriptors: Sequence[int], shown: tuple[str, ...] = ()
     ) -> Team:
         """Start one worker with the larger of a compiler's and the device's limits."""
-        return self._start_team(role, descriptors, self.profiler(shown), self.log)
+        return self._start_team(role, descriptors, self.profiler(shown))
 
-    def wait_until_ready(self, team: Team, deadline: float, limit: str = _IMPORT_LIMIT) -> None:
-        """Wait until every worker is ready. Raises CaseFailed with how the import ended."""
-        # A worker that is ready in time must not count as late because the supervisor is slow.
-        ends_at = max(deadline, time.monotonic() + _GRACE_S)
-        for rank in range(team.ranks):
-            if team.receive(rank, ends_at, limit) != protocol.READY:
-                raise CaseFailed("protocol", "the worker did not report that it is ready")
+    def wait_until_ready(self, team: Team, part: str = IMPORT, limit_s: float = 0.0) -> None:
+        """Wait until every worker is ready; the part may take `limit_s`, by default an import's.
+
+        Raises CaseFailed with how it ended.
+        """
+        with team.preparation.part(part, limit_s or self.import_s, team) as running:
+            for rank in range(team.ranks):
+                if team.receive_prepared(rank, running) != protocol.READY:
+                    raise CaseFailed("protocol", "the worker did not report that it is ready")
 
     @property
     def import_s(self) -> float:
@@ -201,7 +205,7 @@ class WorkerTeams:
         team.end()
         began = time.monotonic()
         fresh = self.start(ranks)
-        self.wait_until_ready(fresh, began + self.import_s)
+        self.wait_until_ready(fresh)
         budget.extend(time.monotonic() - began)
         return fresh
 
@@ -259,10 +263,18 @@ class WorkerTeams:
         return str(self.directory.scratch / str(len(self.teams)))
 
     def _start_team(
-        self, role: dict[str, Any], descriptors: Sequence[int], spec: BoxSpec, log: OutputLog
+        self,
+        role: dict[str, Any],
+        descriptors: Sequence[int],
+        spec: BoxSpec,
+        *,
+        is_null: bool = False,
     ) -> Team:
-        machine, may_spin = self.setup.machine, bool(self.setup.cores)
-        team = Team(machine.launcher, spec, log, may_spin=may_spin, defences=machine.defences)
+        """Start a team; a null team's output and preparation are not the submission's."""
+        machine = self.setup.machine
+        log = OutputLog() if is_null else self.log
+        budget = PreparationBudget(BUILD_S_MAX) if is_null else self.preparation
+        team = Team(machine.launcher, spec, log, budget, machine.defences)
         self.teams.append(team)
         shared = {"cache": cache_folder(spec.home)}
         for rank in range(spec.ranks):
@@ -272,11 +284,8 @@ class WorkerTeams:
 
     def _worker_limits(self) -> Limits:
         problem, limits = self.directory.problem, self.setup.device_access.limits
-        cpu_s = sum(
-            problem.budget_s(stage, self.mode)
-            + problem.warm_ups_max(stage, self.mode) * self.import_s
-            for stage in STAGES[self.mode]
-        )
+        stages_s = sum(problem.budget_s(stage, self.mode) for stage in STAGES[self.mode])
+        cpu_s = stages_s + self.preparation.wall_s_max
         sandbox = host.sandbox_bytes(problem.memory_bytes, limits)
         return replace(limits, cpu_s=int(cpu_s) + 1, memory_bytes=sandbox)
 
@@ -334,6 +343,16 @@ class WorkerTeams:
         return rendezvous | identity | (dict(each[rank]) if each else {})
 
 
+def preparation_s(problem: Problem, mode: str) -> float:
+    """Return how long the build, the imports and the warm-ups of a run may take together.
+
+    In a run by a problem's own program the stages count as well: only the program could tell its
+    calls from their preparation.
+    """
+    stages_s = sum(problem.budget_s(stage, mode) for stage in STAGES[mode]) if problem.main else 0
+    return BUILD_S_MAX + PARTS_MAX * problem.budget_s("build", mode) + stages_s
+
+
 def _build_limits(cores: Sequence[int]) -> Limits:
     return Limits(
         memory_bytes=BUILD_MEMORY_BYTES,
@@ -345,7 +364,7 @@ def _build_limits(cores: Sequence[int]) -> Limits:
 
 
 def prepare_submission(
-    worker_teams: WorkerTeams, cache: BuildCache, deadline: float, *, is_last: bool = True
+    worker_teams: WorkerTeams, cache: BuildCache, *, is_last: bool = True
 ) -> None:
     """Set in `worker_teams` what every worker is given; `is_last` closes the cache.
 
@@ -363,7 +382,7 @@ def prepare_submission(
     data = cache.get(build_plan.key)
     # Otherwise the first worker compiles at import.
     if data is None and (build_plan.is_native or build_plan.is_heavy):
-        data = _build(worker_teams, build_plan, deadline)
+        data = _build(worker_teams, build_plan, BUILD_S_MAX)
         # A result that cannot be cached is built again the next time.
         with contextlib.suppress(OSError):
             cache.put(build_plan.key, data)
@@ -378,7 +397,7 @@ def prepare_submission(
         cache.close()
 
 
-def build_program(worker_teams: WorkerTeams, deadline: float) -> tuple[int, ...]:
+def build_program(worker_teams: WorkerTeams, limit_s: float) -> tuple[int, ...]:
     """Build a problem's own program with the submission; `worker_teams` closes its descriptor.
 
     Raises the same errors as `prepare_submission`.
@@ -390,7 +409,7 @@ def build_program(worker_teams: WorkerTeams, deadline: float) -> tuple[int, ...]
         )
     except ToolMissing as missing:
         raise DeviceFault(str(missing)) from missing
-    data = _build(worker_teams, BuildPlan("", order), deadline)
+    data = _build(worker_teams, BuildPlan("", order), limit_s)
     if not data:
         raise CaseFailed("compile_error", "the builder produced no output")
     worker_teams.built = (seal_memory(data),)
@@ -411,32 +430,31 @@ def _plan_submission_build(worker_teams: WorkerTeams) -> BuildPlan:
     )
 
 
-def _build(worker_teams: WorkerTeams, build_plan: BuildPlan, deadline: float) -> bytes:
+def _build(worker_teams: WorkerTeams, build_plan: BuildPlan, limit_s: float) -> bytes:
     """Return the builder's output, which only workers of the same source ever read."""
     memory = os.memfd_create("built", os.MFD_CLOEXEC)
     try:
         if build_plan.order is not None:
             team = worker_teams.start_builder({"order": asdict(build_plan.order)}, (memory,))
-            _wait_for_compiler(worker_teams, team, deadline)
+            _wait_for_compiler(worker_teams, team, limit_s)
         else:
             team = worker_teams.start_builder(worker_teams.role, ())
-            worker_teams.wait_until_ready(team, deadline)
+            worker_teams.wait_until_ready(team, BUILD, limit_s)
             team.send(0, protocol.PACK, (memory,))
-            worker_teams.wait_until_ready(team, deadline)
+            worker_teams.wait_until_ready(team, BUILD, limit_s)
         team.end()
         return read_memory(memory)
     finally:
         os.close(memory)
 
 
-def _wait_for_compiler(worker_teams: WorkerTeams, team: Team, deadline: float) -> None:
+def _wait_for_compiler(worker_teams: WorkerTeams, team: Team, limit_s: float) -> None:
     """Wait for a compiler; log the reason here if it was ended and cannot report it itself.
 
     Raises CaseFailed.
     """
-    limit_s = max(0, math.ceil(deadline - time.monotonic()))
     try:
-        worker_teams.wait_until_ready(team, deadline, f"the compiler was stopped after {limit_s} s")
+        worker_teams.wait_until_ready(team, "the compiler", limit_s)
     except CaseFailed as failure:
         if failure.is_last:
             team.end()

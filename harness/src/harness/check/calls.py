@@ -28,6 +28,7 @@ from harness.devices.device import Memory, RuleViolation, Window
 from harness.messages import CaseFailed, make_printable
 from harness.problem import Case
 from harness.sandbox import linux
+from harness.sandbox.preparation import PreparationPart
 from harness.sandbox.team import Team
 from harness.worker import protocol
 
@@ -74,6 +75,7 @@ class GatedCase:
         self._declared: list[bytes] = [b""] * len(shapes)
         self._messages: list[bytes] = []
         self._descriptors: Sequence[int] = ()
+        self._part: PreparationPart | None = None
         self._ends_at = 0.0
         self._limit_reason = ""
         self._cpu_before_us: int | None = None
@@ -137,10 +139,13 @@ class GatedCase:
         Raises the same errors as `call`, except for a wrong answer, which is discarded.
         """
         self._prepare(seed)
-        self._ends_at = time.monotonic() + budget_s
-        warm_up = f"the warm-up for {describe_shapes(self.shapes[0])}"
-        self._limit_reason = f"{warm_up} took more than the build budget of {budget_s:g} s"
-        self._reveal(self._device.run_untimed, protocol.GO, ())
+        name = f"the warm-up for {describe_shapes(self.shapes[0])}"
+        with self.team.preparation.part(name, budget_s, self.team) as part:
+            self._part = part
+            try:
+                self._reveal(self._device.run_untimed, protocol.GO, ())
+            finally:
+                self._part = None
         self._freeze()
 
     def null(self, seed: int, deadline: float) -> float:
@@ -215,15 +220,20 @@ class GatedCase:
         if self._is_armed:
             self.team.thaw()
         for rank in range(len(self._messages)):
-            answer = self.team.receive(rank, self._ends_at, self._limit_reason)
+            answer = self._receive(rank)
             # On a GPU, a worker that was too late to be armed still sends ARMED first.
             if answer == armed and self._device.name != "cpu" and not self._is_armed:
-                answer = self.team.receive(rank, self._ends_at, self._limit_reason)
+                answer = self._receive(rank)
             self._declared[rank] = answer[len(done_message) :]
             is_undeclarable = self._declared[rank] and not self.shapes[rank].is_checked
             if answer[: len(done_message)] != done_message or is_undeclarable:
                 raise CaseFailed("protocol", "the worker sent an unexpected answer")
         self._has_answered = True
+
+    def _receive(self, rank: int) -> bytes:
+        if self._part is not None:
+            return self.team.receive_prepared(rank, self._part)
+        return self.team.receive(rank, self._ends_at, self._limit_reason)
 
     def hold(self) -> None:
         """Copy the outputs; the clock stops after this, never before.
@@ -325,7 +335,7 @@ class WarmUps:
     """Makes a team's first call for every new shape, so that no judged call has to compile.
 
     `seeds` are used for warm-up calls alone: a submission learns nothing about a judged input.
-    `budget_s` bounds each call; `Problem.warm_ups_max` says how many a team can get.
+    `budget_s` bounds each call, the budget of the team's preparation all of them together.
     """
 
     def __init__(self, seeds: Callable[[Case], Iterator[int]], budget_s: float) -> None:

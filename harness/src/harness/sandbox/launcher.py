@@ -13,8 +13,10 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
+from harness.sandbox import linux
 from harness.sandbox.box import (
     BoxSpec,
     SandboxFault,
@@ -51,11 +53,12 @@ _ZYGOTE_EXTRA_S = 5.0
 class Box:
     """One box and everything that runs in it, behind its keeper; needs no privilege.
 
-    `pidfd` is the keeper's: it is readable when nothing of the box is left.
+    `pid` and `pidfd` are the keeper's; `pidfd` is readable when nothing of the box is left.
     """
 
-    def __init__(self, keeper: socket.socket, pidfd: int, end_s_max: float) -> None:
+    def __init__(self, keeper: socket.socket, pid: int, pidfd: int, end_s_max: float) -> None:
         self.pidfd = pidfd
+        self._pid = pid
         self._keeper = keeper
         self._end_s_max = end_s_max
         self._freezer: Freezer | None = None
@@ -99,6 +102,11 @@ class Box:
         if self._freezer is None or self._ended is not None:
             return None
         return self._freezer.cpu_us()
+
+    def activity(self) -> linux.Activity:
+        """Return what the processes of the box do. The control group counts CPU time best."""
+        seen, cpu_us = linux.activity(self._pid), self.cpu_us()
+        return seen if cpu_us is None else replace(seen, cpu_s=cpu_us / 1e6)
 
     def waited_us(self) -> float:
         """Return the microseconds that its workers waited for a core; 0 if not counted.
@@ -251,13 +259,13 @@ class ZygoteLauncher:
         own_end, keeper_end = make_channel()
         try:
             request = {"start": spec_to_json(spec), "way": self.way}
-            _, descriptors = self._request(request, [keeper_end.fileno(), output, *controls])
+            reply, descriptors = self._request(request, [keeper_end.fileno(), output, *controls])
         except SandboxFault:
             own_end.close()
             raise
         finally:
             keeper_end.close()
-        box = Box(own_end, descriptors[0], self.end_s_max)
+        box = Box(own_end, reply["pid"], descriptors[0], self.end_s_max)
         try:
             box.settle(spec.ranks)
         except SandboxFault:

@@ -15,7 +15,7 @@ import socket
 import stat
 import struct
 import time
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 # A killed process ends after its memory is freed: 2 s for 1 GiB of page tables (2026-11).
@@ -65,15 +65,39 @@ def kill(pids: Iterable[int]) -> None:
 
 def descendants(ancestor: int, but: Collection[int] = ()) -> list[int]:
     """Return the processes beneath one, parents first, without those in `but` and theirs."""
+    return _descendants(ancestor, {pid: fields for pid, fields in _read_stats() if pid not in but})
+
+
+def _descendants(ancestor: int, stats: Mapping[int, list[str]]) -> list[int]:
     children: dict[int, list[int]] = {}
-    for pid, fields in _read_stats():
-        if pid not in but:
-            children.setdefault(int(fields[1]), []).append(pid)
+    for pid, fields in stats.items():
+        children.setdefault(int(fields[1]), []).append(pid)
     pids, index = list(children.get(ancestor, [])), 0
     while index < len(pids):
         pids += children.get(pids[index], [])
         index += 1
     return pids
+
+
+@dataclass(frozen=True)
+class Activity:
+    """What some processes do: the CPU seconds that they and their ended children used so far.
+
+    `is_running` if one of them runs or waits for a core.
+    """
+
+    cpu_s: float
+    is_running: bool
+
+
+def activity(ancestor: int) -> Activity:
+    """Return what the processes beneath one do."""
+    stats = dict(_read_stats())
+    fields = [stats[pid] for pid in _descendants(ancestor, stats)]
+    # User and system time, of the process itself and of the children that it reaped.
+    ticks = sum(sum(map(int, process[11:15])) for process in fields)
+    is_running = any(process[0] == "R" for process in fields)
+    return Activity(ticks / os.sysconf("SC_CLK_TCK"), is_running)
 
 
 def is_any_running(ancestor: int, but: int) -> bool:

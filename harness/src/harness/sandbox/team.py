@@ -14,6 +14,8 @@ from harness.messages import CaseFailed, OutputLog, status_failure, worker_failu
 from harness.sandbox.box import BoxSpec, StopTimeout, make_channel
 from harness.sandbox.keeper import FREEZE_S_MAX
 from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.linux import Activity
+from harness.sandbox.preparation import PreparationBudget, PreparationPart
 from harness.worker import protocol
 
 _CHUNK_BYTES = 64 * 1024
@@ -28,7 +30,8 @@ _NOT_FROZEN = (
 class Team:
     """One worker per rank, all in one box; their output is drained while waiting.
 
-    `freezing_s` is the total time it took to freeze the workers.
+    `freezing_s` is the total time it took to freeze the workers, and `preparation` the budget of
+    their imports and warm-ups.
     """
 
     def __init__(
@@ -36,11 +39,11 @@ class Team:
         launcher: ZygoteLauncher,
         spec: BoxSpec,
         log: OutputLog,
-        *,
-        may_spin: bool,
+        preparation: PreparationBudget,
         defences: Defences = ALL_DEFENCES,
     ) -> None:
         self.log = log
+        self.preparation = preparation
         self._defences = defences
         self.ranks = spec.ranks
         self._launcher, self._spec = launcher, spec
@@ -63,7 +66,7 @@ class Team:
         for descriptor in (self._box.pidfd, self._output, *control_descriptors):
             self._poll.register(descriptor, select.POLLIN)
         self._has_output = True
-        self._may_spin = may_spin
+        self._may_spin = bool(spec.cores)
         self._polls = [select.poll() for _ in self._controls]
         for poll, control in zip(self._polls, self._controls, strict=True):
             poll.register(control, select.POLLIN)
@@ -126,6 +129,10 @@ class Team:
         """Return the CPU microseconds of the workers; None if they cannot be read."""
         return self._box.cpu_us()
 
+    def activity(self) -> Activity:
+        """Return what the processes of the box do."""
+        return self._box.activity()
+
     def waited_us(self) -> float:
         """Return the microseconds that workers waited for a core; 0 if not counted."""
         return self._box.waited_us()
@@ -184,6 +191,15 @@ class Team:
                 for descriptor in (control, self._box.pidfd, *output):
                     poll.register(descriptor, select.POLLIN)
                 poll.poll(max(0.0, left_s * 1000))
+
+    def receive_prepared(self, rank: int, part: PreparationPart) -> bytes:
+        """Return a rank's next packet while a part of the preparation lasts.
+
+        Raises CaseFailed: as `receive`, and `timed_out` if the part's time is over.
+        """
+        while (answer := self.try_receive(rank, part.look_at)) is None:
+            part.look()
+        return answer
 
     def try_receive(self, rank: int, ends_at: float) -> bytes | None:
         """Return a rank's next packet, None if none arrives in time. Raises CaseFailed."""

@@ -16,7 +16,7 @@ from dataclasses import replace
 from harness import messages
 from harness.build import teams
 from harness.build.plan import adapt_tools, read_memory
-from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
+from harness.build.teams import IMPORT, Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.check.inputs import derive_seed, measure_available_memory
 from harness.devices.access import find_device_access
 from harness.devices.device import describe_machine, reserve_core
@@ -222,21 +222,21 @@ class ProgramRun(Run):
         if cases:
             self._report_progress(Progress(stage, cases[0].name, 0, len(cases)))
         try:
-            reports = self._run_program(stage, cases, budget.ends_at)
+            reports = self._run_program(stage, cases, budget.left_s)
         except CaseFailed as failure:
             first = cases[0].name if cases else ""
             reports = [messages.failed_case_report(first, stage, failure)]
             reports += [CaseReport(skipped.name, stage, "skipped") for skipped in cases[1:]]
         return list(map(messages.hide_details, reports)) if stage == "hidden_check" else reports
 
-    def _run_program(self, stage: str, cases: Sequence[Case], deadline: float) -> list[CaseReport]:
+    def _run_program(self, stage: str, cases: Sequence[Case], limit_s: float) -> list[CaseReport]:
         scratch, name = self.worker_teams.scratch(), self._problem.submission
         order: dict[str, object] = {"scratch": scratch, "submission": name}
         if stage == "build":
             if self._problem.lang == "cu":
-                self._program = teams.build_program(self.worker_teams, deadline)
+                self._program = teams.build_program(self.worker_teams, limit_s)
             else:
-                self._start_program(order | {"must_import": "yes"}, deadline)
+                self._start_program(order | {"must_import": "yes"}, IMPORT, limit_s)
             return []
         mode = _TIMED_MODES.get(self._request.mode, "benchmark")
         seed = derive_seed(self._key, "popcorn", "", 0, _SEED_BITS)
@@ -246,7 +246,7 @@ class ProgramRun(Run):
             environment["POPCORN_GPUS"] = str(self._problem.ranks)
         order |= {"mode": _MODES.get(stage, mode), "main": self._problem.main}
         order |= {"cases": format_cases(cases), "environment": environment}
-        reported, status = self._start_program(order, deadline)
+        reported, status = self._start_program(order, f"the program in {stage}", limit_s)
         report = parse_lines(reported)
         reports = make_case_reports(stage, cases, report, status)
         if stage == "profile":
@@ -257,7 +257,9 @@ class ProgramRun(Run):
                 self._artefacts.append(Artefact(name, "text/plain", len(text)))
         return reports
 
-    def _start_program(self, order: dict[str, object], deadline: float) -> tuple[bytes, int]:
+    def _start_program(
+        self, order: dict[str, object], part: str, limit_s: float
+    ) -> tuple[bytes, int]:
         """Return what the program reported and its exit status. Raises CaseFailed."""
         read_end, write_end = os.pipe()
         status_memory = os.memfd_create("ended", os.MFD_CLOEXEC)
@@ -269,7 +271,7 @@ class ProgramRun(Run):
                 team = self.worker_teams.start_popcorn({"popcorn": order}, descriptors)
             finally:
                 os.close(write_end)
-            self.worker_teams.wait_until_ready(team, deadline, "the program used up its budget")
+            self.worker_teams.wait_until_ready(team, part, limit_s)
             team.end()
             drain.join(_DRAIN_S)
             status = read_memory(status_memory, _STATUS_BYTES_MAX)

@@ -10,9 +10,9 @@ from dataclasses import replace
 
 from harness import messages
 from harness.build import teams
-from harness.build.command import BUILD_S_MAX, detect_language
+from harness.build.command import detect_language
 from harness.build.plan import adapt_tools
-from harness.build.teams import Machine, StageBudget, WorkerSetup, WorkerTeams
+from harness.build.teams import PROFILER, Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.check import calls, forms, inputs
 from harness.check.author import AuthorCode, is_memory_shortage
 from harness.check.calls import WARM_UP, GatedCase, WarmUps
@@ -240,18 +240,15 @@ class StagedRun(Run):
             for case in self._problem.cases(stage, mode):
                 yield case, stage in _TIMED
 
-    def _build(self, _: str, budget: StageBudget) -> list[CaseReport]:
+    def _build(self, stage: str, _: StageBudget) -> list[CaseReport]:
         """Build the submission; find all shapes while the worker loads it."""
         try:
-            began = time.monotonic()
-            teams.prepare_submission(self.worker_teams, self._machine.cache, began + BUILD_S_MAX)
-            # The compiler's time does not count for the import.
-            budget.extend(time.monotonic() - began)
+            teams.prepare_submission(self.worker_teams, self._machine.cache)
             self._team = self.worker_teams.start(self._ranks_first)
             self._call_author_first()
-            self.worker_teams.wait_until_ready(self._team, budget.ends_at)
+            self.worker_teams.wait_until_ready(self._team)
         except CaseFailed as failure:
-            return [messages.failed_case_report("", "build", failure)]
+            return [messages.failed_case_report("", stage, failure)]
         return []
 
     def _call_author_first(self) -> None:
@@ -313,7 +310,9 @@ class StagedRun(Run):
             with GatedCase(self._judge_context, self._team, case, self._shapes[case.name]) as gate:
                 self._warm_ups.warm_up(gate, budget)
                 for _ in range(self._problem.calls):
-                    budget.spend(gate.call(next(seeds), budget.until()))
+                    freezing_s = self._team.freezing_s
+                    time_us = gate.call(next(seeds), budget.until())
+                    budget.spend(time_us + 1e6 * (self._team.freezing_s - freezing_s))
         except CaseFailed as failure:
             is_over = failure.is_last or not self._device.is_usable()
             return messages.failed_case_report(case.name, stage, failure), is_over
@@ -341,12 +340,12 @@ class StagedRun(Run):
             seeds = self._seeds(stage, case)
             try:
                 self._team = self.worker_teams.fit_team(self._team, case.ranks, budget)
-                profiler.warm(self._team, budget.ends_at)
+                profiler.warm(self._team)
                 profiler.run(case, number, self._shapes[case.name], seeds, budget)
             except CaseFailed as failure:
                 return [*reports, messages.failed_case_report(case.name, stage, failure)]
             reports.append(CaseReport(case.name, stage, "passed"))
-        profiler.list_kernels(budget.ends_at)
+        profiler.list_kernels()
         return reports
 
     def _compose(self) -> Composition | None:
@@ -356,18 +355,17 @@ class StagedRun(Run):
         case = self._problem.cases("time" if is_timed else "check", mode)[-1]
         composition = None
         try:
-            ends_at = time.monotonic() + self.worker_teams.import_s
             if is_timed:
                 for team in self.worker_teams.teams:
                     team.end()
                 self._team = self.worker_teams.start(case.ranks)
-                self.worker_teams.wait_until_ready(self._team, ends_at)
+                self.worker_teams.wait_until_ready(self._team)
             if self._request.device != "cpu":
                 # Importing the profiler takes seconds, and a call may take only a few.
                 self._team.thaw()
                 for rank in range(self._team.ranks):
                     self._team.send(rank, WARM)
-                self.worker_teams.wait_until_ready(self._team, ends_at)
+                self.worker_teams.wait_until_ready(self._team, PROFILER)
             shapes = self._shapes[case.name]
             with GatedCase(self._judge_context, self._team, case, shapes) as gate:
                 record = record_call(gate, self._warm_ups, self._seeds(_RECORD, case))
@@ -438,25 +436,21 @@ class DuelRun(StagedRun):
                 return self._fail_side(name, reports[0])
         return []
 
-    def _build(self, stage: str, budget: StageBudget) -> list[CaseReport]:
+    def _build(self, stage: str, _: StageBudget) -> list[CaseReport]:
         require_walls(self._machine)
         # The cache must be closed before the author's code is loaded.
         for name, worker_teams in self._all_worker_teams.items():
-            began = time.monotonic()
             is_last = name == SIDES[-1]
-            cache, ends_at = self._machine.cache, began + BUILD_S_MAX
             try:
-                teams.prepare_submission(worker_teams, cache, ends_at, is_last=is_last)
+                teams.prepare_submission(worker_teams, self._machine.cache, is_last=is_last)
             except CaseFailed as failure:
                 return self._fail_side(name, messages.failed_case_report("", stage, failure))
-            budget.extend(time.monotonic() - began)
         for name, worker_teams in self._all_worker_teams.items():
-            began = time.monotonic()
             self._teams[name] = worker_teams.start(self._ranks_first)
             if not self._shapes:
                 self._call_author_first()
             try:
-                worker_teams.wait_until_ready(self._teams[name], began + budget.left_s)
+                worker_teams.wait_until_ready(self._teams[name])
                 self._teams[name].freeze()
             except CaseFailed as failure:
                 return self._fail_side(name, messages.failed_case_report("", stage, failure))

@@ -12,7 +12,6 @@ options (`folder` for runs, `state`, `level`, and for tests those of `harness.de
 import contextlib
 import gc
 import importlib
-import itertools
 import json
 import os
 import select
@@ -30,7 +29,7 @@ from typing import IO, Any, NoReturn
 
 from harness import messages
 from harness.build.plan import BuildCache, survey_tools
-from harness.build.teams import Machine
+from harness.build.teams import Machine, preparation_s
 from harness.check.author import is_memory_shortage
 from harness.check.composition import RECORD_S_MAX
 from harness.check.screen import SCREEN_S_MAX
@@ -66,7 +65,6 @@ from harness.sandbox.probe import probe_isolation
 from harness.supervisor.folders import RUN_UID, MachineState, prepare_run_directory, read_history
 from harness.supervisor.program_run import ProgramRun
 from harness.supervisor.run import RECORDED_MODES, DuelRun, Run, StagedRun, Tell
-from harness.time.policy import processes_max
 from harness.time.process import NoisyMachine
 
 _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
@@ -365,26 +363,14 @@ def serve(parent: int, options: dict[str, Any]) -> None:
 
 
 def run_budgets_s(problem: Problem, mode: str) -> float:
-    """Return how long a run may take by its problem's budgets, without the time of compilers."""
-    stages, sides = STAGES[mode], 2 if mode == DUEL else 1
-    import_s = problem.budget_s("build", mode)
-    budgets_s = sum(problem.budget_s(stage, mode) for stage in stages)
-    processes = {stage: processes_max(mode) if stage in ("time", DUEL) else 1 for stage in stages}
-    # Every team imports again, and may use the whole import budget each time. There is one for each
-    # timing process and each change of ranks.
-    imports = sum(
-        processes[stage]
-        * len([*itertools.groupby(case.ranks for case in problem.cases(stage, mode))])
-        for stage in stages
-        if stage != "build"
-    )
-    # So may the warm-up call of every shape that is new to a process.
-    warm_ups = sum(processes[stage] * problem.warm_ups_max(stage, mode) for stage in stages)
-    recorded_s = 2 * import_s + RECORD_S_MAX if mode in RECORDED_MODES else 0.0
+    """Return how long a run may take by its problem's budgets."""
+    sides = 2 if mode == DUEL else 1
+    stages_s = sum(problem.budget_s(stage, mode) for stage in STAGES[mode])
+    recorded_s = RECORD_S_MAX if mode in RECORDED_MODES else 0.0
     screen_s = 0.0 if problem.shortcuts.is_empty else SCREEN_S_MAX
     # A budget is the submission's own time; the factor bounds the platform's work in between.
-    own_s = budgets_s + recorded_s
-    return sides * (_PLATFORM_SHARE * own_s + (imports + warm_ups) * import_s + screen_s)
+    own_s = _PLATFORM_SHARE * (stages_s + recorded_s)
+    return sides * (own_s + preparation_s(problem, mode) + screen_s)
 
 
 def execute_run(

@@ -132,16 +132,6 @@ def probe_slots(calls: int) -> tuple[int, ...]:
     return tuple(calls * (index + 1) // count for index in range(count))
 
 
-def processes_max(mode: str) -> int:
-    """Return in how many processes a case is measured at most.
-
-    >>> processes_max("benchmark"), processes_max("ranked")
-    (1, 5)
-    """
-    count = PROCESSES[mode]
-    return count + _EXTRA_PROCESSES if count > 1 else count
-
-
 def policy_for(device: str, mode: str, wall_s: float | None = None) -> Policy:
     """Return the policy of a device in a mode; `wall_s` is the stage's time per case and process.
 

@@ -79,7 +79,7 @@ class TimingContext:
         is_bare = self.judge_context.device.tier == "C1"
         try:
             team = worker_teams.start_null(is_bare=is_bare)
-            worker_teams.wait_until_ready(team, time.monotonic() + _NULL_S_MAX)
+            worker_teams.wait_until_ready(team, "the null worker", _NULL_S_MAX)
             team.freeze()
         except CaseFailed as failure:
             raise SandboxFault(f"the null worker did not start: {failure.message}") from failure

@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from harness.build import command, plan
 from harness.build.plan import cache_folder, read_memory, seal_memory
-from harness.build.teams import StageBudget, WorkerTeams
+from harness.build.teams import PROFILER, StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
 from harness.check.inputs import RankBuffers, Shape
 from harness.check.judging import JudgeContext
@@ -294,14 +294,14 @@ class Profiler:
         self._capturer = NcuCapturer(judge_context, worker_teams)
         self.artefacts: list[Artefact] = []
 
-    def warm(self, team: Team, deadline: float) -> None:
+    def warm(self, team: Team) -> None:
         """Use this team from now on; its workers import the profiler first. Raises CaseFailed."""
         if team is self._team:
             return
         team.thaw()
         for rank in range(team.ranks):
             team.send(rank, WARM)
-        self._worker_teams.wait_until_ready(team, deadline)
+        self._worker_teams.wait_until_ready(team, PROFILER)
         self._team = team
 
     def run(
@@ -317,7 +317,7 @@ class Profiler:
         if self._capturer.is_for(case):
             self._keep_files(number, self._capturer.files(case, shapes[0], budget.ends_at))
 
-    def list_kernels(self, deadline: float) -> None:
+    def list_kernels(self) -> None:
         """Keep what the submission's GPU kernels use, their PTX and their SASS, if it has any.
 
         A machine without cuobjdump, and a list that fails, leave no files.
@@ -328,7 +328,7 @@ class Profiler:
         packed, *memories = (os.memfd_create("kernels", os.MFD_CLOEXEC) for _ in ("", *_LISTINGS))
         try:
             with contextlib.suppress(CaseFailed):
-                self._describe_kernels(cuobjdump, packed, memories, deadline)
+                self._describe_kernels(cuobjdump, packed, memories)
             texts = [read_memory(memory, protocol.LISTING_BYTES_MAX) for memory in memories]
         finally:
             for memory in (packed, *memories):
@@ -339,9 +339,7 @@ class Profiler:
         # These come first: an agent stores only so many artefacts.
         self.artefacts += profiles
 
-    def _describe_kernels(
-        self, cuobjdump: str, packed: int, memories: Sequence[int], deadline: float
-    ) -> None:
+    def _describe_kernels(self, cuobjdump: str, packed: int, memories: Sequence[int]) -> None:
         """Fill a memory for each listing; those of a Python file are found in its packed caches."""
         assert self._team is not None
         teams = self._worker_teams
@@ -349,7 +347,7 @@ class Profiler:
         if not is_native:
             self._team.thaw()
             self._team.send(0, protocol.PACK, (packed,))
-            teams.wait_until_ready(self._team, deadline)
+            teams.wait_until_ready(self._team)
         built = teams.built[0] if is_native else packed
         if not os.fstat(built).st_size:
             return
@@ -364,7 +362,7 @@ class Profiler:
             "is_nvrtc": bool(teams.role.get("launch")),
         }
         team = teams.start_builder({"listing": order}, (built, *memories))
-        teams.wait_until_ready(team, deadline)
+        teams.wait_until_ready(team, "cuobjdump")
         team.end()
 
     def _record_call(

@@ -1,6 +1,7 @@
 """The second half of the fold: what each event changes of runs, agents and pools."""
 
 import statistics
+from datetime import datetime
 from typing import TypeAlias, assert_never
 
 from scheduler.domain import queue
@@ -140,10 +141,7 @@ def _end_run(state: SchedulerState, event: RecordedEvent, run: Run, fact: events
 def _end_leader_run(
     state: SchedulerState, event: RecordedEvent, run: Run, fact: events.Fact, job: Job
 ) -> None:
-    # By the agent's clock, which is trusted up to the deadline, and must not delay the decision.
-    ended_at = min(event.envelope.at, job.deadline_at)
-    took_s = max(0.0, (ended_at - run.assigned_at).total_seconds())
-    queue.settle_charge(state.pool(job.gpu), job, took_s)
+    ended_at, took_s = settle_run(state, event, run, job)
     job.took_down += run.code in DEADLY
     if isinstance(fact, events.RunCompleted):
         times = [case.time_us for case in fact.cases if case.stage == "time" and case.time_us]
@@ -160,10 +158,22 @@ def _end_leader_run(
         forget_job(state, job)
 
 
+def settle_run(
+    state: SchedulerState, event: RecordedEvent, run: Run, job: Job
+) -> tuple[datetime, float]:
+    """Charge a run that an event ended for its time; return when it ended, and that time."""
+    # By the agent's clock, which is trusted up to the deadline, and must not delay the decision.
+    ended_at = min(event.envelope.at, job.deadline_at)
+    took_s = max(0.0, (ended_at - run.assigned_at).total_seconds())
+    queue.settle_charge(state.pool(job.gpu), job, took_s)
+    return ended_at, took_s
+
+
 def forget_job(state: SchedulerState, job: Job) -> None:
     """Drop a job when it and its submission are over."""
     if not job.is_over or (not job.is_side and job.submission in state.submissions):
         return
+    queue.release_lease(state.pool(job.gpu), job)
     del state.jobs[job.id]
     run = state.runs.get(job.run or "")
     if run is not None and run.job == job.id and run.end is not None:

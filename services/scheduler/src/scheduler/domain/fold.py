@@ -298,6 +298,7 @@ def _release_reservation(state: SchedulerState, job: Job) -> None:
     agent = state.agents.get(job.agents[0]) if job.agents else None
     if agent is not None and agent.run == job.run and agent.run not in state.runs:
         agent.run = ""
+        queue.release_lease(state.pool(job.gpu), job)
 
 
 def _requeue_job(
@@ -326,6 +327,9 @@ def _end_job(state: SchedulerState, event: RecordedEvent, id_: str) -> None:
         return
     if job.run is None:
         queue.dequeue_job(state.pool(job.gpu), job)
+    elif (run := state.runs.get(job.run)) is not None and run.end is None:
+        # A cancelled run held its agent, too.
+        agent_fold.settle_run(state, event, run, job)
     _release_reservation(state, job)
     job.version, job.is_over, job.over_at = event.seq, True, event.envelope.at
     agent = state.agents.get(job.agent)

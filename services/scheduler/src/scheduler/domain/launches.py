@@ -154,7 +154,7 @@ def request_instances(
         if pool is None or pool.paused is not None or not pool.is_waited_for:
             continue
         taken: set[str] = set()
-        jobs = queue.order_jobs(pool, policy, taken, lambda _: queue.TYPICAL_S)
+        jobs = queue.order_jobs(pool, policy, taken, lambda _: queue.TYPICAL_S, {})
         for _, id_ in zip(range(JOBS_CHECKED_MAX), jobs, strict=False):
             job = state.jobs[id_]
             if not _needs_instance(state, job, world, alive.get(gpu, ())):

@@ -72,8 +72,9 @@ def _assign_pool(
     # Whether only baselines wait. A new one lets its author go first, who is about to submit.
     is_quiet = all(lane.waiting.keys() <= {BASELINE_ACCOUNT} for lane in pool.lanes.values())
     baseline_pause_s = policy.baseline_pause_s if is_quiet else BASELINE_TURN_S
+    overruns_s = queue.overrun_s(pool, state.jobs, now)
     for id_ in queue.order_jobs(
-        pool, policy, taken, lambda id_: queue.cost_s(pool, state.jobs[id_])
+        pool, policy, taken, lambda id_: queue.cost_s(pool, state.jobs[id_]), overruns_s
     ):
         job = state.jobs[id_]
         submission = state.submissions.get(job.submission)

@@ -1,13 +1,13 @@
 """Order the waiting jobs: lanes by class and mode, and the least charged participant in a lane.
 
-The fold keeps the counters (`enqueue_job`, `dequeue_job`, `charge_lease`, `settle_charge`);
-`order_jobs` reads them (ADR 0030). The forecast says when each waiting job may begin, from recent
-run times, or why it cannot.
+The fold keeps the counters (`enqueue_job`, `dequeue_job`, `charge_lease`, `settle_charge`,
+`release_lease`); `order_jobs` reads them (ADR 0030). The forecast says when each waiting job may
+begin, from recent run times, or why it cannot.
 """
 
 import statistics
 from bisect import insort
-from collections.abc import Callable, Container, Generator, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heapify, heappop, heappush
@@ -58,7 +58,8 @@ def enqueue_job(pool: Pool, job: Job) -> None:
     lane = pool.lanes.get(job.lane) or pool.lanes.setdefault(job.lane, Lane())
     if job.account not in lane.waiting:
         lane.waiting[job.account] = []
-        lane.used_s[job.account] = max(lane.used_s.get(job.account, 0.0), lane.floor_s)
+        behind_s = lane.floor_s - pool.used_s.get(job.account, 0.0)
+        lane.joined_s[job.account] = max(0.0, lane.joined_s.get(job.account, 0.0), behind_s)
     insort(lane.waiting[job.account], (job.queued_seq, job.id))
     if job.requires.count > 1:
         pool.gangs[job.id] = pool.leases
@@ -66,6 +67,11 @@ def enqueue_job(pool: Pool, job: Job) -> None:
 
 def dequeue_job(pool: Pool, job: Job) -> None:
     """Remove a job that no longer waits."""
+    _dequeue(pool, job)
+    _start_fresh(pool)
+
+
+def _dequeue(pool: Pool, job: Job) -> None:
     lane = pool.lanes[job.lane]
     queue = lane.waiting[job.account]
     queue.remove((job.queued_seq, job.id))
@@ -76,30 +82,58 @@ def dequeue_job(pool: Pool, job: Job) -> None:
 
 def charge_lease(pool: Pool, job: Job) -> None:
     """Dequeue a leased job and charge its participant the usual cost of such a run."""
-    dequeue_job(pool, job)
+    _dequeue(pool, job)
     lane = pool.lanes[job.lane]
     job.charge_s = cost_s(pool, job)
-    lane.floor_s = max(lane.floor_s, lane.used_s[job.account])
-    lane.used_s[job.account] += job.charge_s
+    lane.floor_s = max(lane.floor_s, _time_s(pool, lane, job.account))
+    pool.used_s[job.account] = pool.used_s.get(job.account, 0.0) + job.charge_s
+    pool.leased[job.id] = job.account
     for other in pool.lanes.values():
         other.passed = other.passed + 1 if other.waiting else 0
     lane.passed = 0
     pool.leases += 1
     if job.requires.count > 1:
         pool.gang_at = pool.leases
-    if not lane.waiting:
-        # A participant who joins an empty lane starts fresh.
-        lane.used_s, lane.floor_s = {}, 0.0
-    elif pool.leases % FORGET_EVERY == 0:
-        _forget_idle(lane)
+    if pool.leases % FORGET_EVERY == 0:
+        _forget_idle(pool)
 
 
 def settle_charge(pool: Pool, job: Job, took_s: float) -> None:
-    """Correct a participant's charge to what the finished run really took."""
-    lane = pool.lanes[job.lane]
-    if job.account in lane.used_s:
-        lane.used_s[job.account] += took_s * job.requires.count - job.charge_s
+    """Correct a participant's charge to the time for which the finished run held its agents."""
+    if job.id in pool.leased:
+        pool.used_s[job.account] += took_s * job.requires.count - job.charge_s
     job.charge_s = 0.0
+    release_lease(pool, job)
+
+
+def release_lease(pool: Pool, job: Job) -> None:
+    """Note that a job holds no agent any more."""
+    pool.leased.pop(job.id, None)
+    _start_fresh(pool)
+
+
+def _start_fresh(pool: Pool) -> None:
+    """Forget what everybody used once no job waits and no run is left."""
+    if pool.leased or pool.is_waited_for:
+        return
+    pool.used_s = {}
+    for lane in pool.lanes.values():
+        lane.joined_s, lane.floor_s = {}, 0.0
+
+
+def _time_s(pool: Pool, lane: Lane, account: str) -> float:
+    return pool.used_s.get(account, 0.0) + lane.joined_s[account]
+
+
+def overrun_s(pool: Pool, jobs: Mapping[str, Job], now: datetime) -> dict[str, float]:
+    """Return for how long each participant has held agents beyond what was charged for it."""
+    overruns_s: dict[str, float] = {}
+    for id_, account in pool.leased.items():
+        job = jobs.get(id_)
+        if job is not None and job.leased_at is not None:
+            held_s = (now - job.leased_at).total_seconds() * job.requires.count
+            overruns_s[account] = overruns_s.get(account, 0.0) + max(0.0, held_s - job.charge_s)
+    return overruns_s
 
 
 def record_run_time(pool: Pool, job: Job, took_s: float) -> None:
@@ -116,7 +150,7 @@ def recent_s(pool: Pool, job: Job) -> list[float]:
 
 
 def cost_s(pool: Pool, job: Job) -> float:
-    """Return the expected cost of a run of this job, in GPU-seconds."""
+    """Return for how many seconds a run of this job is expected to hold agents, added up."""
     return statistics.median(recent_s(pool, job)) * job.requires.count
 
 
@@ -124,18 +158,20 @@ def _run_kind(job: Job) -> str:
     return f"{job.problem}/{job.mode}"
 
 
-def _forget_idle(lane: Lane) -> None:
-    """Forget participants who neither wait nor were charged more than a newcomer, up to a limit."""
-    remaining = {
-        account: used_s
-        for account, used_s in lane.used_s.items()
-        if account in lane.waiting or used_s > lane.floor_s
-    }
-    if len(remaining) - len(lane.waiting) > IDLE_ACCOUNTS_MAX:
-        remaining = {
-            account: used_s for account, used_s in remaining.items() if account in lane.waiting
-        }
-    lane.used_s = remaining
+def _forget_idle(pool: Pool) -> None:
+    """Forget participants without jobs who were charged no more than a newcomer, up to a limit."""
+    lanes = pool.lanes.values()
+    active = {*pool.leased.values(), *(account for lane in lanes for account in lane.waiting)}
+    floor_s = min((lane.floor_s for lane in lanes), default=0.0)
+    idle = {account for account, used_s in pool.used_s.items() if used_s > floor_s} - active
+    remaining = active | (idle if len(idle) <= IDLE_ACCOUNTS_MAX else set())
+    pool.used_s = _select(pool.used_s, remaining)
+    for lane in lanes:
+        lane.joined_s = _select(lane.joined_s, remaining)
+
+
+def _select(times_s: Mapping[str, float], accounts: Container[str]) -> dict[str, float]:
+    return {account: time_s for account, time_s in times_s.items() if account in accounts}
 
 
 def gangs_due(pool: Pool, policy: Policy) -> list[str]:
@@ -163,17 +199,26 @@ class _LaneView:
 
 
 def order_jobs(
-    pool: Pool, policy: Policy, taken: Container[str], cost: Callable[[str], float]
+    pool: Pool,
+    policy: Policy,
+    taken: Container[str],
+    cost: Callable[[str], float],
+    overruns_s: Mapping[str, float],
 ) -> Iterator[str]:
     """Yield the waiting jobs in the order to try; the caller adds those that it leases to `taken`.
 
     A job that is not taken is skipped and costs its participant nothing. One due gang comes first.
+    `overruns_s` is what participants hold beyond their charges now.
     """
     for gang in gangs_due(pool, policy):
         yield gang
         if gang in taken:
             break
-    views = {name: _open_view(lane) for name, lane in pool.lanes.items() if lane.waiting}
+    views = {
+        name: _open_view(pool, lane, overruns_s)
+        for name, lane in pool.lanes.items()
+        if lane.waiting
+    }
     ranks = {name: policy.rank(name) for name in views}
     while views:
         name = min(views, key=lambda name: _urgency(views[name], ranks[name], policy))
@@ -191,9 +236,10 @@ def _urgency(view: _LaneView, rank: tuple[int, int], policy: Policy) -> tuple[in
     return (-view.passed if is_due else 1), rank
 
 
-def _open_view(lane: Lane) -> _LaneView:
+def _open_view(pool: Pool, lane: Lane, overruns_s: Mapping[str, float]) -> _LaneView:
     heap = [
-        (lane.used_s[account], queue[0][0], account, 0) for account, queue in lane.waiting.items()
+        (_time_s(pool, lane, account) + overruns_s.get(account, 0.0), queue[0][0], account, 0)
+        for account, queue in lane.waiting.items()
     ]
     heapify(heap)
     return _LaneView(lane, heap, lane.passed)
@@ -299,7 +345,9 @@ def build_forecast(
     schedule = _PoolSchedule(state, pool, alive, serving, world)
     taken: set[str] = set()
     rows: list[ForecastRow] = []
-    for id_ in order_jobs(pool, policy, taken, lambda id_: cost_s(pool, state.jobs[id_])):
+    overruns_s = overrun_s(pool, state.jobs, world.now)
+    jobs = order_jobs(pool, policy, taken, lambda id_: cost_s(pool, state.jobs[id_]), overruns_s)
+    for id_ in jobs:
         taken.add(id_)
         job = state.jobs[id_]
         row = schedule.row(job, len(taken))

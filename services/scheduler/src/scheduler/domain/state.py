@@ -181,12 +181,14 @@ class Agent(msgspec.Struct):
 class Lane(msgspec.Struct):
     """The waiting jobs of one class and mode, by participant, the oldest first.
 
-    `used_s` is what each was charged, in GPU-seconds. It counts from `floor_s`, where newcomers
-    begin. `passed` counts the leases that went to other lanes since its own last one.
+    The next job is that of the participant with the least time: what the pool has charged, and
+    `joined_s`. Newcomers begin at `floor_s`, the time of the last one served: `joined_s` is what
+    each is treated as having used besides. `passed` counts the leases that went to other lanes
+    since its own last one.
     """
 
     waiting: dict[str, list[tuple[int, str]]] = {}
-    used_s: dict[str, float] = {}
+    joined_s: dict[str, float] = {}
     floor_s: float = 0.0
     passed: int = 0
 
@@ -202,13 +204,17 @@ class Canary(msgspec.Struct):
 class Pool(msgspec.Struct):
     """The agents of one GPU type: the jobs that wait for them, and how long recent runs took.
 
-    `gangs` are the waiting jobs of several GPUs, each with the number of `leases` when it was
-    queued; `gang_at` is that number when the last of them was leased.
+    `used_s` is for how many seconds each participant held agents, in all lanes, since the pool
+    last had neither waiting jobs nor runs. `leased` are the jobs that hold agents, with their
+    participants. `gangs` are the waiting jobs of several GPUs, each with the number of `leases`
+    when it was queued; `gang_at` is that number when the last of them was leased.
     """
 
     paused: str | None = None
     canary: Canary | None = None
     lanes: dict[str, Lane] = {}
+    used_s: dict[str, float] = {}
+    leased: dict[str, str] = {}
     leases: int = 0
     gangs: dict[str, int] = {}
     gang_at: int = 0
