@@ -240,9 +240,10 @@ def test_a_service_that_is_refused_a_second_time_says_why_in_one_sentence(tmp_pa
     }
     urls = {"WARPBOARD_RANKER_NATS_URL": "nats://n", "WARPBOARD_RANKER_POSTGRES_DSN": "dbname=p"}
     environ = os.environ | listen | urls | {"WARPBOARD_RANKER_READER_KEY": "k" * 16}
-    for _ in range(2):
-        service = process.Launch(command, log, environ=environ).start()
-        assert service.wait(60) == 2
+    launch = process.Launch(command, log, environ=environ)
+    assert launch.start().wait(60) == 2
+    service = launch.start()
+    assert service.wait(60) == 2
     failed = process.startup_failure("ranker", service, log, 60)
     assert re.fullmatch(
         "ranker did not start: it ended: this process may open 256 files at once, but needs at "

@@ -18,6 +18,7 @@ from ingest.http.middleware import AttemptLimiter
 from ingest.invites import Invites
 from ingest.leaderboards import Leaderboards
 from ingest.login import oauth_http
+from ingest.login.attempts import GrowingDelay, KnownDevices, PasswordAttempts, Slowdown
 from ingest.login.oauth_http import OAuthProvider
 from ingest.login.postgres import LoginStore
 from ingest.login.rules import CLI_ID, CliLogin
@@ -160,14 +161,21 @@ def build_sign_in(
     settings: Settings, pool: AsyncConnectionPool, people: Accounts, hashes: Argon2Hasher
 ) -> SignIn:
     """Build the sign-in with the limits of the settings."""
+    clock = people.decisions.clock
+    attempts = PasswordAttempts(
+        per_device=AttemptLimiter(settings.passwords_per_device, "passwords tried in this browser"),
+        per_address=AttemptLimiter(
+            settings.passwords_per_address, "passwords tried from your network address"
+        ),
+        per_name_and_address=GrowingDelay(clock),
+        per_name=Slowdown(settings.passwords_per_name, clock),
+    )
     return SignIn(
         people,
         LoginStore(pool),
         hashes,
-        per_address=AttemptLimiter(
-            settings.passwords_per_address, "passwords tried from your network address"
-        ),
-        per_name=AttemptLimiter(settings.passwords_per_name, "passwords tried for this name"),
+        attempts,
+        KnownDevices(settings.reader_key, clock),
         signups=AttemptLimiter(
             settings.signups_per_address, "new accounts from your network address"
         ),

@@ -22,7 +22,8 @@ RATE = re.compile(r"[1-9][0-9]{0,6}/([1-9][0-9]{0,2} ?)?(second|minute|hour|day)
 REQUEST_RATES = ("rate_per_token", "rate_per_address")
 LOGIN_RATES = (
     *("signups_per_address", "passwords_per_address", "passwords_per_name"),
-    *("logins_per_address", "cli_ids_per_address", "user_codes_per_participant"),
+    *("passwords_per_device", "logins_per_address", "cli_ids_per_address"),
+    "user_codes_per_participant",
 )
 
 
@@ -72,7 +73,9 @@ class Settings:
     # Limits on logins and new accounts. A class may share one address.
     signups_per_address: str = "200/hour"
     passwords_per_address: str = "60/15 minutes"
+    # Beyond this rate a name is only slowed; a device is a browser that logged in before.
     passwords_per_name: str = "20/hour"
+    passwords_per_device: str = "10/hour"
     # Device logins, and redirects to GitHub or Discord.
     logins_per_address: str = "60/minute"
     cli_ids_per_address: str = "10/minute"

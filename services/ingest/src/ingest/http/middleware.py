@@ -5,6 +5,7 @@ import logging
 import math
 import re
 import time
+from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -73,6 +74,8 @@ EXEMPT_PATHS = ("/v1/submissions", "/v1/problems")
 # Stored in place of a response that has a secret, with what to do instead as its body.
 SHOWN_ONCE = STATUS_BY_CODE["shown_once"]
 RETRY_S = 1.0
+# Of the attempts of one kind, such as logins by address.
+KEYS_MAX = 50_000
 _log = logging.getLogger(__name__)
 
 
@@ -428,16 +431,23 @@ def _replay(request: IdempotentRequest, first: StoredResponse) -> Response:
 class AttemptLimiter:
     """Limits the attempts per key in a moving window; a rule is `10/minute` or `60/15 minutes`.
 
-    `attempts` names them in the refusal: "new accounts from your network".
+    `attempts` names them in the refusal: "new accounts from your network". Of too many keys, the
+    one that was counted longest ago is forgotten.
     """
 
     def __init__(self, rule: str, attempts: str) -> None:
         self._rule = parse(rule)
         self._message = f"too many {attempts}: at most {rule.replace('/', ' per ')}"
-        self._window = MovingWindowRateLimiter(MemoryStorage())
+        self._storage = MemoryStorage()
+        self._window = MovingWindowRateLimiter(self._storage)
+        self._keys: OrderedDict[str, None] = OrderedDict()
 
     def take(self, key: str) -> None:
         """Count an attempt. Raises `Refused` (`rate_limited`) with the time of the next one."""
+        self._keys[key] = None
+        self._keys.move_to_end(key)
+        if len(self._keys) > KEYS_MAX:
+            self.forgive(next(iter(self._keys)))
         if self._window.hit(self._rule, key):
             return
         raise self._rate_limited(key)
@@ -449,6 +459,7 @@ class AttemptLimiter:
 
     def forgive(self, key: str) -> None:
         """Forget the attempts of a key, after a successful one."""
+        self._keys.pop(key, None)
         self._window.clear(self._rule, key)
 
     def _rate_limited(self, key: str) -> Refused:

@@ -22,7 +22,7 @@ from ingest.login.rules import (
     normalize_code,
 )
 from ingest.login.service import Session
-from ingest.login.web import STATE_COOKIE, Form, Web
+from ingest.login.web import DEVICE_COOKIE, STATE_COOKIE, Form, Web
 from shared.errors import Refused
 from shared.events import SCOPES
 
@@ -80,11 +80,14 @@ def _add_login(router: APIRouter, web: Web) -> None:
         form = await web.form(request)
         name, next_path = form.text("name").lower(), local_path(form.text("next"))
         password, address = form.raw("password"), client_address(request)
+        cookie = web.cookies.read(request, DEVICE_COOKIE)
         try:
-            account = await web.logins.sign_in.with_password(name, password, address)
+            account = await web.logins.sign_in.with_password(name, password, address, cookie)
         except Refused as refused:
             return await login_page(request, next_path, name, refused)
-        return await web.log_in(next_path, account)
+        response = await web.log_in(next_path, account)
+        web.remember_device(request, response, name)
+        return response
 
 
 def _add_register(router: APIRouter, web: Web) -> None:
@@ -111,7 +114,9 @@ def _add_register(router: APIRouter, web: Web) -> None:
             account = await web.logins.sign_in.register(name, password, address)
         except Refused as refused:
             return register_page(request, next_path, name, refused)
-        return await web.log_in(next_path, account)
+        response = await web.log_in(next_path, account)
+        web.remember_device(request, response, name)
+        return response
 
 
 def _add_providers(router: APIRouter, web: Web) -> None:
@@ -173,6 +178,8 @@ def add_reset_pages(router: APIRouter, web: Web) -> None:
             request, "reset_done.html", None, name=name, is_all_revoked=is_all_revoked
         )
         web.cookies.clear(response, SESSION_COOKIE)
+        # Passwords that were tried before the reset do not delay the login with the new one.
+        web.remember_device(request, response, name)
         return response
 
 

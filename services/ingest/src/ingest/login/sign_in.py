@@ -21,10 +21,10 @@ from ingest.accounts.rules import NAME, accounts_lost, check_name
 from ingest.accounts.rules import WEB as WEB_SESSION
 from ingest.accounts.service import Accounts, Tokens
 from ingest.http.middleware import AttemptLimiter
+from ingest.login.attempts import KnownDevices, PasswordAttempts
 from ingest.login.oauth_http import OAuthProvider
 from ingest.login.postgres import LoginStore
 from ingest.login.rules import (
-    NAME_LENGTH_MAX,
     USER_CODE_LENGTH,
     USER_CODE_LETTERS,
     LoginState,
@@ -123,14 +123,14 @@ def _make_dummy_hash(argon: PasswordHasher) -> str:
 class SignIn:
     """Signs participants in; `is_signup_on` allows new accounts by password.
 
-    `per_address` and `per_name` limit passwords that are tried, `signups` new accounts.
+    `attempts` limits passwords that are tried, `signups` new accounts.
     """
 
     people: Accounts
     store: LoginStore
     hashes: Argon2Hasher
-    per_address: AttemptLimiter
-    per_name: AttemptLimiter
+    attempts: PasswordAttempts
+    devices: KnownDevices
     signups: AttemptLimiter
     is_signup_on: bool = False
 
@@ -143,10 +143,10 @@ class SignIn:
         if not self.is_signup_on:
             raise Refused("not_found", "signup is off: ask the operator for an account")
 
-    async def with_password(self, name: str, password: str, address: str) -> str:
-        """Return the account of a name and its password."""
-        self.per_address.take(address)
-        self.per_name.take(name[:NAME_LENGTH_MAX])
+    async def with_password(self, name: str, password: str, address: str, cookie: str = "") -> str:
+        """Return the account of a name and its password; `cookie` may name a known device."""
+        device = self.devices.find(cookie, name)
+        await self.attempts.admit(name, address, device)
         stored, linked_account = None, None
         if NAME.match(name):
             stored = await self.store.find(StoredPassword, "password_of", name=name)
@@ -158,7 +158,7 @@ class SignIn:
             if stored is None and await self.store.is_lost():
                 raise accounts_lost()
             raise Refused("invalid_credential", "wrong name or password")
-        self.per_name.forgive(name)
+        self.attempts.forgive(name, address, device)
         if self.hashes.is_old(stored.hash):
             hashed, at = await self.hashes.hash_password(password), self.people.decisions.clock()
             await self.store.execute("set_password", name=name, hash=hashed, at=at)
@@ -270,7 +270,6 @@ class PasswordResets:
         }
         if await self.store.execute("reset_password", hash=hashed, **values) == 0:
             raise _invalid_reset()
-        self.sign_in.per_name.forgive(name)
         by = f"account:{account}"
         for token in self.tokens.feed.now().tokens_of(account):
             if is_all_revoked or token.kind == WEB_SESSION:

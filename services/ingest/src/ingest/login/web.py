@@ -22,12 +22,14 @@ from ingest.accounts.service import csrf_token
 from ingest.http.cookies import SESSION_COOKIE, site_cookies
 from ingest.http.middleware import ANONYMOUS_BYTES_MAX, JSON_BYTES_MAX
 from ingest.http.requests import client_address
+from ingest.login.attempts import DEVICE_S
 from ingest.login.rules import SESSION_S
 from ingest.login.service import Logins, Session
 from ingest.login.sign_in import new_secret
 from shared.errors import STATUS_BY_CODE, Failed, Refused
 
 FORM_COOKIE, STATE_COOKIE = "warpboard_form", "warpboard_login"
+DEVICE_COOKIE = "warpboard_device"
 STATE_S = 600
 # A message for the next page, after a form was carried out.
 NOTICE_COOKIE = "warpboard_notice"
@@ -302,6 +304,12 @@ class Web:
         self.cookies.set(response, SESSION_COOKIE, secret, SESSION_S)
         self.cookies.clear(response, FORM_COOKIE, STATE_COOKIE)
         return response
+
+    def remember_device(self, request: Request, response: Response, name: str) -> None:
+        """Make this browser a known device of a participant, who has just shown who they are."""
+        cookie = self.cookies.read(request, DEVICE_COOKIE)
+        devices = self.logins.sign_in.devices
+        self.cookies.set(response, DEVICE_COOKIE, devices.add(cookie, name), DEVICE_S)
 
     async def leave_for_provider(
         self, request: Request, provider: str, next_path: str, session: Session | None
