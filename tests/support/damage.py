@@ -2,11 +2,13 @@
 
 import os
 import shutil
+import struct
 import subprocess
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
@@ -39,6 +41,43 @@ def flip_bit(path: Path, place: float = 0.5) -> None:
         byte = file.read(1)[0]
         file.seek(at)
         file.write(bytes([byte ^ 1]))
+
+
+class EventRecord(NamedTuple):
+    """Where a message of a stream is in its file, and the places of its parts in bytes."""
+
+    block: Path
+    places: dict[str, int]
+
+    def flip(self, part: str) -> None:
+        """Change the lowest bit of a part's first byte."""
+        with self.block.open("r+b") as file:
+            file.seek(self.places[part])
+            byte = file.read(1)[0]
+            file.seek(self.places[part])
+            file.write(bytes([byte ^ 1]))
+
+
+# Of a record: length (its highest bit says that there are headers), sequence, time, length of the
+# subject. Then come subject, headers, body and a checksum of 8 bytes.
+RECORD = struct.Struct("<IQQH")
+HAS_HEADERS = 1 << 31
+
+
+def find_record(folder: Path, seq: int) -> EventRecord:
+    """Find an event of the log in the files of its nats-server, which is stopped."""
+    for block in find_blocks(folder):
+        data, at = block.read_bytes(), 0
+        while at < len(data):
+            length, found_seq, _, subject_bytes = RECORD.unpack_from(data, at)
+            size = length & ~HAS_HEADERS
+            if found_seq == seq:
+                subject, end = at + RECORD.size, at + size
+                places = {"length": at, "sequence": at + 4, "time": at + 12, "subject": subject}
+                places |= {"headers": subject + subject_bytes + 4, "body": end - 16}
+                return EventRecord(block, places | {"checksum": end - 8})
+            at += size
+    raise LookupError(f"event {seq} is in no file of {folder}")
 
 
 async def fill_log(url: str, count: int = FILLERS) -> None:

@@ -11,7 +11,14 @@ from pathlib import Path
 import httpx
 import pytest
 
-from tests.support.damage import fill_disk, fill_log, find_blocks, flip_bit, mounted_disk
+from tests.support.damage import (
+    fill_disk,
+    fill_log,
+    find_blocks,
+    find_record,
+    flip_bit,
+    mounted_disk,
+)
 from tests.support.people import HONEST, Person
 from tests.support.platform import PATIENT, Running, run_platform
 from tests.support.waits import until
@@ -132,3 +139,34 @@ def test_a_revoked_token_stays_dead_when_the_log_loses_its_revocation(
         assert grace.end(number)["outcome"] == "passed"
     assert running.rebuild()["is_equal"]
     office.do("server", "audit", "identity", "CPU")
+
+
+def is_event_missing(running: Running, port: str, seq: int) -> bool:
+    """Whether a service says on its ops port that this event of the log is damaged."""
+    address = f"http://127.0.0.1:{running.state['ports'][port]}/healthz"
+    try:
+        return f": {seq}; see docs" in httpx.get(address).json().get("parts", {}).get("log", "")
+    except (OSError, ValueError, httpx.HTTPError):
+        return False
+
+
+def test_a_bit_that_flips_while_everything_is_stopped_is_told_until_it_is_repaired(
+    running: Running, tmp_path: Path
+) -> None:
+    token = running.token("hopper", "account")
+    until(lambda: is_archived(running))
+    running.stop()
+    find_record(running.folder / "nats", 6).flip("body")
+    for _ in range(2):
+        running.launch()
+        for port in ("ingest_ops", "ranker_ops", "scheduler_ops"):
+            until(partial(is_event_missing, running, port, 6))
+        until(lambda: httpx.get(f"{running.url}/readyz").status_code == 503)
+        assert who_am_i(running, token) == 503
+        running.stop()
+    office = Office(running, tmp_path)
+    office.do("server", "repair", tmp_path / "repaired.gz", "--operator", "olga")
+    running.up()
+    assert who_am_i(running, token) == 200
+    status = office.do("status", "--json").json["scrub"]
+    assert (status["damaged_events"], status["damaged"]) == (0, [])

@@ -3,7 +3,8 @@
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
+from datetime import datetime
 
 import msgspec
 
@@ -26,6 +27,10 @@ RECOVERED_AFTER_S = 10.0
 REPEAT_S = 60.0
 
 _log = logging.getLogger(__name__)
+
+RANGES_SHOWN = 5
+# First and last sequence.
+Range = tuple[int, int]
 
 # Marks a part as failing with a reason, or as healthy with None.
 HealthReporter = Callable[[str, str | None], None]
@@ -87,6 +92,77 @@ def describe_damage(state: StreamState, known_seq: int = 0) -> str:
         return ""
     expected = max(state.last_seq, known_seq)
     return f"the log is damaged: {missing} of its {expected} events are missing; see {PAGE}"
+
+
+class ScrubState(msgspec.Struct, frozen=True, kw_only=True):
+    """The comparison of the log with its archive: the pass under way, the last one, the damage.
+
+    `seq` is how far the pass has come that began at `began_at`. `damaged` are ranges of events that
+    the log lacks or has in another form, `archive_damaged` those where the archive's chain breaks;
+    they stay until they are compared again and found to be right.
+    """
+
+    began_at: datetime | None = None
+    seq: int = 0
+    ended_at: datetime | None = None
+    ended_seq: int = 0
+    damaged_events: int = 0
+    damaged: list[Range] = []
+    archive_damaged: list[Range] = []
+
+
+def describe_scrub(state: ScrubState) -> str:
+    """Explain in one sentence what a scrub found wrong with the log; "" for nothing.
+
+    >>> describe_scrub(ScrubState(damaged_events=1, damaged=[(6, 6)]))
+    'the log is damaged: 1 event missing or not as archived: 6; see docs/operating/log-damaged.md'
+    """
+    if not state.damaged_events:
+        return ""
+    difference = f"{_count_text(state.damaged_events)} missing or not as archived"
+    return f"the log is damaged: {difference}: {name_ranges(state.damaged)}; see {PAGE}"
+
+
+def describe_unreadable(seqs: Sequence[int]) -> str:
+    """Explain in one sentence that events cannot be read; "" for none.
+
+    >>> describe_unreadable([6])
+    'the log is damaged: 1 event cannot be read: 6; see docs/operating/log-damaged.md'
+    """
+    if not seqs:
+        return ""
+    events = f"{_count_text(len(seqs))} cannot be read: {name_ranges(to_ranges(seqs))}"
+    return f"the log is damaged: {events}; see {PAGE}"
+
+
+def _count_text(events: int) -> str:
+    return "1 event" if events == 1 else f"{events} events"
+
+
+def to_ranges(seqs: Iterable[int]) -> list[Range]:
+    """Return sequences in order as ranges.
+
+    >>> to_ranges([3, 4, 5, 9])
+    [(3, 5), (9, 9)]
+    """
+    ranges: list[Range] = []
+    for seq in seqs:
+        if ranges and ranges[-1][1] == seq - 1:
+            ranges[-1] = (ranges[-1][0], seq)
+        else:
+            ranges.append((seq, seq))
+    return ranges
+
+
+def name_ranges(ranges: Sequence[Range]) -> str:
+    """Return the first ranges in words.
+
+    >>> name_ranges([(3, 5), (9, 9)])
+    '3 to 5, 9'
+    """
+    texts = [str(first) if first == last else f"{first} to {last}" for first, last in ranges]
+    more = " and more" if len(texts) > RANGES_SHOWN else ""
+    return f"{', '.join(texts[:RANGES_SHOWN])}{more}"
 
 
 def warn_rarely(logger: logging.Logger, key: str, message: str, *values: object) -> None:

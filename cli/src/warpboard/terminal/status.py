@@ -7,10 +7,12 @@ import click
 
 from shared.api.agents import Agent, Agents
 from shared.api.fields import parse_response
+from shared.api.moderation import EventRange, LogScrub
 from shared.api.queues import DeadLetters, Depth, IntakeStatus, Job, Pool, Queues
 from shared.api.submissions import Balances
 from shared.clock import now
 from shared.errors import Refused
+from shared.health import PAGE, name_ranges
 from shared.presentation.report_parts import (
     agent_state_text,
     busy_pools,
@@ -19,7 +21,7 @@ from shared.presentation.report_parts import (
     launcher_usage,
     list_launchers,
 )
-from shared.presentation.units import about_text, count_text, one_line
+from shared.presentation.units import about_text, count_text, instant_text, one_line
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.demand import Offer, offer_exit_code, offer_lines
@@ -51,6 +53,7 @@ async def status(context: AppContext, *, is_all: bool) -> int:
             agents = await api.get(Agents, "agents")
             queues = await api.get(Queues, "queue")
             intake = await api.get(IntakeStatus, "intake")
+            scrub = await api.get(LogScrub, "audit", "scrub")
             try:
                 dead_letters = await api.get(DeadLetters, "admin", "deadletters")
             except Refused:  # Only operators see them.
@@ -68,6 +71,7 @@ async def status(context: AppContext, *, is_all: bool) -> int:
         "pools": queue["pools"],
         "parked": queue["parked"],
         "intake_paused": paused,
+        "scrub": scrub.document,
         "dead_letters": dead_letters.document["items"] if dead_letters else None,
     }
     held = list(held_back_lines(paused, queues.value, agents.value.items))
@@ -78,7 +82,8 @@ async def status(context: AppContext, *, is_all: bool) -> int:
     tables = [agent_table(agents.value.items), pool_table(pools), *launcher_table(pools)]
     tables.append(queue_table(queues.value.items))
     note = hidden_pools_text(len(queues.value.pools) - len(pools))
-    return context.show(document, [*tables, *(held or ["nothing is held back"])], note)
+    lines = [*scrub_lines(scrub.value), *(held or ["nothing is held back"])]
+    return context.show(document, [*tables, *lines], note)
 
 
 def process_table(rows: Sequence[ProcessRow]) -> Table:
@@ -101,6 +106,31 @@ def held_back_lines(intake: str | None, queues: Queues, agents: Sequence[Agent])
     if queues.parked is not None:
         error = one_line(queues.parked.error)
         yield f"the read models stand before event {queues.parked.seq}: {error}"
+
+
+def scrub_lines(scrub: LogScrub) -> Iterator[str]:
+    """Describe the last comparison of the log with its archive, and what is wrong.
+
+    >>> nothing = {"damaged_events": 0, "damaged": [], "archive_damaged": [], "seq": 0}
+    >>> never = LogScrub(began_at=None, ended_at=None, ended_seq=0, **nothing)
+    >>> list(scrub_lines(never))
+    ['the log was not compared with its archive yet']
+    """
+    if scrub.ended_at is None:
+        yield "the log was not compared with its archive yet"
+    else:
+        events = count_text(scrub.ended_seq, "event")
+        result = "damaged" if scrub.damaged or scrub.archive_damaged else "nothing is wrong"
+        at = instant_text(scrub.ended_at)
+        yield f"the log was compared with its archive until {at}: {events}, {result}"
+    if scrub.damaged:
+        yield f"LOG DAMAGED at events {_events_text(scrub.damaged)}: see {PAGE}"
+    if scrub.archive_damaged:
+        yield f"ARCHIVE DAMAGED at events {_events_text(scrub.archive_damaged)}: see {PAGE}"
+
+
+def _events_text(ranges: Sequence[EventRange]) -> str:
+    return name_ranges([(stretch.first, stretch.last) for stretch in ranges])
 
 
 @api_command(

@@ -7,6 +7,7 @@ from ranker.archive.archiver import ArchiveService, SealConfig
 from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
 from ranker.archive.postgres import ArchiveReader
+from ranker.archive.scrubber import Scrubber
 from ranker.domain.stored_log import SealInterval
 from ranker.http import create_app
 from ranker.http.access import ReadSources
@@ -31,6 +32,7 @@ from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.nats.repair import LogRepair
 from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import CheckpointConflict, WriteProbe, create_pool, migrate
 from shared.reader import ReaderAuthentication
@@ -114,16 +116,19 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     LogMetrics("ranker", log)
     MonitorMetrics("ranker", monitor)
     archive = ArchiveService(log, dsn, life.ail)
+    scrubber = Scrubber(LogRepair(nc), dsn, settings.scrub_s, life.ail, archive.metrics)
     async with create_pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
         reader = Reader(connections)
         read_sources = ReadSources(
             *(reader, progress, live, log.last, blobs),
             archive=ArchiveReader(connections),
             seal_key=public_key(sealing.key) if sealing else None,
+            scrub=lambda: scrubber.state,
             streams_max=streams_max(file_limit()),
         )
 
         async def read_log() -> None:
+            await scrubber.newest_compared.wait()
             await monitor.until_whole()
             await run_until_first(
                 _run_projection(settings, life, log, progress, blobs),
@@ -134,6 +139,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
 
         await run_until_first(
             monitor.watch(),
+            scrubber.run(),
             read_log(),
             _serve_reads(settings, life, read_sources),
             progress.report_parked(life.ail),

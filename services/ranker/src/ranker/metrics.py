@@ -9,6 +9,7 @@ from ranker.service.decisions import Metrics
 from shared.clock import now
 from shared.event_log import RecordedEvent
 from shared.events import SubmissionFinished
+from shared.health import ScrubState
 from shared.wire import UnknownEvent
 
 START = "warpboard_ranker"
@@ -76,6 +77,18 @@ class ArchiveMetrics(Metrics):
         self.seq = Gauge("warpboard_ranker_archived_seq", "The last event that is archived")
         self.lag = Gauge("warpboard_ranker_archive_lag_events", "Events not yet archived")
         self.seals = Counter("warpboard_ranker_seals", "Seals of the hash chain written")
+        self.scrub_seq = Gauge(
+            "warpboard_ranker_scrub_seq", "How far the scrub's pass under way or last pass has come"
+        )
+        self.scrub_pass_at = Gauge(
+            "warpboard_ranker_scrub_pass_timestamp_seconds",
+            "When the last complete pass of the scrub ended; before the first, when ranker started",
+        )
+        self.scrub_pass_at.set_to_current_time()
+        self.archive_damaged = Gauge(
+            "warpboard_ranker_archive_damaged_events",
+            "Events where the scrub finds the archive's hash chain broken",
+        )
 
     def archived(self, seq: int, behind: int) -> None:
         """Everything up to `seq` is archived; `behind` events are still waiting."""
@@ -85,6 +98,13 @@ class ArchiveMetrics(Metrics):
     def sealed(self) -> None:
         """The chain was sealed."""
         self.seals.inc()
+
+    def scrubbed(self, state: ScrubState) -> None:
+        """Set the state of the background scrub."""
+        self.scrub_seq.set(state.seq)
+        if state.ended_at is not None:
+            self.scrub_pass_at.set(state.ended_at.timestamp())
+        self.archive_damaged.set(sum(last - first + 1 for first, last in state.archive_damaged))
 
 
 class HookMetrics:

@@ -21,7 +21,8 @@ class Settings:
     `webhooks_local` allows webhooks to loopback addresses, for a single-user machine. `duels` times
     tied neighbours among the first three of a leaderboard against each other. `confirmations`
     repeats ranked runs of the first three on another agent. `seal_key` is a file; the key is
-    generated at the first start. Without it nothing is sealed.
+    generated at the first start. Without it nothing is sealed. Every `scrub_s` a slow comparison of
+    the whole log with the archive begins.
     """
 
     nats_url: str
@@ -34,6 +35,7 @@ class Settings:
     seal_key: Path | None = None
     seal_events: int = 10_000
     seal_s: float = 86_400.0
+    scrub_s: float = 3600.0
     announce_url: str | None = None
     replicas: int = 1
     webhooks_local: bool = False

@@ -171,6 +171,29 @@ class Seals(ApiModel, frozen=True, kw_only=True):
     key: str | None
 
 
+class EventRange(ApiModel, frozen=True, kw_only=True):
+    """Events in a row."""
+
+    first: SequenceNumber
+    last: SequenceNumber
+
+
+class LogScrub(ApiModel, frozen=True, kw_only=True):
+    """The comparison of the log with its archive: the pass under way, the last one, the damage."""
+
+    began_at: Annotated[Timestamp | None, Meta(description="When the newest pass began.")]
+    seq: Annotated[SequenceNumber, Meta(description="How far the newest pass has come.")]
+    ended_at: Annotated[Timestamp | None, Meta(description="When the last complete pass ended.")]
+    ended_seq: Annotated[SequenceNumber, Meta(description="How far it came.")]
+    damaged_events: Annotated[
+        int, Meta(description="How many events the log lacks, or has in another form.")
+    ]
+    damaged: list[EventRange]
+    archive_damaged: Annotated[
+        list[EventRange], Meta(description="Where the archive is not what was archived.")
+    ]
+
+
 class RequestedRejudge(ApiModel, frozen=True, kw_only=True):
     """A rejudge that has started, and how many submissions it runs again."""
 

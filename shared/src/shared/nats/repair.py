@@ -8,19 +8,16 @@ from nats.aio.client import Client
 
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
+from shared.health import ScrubState
 from shared.nats.connection import (
-    PAGE,
     RequestDenied,
-    StoredMessage,
-    TemporaryError,
     api_request,
-    get_message,
     publish,
-    read_page,
     retry_request,
 )
 from shared.nats.event_log import LOOK, MessageDraft, publish_batch, read_stored_event
 from shared.nats.pull import create_consumer, delivery_start, list_durable_consumers
+from shared.nats.scrub import read_scrub_state, scan_log, write_scrub_state
 from shared.nats.streams import Settings, ensure_streams, read_known_seq, stream_info, stream_state
 from shared.subjects import STREAM, WATERMARKS
 
@@ -53,8 +50,6 @@ async def append_raw(nc: Client, events: Sequence[tuple[str, str, bytes]], after
 
 
 NO_STREAM = 10059
-# How many pages may stay unanswered before events are requested one by one.
-SILENT_PAGES_MAX = 3
 # Settings of a consumer that the server reports but does not accept back.
 NOT_RESTORED = ("deliver_policy", "opt_start_seq", "opt_start_time", "metadata", "num_replicas")
 
@@ -80,9 +75,17 @@ class LogRepair:
         """Return the last sequence that any service has seen."""
         return await retry_request(self._nc, partial(read_known_seq, self._nc))
 
-    async def events(self, last_seq: int) -> AsyncIterator[RecordedEvent]:
-        """Yield every readable event up to a sequence."""
-        async for message in _scan_log(self._nc, last_seq):
+    async def read_scrub_state(self) -> ScrubState:
+        """Return what the newest scrub has stored."""
+        return await read_scrub_state(self._nc)
+
+    async def write_scrub_state(self, state: ScrubState) -> None:
+        """Store the state of a scrub for the monitors of all services."""
+        await write_scrub_state(self._nc, state)
+
+    async def events(self, last_seq: int, after: int = 0) -> AsyncIterator[RecordedEvent]:
+        """Yield every readable event after one sequence and up to another."""
+        async for message in scan_log(self._nc, last_seq, after):
             yield read_stored_event(message)
 
     async def read_places(self) -> Sequence[ConsumerPosition]:
@@ -128,60 +131,3 @@ class LogRepair:
     async def forget_known_seq(self) -> None:
         """Allow the log to be shorter than it was, if a repair could not restore its end."""
         await retry_request(self._nc, lambda: api_request(self._nc, f"STREAM.PURGE.{WATERMARKS}"))
-
-
-async def _scan_log(nc: Client, last_seq: int) -> AsyncIterator[StoredMessage]:
-    """Yield the events up to a sequence, without those that cannot be read.
-
-    Errors: Failed if the server could not be reached in 30 s.
-    """
-    seq, silent_pages = 0, 0
-    while seq < last_seq:
-        messages: list[StoredMessage] = []
-        if silent_pages < SILENT_PAGES_MAX:
-            try:
-                messages = await _read_page(nc, seq)
-                silent_pages = 0
-            except TimeoutError:
-                # A server may not answer at all about a block that it cannot read.
-                silent_pages += 1
-        if not messages:
-            messages, seq = await _read_one_by_one(nc, seq, last_seq)
-        for message in messages:
-            if message.seq <= last_seq:
-                yield message
-        seq = max(seq, messages[-1].seq if messages else 0)
-
-
-async def _read_page(nc: Client, after: int) -> list[StoredMessage]:
-    """Return the next events; none if the first of them cannot be read. Errors: TimeoutError."""
-    messages: list[StoredMessage] = []
-    query = {"seq": after + 1, "batch": PAGE, "next_by_subj": "events.>"}
-
-    async def attempt() -> None:
-        messages.clear()
-        await read_page(nc, STREAM, msgspec.json.encode(query), messages)
-
-    try:
-        await attempt()
-    except (TemporaryError, RequestDenied):
-        await retry_request(nc, attempt)
-    return messages
-
-
-async def _read_one_by_one(
-    nc: Client, after: int, last_seq: int
-) -> tuple[list[StoredMessage], int]:
-    """Return a page's worth of events, requested one by one, and the last sequence tried."""
-
-    async def find_readable(seq: int) -> StoredMessage | None:
-        try:
-            return await get_message(nc, STREAM, {"seq": seq})
-        except RequestDenied:
-            return None
-
-    end = min(after + PAGE, last_seq)
-    messages = [
-        await retry_request(nc, partial(find_readable, seq)) for seq in range(after + 1, end + 1)
-    ]
-    return [message for message in messages if message is not None], end

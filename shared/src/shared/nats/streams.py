@@ -2,13 +2,14 @@
 
 A server that finds a damaged block silently drops what it cannot read. After a failed write it
 stores nothing until it is restarted, however much space is free by then. So each service checks for
-itself: at its start, after each reconnection, and every few seconds.
+itself: at its start, after each reconnection, and every few seconds. With a new connection it also
+reads the newest part of the log, and each check includes what ranker's scrub has found.
 """
 
 import asyncio
 import logging
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime
 from functools import partial
@@ -23,10 +24,13 @@ from shared.health import (
     LOG_PART,
     LOG_STORE_PART,
     HealthReporter,
+    ScrubState,
     StreamState,
     count_missing,
     describe_damage,
     describe_failed_write,
+    describe_scrub,
+    describe_unreadable,
 )
 from shared.metrics import metric_prefix
 from shared.nats.connection import (
@@ -39,6 +43,7 @@ from shared.nats.connection import (
     read_pages,
     retry_request,
 )
+from shared.nats.scrub import find_still_unreadable, find_unreadable, read_scrub_state
 from shared.subjects import (
     BLOBS,
     DEADLETTERS,
@@ -241,6 +246,8 @@ class LogMonitor:
         self._unmarked_since: float | None = None
         self._append_failure = ""
         self._mark_failure = ""
+        self._unreadable: Sequence[int] = ()
+        self._scrubbed = ScrubState()
         self._checked = asyncio.Event()
         self.missing_events = 0
         self.damage = ""
@@ -287,9 +294,11 @@ class LogMonitor:
 
         State folded from a damaged log may lack events: the process has to restart.
         """
+        self._report(LOG_PART, "the log has not been checked yet")
         while True:
             await self._try_check()
-            self._report(LOG_PART, self.damage or None)
+            if self._checked_connection is not None:
+                self._report(LOG_PART, self.damage or None)
             self._report(LOG_STORE_PART, self.store_failure or None)
             self._checked.set()
             for _ in range(max(1, int(self._check_s / POLL_S))):
@@ -343,7 +352,13 @@ class LogMonitor:
         while stream.last_seq < self.known_seq and time.monotonic() < deadline:
             await asyncio.sleep(SHORT_PAUSE_S)
             stream = await stream_state(self._nc, STREAM)
-        self._evaluate(stream, is_new=not self.is_checked or bool(self.damage))
+        is_new = not self.is_checked
+        if is_new:
+            self._unreadable = await find_unreadable(self._nc, stream)
+        elif self._unreadable:
+            self._unreadable = await find_still_unreadable(self._nc, self._unreadable)
+        self._scrubbed = await read_scrub_state(self._nc)
+        self._evaluate(stream, is_new=is_new or bool(self.damage))
 
     def _evaluate(self, stream: StreamState, *, is_new: bool) -> None:
         """Distinguish a log that lost events from one whose newest event was never written.
@@ -354,9 +369,13 @@ class LogMonitor:
         if failed_write:
             self._append_failure = failed_write
             return
-        previous_damage, self.damage = self.damage, describe_damage(stream, self.known_seq)
-        self.missing_events = count_missing(stream, self.known_seq)
-        if not self.damage:
+        previous_damage = self.damage
+        counted_damage = describe_damage(stream, self.known_seq)
+        unreadable = describe_unreadable(self._unreadable)
+        self.damage = counted_damage or unreadable or describe_scrub(self._scrubbed)
+        counted = count_missing(stream, self.known_seq)
+        self.missing_events = max(counted, len(self._unreadable), self._scrubbed.damaged_events)
+        if not counted_damage:
             self.known_seq = max(self.known_seq, stream.last_seq)
         if self.damage and not previous_damage:
             log.critical("%s", self.damage)
@@ -397,7 +416,7 @@ class MonitorMetrics:
     """Whether the log has all its events, and whether NATS stores new ones."""
 
     def __init__(self, service: str, monitor: LogMonitor) -> None:
-        missing = "Events that the log has lost"
+        missing = "Events that the log has lost, cannot read, or has in another form"
         failing = "1 while NATS stores no events"
         for name, text, value in (
             ("log_missing_events", missing, lambda: monitor.missing_events),

@@ -92,17 +92,27 @@ class Archive:
 
     async def up_to(self, seq: int) -> bytes:
         """The chain up to an archived event."""
+        chain = await self.find_chain(seq)
+        assert chain is not None, f"the archive's own event {seq} is missing: replay the archive"
+        return chain
+
+    async def find_chain(self, seq: int) -> bytes | None:
+        """The chain up to an event; None if it is not archived."""
         if seq == 0:
             return wire.CHAIN_START
         row = await (await self.connection.execute(self.sql["up_to"], {"seq": seq})).fetchone()
-        assert row is not None, f"the archive's own event {seq} is missing: replay the archive"
-        return bytes(row[0])
+        return None if row is None else bytes(row[0])
 
     async def page(self, after: int, limit: int) -> list[StoredEvent]:
         """The next events after a sequence, at most `limit`, with the chain up to each."""
         values = {"after": after, "limit": limit}
         cursor = await self.connection.execute(self.sql["page"], values, binary=True)
         return [StoredEvent(*row) for row in await cursor.fetchall()]
+
+    async def claim_scrub(self) -> bool:
+        """Claim the background scrub for this connection; False while another one has it."""
+        row = await (await self.connection.execute(self.sql["claim_scrub"])).fetchone()
+        return row is not None and bool(row[0])
 
     async def newest_seal(self) -> RecordedEvent | None:
         """The newest archived seal."""

@@ -97,22 +97,33 @@ class ChainVerifier:
     """Checks every event of a copy in order and computes the chain from the first byte.
 
     A seal must be signed with one of the `keys`; without keys, signatures of seals are not checked.
+    It may start after an event with the chain up to it; None if the copy lacks that event.
     """
 
-    def __init__(self, keys: Sequence[str], verify: Verify) -> None:
-        self.seq = 0
+    def __init__(
+        self,
+        keys: Sequence[str],
+        verify: Verify,
+        after: int = 0,
+        chain: bytes | None = wire.CHAIN_START,
+    ) -> None:
+        self.seq = self._after = after
         self.seals = 0
         self.findings: list[Finding] = []
         self.keys = keys
         self._verify = verify
-        self._chain = wire.CHAIN_START
+        self._chain = chain
         # 32 bytes per event: a seal may name any sequence before its own.
         self._hashes = bytearray()
 
     @property
     def chain(self) -> str:
-        """The chain up to the last event, in hex."""
-        return self._chain.hex()
+        """The chain up to the last event, in hex; "" if it is unknown."""
+        return self._chain.hex() if self._chain is not None else ""
+
+    def extend(self, event: StoredEvent) -> bytes | None:
+        """The chain if this were the next event; None if the chain is unknown."""
+        return None if self._chain is None else wire.extend_chain(self._chain, event.link)
 
     def find(self, seq: int, what: str) -> None:
         """Add a finding, up to 100."""
@@ -153,11 +164,11 @@ class ChainVerifier:
 
     def _check_chain(self, event: StoredEvent) -> None:
         """Each event is checked by itself: after a broken link, the copy's own hash is used."""
-        computed = wire.extend_chain(self._chain, event.link)
-        if event.h is not None and computed != event.h:
+        computed = self.extend(event)
+        if None not in (computed, event.h) and computed != event.h:
             self.find(event.seq, "the hash chain breaks here: the event is not what was archived")
         self._chain = computed if event.h is None else event.h
-        self._hashes += self._chain
+        self._hashes += self._chain or bytes(H_BYTES)
 
     def _check_seal(self, event: RecordedEvent) -> None:
         fact, envelope = event.fact, event.envelope
@@ -167,7 +178,7 @@ class ChainVerifier:
         self.seals += 1
         if (
             fact.seq >= event.seq
-            or self._chain_at(fact.seq) != fact.chain
+            or self._chain_at(fact.seq) not in (fact.chain, None)
             or fact.count != fact.seq
         ):
             self.find(fact.seq, f"the chain is not the one that event {event.seq} sealed")
@@ -176,5 +187,7 @@ class ChainVerifier:
         if self.keys and not any(known):
             self.find(event.seq, "the seal is not signed with a known key")
 
-    def _chain_at(self, seq: int) -> str:
-        return bytes(self._hashes[H_BYTES * (seq - 1) : H_BYTES * seq]).hex()
+    def _chain_at(self, seq: int) -> str | None:
+        """The chain up to an event, in hex; None for an event before the first one looked at."""
+        place = H_BYTES * (seq - self._after)
+        return bytes(self._hashes[place - H_BYTES : place]).hex() if place > 0 else None

@@ -22,6 +22,7 @@ from shared.api.submissions import (
 from shared.blobs import BlobStore
 from shared.clock import now
 from shared.errors import Refused
+from shared.health import ScrubState
 from shared.lifecycle import STREAMS_MAX
 from shared.reader import READER_HEADER, Reader, decode_reader
 
@@ -118,7 +119,8 @@ class ReadSources:
     """What the routes read from; `log_end` returns the sequence of the newest event.
 
     Only the archive has past leaderboards, old events, operators' acts and seals. `seal_key` is the
-    public key of the seals in base64, None if nothing is sealed.
+    public key of the seals in base64, None if nothing is sealed. `scrub` returns the state of the
+    comparison of the log with the archive.
     """
 
     reads: Reads
@@ -128,6 +130,7 @@ class ReadSources:
     blobs: BlobStore
     archive: ArchiveReader | None = None
     seal_key: str | None = None
+    scrub: Callable[[], ScrubState] = ScrubState
     streams_max: int = STREAMS_MAX
 
     def view(self, reader: Reader) -> "ReaderView":

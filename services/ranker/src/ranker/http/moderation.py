@@ -1,5 +1,6 @@
 """Decisions by people, rejudges with what they would change, operators' acts, and seals."""
 
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -14,6 +15,7 @@ from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, AuditSealed
+from shared.health import Range
 from shared.http import DocumentedRoute
 
 REJUDGE_ITEMS_MAX = 400
@@ -127,6 +129,20 @@ def _add_audit_routes(router: APIRouter, sources: ReadSources) -> None:
         seals = await sources.require_archive().read_seals(limit)
         return models.Seals(items=[_make_seal(event) for event in seals], key=key)
 
+    @router.get("/v1/audit/scrub")
+    async def scrub() -> models.LogScrub:
+        """How far the log was compared with its archive, and what differed."""
+        state = sources.scrub()
+        return models.LogScrub(
+            began_at=state.began_at,
+            seq=state.seq,
+            ended_at=state.ended_at,
+            ended_seq=state.ended_seq,
+            damaged_events=state.damaged_events,
+            damaged=_make_ranges(state.damaged),
+            archive_damaged=_make_ranges(state.archive_damaged),
+        )
+
     @router.get("/v1/admin/audit")
     async def audit(
         reader: CurrentReader, before: Before = NUMBER_MAX, limit: Limit = 100
@@ -142,6 +158,10 @@ def _add_audit_routes(router: APIRouter, sources: ReadSources) -> None:
         page = items[:limit]
         next_before = page[-1].seq if len(items) > limit else covered_from
         return models.OperatorActs(items=page, next_before=next_before if next_before > 1 else None)
+
+
+def _make_ranges(ranges: Sequence[Range]) -> list[models.EventRange]:
+    return [models.EventRange(first=first, last=last) for first, last in ranges]
 
 
 async def _read_appeal(blobs: BlobStore, row: dict[str, Any]) -> str | None:

@@ -30,6 +30,7 @@ from shared.events import (
     RunCompleted,
     SubmissionFinished,
 )
+from shared.health import ScrubState
 from shared.subjects import derive_id
 
 logger = logging.getLogger(__name__)
@@ -183,6 +184,9 @@ class Metrics:
 
     def sealed(self) -> None:
         """The chain was sealed."""
+
+    def scrubbed(self, state: ScrubState) -> None:
+        """The state of the background scrub."""
 
 
 class EventCause(NamedTuple):

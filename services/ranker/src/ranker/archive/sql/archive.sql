@@ -29,6 +29,10 @@ where seq > %(after)s
 order by seq
 limit %(limit)s;
 
+-- name: claim_scrub
+-- Only one ranker scrubs; the claim ends with its connection.
+select pg_try_advisory_lock(hashtext('warpboard scrub')) limit 1;
+
 -- name: newest_seal
 -- The newest event of the seals' aggregate.
 select seq, subject, id, body
