@@ -22,7 +22,7 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
-from harness.sandbox import bubblewrap, fork_entry, host, keeper, linux
+from harness.sandbox import bubblewrap, fork_entry, host, keeper, linux, walls
 from harness.sandbox.box import (
     BoxSpec,
     close_descriptors,
@@ -31,8 +31,8 @@ from harness.sandbox.box import (
     spec_from_json,
 )
 from harness.sandbox.host import CgroupParents
+from harness.sandbox.image import Image, ImageStore
 from harness.sandbox.settings import replace_environment
-from harness.sandbox.walls import interpreter_folders
 
 _SHIFT_BYTES_MAX = 64 * 1024
 _PAGES_MAX = 4096
@@ -82,6 +82,15 @@ def _renew_randomness() -> None:
     libc.malloc(ctypes.c_size_t(_SHIFT_BYTES_MAX * 4 + secrets.randbelow(_PAGES_MAX) * _PAGE_BYTES))
 
 
+def _loaded_libraries() -> list[str]:
+    """Return the libraries of this process, besides Python modules, which no fork loads again."""
+    files = {getattr(module, "__file__", None) for module in [*sys.modules.values()]}
+    modules = {os.path.realpath(file) for file in files if file}
+    lines = Path("/proc/self/maps").read_text(encoding="utf-8").splitlines()
+    paths = {f"/{line.partition('/')[2]}" for line in lines if ".so" in line}
+    return sorted(path for path in paths - modules if Path(path).is_file())
+
+
 def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     """Run the zygote's whole life, until its socket or its parent ends.
 
@@ -96,6 +105,10 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     parent_pidfd = os.pidfd_open(parent)
     linux.die_with_parent(parent_pidfd)
     os.close(parent_pidfd)
+    images = ImageStore(left_out=walls.left_out())
+    if "image" in options["walls"]:
+        # Another process finds or makes them while this one imports.
+        images.begin(walls.shown_folders())
     # What is imported stays, so to look for garbage in it meanwhile is in vain.
     gc.disable()
     for name in (*options["imports"], "harness.worker.server"):
@@ -105,12 +118,12 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     assert len(os.listdir("/proc/self/task")) == 1, "a fork of a process with threads is not safe"  # noqa: PTH208
     places = host.find_cgroup_parents()
     keeper.sweep_orphans(places)
-    interpreter_folders()  # Cached for all boxes.
     gc.collect()
     gc.freeze()
     gc.enable()
-    client, walls = socket.socket(fileno=descriptor), set(options["walls"])
-    server = _ZygoteServer(client, places, walls, options["end_s_max"])
+    images.loaded = _loaded_libraries()
+    client, required = socket.socket(fileno=descriptor), set(options["walls"])
+    server = _ZygoteServer(client, places, required, images, options["end_s_max"])
     while server.answer():
         continue
     server.clear()
@@ -118,11 +131,17 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
 
 class _ZygoteServer:
     def __init__(
-        self, client: socket.socket, places: CgroupParents, walls: set[str], end_s_max: float
+        self,
+        client: socket.socket,
+        places: CgroupParents,
+        walls: set[str],
+        images: ImageStore,
+        end_s_max: float,
     ) -> None:
         self._client = client
         self._places = places
         self._walls = walls
+        self._images = images
         self._end_s_max = end_s_max
         self._keepers: set[int] = set()
         self._own_pidfd = os.pidfd_open(os.getpid())
@@ -181,16 +200,24 @@ class _ZygoteServer:
         if missing := self._walls - set(spec.walls):
             return {"fault": f"a box without {', '.join(sorted(missing))} is not built here"}, ()
         try:
+            images = self._find_images(spec)
             pid = os.fork()
         except OSError as error:
-            return {"fault": f"a box could not be forked: {error}"}, ()
+            return {"fault": f"a box could not be started: {error}"}, ()
         if pid == 0:
-            self._run_keeper(spec, entry, descriptors)
+            self._run_keeper(spec, entry, images, descriptors)
         pidfd = os.pidfd_open(pid)
         self._keepers.add(pidfd)
         return {"pid": pid}, (pidfd,)
 
-    def _run_keeper(self, spec: BoxSpec, entry: str, descriptors: list[int]) -> NoReturn:
+    def _find_images(self, spec: BoxSpec) -> dict[str, Image]:
+        if "image" not in spec.walls:
+            return {}
+        return self._images.find(walls.shown_folders(spec.read_only))
+
+    def _run_keeper(
+        self, spec: BoxSpec, entry: str, images: dict[str, Image], descriptors: list[int]
+    ) -> NoReturn:
         try:
             os.setsid()
             linux.die_with_parent(self._own_pidfd, signal.SIGTERM)
@@ -200,7 +227,7 @@ class _ZygoteServer:
                 controls, output, client, lambda control: serve_worker(spec, control)
             )
             make_entry = bubblewrap.choose_box_entry if entry == "exec" else fork_entry.ForkEntry
-            keeper.run_keeper(spec, client, self._places, make_entry(spec, workers))
+            keeper.run_keeper(spec, client, self._places, make_entry(spec, workers, images))
         finally:
             # Whatever happens, a fork must never return into its parent's loop.
             os._exit(1)

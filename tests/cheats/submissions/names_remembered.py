@@ -1,6 +1,6 @@
 # id: S47 names_remembered
 # expect: passed
-# level: strong
+# level: medium
 # runs: 2
 # prints: LOOKED
 # never_prints: GAINED

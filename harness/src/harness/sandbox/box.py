@@ -12,7 +12,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-WALLS = ("namespaces", "uid", "seccomp", "landlock", "memory", "pids", "freezer")
+WALLS = ("namespaces", "image", "uid", "seccomp", "landlock", "memory", "pids", "freezer")
 
 # The account of a submission's processes where the supervisor is root; it owns nothing.
 WORKER_UID = 64001
@@ -29,8 +29,8 @@ _WALLS_WITHOUT = {
     "strong": (),
     # The uid stays, because a worker that is root can write to /proc/sys.
     "medium": ("memory", "pids", "freezer"),
-    "weak": ("namespaces",),
-    "none": ("namespaces", "uid", "seccomp", "landlock"),
+    "weak": ("namespaces", "image"),
+    "none": ("namespaces", "image", "uid", "seccomp", "landlock"),
 }
 
 # The limits of a message.

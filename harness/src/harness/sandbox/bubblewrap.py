@@ -7,7 +7,7 @@ import os
 import shutil
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NoReturn
@@ -15,6 +15,7 @@ from typing import NoReturn
 from harness.sandbox import fork_entry, linux, ranks, seccomp, walls
 from harness.sandbox.box import SCRATCH, SUBMISSION, WORKER_UID, BoxSpec, send_message
 from harness.sandbox.fork_entry import BoxWorkers
+from harness.sandbox.image import Image
 from harness.sandbox.keeper import BoxEntry
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.linux import END_S_MAX
@@ -30,11 +31,14 @@ _SETPRIV_CAPABILITIES = ("CAP_SETUID", "CAP_SETGID", "CAP_SETPCAP")
 _RECORD_BYTES_MAX = 4096
 
 
-def bubblewrap_command(spec: BoxSpec, inside: Sequence[str], record: int) -> list[str]:
+def bubblewrap_command(
+    spec: BoxSpec, inside: Sequence[str], record: int, places: Mapping[str, str]
+) -> list[str]:
     """Return the command that runs a program in the box.
 
     It inherits the filter's descriptor, which is opened here. `record` is where bubblewrap notes
-    how the program ended. Raises OSError.
+    how the program ended; `places` are where images are mounted, by the folder that each is of.
+    Raises OSError.
     """
     package = walls.package_folder()
     command = [_require_tool("bwrap"), "--json-status-fd", str(record), *_NAMESPACES]
@@ -45,7 +49,7 @@ def bubblewrap_command(spec: BoxSpec, inside: Sequence[str], record: int) -> lis
         command += ["--cap-drop", "ALL"]
         for capability in _SETPRIV_CAPABILITIES if "uid" in spec.walls else ():
             command += ["--cap-add", capability]
-    command += _system_options(spec)
+    command += _system_options(spec, places)
     command += _device_options(spec)
     # Only the part of the harness that the worker imports, wherever it is installed.
     command += [*_parent_options(package), "--perms", "0755", "--tmpfs", package]
@@ -76,7 +80,7 @@ def _require_tool(name: str) -> str:
     return path
 
 
-def _system_options(spec: BoxSpec) -> Iterator[str]:
+def _system_options(spec: BoxSpec, places: Mapping[str, str]) -> Iterator[str]:
     links = []
     for name in walls.TOP_FOLDERS:
         top = Path("/", name)
@@ -84,11 +88,11 @@ def _system_options(spec: BoxSpec) -> Iterator[str]:
             yield from ("--symlink", str(top.readlink()), str(top))
             links.append(str(top))
         elif top.is_dir():
-            yield from ("--ro-bind", str(top), str(top))
+            yield from ("--ro-bind", places.get(str(top), str(top)), str(top))
     for path in walls.shown_paths(spec):
         if not any(walls.is_below(path, link) for link in links) and Path(path).exists():
             yield from _parent_options(path)
-            yield from ("--ro-bind", path, path)
+            yield from ("--ro-bind", places.get(path, path), path)
     yield from ("--proc", "/proc")
     for path in walls.MASKED:
         if Path(path).exists():
@@ -127,27 +131,29 @@ class BubblewrapLauncher(ZygoteLauncher):
         super().__init__(walls, imports=(), end_s_max=end_s_max)
 
 
-def choose_box_entry(spec: BoxSpec, box_workers: BoxWorkers) -> BoxEntry:
+def choose_box_entry(
+    spec: BoxSpec, box_workers: BoxWorkers, images: Mapping[str, Image]
+) -> BoxEntry:
     """Use bubblewrap, or our own walls where there are no namespaces; by exec in both cases."""
     if spec.has_namespaces:
-        return BubblewrapEntry(spec, box_workers)
+        return BubblewrapEntry(spec, box_workers, images)
 
     def execute_worker(_: int) -> NoReturn:
         replace_environment(spec.environment)
         program = ranks.worker_command(spec.path)
         os.execv(program[0], program)  # noqa: S606  (a program of our own)
 
-    return fork_entry.ForkEntry(
-        spec, replace(box_workers, serve=execute_worker, imported=walls.worker_files())
-    )
+    executed = replace(box_workers, serve=execute_worker, imported=walls.worker_files())
+    return fork_entry.ForkEntry(spec, executed, images)
 
 
 class BubblewrapEntry:
     """Enters a box with bubblewrap."""
 
-    def __init__(self, spec: BoxSpec, box_workers: BoxWorkers) -> None:
+    def __init__(self, spec: BoxSpec, box_workers: BoxWorkers, images: Mapping[str, Image]) -> None:
         self._spec = spec
         self._box_workers = box_workers
+        self._images = images
         # Where bubblewrap notes that the program inside was started, and how it ended.
         self._record = os.memfd_create("record")
         self.fault_files: Sequence[int] = (self._record,)
@@ -179,7 +185,8 @@ class BubblewrapEntry:
         # An ordinary user's other processes count until the box has a user namespace.
         fork_entry.set_limits(spec, has_processes=os.geteuid() == 0)
         report_socket = socket.socket(fileno=report)
-        program = bubblewrap_command(spec, _inner_command(spec, controls), record)
+        places = fork_entry.mount_images(spec, self._images) if self._images else {}
+        program = bubblewrap_command(spec, _inner_command(spec, controls), record, places)
         send_message(report_socket, {"built": count})
         os.execve(program[0], program, spec.environment)  # noqa: S606  (a program of our own)
 

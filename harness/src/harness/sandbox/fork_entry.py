@@ -11,13 +11,14 @@ import fcntl
 import os
 import resource
 import socket
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
 from harness.sandbox import linux, ranks, seccomp, walls
 from harness.sandbox.box import WORKER_UID, BoxSpec, describe_error, send_message
+from harness.sandbox.image import Image
 
 # The user's other processes count too where a box has no limit of its own; stops a fork bomb.
 _USER_PROCESSES_MAX = 4096
@@ -106,9 +107,10 @@ class ForkEntry:
 
     fault_files: Sequence[int] = ()
 
-    def __init__(self, spec: BoxSpec, box_workers: BoxWorkers) -> None:
+    def __init__(self, spec: BoxSpec, box_workers: BoxWorkers, images: Mapping[str, Image]) -> None:
         self._spec = spec
         self._box_workers = box_workers
+        self._images = images
 
     def prepare(self) -> None:
         """Make the next fork pid 1 of a new pid namespace. Raises OSError."""
@@ -120,7 +122,7 @@ class ForkEntry:
         spec, box_workers = self._spec, self._box_workers
         os.umask(_UMASK)
         if spec.has_namespaces:
-            build_namespaces(spec)
+            build_namespaces(spec, self._images)
         self_descriptor = os.pidfd_open(os.getpid())
         workers = {
             _start_worker(spec, box_workers, control, self_descriptor)
@@ -174,7 +176,7 @@ def _leave_user_namespace() -> None:
     linux.become_unreadable()
 
 
-def build_namespaces(spec: BoxSpec) -> None:
+def build_namespaces(spec: BoxSpec, images: Mapping[str, Image]) -> None:
     """Give this process, whose pid namespace is new, its own namespaces and root."""
     flags = linux.CLONE_NEWNS | linux.CLONE_NEWNET | linux.CLONE_NEWIPC | linux.CLONE_NEWUTS
     linux.unshare(flags, "mount, net, ipc, uts")
@@ -182,7 +184,15 @@ def build_namespaces(spec: BoxSpec) -> None:
     linux.set_hostname("box")
     if spec.ranks > 1:
         linux.raise_loopback()
-    walls.enter_root(spec)
+    walls.enter_root(spec, images)
+
+
+def mount_images(spec: BoxSpec, images: Mapping[str, Image]) -> dict[str, str]:
+    """Mount images in a new mount namespace of this process; return where each folder's is."""
+    if os.geteuid() != 0:
+        _leave_user_namespace()
+    linux.unshare(linux.CLONE_NEWNS, "mount")
+    return walls.mount_images(spec, images)
 
 
 def _start_worker(spec: BoxSpec, box_workers: BoxWorkers, control: int, parent: int) -> int:

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.sandbox import bubblewrap, fork_entry, linux, seccomp, walls
+from harness.sandbox import bubblewrap, fork_entry, image, linux, seccomp, walls
 from harness.sandbox.box import (
     WALLS,
     WORKER_UID,
@@ -28,6 +28,7 @@ from harness.sandbox.box import (
     walls_at_level,
 )
 from harness.sandbox.host import find_cgroup_parents
+from harness.sandbox.image import ImageStore
 
 _RUN_AS_ROOT = "run the agent as root: it drops root before any foreign code runs"
 _CONTAINER = (
@@ -57,6 +58,7 @@ _USER_NAMESPACES = (
 _CONTAINERS = (".dockerenv", "run/.containerenv", "var/run/secrets/kubernetes.io")
 _GROUPS = "sys/fs/cgroup"
 
+_TRIAL = "trial"
 _TRIAL_S_MAX = 10.0
 _REASON_BYTES_MAX = 2000
 
@@ -109,6 +111,16 @@ def explain_namespaces(host: HostMachine, reason: str) -> MissingWall:
     if host.is_contained():
         return MissingWall("namespaces", f"{reason} (this container lacks the right)", _CONTAINER)
     return MissingWall("namespaces", reason, _RUN_AS_ROOT)
+
+
+def explain_image(host: HostMachine, reason: str) -> MissingWall:
+    """Explain why a box cannot have a root of its own, but shows the machine's folders."""
+    if image.PARENT in reason:
+        return MissingWall("image", reason, f"mount -t tmpfs tmpfs {image.PARENT}")
+    if host.is_root:
+        return MissingWall("image", reason, "boot Linux 6.5 or later with overlayfs")
+    mend = f"boot Linux 6.16 or later with overlayfs, or {_RUN_AS_ROOT}"
+    return MissingWall("image", reason, mend)
 
 
 def explain_uid(host: HostMachine, reason: str) -> MissingWall:
@@ -222,8 +234,7 @@ def probe_isolation() -> Isolation:
 def _find_missing() -> Iterator[MissingWall]:
     host = HostMachine(os.geteuid())
     namespaces = _run_trial(_enter_namespaces)
-    if namespaces:
-        yield explain_namespaces(host, namespaces)
+    yield from _explain_folders(host, namespaces)
     uid = _run_trial(_become_worker) if host.is_root else "not root"
     if uid:
         yield explain_uid(host, uid)
@@ -239,12 +250,45 @@ def _find_missing() -> Iterator[MissingWall]:
             yield explain_group(host, wall)
 
 
+def _explain_folders(host: HostMachine, namespaces: str) -> Iterator[MissingWall]:
+    """Explain why a box has no root of its own, or none that it shares with nobody."""
+    if namespaces:
+        missing = explain_namespaces(host, namespaces)
+        yield missing
+        yield replace(missing, wall="image")
+    elif reason := _run_trial(_mount_images):
+        yield explain_image(host, reason)
+
+
 def _enter_namespaces() -> None:
     """Take the same steps as a box, to the end: any of them may be forbidden."""
     with tempfile.TemporaryDirectory() as folder:
         spec = BoxSpec(("namespaces",), Limits(), submission=folder, main="")
         fork_entry.leave_pid_namespace()
-        if reason := _run_trial(lambda: fork_entry.build_namespaces(spec)):
+        if reason := _run_trial(lambda: fork_entry.build_namespaces(spec, {})):
+            raise OSError(reason)
+
+
+def _mount_images() -> None:
+    """Show an image of a folder, and mount it over each folder that boxes show.
+
+    Raises OSError if the kernel cannot.
+    """
+    with tempfile.TemporaryDirectory(dir=image.PARENT) as folder:
+        source = Path(folder, "source")
+        source.mkdir()
+        (source / _TRIAL).write_text(_TRIAL, encoding="utf-8")
+        store = ImageStore(f"{folder}/store")
+        small = store.find([str(source)])[str(source)]
+        images = {path: replace(small, source=path) for path in walls.shown_folders()}
+        spec = BoxSpec((), Limits(), submission="", main="")
+
+        def show() -> None:
+            places = fork_entry.mount_images(spec, images | {str(source): small})
+            if Path(places[str(source)], _TRIAL).read_text(encoding="utf-8") != _TRIAL:
+                raise OSError("overlayfs does not show a file's content")
+
+        if reason := _run_trial(show):
             raise OSError(reason)
 
 
@@ -271,7 +315,7 @@ def _try_bubblewrap(walls: tuple[str, ...]) -> None:
         spec = BoxSpec(walls, Limits(), submission=folder, main="")
         # In its own file: on the same stream it would hide the error.
         record = os.memfd_create("record", 0)
-        program = bubblewrap.bubblewrap_command(spec, [sys.executable, "-I", "-c", ""], record)
+        program = bubblewrap.bubblewrap_command(spec, [sys.executable, "-I", "-c", ""], record, {})
         process = subprocess.run(
             program, close_fds=False, capture_output=True, timeout=_TRIAL_S_MAX, check=False
         )

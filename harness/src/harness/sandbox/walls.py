@@ -7,10 +7,12 @@ import functools
 import os
 import sys
 import sysconfig
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from harness.sandbox import linux
+from harness.sandbox import image, linux
 from harness.sandbox.box import SCRATCH, SUBMISSION, BoxSpec
+from harness.sandbox.image import Image
 
 _PACKAGE = Path(__file__).parent.parent
 
@@ -28,6 +30,7 @@ _MACHINE_SETTINGS = ("sys", "sysrq-trigger", "irq", "bus", "fs")
 # Any folder can be the mount point of the new root, unless something below it is to be shown.
 _MOUNT_POINTS = ("/mnt", "/media", "/srv", "/run", "/opt", "/tmp", "/dev/shm", "/var")  # noqa: S108
 _FILES_MAX = 65536
+_PACKAGES = ("site-packages", "dist-packages")
 _NO_SUID_OR_DEVICES = linux.MS_NOSUID | linux.MS_NODEV
 
 
@@ -35,7 +38,7 @@ _NO_SUID_OR_DEVICES = linux.MS_NOSUID | linux.MS_NODEV
 def interpreter_folders() -> tuple[str, ...]:
     """Return every folder that the interpreter imports from, except our editable source."""
     paths = {sys.prefix, sys.base_prefix, sysconfig.get_path("stdlib")}
-    paths |= {path for path in sys.path if Path(path).name in ("site-packages", "dist-packages")}
+    paths |= {path for path in sys.path if Path(path).name in _PACKAGES}
     paths |= {os.path.realpath(path) for path in paths}
     return tuple(sorted(path for path in paths if Path(path).is_dir() and path != "/"))
 
@@ -83,25 +86,17 @@ def list_around(folder: str, hidden: str) -> list[str]:
     return paths
 
 
-def enter_root(spec: BoxSpec) -> None:
+def enter_root(spec: BoxSpec, images: Mapping[str, Image]) -> None:
     """Build the root in this mount namespace, which must be new, and move into it.
 
-    Raises OSError with the mount that failed.
+    Of the folders that it shows, it shows the images that there are. Raises OSError with the mount
+    that failed.
     """
     if not Path(spec.submission).is_dir():
         raise OSError(f"{spec.submission} is not a folder")
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
-    visible_paths = shown_paths(spec)
-    mounted = [*visible_paths, *spec.devices, spec.submission]
-    free_folders = [
-        folder
-        for folder in _MOUNT_POINTS
-        if Path(folder).is_dir() and not any(is_below(path, folder) for path in mounted)
-    ]
-    if not free_folders:
-        raise OSError(f"no folder of {', '.join(_MOUNT_POINTS)} is free to mount the new root at")
-    root = _Root(free_folders[0])
-    root.show_system(visible_paths)
+    root = _Root(find_mount_point(spec), images)
+    root.show_system(shown_paths(spec))
     root.show_devices(spec)
     root.make_scratch("/dev/shm", spec.limits.scratch_bytes)  # noqa: S108
     root.make_scratch(SCRATCH, spec.limits.scratch_bytes)
@@ -116,16 +111,48 @@ def enter_root(spec: BoxSpec) -> None:
     linux.mount("none", "/", flags=flags)
 
 
+def find_mount_point(spec: BoxSpec) -> str:
+    """Return a folder that nothing is needed of, to mount a new root at. Raises OSError."""
+    needed = [*shown_paths(spec), *spec.devices, spec.submission, image.PARENT]
+    for folder in _MOUNT_POINTS:
+        if Path(folder).is_dir() and not any(is_below(path, folder) for path in needed):
+            return folder
+    raise OSError(f"no folder of {', '.join(_MOUNT_POINTS)} is free to mount the new root at")
+
+
+def mount_images(spec: BoxSpec, images: Mapping[str, Image]) -> dict[str, str]:
+    """Mount images in this mount namespace, which must be new; return where each folder's is."""
+    linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
+    root = _Root(find_mount_point(spec), images)
+    for path in images:
+        root.bind(path)
+    return {path: f"{root.point}{path}" for path in images}
+
+
 def shown_paths(spec: BoxSpec) -> list[str]:
     """Return what a box shows read-only at its own path, besides the system's links."""
     return outermost([*SYSTEM_PATHS, *interpreter_folders(), *spec.read_only])
 
 
+def shown_folders(read_only: Sequence[str] = ()) -> list[str]:
+    """Return the folders of the machine that a box shows, with those of its `read_only`."""
+    tops = [f"/{name}" for name in TOP_FOLDERS]
+    paths = outermost([*tops, *SYSTEM_PATHS, *interpreter_folders(), *read_only])
+    return [path for path in paths if Path(path).is_dir() and not Path(path).is_symlink()]
+
+
+def left_out() -> tuple[str, ...]:
+    """Return the folders that images show empty: no worker needs what is in them."""
+    packages = [f"{sysconfig.get_path('stdlib')}/{name}" for name in _PACKAGES]
+    return (*image.LEFT_OUT, *(path for path in packages if path not in sys.path))
+
+
 class _Root:
     """A new root that is being built, mounted at `point`."""
 
-    def __init__(self, point: str) -> None:
+    def __init__(self, point: str, images: Mapping[str, Image]) -> None:
         self.point = point
+        self._images = images
         linux.mount("tmpfs", point, "tmpfs", _NO_SUID_OR_DEVICES, "mode=0755,size=1m")
 
     def show_system(self, shown: list[str]) -> None:
@@ -183,6 +210,10 @@ class _Root:
         if not Path(path).exists() or (Path(path).is_symlink() and not target):
             return
         place = self._inner_path(target or path)
+        if not target and path in self._images:
+            Path(place).mkdir(parents=True, exist_ok=True)
+            self._images[path].show(place)
+            return
         if Path(path).is_dir():
             Path(place).mkdir(parents=True, exist_ok=True)
         else:
