@@ -50,7 +50,7 @@ class Crowd:
         """Every wish at its time; returns when each was accepted or refused."""
         began = time.monotonic()
         async with client(self.urls[0]) as http:
-            asker = Asker(http, self.asked)
+            asker = Asker(http, self.asked, self.urls)
             wishes = enumerate(self.wishes)
             await asyncio.gather(*(self._wish(asker, wish, at, began) for at, wish in wishes))
 

@@ -61,6 +61,7 @@ class Report:
     types: Counter[str] = field(default_factory=Counter)
     accepted: int = 0
     retries: int = 0
+    waited_s_max: float = 0.0
     restarts: dict[str, int] = field(default_factory=dict)
     took_s: float = 0.0
     found: dict[str, list[str]] = field(default_factory=dict)
@@ -218,6 +219,7 @@ async def _judge(plan: Plan, seen: Seen, nc: Client, rest_s: float) -> Report:
         types=Counter(one.type for one in log),
         accepted=len(seen.crowd.accepted),
         retries=crowd.retries + operator.retries,
+        waited_s_max=max(crowd.waited_s_max, operator.waited_s_max),
         restarts=_restarts(seen.town),
         found=found,
     )

@@ -14,6 +14,7 @@ def table(report: Report) -> str:
         f"seed {plan.seed}: {plan.seconds:g} s of chaos, {report.took_s:.0f} s in all",
         f"  {len(plan.wishes)} submissions wished for, {report.accepted} accepted",
         f"  {report.retries} requests repeated, {sum(report.types.values())} events",
+        f"  the longest wait for an answer: {report.waited_s_max:.1f} s",
         _counts("struck", report.struck),
         _counts("restarts", Counter(report.restarts)),
         _counts("answers", report.answers),
