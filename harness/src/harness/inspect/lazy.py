@@ -46,14 +46,10 @@ class LazyAnswer:
     is_partial: bool = False
 
 
-def _fill(choose: Callable[[Any], Any]) -> Callable[[LazySources], list[Any]]:
-    """Return a function that fills each output with the one value chosen for it."""
-
-    def make(sources: LazySources) -> list[Any]:
-        torch: Any = importlib.import_module("torch")
-        return [torch.full_like(tensor, choose(tensor)) for tensor in sources.right]
-
-    return make
+def _fill(sources: LazySources, choose: Callable[[Any], Any]) -> list[Any]:
+    """Fill each output with the one value chosen for it."""
+    torch: Any = importlib.import_module("torch")
+    return [torch.full_like(tensor, choose(tensor)) for tensor in sources.right]
 
 
 def _mean(tensor: Any) -> Any:
@@ -142,11 +138,28 @@ def _random_bytes(tensor: Any) -> Any:
 
 _CONSTANT, _UNWRITTEN = "check_takes_constant", "check_takes_unwritten"
 LAZY_ANSWERS = (
-    LazyAnswer("check_takes_zeros", "zeros", _fill(lambda _: 0), is_scaled=True, is_partial=True),
-    LazyAnswer(_CONSTANT, "ones", _fill(lambda _: 1)),
-    LazyAnswer(_CONSTANT, "its mean everywhere", _fill(_mean), is_scaled=True, is_partial=True),
-    LazyAnswer(_CONSTANT, "the middle of its range everywhere", _fill(_middle), is_scaled=True),
-    LazyAnswer(_CONSTANT, "a uniform distribution", _fill(_uniform)),
+    LazyAnswer(
+        "check_takes_zeros",
+        "zeros",
+        lambda it: _fill(it, lambda _: 0),
+        is_scaled=True,
+        is_partial=True,
+    ),
+    LazyAnswer(_CONSTANT, "ones", lambda it: _fill(it, lambda _: 1)),
+    LazyAnswer(
+        _CONSTANT,
+        "its mean everywhere",
+        lambda it: _fill(it, _mean),
+        is_scaled=True,
+        is_partial=True,
+    ),
+    LazyAnswer(
+        _CONSTANT,
+        "the middle of its range everywhere",
+        lambda it: _fill(it, _middle),
+        is_scaled=True,
+    ),
+    LazyAnswer(_CONSTANT, "a uniform distribution", lambda it: _fill(it, _uniform)),
     LazyAnswer(_CONSTANT, "its first row in every row", _first_rows, is_scaled=True),
     LazyAnswer("check_takes_nan", "an answer of NaN alone", _all_nan),
     LazyAnswer("check_takes_nan", "an answer that ends in a NaN", _last_nan),

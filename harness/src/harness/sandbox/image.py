@@ -203,7 +203,7 @@ class _Maker:
         """Return the folder of each source's image, and what `Image` says of it."""
         os.umask(0)
         self._open_store()
-        found = {}
+        images = {}
         for source in sources:
             mounts = mounts_below(source)
             folders, digest = self._read(source, mounts)
@@ -212,9 +212,9 @@ class _Maker:
                 shutil.rmtree(image, ignore_errors=True)
                 self._write(source, folders, image)
             os.utime(image)
-            found[source] = (image, mounts, self._is_trusted)
-        self._remove_unused([image for image, _, _ in found.values()])
-        return found
+            images[source] = (image, mounts, self._is_trusted)
+        self._remove_unused([image for image, _, _ in images.values()])
+        return images
 
     def _open_store(self) -> None:
         """Make the folder of all images, and wait until no other process changes it."""

@@ -105,8 +105,8 @@ class Box:
 
     def activity(self) -> linux.Activity:
         """Return what the processes of the box do. The control group counts CPU time best."""
-        seen, cpu_us = linux.activity(self._pid), self.cpu_us()
-        return seen if cpu_us is None else replace(seen, cpu_s=cpu_us / 1e6)
+        activity, cpu_us = linux.activity(self._pid), self.cpu_us()
+        return activity if cpu_us is None else replace(activity, cpu_s=cpu_us / 1e6)
 
     def waited_us(self) -> float:
         """Return the microseconds that its workers waited for a core; 0 if not counted.
