@@ -27,6 +27,18 @@ FORMS: Mapping[str, Mapping[str, bytes]] = {
 }
 
 
+SMALL_MODEL = b"""#!POPCORN gpus CPU
+import torch
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.softmax(x, dim=-1)
+def get_inputs():
+    return [torch.rand(4, 60000)]
+def get_init_inputs():
+    return []
+"""
+
+
 def laid_out(folder: Path, files: Mapping[str, bytes]) -> Path:
     """Write files as a problem version, in the form the harness gets."""
     version = compile_problem("p", files)
@@ -52,6 +64,32 @@ def test_a_model_without_chance_in_its_inputs_is_found(
     assert "generator_fixed" in {
         finding.code for finding in report.findings if finding.level == "error"
     }
+
+
+def test_a_model_whose_answer_is_zero_is_refused(inspector: Inspector, tmp_path: Path) -> None:
+    source = SMALL_MODEL.replace(b"torch.softmax(x, dim=-1)", b"0 * x")
+    report = inspector.look(laid_out(tmp_path, {"9_Add.py": source}))
+    errors = {finding.code for finding in report.findings if finding.level == "error"}
+    assert "answer_constant" in errors
+
+
+def test_a_model_with_small_answers_and_its_sizes_as_numbers_is_clean(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    report = inspector.look(laid_out(tmp_path, {"9_Small.py": SMALL_MODEL}))
+    assert (report.failure_code, report.findings, report.untried) == ("", [], [])
+
+
+def test_how_near_a_check_lets_lazy_answers_come_is_measured(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    report = inspector.look(laid_out(tmp_path, {"9_Small.py": SMALL_MODEL}), is_scaled=True)
+    (shares,) = report.shares.values()
+    assert {share.code for share in shares.values()} >= {
+        *("check_takes_zeros", "check_takes_constant", "check_takes_cached")
+    }
+    # The tolerance is 2 % of the mean and 0.01 % of each value, and the largest value is 1.6 means.
+    assert 0.01 < shares["zeros"].share < 0.0126
 
 
 @COMPILER

@@ -68,9 +68,17 @@ class LocalHarness:
         }
 
     async def inspect(
-        self, problem: ProblemFiles, report_progress: Callable[[Progress], Awaitable[None]]
+        self,
+        problem: ProblemFiles,
+        report_progress: Callable[[Progress], Awaitable[None]],
+        *,
+        scaled_s: float = 0.0,
     ) -> JsonObject:
-        """Inspect a problem's own code; return findings, or why it could not be inspected."""
+        """Inspect a problem's own code; return findings, or why it could not be inspected.
+
+        With `scaled_s`, only measure how far the check lets right answers move to lazy ones, for so
+        many seconds.
+        """
         check_torch()
 
         async def listen(message: entry.Started | entry.Progress | entry.StageFinished) -> None:
@@ -81,6 +89,8 @@ class LocalHarness:
             folder = Path(home) / "problem"
             await asyncio.to_thread(_lay_out_problem, folder, problem)
             request = InspectRequest(str(folder))
+            if scaled_s:
+                request = replace(request, is_scaled=True, limit_s=scaled_s, call_s=scaled_s)
             if self._harness is not None:
                 return asdict(await self._harness.inspect(request, listen))
             async with entry.Harness() as harness:

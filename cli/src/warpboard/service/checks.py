@@ -42,13 +42,14 @@ from warpboard.files import (
     read_file_states,
 )
 from warpboard.local_run import LocalHarness
+from warpboard.service.ranked_sizes import inspect_ranked_sizes
 
 # Checks every case; times do not matter here.
 MODE = "verify"
 # How often `watch` looks for changed files.
 POLL_S = 0.5
 # Increase this when checks change, so that earlier reports no longer count.
-EDITION = 3
+EDITION = 4
 _NATIVE_START = ".cu"
 _MODELS = "kernelbench"
 
@@ -278,7 +279,13 @@ class _Examination:
         inspected, gpus = checks.inspection_findings(answer), self._manifest["gpus"]
         self.memory_mib = checks.memory_mib(answer, gpus)
         findings += checks.soften_findings(inspected, gpus)
-        if checks.is_broken(inspected):
+        is_broken = checks.is_broken(inspected)
+        if answer["failure_code"] or not is_broken:
+            # What ended the inspection may be a size that this machine cannot bear.
+            findings += await inspect_ranked_sizes(
+                self._harness, self._problem, answer, self._show_inspection
+            )
+        if is_broken:
             # The solutions would fail or hang like the problem's own code.
             return findings, []
         samples = [(sample, True) for sample in solutions.correct]

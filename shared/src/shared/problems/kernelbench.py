@@ -4,6 +4,9 @@ A size is a whole number over 16 that a file assigns to a name at its top level,
 tuple. For the cpu device all sizes are divided by one power of two and rounded up, but not below
 16. The power is the smallest with which the inputs have at most 2**18 elements together, or with
 which nothing shrinks any more. The text is parsed and never run.
+
+A check of a problem also tries smaller models than those that are published. There, numbers over 16
+in `get_inputs` and `get_init_inputs` are sizes, too.
 """
 
 import ast
@@ -47,6 +50,7 @@ class ModelNew(Model):
         return self.compiled(*inputs)
 """
 _INPUTS = "get_inputs"
+_FUNCTIONS = (_INPUTS, "get_init_inputs")
 # Functions of torch whose arguments are sizes; of all others only a tuple is a shape.
 _BY_SIZES = ("rand", "randn", "empty", "zeros", "ones")
 _OPERATORS: Mapping[type[ast.operator], Callable[[int, int], int]] = {
@@ -73,17 +77,46 @@ def reduce_sizes(source: bytes) -> bytes:
     >>> reduce_sizes(b"N = 2 * 4096\\ndef get_inputs(): return torch.rand(N, N)")
     b'N = 512\\ndef get_inputs(): return torch.rand(N, N)'
     """
-    try:
-        tree = ast.parse(source)
-    except (MemoryError, RecursionError, SyntaxError, ValueError):
-        return source
+    tree = _parse(source)
     sizes = list(_find_sizes(tree))
+    return _replace_sizes(source, sizes, _find_factor(tree, sizes))
+
+
+def size_factor(source: bytes) -> int:
+    """Return by which power of two all sizes are divided so that a processor can bear them.
+
+    >>> size_factor(b"def get_inputs(): return torch.rand(4096, 256)")
+    2
+    """
+    tree = _parse(source)
+    return _find_factor(tree, [*_find_sizes(tree), *_find_literals(tree)])
+
+
+def divide_sizes(source: bytes, factor: int) -> bytes:
+    """Return a model's file with all sizes divided by a power of two.
+
+    >>> divide_sizes(b"N = 64\\ndef get_inputs(): return torch.rand(N, 4096)", 2)
+    b'N = 32\\ndef get_inputs(): return torch.rand(N, 2048)'
+    """
+    tree = _parse(source)
+    return _replace_sizes(source, [*_find_sizes(tree), *_find_literals(tree)], factor)
+
+
+def _parse(source: bytes) -> ast.Module:
+    """Parse a file; one that cannot be parsed has no sizes."""
+    try:
+        return ast.parse(source)
+    except (MemoryError, RecursionError, SyntaxError, ValueError):
+        return ast.Module([], [])
+
+
+def _find_factor(tree: ast.Module, sizes: "list[_Size]") -> int:
     factor = 1
     while _count_elements(tree, sizes, factor) > ELEMENTS_MAX:
         if all(size.reduced(factor) <= SIZE_MIN for size in sizes):
             break
         factor *= 2
-    return _replace_sizes(source, sizes, factor)
+    return factor
 
 
 class _Size(NamedTuple):
@@ -105,6 +138,17 @@ def _find_sizes(tree: ast.Module) -> Iterator[_Size]:
             value = _Evaluator({}).value(part)
             if isinstance(value, int) and value > SIZE_MIN:
                 yield _Size(part, value)
+
+
+def _find_literals(tree: ast.Module) -> Iterator[_Size]:
+    """Yield the sizes that the functions of inputs write as numbers."""
+    for function in tree.body:
+        if isinstance(function, ast.FunctionDef) and function.name in _FUNCTIONS:
+            for node in ast.walk(function):
+                if not isinstance(node, ast.Constant) or type(node.value) is not int:
+                    continue
+                if node.value > SIZE_MIN:
+                    yield _Size(node, node.value)
 
 
 def _count_elements(tree: ast.Module, sizes: list[_Size], factor: int) -> int:
