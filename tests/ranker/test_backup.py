@@ -1,6 +1,7 @@
 """A backup is complete or lists what it lacks; damage is refused before anything changes."""
 
 import json
+import os
 import stat
 from collections.abc import Callable
 from pathlib import Path
@@ -24,6 +25,12 @@ __all__ = ("places", "platform")
 pytestmark = [pytest.mark.long, pytest.mark.server]
 
 ACTOR = "operator:op"
+ENDS = (".blobs.tar", ".accounts.tar.gz", ".manifest.json")
+
+
+def mode_of(path: Path) -> int:
+    """The permissions of a file or folder."""
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 @pytest.fixture
@@ -74,6 +81,44 @@ async def test_everything_is_in_a_backup_unless_it_is_left_out(
     async with create_pool(places.new.postgres_dsn, 1, 2) as connections:
         people = PostgresAccountStore(connections)
         assert await people.known("ada")
+
+
+async def test_only_their_owner_reads_the_files_of_a_backup(places: Places, backup: Path) -> None:
+    folder = places.folder / "new" / "daily"
+    files = [folder / name for name in ("log.gz", *(f"log.gz{end}" for end in ENDS))]
+    before = os.umask(0)
+    try:
+        await export_log(places.old, folder / "log.gz", "stream")
+        # What a version before left behind: old files, and halves of an interrupted backup.
+        for file in files:
+            file.chmod(0o666)
+            half, other_name = file.with_name(f"{file.name}.part"), file.with_name(f"{file.name}.o")
+            half.write_bytes(b"half")
+            other_name.hardlink_to(half)
+        summary = await export_log(places.old, folder / "log.gz", "stream")
+    finally:
+        os.umask(before)
+    assert [mode_of(file) for file in files] == [0o600] * len(files)
+    assert [file.with_name(f"{file.name}.o").read_bytes() for file in files] == [b"half"] * 4
+    assert (mode_of(folder), mode_of(folder.parent)) == (0o700, 0o700)
+    assert summary["is_folder_open"] is False
+    assert sorted(backup.parent.glob("*.part")) == []
+
+
+@pytest.mark.usefixtures("backup")
+async def test_a_folder_that_is_there_is_closed_if_it_is_empty_and_told_of_otherwise(
+    places: Places,
+) -> None:
+    empty, used = places.folder / "empty", places.folder / "used"
+    for folder in (empty, used):
+        folder.mkdir()
+        folder.chmod(0o755)
+    (used / "other.txt").write_text("of somebody else")
+    summary = await export_log(places.old, empty / "log.gz", "stream", [BLOBS, ACCOUNTS])
+    assert (mode_of(empty), summary["is_folder_open"]) == (0o700, False)
+    summary = await export_log(places.old, used / "log.gz", "stream", [BLOBS, ACCOUNTS])
+    assert (mode_of(used), summary["is_folder_open"]) == (0o755, True)
+    assert mode_of(used / "log.gz") == mode_of(manifest_path(used / "log.gz")) == 0o600
 
 
 async def test_a_restore_that_was_broken_off_goes_on(places: Places, backup: Path) -> None:

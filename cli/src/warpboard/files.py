@@ -13,6 +13,7 @@ from stat import S_ISREG
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from shared.errors import Refused
+from shared.private_files import create_private_folder, open_private
 from warpboard.domain.checks import Sample, Solutions
 from warpboard.domain.names import SLUG_LENGTH_MAX, kernelbench_slug, slug_of
 
@@ -211,17 +212,20 @@ def read_template(name: str) -> str:
     return (package_files("warpboard") / "templates" / name).read_text(encoding="utf-8")
 
 
-def write_file(file: Path, data: bytes) -> None:
-    """Write a file completely or not at all. Raises Refused."""
-    with _open_replacement(file) as part:
+def write_file(file: Path, data: bytes, *, is_private: bool = True) -> None:
+    """Write a file completely or not at all. Raises Refused.
+
+    Only its owner can read it, unless it has nothing of a submission or of the platform.
+    """
+    with _open_replacement(file, is_private=is_private) as part:
         part.write(data)
 
 
-def write_files(folder: Path, files: Mapping[str, bytes]) -> None:
+def write_files(folder: Path, files: Mapping[str, bytes], *, is_private: bool = True) -> None:
     """Write files into a folder, which is created if necessary. Raises Refused."""
     for name, data in files.items():
-        _create_folder((folder / name).parent)
-        write_file(folder / name, data)
+        _create_folder((folder / name).parent, is_private=is_private)
+        write_file(folder / name, data, is_private=is_private)
 
 
 async def save_download(folder: Path, name: str, pieces: AsyncIterator[bytes]) -> Path:
@@ -239,15 +243,17 @@ async def save_download(folder: Path, name: str, pieces: AsyncIterator[bytes]) -
     return folder / name
 
 
-def _create_folder(folder: Path) -> None:
+def _create_folder(folder: Path, *, is_private: bool = True) -> None:
     try:
+        if is_private:
+            create_private_folder(folder)
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise Refused("unwritable", f"{folder} cannot be made: {error}") from error
 
 
 @contextmanager
-def _open_replacement(file: Path) -> Iterator[BinaryIO]:
+def _open_replacement(file: Path, *, is_private: bool = True) -> Iterator[BinaryIO]:
     """Write to a temporary file that replaces the target on success.
 
     Devices and pipes are written directly.
@@ -255,7 +261,9 @@ def _open_replacement(file: Path) -> Iterator[BinaryIO]:
     part = file.with_name(f".{file.name}.part")
     is_plain = file.is_file() or not file.exists()
     try:
-        with (part if is_plain else file).open("wb") as opened:
+        is_new = is_plain and is_private
+        target = part if is_plain else file
+        with open_private(target) if is_new else target.open("wb") as opened:
             yield opened
         if is_plain:
             part.replace(file)

@@ -5,12 +5,12 @@ import json
 import os
 import tomllib
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from shared.errors import Failed, Refused
+from shared.private_files import create_private_folder, open_private
 from warpboard.domain.names import ANYONE, checked_token, legal_participant
 from warpboard.domain.names import participant as checked_participant
 
@@ -197,12 +197,9 @@ class TokenFile:
         ]
         fresh = self._path.with_name(f".{self._path.name}.{os.getpid()}")
         try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with suppress(FileNotFoundError):
-                fresh.unlink()
-            opened = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(opened, "w", encoding="utf-8") as file:
-                file.write("\n".join((HEAD, *lines)))
+            create_private_folder(self._path.parent)
+            with open_private(fresh) as file:
+                file.write("\n".join((HEAD, *lines)).encode())
             fresh.replace(self._path)
         except OSError as error:
             raise Refused("unwritable", f"{self._path} cannot be written: {error}") from error

@@ -99,7 +99,7 @@ def new(context: AppContext, folder: Path, form: str) -> int:
         page = read_template(f"{TEMPLATE_FOLDER}/{form}/{name}{DRAFT_SUFFIX}")
         text = schema_comment(context, name) + Template(page).substitute(title=title)
         files[name] = text.encode()
-    write_files(folder, files)
+    write_files(folder, files, is_private=False)
     return context.show(
         {"folder": str(folder), "slug": slug, "files": sorted(names)},
         [str(folder / name) for name in names],

@@ -339,6 +339,9 @@ def export_lines(answer: JsonObject) -> Iterator[str]:
         participants = count_text(answer["participants"], "participant")
         file = f"{answer['file']}.accounts.tar.gz"
         yield f"{participants} with names and webhooks in {file}: keep it secret"
+    if answer.get("is_folder_open"):
+        folder = Path(answer["file"]).absolute().parent
+        yield f"other users can list the folder {folder}, but not read the files: chmod 700 it"
     if answer.get("left_out"):
         yield f"LEFT OUT: {', '.join(answer['left_out'])}; this alone does not restore the platform"
     if answer.get("blobs_missing"):

@@ -243,7 +243,7 @@ def show_chart(context: AppContext, chart: Progress | Spread, png: Path | None) 
         return context.show(document, lines)
     with context.screen.live([png.name]) as show:
         show(png.name, ProgressText("drawing"))
-        write_file(png, draw_png(chart))
+        write_file(png, draw_png(chart), is_private=False)
     return context.show(document, [f"{png} shows {chart.title}"])
 
 

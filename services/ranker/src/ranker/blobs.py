@@ -26,6 +26,7 @@ from shared.blobs import (
 from shared.errors import Failed, Refused
 from shared.event_log import EventLog
 from shared.events import HARNESS_CODE, Blob
+from shared.private_files import open_private
 from shared.wire import Envelope
 
 
@@ -126,11 +127,14 @@ END_BYTES = 2 * tarfile.BLOCKSIZE
 
 
 async def save_blobs(path: Path, digests: Sequence[str], blobs: BlobStore) -> tuple[int, list[str]]:
-    """Write the blobs; returns their number and the digests that are missing. Raises Failed."""
+    """Write the blobs; returns their number and the digests that are missing.
+
+    Only the file's owner can read it. Raises Failed.
+    """
     part = path.with_name(f"{path.name}.part")
     count, missing = 0, []
     try:
-        with tarfile.open(part, "w") as tar:
+        with open_private(part) as file, tarfile.open(fileobj=file, mode="w") as tar:
             for digest in digests:
                 try:
                     data = await blobs.get(digest)

@@ -13,6 +13,7 @@ import msgspec
 from ranker.domain.stored_log import DamagedCopy, StoredEvent
 from shared import wire
 from shared.errors import Refused
+from shared.private_files import open_private
 
 FORMAT = "warpboard-log/1"
 LEVEL = 6
@@ -54,12 +55,13 @@ Decoded = TypeVar("Decoded")
 
 
 class LogFileWriter:
-    """Writes events in order; the file is complete only after `close`."""
+    """Writes events in order, for its owner alone; the file is complete only after `close`."""
 
     def __init__(self, path: Path, count: int, key: str | None) -> None:
         self._path = path
         self._part = path.with_name(f"{path.name}.part")
-        self._file = gzip.open(self._part, "wb", LEVEL)  # noqa: SIM115  (closed in `close`)
+        self._raw = open_private(self._part)
+        self._file = gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=self._raw)
         self._chain = wire.CHAIN_START
         self._seq = 0
         self._write_line(Header(FORMAT, count, wire.CHAIN_START.hex(), key))
@@ -77,14 +79,18 @@ class LogFileWriter:
     def close(self) -> str:
         """Finish the file and rename it into place; returns its chain in hex."""
         self._write_line(End(self._seq, self._chain.hex()))
-        self._file.close()
+        self._close()
         self._part.replace(self._path)
         return self._chain.hex()
 
     def drop(self) -> None:
         """Delete an unfinished file."""
-        self._file.close()
+        self._close()
         self._part.unlink(missing_ok=True)
+
+    def _close(self) -> None:
+        self._file.close()
+        self._raw.close()
 
     def _write_line(self, line: msgspec.Struct) -> None:
         self._file.write(msgspec.json.encode(line) + b"\n")

@@ -29,6 +29,12 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.repair import append_raw
 from shared.nats.streams import ensure_streams
+from shared.private_files import (
+    close_empty_folder,
+    create_private_folder,
+    is_open_to_others,
+    open_private,
+)
 from shared.signing import verify_verdict
 from shared.subjects import derive_id
 
@@ -88,7 +94,8 @@ def write_manifest(file: Path, manifest: Manifest) -> None:
     """Write the manifest atomically. It comes last: a set without it is not a backup."""
     path = manifest_path(file)
     fresh = path.with_name(f"{path.name}.part")
-    fresh.write_bytes(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
+    with open_private(fresh) as file_:
+        file_.write(msgspec.json.format(msgspec.json.encode(manifest)) + b"\n")
     fresh.replace(path)
 
 
@@ -229,6 +236,8 @@ async def export_log(
     nc = await connect(settings.nats_url, "ranker-export")
     parts, missing = [LOG], list[str]()
     try:
+        create_private_folder(file.parent)
+        close_empty_folder(file.parent)
         manifest_path(file).unlink(missing_ok=True)
         async with _open_source(settings, source, NatsLog(nc)) as log:
             summary, digests = await _write_log(log, file, read_own_key(settings))
@@ -252,7 +261,7 @@ async def export_log(
         raise Refused("bad_file", f"{file} cannot be written: {error}", "file") from error
     finally:
         await nc.close()
-    return summary | {"left_out": absent}
+    return summary | {"left_out": absent, "is_folder_open": is_open_to_others(file.parent)}
 
 
 @asynccontextmanager

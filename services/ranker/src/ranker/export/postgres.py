@@ -5,11 +5,10 @@ copied after the log, so that every account in the copied log has its rows.
 """
 
 import io
-import os
 import tarfile
 import zlib
-from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +17,7 @@ from psycopg import AsyncConnection, sql
 
 from shared.errors import Refused
 from shared.postgres import connect, load_statements, migrate, translate_outages
+from shared.private_files import open_private
 
 FORMAT = "warpboard-accounts/1"
 INDEX = "tables.json"
@@ -60,7 +60,7 @@ async def save_accounts(path: Path, dsn: str) -> int:
     tables: list[Table] = []
     try:
         async with _open_snapshot(dsn) as connection:
-            with _open_private(part) as tar:
+            with open_private(part) as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
                 for table in await _list_tables(connection):
                     data, rows = await _copy_out(connection, table)
                     tables.append(msgspec.structs.replace(table, rows=rows))
@@ -154,14 +154,6 @@ async def _open_snapshot(dsn: str) -> AsyncIterator[AsyncConnection[Any]]:
         async with await connect(dsn) as connection, connection.transaction():
             await connection.execute(_sql("one_moment").encode())
             yield connection
-
-
-@contextmanager
-def _open_private(path: Path) -> Iterator[tarfile.TarFile]:
-    """A new file that only its owner may read: it has password hashes and webhook secrets."""
-    handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-    with os.fdopen(handle, "wb") as file, tarfile.open(fileobj=file, mode="w:gz") as tar:
-        yield tar
 
 
 def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:

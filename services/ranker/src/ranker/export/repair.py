@@ -25,6 +25,7 @@ from shared.nats.event_log import NatsLog
 from shared.nats.repair import ConsumerPosition, LogRepair
 from shared.nats.streams import ensure_streams
 from shared.postgres import migrate
+from shared.private_files import create_private_folder, open_private
 from shared.wire import read_envelope
 
 # The agent name of placeholders; a real agent of this name has no such run.
@@ -141,6 +142,7 @@ async def repair_log(
     """
     await asyncio.to_thread(migrate, settings.postgres_dsn, PACKAGE, SCHEMA)
     is_file_written = await asyncio.to_thread(file.exists)
+    await asyncio.to_thread(create_private_folder, file.parent)
     # The positions of the log's readers are stored beside the repaired log.
     places_path = file.with_name(f"{file.name}.places")
     nc = await connect(settings.nats_url, "ranker-repair")
@@ -156,7 +158,8 @@ async def repair_log(
             if not is_file_written:
                 check_repairable(report, overwrite=overwrite, accept_loss=accept_loss)
                 places = msgspec.json.encode(await log.read_places())
-                await asyncio.to_thread(places_path.write_bytes, places)
+                with open_private(places_path) as places_file:
+                    places_file.write(places)
                 pairs = read_pairs(log, copy, stretch._replace(last_seq=count))
                 await write_repaired(pairs, file, count, read_own_key(settings))
         reader = read_repaired(file, count if not report.is_clean else 0)
