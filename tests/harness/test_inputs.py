@@ -1,5 +1,6 @@
 """Seeds are unpredictable and repeatable; shapes tell inputs from outputs."""
 
+import itertools
 import json
 from collections.abc import Callable
 from typing import Any
@@ -43,6 +44,22 @@ def test_a_seed_uses_all_of_its_bits_and_no_more(bits: int) -> None:
     seeds = [derive_seed(KEY, "check", "n=4", call, bits) for call in range(200)]
     assert min(seeds) >= 0
     assert 2 ** (bits - 1) < max(seeds) < 2**bits
+
+
+@pytest.mark.parametrize("bits", [31, 32, 63])
+def test_no_step_leads_from_known_seeds_to_the_next(bits: int) -> None:
+    """A processor's generator uses 32 bits of a seed, so shown inputs reveal these by trial."""
+    modulus = 1 << bits
+    seeds = [derive_seed(KEY, "time", "n=4", call, 63) % modulus for call in range(100)]
+    steps = [(after - before) % modulus for before, after in itertools.pairwise(seeds)]
+    assert len(set(seeds)) == len(set(steps)) + 1 == len(seeds)
+    affine = 0
+    for first, second, third, fourth in zip(seeds, seeds[1:], seeds[2:], seeds[3:], strict=False):
+        if (second - first) % 2:
+            factor = (third - second) * pow(second - first, -1, modulus)
+            affine += 1
+            assert (third + factor * (third - second)) % modulus != fourth
+    assert affine > 20
 
 
 def test_an_output_buffer_is_no_input(torch: Any) -> None:

@@ -118,3 +118,14 @@ def test_of_a_problem_with_its_own_program_it_is_said_that_nothing_was_seen(
     (folder / "manifest.json").write_text(json.dumps(manifest))
     (finding,) = inspector.look(folder).findings
     assert (finding.code, finding.level, finding.where) == ("not_inspected", "warning", "eval.py")
+
+
+def test_the_check_of_a_problem_with_its_own_program_is_shown_lazy_answers(
+    inspector: Inspector, tmp_path: Path
+) -> None:
+    loose = SINGLE.replace(b"allclose(got, want)", b"allclose(got, want, atol=100)")
+    folder = laid_out(tmp_path, {"reference_code.py": loose})
+    manifest = json.loads((folder / "manifest.json").read_bytes()) | {"main": "eval.py"}
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    errors = {one.code for one in inspector.look(folder).findings if one.level == "error"}
+    assert "check_takes_zeros" in errors

@@ -131,3 +131,11 @@ def size_findings(where: str, measurements: Sequence[Measurement], formula: str)
         text = f"judged by {basis} of its sizes, as this machine cannot hold it{near}{known}"
         findings.append(create_finding("not_inspected", "warning", where, text))
     return findings
+
+
+def late_finding(where: str, count: int, formula: str) -> Finding:
+    """Return that there was no time for smaller sizes of so many cases, from the one at `where`."""
+    more = f" (and of {count - 1} more cases)" if count > 1 else ""
+    text = f"there was no time to try smaller sizes of it{more}: try lazy answers elsewhere"
+    known = f"; {formula}" if formula else ""
+    return create_finding("not_inspected", "warning", where, f"{text}{known}")

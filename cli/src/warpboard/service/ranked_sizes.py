@@ -22,6 +22,8 @@ from warpboard.local_run import LocalHarness
 # How long the variants of one case may take together, where that can be foreseen, and one of them.
 _CASE_S = 10.0
 _VARIANT_S = 5.0
+# How long the variants of all cases may take together.
+_ALL_S = 60.0
 # A variant of four times the sizes may take this many times as long.
 _STEP_COST = 16
 _MODELS = "kernelbench"
@@ -40,10 +42,14 @@ async def inspect_ranked_sizes(
     manifest = problem.parse_manifest()
     is_ours = manifest.get("form") == _MODELS or flashinfer.CODE in problem.version_files
     formula = _FORMULA if is_ours else ""
-    findings = []
-    for case in _untried_cases(problem, manifest, answer):
-        measurements = await _measure(harness, problem, case, show)
+    findings: list[Finding] = []
+    ends_at = time.monotonic() + _ALL_S
+    cases = _untried_cases(problem, manifest, answer)
+    for number, case in enumerate(cases):
         where = f"benchmarks: {case['name']}"
+        if time.monotonic() > ends_at:
+            return [*findings, ranked_sizes.late_finding(where, len(cases) - number, formula)]
+        measurements = await _measure(harness, problem, case, show)
         findings += ranked_sizes.size_findings(where, measurements, formula)
     return findings
 

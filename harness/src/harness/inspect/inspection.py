@@ -33,7 +33,8 @@ from harness.inspect.case import (
     inspect_inputs,
     make_finding,
 )
-from harness.inspections import InspectReport, InspectRequest
+from harness.inspect.lazy import LAZY_ANSWERS
+from harness.inspections import Finding, InspectReport, InspectRequest
 from harness.messages import Progress
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox import host
@@ -44,6 +45,7 @@ _BUDGET_SHARE = 0.5
 # Besides inputs and outputs, a submission needs memory for intermediate results.
 _MEMORY_SHARE = 0.5
 _MIB = 1024**2
+_LAZY_CODES = frozenset(lazy.code for lazy in LAZY_ANSWERS)
 
 
 def execute_inspection(
@@ -54,22 +56,32 @@ def execute_inspection(
 ) -> InspectReport:
     """Run one inspection in this process, and tell its progress. Raises only unexpected errors."""
     began = time.monotonic()
-    if main := directory.problem.main:
-        text = f"{main} runs the cases itself: the problem's functions are not inspected"
-        return InspectReport([make_finding("not_inspected", WARNING, main, text)])
+    problem = directory.problem
+    if problem.main and (problem.lang != "py" or "reference.py" not in problem.files):
+        return InspectReport([_own_program_finding(problem.main)])
     try:
         inspection = _Inspection(request, directory, machine)
         inspection.run(began + request.limit_s, tell)
     except DeviceFault as fault:
         return InspectReport([], time.monotonic() - began, "device", str(fault))
+    findings = inspection.notes.findings()
+    if problem.main:
+        # The program may call the other functions in another way.
+        findings = [finding for finding in findings if finding.code in _LAZY_CODES]
+        findings.append(_own_program_finding(problem.main))
     return InspectReport(
-        inspection.notes.findings(),
+        findings,
         time.monotonic() - began,
         needed_bytes=inspection.needed_bytes,
         peak_bytes=inspection.peak_bytes(),
         untried=inspection.notes.untried,
         shares=inspection.notes.shares,
     )
+
+
+def _own_program_finding(main: str) -> Finding:
+    text = f"{main} runs the cases itself: of the problem's functions only a check is inspected"
+    return make_finding("not_inspected", WARNING, main, text)
 
 
 class _Inspection:
