@@ -74,7 +74,7 @@ async def test_only_admins_may_use_these_commands(
         ("admin invites", {**BOARD, "count": 1, **WHY}),
         ("admin export", BOARD),
         ("admin update-problems", {"repository_name": REPOSITORY, "dry_run": False}),
-        ("admin create-local", {"directory": "identity"}),
+        ("admin create-local", {"directory": "identity", "unchecked": "a test"}),
         ("admin verify-task", BOARD),
         ("admin set-forum-ids", {"dry_run": False}),
         ("admin get-user-names", {}),
@@ -108,8 +108,9 @@ async def test_a_local_problem_is_closed_and_joined_by_invite(
 ) -> None:
     path = "admin create-local"
     [found] = await olga.person.autocomplete(olga.channel, path, "directory", directory="identi")
-    assert "bad_directory" in await olga.use_command(path, directory="../tests")
-    said = await olga.use_command(path, directory=found["value"], gpu="CPU", closed=True)
+    why = {"unchecked": "it is checked elsewhere"}
+    assert "bad_directory" in await olga.use_command(path, directory="../tests", **why)
+    said = await olga.use_command(path, directory=found["value"], gpu="CPU", closed=True, **why)
     assert "**identity-dev** version 1 published" in said.replace("\\", "")
     closed = {"leaderboard_name": "identity-dev"}
     # What not everybody may see is offered to who runs it, and to nobody else.
@@ -227,6 +228,9 @@ async def test_a_repository_is_shown_before_it_is_published(
 ) -> None:
     await asyncio.to_thread(made_repository, edge_platform.running.folder.parent / "repository")
     path, named = "admin update-problems", {"repository_name": REPOSITORY}
+    # Nobody said why nothing of it is checked, neither here nor in the settings.
+    assert "check_missing" in await olga.use_command(path, **named)
+    named["unchecked"] = "it is checked elsewhere"
     assert "unknown_repository" in await olga.use_command(path, repository_name="some/body")
     assert "in `problem_set`" in await olga.use_command(path, **named, force=True)
     said = (await olga.use_command(path, **named)).replace("\\", "")
@@ -248,7 +252,8 @@ async def test_a_slow_publication_completes_and_its_result_is_sent(
     edge_platform: EdgePlatform, edge_sim: Simulator, olga: ChannelUser, how: str
 ) -> None:
     changed_repository(edge_platform.running.folder.parent / "repository", how)
-    path, named = "admin update-problems", {"repository_name": REPOSITORY, "problem_set": "good"}
+    path = "admin update-problems"
+    named = {"repository_name": REPOSITORY, "problem_set": "good", "unchecked": "elsewhere"}
     message = await wait_for_question(olga, path, **named, dry_run=False)
     before, ingest = len(letters(olga)), edge_platform.running.pid("ingest")
     assert ingest is not None
@@ -305,10 +310,11 @@ async def test_the_results_of_a_problems_solutions_are_shown(olga: ChannelUser) 
         "reference_code": zipped,
         "report": FileUpload("report.json", "application/json", json.dumps(report).encode()),
     }
-    # As on the public bot, an admin needs no report.
+    # An admin needs no report, but a reason.
     unchecked = {name: value for name, value in given.items() if name != "report"}
-    message = await start_publication(olga, unchecked)
-    assert "not checked: an admin published it" in message_text(message)
+    assert "check_missing" in await olga.use_command("leaderboard create", **unchecked)
+    message = await start_publication(olga, {**unchecked, "unchecked": "by hand"})
+    assert "not checked: by hand" in message_text(message)
     await olga.press(message, "Discard", "Discarded")
     said = await olga.use_command("leaderboard create", **given, description="Copy it.")
     assert "have a statement.md" in said

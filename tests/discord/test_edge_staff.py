@@ -95,6 +95,10 @@ async def test_an_author_publishes_and_archives(
     typed = {"gpu": "h100, c"}
     offered = await ann.person.autocomplete(channel, "leaderboard create", "gpu", **typed)
     assert [choice["value"] for choice in offered] == ["h100, CPU"]
+    # Where the check ran nothing, the preview says so, and publishing it needs a flag.
+    message = await start_publication(ann, {**asked, "gpu": "B200"})
+    assert "nothing of this problem was run on B200 before" in message_text(message)
+    await ann.press(message, "Discard", "Discarded")
     # On Discord alone she is an author; the platform does not know of it.
     message = await start_publication(ann, asked)
     await ann.press(message, "Publish", "scope_missing")
@@ -102,6 +106,8 @@ async def test_an_author_publishes_and_archives(
     message = await start_publication(ann, asked)
     assert "<t:4071006240:F>" in message_text(message)
     await ann.press(message, "Discard", "Discarded")
+    message = await start_publication(ann, {**asked, "gpu": "B200"})
+    await ann.press(message, "Publish", "untested_gpus")
     message = await start_publication(ann, asked)
     await ann.press(message, "Publish", "version 1 published")
 

@@ -1,6 +1,7 @@
 """A leaderboard is made with all its settings in one act, and changed by events."""
 
 import asyncio
+import dataclasses
 import json
 from typing import Any
 
@@ -22,7 +23,7 @@ from tests.support.holders import code, role, token
 from tests.support.scenarios import given
 
 R = "because"
-FIRST = example_event(ProblemPublished)
+FIRST = replace(example_event(ProblemPublished), tested_gpus=["CPU", "gpus-1", "A100", "H100"])
 OWN = FIRST.gpus[0]
 BOTH = LeaderboardChanged(visibility=None, reason=R, gpus=[OWN, "H100"])
 GPUS = st.sets(st.sampled_from(["A100", "H100", "CPU"]), min_size=1).map(sorted)
@@ -64,7 +65,7 @@ def test_dropping_a_gpu_type_with_entries_needs_force(
 
 def test_a_version_that_drops_a_gpu_type_with_entries_needs_force() -> None:
     second = example_event(ProblemPublished)
-    moved = replace(second, digest="other", gpus=["B200"])
+    moved = replace(second, digest="other", gpus=["B200"], tested_gpus=["B200"])
     for change, is_refused in (
         (problems.Change(R, used=frozenset([OWN])), True),
         (problems.Change(R, used=frozenset([OWN]), is_forced=True), False),
@@ -75,6 +76,55 @@ def test_a_version_that_drops_a_gpu_type_with_entries_needs_force() -> None:
             test.then_refused("gpu_has_entries")
         else:
             test.then(replace(moved, number=FIRST.number + 1))
+
+
+UNTESTED = replace(FIRST, tested_gpus=[])
+
+
+@pytest.mark.parametrize(
+    ("history", "command"),
+    [
+        ([], problems.Publish(UNTESTED)),
+        ([FIRST], problems.Publish(replace(UNTESTED, digest="other"))),
+        ([FIRST], problems.Change(R, gpus=("B200",))),
+        # It is tested where it is not ranked any more.
+        (
+            [],
+            problems.Publish(replace(FIRST, tested_gpus=["CPU"]), problems.Change(R, gpus=("T4",))),
+        ),
+        ([FIRST, BOTH], problems.Publish(FIRST, problems.Change(R, gpus=("B200",)))),
+    ],
+)
+def test_ranking_where_nothing_was_run_needs_a_flag(
+    history: list[Any], command: problems.Publish | problems.Change
+) -> None:
+    given(problems.problems, *history).when(command).then_refused("untested_gpus")
+    if isinstance(command, problems.Publish):
+        change = dataclasses.replace(command.change, allows_untested=True)
+        allowed: Any = dataclasses.replace(command, change=change)
+    else:
+        allowed = dataclasses.replace(command, allows_untested=True)
+    assert problems.decide(allowed, problems.problems.fold(history))
+
+
+def test_one_tested_gpu_type_is_enough_and_the_others_are_named() -> None:
+    version = replace(FIRST, gpus=["CPU", "H100", "B200"], tested_gpus=["CPU"])
+    facts = problems.decide(problems.Publish(version), problems.Problem())
+    state = problems.problems.fold(facts)
+    assert state.untested_gpus == ["H100", "B200"]
+    # Settings that concern no GPU type need no flag, also where nothing was run.
+    unlisted = problems.problems.fold([replace(version, tested_gpus=[])])
+    assert problems.decide(problems.Change(R, visibility="closed"), unlisted)
+
+
+def test_a_later_check_of_the_same_version_counts() -> None:
+    version = replace(FIRST, gpus=["H100"], tested_gpus=[])
+    again = replace(version, tested_gpus=["CPU"])
+    command = problems.Publish(again, problems.Change(R, gpus=("CPU",)))
+    (change,) = problems.decide(command, problems.problems.fold([version]))
+    assert isinstance(change, LeaderboardChanged)
+    assert (change.gpus, change.tested_gpus) == (["CPU"], ["CPU"])
+    assert problems.problems.fold([version, change]).untested_gpus == []
 
 
 @pytest.mark.parametrize(
@@ -176,7 +226,8 @@ async def test_a_leaderboard_is_created_in_one_request(door: Door) -> None:
     before = len(door.log.since(0))
     answer = await door.publish(headers=OPERATOR, **form, report="", unchecked="by hand")
     assert answer.status_code == 201, answer.text
-    (warning,) = answer.json()["warnings"]
+    untested, warning = answer.json()["warnings"]
+    assert "nothing of this problem was run on H100 before it was published" in untested
     assert "taken as 2126-12-01T18:00:00+00:00" in warning
     events = door.log.since(0)[before:]
     assert [event.envelope.type for event in events] == [
@@ -207,6 +258,33 @@ async def test_a_leaderboard_is_created_in_one_request(door: Door) -> None:
     stranger = await door.http.get("/v1/leaderboards/whole", headers=ADA)
     assert stranger.status_code == never.status_code == 404
     assert stranger.json()["detail"] == never.json()["detail"].replace("never", "whole")
+
+
+@pytest.mark.server
+async def test_leaderboards_where_nothing_was_run_are_published_with_a_flag_alone(
+    door: Door,
+) -> None:
+    report = json.loads(report_of(FILES, "far")) | {"tested_gpus": ["CPU"]}
+    form: dict[str, Any] = {"slug": "far", "report": json.dumps(report), "gpu": ["H100", "B200"]}
+    before = len(door.log.since(0))
+    refused = await door.publish(**form)
+    assert code(refused) == (409, "untested_gpus")
+    assert "H100, B200" in refused.json()["detail"]
+    assert len(door.log.since(0)) == before
+    answer = await door.publish(**form, allow_untested="true")
+    assert answer.status_code == 201, answer.text
+    assert "was run on H100, B200 before" in answer.json()["warnings"][0]
+    # The author may not open another one without it either.
+    body: dict[str, Any] = {"gpus": ["T4"], "reason": R}
+    assert code(await door.admin("PUT", "leaderboards/far", **body)) == (409, "untested_gpus")
+    allowed = await door.admin("PUT", "leaderboards/far", **body, allow_untested=True)
+    assert allowed.status_code == 200, allowed.text
+    assert (await door.admin("PUT", "leaderboards/far", **body | {"gpus": ["CPU"]})).is_success
+    # A report cannot claim a GPU type on which no solution passed.
+    other = FILES | {"reference.py": FILES["reference.py"] + b"# 2\n"}
+    claimed = json.loads(report_of(other, "far")) | {"solutions": []}
+    answer = await door.publish(other, slug="far", report=json.dumps(claimed))
+    assert code(answer) == (422, "bad_report")
 
 
 @pytest.mark.server

@@ -14,7 +14,7 @@ from ingest.site.formatting import (
 )
 
 STATEMENTS = sorted((Path(__file__).parents[2] / "problems").glob("*/statement.md"))
-ATTRIBUTES = {*MATHML_ATTRIBUTES, "class", "href", "start"}
+ATTRIBUTES = {*MATHML_ATTRIBUTES, "class", "href", "start", "tabindex"}
 HOSTILE = (
     r"\text{<script>alert(1)</script>}",
     r"\text{&lt;img src=x onerror=alert(1)&gt;}",
@@ -86,3 +86,39 @@ def test_code_is_highlighted_and_escaped() -> None:
         "__global__ void f();", "cuda"
     )
     assert '<span class="keyword">def</span>' in render_markdown("```python\ndef f(): pass\n```")
+
+
+@pytest.mark.parametrize("info", ["", "python", "py", "cuda", "c++", "text", 'x" onload="alert(1)'])
+@pytest.mark.parametrize("mark", ["```", "~~~"])
+def test_a_fenced_block_is_a_block_of_escaped_code(mark: str, info: str) -> None:
+    code = "x = '</code></pre><script>alert(1)</script>' & <b>\n"
+    text = render_markdown(f"Before.\n{mark}{info}\n{code}{mark}\nAfter.\n")
+    page = Page(text)
+    assert page.tags <= {"p", "pre", "code", "span"}
+    assert {"pre", "code"} <= page.tags
+    assert page.attributes <= {"class", "tabindex"}
+    # The tags around the code are tags, and those in it are text.
+    assert code in page.texts
+    assert "<pre" not in page.texts
+
+
+def test_an_indented_block_and_an_unclosed_fence_are_code_too() -> None:
+    for text in ("    a < b\n", "```\na < b\n"):
+        page = Page(render_markdown(text))
+        assert page.tags == {"pre", "code"}
+        assert page.texts == "a < b\n\n"
+
+
+def test_links_have_safe_schemes_and_nothing_is_loaded_from_elsewhere() -> None:
+    safe = ("https://example.org/a?b=c:d", "/problems/a", "other.md#a:b", "mailto:a@example.org")
+    unsafe = (
+        *("javascript:alert(1)", "JaVaScRiPt:alert(1)", "java&#115;cript:alert(1)"),
+        *("vbscript:x", "data:text/html,x", "ftp://example.org", "file:///etc/passwd", "intent:x"),
+    )
+    for url in safe:
+        assert f'href="{url}"' in render_markdown(f"[a]({url})")
+    for url in unsafe:
+        page = Page(render_markdown(f"[a]({url}) <{url}>\n\n[b]\n\n[b]: {url}\n"))
+        assert page.tags == {"p"}, url
+    page = Page(render_markdown("![a](https://example.org/a.png) <img src=https://example.org>"))
+    assert "img" not in page.tags

@@ -29,6 +29,7 @@ def version(
         budgets_s={"build": 60, "test": 10, "benchmark": 20, "ranked": 30},
         source_bytes_max=100,
         languages=list(languages),
+        tested_gpus=["H100"],
     )
 
 

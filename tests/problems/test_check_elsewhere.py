@@ -10,7 +10,8 @@ import pytest
 from click.testing import Result
 
 from shared.problems.report import CheckReport
-from tests.cli.command_runner import run_warpboard
+from tests.cli.command_runner import run_against, run_warpboard
+from tests.cli.stand_in import respond_in_turn
 from tests.problems.inspection import FILES, REFERENCE, RIGHT, TASK, TEMPLATE, write
 
 pytestmark = [pytest.mark.box, pytest.mark.long]
@@ -67,7 +68,8 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
 
 def test_what_runs_on_the_processor_is_checked_there(checked: Checked) -> None:
     assert checked.said["shown"]["is_good"]
-    assert checked.levels("shown") == {}
+    assert checked.levels("shown") == {"untested": "warning"}
+    assert checked.said["shown"]["tested_gpus"] == []
     verdicts = [solution["verdict"] for solution in checked.said["shown"]["solutions"]]
     assert verdicts == ["passed", "wrong_answer"]
 
@@ -81,7 +83,7 @@ def test_what_may_want_a_gpu_is_not_shown_and_no_error(checked: Checked) -> None
         ("half.py", "wrong_answer"),
         ("never.py", "skipped"),
     ]
-    assert checked.levels("unshown") == {"not_inspected": "warning"}
+    assert checked.levels("unshown") == {"not_inspected": "warning", "untested": "warning"}
     trials = [trial for trial in checked.trials if trial["problem"] == "unshown"]
     not_shown = [trial for trial in trials if not trial["is_shown"]]
     assert [trial["file"] for trial in not_shown] == ["cuda.py", "never.py"]
@@ -90,8 +92,8 @@ def test_what_may_want_a_gpu_is_not_shown_and_no_error(checked: Checked) -> None
 
 def test_own_code_that_may_want_a_gpu_is_a_warning(checked: Checked) -> None:
     assert checked.said["uninspected"]["is_good"]
-    assert checked.levels("uninspected") == {"not_inspected": "warning"}
-    (finding,) = checked.said["uninspected"]["findings"]
+    assert checked.levels("uninspected") == {"not_inspected": "warning", "untested": "warning"}
+    (finding, _) = checked.said["uninspected"]["findings"]
     assert "nothing_of_this_name" in finding["text"]
 
 
@@ -118,3 +120,24 @@ def test_the_report_says_how_much_memory_a_run_needs(checked: Checked) -> None:
     names = set(CheckReport.model_fields)
     report = {name: value for name, value in checked.said["shown"].items() if name in names}
     assert CheckReport.model_validate_json(json.dumps(report)).memory_mib == 1
+
+
+def test_the_types_that_will_be_published_are_judged(tmp_path: Path) -> None:
+    task = "\n".join(line for line in TASK.splitlines() if not line.startswith("gpus"))
+    files = {**FILES, "task.yml": f"{task}\n", "reference.py": NO_MODULE + REFERENCE}
+    write(tmp_path / "set" / "far", files)
+    entry = "{directory: far, name: far, deadline: '2099-01-01', gpus: [H100]}"
+    (tmp_path / "set" / "contest.yaml").write_text(f"name: Far\nproblems:\n  - {entry}\n")
+    command = ("problem", "publish", tmp_path / "set" / "far")
+    environ = {"XDG_CACHE_HOME": str(tmp_path / "cache"), "WARPBOARD_TOKEN": "a-token"}
+    published = respond_in_turn((201, {"slug": "far", "problem_version": 1, "is_new": True}))
+    # Its own code fails on CPU, where every submission would end as infra_failed.
+    result, requests = run_against(published, *command, "--gpu", "CPU", **environ)
+    assert result.exit_code == 2, result.output
+    assert "error author_fails" in result.stderr
+    assert requests == []
+    # On H100 that proves nothing, so the platform is asked, with the flag of its author.
+    result, requests = run_against(published, *command, "--allow-untested", **environ)
+    assert "warning untested" in result.stderr
+    assert "nothing of it was run on H100" in result.stderr
+    assert b'name="allow_untested"\r\n\r\ntrue' in requests[-1].body

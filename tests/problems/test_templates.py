@@ -218,6 +218,7 @@ def test_what_is_made_imports_and_fails_the_tests_in_plain_words(warm: Warm) -> 
             problem_version.manifest,
             problem_version.files,
             problem_version.ranking_by,
+            problem_version.gpus,
         )
         submission = SubmissionRequest(
             f"kernel{end}", made(problem_version, language).encode(), "p", "test"

@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -152,6 +153,22 @@ async def test_a_dropped_gpu_type_keeps_its_leaderboard(reads: Reads) -> None:
     listing = (await reads.get("leaderboards?problem=identity"))["items"]
     assert {item["gpu"] for item in listing} == {"CPU"}
     assert (await reads.get("leaderboards?problem=other"))["items"] == []
+
+
+@pytest.mark.server
+async def test_a_gpu_type_on_which_nothing_was_run_is_named(reads: Reads) -> None:
+    aggregate = subjects.problem("identity")
+    changed = partial(events.LeaderboardChanged, visibility=None, reason="")
+    await append_fact(reads, aggregate, changed(gpus=["CPU", "H100"]))
+    page = await reads.get("problems/identity")
+    assert page["untested_gpus"] == ["CPU", "H100"]
+    await append_fact(reads, aggregate, changed(tested_gpus=["CPU"]))
+    assert (await reads.get("problems/identity"))["untested_gpus"] == ["H100"]
+    (line,) = (await reads.get("problems"))["items"]
+    assert line["untested_gpus"] == ["H100"]
+    board = await reads.get("leaderboards/identity/h100")
+    tested = {row["gpu"]: row["is_tested"] for row in board["gpu_leaderboards"]}
+    assert tested == {"CPU": True, "H100": False}
 
 
 @pytest.mark.server

@@ -25,6 +25,7 @@ def repository_settings(home: Path) -> dict[str, str]:
     address = f"file://{made_repository(home / 'repository')}"
     return {
         "WARPBOARD_INGEST_PROBLEM_ROOTS": str(roots),
+        "WARPBOARD_INGEST_POPCORN_UNCHECKED": "the set is checked elsewhere",
         "WARPBOARD_INGEST_REPOSITORIES": f"{REPOSITORY}={address}",
     }
 

@@ -33,13 +33,17 @@ FileStates = dict[Path, tuple[int, int]]
 
 @dataclass(frozen=True)
 class ProblemFiles:
-    """A problem directory that compiles: the files to send, and the compiled version."""
+    """A problem directory that compiles: the files to send, and the compiled version.
+
+    `gpus` are the GPU types of its leaderboards, by default those of the version.
+    """
 
     slug: str
     files: Mapping[str, bytes]
     manifest: bytes
     version_files: Mapping[str, bytes]
     ranking_by: str
+    gpus: tuple[str, ...]
     warnings: tuple[str, ...] = ()
 
     @property
@@ -68,7 +72,8 @@ def compile_files(slug: str, files: Mapping[str, bytes]) -> ProblemFiles:
 
     version = compile_problem(slug, files)
     return ProblemFiles(
-        slug, files, version.manifest, version.files, version.ranking_by, tuple(version.warnings)
+        *(slug, files, version.manifest, version.files, version.ranking_by, version.gpus),
+        tuple(version.warnings),
     )
 
 

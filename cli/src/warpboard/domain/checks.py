@@ -313,6 +313,27 @@ def _trial_finding(trial: Trial) -> Finding | None:
     return create_finding("wrong_passes", "error", where, f"every case passed: {advice}")
 
 
+def tested_gpus(trials: Sequence[Trial], gpus: Sequence[str]) -> list[str]:
+    """Return the GPU types of the leaderboards on which a correct solution ran here and passed."""
+    has_passed = any(
+        trial.kind == "correct" and trial.is_shown and trial.verdict == PASSED for trial in trials
+    )
+    return [HERE] if HERE in gpus and has_passed else []
+
+
+def untested_findings(
+    findings: Iterable[Finding], tested: Sequence[str], gpus: Sequence[str]
+) -> list[Finding]:
+    """Return a warning if nothing ran on any GPU type of the leaderboards, beside no error."""
+    if tested or any(finding.level == "error" for finding in findings):
+        return []
+    text = (
+        f"nothing of it was run on {', '.join(gpus)}, so perhaps nothing can be judged there: "
+        "publishing it needs --allow-untested, and its pages say so"
+    )
+    return [create_finding("untested", "warning", "its GPU types", text)]
+
+
 def template_findings(name: str, verdict: str, reason: str) -> list[Finding]:
     """Check that a template loads and runs, and is not a solution itself."""
     if verdict == PASSED:
@@ -333,6 +354,7 @@ def build_report(  # noqa: PLR0913  (each is a field of the report)
     *,
     at: datetime,
     needed_mib: int,
+    tested_gpus: Sequence[str],
 ) -> CheckReport:
     """Build the report on the version with this digest, checked with this harness.
 
@@ -358,6 +380,7 @@ def build_report(  # noqa: PLR0913  (each is a field of the report)
         device=DEVICE,
         made_at=at,
         memory_mib=needed_mib,
+        tested_gpus=list(tested_gpus),
     )
 
 

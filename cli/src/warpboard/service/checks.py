@@ -181,6 +181,8 @@ async def examine_problem(
     with context.screen.live([problem.slug]) as show:
         examination = _Examination(harness, partial(show, problem.slug), problem, place)
         findings, trials = await examination.run(solutions)
+    tested_gpus = checks.tested_gpus(trials, problem.gpus)
+    findings += checks.untested_findings(findings, tested_gpus, problem.gpus)
     code = harness.code()
     report = checks.build_report(
         problem.digest,
@@ -189,6 +191,7 @@ async def examine_problem(
         trials,
         at=now(),
         needed_mib=examination.memory_mib,
+        tested_gpus=tested_gpus,
     )
     if all(finding.code != "machine" for finding in findings):
         key = _report_key(problem, solutions, code["digest"])
@@ -246,7 +249,7 @@ def _report_key(problem: ProblemFiles, solutions: Solutions, harness_digest: str
         for kind, samples in (("correct", solutions.correct), ("wrong", solutions.wrong))
         for sample in samples
     ]
-    key_parts = json.dumps([EDITION, problem.digest, harness_digest, files])
+    key_parts = json.dumps([EDITION, problem.digest, problem.gpus, harness_digest, files])
     return hashlib.sha256(key_parts.encode()).hexdigest()
 
 
@@ -276,7 +279,7 @@ class _Examination:
         ]
         self._show(ProgressText(self._sentence, estimate=": its own code"))
         answer = await self._harness.inspect(self._problem, self._show_inspection)
-        inspected, gpus = checks.inspection_findings(answer), self._manifest["gpus"]
+        inspected, gpus = checks.inspection_findings(answer), self._problem.gpus
         self.memory_mib = checks.memory_mib(answer, gpus)
         findings += checks.soften_findings(inspected, gpus)
         is_broken = checks.is_broken(inspected)
@@ -311,7 +314,7 @@ class _Examination:
         return findings, trials
 
     async def _run_trial(self, sample: Sample, *, must_pass: bool) -> Trial:
-        slug, gpus = self._problem.slug, self._manifest["gpus"]
+        slug, gpus = self._problem.slug, self._problem.gpus
         if needed := needed_gpus(sample):
             reason = f"needs a GPU: {', '.join(needed)}"
             return Trial(slug, sample.name, must_pass, "", reason, is_shown=False)
@@ -341,7 +344,7 @@ class _Examination:
             return []
         run, _ = await self._run_file(sample, "test")
         findings = checks.template_findings(name, run.verdict or "", run.reason or "")
-        return checks.soften_findings(findings, self._manifest["gpus"])
+        return checks.soften_findings(findings, self._problem.gpus)
 
     async def _run_file(self, sample: Sample, mode: str) -> tuple[Run, str]:
         """Run a file; return its end and the harness's failure code, if it has no verdict."""

@@ -43,8 +43,9 @@ class ProblemOptions:
 
     `unchecked` is an operator's reason to publish without a check, `is_strict` turns warnings into
     errors, `is_rejudged` runs the entries of the leaderboards again, and `is_forced` may drop GPU
-    types with entries and accepts a deadline that is over. `settings` are written into the files;
-    `fields` are settings of the leaderboards.
+    types with entries and accepts a deadline that is over. `allows_untested` accepts GPU types on
+    which nothing was run. `settings` are written into the files; `fields` are settings of the
+    leaderboards.
     """
 
     folders: Sequence[Path]
@@ -54,13 +55,15 @@ class ProblemOptions:
     is_rejudged: bool = False
     is_dry: bool = False
     is_forced: bool = False
+    allows_untested: bool = False
     settings: PublishSettings = NO_SETTINGS
     fields: Fields = field(default_factory=dict)
 
     @property
     def all_fields(self) -> Fields:
-        """The form fields of every problem; one permits dropping GPU types and old deadlines."""
-        return {**self.fields, **({"force": "true"} if self.is_forced else {})}
+        """The form fields of every problem, with what its author confirms."""
+        confirmed = {"force": self.is_forced, "allow_untested": self.allows_untested}
+        return self.fields | {name: "true" for name, is_set in confirmed.items() if is_set}
 
 
 def compile_folder(
@@ -102,10 +105,10 @@ async def publish_paths(api: Api, context: AppContext, options: ProblemOptions) 
         return await _publish_contests(api, context, entries, options)
     if options.slug is not None and len(options.folders) != 1:
         raise Refused("usage", "--slug names one problem, not several")
-    problems = [
-        (folder, compile_folder(folder, options.slug, options.gpus, options.settings))
-        for folder in options.folders
-    ]
+    problems = []
+    for folder in options.folders:
+        problem = compile_folder(folder, options.slug, options.gpus, options.settings)
+        problems.append((folder, replace(problem, gpus=options.gpus or problem.gpus)))
     return await _publish_all(api, context, problems, options)
 
 
@@ -268,7 +271,7 @@ class PublishItem:
     @property
     def gpus(self) -> Sequence[str]:
         """The GPU types that it is to have."""
-        return self.set_gpus or self.problem.parse_manifest()["gpus"]
+        return self.problem.gpus
 
     @property
     def deadline_at(self) -> datetime | None:
@@ -291,31 +294,35 @@ class PublishItem:
 
 @dataclass(frozen=True)
 class PublishPlan:
-    """What happens to a problem, why, and whether its files are new to the platform."""
+    """What happens to a problem, why, and whether its version or GPU types need a check."""
 
     slug: str
     head: str
     summary: str
     is_new_version: bool = False
+    needs_check: bool = False
 
 
 def plan_problem(item: PublishItem, published: FullProblem | None, at: datetime) -> PublishPlan:
     """Decide what to do about a problem by comparing it with the published one."""
     gpus, deadline = ", ".join(item.gpus), _deadline_text(item.deadline_at, at)
     if published is None:
-        return PublishPlan(item.slug, CREATED, f"new, on {gpus}, {deadline}", is_new_version=True)
+        summary = f"new, on {gpus}, {deadline}"
+        return PublishPlan(item.slug, CREATED, summary, is_new_version=True, needs_check=True)
     changes = []
     is_new = published.digest != item.problem.digest
     if is_new:
         version = published.problem_version
         changes.append(f"version {version + 1} in the place of {version}")
-    if (is_new or item.set_gpus) and sorted(item.gpus) != sorted(published.gpus):
+    has_new_gpus = (is_new or item.set_gpus) and sorted(item.gpus) != sorted(published.gpus)
+    if has_new_gpus:
         changes.append(f"on {gpus}; it was on {', '.join(published.gpus)}")
     if item.deadline_at is not None and item.deadline_at != published.deadline_at:
         changes.append(f"{deadline}; it was {_deadline_text(published.deadline_at, at)}")
     changes += [f"{', '.join(item.other_names)} as asked"] if item.other_names else []
     head = UPDATED if changes else SKIPPED
-    return PublishPlan(item.slug, head, ", ".join(changes) or SAME, is_new_version=is_new)
+    summary = ", ".join(changes) or SAME
+    return PublishPlan(item.slug, head, summary, is_new, needs_check=bool(is_new or has_new_gpus))
 
 
 def _deadline_text(until: datetime | None, at: datetime) -> str:
@@ -373,6 +380,7 @@ def _compile_all(
             slug, gpus = (entry.slug, entry.gpus) if entry else (None, ())
             compile_problem = compile_for_gpus if gpus else compile_folder
             problem = compile_problem(folder, slug, gpus or options.gpus, options.settings)
+            problem = replace(problem, gpus=gpus or options.gpus or problem.gpus)
             items.append(PublishItem(folder, problem, entry, options.fields))
         except Refused as refused:
             context.screen.note(f"error: {refused.reason}")
@@ -434,7 +442,7 @@ async def _publish_items(
     """
     if all(map(is_level, options.folders)):
         return await _publish_level(api, context, pairs, options)
-    new = [(item.folder, item.problem) for item, plan in pairs if plan.is_new_version]
+    new = [(item.folder, item.problem) for item, plan in pairs if plan.needs_check]
     fields_of_new = await approve_problems(context, new, options) if new else []
     approvals = {
         problem.slug: fields for (_, problem), fields in zip(new, fields_of_new, strict=True)
@@ -471,7 +479,7 @@ async def _publish_level(
         outcome = plan
         try:
             if plan.head != SKIPPED:
-                new = [(item.folder, item.problem)] if plan.is_new_version else []
+                new = [(item.folder, item.problem)] if plan.needs_check else []
                 approval = {} if not new else (await approve_problems(context, new, options))[0]
                 fields = {**approval, **options.all_fields, **item.fields()}
                 await publish(api, context.screen, item.problem, fields)

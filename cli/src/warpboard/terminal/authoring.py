@@ -231,9 +231,9 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
 @local_command(
     "problem publish problems/matmul problems/softmax",
     "problem publish contest.yaml --dry-run",
-    "problem publish reference.cu --slug heat --gpu H100",
-    "problem publish KernelBench/level1 --gpu H100",
-    'problem publish problems/matmul --deadline "2026-12-24 18:00" --gpu H100 \\\\\n'
+    "problem publish reference.cu --slug heat --gpu H100 --allow-untested",
+    "problem publish KernelBench/level1 --gpu H100 --allow-untested",
+    'problem publish problems/matmul --deadline "2026-12-24 18:00" --gpu CPU --gpu H100 \\\\\n'
     "    --quota ranked=10/day --source-visible after_close --licence-submissions Apache-2.0",
     parameters=(
         FOLDERS,
@@ -254,6 +254,7 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
             help="Print what would be done, and change nothing.",
         ),
         problems.FORCE,
+        problems.ALLOW_UNTESTED,
     ),
     access=options.PLATFORM,
 )
@@ -269,6 +270,9 @@ async def publish(context: AppContext, folders: tuple[Path, ...], **values: Any)
     soon as it was checked, and one with an error stops no other. After an interruption, the same
     command goes on with those that are not published yet.
 
+    The check runs on the processor. If no GPU type of the leaderboards is CPU, nothing was run on
+    them: --allow-untested publishes them all the same, and their pages say so.
+
     Options that describe the problem apply from the start. `leaderboard edit` changes deadline, GPU
     types, quotas and visibility later; changing the others makes a new version.
     """
@@ -279,12 +283,13 @@ async def publish(context: AppContext, folders: tuple[Path, ...], **values: Any)
 
 
 @local_command(
-    "problem import-kernelbench KernelBench --level 1 --gpu H100",
+    "problem import-kernelbench KernelBench --level 1 --gpu H100 --allow-untested",
     parameters=(
         click.argument("checkout", metavar="DIR", type=options.FOLDER),
         click.option("--level", type=IntRange(1, 3), required=True, help="The level."),
         options.gpus("A GPU type.", is_required=True),
         UNCHECKED,
+        problems.ALLOW_UNTESTED,
     ),
     access=options.PLATFORM,
 )

@@ -23,6 +23,7 @@ from shared.presentation.units import (
     one_line,
     rank_text,
     time_text,
+    untested_text,
 )
 from warpboard.api import Api
 from warpboard.context import AppContext
@@ -137,6 +138,9 @@ def _leaderboard_parts(boards: Sequence[Leaderboard], *, is_single: bool) -> Ite
     empty = [board.gpu for board in boards if board not in shown_boards]
     if empty and not is_single:
         yield f"no entry yet on {', '.join(empty)}"
+    # An entry shows that submissions can be judged there.
+    if untested := [board.gpu for board in boards if board.is_untested and not board.items]:
+        yield untested_text(untested)
     for board in boards:
         if not board.items and board.other_versions:
             yield _other_version_line(board)

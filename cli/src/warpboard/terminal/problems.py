@@ -23,6 +23,7 @@ from shared.presentation.units import (
     escape_control_characters,
     one_line,
     seconds_text,
+    untested_text,
 )
 from shared.ranking_rules import RANKING_TEXTS
 from warpboard.api import Api
@@ -88,6 +89,8 @@ def header_lines(problem: FullProblem) -> Iterator[str]:
     """Describe a problem's name, GPU types, limits, ranking and deadline."""
     yield f"{problem.slug}, version {problem.problem_version}: {one_line(problem.title, 100)}"
     yield f"GPU types: {', '.join(problem.gpus) or NO_VALUE}"
+    if problem.untested_gpus:
+        yield untested_text(problem.untested_gpus)
     languages = ", ".join(problem.languages) or "python"
     limit = f", at most {problem.source_bytes_max:,} bytes" if problem.source_bytes_max else ""
     yield f"one file in {languages}{limit}"
@@ -259,6 +262,13 @@ FORCE = click.option(
 )
 
 
+ALLOW_UNTESTED = click.option(
+    *("--allow-untested", "allows_untested"),
+    is_flag=True,
+    help="Rank on GPU types although the check ran nothing on any of them.",
+)
+
+
 def split_publish_options(values: dict[str, Any]) -> dict[str, Any]:
     """Replace the values of PUBLISH_OPTIONS by `settings` of the version and `fields`.
 
@@ -327,6 +337,7 @@ EDIT_OPTIONS = (
         help="The contest that it belongs to, or `none`; only operators choose it.",
     ),
     FORCE,
+    ALLOW_UNTESTED,
     options.REASON,
 )
 
@@ -339,6 +350,7 @@ def _edit_body(
     quotas: tuple[str, ...],
     contest: str | None,
     is_forced: bool,
+    allows_untested: bool,
     reason: str,
 ) -> dict[str, Any]:
     fields = {"visibility": visibility, "gpus": gpus, "quotas": quotas}
@@ -352,6 +364,8 @@ def _edit_body(
         raise click.UsageError(f"nothing to change: give {expected}")
     if is_forced:
         body["force"] = True
+    if allows_untested:
+        body["allow_untested"] = True
     return body | {"reason": reason}
 
 

@@ -177,8 +177,9 @@ class LeaderboardChangeRequest(RequestModel):
 
     A null deadline removes it. `quotas` are written `ranked=10/day` or `H100.test=60/hour`; `none`
     lifts one. GPU types that are left out accept no more submissions; if they have entries, which
-    stay readable, that needs `force`. So does a deadline in the past. Only operators choose the
-    `contest`; an empty one takes the leaderboard out of its contest.
+    stay readable, that needs `force`. So does a deadline in the past. If the problem's check ran
+    nothing on any of them, that needs `allow_untested`. Only operators choose the `contest`; an
+    empty one takes the leaderboard out of its contest.
     """
 
     visibility: Visibility | None = None
@@ -187,6 +188,7 @@ class LeaderboardChangeRequest(RequestModel):
     quotas: list[Quota] = Field(default=[], max_length=QUOTAS_MAX)
     contest: ContestName | None = None
     force: bool = False
+    allow_untested: bool = False
     reason: Text
 
     def command(self) -> problems.Change:
@@ -206,6 +208,7 @@ class LeaderboardChangeRequest(RequestModel):
             ends_at,
             gpus=gpus,
             is_forced=self.force,
+            allows_untested=self.allow_untested,
             contest=self.contest,
         )
 

@@ -92,6 +92,7 @@ def _build_app(
         streams=StreamLimiter(ranker, auth, streams_max(file_limit())),
         problem_roots=settings.problem_folders,
         repositories=parse_repositories(settings.repositories),
+        unchecked=settings.popcorn_unchecked,
     )
     add_routes(app, logins, webhooks, ranker, popcorn)
     if settings.names_believed or settings.autolink:

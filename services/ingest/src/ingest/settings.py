@@ -66,6 +66,8 @@ class Settings:
     # Where problems may come from, and the GPU type for profiles: docs/popcorn.md.
     problem_roots: str = ""
     repositories: str = ""
+    # Why the public client, which sends no check report, may publish problems; empty if it may not.
+    popcorn_unchecked: str = ""
     profiler_gpu: str = ""
     # How people log in: docs/login.md.
     public_url: str = ""

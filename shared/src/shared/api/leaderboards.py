@@ -96,6 +96,9 @@ class GpuLeaderboard(ApiModel, frozen=True, kw_only=True):
 
     gpu: str
     is_open: Annotated[bool, Meta(description="Whether it accepts submissions.")]
+    is_tested: Annotated[
+        bool, Meta(description="Whether the problem's check ran on it before publication.")
+    ]
     entries_count: int
     agents_online: int
 
@@ -145,6 +148,11 @@ class Leaderboard(ApiModel, frozen=True, kw_only=True):
     as_of_at: Timestamp | None
     frozen: bool
     parked: Parked | None
+
+    @property
+    def is_untested(self) -> bool:
+        """Whether the problem's check ran nothing on its GPU type."""
+        return any(it.gpu == self.gpu and not it.is_tested for it in self.gpu_leaderboards)
 
 
 class Records(ApiModel, frozen=True, kw_only=True):

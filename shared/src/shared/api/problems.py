@@ -31,6 +31,9 @@ class Problem(ApiModel, frozen=True, kw_only=True):
     gpus_closed: Annotated[
         list[str], Meta(description="GPU types that no longer do; their entries remain.")
     ]
+    untested_gpus: Annotated[
+        list[str], Meta(description="Open GPU types on which the check ran nothing.")
+    ]
     cases_count: Annotated[dict[str, int], Meta(description="How many tests and benchmarks.")]
     ranking_by: RankingRule
     budgets_s: Budgets

@@ -118,7 +118,8 @@ class LeaderboardChanged(Fact, frozen=True, kw_only=True):
 
     None leaves `visibility`, `gpus` and `contest` unchanged; by default `gpus` are those of the
     newest version, and `contest` is "", which means none. `has_deadline` None leaves the deadline
-    unchanged; false means that there is none; true, that it is `deadline_at`.
+    unchanged; false means that there is none; true, that it is `deadline_at`. `tested_gpus` are
+    further GPU types on which a later check ran the newest version.
     """
 
     aggregate: ClassVar[str] = "problem"
@@ -130,6 +131,7 @@ class LeaderboardChanged(Fact, frozen=True, kw_only=True):
     deadline_at: datetime | None = None
     gpus: list[str] | None = None
     contest: str | None = None
+    tested_gpus: list[str] = []
 
 
 class LeaderboardArchived(Fact, frozen=True, kw_only=True):

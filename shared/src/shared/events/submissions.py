@@ -24,9 +24,10 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
 
     `consent` names the file whose text a participant accepts before they submit, "" for none.
     `source_visible` and `publish` say who reads the sources submitted to this version, and when.
-    `report` is the report of its check; `unchecked` says why there is none. Only the platform runs
-    the `baselines`. `roofs` are of the timed cases, if the author declared their minimum work.
-    `lang` is the language of the problem's own code, `py` or `cu`; "" in older events.
+    `report` is the report of its check; `unchecked` says why there is none. `tested_gpus` are those
+    on which the check ran its code and a correct solution. Only the platform runs the `baselines`.
+    `roofs` are of the timed cases, if the author declared their minimum work. `lang` is that
+    of the problem's own code, `py` or `cu`; "" in older events.
     """
 
     aggregate: ClassVar[str] = "problem"
@@ -52,6 +53,7 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     milestones: list[Milestone] = []
     roofs: list[Roof] = []
     lang: str = ""
+    tested_gpus: list[str] = []
 
 
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):

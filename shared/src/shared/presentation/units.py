@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime, tzinfo
 from math import log
 
@@ -175,6 +175,15 @@ def mark_diff_lines(diff: str) -> list[tuple[str, str]]:
 NUMBERS_MAX = 6
 # Why several entries share a rank.
 TIED_LEGEND = "the measurements cannot tell those of this rank apart"
+
+
+def untested_text(gpus: Iterable[str]) -> str:
+    """Say on which GPU types nothing of a problem was run before it was published.
+
+    >>> untested_text(["H100", "B200"])
+    'nothing of this problem was run on H100, B200 before it was published'
+    """
+    return f"nothing of this problem was run on {', '.join(gpus)} before it was published"
 
 
 def rank_text(rank: int, *, is_tied: bool) -> str:

@@ -7,12 +7,14 @@ from pydantic import Field, ValidationError, model_validator
 from shared.errors import Refused
 from shared.json_types import Instant
 from shared.problems.document import StrictModel
+from shared.problems.task_yml import GPUS_MAX, GpuName
 from shared.problems.warpboard_yml import MEMORY_MIB_MAX
 
 REPORT_BYTES_MAX = 256 * 1024
 FINDINGS_MAX = 200
 SOLUTIONS_MAX = 500
 TEXT_CHARS_MAX = 1000
+PASSED = "passed"
 
 Digest = Annotated[str, Field(pattern=r"^[0-9a-f]{64}$")]
 Word = Annotated[str, Field(pattern=r"^[a-z][a-z_]{0,39}$")]
@@ -40,7 +42,8 @@ class SolutionFound(StrictModel):
 class CheckReport(StrictModel):
     """A check of one problem version, named by digest; clean if it contains no error.
 
-    `memory_mib` is the measured memory of a run; 0 if unknown.
+    `memory_mib` is the measured memory of a run; 0 if unknown. `tested_gpus` are the GPU types on
+    which the problem's own code ran and a correct solution passed.
     """
 
     digest: Digest
@@ -51,6 +54,7 @@ class CheckReport(StrictModel):
     device: Name
     made_at: Instant
     memory_mib: Annotated[int, Field(ge=0, le=MEMORY_MIB_MAX)] = 0
+    tested_gpus: Annotated[list[GpuName], Field(default_factory=list, max_length=GPUS_MAX)]
 
     @property
     def errors(self) -> list[Finding]:
@@ -62,6 +66,9 @@ class CheckReport(StrictModel):
         is_clean = not self.errors and all(solution.as_expected for solution in self.solutions)
         if self.is_clean != is_clean:
             raise ValueError("is_clean contradicts the findings and solutions")
+        has_passed = any(it.kind == "correct" and it.verdict == PASSED for it in self.solutions)
+        if self.tested_gpus and not has_passed:
+            raise ValueError("tested_gpus needs a correct solution that passed")
         return self
 
 

@@ -31,6 +31,7 @@ from shared.api.problems import Problems
 from shared.api.queues import IntakeStatus, QueueOfGpu
 from shared.api.submissions import OwnSubmissions
 from shared.errors import Failed, Refused
+from shared.presentation.units import untested_text
 
 Command = app_commands.Command[Any, ..., Any]
 BACK, NEXT = "◀", "▶"
@@ -199,9 +200,14 @@ async def _ranking_page(
     title = f"{slug} on {gpu}" + (f", version {version_text}" if version else "")
     items = board.items[:rows]
     page = tables.ranking_page(title, items, number, f"event {board.as_of}", before)
-    if board.items or not board.other_versions:
+    if board.items:
         return page
-    body = tables.other_versions_text(board.problem_version, board.other_versions)
+    lines = [page.card.body]
+    if board.other_versions:
+        lines = [tables.other_versions_text(board.problem_version, board.other_versions)]
+    if board.is_untested:
+        lines.append(f"⚠ {untested_text([escaped(board.gpu)])}")
+    body = "\n".join(lines)
     return replace(page, card=replace(page.card, body=body))
 
 

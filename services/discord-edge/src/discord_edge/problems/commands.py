@@ -32,7 +32,7 @@ from discord_edge.wording import (
 from shared.api.agents import Harness, Harnesses
 from shared.api.problems import FullProblem, Problem
 from shared.errors import Refused
-from shared.presentation.units import escape_control_characters
+from shared.presentation.units import escape_control_characters, untested_text
 from shared.problems.submission_file import COMPILERS, SUFFIXES
 
 LINE_MAX = 400
@@ -116,6 +116,7 @@ def rules_card(problem: FullProblem, language: str, codes: Sequence[Harness]) ->
         "ties": rules.ties,
         "time": budgets,
         "sources": rules.source_policy,
+        "tested": untested_text(problem.untested_gpus) if problem.untested_gpus else "",
     }
     lines = [f"**{name}** {escaped(text, LINE_MAX)}" for name, text in texts.items() if text]
     body = "\n".join([HARNESS, *_harness_lines(problem.gpus, codes), *lines])

@@ -11,6 +11,7 @@ from typing import Any
 
 from discord_edge.wording import Card, discord_time, escaped
 from shared.errors import Refused
+from shared.presentation.units import untested_text
 from shared.problems.compilation import ProblemVersion
 from shared.problems.contest import parse_deadline
 from shared.problems.report import CheckReport, read_report
@@ -121,7 +122,10 @@ def parse_check_report(data: bytes, slug: str) -> CheckReport:
 
 @dataclass(frozen=True)
 class ProblemDraft:
-    """A problem with its settings; `unchecked` says why there is no report."""
+    """A problem with its settings; `unchecked` says why there is no report.
+
+    `allows_untested` accepts GPU types on which the check ran nothing.
+    """
 
     version: ProblemVersion
     ends_at: datetime | None
@@ -129,6 +133,7 @@ class ProblemDraft:
     visibility: str
     report: CheckReport | None
     unchecked: str = ""
+    allows_untested: bool = False
 
     @property
     def fields(self) -> dict[str, object]:
@@ -140,6 +145,7 @@ class ProblemDraft:
             "visibility": self.visibility,
             "report": "" if self.report is None else self.report.model_dump_json(),
             "unchecked": self.unchecked,
+            "allow_untested": "true" if self.allows_untested else "",
         }
         return {name: value for name, value in fields.items() if value != ""}
 
@@ -214,4 +220,7 @@ def _check_lines(draft: ProblemDraft) -> list[str]:
     findings = draft.report.findings
     lines = [f"⚠ {it.code} {escaped(it.where)}: {escaped(it.text)}" for it in findings]
     summary = f"checked: {len(draft.report.solutions)} solutions, {len(findings)} warnings"
+    untested = [gpu for gpu in draft.gpus if gpu not in draft.report.tested_gpus]
+    if untested:
+        summary += f"; {untested_text(map(escaped, untested))}"
     return [summary, *lines[:FINDINGS_SHOWN]]

@@ -59,8 +59,6 @@ DESCRIPTION_LENGTH_MAX = 2000
 CHECK = "`warpboard problem check DIRECTORY --json`"
 SUFFIX = "-dev"
 DAYS = 365
-UNCHECKED_FOLDER = "published from a development folder with /admin create-local"
-UNCHECKED_UPLOAD = "an admin published it with /leaderboard create and gave no reason"
 CHECK_COMMAND = "`warpboard problem check DIRECTORY`"
 Line = app_commands.Range[str, 1, 100]
 
@@ -85,8 +83,9 @@ NewGpus = app_commands.Transform[str, CompletedName(_match_gpus_with_agents)]
     deadline="YYYY-MM-DD or YYYY-MM-DD HH:MM in UTC, or none",
     reference_code="A .zip of the directory with task.yml, or one reference: .py, .cu, .cuh, .cpp",
     gpu="GPU types separated by commas; by default you choose among those with agents",
-    report="The output of `warpboard problem check DIRECTORY --json`; admins may leave it out",
+    report="The output of `warpboard problem check DIRECTORY --json`",
     unchecked="Why there is no report; for admins only",
+    allow_untested="Rank on GPU types although the check ran nothing on any of them",
     visibility="Who sees it",
     description="The statement, if the files have no statement.md and there is no report",
 )
@@ -99,14 +98,13 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     gpu: NewGpus | None = None,
     report: discord.Attachment | None = None,
     unchecked: Reason | None = None,
+    allow_untested: bool = False,
     visibility: Literal["public", "closed"] = "public",
     description: app_commands.Range[str, 1, DESCRIPTION_LENGTH_MAX] | None = None,
 ) -> None:
     """Publish a problem with its leaderboard"""
     api = await defer(interaction, *MAY)
     slug, ends_at = leaderboard_name.strip().lower(), drafts.parse_closing_time(deadline, now())
-    if report is None and unchecked is None and ADMIN in platform_roles(interaction):
-        unchecked = UNCHECKED_UPLOAD
     if (report is None) == (unchecked is None):
         reason = f"attach the output of {CHECK} as `report`, or as an admin say in `unchecked` "
         raise Refused("check_missing", f"{reason}why there is none", "report")
@@ -123,7 +121,10 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     if not gpus:
         return
     version = await asyncio.to_thread(compile_problem, slug, files, gpus)
-    draft = drafts.ProblemDraft(version, ends_at, gpus, visibility, check, unchecked or "")
+    draft = drafts.ProblemDraft(
+        *(version, ends_at, gpus, visibility, check, unchecked or ""),
+        allows_untested=allow_untested,
+    )
     confirmation = Confirmation(interaction, "Publish", "Discard", ASKED_S_MAX)
     if not await confirmation.ask("Publish this?", build_embed(drafts.draft_card(draft))):
         await reply(interaction, "Discarded: nothing was published.")
@@ -227,10 +228,15 @@ Folder = app_commands.Transform[str, CompletedName(_match_folders)]
 @app_commands.describe(
     directory="The folder with its task.yml",
     gpu="GPU types separated by commas; by default those of its files",
+    unchecked="Why there is no check report",
     closed="Show it to members only",
 )
 async def create_local(
-    interaction: BotInteraction, directory: Folder, gpu: Gpus | None = None, closed: bool = False
+    interaction: BotInteraction,
+    directory: Folder,
+    unchecked: Reason,
+    gpu: Gpus | None = None,
+    closed: bool = False,
 ) -> None:
     """Publish a folder of the bot's machine"""
     api = await defer(interaction, ADMIN)
@@ -242,9 +248,7 @@ async def create_local(
     gpus = split_gpus(gpu or "", version.gpus)
     ends_at = now() + timedelta(days=DAYS)
     visibility = "closed" if closed else "public"
-    draft = drafts.ProblemDraft(
-        version, ends_at, gpus or version.gpus, visibility, None, UNCHECKED_FOLDER
-    )
+    draft = drafts.ProblemDraft(version, ends_at, gpus or version.gpus, visibility, None, unchecked)
     published = await api.publish(draft.fields, files)
     state = "published" if published.is_new else "already exists"
     title = f"**{escaped(slug)}** version {published.problem_version}"
@@ -267,6 +271,7 @@ def _find_folder(root: Path | None, directory: str) -> Path:
     force="Remove GPU types that are no longer named; needs problem_set",
     closed="Show the leaderboards to members only",
     dry_run="Only show what would be done",
+    unchecked="Why there is no check report; default: the reason in the platform's settings",
 )
 async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     interaction: BotInteraction,
@@ -277,6 +282,7 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     force: bool = False,
     closed: bool = False,
     dry_run: bool = True,
+    unchecked: Reason | None = None,
 ) -> None:
     """Publish the problems of a repository"""
     api = await defer(interaction, ADMIN)
@@ -286,6 +292,7 @@ async def update_problems(  # noqa: PLR0913 - each is an option on Discord
     body: dict[str, object] = {"repository": repository_name.strip(), "branch": branch.strip()}
     body |= {"problem_set": problem_set.strip() if problem_set else None, "force": force}
     body |= {"visibility": "closed"} if closed else {}
+    body |= {"unchecked": unchecked} if unchecked else {}
     action = "looked at what it would publish" if dry_run else "published from it"
     await record_access(interaction, api, repository_name.strip(), action)
     plan = await repository_updates.request_update(api, body, is_dry=True)

@@ -23,7 +23,12 @@ from ingest.popcorn.dependencies import (
     upload_form,
 )
 from ingest.popcorn.participant import submission_response
-from ingest.popcorn.publication import RepositoryRequest, RepositoryUpdate, create_leaderboard
+from ingest.popcorn.publication import (
+    DirectoryRequest,
+    RepositoryRequest,
+    RepositoryUpdate,
+    create_leaderboard,
+)
 from ingest.popcorn.read_client import STAFF, unknown_submission
 from ingest.popcorn.response_models import AcceptedSubmission, Category, DeletedSubmission
 from ingest.popcorn.submissions import SubmissionTarget, accepted_response, submit_file
@@ -54,13 +59,6 @@ class RateLimitRequest(PopcornRequest):
 
     mode_category: str
     max_submissions_per_hour: JsonInt = Field(ge=0, le=quotas.LIMIT_MAX)
-
-
-class DirectoryRequest(PopcornRequest):
-    """The folder of a problem under a configured root."""
-
-    directory: str = Field(min_length=1, max_length=200)
-    visibility: Visibility | None = None
 
 
 class InvitesRequest(PopcornRequest):
@@ -282,7 +280,7 @@ def add_leaderboard_routes(router: APIRouter, deps: Dependencies) -> None:
     @router.post("/admin/leaderboards")
     async def create(body: DirectoryRequest, actor: operator) -> response_models.LeaderboardResult:
         """Publish a folder as a development leaderboard, open for a year."""
-        slug = await create_leaderboard(deps, body.directory, body.visibility, actor)
+        slug = await create_leaderboard(deps, body, actor)
         await deps.wait_until_read()
         return {"status": "ok", "leaderboard": slug}
 

@@ -44,7 +44,8 @@ _EXTENDED = re.compile(r"""filename\*\s*=\s*"?([A-Za-z0-9-]+)'[^']*'([^;"\s]+)""
 class Dependencies:
     """The services, the read side, authentication and blobs.
 
-    Problems come from folders under `problem_roots` and from `repositories`, URLs by name.
+    Problems come from folders under `problem_roots` and from `repositories`, URLs by name;
+    `unchecked` says why they are published without a check, "" if they are not.
     """
 
     ingest: Ingest
@@ -57,6 +58,7 @@ class Dependencies:
     streams: StreamLimiter | None = None
     problem_roots: tuple[Path, ...] = ()
     repositories: Mapping[str, str] = field(default_factory=dict)
+    unchecked: str = ""
 
     async def wait_until_read(self) -> None:
         """Wait briefly until reads show what is in the log, unless the read side does not answer.

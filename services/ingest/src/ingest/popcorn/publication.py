@@ -33,10 +33,14 @@ CLONE_BYTES_MAX = 200_000_000
 LOOK_S = 0.2
 _BRANCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._/-]{0,99}\Z")
 _CLONE = ("git", "clone", "--quiet", "--depth", "1", "--single-branch", "--no-tags", "--branch")
-UNCHECKED = "published by the public client's admin routes, which send no report"
+NO_CHECK = (
+    "the public client sends no check report: use `warpboard problem publish`, or say why there is "
+    "none, in `unchecked` or in the setting WARPBOARD_INGEST_POPCORN_UNCHECKED"
+)
 DEV = "-dev"
 DEV_DAYS = 365
 UPDATE_S_MAX = 110.0
+UNCHECKED_LENGTH_MAX = 400
 
 
 def parse_repositories(text: str) -> dict[str, str]:
@@ -133,22 +137,29 @@ def resolve_directory(roots: Sequence[Path], directory: str) -> Path:
     raise Refused("bad_directory", message, "directory")
 
 
-async def create_leaderboard(
-    deps: Dependencies, directory: str, visibility: str | None, actor: str
-) -> str:
+class DirectoryRequest(PopcornRequest):
+    """The folder of a problem, and why there is no check; the client sends only the folder."""
+
+    directory: str = Field(min_length=1, max_length=200)
+    visibility: Visibility | None = None
+    unchecked: str = Field(default="", max_length=UNCHECKED_LENGTH_MAX)
+
+
+async def create_leaderboard(deps: Dependencies, request: DirectoryRequest, actor: str) -> str:
     """Publish a folder as a development leaderboard; return its slug.
 
     Raises `Refused` and `Failed`.
     """
-    folder = await asyncio.to_thread(resolve_directory, deps.problem_roots, directory)
+    folder = await asyncio.to_thread(resolve_directory, deps.problem_roots, request.directory)
+    check = _make_check(deps, request.unchecked)
     slug = f"{folder.name.lower()}{DEV}"
     roots = map(Path.resolve, deps.problem_roots)
     root = next(root for root in roots if folder.is_relative_to(root))
     until = deps.clock() + timedelta(days=DEV_DAYS)
-    change = Change(NO_REASON, visibility, True, until, is_forced=True)
+    change = Change(NO_REASON, request.visibility, True, until, is_forced=True)
     try:
         files = await asyncio.to_thread(read_problem_files, folder, root)
-        await deps.ingest.problems.publish(_build_publication(slug, files, change), actor)
+        await deps.ingest.problems.publish(_build_publication(slug, files, check, change), actor)
     except Refused as refused:
         raise Refused("bad_directory", refused.reason, "directory") from refused
     return slug
@@ -172,7 +183,10 @@ def contests_in(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]
 
 
 class RepositoryRequest(PopcornRequest):
-    """Which problems of a repository to publish; `dry_run` only reports what would happen."""
+    """Which problems of a repository to publish, and why without a check.
+
+    `dry_run` only reports what would happen.
+    """
 
     repository: str = Field(min_length=1, max_length=200)
     branch: str = Field(default="main", min_length=1, max_length=100)
@@ -180,6 +194,7 @@ class RepositoryRequest(PopcornRequest):
     problem_set: str | None = Field(default=None, max_length=100)
     visibility: Visibility | None = None
     dry_run: bool = False
+    unchecked: str = Field(default="", max_length=UNCHECKED_LENGTH_MAX)
 
 
 @dataclass(frozen=True)
@@ -201,15 +216,16 @@ class RepositoryUpdate:
         clone = clone_repository(self.deps.repositories, repository, branch)
         try:
             async with asyncio.timeout(UPDATE_S_MAX), clone as folder:
+                check = _make_check(self.deps, self.request.unchecked)
                 problem_set = self.request.problem_set
                 for contest in await asyncio.to_thread(contests_in, folder, problem_set):
-                    await self._publish_contest(*contest)
+                    await self._publish_contest(check, *contest)
         except TimeoutError as error:
             message = f"not all problems were published within {UPDATE_S_MAX:.0f} s: try again"
             raise Failed(message) from error
         return self.results
 
-    async def _publish_contest(self, name: str, root: Path, data: bytes) -> None:
+    async def _publish_contest(self, check: Check, name: str, root: Path, data: bytes) -> None:
         """Publish all problems of a contest, or none if one has an error."""
         compiled = []
         errors = len(self.results["errors"])
@@ -226,10 +242,14 @@ class RepositoryUpdate:
             if has_errors:
                 self._skip(problem.slug, f"another problem of {name} has an error")
             else:
-                await self._publish_problem(problem, files, gpus)
+                await self._publish_problem(check, problem, files, gpus)
 
     async def _publish_problem(
-        self, problem: ContestProblem, files: Mapping[str, bytes], gpus: tuple[str, ...]
+        self,
+        check: Check,
+        problem: ContestProblem,
+        files: Mapping[str, bytes],
+        gpus: tuple[str, ...],
     ) -> None:
         """Publish one problem, unless it is a dry run, and add its result."""
         slug, force = problem.slug, self.request.force
@@ -244,7 +264,8 @@ class RepositoryUpdate:
         is_dated = True if problem.deadline_at is not None else None
         visibility = self.request.visibility
         change = Change(NO_REASON, visibility, is_dated, problem.deadline_at, is_forced=force)
-        publication, problems = _build_publication(slug, files, change), self.deps.ingest.problems
+        publication = _build_publication(slug, files, check, change)
+        problems = self.deps.ingest.problems
         try:
             if self.request.dry_run:
                 is_new = await problems.would_create_version(publication, self.actor)
@@ -274,6 +295,15 @@ def _compile(root: Path, problem: ContestProblem) -> tuple[Mapping[str, bytes], 
     return files, compile_problem(problem.slug, files).gpus
 
 
-def _build_publication(slug: str, files: Mapping[str, bytes], change: Change) -> Publication:
-    """Return a problem as an operator publishes it; the client sends no report."""
-    return Publication(slug, files, Check(unchecked=UNCHECKED), change=change, is_operator=True)
+def _make_check(deps: Dependencies, reason: str) -> Check:
+    """Return the reason why nothing is checked. Raises `Refused` (`check_missing`) without one."""
+    if not (reason or deps.unchecked):
+        raise Refused("check_missing", NO_CHECK, "unchecked")
+    return Check(unchecked=reason or deps.unchecked)
+
+
+def _build_publication(
+    slug: str, files: Mapping[str, bytes], check: Check, change: Change
+) -> Publication:
+    """Return a problem as an operator publishes it."""
+    return Publication(slug, files, check, change=change, is_operator=True)

@@ -30,9 +30,10 @@ from shared.errors import Refused
 from shared.events import Fact, ProblemPublished, QuotaLimitSet, Requires, Roof
 from shared.gpus import CPU
 from shared.http import DocumentedRoute
+from shared.presentation.units import untested_text
 from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.contest import is_zoneless, parse_deadline
-from shared.problems.report import read_report, require_clean
+from shared.problems.report import CheckReport, read_report, require_clean
 from shared.problems.roofline import floors_us
 from shared.problems.task_yml import GPUS_MAX, GpuName
 from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_settings
@@ -59,17 +60,26 @@ class Check:
     report: bytes | None = None
     unchecked: str = ""
 
+    def _read(self) -> CheckReport | None:
+        if self.report is None or self.unchecked:
+            return None
+        try:
+            return read_report(self.report)
+        except Refused:
+            # `objection` reports it.
+            return None
+
     @property
     def memory_mib(self) -> int:
         """Return the measured memory that a run needs; 0 if any machine has enough."""
-        if self.report is None or self.unchecked:
-            return 0
-        try:
-            measured = read_report(self.report).memory_mib
-        except Refused:
-            # `objection` reports it.
-            return 0
-        return measured if measured > USUAL_MEMORY_MIB else 0
+        report = self._read()
+        return report.memory_mib if report and report.memory_mib > USUAL_MEMORY_MIB else 0
+
+    def tested_gpus(self, digest: str) -> list[str]:
+        """Return the GPU types on which a version was run and passed."""
+        report = self._read()
+        is_valid = report is not None and report.is_clean and report.digest == digest
+        return list(report.tested_gpus) if report and is_valid else []
 
     def objection(self, digest: str) -> Refused | None:
         """Return why a version cannot be published, or None."""
@@ -128,8 +138,11 @@ class Problems:
         facts = [*(event.fact for event in result.before), *result.facts]
         # If the process dies here, publishing the same files again runs the baselines.
         await self.baselines.run_new(slug, facts)
-        newest = rules.newest_version(slug, rules.problems.fold(facts))
+        state = rules.problems.fold(facts)
+        newest = rules.newest_version(slug, state)
         warnings = list(version.warnings)
+        if state.untested_gpus:
+            warnings.append(f"{untested_text(state.untested_gpus)}, and its pages say so")
         if publication.change.gpus is None and set(newest.gpus) != set(version.gpus):
             warnings.append(
                 f"the leaderboard keeps its own GPU types {', '.join(newest.gpus)}, "
@@ -164,12 +177,15 @@ class Problems:
                 slug, apply_settings(publication.files, publication.settings), gpus
             )
         )
-        change = replace(publication.change, at=self.ports.clock())
+        # Whoever says why there is no check says as well that nothing was run.
+        allows_untested = publication.change.allows_untested or bool(publication.check.unchecked)
+        change = replace(publication.change, at=self.ports.clock(), allows_untested=allows_untested)
         is_first = self._is_first(slug, actor)
         history = await self.ports.log.history(subjects.problem(slug))
         if not is_first:
             state = rules.problems.fold(event.fact for event in history)
-            change = await self.boards.with_known_effects(publication.board, state, version.gpus)
+            board = replace(publication.board, change=change)
+            change = await self.boards.with_known_effects(board, state, version.gpus)
         objection = publication.check.objection(version.digest)
         event = _version_event(version, publication.check)
         command = rules.Publish(event, change, is_first=is_first, objection=objection)
@@ -251,6 +267,7 @@ def _version_event(version: ProblemVersion, check: Check) -> ProblemPublished:
             for work in version.works
         ],
         lang=version.lang,
+        tested_gpus=check.tested_gpus(version.digest),
     )
 
 
@@ -266,6 +283,7 @@ class PublicationForm(FormModel):
     gpu: Gpus | None = None
     quota: Texts | None = None
     force: bool = False
+    allow_untested: bool = False
     title: Line | None = None
     ranking_by: RankingRule | None = None
     source_visible: SourceVisible | None = None
@@ -299,6 +317,7 @@ class PublicationForm(FormModel):
             deadline_at=ends_at,
             gpus=tuple(self.gpu) if self.gpu else None,
             is_forced=self.force,
+            allows_untested=self.allow_untested,
         )
 
 
@@ -338,7 +357,8 @@ def problems_router(problems: Problems, auth: Authenticator) -> APIRouter:
         """Publish a task.yml directory as the newest version of a problem.
 
         A new version needs the `report` of its check; only operators may send the reason in
-        `unchecked` instead. A new problem is public unless it is `closed`; you cannot publish a
+        `unchecked` instead. If the check ran nothing on any GPU type of the leaderboards, send
+        `allow_untested`. A new problem is public unless it is `closed`; you cannot publish a
         problem of another author. Leaderboard settings that are not sent stay as they are.
         """
         author = await auth.author(request, form.slug)

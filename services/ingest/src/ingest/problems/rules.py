@@ -34,7 +34,7 @@ class Problem:
 
     `digests` maps version numbers to digests. `gpus` are the GPU types set for its leaderboards;
     until they are set, those of the newest version count. `gpus_ever` holds every GPU type that was
-    ever open.
+    ever open. `tested_gpus` are those on which a check ran the newest version.
     """
 
     published: events.ProblemPublished | None = None
@@ -45,12 +45,18 @@ class Problem:
     gpus: tuple[str, ...] | None = None
     gpus_ever: frozenset[str] = frozenset()
     contest: str = ""
+    tested_gpus: frozenset[str] = frozenset()
 
     @property
     def open_gpus(self) -> tuple[str, ...]:
         """Return the GPU types that accept submissions."""
         own = () if self.published is None else tuple(self.published.gpus)
         return own if self.gpus is None else self.gpus
+
+    @property
+    def untested_gpus(self) -> list[str]:
+        """Return the open GPU types on which nothing of the newest version was run."""
+        return [gpu for gpu in self.open_gpus if gpu not in self.tested_gpus]
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ class Change:
 
     `has_deadline` false removes the deadline, true sets `deadline_at`. With `is_no_sooner` the
     deadline may only be postponed. Setting a deadline that has passed by `at`, or dropping a GPU
-    type in `used` (those with entries), needs `is_forced`.
+    type in `used` (those with entries), needs `is_forced`. Opening only GPU types on which nothing
+    was run needs `allows_untested`; `tested_gpus` are those of a new check.
     """
 
     reason: str
@@ -72,6 +79,8 @@ class Change:
     is_forced: bool = False
     at: datetime | None = None
     contest: str | None = None
+    tested_gpus: tuple[str, ...] = ()
+    allows_untested: bool = False
 
 
 DEFAULT_CHANGE = Change("published so")
@@ -103,12 +112,18 @@ def decide(command: ProblemCommand, state: Problem) -> Sequence[events.Fact]:
                 raise Refused("wrong_state", message, "slug")
             versions = _decide_version(command, state)
             after = reduce(evolve, versions, state)
-            changes = _decide_change(command.change, after, state.open_gpus)
+            change = command.change
+            if not versions:
+                change = replace(change, tested_gpus=tuple(command.version.tested_gpus))
+            changes = _decide_change(change, after, state.open_gpus)
+            _check_tested(change, state, reduce(evolve, changes, after))
             # A new problem gets its settings first, so nobody sees it earlier than they may.
             is_there = state.published is not None
             return (*versions, *changes) if is_there else (*changes, *versions)
         case Change():
-            return _decide_change(command, state, state.open_gpus)
+            changes = _decide_change(command, state, state.open_gpus)
+            _check_tested(command, state, reduce(evolve, changes, state))
+            return changes
     return () if state.is_archived else (command,)
 
 
@@ -149,8 +164,25 @@ def _decide_change(
             gpus=None if gpus is None else list(gpus),
             reason=command.reason,
             contest=command.contest,
+            tested_gpus=sorted(after.tested_gpus - state.tested_gpus),
         ),
     )
+
+
+def _check_tested(change: Change, before: Problem, after: Problem) -> None:
+    """Refuse leaderboards of which no GPU type was tested, unless that is allowed.
+
+    One GPU type is enough: on others the same code may still fail, and their pages say so.
+    """
+    is_same = (after.published, after.open_gpus) == (before.published, before.open_gpus)
+    if is_same or change.allows_untested or after.published is None:
+        return
+    if len(after.untested_gpus) < len(after.open_gpus):
+        return
+    message = f"nothing of this problem was run on {', '.join(after.open_gpus)} when it was checked"
+    message += ", so perhaps nothing can be judged there: publish it for CPU, too, where it was"
+    message += " checked, or confirm with allow_untested"
+    raise Refused("untested_gpus", message, "allow_untested")
 
 
 def canonical_gpus(gpus: Sequence[str], known: Sequence[str]) -> tuple[str, ...]:
@@ -189,7 +221,7 @@ def _apply_change(state: Problem, change: Change | events.LeaderboardChanged) ->
         state = replace(state, deadline_at=change.deadline_at if change.has_deadline else None)
     if change.contest is not None:
         state = replace(state, contest=change.contest)
-    return state
+    return replace(state, tested_gpus=state.tested_gpus | frozenset(change.tested_gpus))
 
 
 def evolve(state: Problem, fact: events.Fact) -> Problem:
@@ -197,7 +229,10 @@ def evolve(state: Problem, fact: events.Fact) -> Problem:
     match fact:
         case events.ProblemPublished():
             digests = {**state.digests, fact.number: fact.digest}
-            return _remember_gpus(replace(state, published=fact, digests=digests))
+            tested_gpus = frozenset(fact.tested_gpus)
+            return _remember_gpus(
+                replace(state, published=fact, digests=digests, tested_gpus=tested_gpus)
+            )
         case events.LeaderboardChanged():
             return _remember_gpus(_apply_change(state, fact))
         case events.LeaderboardArchived():

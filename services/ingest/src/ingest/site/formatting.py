@@ -32,6 +32,7 @@ from shared.presentation.units import (
     seconds_text,
     spread_text,
     time_text,
+    untested_text,
 )
 from shared.problems.submission_file import SUFFIXES
 
@@ -61,6 +62,11 @@ HIGHLIGHT_CHARS_MAX = 60_000
 SOURCES_MAX = 128
 # Escape sequences that colour the output of a terminal, move its cursor or name its window.
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?)")
+# Everything up to the first colon that is neither in a path, a query nor a fragment.
+SCHEME = re.compile(r"\s*([^/?#:]*):")
+LINK_SCHEMES = ("http", "https", "mailto")
+# How authors name the languages of our highlighter after a fence.
+FENCE_LANGUAGES: Mapping[str, str] = {"py": "python", "cu": "cuda", "c++": "cpp", "c": "cpp"}
 # Headings of a page's own are of levels 1 and 2.
 HEADING_LEVELS = 2
 
@@ -133,6 +139,7 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "spread": spread_text,
     "time_left": time_left_text,
     "time_text": time_text,
+    "untested": untested_text,
     "verdict_text": verdict_text,
 }
 
@@ -183,6 +190,20 @@ def _parse_formula(state: StateInline, silent: bool) -> bool:
     return True
 
 
+def _highlight_fence(code: str, language: str, _attributes: str) -> str:
+    """Return the code of a fenced block as safe HTML.
+
+    It is no Markup: that would escape the tags which the parser puts around it.
+    """
+    return str(highlight_code(code, FENCE_LANGUAGES.get(language, language)))
+
+
+def _is_safe_link(url: str) -> bool:
+    """Whether a link of a statement is to this site, another one, or an address for mail."""
+    scheme = SCHEME.match(url)
+    return scheme is None or scheme[1].lower() in LINK_SCHEMES
+
+
 @lru_cache(STATEMENTS_MAX)
 def render_markdown(text: str) -> Markup:
     r"""Return a statement as safe HTML; its title, if it begins with one, is left out.
@@ -195,8 +216,10 @@ def render_markdown(text: str) -> Markup:
     if len(text) > MARKDOWN_CHARS_MAX:
         return Markup("<pre>{}</pre>").format(text)
     # Raw HTML is shown as text, and an image would be a request to another host.
-    options = {"html": False, "highlight": lambda code, name, _: highlight_code(code, name)}
+    options = {"html": False, "highlight": _highlight_fence}
     parser = MarkdownIt("commonmark", options).enable("table").disable("image")
+    # The method is an attribute that the library means to be replaced.
+    parser.validateLink = _is_safe_link  # type: ignore[method-assign]
     parser.inline.ruler.before("escape", "formula", _parse_formula)
     tokens = parser.parse(text)
     if tokens and (tokens[0].type, tokens[0].tag) == ("heading_open", "h1"):
@@ -205,8 +228,10 @@ def render_markdown(text: str) -> Markup:
     for token in tokens:
         if token.type in ("heading_open", "heading_close"):
             token.tag = f"h{min(6, int(token.tag[1:]) + HEADING_LEVELS)}"
-    # The parser escapes raw HTML, and refuses links with a script.
-    return Markup(parser.renderer.render(tokens, parser.options, {}))  # noqa: S704
+    # The parser escapes raw HTML, and shows a link with another scheme as text.
+    page = parser.renderer.render(tokens, parser.options, {})
+    # A wide block is scrolled by the keyboard, too.
+    return Markup(page.replace("<pre>", '<pre tabindex="0">'))  # noqa: S704
 
 
 CUDA_WORDS = """

@@ -112,6 +112,15 @@ def _problem_published(event: RecordedEvent, fact: events.ProblemPublished) -> l
     return [Step("problem_published", values | {"slug": values["id"]} | _problem_values(fact))]
 
 
+def _leaderboard_changed(event: RecordedEvent, fact: events.LeaderboardChanged) -> list[Step]:
+    values = _values(event, fact) | {
+        "is_deadline_said": fact.has_deadline is not None,
+        "deadline_at": fact.deadline_at if fact.has_deadline else None,
+    }
+    names = ["leaderboard_changed", *(["version_tested"] if fact.tested_gpus else [])]
+    return [Step(name, values) for name in names]
+
+
 def _agent_registered(event: RecordedEvent, fact: events.AgentRegistered) -> list[Step]:
     digest = fact.details.get(HARNESS_CODE, "")
     values = _values(event, fact) | {"digest": digest, "version": fact.harness}
@@ -175,14 +184,7 @@ def _announced(event: RecordedEvent, fact: Fact) -> list[Step]:
 _STEP_RULES: tuple[StepRule[Any] | ValueRule[Any], ...] = (
     *(StepRule(kind, _plain) for kind in STATEMENTS),
     StepRule(events.ProblemPublished, _problem_published),
-    ValueRule(
-        events.LeaderboardChanged,
-        "leaderboard_changed",
-        lambda fact: {
-            "is_deadline_said": fact.has_deadline is not None,
-            "deadline_at": fact.deadline_at if fact.has_deadline else None,
-        },
-    ),
+    StepRule(events.LeaderboardChanged, _leaderboard_changed),
     StepRule(events.AgentRegistered, _agent_registered),
     StepRule(events.AgentRevoked, _agent_revoked),
     ValueRule(events.SubmissionHeld, "submission_held", _evidence_values),

@@ -218,6 +218,7 @@ def describe_gpus(
         GpuLeaderboard(
             gpu=gpu,
             is_open=gpu in problem["gpus"],
+            is_tested=gpu in problem["tested_gpus"],
             entries_count=counts.get(gpu, 0),
             agents_online=len(_find_online(live, gpu)),
         )

@@ -324,11 +324,12 @@ where account = any(%(accounts)s::text[]) and pooled_us is not null;
 -- One row per version.
 insert into problem (slug, number, digest, title, manifest, gpus, cases_count, ranking_by,
                      budgets_s, source_bytes_max, languages, roofs, baselines, milestones,
-                     source_visible, publish, consent, report, unchecked, published_at)
+                     source_visible, publish, consent, report, unchecked, tested_gpus,
+                     published_at)
 values (%(slug)s, %(number)s, %(digest)s, %(title)s, %(manifest)s, %(gpus)s, %(cases_count)s,
         %(ranking_by)s, %(budgets_s)s, %(source_bytes_max)s, %(languages)s, %(roofs)s,
         %(baselines)s, %(milestones)s, %(source_visible)s, %(publish)s, %(consent)s, %(report)s,
-        %(unchecked)s, %(at)s);
+        %(unchecked)s, %(tested_gpus)s, %(at)s);
 
 -- name: consent_given
 -- A participant accepts a text of a problem.
@@ -524,6 +525,12 @@ set visibility = coalesce(%(visibility)s, leaderboard.visibility),
     gpus = coalesce(excluded.gpus, leaderboard.gpus),
     contest = coalesce(%(contest)s::text, leaderboard.contest),
     gpus_said = leaderboard.gpus_said || excluded.gpus_said;
+
+-- name: version_tested
+-- A later check ran the newest version of a problem on further GPU types.
+update problem set tested_gpus = tested_gpus || %(tested_gpus)s::text[]
+where slug = %(id)s
+  and number = (select max(known.number) from problem as known where known.slug = %(id)s);
 
 -- name: leaderboard_archived
 -- A leaderboard accepts no more submissions.

@@ -23,7 +23,10 @@ select distinct on (problem.slug) problem.slug, problem.number as problem_versio
                  select 1 from entry where entry.problem = problem.slug and entry.gpu = known.gpu
              )
            order by known.gpu
-       ) as gpus_closed, problem.cases_count, problem.ranking_by, problem.budgets_s,
+       ) as gpus_closed, array(
+           select gpu from unnest(coalesce(leaderboard.gpus, problem.gpus)) as gpu
+           where gpu <> all(problem.tested_gpus)
+       ) as untested_gpus, problem.tested_gpus, problem.cases_count, problem.ranking_by, problem.budgets_s,
        problem.source_bytes_max, problem.languages, problem.manifest, problem.published_at,
        problem.source_visible, problem.publish, problem.report, problem.unchecked,
        problem.baselines, problem.milestones, problem.roofs,
