@@ -280,6 +280,7 @@ async def test_a_leaderboard_comes_from_one_file_in_cuda(olga: ChannelUser) -> N
     given = {
         "leaderboard_name": "from-one-file",
         "deadline": "none",
+        "unchecked": "by hand",
         "reference_code": FileUpload("reference.cu", "text/plain", text.encode()),
     }
     lacking = FileUpload("reference.cu", "text/plain", text.replace("ref_kernel", "k").encode())

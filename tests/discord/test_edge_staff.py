@@ -13,13 +13,13 @@ from tests.discord.channel_users import (
     ChannelUser,
     grant_role,
     message_text,
+    preview_publication,
     start_publication,
     wait_for_acts,
     zip_problem,
 )
 from tests.discord.platform import (
     EDGE_MARKS,
-    END_S,
     KERNEL,
     RANKED,
     EdgePlatform,
@@ -87,16 +87,14 @@ async def test_an_author_publishes_and_archives(
         assert said in await ann.use_command("leaderboard create", **{**asked, **change}), change
     unchecked = {name: value for name, value in asked.items() if name != "report"}
     assert "attach the output" in await ann.use_command("leaderboard create", **unchecked)
-    doing = await ann.person.slash(channel, "leaderboard create", gpu="cpu, H100", **asked)
-    message = await doing.answered()
-    await edge_sim.record.until(lambda: message["embeds"], "a preview", END_S)
+    message = await preview_publication(ann, {**asked, "gpu": "cpu, H100"})
     assert "GPU types CPU, H100" in message_text(message)
     await ann.press(message, "Discard", "Discarded")
     typed = {"gpu": "h100, c"}
     offered = await ann.person.autocomplete(channel, "leaderboard create", "gpu", **typed)
     assert [choice["value"] for choice in offered] == ["h100, CPU"]
     # Where the check ran nothing, the preview says so, and publishing it needs a flag.
-    message = await start_publication(ann, {**asked, "gpu": "B200"})
+    message = await preview_publication(ann, {**asked, "gpu": "B200"})
     assert "nothing of this problem was run on B200 before" in message_text(message)
     await ann.press(message, "Discard", "Discarded")
     # On Discord alone she is an author; the platform does not know of it.
@@ -106,7 +104,7 @@ async def test_an_author_publishes_and_archives(
     message = await start_publication(ann, asked)
     assert "<t:4071006240:F>" in message_text(message)
     await ann.press(message, "Discard", "Discarded")
-    message = await start_publication(ann, {**asked, "gpu": "B200"})
+    message = await preview_publication(ann, {**asked, "gpu": "B200"})
     await ann.press(message, "Publish", "untested_gpus")
     message = await start_publication(ann, asked)
     await ann.press(message, "Publish", "version 1 published")

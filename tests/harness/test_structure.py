@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from harness.check.structure import PAGE_BYTES, flatten, lay_out, layout_bytes
+from harness.inspect.data import have_same_bits, tensor_bytes
 from harness.problem import ProblemFault
 
 
@@ -20,6 +21,30 @@ def test_a_nest_survives_being_taken_apart(torch: Any) -> None:
 def test_a_tuple_with_names_of_torchs_own_is_a_tuple(torch: Any) -> None:
     found = flatten(torch.ones(2, 3).max(dim=0), "a test")
     assert found.template == ["tuple", [["tensor", 0], ["tensor", 1]]]
+
+
+def test_the_shape_of_a_tensor_is_a_tuple(torch: Any) -> None:
+    flat = flatten((torch.ones(6), torch.Size([2, 3])), "the test")
+    assert flat.scalars == [2, 3]
+    rebuilt = flat.rebuild(flat.tensors)
+    assert rebuilt[1] == (2, 3) == torch.Size([2, 3])
+    assert type(rebuilt[1]) is tuple
+
+
+def test_the_bytes_of_any_tensor_are_compared(torch: Any) -> None:
+    x = torch.randn(5, 3)
+    for tensor in (
+        # One element with the stride of a column, which counts as contiguous.
+        *(x[:1, 0], x[2:3, 1:2], torch.empty_strided((1,), (7,)).fill_(2.0)),
+        *(x.T, x[:, 1], torch.tensor(3.0), torch.randn(0, 3), torch.ones(1).expand(4)),
+        *(torch.randn(3, 2, dtype=torch.complex64).conj()[:1, :1], torch.tensor([True])[:1]),
+    ):
+        size = tensor.numel() * tensor.element_size()
+        assert tensor_bytes(tensor).shape == (size,)
+        same = torch.tensor(tensor.tolist(), dtype=tensor.dtype).reshape(tensor.shape)
+        assert have_same_bits(tensor, same)
+        if size:
+            assert not have_same_bits(tensor, torch.zeros_like(same))
 
 
 def test_a_clone_shares_no_memory_and_keeps_the_need_for_gradients(torch: Any) -> None:

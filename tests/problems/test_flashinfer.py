@@ -16,7 +16,8 @@ from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.errors import Refused
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import compile_problem
-from shared.problems.flashinfer import DEFINITION, TENSORS, WORKLOADS
+from shared.problems.flashinfer import TENSORS
+from shared.problems.flashinfer_schema import DEFINITION, WORKLOADS
 from shared.problems.flashinfer_solutions import convert_solution, make_traces
 from shared.problems.submission_file import toolchains
 from tests.cli.command_runner import run_warpboard
@@ -71,7 +72,7 @@ def test_a_definition_is_read_with_its_workloads() -> None:
         *("reference.py", "definition_code.py", "definition_data.py"),
     }
     data = problem.version_files["definition_data.py"].decode()
-    short = ast.literal_eval(data.removeprefix("WORKLOADS = "))[SHORT]
+    short = ast.literal_eval(data.splitlines()[0].removeprefix("WORKLOADS = "))[SHORT]
     assert short["inputs"]["x"] == ["random", "float16", [7, 8]]
     assert short["inputs"]["eps"] == ["scalar", 1e-6]
     assert short["inputs"]["offsets"] == ["tensor", "int32", [3], "AAAAAAMAAAAHAAAA"]
@@ -94,6 +95,15 @@ def test_a_definition_without_workloads_is_refused(tmp_path: Path) -> None:
     [
         (DEFINITION, lambda it: it.pop("axes"), "the key 'axes' is missing: add it"),
         (DEFINITION, lambda it: it.update(reference="def go(): ..."), "does not define run"),
+        (DEFINITION, lambda it: it.update(constraint=[]), "'constraint': did you mean"),
+        (DEFINITION, lambda it: it["axes"]["rows"].update(size=3), "unknown key 'size' in"),
+        (DEFINITION, lambda it: it["inputs"]["x"].update(layout="row"), "unknown key 'layout'"),
+        (WORKLOADS, lambda it: it["workload"].update(tolerances={}), "unknown key 'tolerances'"),
+        (
+            WORKLOADS,
+            lambda it: it["workload"]["inputs"].update(x={"type": "custom"}),
+            "has no custom_inputs_entrypoint",
+        ),
         (DEFINITION, lambda it: it.update(reference="def run("), "not Python"),
         (DEFINITION, lambda it: it["inputs"]["x"].update(dtype="float4_e2m1"), "'x' has dtype"),
         (DEFINITION, lambda it: it["inputs"]["x"].update(shape=["n"]), "unknown axis 'n'"),

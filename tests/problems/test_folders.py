@@ -1,11 +1,13 @@
 """Problems are read from disk with the files they share, and nothing outside their set."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from shared.errors import Refused
+from shared.presentation.units import one_line
 from shared.problem_folders import (
     contest_root,
     find_contest_problem,
@@ -43,8 +45,26 @@ def test_no_file_outside_the_set_is_read(tmp_path: Path, source: str) -> None:
     (tmp_path / "problems" / "first" / "link.py").symlink_to(tmp_path / "private.py")
     files = read_problem_files(folder)
     assert b"SECRET = 1\n" not in files.values()
-    with pytest.raises(Refused, match=r"task\.yml, line 4: .* is outside the problem's root"):
+    with pytest.raises(Refused, match=r"task\.yml, line 4: .* is outside the problem's folder"):
         compile_problem("add", files)
+
+
+def test_the_advice_for_files_above_a_problem_without_a_contest_can_be_followed(
+    tmp_path: Path,
+) -> None:
+    folder = write_set(tmp_path)
+    (tmp_path / "problems" / "first.yaml").unlink()
+    with pytest.raises(Refused, match="list the problem in a contest file in the folder") as caught:
+        compile_problem("add", read_problem_files(folder))
+    entry = re.search(r"\((name: SET), (problems: .*)\)", caught.value.reason)
+    assert entry is not None
+    root = tmp_path / "problems"
+    directory = folder.relative_to(root).as_posix()
+    text = "\n".join(entry.groups()).replace("DIR", directory).replace("SLUG", "add")
+    (root / "contest.yaml").write_text(text)
+    assert "utils.py" in compile_problem("add", read_problem_files(folder), ["CPU"]).files
+    # The whole sentence fits into a line of `problem check`.
+    assert one_line(caught.value.reason) == caught.value.reason
 
 
 def test_a_problem_outside_a_contest_is_its_own_root(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Refused
+from shared.presentation.units import one_line
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.kernelbench import AS_ANSWER, reduce_sizes
@@ -231,3 +232,69 @@ def test_a_file_is_read_by_its_own_name(tmp_path: Path) -> None:
     file = tmp_path / "9_Add.py"
     file.write_text(OLDER)
     assert read_problem_files(file) == {"9_Add.py": OLDER.encode()}
+
+
+ROBUST = b"""\
+import torch
+
+
+def forward_fn(x, weight):
+    return x * weight
+
+
+class Model(torch.nn.Module):
+    def __init__(self, features, init_method="standard"):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones(features))
+
+    def forward(self, x, fn=forward_fn):
+        return fn(x, self.weight)
+
+
+def get_inputs(batch=4, features=8):
+    return [torch.randn(batch, features)]
+"""
+LEETGPU = b"""\
+import torch
+from core.challenge_base import ChallengeBase
+
+
+class Challenge(ChallengeBase):
+    name = "Copy"
+
+    def reference_impl(self, x, y, N):
+        y.copy_(x)
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "others", "words"),
+    [
+        (
+            "func_forward.py",
+            ROBUST,
+            {"func_backward.py": ROBUST, "config_forward.json": b"{}"},
+            "a task of robust-kbench: add get_init_inputs",
+        ),
+        (
+            "challenge.py",
+            LEETGPU,
+            {"challenge.html": b"<p>", "starter/starter.cu": b"", "starter/starter.py": b""},
+            "a challenge of LeetGPU: write a reference.py with generate_input",
+        ),
+    ],
+)
+def test_a_task_of_another_set_says_in_a_sentence_what_it_lacks(
+    name: str, source: bytes, others: dict[str, bytes], words: str
+) -> None:
+    # The file alone, and the folder that it is in.
+    for files in ({name: source}, {name: source, **others}):
+        with pytest.raises(Refused, match=words) as caught:
+            compile_problem("p", files, ["CPU"])
+        assert one_line(caught.value.reason) == caught.value.reason
+
+
+def test_a_task_of_robust_kbench_loads_as_its_advice_says() -> None:
+    added = b"\n\ndef get_init_inputs():\n    return [8]\n"
+    version = compile_problem("p", {"func_forward.py": ROBUST + added}, ["CPU"])
+    assert json.loads(version.manifest)["form"] == "kernelbench"

@@ -44,6 +44,7 @@ GROUPS = {
         "tests/problems/test_check*",
         "tests/problems/test_flashinfer.py",
         "tests/problems/test_native.py",
+        "tests/problems/test_sol_execbench.py",
         "tests/problems/test_templates.py",
     ),
     "sandbox": ("tests/sandbox/*",),

@@ -6,7 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from shared.errors import Refused
-from shared.problems import flashinfer
+from shared.problems import flashinfer, flashinfer_schema
 from shared.problems.contest import SUFFIXES, ContestProblem, read_contest
 from shared.problems.document import YAML_BYTES_MAX, bad_problem, read_document
 from shared.problems.sources import paths_above
@@ -24,14 +24,21 @@ SKIPPED = ("solutions", "__pycache__")
 def read_problem_files(folder: Path, root: Path | None = None) -> dict[str, bytes]:
     """Read a problem's files by relative path, including the files above its folder that it names.
 
-    `folder` may also be a single-file problem, or a definition in a set of FlashInfer-Trace, which
-    is read with its workloads. `root` is the folder that all files must be in; by
-    default that of its contest. Errors: Refused `bad_problem`.
+    `folder` may also be a single-file problem, or a definition in a set of FlashInfer-Trace or
+    SOL-ExecBench, which is read with its workloads. `root` is the folder that all files must be
+    in; by default that of its contest. Errors: Refused `bad_problem`.
     """
     if folder.is_file():
         return _read_single_file(folder)
     if not folder.is_dir():
         raise bad_problem(f"{folder} is neither a directory nor a file")
+    definition = folder / flashinfer_schema.DEFINITION
+    if definition.is_file() and not any((folder / name).is_file() for name in NAMES):
+        return _read_definition_files(definition.resolve())
+    return _read_directory(folder, root)
+
+
+def _read_directory(folder: Path, root: Path | None) -> dict[str, bytes]:
     collector = _FileCollector(folder)
     for path in _iter_files(folder):
         collector.add(path.relative_to(folder).as_posix(), path)
@@ -57,20 +64,24 @@ def _read_definition_files(file: Path) -> dict[str, bytes]:
     """Read a definition, its workloads and the tensors that they name.
 
     In a set these are `definitions/TYPE/NAME.json`, `workloads/TYPE/NAME.jsonl` and paths below the
-    set's root. Elsewhere the workloads are NAME.jsonl beside the definition.
+    set's root. Elsewhere the workloads are beside the definition: NAME.jsonl, `workloads.jsonl` or
+    `workload.jsonl`.
     """
-    files = {flashinfer.DEFINITION: _read_bytes(file, FILE_BYTES_MAX)}
+    files = {flashinfer_schema.DEFINITION: _read_bytes(file, FILE_BYTES_MAX)}
     definitions = next((parent for parent in file.parents if parent.name == "definitions"), None)
     root = definitions.parent if definitions else file.parent
     name = file.relative_to(definitions or root).with_suffix(".jsonl")
-    workloads = root / "workloads" / name if definitions else root / name
-    if not workloads.is_file():
-        raise bad_problem(f"there are no workloads of {file.name}: {workloads} is missing")
-    files[flashinfer.WORKLOADS] = data = _read_bytes(workloads, FILE_BYTES_MAX)
+    paths = [root / "workloads" / name]
+    if definitions is None:
+        paths = [root / name, *(root / other for other in flashinfer_schema.WORKLOAD_FILES)]
+    workloads = next((path for path in paths if path.is_file()), None)
+    if workloads is None:
+        raise bad_problem(f"there are no workloads of {file.name}: {paths[0]} is missing")
+    files[flashinfer_schema.WORKLOADS] = data = _read_bytes(workloads, FILE_BYTES_MAX)
     bytes_left = FILES_BYTES_MAX
-    for path in flashinfer.tensor_paths(flashinfer.read_workloads(data)):
-        # The compiler reports files that are missing.
-        if tensors := _resolve_file(root, path):
+    for path in flashinfer_schema.tensor_paths(flashinfer_schema.read_workloads(data)):
+        # The compiler reports files that are missing. A folder may have them as a zip does.
+        if tensors := _resolve_file(root, path) or _resolve_file(root / flashinfer.TENSORS, path):
             files[f"{flashinfer.TENSORS}{path}"] = content = _read_bytes(tensors, bytes_left)
             bytes_left -= len(content)
             if bytes_left < 0:

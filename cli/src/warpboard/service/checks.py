@@ -144,7 +144,7 @@ async def _check_paths(
             problem = load_problem(folder, None, gpus)
         except Refused as refused:
             finding = checks.refusal_finding(refused)
-            result = CheckResult(folder.name, str(folder), (finding,))
+            result = CheckResult(folder.resolve().name, str(folder), (finding,))
         else:
             place = f" problem {index + 1} of {len(folders)}" if len(folders) > 1 else ""
             result = await examine_problem(context, harness, folder, problem, place)

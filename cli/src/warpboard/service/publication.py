@@ -63,7 +63,7 @@ class ProblemOptions:
     def all_fields(self) -> Fields:
         """The form fields of every problem, with what its author confirms."""
         confirmed = {"force": self.is_forced, "allow_untested": self.allows_untested}
-        return self.fields | {name: "true" for name, is_set in confirmed.items() if is_set}
+        return {**self.fields, **{name: "true" for name, is_set in confirmed.items() if is_set}}
 
 
 def compile_folder(
@@ -384,7 +384,7 @@ def _compile_all(
             items.append(PublishItem(folder, problem, entry, options.fields))
         except Refused as refused:
             context.screen.note(f"error: {refused.reason}")
-            invalid.append(entry.slug if entry else folder.name)
+            invalid.append(entry.slug if entry else folder.resolve().name)
     if invalid:
         count = count_text(len(sources), "problem")
         reason = f"{', '.join(invalid)} of {count} do not compile: fix what is reported of each"

@@ -282,7 +282,7 @@ async def flashinfer_trace(context: AppContext, api: Api, number: int, output: P
 
     There is one for each workload of the definition, a JSON document on its own line.
     """
-    from shared.problems.flashinfer import DEFINITION, WORKLOADS
+    from shared.problems.flashinfer_schema import DEFINITION, WORKLOADS
     from shared.problems.flashinfer_solutions import make_traces
 
     submission = (await api.get(FullSubmission, "submissions", number)).value

@@ -161,7 +161,7 @@ def _flatten_node(value: Any, parts: _Parts, source: str) -> Node:
             raise ProblemFault(f"{source} made a {kind} on {value.device}")
         parts.tensors.append(value)
         return ["tensor", len(parts.tensors) - 1]
-    if type(value) in (list, tuple) or type(value).__module__ == _NAMED_TUPLES:
+    if type(value) in (list, tuple, torch.Size) or type(value).__module__ == _NAMED_TUPLES:
         kind = "list" if type(value) is list else "tuple"
         return [kind, [_flatten_node(item, parts, source) for item in value]]
     if type(value) is dict and all(type(key) in (int, str) for key in value):

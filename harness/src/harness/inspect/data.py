@@ -63,7 +63,9 @@ def have_same_bits(first: Any, second: Any) -> bool:
 def tensor_bytes(tensor: Any) -> Any:
     """Return a tensor's bytes in the order of its elements."""
     torch: Any = importlib.import_module("torch")
-    return tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1).view(torch.uint8)
+    flat = tensor.detach().resolve_conj().resolve_neg().contiguous().reshape(-1)
+    # A single element counts as contiguous with any stride, which its bytes could not have.
+    return flat.as_strided((flat.numel(),), (1,)).view(torch.uint8)
 
 
 def have_same_forms(first: FlatValue, second: FlatValue) -> bool:

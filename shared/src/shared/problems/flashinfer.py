@@ -1,139 +1,46 @@
-"""FlashInfer-Trace: a Definition with its Workloads as a problem.
+"""FlashInfer-Trace and SOL-ExecBench: a definition with its workloads as a problem.
 
-Source: the documents of the public package flashinfer-bench. The reference is parsed and never run
-here. Tensors of safetensors files are checked against the definition and stored as text.
+The reference is parsed and never run here. Tensors of safetensors files are checked against the
+definition and stored as text.
 """
 
 import base64
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal, NoReturn
+from typing import Any, NoReturn
 
-from pydantic import Field
-
-from shared.problems.document import Document, bad_problem, quote_value, validate_document
-from shared.problems.flashinfer_solutions import (
-    BASELINE,
-    VALUE_STYLE,
-    ForeignModel,
-    Name,
-    parse_json,
+from shared.problems.document import Document, bad_problem, quote_value
+from shared.problems.flashinfer_schema import (
+    AXIS_MAX,
+    DEFINITION,
+    DTYPES,
+    RUN,
+    WORKLOAD_FILES,
+    WORKLOADS,
+    Definition,
+    InputSource,
+    TensorSpec,
+    Workload,
+    read_schema,
+    read_workloads,
+    resolve_axes,
+    scalar_values,
+    tensor_paths,
 )
+from shared.problems.flashinfer_solutions import BASELINE, VALUE_STYLE, parse_json
 from shared.problems.goals import BaselineYml
 from shared.problems.single_file import ProblemSource
-from shared.problems.sources import (
-    FILE_BYTES_MAX,
-    REFERENCE,
-    UP,
-    normalize_path,
-    read_module,
-)
+from shared.problems.sources import FILE_BYTES_MAX, REFERENCE, normalize_path
 from shared.problems.task_yml import SUBMISSION
 
-DEFINITION, WORKLOADS = "definition.json", "workloads.jsonl"
 # Where the files of tensors are, by their paths in the workloads.
 TENSORS = "tensors/"
-WORKLOADS_MAX = 60
 HEADER_BYTES_MAX = 1_000_000
-AXIS_MAX = 2**31
 _SEED = 42
 # The definition's reference, and its workloads as plain values, among the files of a version.
 CODE, _DATA = "definition_code.py", "definition_data.py"
 _BASELINE_FILE = "baselines/flashinfer_reference.py"
-_RUN = "run"
-# The names of dtypes in torch and in safetensors, and bytes per element.
-_DTYPES: Mapping[str, tuple[str, str, int]] = {
-    "float32": ("float32", "F32", 4),
-    "float16": ("float16", "F16", 2),
-    "bfloat16": ("bfloat16", "BF16", 2),
-    "float8_e4m3": ("float8_e4m3fn", "F8_E4M3", 1),
-    "float8_e4m3fn": ("float8_e4m3fn", "F8_E4M3", 1),
-    "float8_e5m2": ("float8_e5m2", "F8_E5M2", 1),
-    "int64": ("int64", "I64", 8),
-    "int32": ("int32", "I32", 4),
-    "int16": ("int16", "I16", 2),
-    "int8": ("int8", "I8", 1),
-    "bool": ("bool", "BOOL", 1),
-}
-
-
-class Axis(ForeignModel):
-    """A dimension: a constant, or one whose size each workload gives."""
-
-    type: Literal["const", "var"]
-    value: Annotated[int | None, Field(ge=1, le=AXIS_MAX)] = None
-
-
-class TensorSpec(ForeignModel):
-    """A tensor by its axes, or a plain number if the shape is null."""
-
-    shape: list[str] | None
-    dtype: str
-
-
-class Definition(ForeignModel):
-    """What is computed: tensors by name, and the reference as Python."""
-
-    name: Name
-    description: str | None = None
-    axes: dict[str, Axis]
-    inputs: Annotated[dict[str, TensorSpec], Field(min_length=1)]
-    outputs: Annotated[dict[str, TensorSpec], Field(min_length=1)]
-    reference: str
-
-
-class InputSource(ForeignModel):
-    """Where the value of an input comes from."""
-
-    type: Literal["random", "scalar", "safetensors"]
-    value: bool | int | float | None = None
-    path: str = ""
-    tensor_key: str = ""
-
-
-class Workload(ForeignModel):
-    """The sizes of the variable axes, and the source of each input."""
-
-    uuid: Name
-    axes: dict[str, Annotated[int, Field(ge=0, le=AXIS_MAX)]]
-    inputs: dict[str, InputSource]
-
-
-class WorkloadLine(ForeignModel):
-    """A line of a file of workloads."""
-
-    workload: Workload
-
-
-def read_workloads(data: bytes) -> list[Workload]:
-    """Read a file of workloads, a JSON object in each line. Errors: Refused `bad_problem`."""
-    workloads = []
-    for number, line in enumerate(data.splitlines(), 1):
-        if line.strip():
-            document = parse_json(f"{WORKLOADS}, line {number}", line)
-            workloads.append(validate_document(document, WorkloadLine).workload)
-    if not 0 < len(workloads) <= WORKLOADS_MAX:
-        reason = f"{WORKLOADS} has {len(workloads)} workloads: 1 to {WORKLOADS_MAX} are possible"
-        raise bad_problem(reason, WORKLOADS)
-    uuids = [workload.uuid for workload in workloads]
-    if len(set(uuids)) < len(uuids):
-        raise bad_problem(f"{WORKLOADS}: two workloads have one uuid: change one", WORKLOADS)
-    return workloads
-
-
-def tensor_paths(workloads: list[Workload]) -> list[str]:
-    """Return the safetensors files that workloads name, relative to the root of their set.
-
-    Errors: Refused `bad_problem` for a path that leaves the set.
-    """
-    sources = [source for workload in workloads for source in workload.inputs.values()]
-    paths = {source.path for source in sources if source.type == "safetensors"}
-    normalized = {path: normalize_path(path) or "" for path in paths}
-    for path, normal in normalized.items():
-        if not normal or normal.startswith(UP):
-            raise bad_problem(f"{WORKLOADS}: {quote_value(path)} is outside the set", WORKLOADS)
-    return sorted(set(normalized.values()))
 
 
 def read_definition(files: Mapping[str, bytes]) -> ProblemSource | None:
@@ -143,11 +50,11 @@ def read_definition(files: Mapping[str, bytes]) -> ProblemSource | None:
     """
     if DEFINITION not in files:
         return None
-    definition = validate_document(parse_json(DEFINITION, files[DEFINITION]), Definition)
-    _check_definition(definition)
-    if WORKLOADS not in files:
+    definition = read_schema(files[DEFINITION])
+    workloads_name = next((name for name in WORKLOAD_FILES if name in files), "")
+    if not workloads_name:
         raise bad_problem(f"{WORKLOADS} is missing: put it beside {DEFINITION}", WORKLOADS)
-    workloads = read_workloads(files[WORKLOADS])
+    workloads = read_workloads(files[workloads_name])
     # Files with the same tensors are read once.
     tensors = {
         path: _Safetensors(path, files[f"{TENSORS}{path}"]) if f"{TENSORS}{path}" in files else None
@@ -157,7 +64,8 @@ def read_definition(files: Mapping[str, bytes]) -> ProblemSource | None:
         workload.uuid: _WorkloadReader(definition, workload, tensors).read()
         for workload in workloads
     }
-    text = f"WORKLOADS = {data!r}\n".encode()
+    entry = definition.custom_inputs_entrypoint
+    text = f"WORKLOADS = {data!r}\nCUSTOM_INPUTS = {entry!r}\n".encode()
     if len(text) > FILE_BYTES_MAX:
         reason = f"the tensors of its workloads take {len(text):,} bytes as text"
         raise bad_problem(f"{WORKLOADS}: {reason}, at most {FILE_BYTES_MAX:,}", WORKLOADS)
@@ -169,15 +77,17 @@ def read_definition(files: Mapping[str, bytes]) -> ProblemSource | None:
         _BASELINE_FILE: reference_solution(definition.reference.encode()),
     }
     names = (REFERENCE, CODE, _DATA)
+    floats = _BY_WORKLOAD if any(workload.tolerance for workload in workloads) else _STRICT
+    description = _DESCRIPTION.format(floats=floats)
     task = {
         "files": [
             {"name": "submission.py", "source": SUBMISSION},
             *({"name": name, "source": f"@{name}"} for name in names),
-            *({"name": name, "source": name} for name in (DEFINITION, WORKLOADS)),
+            *({"name": name, "source": name} for name in (DEFINITION, workloads_name)),
         ],
         "lang": "py",
         "config": {"main": REFERENCE},
-        "description": f"{definition.description or definition.name}\n\n{_DESCRIPTION}",
+        "description": f"{definition.description or definition.name}\n\n{description}",
         "tests": cases,
         "benchmarks": cases,
         "ranking_by": "geom",
@@ -188,36 +98,7 @@ def read_definition(files: Mapping[str, bytes]) -> ProblemSource | None:
 
 def reference_solution(code: bytes) -> bytes:
     """Return the reference of a definition as a submission."""
-    return code + VALUE_STYLE.format(run=_RUN).encode()
-
-
-def _check_definition(definition: Definition) -> None:
-    if not read_module(f"the reference of {DEFINITION}", definition.reference.encode()).has(_RUN):
-        raise bad_problem(f"{DEFINITION}: its reference does not define {_RUN}", DEFINITION)
-    specs = {**definition.inputs, **definition.outputs}
-    reasons = [
-        f"the constant axis {quote_value(name)} has no value"
-        for name, axis in definition.axes.items()
-        if axis.type == "const" and axis.value is None
-    ]
-    reasons += [
-        f"{quote_value(name)} has dtype {quote_value(spec.dtype)}: there are {', '.join(_DTYPES)}"
-        for name, spec in specs.items()
-        if spec.dtype not in _DTYPES
-    ]
-    reasons += [
-        f"{quote_value(name)} has the unknown axis {quote_value(axis)}"
-        for name, spec in specs.items()
-        for axis in spec.shape or ()
-        if axis not in definition.axes
-    ]
-    reasons += [
-        f"the output {quote_value(name)} is a plain number: only tensors are possible"
-        for name, spec in definition.outputs.items()
-        if spec.shape is None
-    ]
-    if reasons:
-        raise bad_problem(f"{DEFINITION}: {reasons[0]}", DEFINITION)
+    return code + VALUE_STYLE.format(run=RUN).encode()
 
 
 @dataclass(frozen=True)
@@ -270,33 +151,47 @@ class _WorkloadReader:
     ) -> None:
         self._definition, self._workload, self._tensors = definition, workload, tensors
         self._where = f"{WORKLOADS}: workload {workload.uuid}"
+        self._sizes: dict[str, int] = {}
 
     def read(self) -> dict[str, Any]:
         """Return the sources of the inputs and the shapes of the outputs."""
         unknown = self._workload.inputs.keys() - self._definition.inputs.keys()
         if unknown:
             self._refuse(f"has the unknown input {quote_value(min(unknown))}")
+        try:
+            self._sizes = resolve_axes(self._definition, self._workload)
+        except ValueError as error:
+            self._refuse(str(error))
         inputs = {name: self._input(name, spec) for name, spec in self._definition.inputs.items()}
         outputs = {
-            name: [_DTYPES[spec.dtype][0], self._shape(spec)]
+            name: [DTYPES[spec.dtype][0], self._shape(spec)]
             for name, spec in self._definition.outputs.items()
         }
-        return {"inputs": inputs, "outputs": outputs}
+        values: dict[str, Any] = {"inputs": inputs, "outputs": outputs}
+        if self._workload.tolerance is not None:
+            values["tolerance"] = self._workload.tolerance.model_dump()
+        if any(source.type == "custom" for source in self._workload.inputs.values()):
+            values["axes"] = {**self._sizes, **scalar_values(self._workload)}
+        return values
 
     def _shape(self, spec: TensorSpec) -> list[int]:
-        shape = []
-        for name in spec.shape or ():
-            axis = self._definition.axes[name]
-            size = axis.value if axis.type == "const" else self._workload.axes.get(name)
-            if size is None:
-                self._refuse(f"gives no size for axis {quote_value(name)}")
-            shape.append(size)
+        shape = [self._sizes[name] for name in spec.shape or ()]
+        if negative := [size for size in shape if size < 0]:
+            self._refuse(f"has an axis of size {negative[0]}")
         return shape
 
     def _input(self, name: str, spec: TensorSpec) -> list[Any]:
         source = self._workload.inputs.get(name)
         if source is None:
             self._refuse(f"has no input {quote_value(name)}")
+        if source.type == "custom":
+            if not self._definition.custom_inputs_entrypoint:
+                self._refuse(
+                    f"gives {quote_value(name)} as custom, but {DEFINITION} has no "
+                    "custom_inputs_entrypoint"
+                )
+            dtype = DTYPES[spec.dtype][0]
+            return ["custom", dtype, None if spec.shape is None else self._shape(spec)]
         if (source.type == "scalar") != (spec.shape is None):
             expected = "a scalar" if spec.shape is None else "random or a tensor of safetensors"
             self._refuse(f"gives {quote_value(name)} as {source.type}: it is {expected}")
@@ -304,7 +199,7 @@ class _WorkloadReader:
             if source.value is None or not math.isfinite(source.value):
                 self._refuse(f"gives {quote_value(name)} no finite value")
             return ["scalar", source.value]
-        dtype, stored_dtype, item_bytes = _DTYPES[spec.dtype]
+        dtype, stored_dtype, item_bytes = DTYPES[spec.dtype]
         shape = self._shape(spec)
         if source.type == "random":
             return ["random", dtype, shape]
@@ -337,19 +232,28 @@ class _WorkloadReader:
 
 _DESCRIPTION = """\
 `data` has `inputs` and `outputs`, maps of the definition's tensors by name. Write the results into
-the tensors of `outputs` and return that map. Floats are correct within 10⁻², relative and absolute
-alike, and in small answers within 2 % of their mean magnitude; all others must be equal."""
+the tensors of `outputs` and return that map. {floats}; all others must be equal."""
+_STRICT = (
+    "Floats are correct within 10⁻², relative and absolute alike, and in small answers within 2 % "
+    "of their mean magnitude"
+)
+_BY_WORKLOAD = (
+    "Each workload says how close its floats must be, and what share of them; in small answers the "
+    "absolute tolerance is at most 2 % of their mean magnitude"
+)
 _REFERENCE = '''\
-"""Written by Warpboard from a FlashInfer-Trace definition and its workloads."""
+"""Written by Warpboard from a definition and its workloads."""
 
 import base64
+import random
 
+import definition_code
 import torch
 from definition_code import run
-from definition_data import WORKLOADS
+from definition_data import CUSTOM_INPUTS, WORKLOADS
 from utils import is_close_by_scale
 
-TOLERANCE = 1e-2
+TOLERANCE = {"max_atol": 1e-2, "max_rtol": 1e-2, "required_matched_ratio": 1.0}
 INTEGERS_MAX = 1000
 DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 
@@ -358,8 +262,14 @@ def generate_input(workload, seed):
     """Return the inputs of a workload, and buffers for its outputs."""
     generator = torch.Generator(DEVICE).manual_seed(seed)
     given = WORKLOADS[workload]
+    custom = _custom_inputs(given["axes"], seed) if "axes" in given else {}
     return {
-        "inputs": {name: _value(source, generator) for name, source in given["inputs"].items()},
+        "workload": workload,
+        "inputs": {
+            name: _checked(name, source, custom) if source[0] == "custom"
+            else _value(source, generator)
+            for name, source in given["inputs"].items()
+        },
         "outputs": {
             name: torch.zeros(shape, dtype=getattr(torch, dtype), device=DEVICE)
             for name, (dtype, shape) in given["outputs"].items()
@@ -387,17 +297,58 @@ def check_implementation(data, output):
     }
     outputs = {name: torch.zeros_like(value) for name, value in data["outputs"].items()}
     expected = ref_kernel({"inputs": inputs, "outputs": outputs})
+    tolerance = WORKLOADS[data["workload"]].get("tolerance", TOLERANCE)
     for name, want in expected.items():
         got = output[name]
         if got.shape != want.shape or got.dtype != want.dtype:
             return False, f"{name} is {got.dtype} {list(got.shape)}"
         if want.is_floating_point():
-            wrong = ~is_close_by_scale(got, want, TOLERANCE, TOLERANCE)[0]
+            complaint = _compare_floats(got, want, tolerance)
         else:
-            wrong = got != want
-        if bool(wrong.any()):
-            return False, f"{name}: {int(wrong.sum())} of {wrong.numel()} values are wrong"
+            wrong = int((got != want).sum())
+            complaint = f"{wrong} of {want.numel()} values are wrong" if wrong else ""
+        if complaint:
+            return False, f"{name}: {complaint}"
     return True, ""
+
+
+def _compare_floats(got, want, tolerance):
+    if tolerance.get("allow_negative_inf"):
+        both = (got == float("-inf")) & (want == float("-inf"))
+        got, want = got[~both], want[~both]
+    if not want.numel():
+        return ""
+    rtol, atol = tolerance["max_rtol"], tolerance["max_atol"]
+    wrong = int((~is_close_by_scale(got, want, rtol, atol)[0]).sum())
+    if wrong > (1 - tolerance["required_matched_ratio"]) * want.numel():
+        return f"{wrong} of {want.numel()} values are wrong"
+    # A share of the elements may be wrong, but not a NaN or an infinity.
+    lost = torch.isfinite(want.double()) & ~torch.isfinite(got.double())
+    if bool(lost.any()):
+        return f"{int(lost.sum())} of {want.numel()} values are not finite"
+    cap, error = tolerance.get("max_error_cap"), (got.double() - want.double()).abs()
+    if cap is not None and bool((error > cap).any()):
+        return f"the largest error is {float(error.nan_to_num().max())}, at most {cap} is possible"
+    return ""
+
+
+def _custom_inputs(sizes, seed):
+    """Return what the definition's own function makes, from the seed of this call."""
+    devices = [torch.device(DEVICE)] if DEVICE == "cuda" else []
+    with torch.random.fork_rng(devices):
+        torch.manual_seed(seed)
+        random.seed(seed)
+        return getattr(definition_code, CUSTOM_INPUTS)(dict(sizes), torch.device(DEVICE))
+
+
+def _checked(name, source, custom):
+    _, dtype, shape = source
+    value = custom[name]
+    if shape is not None and (list(value.shape), value.dtype) != (shape, getattr(torch, dtype)):
+        expected = f"{dtype} {shape}"
+        made = f"{value.dtype} {list(value.shape)}"
+        raise ValueError(f"{CUSTOM_INPUTS} makes {name} as {made}, not {expected}")
+    return value
 
 
 def _value(source, generator):

@@ -37,6 +37,9 @@ REFERENCE_CODE = "reference_code.cuh"
 TYPES = ("input_t", "output_t")
 
 _MODEL_NAMES = ("Model", "get_inputs", "get_init_inputs")
+# Public sets whose tasks lack something: the file of one, and the class of the other.
+ROBUST_KBENCH = "func_forward.py"
+_LEETGPU_CLASS = re.compile(rb"^class \w+\((?:\w+\.)?ChallengeBase\):", re.MULTILINE)
 _WEIGHTS_CALL = b"from_pretrained"
 _CHECK_CONSTANT = "check_arguments"
 _SEED = 42
@@ -74,6 +77,7 @@ def read_single_file(files: Mapping[str, bytes]) -> ProblemSource | None:
     Errors: Refused `bad_problem` if there are several, if the form is ambiguous, or if the only
     source file lacks something.
     """
+    _refuse_other_sets(files)
     modules = {
         name: module for name, data in files.items() if (module := _read_problem(name, data))
     }
@@ -91,6 +95,27 @@ def read_single_file(files: Mapping[str, bytes]) -> ProblemSource | None:
         return None
     (name,) = references or sources
     return _CppReference(name, files[name]).read()
+
+
+def _refuse_other_sets(files: Mapping[str, bytes]) -> None:
+    """Refuse a task of a public set in another form, with what makes it a problem here."""
+    for name, data in files.items():
+        if name == ROBUST_KBENCH and _lacks_init_inputs(read_module(name, data)):
+            advice = (
+                "a task of robust-kbench: add get_init_inputs() with the arguments of Model, as in"
+                " config_forward.json, and check that file alone"
+            )
+            raise bad_problem(f"{name} is {advice}", name)
+        if "/" not in name and name.endswith(".py") and _LEETGPU_CLASS.search(data):
+            advice = (
+                "a challenge of LeetGPU: write a reference.py with generate_input(seed), ref_kernel"
+                " and check_implementation from its performance test, reference_impl, atol and rtol"
+            )
+            raise bad_problem(f"{name} is {advice}", name)
+
+
+def _lacks_init_inputs(module: Module) -> bool:
+    return {"forward_fn", "Model"} <= module.names.keys() and not module.has("get_init_inputs")
 
 
 def _read_directive_gpus(name: str, data: bytes) -> dict[str, list[str]]:

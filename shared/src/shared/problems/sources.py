@@ -19,6 +19,10 @@ REFERENCE_FUNCTIONS = ("generate_input", "ref_kernel", "check_implementation")
 UP = "../"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
+_SHARED_ADVICE = (
+    "list the problem in a contest file in the folder of both"
+    " (name: SET, problems: [{directory: DIR, name: SLUG}]), or copy it"
+)
 
 
 @dataclass(frozen=True)
@@ -80,10 +84,10 @@ class _FileCollector:
         source_path = normalize_path(source) or ""
         if source_path not in self._files:
             reason = f"{quote_value(source)} is no file of the problem: add it, or fix the path"
-            if not source_path or source_path.startswith(UP):
-                reason = (
-                    f"{quote_value(source)} is outside the problem's root: copy the file into it"
-                )
+            if source_path.startswith(UP):
+                reason = f"{quote_value(source)} is outside the problem's folder: {_SHARED_ADVICE}"
+            elif not source_path:
+                reason = f"{quote_value(source)} is outside the problem's folder: copy it into that"
             self._document.refuse(path, reason)
         _check_text(source, self._files[source_path])
         return self._files[source_path]
