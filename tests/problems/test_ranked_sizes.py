@@ -90,6 +90,7 @@ PROBLEMS: Mapping[str, Mapping[str, str]] = {
     "relative": {**TASK_FILES, "reference.py": REFERENCE.replace("BOUND", "1e-3 * want")},
     "softmax": {"1_s.py": model("torch.softmax(x, dim=-1)", "4, 68719476736")},
     "mean": {"2_m.py": "N = 2**30\n" + model("x.mean(dim=1)", "16, 1073741824, 16")},
+    "largest": {"3_a.py": model("torch.argmax(x, dim=-1)", "64, 1073741824")},
     "definition": {
         "definition.json": json.dumps(DEFINITION),
         "workloads.jsonl": json.dumps(WORKLOAD),
@@ -129,14 +130,14 @@ def test_an_absolute_tolerance_that_is_too_wide_at_the_ranked_size_is_an_error(
     assert "of its sizes, as this machine cannot hold it" in finding.text
 
 
-@pytest.mark.parametrize("slug", ["relative", "softmax", "definition"])
+@pytest.mark.parametrize("slug", ["relative", "softmax", "largest", "definition"])
 def test_a_tolerance_that_scales_is_said_to_be_judged_by_smaller_sizes(
     slug: str, findings: dict[str, dict[str, Finding]]
 ) -> None:
     assert {code: one.level for code, one in findings[slug].items()} == {"not_inspected": "warning"}
     text = findings[slug]["not_inspected"].text
     assert "judged by 1/" in text
-    assert "is nearest, at " in text
+    assert " of the way to " in text
 
 
 def test_an_answer_that_hardly_varies_at_the_ranked_size_is_an_error(

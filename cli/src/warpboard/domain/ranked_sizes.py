@@ -127,7 +127,8 @@ def size_findings(where: str, measurements: Sequence[Measurement], formula: str)
     ]
     if not is_held and not findings:
         nearest = max(predicted, key=lambda name: predicted[name], default="")
-        near = f": {nearest} is nearest, at {predicted[nearest]:.1e} of 1" if nearest else ""
+        share = predicted.get(nearest, 0.0)
+        near = f": a right answer may move {share:.2g} of the way to {nearest}" if nearest else ""
         text = f"judged by {basis} of its sizes, as this machine cannot hold it{near}{known}"
         findings.append(create_finding("not_inspected", "warning", where, text))
     return findings

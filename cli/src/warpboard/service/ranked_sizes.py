@@ -78,7 +78,7 @@ async def _measure(
     ends_at = time.monotonic() + _CASE_S
     for factor, variant in _variants(problem, case):
         answer = await harness.inspect(variant, show, scaled_s=_VARIANT_S)
-        if shares := answer["shares"].get(case["name"]):
+        if (shares := answer["shares"].get(case["name"])) is not None:
             measurements.append(ranked_sizes.read_measurement(factor, shares))
         elif measurements:
             break

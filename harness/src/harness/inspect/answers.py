@@ -3,6 +3,7 @@
 The wrong answers are lazy ones, and right ones of another form or precision.
 """
 
+import functools
 import importlib
 import itertools
 import time
@@ -17,6 +18,7 @@ from harness.inspect.data import copy_flat, have_same_bits, have_same_values
 from harness.inspect.lazy import (
     LazyAnswer,
     LazySources,
+    can_step,
     make_lazy_answers,
     match_inputs,
     step_towards,
@@ -252,25 +254,31 @@ def measure_lazy_shares(
     shares: dict[str, LazyShare] = {}
     (rank, *_) = list_rank_tensors(subject.case.ranks, answers.right, inputs.one)
     right = answers.right.tensors[rank.answer]
+
+    def accepts(answer: list[Any]) -> bool:
+        return not _rejects(subject, inputs, answers.right, rank.among(answers.right, answer))
+
     for lazy, name, answer in lazy_answers(subject, inputs, answers, rank):
-        if not lazy.is_scaled or step_towards(answer, right, 1.0) is None:
-            continue
-
-        def accepts(exponent: float, end: list[Any] = answer) -> bool:
-            moved = step_towards(end, right, 2.0**exponent)
-            assert moved is not None
-            return not _rejects(subject, inputs, answers.right, rank.among(answers.right, moved))
-
         if time.monotonic() > subject.until:
             break
-        shares[name] = LazyShare(lazy.code, 2.0 ** _bisect(accepts))
+        exponent = 0.0 if accepts(answer) else _EXPONENT_MIN
+        if exponent and lazy.is_scaled and can_step(answer, right):
+            exponent = _bisect(functools.partial(_accepts_step, accepts, answer, right))
+        shares[name] = LazyShare(lazy.code, 2.0**exponent)
     return shares
 
 
+def _accepts_step(
+    accepts: Callable[[list[Any]], bool],
+    lazy: Sequence[Any],
+    right: Sequence[Any],
+    exponent: float,
+) -> bool:
+    return accepts(step_towards(lazy, right, 2.0**exponent))
+
+
 def _bisect(accepts: Callable[[float], bool]) -> float:
-    """Return about the largest exponent, up to 0, that is accepted."""
-    if accepts(0.0):
-        return 0.0
+    """Return about the largest exponent below 0 that is accepted."""
     low, high = _EXPONENT_MIN, 0.0
     for _ in range(_BISECTIONS):
         middle = (low + high) / 2

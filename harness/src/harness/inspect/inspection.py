@@ -92,7 +92,7 @@ class _Inspection:
         self._problem = directory.problem
         self._is_scaled = request.is_scaled
         # How long one call of each inspected case takes the platform and a plain submission.
-        self._costs_s: dict[tuple[str, str], float] = {}
+        self._costs_s: dict[str, float] = {}
         self._given = find_device_access(request.device, directory.problem.ranks)
         self._device = open_device(request.device, self._given, machine.walls, machine.defences)
         self._build_tools = adapt_tools(machine.build_tools, self._device.architecture)
@@ -118,8 +118,7 @@ class _Inspection:
             author = WatchedAuthor(code)
             sandbox = host.sandbox_bytes(self._problem.memory_bytes, self._given.limits)
             inputs.require_sandbox(self._problem, sandbox)
-            keys = ("benchmarks",) if self._is_scaled else ("tests", "benchmarks")
-            cases = [(key, case) for key in keys for case in getattr(self._problem, key)]
+            cases = self._cases()
             for index, (key, case) in enumerate(cases):
                 tell(Progress("inspect", describe_case(key, case), index, len(cases)))
                 self._inspect_case(author, key, case, until)
@@ -133,6 +132,12 @@ class _Inspection:
         if not self._is_scaled:
             self._inspect_budgets()
         self._device.close()
+
+    def _cases(self) -> list[tuple[str, Case]]:
+        """Return the cases to inspect; a model has one, which is both a test and timed."""
+        is_timed_only = self._is_scaled or self._problem.form == "kernelbench"
+        keys = ("benchmarks",) if is_timed_only else ("tests", "benchmarks")
+        return [(key, case) for key in keys for case in getattr(self._problem, key)]
 
     def peak_bytes(self) -> int:
         """Return how much the peak memory grew since before the author's code was loaded."""
@@ -179,7 +184,7 @@ class _Inspection:
         check_s = inspect_check(subject, inputs, answers)
         # The reference stands for a plain submission.
         cost_s = inputs.generate_s + 2 * answers.reference_s + check_s
-        self._costs_s[key, case.name] = cost_s
+        self._costs_s[case.name] = cost_s
 
     def _inspect_memory(self, subject: InspectedCase) -> None:
         shape = subject.shape
@@ -207,10 +212,9 @@ class _Inspection:
         problem = self._problem
         policy = policy_for(self._device.name, "ranked")
         calls = policy.processes * (policy.warm_ups[0] + policy.looks[0] * BLOCK_CALLS_MIN)
-        checked = "tests" if problem.tests else "benchmarks"
-        for stage, key, count in (("check", checked, problem.calls), ("time", "benchmarks", calls)):
+        for stage, count in (("check", problem.calls), ("time", calls)):
             cases = problem.cases(stage, "ranked")
-            seconds = count * sum(self._costs_s.get((key, case.name), 0.0) for case in cases)
+            seconds = count * sum(self._costs_s.get(case.name, 0.0) for case in cases)
             budget_s = problem.budget_s(stage, "ranked")
             if seconds > _BUDGET_SHARE * budget_s:
                 text = f"the stage would take about {seconds:.0f} s of a budget of {budget_s:.0f} s"

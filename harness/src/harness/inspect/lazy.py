@@ -35,7 +35,7 @@ class LazySources:
 class LazyAnswer:
     """A kind of answer: the code for a check that accepts it, its name, and how it is made.
 
-    With `is_scaled`, its distance to the right answer can be measured. With `is_partial`, one of
+    With `is_scaled`, the way from the right answer to it has a length. With `is_partial`, one of
     several outputs is also tried alone.
     """
 
@@ -194,13 +194,22 @@ def _is_right(answer: Tensors, right: Tensors) -> bool:
     return is_equal or all(map(have_same_bits, answer, right))
 
 
-def step_towards(lazy: Tensors, right: Tensors, share: float) -> list[Any] | None:
-    """Return the right answer, moved a share of the way to a lazy one; None if none can move.
+def can_step(lazy: Tensors, right: Tensors) -> bool:
+    """Return whether an answer has values that can be moved towards a lazy one."""
+    return any(
+        start.is_floating_point() or start.is_complex()
+        for end, start in zip(lazy, right, strict=True)
+        if not have_same_bits(end, start)
+    )
 
-    Whole numbers and values that are not finite stay.
+
+def step_towards(lazy: Tensors, right: Tensors, share: float) -> list[Any]:
+    """Return the right answer, moved a share of the way to a lazy one.
+
+    Whole numbers stay, and so do values where one of the two is not finite.
     """
     torch: Any = importlib.import_module("torch")
-    moved, can_move = [], False
+    moved = []
     for end, start in zip(lazy, right, strict=True):
         if not (start.is_floating_point() or start.is_complex()):
             moved.append(start)
@@ -208,9 +217,8 @@ def step_towards(lazy: Tensors, right: Tensors, share: float) -> list[Any] | Non
         wide = torch.complex128 if start.is_complex() else torch.float64
         begin, change = start.to(wide), end.to(wide) - start.to(wide)
         change = torch.where(torch.isfinite(change), change, torch.zeros_like(change))
-        can_move |= bool((change != 0).any())
         moved.append((begin + share * change).to(start.dtype))
-    return moved if can_move else None
+    return moved
 
 
 def match_inputs(right: Tensors, flat: FlatValue, shown: Sequence[int]) -> list[Any]:
