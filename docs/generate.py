@@ -10,7 +10,7 @@ from types import GenericAlias, UnionType
 from typing import Any, cast, get_type_hints
 
 import msgspec
-from docs import bus, catalogue, gpus
+from docs import bus, catalogue, endings, gpus
 
 from ranker.http import create_app
 from ranker.http.access import ReadSources
@@ -258,6 +258,7 @@ def main() -> int:
             (DECISIONS, decisions()),
             *catalogue.pages().items(),
             *gpus.pages().items(),
+            *endings.pages().items(),
             *bus.pages().items(),
             *schema_pages().items(),
         )

@@ -19,6 +19,7 @@ from shared.api import (
     moderation,
     problems,
     queues,
+    quotas,
     submissions,
 )
 from tests.support.api_examples import make_document
@@ -52,7 +53,7 @@ ROUTES: dict[str, type[msgspec.Struct]] = {
     "GET /v1/leaderboards/[^/]+/[^/]+/records": leaderboards.Records,
     "GET /v1/participants/[^/]+/history": leaderboards.History,
     "GET /v1/sets/[^/]+/[^/]+": leaderboards.SetScores,
-    "GET /v1/quota": submissions.Balances,
+    "GET /v1/quota": quotas.Balances,
     "GET /v1/queue": queues.Queues,
     "GET /v1/agents": agents.Agents,
     "GET /v1/intake": queues.IntakeStatus,

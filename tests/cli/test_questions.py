@@ -35,6 +35,7 @@ POOL = {
 OTHER = {"gpu": "H100", "waiting": 0}
 QUEUE = {"items": [], "pools": [POOL, OTHER], "parked": {"seq": 9, "error": "no fold"}}
 BALANCE = {"bucket": "m.CPU.ranked", "limit": 5, "used": 2, "remaining": 3, "window_s": 3600.0}
+OPEN = {"open_submissions": {"used": 3, "limit": 100}}
 PAST = {"number": 12, "verdict": "passed", "score_us": 4.0, "counts": True, "was_best": True}
 RECORD = {
     "seq": 9,
@@ -116,8 +117,8 @@ def test_a_quota_tells_what_is_left_or_that_there_is_no_limit() -> None:
     )
     assert heard[0].path == "/v1/quota?problem=m&gpu=CPU"
     assert result.stdout.splitlines()[2].split()[:5] == ["m.CPU.ranked", "2", "5", "3", "hour"]
-    result, _ = run_against(respond_in_turn((200, {"items": []})), "submission", "quota")
-    assert result.stdout == "no limit holds for you\n"
+    result, _ = run_against(respond_in_turn((200, {"items": []} | OPEN)), "submission", "quota")
+    assert result.stdout == "no quota applies to you\nopen submissions: 3 of at most 100\n"
 
 
 def test_a_history_is_of_every_leaderboard_of_ones_own() -> None:

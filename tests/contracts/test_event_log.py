@@ -153,6 +153,19 @@ async def test_a_long_history_comes_whole_and_in_order(log: EventLog) -> None:
     assert ids(await log.history(JOB)) == ids(written)
 
 
+async def test_the_newest_event_of_many_aggregates_comes_at_once(log: EventLog) -> None:
+    aggs = [f"job.j{number}" for number in range(300)]
+    for agg in aggs:
+        await log.append(new_event(agg, 0))
+    ending = new_event(aggs[7], 8)
+    await log.append(ending)
+    newest = await log.newest([*aggs, "job.never"])
+    assert set(newest) == set(aggs)
+    assert (newest[aggs[7]].seq, newest[aggs[7]].envelope.id) == (301, ending.envelope.id)
+    assert newest[aggs[299]].seq == 300
+    assert await log.newest(["job.never"]) == await log.newest([]) == {}
+
+
 async def test_a_feed_begins_after_its_place_and_goes_on_live(log: EventLog) -> None:
     last = await log.append_all([new_event(JOB, 0), *(new_event(JOB, None) for _ in range(9))])
     feed = log.follow(4)

@@ -91,7 +91,7 @@ async def test_one_participant_cannot_fill_the_queue() -> None:
 
 async def test_a_burst_is_accepted_and_the_excess_leaves_nothing() -> None:
     async with open_intake(
-        AdmissionLimits(at_once_max=4, waiting_max=196, of_one_max=230)
+        AdmissionLimits(at_once_max=4, waiting_max=196, open_max=400, of_one_max=230)
     ) as intake:
         sources = [f"x = {index}\ndef custom_kernel(data): ...\n".encode() for index in range(230)]
         ends = await asyncio.gather(
@@ -101,7 +101,7 @@ async def test_a_burst_is_accepted_and_the_excess_leaves_nothing() -> None:
         assert {source.code for source in refused} == {"queue_full"}
         assert len(refused) == intake.commands.intake.admission.turned_away == 30
         # An event and three blobs are the problem's own; each is sent to two GPU types.
-        assert len(intake.log.since(0)) == 1 + 2 * 200
+        assert len(intake.log.since(0)) == 1 + (1 + 2) * 200
         assert len([source async for source in intake.blobs.kept()]) == 3 + 200
 
 

@@ -89,3 +89,12 @@ def test_admission_limits_must_admit_somebody(
     with pytest.raises(Refused, match=f"{name} is {text}: expected at least"):
         loaded(monkeypatch, **{name: text})
     assert getattr(loaded(monkeypatch, **{name: "7"}), name.lower()) == 7
+
+
+@pytest.mark.parametrize("text", ["0", "1001"])
+def test_the_limit_of_open_submissions_has_a_range(
+    monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    with pytest.raises(Refused, match=f"OPEN_MAX is {text}: expected 1 to 1000"):
+        loaded(monkeypatch, OPEN_MAX=text)
+    assert loaded(monkeypatch, OPEN_MAX="7").open_max == 7

@@ -6,10 +6,9 @@ from datetime import timedelta
 import pytest
 
 from scheduler.domain.rules import decide
-from scheduler.domain.state import ATTEMPTS_MAX, OPEN_SUBMISSIONS_MAX, Offer
+from scheduler.domain.state import ATTEMPTS_MAX, Offer
 from shared import events, subjects
 from shared.states import DECISION_GRACE_S
-from shared.subjects import submission_job_id
 from tests.scheduler.histories import (
     CPU,
     JOB,
@@ -238,29 +237,17 @@ def test_the_authors_mistake_is_not_repeated() -> None:
     assert end.code == "problem_fault"
 
 
-def test_of_too_many_open_submissions_of_one_account_the_newest_are_rejected() -> None:
-    history = given_received(OPEN_SUBMISSIONS_MAX + 2)
-    appended = history.settle(world())
-    assert appended.count("SubmissionRejected") == 2
-    assert len(history.state.jobs) == OPEN_SUBMISSIONS_MAX
-    assert f"s{OPEN_SUBMISSIONS_MAX + 1}" not in history.state.submissions
+def test_every_submission_that_was_accepted_is_queued() -> None:
+    history = given_received(300)
+    assert history.settle(world()) == []
+    assert len(history.state.jobs) == 300
 
 
-def test_one_too_many_is_queued_if_there_is_room_before_it_is_rejected() -> None:
-    history = given_received(OPEN_SUBMISSIONS_MAX + 1)
-    assert f"s{OPEN_SUBMISSIONS_MAX + 1}" in history.state.submissions
-    history.say(subjects.submission("s1"), ranked_end(outcome="cancelled"))
-    appended = history.settle(world())
-    assert sorted(appended) == ["JobCancelled", "JobQueued"]
-    assert len(history.state.jobs) == OPEN_SUBMISSIONS_MAX
-
-
-def test_a_lease_from_before_the_limit_was_lowered_still_counts() -> None:
-    history = given_received(OPEN_SUBMISSIONS_MAX + 1)
-    beyond = f"s{OPEN_SUBMISSIONS_MAX + 1}"
-    leased = events.JobLeased(run="r", agent="a1", attempt=1, lease_until_at=T0)
-    history.say(subjects.job(submission_job_id(beyond)), leased, corr=beyond)
-    assert history.state.submissions[beyond].job == submission_job_id(beyond)
+def test_a_submission_that_was_rejected_in_an_older_log_never_runs() -> None:
+    history = given_received()
+    history.say(subjects.submission("s1"), events.SubmissionRejected(code="c", reason="r"))
+    assert "JobAssigned" not in history.settle(world(OFFER))
+    assert (history.state.submissions, history.state.jobs) == ({}, {})
 
 
 def test_a_decision_made_twice_has_one_id() -> None:

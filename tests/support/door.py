@@ -27,6 +27,7 @@ from ingest.problems.routes import Check, Publication
 from ingest.ranker_http import RankerClient
 from ingest.reads import reads_router
 from ingest.settings import Settings
+from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
 from ingest.webhooks import Webhooks, webhooks_router
 from shared import subjects
 from shared.api.queues import Launcher, QueueOfGpu
@@ -312,6 +313,7 @@ async def opened(
     edge: tuple[str, frozenset[str]] = ("", frozenset()),
     blobs: MemoryBlobStore | None = None,
     clock: Callable[[], datetime] = now,
+    limits: AdmissionLimits = DEFAULT_LIMITS,
 ) -> AsyncIterator[Door]:
     """A door, the first one with the problem copy; the log and the stores may be real ones."""
     stores = stores or Stores()
@@ -324,7 +326,7 @@ async def opened(
         assert isinstance(log, BranchSource)
         feed = AccessFeed(log)
 
-        commands = ingest(ports, feed)
+        commands = ingest(ports, feed, limits)
 
         async def is_well() -> str:
             return commands.feed.ill()

@@ -28,7 +28,7 @@ from shared.events import Blob, DeadLetterRedriven
 from shared.subjects import history_of
 from shared.wire import UnknownEvent, decode, encode_envelope
 
-BATCH_MAX = 1000
+BATCH_MAX = NEWEST_MAX = 1000
 
 
 class MemoryLog:
@@ -64,6 +64,12 @@ class MemoryLog:
         """Return the events of an aggregate's history after a sequence, in order."""
         history = self._histories.get(history_of(agg), ())
         return [recorded for recorded in history if recorded.seq > after]
+
+    async def newest(self, aggs: Sequence[str]) -> dict[str, RecordedEvent]:
+        """Return the last event of each of these aggregates that has any."""
+        assert len(aggs) <= NEWEST_MAX, f"at most {NEWEST_MAX} aggregates at once"
+        histories = {agg: self._histories.get(agg) for agg in aggs}
+        return {agg: history[-1] for agg, history in histories.items() if history}
 
     async def last(self) -> int:
         """Return the sequence of the newest event, 0 if there is none."""

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.server
 
 APPENDS_MAX = 6
 LIFE = [
+    "SubmissionsOpened",
     "SubmissionReceived",
     "JobLeased",
     "JobAssigned",
@@ -71,8 +72,8 @@ def about(messages: Sequence[Message], received: Message) -> list[Message]:
 async def test_a_submission_costs_six_appends(platform: Running, ada: Person, mode: str) -> None:
     number = ada.submit(HONEST, mode=mode)
     ada.end(number)
-    messages = await read_messages(platform, number)
-    own = about(messages, messages[0])
+    messages = await read_messages(platform, number - 1)
+    own = about(messages, messages[1])
     assert [message.type for message in own] == LIFE
     assert count_appends(own) <= APPENDS_MAX
 
@@ -85,13 +86,13 @@ async def test_a_quota_is_taken_by_the_append_that_receives_the_submission(
         try:
             number = ada.submit(HONEST)
             ada.end(number)
-            messages = await read_messages(platform, number - 1)
+            messages = await read_messages(platform, number - 2)
         finally:
             set_limit(operator, None)
-    taken, received, *_ = messages
-    assert taken.batch == received.batch != ""
+    opened, taken, received, *_ = messages
+    assert opened.batch == taken.batch == received.batch != ""
     own = about(messages, received)
-    assert [message.type for message in own] == ["QuotaTaken", *LIFE]
+    assert [message.type for message in own] == ["SubmissionsOpened", "QuotaTaken", *LIFE[1:]]
     assert count_appends(own) <= APPENDS_MAX
 
 

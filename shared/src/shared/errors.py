@@ -51,13 +51,13 @@ _CODES_BY_STATUS = {
         "accounts_lost name_lost already_ended has_submissions not_cancellable private_only "
         "wrong_state under_review in_progress shown_once cli_id_taken identity_taken name_taken "
         "user_code_used consent_missing check_missing check_failed untested_gpus gpu_has_entries "
-        "too_many_webhooks toolchain_missing"
+        "too_many_webhooks toolchain_missing no_agent"
     ),
     410: "cursor_expired cli_id_expired user_code_expired",
     413: "file_too_large request_too_large",
     415: "archive_not_supported",
     422: "bad_problem bad_report idempotency_key_reused invalid_request invalid_url",
-    429: "quota_exceeded rate_limited",
+    429: "quota_exceeded rate_limited too_many_open",
     503: "submissions_paused too_many_streams queue_full starting",
 }
 STATUS_BY_CODE = {

@@ -192,6 +192,12 @@ class EventLog(EventSource, Protocol):
         reached in 30 s, or did not return it by then.
         """
 
+    async def newest(self, aggs: Sequence[str]) -> dict[str, RecordedEvent]:
+        """Return the last event of each of these aggregates (at most 1000) that has any.
+
+        A newer event of another writer may be missing for a moment. Errors: as `history`.
+        """
+
 
 @dataclass(frozen=True)
 class Appender:

@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import TypeGuard
 
+from ingest.submissions.admission import DEFAULT_LIMITS
 from shared import events, subjects
 from shared.events import CATALOGUE
 from shared.subjects import last_token, submission_job_id
@@ -159,6 +160,22 @@ def _quotas_add_up(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
     yield from (f"quota moved for {one}, which was never received" for one in {**taken, **returned})
 
 
+def _open_within_the_limit(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
+    """Of one participant; baselines and what an operator submits again are not limited."""
+    open_count, accounts = Counter[str](), dict[str, str]()
+    for event in log:
+        fact = event.recorded.fact
+        if isinstance(fact, events.SubmissionReceived):
+            if fact.baseline or fact.via == events.VIA_OPERATOR:
+                continue
+            accounts[event.agg] = fact.account
+            open_count[fact.account] += 1
+            if open_count[fact.account] > DEFAULT_LIMITS.open_max:
+                yield f"{fact.account} has {open_count[fact.account]} open at {event.seq}"
+        elif fact.is_terminal and event.agg in accounts:
+            open_count[accounts[event.agg]] -= 1
+
+
 def _quota(log: Log, type_: str) -> dict[str, list[tuple[str, str, int]]]:
     found: dict[str, list[tuple[str, str, int]]] = defaultdict(list)
     for event in _of(log, type_):
@@ -198,4 +215,5 @@ CHECKS: dict[str, Check] = {
     "leases of a job do not overlap": _leases_apart,
     "only leased results count": _leased_results_count,
     "quotas add up": _quotas_add_up,
+    "nobody has too many open": _open_within_the_limit,
 }

@@ -4,6 +4,7 @@ from datetime import timedelta
 
 from msgspec.structs import replace
 
+from ingest.submissions.admission import DEFAULT_LIMITS
 from shared import events, subjects
 from shared.clock import now
 from shared.event_log import RecordedEvent
@@ -24,6 +25,7 @@ LEASES, COUNTS, ENDS = (
     "submissions, jobs and runs end once",
 )
 QUOTAS, PROMISES = "quotas add up", "every accepted submission is in it"
+OPEN = "nobody has too many open"
 
 Told = tuple[str, Fact]
 
@@ -137,3 +139,13 @@ def test_an_event_that_expected_another_version_is_found() -> None:
     log = _log(HONEST)
     torn = [*log[:-1], log[-1]._replace(expected=log[-1].seq - 1)]
     assert violations(torn, [])["every history is unbroken"]
+
+
+def test_one_open_submission_too_many_is_found() -> None:
+    agg, received = _received()
+    fact = replace(received, baseline="")
+    opened = [(f"{agg}-{number}", fact) for number in range(DEFAULT_LIMITS.open_max)]
+    assert OPEN not in _broken(opened)
+    assert OPEN in _broken([*opened, (agg, fact)])
+    ended = (opened[0][0], example_event(events.SubmissionFinished))
+    assert OPEN not in _broken([*opened, ended, (agg, fact)])

@@ -11,9 +11,11 @@ from msgspec import Meta, structs
 from shared.api.cases import Baseline, Milestone
 from shared.api.leaderboards import Leaderboard
 from shared.api.problems import FullProblem, Problems
-from shared.api.submissions import Balance, Balances, OwnSubmissions
+from shared.api.quotas import Balance, Balances, OpenSubmissions
+from shared.api.submissions import OwnSubmissions
 from shared.errors import Refused
 from shared.presentation.outcome import shortcuts_text
+from shared.presentation.report_parts import open_submissions_text
 from shared.presentation.units import one_line
 from shared.ranking_rules import RANKING_TEXTS
 from warpboard.api import Api
@@ -307,9 +309,10 @@ class MySubmissionsResult(ToolResponse, frozen=True, kw_only=True):
 
 
 class QuotaResult(ToolResponse, frozen=True, kw_only=True):
-    """Every limit that applies; empty if there is none."""
+    """Every quota that applies, and how many submissions are open and may be at once."""
 
     quotas: list[Balance]
+    open_submissions: OpenSubmissions
     summary: str
 
 
@@ -368,15 +371,16 @@ async def quota(
     problem: Annotated[Slug | None, Meta(description="None means all that were used.")] = None,
     gpu: Annotated[Gpu | None, Meta(description="With a problem; none means all it has.")] = None,
 ) -> QuotaResult:
-    """Show how many submissions you have left, and until when."""
-    if problem is None:
-        balances = (await context.api.get(Balances, "quota")).value.items
-    else:
-        gpus = await resolve_gpus(context.api, problem, gpu)
-        answers = [
-            (await context.api.get(Balances, "quota", problem=problem, gpu=name)).value
-            for name in gpus[:BOARDS_MAX]
-        ]
-        balances = [balance for answer in answers for balance in answer.items]
-    summary = "; ".join(balance_text(balance) for balance in balances[:BOARDS_MAX])
-    return QuotaResult(quotas=balances, summary=summary or "no limit holds for you")
+    """Show how many submissions you have left, until when, and how many are open."""
+    gpus = [None] if problem is None else await resolve_gpus(context.api, problem, gpu)
+    answers = [
+        (await context.api.get(Balances, "quota", problem=problem, gpu=name)).value
+        for name in gpus[:BOARDS_MAX]
+    ]
+    balances = [balance for answer in answers for balance in answer.items]
+    texts = [balance_text(balance) for balance in balances[:BOARDS_MAX]]
+    open_submissions = answers[0].open_submissions
+    summary = [*(texts or ["no quota applies to you"]), open_submissions_text(open_submissions)]
+    return QuotaResult(
+        quotas=balances, open_submissions=open_submissions, summary="; ".join(summary)
+    )

@@ -67,6 +67,7 @@ FIXES = {
     "unknown_submission": "my_submissions has the numbers",
     "unknown_gpu": "read_task has the GPU types",
     "quota_exceeded": "quota shows what is left; do not submit until it resets",
+    "too_many_open": "follow or cancel your open submissions, then submit again",
     "already_ended": "read_result has how it ended",
 }
 DEFS = "#/$defs/"

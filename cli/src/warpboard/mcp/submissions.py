@@ -12,8 +12,8 @@ from msgspec import Meta
 
 from shared.api.fields import JsonObject, parse_response
 from shared.api.problems import FullProblem
+from shared.api.quotas import Balance
 from shared.api.submissions import (
-    Balance,
     CancelledSubmission,
     FullSubmission,
     Progress,

@@ -15,7 +15,8 @@ import msgspec
 from shared.api.fields import JsonObject
 from shared.api.problems import FullProblem, ProblemCase, Start
 from shared.api.queues import Queue
-from shared.api.submissions import Balance, FullSubmission, Progress
+from shared.api.quotas import Balance
+from shared.api.submissions import FullSubmission, Progress
 from shared.errors import Failed, Refused
 from shared.presentation.outcome import Run, failure_lines
 from shared.presentation.report_parts import (

@@ -9,7 +9,7 @@ from shared.api.agents import Agent, Agents
 from shared.api.fields import parse_response
 from shared.api.moderation import EventRange, LogScrub
 from shared.api.queues import DeadLetters, Depth, IntakeStatus, Job, Pool, Queues
-from shared.api.submissions import Balances
+from shared.api.quotas import Balances
 from shared.clock import now
 from shared.errors import Refused
 from shared.health import PAGE, name_ranges
@@ -20,6 +20,7 @@ from shared.presentation.report_parts import (
     held_back_text,
     launcher_usage,
     list_launchers,
+    open_submissions_text,
 )
 from shared.presentation.units import about_text, count_text, instant_text, one_line
 from warpboard.api import Api, Unavailable
@@ -207,9 +208,9 @@ def doctor(context: AppContext) -> int:
     access=options.PLATFORM,
 )
 async def quota(context: AppContext, problem: str | None, gpu: str | None) -> int:
-    """Show what is left of your quotas.
+    """Show what is left of your quotas, and how many submissions are open.
 
-    With a PROBLEM, only of those that count for it.
+    With a PROBLEM, only the quotas that count for it.
     """
     if gpu and not problem:
         raise click.UsageError("--gpu needs a PROBLEM")
@@ -233,9 +234,12 @@ async def quota(context: AppContext, problem: str | None, gpu: str | None) -> in
         for answer in answers
         for balance in answer.value.items
     ]
-    empty = "no limit holds for you" + (" there" if problem else "")
-    document = {"items": [item for answer in answers for item in answer.document["items"]]}
-    return context.show(document, [make_table("quotas", rows) if rows else empty])
+    empty = "no quota applies to you" + (" there" if problem else "")
+    document = answers[0].document | {
+        "items": [item for answer in answers for item in answer.document["items"]]
+    }
+    open_text = open_submissions_text(answers[0].value.open_submissions)
+    return context.show(document, [make_table("quotas", rows) if rows else empty, open_text])
 
 
 def pool_table(pools: Sequence[Pool]) -> Table:

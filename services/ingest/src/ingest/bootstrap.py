@@ -70,7 +70,7 @@ class Ingest:
 def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIMITS) -> Ingest:
     """Build the services over these ports and the access feed."""
     decisions = Decisions(ports.log, ports.clock, feed)
-    quotas = Quotas(ports, decisions, HistoryCache(ports.log))
+    quotas = Quotas(ports, decisions, HistoryCache(ports.log), bounds.open_max)
     intake = Intake(ports, quotas, feed, bounds)
     people = Accounts(decisions, feed, ports.people)
     baselines = Baselines(ports, decisions)

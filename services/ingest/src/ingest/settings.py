@@ -19,6 +19,8 @@ PREFIX = "WARPBOARD_INGEST"
 TOKEN_LENGTH_MIN = 16
 TOKEN = re.compile(rf"[!-~]{{{TOKEN_LENGTH_MIN},}}")
 RATE = re.compile(r"[1-9][0-9]{0,6}/([1-9][0-9]{0,2} ?)?(second|minute|hour|day)s?\Z")
+# The log is asked about all of a participant's open submissions at once.
+OPEN_MAX = 1000
 REQUEST_RATES = ("rate_per_token", "rate_per_address")
 LOGIN_RATES = (
     *("signups_per_address", "passwords_per_address", "passwords_per_name"),
@@ -60,6 +62,8 @@ class Settings:
     at_once_max: int = DEFAULT_LIMITS.at_once_max
     waiting_max: int = DEFAULT_LIMITS.waiting_max
     queued_max: int = DEFAULT_LIMITS.queued_max
+    # How many submissions of one participant may be open, that is, not over.
+    open_max: int = DEFAULT_LIMITS.open_max
     # The seconds a request's head may take, and its body (plus a second per 16 KiB).
     head_s: float = HttpLimits.head_s
     body_s: float = HttpLimits.body_s
@@ -159,6 +163,8 @@ def _find_limit_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     for name, minimum in (("at_once_max", 1), ("waiting_max", 0), ("queued_max", 1)):
         if (value := getattr(settings, name)) < minimum:
             yield name, f"is {value}: expected at least {minimum}"
+    if not 1 <= settings.open_max <= OPEN_MAX:
+        yield "open_max", f"is {settings.open_max}: expected 1 to {OPEN_MAX}"
 
 
 def _find_problems(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -17,7 +17,7 @@ from shared.lifecycle import Lifecycle, run_until_first
 from shared.nats.agent import AgentRequests
 from shared.nats.blobs import NatsBlobStore, NatsSnapshots
 from shared.nats.bus import NatsBus, read_bus_status, server_time
-from shared.nats.event_log import open_service_log
+from shared.nats.service import open_service_log
 
 KEEP_S_MAX = 5.0
 

@@ -20,6 +20,7 @@ from shared.api.fields import (
     Visibility,
 )
 from shared.api.queues import DecisionResponse, Parked, Queue, QueueSnapshot
+from shared.api.quotas import Balance
 
 State = Literal["received", "queued", "assigned", "running", "ranking", "finished"]
 Outcome = Literal["passed", "failed", "timed_out", "cancelled", "infra_failed"]
@@ -348,23 +349,6 @@ class Links(ApiModel, frozen=True, kw_only=True):
     self: str
     events: str
     cancel: str
-
-
-class Balance(ApiModel, frozen=True, kw_only=True):
-    """What is left of a quota."""
-
-    bucket: Annotated[str, Meta(description="problem.gpu.mode; `*` is any.")]
-    limit: int
-    used: int
-    remaining: int
-    window_s: Seconds
-    reset_at: Timestamp
-
-
-class Balances(ApiModel, frozen=True, kw_only=True):
-    """What is left of one's quotas."""
-
-    items: list[Balance]
 
 
 class Receipt(ApiModel, frozen=True, kw_only=True):

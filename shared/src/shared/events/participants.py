@@ -267,6 +267,16 @@ class QuotaTaken(QuotaEvent, frozen=True, kw_only=True):
     window_until_at: datetime
 
 
+class SubmissionsOpened(QuotaEvent, frozen=True, kw_only=True):
+    """New submissions of an account count as open; stored in one batch with them.
+
+    `ended` are earlier ones that are over and do not count any more.
+    """
+
+    submissions: list[str]
+    ended: list[str] = []
+
+
 class QuotaReturned(QuotaEvent, frozen=True, kw_only=True):
     """A submission's quota was refunded."""
 
@@ -351,7 +361,7 @@ AccessFact: TypeAlias = (
     | WebhookAdded
     | WebhookRemoved
 )
-QuotaFact: TypeAlias = QuotaTaken | QuotaReturned | QuotaLimitSet
+QuotaFact: TypeAlias = QuotaTaken | QuotaReturned | QuotaLimitSet | SubmissionsOpened
 ModerationFact: TypeAlias = (
     AccountBanned
     | AccountUnbanned

@@ -97,7 +97,10 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
 
 
 class SubmissionRejected(Fact, frozen=True, kw_only=True):
-    """An accepted submission was rejected before any run, because of its participant."""
+    """An accepted submission was rejected before any run; only in older logs.
+
+    Its participant had too many open submissions, which ingest refuses now.
+    """
 
     aggregate: ClassVar[str] = "submission"
     publisher: ClassVar[str] = "scheduler"
@@ -154,11 +157,10 @@ class JobEvent(Fact, frozen=True, kw_only=True):
 class JobQueued(JobEvent, frozen=True, kw_only=True):
     """A submission's work on one GPU type waits for an agent.
 
-    A submission's own job waits from SubmissionReceived on: it has this event only in older logs,
-    or if its participant had too many open submissions when it came. The job of a rejudge or a
-    canary names its `source`, since its submission may be over; a canary's is for `agent` only. So
-    does a duel's, which also names the `rival` of its source, and a confirmation's, which goes to
-    none of the `excluded_agents`.
+    A submission's own job waits from SubmissionReceived on: it has this event only in older logs.
+    The job of a rejudge or a canary names its `source`, since its submission may be over; a
+    canary's is for `agent` only. So does a duel's, which also names the `rival` of its source, and
+    a confirmation's, which goes to none of the `excluded_agents`.
     """
 
     submission: str

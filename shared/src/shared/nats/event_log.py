@@ -18,11 +18,10 @@ from contextlib import nullcontext
 from typing import NamedTuple
 from weakref import WeakSet
 
+import msgspec
 from nats.aio.client import Client
 
 from shared.event_log import Branch, Conflict, Feed, LogCounts, NewEvent, RecordedEvent
-from shared.lifecycle import Lifecycle
-from shared.metrics import LogMetrics
 from shared.nats.connection import (
     DUPLICATE_IN_BATCH,
     EXPECTED_SEQ_HEADER,
@@ -35,25 +34,21 @@ from shared.nats.connection import (
     StoredMessage,
     TemporaryError,
     check_ack,
-    connect,
     get_message,
     publish,
+    read_page,
     read_pages,
     request,
     retry_request,
 )
 from shared.nats.feed import NatsBranch, NatsFeed
-from shared.nats.streams import (
-    LogMonitor,
-    MonitorMetrics,
-    ensure_streams,
-    stream_info,
-    stream_state,
-)
+from shared.nats.streams import LogMonitor, stream_info, stream_state
 from shared.subjects import STREAM, aggregate, history_of, history_subject, subject
 from shared.wire import encode_envelope, read_envelope
 
 BATCH_MAX = 1000
+# A server answers one request for the newest messages of at most 1024 subjects.
+NEWEST_MAX = 1000
 
 
 class MessageDraft(NamedTuple):
@@ -282,6 +277,23 @@ class NatsLog:
         await retry_request(self._nc, attempt)
         return [read_stored_event(message) for message in messages]
 
+    async def newest(self, aggs: Sequence[str]) -> dict[str, RecordedEvent]:
+        """Return the last event of each of these aggregates that has any; see the port."""
+        assert len(aggs) <= NEWEST_MAX, f"at most {NEWEST_MAX} aggregates at once"
+        if not aggs:
+            return {}
+        query = {"multi_last": [subject(agg) for agg in aggs], "batch": len(aggs)}
+        messages: list[StoredMessage] = []
+
+        async def attempt() -> None:
+            if self._monitor is not None:
+                self._monitor.require_whole()
+            messages.clear()
+            await read_page(self._nc, STREAM, msgspec.json.encode(query), messages)
+
+        await retry_request(self._nc, attempt)
+        return {aggregate(message.subject): read_stored_event(message) for message in messages}
+
     async def last(self) -> int:
         """Return the sequence of the newest event, 0 if there is none."""
         return (await retry_request(self._nc, lambda: stream_state(self._nc, STREAM))).last_seq
@@ -455,26 +467,3 @@ class KnownSequences:
     def of(self, agg: str) -> int:
         """Return the least sequence that a complete history reaches; 0 if nothing is known."""
         return self._seqs.get(agg, 0)
-
-
-class ServiceLog(NamedTuple):
-    """A service's connection to NATS, its log, and the monitor of that log."""
-
-    nc: Client
-    log: NatsLog
-    monitor: LogMonitor
-
-
-async def open_service_log(service: str, url: str, life: Lifecycle, replicas: int) -> ServiceLog:
-    """Connect a service, create missing streams, and register the metrics of its log.
-
-    `life` stops when the connection is closed, and reports the health of the log. The monitor has
-    to be watched. Errors: Failed.
-    """
-    nc = await connect(url, service, closed=life.stopping.set)
-    await ensure_streams(nc, replicas)
-    monitor = LogMonitor(nc, service, life.ail)
-    log = NatsLog(nc, monitor)
-    LogMetrics(service, log)
-    MonitorMetrics(service, monitor)
-    return ServiceLog(nc, log, monitor)

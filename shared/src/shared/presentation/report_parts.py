@@ -8,6 +8,7 @@ from typing import NamedTuple
 from shared.api.agents import STANDINGS_AT_WORK, Agent
 from shared.api.cases import Case
 from shared.api.queues import Launcher, Pool, Queue
+from shared.api.quotas import OpenSubmissions
 from shared.api.submissions import FullSubmission, Progress
 from shared.presentation.outcome import (
     AnyRun,
@@ -283,6 +284,15 @@ def run_progress(progress: Progress) -> ProgressText:
         f"{progress.stage}, {case_text}{name}" if progress.total else f"{progress.stage}{name}"
     )
     return ProgressText(sentence, progress.done, progress.total)
+
+
+def open_submissions_text(open_submissions: OpenSubmissions) -> str:
+    """Describe how many submissions of a participant are not over, and how many may be.
+
+    >>> open_submissions_text(OpenSubmissions(used=3, limit=100))
+    'open submissions: 3 of at most 100'
+    """
+    return f"open submissions: {open_submissions.used} of at most {open_submissions.limit}"
 
 
 def queue_text(queue: Queue) -> ProgressText:

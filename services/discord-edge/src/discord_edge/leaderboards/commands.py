@@ -29,8 +29,10 @@ from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, escaped, match_names,
 from shared.api import leaderboards as api_models
 from shared.api.problems import Problems
 from shared.api.queues import IntakeStatus, QueueOfGpu
+from shared.api.quotas import Balances
 from shared.api.submissions import OwnSubmissions
 from shared.errors import Failed, Refused
+from shared.presentation.report_parts import open_submissions_text
 from shared.presentation.units import untested_text
 
 Command = app_commands.Command[Any, ..., Any]
@@ -156,6 +158,8 @@ async def queue(interaction: BotInteraction, gpu: Gpus | None = None) -> None:
     try:
         page = await api.get(OwnSubmissions, "me", "submissions", state="open", limit=10)
         own_submissions = page.items
+        balances = await api.get(Balances, "quota")
+        lines.append(open_submissions_text(balances.open_submissions))
     except Refused:
         own_submissions = []
     lines += [

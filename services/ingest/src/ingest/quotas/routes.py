@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -21,9 +21,9 @@ from ingest.quotas.rules import EVERYBODY, Quota
 from ingest.submissions import rules as submissions
 from shared import subjects
 from shared.api.queues import DecisionResponse
-from shared.api.submissions import Balance, Balances
+from shared.api.quotas import Balance, Balances, OpenSubmissions
 from shared.clock import now
-from shared.events import ProblemPublished, QuotaLimitSet
+from shared.events import CATALOGUE, ProblemPublished, QuotaLimitSet, SubmissionsOpened
 from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
 from shared.problems.submission_file import Directives
@@ -50,6 +50,7 @@ class Quotas:
     ports: Ports
     decisions: Decisions
     histories: HistoryCache
+    open_max: int
 
     async def load(self, account: str, at: datetime) -> QuotaState:
         """Return the current quotas of an account. Raises `Failed`."""
@@ -68,6 +69,32 @@ class Quotas:
             return rules.balances(state.own, state.everybody, at)
         limited = (state.left(bucket, at) for bucket in buckets)
         return [balance for balance in limited if balance is not None]
+
+    async def find_ended(self, own: Quota) -> frozenset[str]:
+        """Return which of the submissions counted as open are over. Raises `Failed`."""
+        aggs = [subjects.submission(submission) for submission in own.opened]
+        newest = await self.ports.log.newest(aggs)
+        return frozenset(
+            subjects.last_token(agg)
+            for agg, event in newest.items()
+            if CATALOGUE[event.envelope.type].is_terminal
+        )
+
+    async def open(self, submissions: Collection[str], own: Quota) -> SubmissionsOpened:
+        """Return the event that counts new submissions as open.
+
+        It looks for ends only if there would be too many. Raises `Refused` (`too_many_open`) and
+        `Failed`.
+        """
+        is_crowded = len(own.opened) + len(submissions) > self.open_max
+        ended = await self.find_ended(own) if is_crowded else ()
+        return rules.open_submissions(submissions, own, ended, self.open_max)
+
+    async def open_submissions(self, caller: Caller) -> OpenSubmissions:
+        """Return how many submissions of a caller are open, and may be. Raises `Failed`."""
+        own = (await self.load(caller.account or EVERYBODY, self.decisions.clock())).own
+        used = len(own.opened) - len(await self.find_ended(own))
+        return OpenSubmissions(used=used, limit=self.open_max)
 
     async def limit(
         self, participant: str | None, command: QuotaLimitSet, operator: str
@@ -117,7 +144,8 @@ def quotas_router(
             buckets = [rules.bucket_name(slug, gpu_type, mode) for mode in ("test", "ranked")]
         balances = await quotas.balances(caller, buckets)
         response.headers.update(quota_headers(balances))
-        return Balances(items=balances)
+        open_submissions = await quotas.open_submissions(caller)
+        return Balances(items=balances, open_submissions=open_submissions)
 
     @router.put("/admin/quota")
     async def limit(

@@ -4,22 +4,25 @@ A bucket is `<problem>.<gpu>.<category>`. A limit may cover many buckets with `*
 applies to each of them separately. An account's own limits override everybody's; among several that
 match, the most specific one counts.
 
+The same history counts the submissions of an account that are not over. An end is an event of the
+submission, so the count is at least the true one; who meets the limit looks for ends first.
+
 Authors and operators set quotas for everybody on a leaderboard. Such a quota is written
 `ranked=10/day`, or `H100.ranked=2/hour` for one GPU type; each one limits a bucket of that problem.
 """
 
 import math
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
 from msgspec import structs
 
-from shared.api.submissions import Balance
+from shared.api.quotas import Balance
 from shared.errors import Refused
 from shared.event_log import Decider
-from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
+from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken, SubmissionsOpened
 
 EVERYBODY = "default"
 CATEGORIES = {"test": "test", "benchmark": "test", "profile": "test", "ranked": "ranked"}
@@ -27,6 +30,8 @@ COST = 1
 UNLIMITED = -1
 LIMIT_MAX = 1_000_000
 KEPT_S = 600.0
+# Runs take seconds to minutes, so one of many open submissions may end soon.
+OPEN_RETRY_S = 5.0
 WINDOW_S_MIN, WINDOW_S_MAX = 1.0, 366 * 86400.0
 _GPU = "[A-Za-z0-9][A-Za-z0-9_-]{0,39}"
 _CATEGORY = "test|ranked"
@@ -65,10 +70,14 @@ class QuotaUse:
 
 @dataclass(frozen=True)
 class Quota:
-    """The quotas of an account: its own limits, and what its submissions used."""
+    """The quotas of an account: its own limits, and what its submissions used.
+
+    `opened` are its submissions that are not known to be over, oldest first.
+    """
 
     limits: Mapping[str, Limit] = field(default_factory=dict)
     taken: Mapping[str, QuotaUse] = field(default_factory=dict)
+    opened: tuple[str, ...] = ()
 
 
 class QuotaExceeded(Refused):
@@ -127,6 +136,7 @@ def fold_uses(state: Quota, facts: Iterable[Fact], at: datetime | None = None) -
     The margin covers clocks that differ a little.
     """
     own_limits, taken = dict(state.limits), dict(state.taken)
+    opened = dict.fromkeys(state.opened)
     for fact in facts:
         match fact:
             case QuotaLimitSet():
@@ -135,10 +145,16 @@ def fold_uses(state: Quota, facts: Iterable[Fact], at: datetime | None = None) -
                 taken[fact.submission] = QuotaUse(fact.bucket, fact.cost, fact.window_until_at)
             case QuotaReturned():
                 taken.pop(fact.submission, None)
+                # Only what is over gets its quota back.
+                opened.pop(fact.submission, None)
+            case SubmissionsOpened():
+                opened |= dict.fromkeys(fact.submissions)
+                for submission in fact.ended:
+                    opened.pop(submission, None)
     if at is not None:
         since = at - timedelta(seconds=KEPT_S)
         taken = {name: use for name, use in taken.items() if use.until_at > since}
-    return Quota(own_limits, taken)
+    return Quota(own_limits, taken, tuple(opened))
 
 
 def limit_for(name: str, own: Quota, everybody: Quota) -> Limit | None:
@@ -195,6 +211,25 @@ def take(
             )
         )
     return taken
+
+
+def open_submissions(
+    submissions: Iterable[str], own: Quota, ended: Collection[str], open_max: int
+) -> SubmissionsOpened:
+    """Return the event that counts new submissions as open.
+
+    Raises `Refused` (`too_many_open`) if more than `open_max` would be open.
+    """
+    new = list(submissions)
+    open_count = sum(submission not in ended for submission in own.opened)
+    if open_count + len(new) > open_max:
+        more = "" if len(new) == 1 else f", and this request has {len(new)}"
+        message = (
+            f"{open_count} of your submissions are not over yet, and at most {open_max} may be "
+            f"at once{more}: wait until some have ended, or cancel some"
+        )
+        raise Refused("too_many_open", message, retry_after_s=OPEN_RETRY_S)
+    return SubmissionsOpened(submissions=new, ended=[it for it in own.opened if it in ended])
 
 
 def _quota_exceeded(left: Balance, at: datetime) -> QuotaExceeded:

@@ -134,7 +134,7 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     add_client_pages(router, web)
     add_contest_pages(router, web, ranker)
     add_leaderboard_pages(router, web, ranker)
-    add_people_pages(router, web, ranker)
+    add_people_pages(router, web, ranker, commands.quotas)
     add_platform_pages(router, web, ranker)
     add_problem_pages(router, web, ranker)
     submission_page = SubmissionPage(web)

@@ -15,6 +15,7 @@ from ingest.login.service import Session
 from ingest.login.web import Form, NotLoggedIn, Web, parse_form, route_class
 from ingest.ports import ReadProxy
 from ingest.preferences import PreferenceCommands, PreferencesRequest
+from ingest.quotas.routes import Quotas
 from ingest.site.charts import ProgressChart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.webhooks import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks
@@ -69,7 +70,7 @@ async def read_milestones(reads: PageReads) -> list[OwnMilestone]:
     return page.items if page else []
 
 
-def add_people_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
+def add_people_pages(router: APIRouter, web: Web, ranker: ReadProxy, quotas: Quotas) -> None:
     """Add the profile of a participant, and the list of the visitor's submissions."""
 
     @router.get("/people/{name}")
@@ -104,10 +105,10 @@ def add_people_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         }
         return web.public_page(request, "person.html", visitor.session, **values)
 
-    _add_own_submissions(router, web, ranker)
+    _add_own_submissions(router, web, ranker, quotas)
 
 
-def _add_own_submissions(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
+def _add_own_submissions(router: APIRouter, web: Web, ranker: ReadProxy, quotas: Quotas) -> None:
     @router.get(OWN_SUBMISSIONS)
     @router.head(OWN_SUBMISSIONS)
     async def own_submissions(request: Request) -> Response:
@@ -128,6 +129,7 @@ def _add_own_submissions(router: APIRouter, web: Web, ranker: ReadProxy) -> None
         next_query = urlencode(filters | {"cursor": page.next_cursor or ""})
         values: dict[str, Any] = {
             "submissions": page.items,
+            "open_submissions": await quotas.open_submissions(visitor.session.caller),
             "filters": query,
             "is_filtered": bool(filters),
             "is_next": cursor is not None,

@@ -30,12 +30,14 @@ FRESH_S = 1.0
 class AdmissionLimits(NamedTuple):
     """How many submissions are accepted at once, wait for that, and wait for a GPU type.
 
-    `of_one_max` limits one participant, so that nobody fills the queue alone.
+    `of_one_max` limits those of one participant that are accepted at once, `open_max` those that
+    are not over, so that nobody fills the queue alone.
     """
 
     at_once_max: int = 100
     waiting_max: int = 300
     queued_max: int = 10_000
+    open_max: int = 100
     of_one_max: int = 40
 
 

@@ -1,7 +1,6 @@
 """Accepting submissions: load, decide, store the source, append, answer."""
 
 import asyncio
-import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -235,21 +234,15 @@ class Intake:
         return await problems.load_problem(slug, self._histories.state)
 
     async def _take_in(self, batch: SubmissionBatch) -> SubmissionReceipts:
-        """Decide on the quota and append, until the decision holds.
+        """Decide on the quotas and append, until the decision holds.
 
-        Requests of one account with a limited quota wait for each other in this process; the
-        version of the quota in the log detects those of other processes.
+        Requests of one account wait for each other in this process; the version of its quotas in
+        the log detects those of other processes.
         """
-        quotas_now = await self._quotas.load(batch.account, batch.at)
-        is_limited = any(
-            quotas.limit_for(bucket, quotas_now.own, quotas_now.everybody)
-            for bucket in batch.buckets.values()
-        )
         account_lock = self._account_locks.setdefault(batch.account, asyncio.Lock())
-        async with account_lock if is_limited else contextlib.nullcontext():
+        async with account_lock:
             for attempt in range(DECISIONS_MAX):
-                if is_limited or attempt:
-                    quotas_now = await self._quotas.load(batch.account, batch.at)
+                quotas_now = await self._quotas.load(batch.account, batch.at)
                 batch = replace(batch, at=self._ports.clock())
                 try:
                     return await self._try_append(batch, quotas_now)
@@ -275,19 +268,14 @@ class Intake:
             # The time of the event decides, however long the upload took.
             _check_in_time(batch.problem, await self._problem(batch.problem), batch.at)
         uses = quotas.take(batch.buckets, quotas_now.own, quotas_now.everybody, batch.at)
+        opened = await self._quotas.open(batch.facts, quotas_now.own)
         if batch.unavailable is not None:
             raise batch.unavailable
         await self._ports.blobs.put(batch.upload.request.source, batch.requested[0].source.media)
-        appends = [
-            # Of several events of one aggregate in a batch, only the first names a version.
-            http_append(
-                subjects.quota(batch.account),
-                use,
-                None if position else quotas_now.version,
-                use.submission,
-            )
-            for position, use in enumerate(uses)
-        ]
+        agg, corr = subjects.quota(batch.account), opened.submissions[0]
+        # Of several events of one aggregate in a batch, only the first names a version.
+        appends = [http_append(agg, opened, quotas_now.version, corr)]
+        appends += [http_append(agg, use, None, use.submission) for use in uses]
         uses_by_submission = {use.submission: use for use in uses}
         for submission, received in batch.facts.items():
             use = uses_by_submission.get(submission)
@@ -295,7 +283,7 @@ class Intake:
             appends.append(http_append(subjects.submission(submission), fact, 0, submission))
         appender = Appender(self._ports.log, f"account:{batch.account}", lambda: batch.at)
         first = await appender.append(*appends) - len(batch.facts) + 1
-        quotas_left = quotas_now._replace(own=quotas.fold_uses(quotas_now.own, uses))
+        quotas_left = quotas_now._replace(own=quotas.fold_uses(quotas_now.own, [opened, *uses]))
         receipts = [
             _receipt(quotas_left, submission, first + position, fact, batch.at)
             for position, (submission, fact) in enumerate(batch.facts.items())

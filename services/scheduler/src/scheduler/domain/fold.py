@@ -7,7 +7,6 @@ import msgspec
 from scheduler.domain import agent_fold, launches, queue
 from scheduler.domain.state import (
     CANARY,
-    OPEN_SUBMISSIONS_MAX,
     Canary,
     Job,
     Refund,
@@ -21,7 +20,7 @@ from scheduler.domain.state import (
 from shared import events
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, AnyFact, Blob, Requires, RunOptions
-from shared.subjects import BASELINE_ACCOUNT, last_token, submission_job_id
+from shared.subjects import last_token, submission_job_id
 from shared.wire import UnknownEvent, is_genuine, is_written_by_agent
 
 # No queue holds this many problem versions; beyond it the oldest requirements are forgotten.
@@ -85,7 +84,7 @@ def _apply(  # noqa: C901, PLR0912  (one case for each event)
             agent_fold.apply_assignment(state, event, fact, id_)
         case events.SubmissionFinished():
             _end_submission(state, id_, fact.code if fact.outcome in RETURNED else "")
-        case events.QuotaTaken():
+        case events.SubmissionsOpened() | events.QuotaTaken():
             state.quotas[id_] = event.seq
         case events.JobFinished() | events.JobGivenUp() | events.JobCancelled():
             _end_job(state, event, id_)
@@ -181,18 +180,10 @@ def _receive_submission(
         **shared_fields(fact, Submission),
     )
     state.submissions[id_] = submission
-    has_room = state.open_count[fact.account] <= OPEN_SUBMISSIONS_MAX
-    if fact.is_queued and (has_room or fact.account == BASELINE_ACCOUNT):
-        _queue_own_job(state, event, submission)
-
-
-def _queue_own_job(state: SchedulerState, event: RecordedEvent, submission: Submission) -> Job:
-    """Queue the job of a submission as of the moment at which the submission was received.
-
-    The job's history is still empty, as its first lease expects.
-    """
-    submission.job = submission_job_id(submission.id)
-    return _add_job(state, event, submission.job, own_job(submission), version=0)
+    if fact.is_queued:
+        # Its history is still empty, as its first lease expects.
+        submission.job = submission_job_id(id_)
+        _add_job(state, event, submission.job, own_job(submission), version=0)
 
 
 def _add_job(
@@ -243,7 +234,7 @@ def _queue_job(
 ) -> None:
     existing = state.jobs.get(id_)
     if existing is not None:
-        # Queued by a scheduler with a lower limit of open submissions; the job waits already.
+        # Only in older logs, if its participant had too many open submissions at first.
         existing.version = event.seq
         return
     job = _add_job(state, event, id_, fact, event.seq)
@@ -274,12 +265,7 @@ def _drop_queued_item(state: SchedulerState, job: Job) -> None:
 def _lease_job(
     state: SchedulerState, event: RecordedEvent, fact: events.JobLeased, id_: str
 ) -> None:
-    job, submission = state.jobs.get(id_), state.submissions.get(event.envelope.corr)
-    if job is None and submission is not None and submission.job is None:
-        if submission_job_id(submission.id) != id_:
-            return
-        # It is from a time when the limit of open submissions was higher.
-        job = _queue_own_job(state, event, submission)
+    job = state.jobs.get(id_)
     if job is None:
         return
     queue.charge_lease(state.pool(job.gpu), job)

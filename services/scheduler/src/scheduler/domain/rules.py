@@ -1,6 +1,5 @@
 """The rules: each reads the state, the agents and the clock, and returns decisions."""
 
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -11,7 +10,6 @@ from scheduler.domain.agent_fold import GANG_BROKEN, REPEATED
 from scheduler.domain.match import list_candidates
 from scheduler.domain.queue import Policy
 from scheduler.domain.state import (
-    OPEN_SUBMISSIONS_MAX,
     Decision,
     Job,
     Run,
@@ -26,9 +24,10 @@ from scheduler.domain.state import (
     own_job,
 )
 from shared import events, subjects
+from shared.endings import ending_code
 from shared.event_log import Append
 from shared.states import STATES, state_deadline
-from shared.subjects import BASELINE_ACCOUNT, submission_job_id
+from shared.subjects import submission_job_id
 
 REFUNDS_MAX = 100
 TAKEN_DOWN_MAX = 2
@@ -48,12 +47,9 @@ def decide(
     candidates = list_candidates(state, world) if are_agents_needed else {}
     yield from _decide_agents(state, world, policy)
     yield from _return_quotas(state)
-    excess = _find_excess_submissions(state)
     for submission in state.submissions.values():
         job = state.jobs.get(submission.job or "")
-        if submission.id in excess:
-            yield (_reject_submission(submission),)
-        elif submission.cancel is not None or job is None or job.is_over:
+        if submission.cancel is not None or job is None or job.is_over:
             yield from _decide_submission(state, submission, job, world)
     for job in state.jobs.values():
         # Nearly all jobs of a long queue just wait: this check is most of what a tick costs.
@@ -104,32 +100,6 @@ def _return_quotas(state: SchedulerState) -> Iterator[Decision]:
         yield tuple(appends)
 
 
-def _find_excess_submissions(state: SchedulerState) -> set[str]:
-    """Return the newest submissions without a job of participants with too many open."""
-    crowded_accounts = {
-        name for name, count in state.open_count.items() if count > OPEN_SUBMISSIONS_MAX
-    }
-    # Baselines: a catalogue has many at once.
-    crowded_accounts.discard(BASELINE_ACCOUNT)
-    excess: set[str] = set()
-    counts = Counter[str]()
-    for submission in state.submissions.values() if crowded_accounts else ():
-        counts[submission.account] += 1
-        is_excess = counts[submission.account] > OPEN_SUBMISSIONS_MAX
-        if is_excess and submission.account in crowded_accounts and submission.job is None:
-            excess.add(submission.id)
-    return excess
-
-
-def _reject_submission(submission: Submission) -> Append:
-    refused = events.SubmissionRejected(
-        code="too_many_open",
-        reason=f"more than {OPEN_SUBMISSIONS_MAX} of your submissions are not over yet",
-    )
-    agg = subjects.submission(submission.id)
-    return Append(agg, refused, submission.version, submission.id, submission.id)
-
-
 def _decide_submission(
     state: SchedulerState, submission: Submission, job: Job | None, world: World
 ) -> Iterator[Decision]:
@@ -144,7 +114,7 @@ def _decide_submission(
             reason = f"its deadline passed while it was {stage.name}, the matter of {stage.owner}"
             yield tuple(fail_submission(state, id_, stage.overdue, reason))
         else:
-            # Its participant had too many open, or its event is of version 1.
+            # Its event is of version 1.
             queued = own_job(submission)
             yield (Append(subjects.job(submission_job_id(id_)), queued, 0, id_, id_),)
     elif job is not None and job.is_over and world.is_settled:
@@ -279,7 +249,7 @@ def _retry_or_give_up(state: SchedulerState, job: Job, run: Run, world: World) -
     """Repeat the job if no agent had begun or the agent itself reports a failure; else give up."""
     may_repeat = run.end == "RunFailed" or not run.has_begun or run.code in REPEATED
     is_final = run.code in FINAL_FAILURES or not may_repeat
-    code = run.code or "infra_failed"
+    code = ending_code(run.code)
     if job.took_down >= TAKEN_DOWN_MAX:
         reason = f"{job.took_down} agents failed under it, the last so: {run.reason}"
         return give_up(state, job, code, reason)

@@ -15,7 +15,6 @@ from shared.subjects import BASELINE_ACCOUNT, derive_id
 
 CANARY = "canary"
 ATTEMPTS_MAX = 3
-OPEN_SUBMISSIONS_MAX = 100
 HOUR_S = 3600.0
 
 

@@ -9,7 +9,7 @@ from shared import lifecycle
 from shared.clock import now
 from shared.event_log import Appender
 from shared.lifecycle import Lifecycle, run_until_first
-from shared.nats.event_log import open_service_log
+from shared.nats.service import open_service_log
 
 
 async def _open_runner(settings: Settings) -> Runner:

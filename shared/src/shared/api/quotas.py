@@ -1,0 +1,32 @@
+"""What a participant may still submit: quotas, and submissions that are open at once."""
+
+from typing import Annotated
+
+from msgspec import Meta
+
+from shared.api.fields import ApiModel, Seconds, Timestamp
+
+
+class Balance(ApiModel, frozen=True, kw_only=True):
+    """What is left of a quota."""
+
+    bucket: Annotated[str, Meta(description="problem.gpu.mode; `*` is any.")]
+    limit: int
+    used: int
+    remaining: int
+    window_s: Seconds
+    reset_at: Timestamp
+
+
+class OpenSubmissions(ApiModel, frozen=True, kw_only=True):
+    """How many of one's submissions are not over yet, and how many may be at once."""
+
+    used: Annotated[int, Meta(ge=0)]
+    limit: Annotated[int, Meta(ge=1)]
+
+
+class Balances(ApiModel, frozen=True, kw_only=True):
+    """What is left of one's quotas, and of the number of submissions that may be open at once."""
+
+    items: list[Balance]
+    open_submissions: OpenSubmissions
