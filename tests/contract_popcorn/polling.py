@@ -4,7 +4,7 @@ import time
 from collections import deque
 from typing import Any
 
-from tests.contract_popcorn.wire import PATIENCE_S, Answer, Wire, events
+from tests.contract_popcorn.wire import PATIENCE_S, Answer, Open, Wire, events
 
 HONEST = b"""
 def custom_kernel(data):
@@ -37,13 +37,18 @@ def follow_stream(
 ) -> list[tuple[str, Any]]:
     """Return the events of a stream, read in pieces of an odd size."""
     with wire.opened_file(path, source, "submission.py") as stream:
-        assert stream.status == 200
-        assert stream.headers["content-type"] == "text/event-stream"
-        stream_events, at = [], time.monotonic()
-        for event in events(stream.chunks(size)):
-            assert time.monotonic() - at < STATUS_S_MAX
-            at = time.monotonic()
-            stream_events.append(event)
+        return read_events(stream, size)
+
+
+def read_events(stream: Open, size: int = 7) -> list[tuple[str, Any]]:
+    """Return the events of an open stream, read in pieces of an odd size."""
+    assert stream.status == 200
+    assert stream.headers["content-type"] == "text/event-stream"
+    stream_events, at = [], time.monotonic()
+    for event in events(stream.chunks(size)):
+        assert time.monotonic() - at < STATUS_S_MAX
+        at = time.monotonic()
+        stream_events.append(event)
     TOLD.extend(data for _, data in stream_events)
     return stream_events
 

@@ -9,7 +9,13 @@ from typing import Any
 import pytest
 
 from tests.contract_popcorn.conftest import Ranked
-from tests.contract_popcorn.polling import HONEST, follow_stream, refusal, wait_until_done
+from tests.contract_popcorn.polling import (
+    HONEST,
+    follow_stream,
+    read_events,
+    refusal,
+    wait_until_done,
+)
 from tests.contract_popcorn.wire import Wire, multipart
 
 pytestmark = [pytest.mark.server, pytest.mark.long]
@@ -108,6 +114,54 @@ def test_the_profiler_service_gives_a_zip_for_each_case(ada: Wire, grace: Wire) 
     assert zipped.headers["content-type"] == "application/zip"
     with zipfile.ZipFile(io.BytesIO(zipped.body)) as folder:
         assert folder.namelist()
+
+
+def test_the_newest_clients_profile_one_case_by_a_route_of_its_own(ada: Wire) -> None:
+    fields = {"benchmark_index": "0"}
+    body = multipart(HONEST, 'filename="submission.py"', **fields)
+    with ada.opened("POST", "/profile/Identity/cpu", [ada.credential], body) as stream:
+        event, data = read_events(stream)[-1]
+    assert event == "result", data
+    (result,) = data["results"]
+    assert result["success"] is True
+    assert result["system"]["gpu"] == "CPU"
+    assert result["profile_metadata"]["capture_options"] == {"benchmark_index": 0}
+    assert len(result["profile_metadata"]["config_sha256"]) == 64
+    (key,) = result["runs"]
+    run = result["runs"][key]
+    assert (key, run["run"]["success"]) == ("profile.0", True)
+    assert run["run"]["result"]["benchmark.0.spec"] == "size=65536 seed=6252"
+    with zipfile.ZipFile(io.BytesIO(base64.b64decode(run["profile"]["trace"]))) as folder:
+        assert folder.namelist()
+
+
+@pytest.mark.parametrize(
+    ("target", "fields", "status", "code"),
+    [
+        ("identity/NOPE", {}, 400, "unknown_gpu"),
+        ("identity/CPU", {"benchmark_index": "7"}, 422, "invalid_request"),
+        ("identity/CPU", {"benchmark_index": "-1"}, 400, "bad_query"),
+        ("identity/CPU", {"ncu_launch_count": "0"}, 400, "bad_query"),
+        ("identity/CPU", {"ncu_launch_count": "many"}, 400, "bad_query"),
+        ("identity/CPU", {"ncu_kernel_name": "a\x00b"}, 422, "invalid_request"),
+        ("identity/CPU", {"ncu_kernel_name_base": "pretty"}, 422, "invalid_request"),
+        ("identity/CPU", {"ncu_kernel_name": "regex:copy"}, 400, "not_supported"),
+    ],
+)
+def test_a_profile_with_wrong_options_is_refused_before_a_run_is_spent(
+    ada: Wire, target: str, fields: dict[str, str], status: int, code: str
+) -> None:
+    before = ada.get("/user/submissions?limit=1").json()
+    body = multipart(HONEST, 'filename="submission.py"', **fields)
+    with ada.opened("POST", f"/profile/{target}", [ada.credential], body) as stream:
+        refusal(stream.whole(), status, code)
+    assert ada.get("/user/submissions?limit=1").json() == before
+
+
+def test_the_profiler_service_says_which_options_it_has(nobody: Wire) -> None:
+    capabilities = nobody.get("/health").json()["capabilities"]
+    names = ["ncu_kernel_name", "ncu_kernel_name_base", "ncu_launch_count"]
+    assert capabilities["request_capture_options"] == names
 
 
 def test_a_case_that_is_not_there_is_refused_before_a_run_is_spent(ada: Wire) -> None:

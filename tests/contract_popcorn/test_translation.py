@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from ingest.popcorn import results
 from ingest.popcorn.conversions import job_response, job_status, runner_queue
+from ingest.popcorn.dependencies import ProfileOptions
 from shared.api.cases import Case
 from shared.api.queues import Queue
 from shared.api.submissions import (
@@ -249,7 +250,16 @@ CONTENTS = {"profile-0-ncu.txt": "Durée 3 µs".encode(), "profile-0-ncu.ncu-rep
 
 
 def test_a_profile_has_a_report_and_one_zip_for_each_case() -> None:
-    profile_run = results.profile_result(details(**PROFILED), CONTENTS, {})["runs"]["profile.0"]
+    options = ProfileOptions(index=3, ncu_kernel_name="regex:copy", ncu_launch_count=2)
+    result = results.profile_result(details(**PROFILED), CONTENTS, {}, options)
+    metadata = result["profile_metadata"]
+    assert metadata["benchmarks"] == ["size=2"]
+    assert metadata["capture_options"] == {
+        "benchmark_index": 3,
+        "ncu_kernel_name": "regex:copy",
+        "ncu_launch_count": 2,
+    }
+    profile_run = result["runs"]["profile.3"]
     keys = profile_run["run"]["result"]
     assert type(keys["benchmark-count"]) is int
     assert base64.b64decode(str(keys["benchmark.0.report"]), validate=True) == "Durée 3 µs".encode()
@@ -261,7 +271,9 @@ def test_a_profile_has_a_report_and_one_zip_for_each_case() -> None:
 
 
 def test_a_trace_that_is_too_large_goes_by_its_address() -> None:
-    result = results.profile_result(details(**PROFILED), CONTENTS, {0: "http://here/it"})
+    result = results.profile_result(
+        details(**PROFILED), CONTENTS, {0: "http://here/it"}, ProfileOptions()
+    )
     profile = result["runs"]["profile.0"]["profile"]
     assert profile is not None
     assert (profile["trace"], profile["download_url"]) == ("", "http://here/it")

@@ -132,6 +132,22 @@ def test_ncu_runs_two_calls_of_each_case_on_its_published_input(profiled: Host) 
     assert (profiled.out / "profile-1-ncu.csv").read_text() == ROWS
 
 
+def test_ncu_captures_the_requested_kernels_alone(profiled: Host) -> None:
+    request = profiled.request(
+        TELLING,
+        "profile",
+        case=1,
+        ncu_kernel_name="regex:copy|two words",
+        ncu_kernel_name_base="demangled",
+        ncu_launch_count=3,
+    )
+    report = profiled.warm.evaluate(request, profiled.told)
+    assert report.verdict == "passed", report.reason
+    first, *_ = (profiled.out / "profile-0-ncu.ncu-rep").read_text().splitlines()
+    assert " --kernel-name=regex:copy|two words --kernel-name-base=demangled" in first
+    assert " --launch-count=3 " in first
+
+
 @needs_compiler
 def test_a_native_kernel_is_profiled_by_ncu(profiled: Host) -> None:
     report = profiled.run(CPP.replace("x[i] + 1", "x[i]"), "profile", suffix=".cpp", case=1)

@@ -59,8 +59,8 @@ def test_a_bad_file_is_refused_with_its_reason(name: str, source: bytes, code: s
 
 def test_a_single_case_must_be_timed_and_profiled() -> None:
     several = structs.replace(version(), ranking_by="mean", cases_count={"benchmarks": 3})
-    assert domain.check_case(3, "profile", several) == 3
-    assert domain.check_case(0, "ranked", several) == 0
+    domain.check_case(3, "profile", several)
+    domain.check_case(0, "ranked", several)
     for case, mode, published, expected in (
         (4, "profile", several, "case 4 is none of 1 to 3"),
         (2, "profile", version(), "case 2 is none of 1 to 1"),

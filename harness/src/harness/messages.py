@@ -69,8 +69,10 @@ class RunRequest:
     `key` (64 hex digits) repeats an earlier run with the same inputs; None draws a new one. On a
     machine with less isolation than `level_min` the run fails with code `sandbox`. `gpus` are the
     numbers of the ranks' GPUs, in order, among those of this machine, from 0; if empty, ranks get
-    the first ones. `case` is the only timed case to profile, from 1; 0 means every one. In mode
-    `duel`, `rival` is the path of the file that `source` is timed against.
+    the first ones. `case` is the only timed case to profile, from 1; 0 means every one. ncu
+    captures only kernels that `ncu_kernel_name` matches, as their `ncu_kernel_name_base`, and
+    `ncu_launch_count` of them; "" and 0 mean its defaults. In mode `duel`, `rival` is the path of
+    the file that `source` is timed against.
     """
 
     problem: str
@@ -83,6 +85,9 @@ class RunRequest:
     gpus: list[int] = field(default_factory=list)
     case: int = 0
     rival: str = ""
+    ncu_kernel_name: str = ""
+    ncu_kernel_name_base: str = ""
+    ncu_launch_count: int = 0
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ import zipfile
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
+from typing import NamedTuple
 
 from harness.build import command
 from harness.build.command import (
@@ -211,14 +212,29 @@ class Ncu:
         return tuple(sorted({str(path.parent) for path in paths}))
 
 
-def ncu_command(ncu: str, report: str) -> tuple[str, ...]:
+class NcuFilter(NamedTuple):
+    """Which kernels ncu captures, and how many; `name` may be an expression after `regex:`."""
+
+    name: str = ""
+    name_base: str = ""
+    launch_count: int = 0
+
+    @property
+    def arguments(self) -> tuple[str, ...]:
+        """The arguments of ncu; a value never begins one."""
+        named = {"kernel-name": self.name, "kernel-name-base": self.name_base}
+        arguments = [f"--{option}={value}" for option, value in named.items() if value]
+        return (*arguments, f"--launch-count={self.launch_count or KERNELS_MAX}")
+
+
+def ncu_command(ncu: str, report: str, kernels: NcuFilter = NcuFilter()) -> tuple[str, ...]:
     """Return the command that runs a program, appended to it, and writes `report` + suffix.
 
     It profiles what lies between the marks of replay.py. Errors of ncu show in its output and its
     exit status; ERR_NVGPUCTRPERM means that the operator has not allowed performance counters to
     accounts other than root.
     """
-    scope = ("--target-processes=all", "--profile-from-start=off", f"--launch-count={KERNELS_MAX}")
+    scope = ("--target-processes=all", "--profile-from-start=off", *kernels.arguments)
     details = ("--config-file=off", "--set=full", "--import-source=yes", "--clock-control=none")
     return (ncu, *scope, *details, "--force-overwrite", f"--export={report}")
 

@@ -11,7 +11,7 @@ from dataclasses import replace
 from harness import messages
 from harness.build import teams
 from harness.build.command import detect_language
-from harness.build.plan import adapt_tools
+from harness.build.plan import NcuFilter, adapt_tools
 from harness.build.teams import PROFILER, Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.check import calls, forms, inputs
 from harness.check.author import AuthorCode, is_memory_shortage
@@ -333,9 +333,13 @@ class StagedRun(Run):
 
     def _profile(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         reports: list[CaseReport] = []
-        profiler = Profiler(self._judge_context, self.worker_teams, self._warm_ups)
+        request = self._request
+        kernels = NcuFilter(
+            request.ncu_kernel_name, request.ncu_kernel_name_base, request.ncu_launch_count
+        )
+        profiler = Profiler(self._judge_context, self.worker_teams, self._warm_ups, kernels)
         self._artefacts = profiler.artefacts
-        cases = self._problem.cases(stage, self._request.mode, self._request.case)
+        cases = self._problem.cases(stage, request.mode, request.case)
         for number, case in enumerate(cases):
             seeds = self._seeds(stage, case)
             try:

@@ -209,6 +209,7 @@ class NcuCapturer:
 
     judge_context: JudgeContext
     worker_teams: WorkerTeams
+    kernels: plan.NcuFilter
 
     def is_for(self, case: Case) -> bool:
         """Return whether a case can be captured here."""
@@ -267,7 +268,7 @@ class NcuCapturer:
         }
         return {
             "environment": plan.NCU_ENVIRONMENT,
-            "command": plan.ncu_command(self._ncu.path, report),
+            "command": plan.ncu_command(self._ncu.path, report, self.kernels),
             "pages": plan.page_commands(self._ncu.path, report),
             "report": report + plan.REPORT_SUFFIX,
             "replay": replay,
@@ -285,13 +286,17 @@ class Profiler:
     """Profiles one case after another in a team, and keeps the files."""
 
     def __init__(
-        self, judge_context: JudgeContext, worker_teams: WorkerTeams, warm_ups: WarmUps
+        self,
+        judge_context: JudgeContext,
+        worker_teams: WorkerTeams,
+        warm_ups: WarmUps,
+        kernels: plan.NcuFilter,
     ) -> None:
         self._judge_context = judge_context
         self._worker_teams = worker_teams
         self._warm_ups = warm_ups
         self._team: Team | None = None
-        self._capturer = NcuCapturer(judge_context, worker_teams)
+        self._capturer = NcuCapturer(judge_context, worker_teams, kernels)
         self.artefacts: list[Artefact] = []
 
     def warm(self, team: Team) -> None:

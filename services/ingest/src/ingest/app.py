@@ -28,7 +28,7 @@ from ingest.login.web import Web, route_class
 from ingest.moderation.routes import moderation_router
 from ingest.platform import platform_router
 from ingest.popcorn import add_popcorn_routes
-from ingest.popcorn.dependencies import Dependencies
+from ingest.popcorn.dependencies import CAPTURE_OPTIONS, Dependencies
 from ingest.ports import IdempotencyStore, ReadProxy
 from ingest.preferences import preferences_router
 from ingest.problems.routes import problems_router
@@ -41,7 +41,7 @@ from ingest.site.pages import add_public_pages
 from ingest.site.people import add_notification_pages
 from ingest.submissions.routes import submissions_router
 from ingest.webhooks import Webhooks, webhooks_router
-from shared.api.queues import HealthStatus
+from shared.api.queues import Capabilities, HealthStatus
 from shared.errors import Failed
 from shared.http import DocumentedRoute, install_error_handlers, refused_response
 
@@ -103,7 +103,8 @@ def create_app(
         """Whether this service can take traffic: the log and the database answer."""
         if problem := await is_well():
             raise Failed(problem)
-        return HealthStatus(status="ok")
+        capabilities = Capabilities(request_capture_options=list(CAPTURE_OPTIONS))
+        return HealthStatus(status="ok", capabilities=capabilities)
 
     return app
 

@@ -11,10 +11,17 @@ Event = Annotated[
 ]
 
 
+class Capabilities(ApiModel, frozen=True, kw_only=True):
+    """What the profiler service supports, which the public client checks before it uses them."""
+
+    request_capture_options: list[str]
+
+
 class HealthStatus(ApiModel, frozen=True, kw_only=True):
     """The service is healthy."""
 
     status: Literal["ok"]
+    capabilities: Capabilities
 
 
 class DecisionResponse(ApiModel, frozen=True, kw_only=True):

@@ -36,8 +36,8 @@ ResultVersion = Annotated[
 class SubmissionRequest(msgspec.Struct, frozen=True):
     """A submission to send; without GPU types, those of the file or the problem apply.
 
-    `case` is the only case to profile, counted from 1; 0 means all. A `runner` is the launcher that
-    starts an agent for it.
+    `case` is the only case to profile, counted from 1; 0 means all. The kernels that ncu captures
+    can be chosen as in `RunOptions`. A `runner` is the launcher that starts an agent for it.
     """
 
     name: str
@@ -49,12 +49,17 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     note: str = ""
     tag: str = ""
     runner: str = ""
+    ncu_kernel_name: str = ""
+    ncu_kernel_name_base: str = ""
+    ncu_launch_count: int = 0
 
     @property
     def form(self) -> dict[str, str | list[str]]:
         """The fields of the form that sends it, beside its file."""
         optional = {"case": str(self.case or ""), "note": self.note, "tag": self.tag}
-        optional["runner"] = self.runner
+        optional |= {"runner": self.runner, "ncu_kernel_name": self.ncu_kernel_name}
+        optional["ncu_kernel_name_base"] = self.ncu_kernel_name_base
+        optional["ncu_launch_count"] = str(self.ncu_launch_count or "")
         return {
             "problem": self.problem,
             "mode": self.mode,

@@ -59,10 +59,15 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a submission asks of its run beside the mode; the order and the harness get the same.
 
-    A profile of only one timed case names the `case`, starting from 1; 0 means all of them.
+    A profile of only one timed case names the `case`, starting from 1; 0 means all of them. ncu
+    captures only kernels that `ncu_kernel_name` matches (an expression after `regex:`), as their
+    `ncu_kernel_name_base`, and `ncu_launch_count` of them; "" and 0 mean its defaults.
     """
 
     case: int = 0
+    ncu_kernel_name: str = ""
+    ncu_kernel_name_base: str = ""
+    ncu_launch_count: int = 0
 
 
 class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):

@@ -29,4 +29,4 @@ def add_popcorn_routes(app: FastAPI, deps: Dependencies) -> None:
     ):
         add_routes(router, deps)
     app.include_router(router)
-    app.router.routes.append(submissions.stream_route(deps))
+    submissions.add_stream_routes(app, deps)

@@ -25,6 +25,7 @@ from ingest.bootstrap import Ingest
 from ingest.http.requests import Authenticator
 from ingest.popcorn.read_client import STAFF, ReadClient, retry_while_unavailable
 from ingest.reads import StreamLimiter
+from ingest.submissions.rules import NCU_NAME_BASES
 from shared.blobs import BlobStore
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -134,6 +135,17 @@ def own_reader(deps: Dependencies) -> Callable[[Request], Awaitable[Caller]]:
     return require_reader
 
 
+# The options of ncu that a profile may have, by the names of the client and of RunOptions.
+CAPTURE_OPTIONS = ("ncu_kernel_name", "ncu_kernel_name_base", "ncu_launch_count")
+_INTEGER: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9]{0,3}$"}
+PROFILE_FIELDS: Mapping[str, Any] = {
+    "benchmark_index": _INTEGER,
+    "ncu_kernel_name": TEXT,
+    "ncu_kernel_name_base": {"enum": ["", *NCU_NAME_BASES]},
+    "ncu_launch_count": _INTEGER,
+}
+
+
 class PopcornRequest(BaseModel):
     """A request body of the client: strict types, unknown fields ignored."""
 
@@ -164,6 +176,47 @@ def page_parameters(
         integer_parameter("limit", 1, limit_max, default=limit),
         integer_parameter("offset", 0, offset_max, default=0),
     ]
+
+
+class ProfileOptions(NamedTuple):
+    """What the client asks of a profile; `index` is a timed case, counted from 0."""
+
+    index: int | None = None
+    ncu_kernel_name: str = ""
+    ncu_kernel_name_base: str = ""
+    ncu_launch_count: int = 0
+
+    @property
+    def request_fields(self) -> dict[str, Any]:
+        """The fields of our own request, which counts cases from 1."""
+        ncu = {name: getattr(self, name) for name in CAPTURE_OPTIONS}
+        return {"case": 0 if self.index is None else self.index + 1, **ncu}
+
+    @property
+    def given(self) -> dict[str, str | int]:
+        """The options that were given, by the client's names."""
+        index = {} if self.index is None else {"benchmark_index": self.index}
+        values = ((name, getattr(self, name)) for name in CAPTURE_OPTIONS)
+        return index | {name: value for name, value in values if value}
+
+
+def parse_profile_options(texts: Mapping[str, str]) -> ProfileOptions:
+    """Return the options of a profile from the text fields of a form. Raises `Refused`."""
+
+    def parse_integer(name: str, low: int) -> int | None:
+        text = texts.get(name, "")
+        if not text:
+            return None
+        if not (text.isascii() and text.isdigit() and len(text) <= 3 and int(text) >= low):
+            raise Refused("bad_query", f"{name} must be {low} to 999, not {text[:20]!r}", name)
+        return int(text)
+
+    return ProfileOptions(
+        index=parse_integer("benchmark_index", 0),
+        ncu_kernel_name=texts.get("ncu_kernel_name", ""),
+        ncu_kernel_name_base=texts.get("ncu_kernel_name_base", ""),
+        ncu_launch_count=parse_integer("ncu_launch_count", 1) or 0,
+    )
 
 
 class UploadedFile(NamedTuple):

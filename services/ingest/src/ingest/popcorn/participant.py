@@ -2,7 +2,6 @@
 
 import contextlib
 import json
-import re
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -27,6 +26,7 @@ from ingest.popcorn.conversions import (
     seconds,
 )
 from ingest.popcorn.dependencies import (
+    PROFILE_FIELDS,
     TEXT,
     Dependencies,
     PopcornRequest,
@@ -36,12 +36,12 @@ from ingest.popcorn.dependencies import (
     page_parameters,
     parse_number,
     parse_page,
+    parse_profile_options,
     read_upload,
     upload_form,
 )
 from ingest.popcorn.results import archive_name, build_archive, files_by_case, stage_runs
 from ingest.submissions.intake import Upload
-from ingest.submissions.rules import check_case
 from shared.api.leaderboards import Entry
 from shared.api.submissions import FullSubmission, SubmissionLine, SubmissionRequest
 from shared.blobs import BlobNotFound, BlobStore
@@ -52,14 +52,12 @@ DESCRIPTIONS_MAX = 1000
 RANKING_MAX = 100
 LIMIT, LIMIT_MAX, OFFSET_MAX = 50, 100, 10_000
 CODE_LENGTH_MAX = 200
-_JOB = re.compile(r"(\d{1,15})(?:-(\d{1,3}))?\Z")
 PROFILER_STATUSES: Mapping[str, Literal["queued", "running", "succeeded", "timed_out"]] = {
     "pending": "queued",
     "running": "running",
     "succeeded": "succeeded",
     "timed_out": "timed_out",
 }
-INDEX: Mapping[str, Any] = {"type": "string", "pattern": "^[0-9]{0,3}$"}
 ZIP: dict[int | str, dict[str, Any]] = {
     200: {"content": {"application/zip": {"schema": {"type": "string", "format": "binary"}}}}
 }
@@ -313,7 +311,7 @@ def add_profiler_routes(router: APIRouter, deps: Dependencies) -> None:
     require_profile = deps.auth.participant("profile")
     reader = Annotated[Caller, Depends(own_reader(deps))]
 
-    form = upload_form({"leaderboard": TEXT}, {"benchmark_index": INDEX})
+    form = upload_form({"leaderboard": TEXT}, PROFILE_FIELDS)
 
     @router.post("/profile", openapi_extra=form)
     async def profile(request: Request) -> response_models.StartedProfile:
@@ -322,17 +320,12 @@ def add_profiler_routes(router: APIRouter, deps: Dependencies) -> None:
         caller = await require_profile(request)
         if isinstance(file, Refused):
             raise file
-        index = file.texts.get("benchmark_index", "")
-        if index and not (index.isascii() and index.isdigit() and len(index) <= 3):
-            message = f"benchmark_index must be 0 to 999, not {index[:20]!r}"
-            raise Refused("bad_query", message, "index")
-        number = await _submit(deps, caller, file, int(index) if index else None)
-        return {"job_id": f"{number}-{int(index)}" if index else str(number)}
+        return {"job_id": str(await _submit(deps, caller, file))}
 
     @router.get("/jobs/{job_id}")
     async def job(job_id: str, caller: reader) -> response_models.ProfileJob:
         """The status of a job, and its artefacts."""
-        number, case_index = _parse_job_id(job_id)
+        number = parse_number(job_id)
         submission = await deps.read_client.load_own(number, caller)
         status, queue = job_status(submission), runner_queue(submission)
         indexes = files_by_case(submission) if status.status == "succeeded" else ()
@@ -343,14 +336,13 @@ def add_profiler_routes(router: APIRouter, deps: Dependencies) -> None:
             "artifacts": [
                 {"name": archive_name(number, index), "url": f"/jobs/{number}/artifacts/{index}"}
                 for index in indexes
-                if case_index in (None, index)
             ],
         }
 
     @router.get("/jobs/{job_id}/artifacts/{index}", response_class=Response, responses=ZIP)
     async def artifact(job_id: str, index: str, caller: reader) -> Response:
         """The profile of one case, as a zip."""
-        number, _ = _parse_job_id(job_id)
+        number = parse_number(job_id)
         submission = await deps.read_client.load_own(number, caller)
         files = {str(case): files for case, files in files_by_case(submission).items()}.get(index)
         if files is None:
@@ -366,23 +358,14 @@ def add_profiler_routes(router: APIRouter, deps: Dependencies) -> None:
         return Response(archive, media_type="application/zip", headers=headers)
 
 
-async def _submit(deps: Dependencies, caller: Caller, file: UploadedFile, index: int | None) -> int:
+async def _submit(deps: Dependencies, caller: Caller, file: UploadedFile) -> int:
     slug = file.texts.get("leaderboard", "").lower()
+    options = parse_profile_options(file.texts)
     await deps.ingest.intake.check_open()
     gpus = await leaderboard_gpus(deps, caller, slug)
-    if index is not None:
-        # The client counts timed cases from 0. All are profiled, but the requested one must exist.
-        published = await deps.ingest.intake.published(slug)
-        check_case(index + 1, "profile", published)
     gpu = deps.profiler_gpu or gpus[0]
-    submission = SubmissionRequest(file.name, file.data, slug, "profile", (gpu,))
+    submission = SubmissionRequest(
+        file.name, file.data, slug, "profile", (gpu,), **options.request_fields
+    )
     receipts = await deps.ingest.intake.submit(Upload(caller, submission, "popcorn", None))
     return receipts.submissions[0].number
-
-
-def _parse_job_id(job_id: str) -> tuple[int, int | None]:
-    """Return the submission and the case index of a job id. Raises `Refused`."""
-    match = _JOB.match(job_id)
-    if match is None:
-        raise Refused("unknown_submission", f"there is no job {job_id[:40]!r}", "job_id")
-    return int(match[1]), None if match[2] is None else int(match[2])

@@ -77,13 +77,26 @@ class EvalResult(TypedDict):
     profile: Profile | None
 
 
+class ProfileMetadata(TypedDict):
+    """What was profiled and how; `config_sha256` is the fingerprint of the other fields."""
+
+    problem: str
+    problem_version: int
+    source_sha256: str
+    harness_code: str
+    benchmarks: list[str]
+    capture_options: dict[str, str | int]
+    config_sha256: str
+
+
 class FullResult(TypedDict):
-    """All public stages, by their public names."""
+    """All public stages, by their public names; the metadata is that of a profile."""
 
     success: bool
     error: str
     system: System
     runs: dict[str, EvalResult]
+    profile_metadata: NotRequired[ProfileMetadata]
 
 
 class Task(TypedDict):

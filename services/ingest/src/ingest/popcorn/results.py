@@ -4,24 +4,29 @@ A hidden stage shows only whether it passed: no spec, no message, no output.
 """
 
 import base64
+import hashlib
 import io
+import json
 import math
 import re
 import zipfile
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal, NamedTuple, cast
 
 from ingest.popcorn.conversions import MODES, instant, job_status, seconds, terminal_text
+from ingest.popcorn.dependencies import ProfileOptions
 from ingest.popcorn.response_models import (
     Compilation,
     EvalResult,
     FullResult,
+    ProfileMetadata,
     Protocol,
     PublicMode,
     StageRun,
 )
 from shared.api.cases import Case
 from shared.api.submissions import File, FullSubmission
+from shared.events import HARNESS_CODE
 
 # The stages of each of our modes, in order: our name, the public name, and whether it is hidden.
 _CHECK: tuple[str, PublicMode, bool] = ("check", "test", False)
@@ -242,13 +247,18 @@ def build_archive(files: Sequence[File], contents: Mapping[str, bytes]) -> bytes
 
 
 def profile_result(
-    submission: FullSubmission, contents: Mapping[str, bytes], links: Mapping[int, str]
+    submission: FullSubmission,
+    contents: Mapping[str, bytes],
+    links: Mapping[int, str],
+    options: ProfileOptions,
 ) -> FullResult:
     """Return the FullResult of a profile: `profile.N` with report and trace for each case.
 
-    `contents` maps names to files; cases in `links` are too large and get a download URL.
+    `contents` maps names to files; cases in `links` are too large and get a download URL. If the
+    options name one case, it is the only one.
     """
     result: FullResult = {**full_result(submission), "runs": {}}
+    specs: list[str] = []
     files_by_index = files_by_case(submission)
     stages = (stage for stage in public_stages(submission) if stage.ours == "profile")
     for stage in stages:
@@ -265,8 +275,27 @@ def profile_result(
                 "trace": "" if url or not files else _base64(build_archive(files, contents)),
                 "download_url": url,
             }
-            result["runs"][f"profile.{index}"] = run
+            result["runs"][f"profile.{(options.index or 0) + index}"] = run
+            specs.append(terminal_text(case.name))
+    result["profile_metadata"] = _profile_metadata(submission, specs, options)
     return result
+
+
+def _profile_metadata(
+    submission: FullSubmission, specs: Sequence[str], options: ProfileOptions
+) -> ProfileMetadata:
+    """Return what was profiled and how, with a fingerprint of all of it."""
+    facts: dict[str, Any] = {
+        "problem": submission.problem,
+        "problem_version": submission.problem_version,
+        "source_sha256": submission.source_digest or "",
+        "harness_code": submission.environment.get(HARNESS_CODE, ""),
+        "benchmarks": list(specs),
+        "capture_options": options.given,
+    }
+    text = json.dumps(facts, sort_keys=True)
+    fingerprint = hashlib.sha256(text.encode()).hexdigest()
+    return cast("ProfileMetadata", facts | {"config_sha256": fingerprint})
 
 
 def _report_name(files: Sequence[File]) -> str:

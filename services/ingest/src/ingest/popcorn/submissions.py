@@ -10,11 +10,12 @@ import json
 import time
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
+from dataclasses import dataclass
 from typing import Any, NamedTuple, cast
 
 import msgspec
-from fastapi import APIRouter, Request, Response
-from starlette.routing import BaseRoute, Match
+from fastapi import APIRouter, FastAPI, Request, Response
+from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from ingest.access.rules import Caller, check_problem
@@ -23,8 +24,11 @@ from ingest.http.middleware import idempotency_key
 from ingest.http.requests import client_address
 from ingest.popcorn.conversions import MODES, instant, job_status, queue_response, terminal_text
 from ingest.popcorn.dependencies import (
+    PROFILE_FIELDS,
     Dependencies,
+    ProfileOptions,
     leaderboard_gpus,
+    parse_profile_options,
     read_upload,
     upload_form,
 )
@@ -72,14 +76,37 @@ def encode_frame(event: str, data: StreamPayload) -> bytes:
     return f"event: {event}\ndata: {text}\n\n".encode("ascii")
 
 
+class SubmissionTarget(NamedTuple):
+    """Where to submit a file: the client's names, unchanged; the fields are those of a profile."""
+
+    leaderboard: str
+    gpu: str
+    mode: str
+    has_profile_fields: bool = False
+
+
+class TakenSubmission(NamedTuple):
+    """A submission that is in the log."""
+
+    caller: Caller
+    receipts: SubmissionReceipts
+    mode: str
+    options: ProfileOptions
+
+    @property
+    def receipt(self) -> Receipt:
+        """Return the receipt of the only GPU type."""
+        return self.receipts.submissions[0]
+
+
 async def follow_submission(
-    deps: Dependencies, number: int, caller: Caller, base: str, stopping: asyncio.Event
+    deps: Dependencies, taken: TakenSubmission, base: str, stopping: asyncio.Event
 ) -> AsyncGenerator[bytes, None]:
     """Yield the frames of a submission; the last one is always `result` or `error`.
 
     `base` is the base URL of this platform, and `stopping` is set when this process stops.
     """
-    started_at = time.monotonic()
+    number, caller, started_at = taken.receipt.number, taken.caller, time.monotonic()
     submission: FullSubmission | None = None
     ended = asyncio.create_task(stopping.wait())
     try:
@@ -95,7 +122,7 @@ async def follow_submission(
             finally:
                 read.cancel()
             if update is not None and update.is_over:
-                yield await _final_frame(deps, update, base)
+                yield await _final_frame(deps, update, base, taken.options)
                 return
             submission = update or submission
             yield _status_frame(started_at, _status_message(number, submission))
@@ -152,14 +179,16 @@ def _error_frame(detail: str, status: int, code: str) -> bytes:
     )
 
 
-async def _final_frame(deps: Dependencies, submission: FullSubmission, base: str) -> bytes:
+async def _final_frame(
+    deps: Dependencies, submission: FullSubmission, base: str, options: ProfileOptions
+) -> bytes:
     """Return the last event; anything but success is an error that the client prints."""
     status = job_status(submission)
     if status.status != "succeeded":
         detail, code = status.error or status.status, submission.code or status.status
         return _error_frame(detail, 422, code)
     if submission.mode == "profile":
-        result = await _profile_result(deps, submission, base)
+        result = await _profile_result(deps, submission, base, options)
     else:
         result = full_result(submission)
     return encode_frame(
@@ -173,7 +202,9 @@ async def _final_frame(deps: Dependencies, submission: FullSubmission, base: str
     )
 
 
-async def _profile_result(deps: Dependencies, submission: FullSubmission, base: str) -> FullResult:
+async def _profile_result(
+    deps: Dependencies, submission: FullSubmission, base: str, options: ProfileOptions
+) -> FullResult:
     """Return the result of a profile, with the files of as many cases as fit."""
     contents: dict[str, bytes] = {}
     links: dict[int, str] = {}
@@ -189,28 +220,7 @@ async def _profile_result(deps: Dependencies, submission: FullSubmission, base: 
                 contents[file.name] = await deps.blobs.get(file.digest)
             except BlobNotFound:
                 contents[file.name] = b"this file is no longer available\n"
-    return profile_result(submission, contents, links)
-
-
-class SubmissionTarget(NamedTuple):
-    """Where to submit a file: the client's names, unchanged."""
-
-    leaderboard: str
-    gpu: str
-    mode: str
-
-
-class TakenSubmission(NamedTuple):
-    """A submission that is in the log."""
-
-    caller: Caller
-    receipts: SubmissionReceipts
-    mode: str
-
-    @property
-    def receipt(self) -> Receipt:
-        """Return the receipt of the only GPU type."""
-        return self.receipts.submissions[0]
+    return profile_result(submission, contents, links, options)
 
 
 def add_submission_route(router: APIRouter, deps: Dependencies) -> None:
@@ -250,39 +260,67 @@ class EventStreamResponse(LiveResponse):
         await super().__call__({**scope, STOPPING: asyncio.Event()}, receive, send)
 
 
-def stream_route(deps: Dependencies) -> BaseRoute:
-    """The route whose response follows a submission to its end."""
-    streams = deps.streams or StreamLimiter(deps.read_client.reads, deps.auth)
+@dataclass(frozen=True)
+class SubmissionStreams:
+    """Submits files, and follows each submission in the response until it ends."""
+
+    deps: Dependencies
+    streams: StreamLimiter
+
+    async def start(self, request: Request, target: SubmissionTarget) -> EventStreamResponse:
+        """Submit a file and return the stream of its submission. Raises `Refused` and `Failed`."""
+        deps = self.deps
+        client = (await deps.auth.caller(request)).account or client_address(request)
+        self.streams.check(client)
+        taken = await submit_file(deps, request, target)
+        stopping = request.scope.get(STOPPING) or asyncio.Event()
+        base = str(request.base_url).rstrip("/")
+        frames = follow_submission(deps, taken, base, stopping)
+        headers = EVENT_STREAM | rate_limit_headers(taken.receipts)
+        return EventStreamResponse(self._count(frames, client), 200, headers)
+
+    async def _count(
+        self, frames: AsyncGenerator[bytes, None], client: str
+    ) -> AsyncGenerator[bytes, None]:
+        with self.streams.open_stream(client):
+            async with aclosing(frames):
+                async for frame in frames:
+                    yield frame
+
+
+def add_stream_routes(app: FastAPI, deps: Dependencies) -> None:
+    """Add the routes whose response follows a submission; the one for all modes is the last."""
+    streams = SubmissionStreams(
+        deps, deps.streams or StreamLimiter(deps.read_client.reads, deps.auth)
+    )
+
+    async def profile(
+        leaderboard: str, gpu: str, request: Request
+    ) -> TypedResponse[StreamPayload] | EventStreamResponse:
+        """Profile a file, with options of ncu, and follow it until it ends."""
+        target = SubmissionTarget(leaderboard, gpu, "profile", has_profile_fields=True)
+        return await streams.start(request, target)
 
     async def stream(
         leaderboard: str, gpu: str, mode: str, request: Request
     ) -> TypedResponse[StreamPayload] | EventStreamResponse:
         """Submit a file and follow it until it ends."""
-        client = (await deps.auth.caller(request)).account or client_address(request)
-        streams.check(client)
-        taken = await submit_file(deps, request, SubmissionTarget(leaderboard, gpu, mode))
-        stopping = request.scope.get(STOPPING) or asyncio.Event()
-        base = str(request.base_url).rstrip("/")
-        frames = follow_submission(deps, taken.receipt.number, taken.caller, base, stopping)
-        headers = EVENT_STREAM | rate_limit_headers(taken.receipts)
-        return EventStreamResponse(count_stream(frames, client), 200, headers)
+        return await streams.start(request, SubmissionTarget(leaderboard, gpu, mode))
 
-    async def count_stream(
-        frames: AsyncGenerator[bytes, None], client: str
-    ) -> AsyncGenerator[bytes, None]:
-        with streams.open_stream(client):
-            async with aclosing(frames):
-                async for frame in frames:
-                    yield frame
-
-    return ModeRoute(
-        "/{leaderboard}/{gpu}/{mode}",
-        stream,
-        methods=["POST"],
-        response_class=Response,
-        responses=STREAM_ANSWER,
-        openapi_extra=upload_form(),
-    )
+    common: dict[str, Any] = {
+        "methods": ["POST"],
+        "response_class": Response,
+        "responses": STREAM_ANSWER,
+    }
+    app.router.routes += [
+        DocumentedRoute(
+            "/profile/{leaderboard}/{gpu}",
+            profile,
+            openapi_extra=upload_form(optional=PROFILE_FIELDS),
+            **common,
+        ),
+        ModeRoute("/{leaderboard}/{gpu}/{mode}", stream, openapi_extra=upload_form(), **common),
+    ]
 
 
 async def submit_file(
@@ -303,10 +341,13 @@ async def submit_file(
     check_problem(caller, slug)
     if isinstance(file, Refused):
         raise file
-    submission = SubmissionRequest(file.name, file.data, slug, mode, (target.gpu,))
+    options = parse_profile_options(file.texts if target.has_profile_fields else {})
+    submission = SubmissionRequest(
+        file.name, file.data, slug, mode, (target.gpu,), **options.request_fields
+    )
     upload = Upload(caller, submission, "popcorn", idempotency_key(request), vouched_by)
     receipts = await deps.ingest.intake.submit(upload)
-    return TakenSubmission(caller, receipts, target.mode.lower())
+    return TakenSubmission(caller, receipts, target.mode.lower(), options)
 
 
 async def accepted_response(deps: Dependencies, taken: TakenSubmission) -> AcceptedSubmission:

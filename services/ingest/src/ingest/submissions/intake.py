@@ -82,9 +82,9 @@ class Upload(NamedTuple):
         request = self.request
         lines = [slug, request.mode, *sorted(request.gpus), request.name, blob.digest]
         note_lines = [request.note, request.tag] if request.note or request.tag else []
-        case_lines = [f"case {request.case}"] if request.case else []
-        case_lines += [f"runner {request.runner}"] if request.runner else []
-        text = "\n".join([*lines, *note_lines, *case_lines])
+        options = rules.run_options(request) | {"runner": request.runner}
+        option_lines = [f"{name} {value}" for name, value in options.items() if value]
+        text = "\n".join([*lines, *note_lines, *option_lines])
         return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
@@ -185,6 +185,8 @@ class Intake:
         directives = read_directives(text)
         rules.check_directives(slug, directives)
         gpus = upload.gpus_of(directives, published)
+        rules.check_case(request.case, request.mode, published)
+        rules.check_ncu(request, gpus)
         accounts.check_ban(account_state, at)
         accounts.check_consent(account_state.consents, slug, published)
         source = describe_blob(request.source, MEDIA[suffix(request.name)])
@@ -200,7 +202,7 @@ class Intake:
             deadline_at=rules.deadline(request.mode, published.budgets_s, at),
             via=upload.via,
             request_hash=upload.hash(slug, source),
-            case=rules.check_case(request.case, request.mode, published),
+            **rules.run_options(request),
         )
         facts = []
         for gpu in gpus:

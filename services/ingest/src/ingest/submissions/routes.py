@@ -47,6 +47,9 @@ from shared.http import DocumentedRoute
 TEXT_MEDIA = "text/plain"
 RUNNER = "The launcher that starts an agent for this submission; empty means any agent."
 CASE = "The timed case to profile, counted from 1; 0 means all."
+NCU_NAME = "The kernels that ncu captures, by name, or by an expression after `regex:`."
+NCU_NAME_BASE = "What is compared with the name: `function` (default), `demangled` or `mangled`."
+NCU_LAUNCHES = "How many kernels ncu captures for each case; 0 means 20."
 
 
 class SubmissionHistory(NamedTuple):
@@ -139,8 +142,8 @@ class Submissions:
             problem=received.problem,
             mode=mode,
             gpus=(received.gpu,),
-            case=received.case if mode == received.mode else 0,
             runner=received.requires.runner,
+            **(rules.run_options(received) if mode == received.mode else {}),
         )
 
     async def load_own(self, number: int, caller: Caller) -> SubmissionHistory:
@@ -226,6 +229,9 @@ class SubmissionForm(FormModel):
     note: NoteText = ""
     tag: Tag = ""
     runner: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$", description=RUNNER)] = ""
+    ncu_kernel_name: Annotated[str, Field(description=NCU_NAME)] = ""
+    ncu_kernel_name_base: Annotated[str, Field(description=NCU_NAME_BASE)] = ""
+    ncu_launch_count: Annotated[int, Field(ge=0, description=NCU_LAUNCHES)] = 0
 
 
 def submissions_router(intake: Intake, submissions: Submissions, auth: Authenticator) -> APIRouter:
@@ -250,6 +256,9 @@ def submissions_router(intake: Intake, submissions: Submissions, auth: Authentic
             note=form.note,
             tag=form.tag,
             runner=form.runner,
+            ncu_kernel_name=form.ncu_kernel_name,
+            ncu_kernel_name_base=form.ncu_kernel_name_base,
+            ncu_launch_count=form.ncu_launch_count,
         )
         via = "discord" if caller.kind == "discord" else "http"
         receipts = await intake.submit(Upload(caller, submission, via, idempotency_key(request)))

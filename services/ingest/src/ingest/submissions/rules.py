@@ -1,12 +1,15 @@
 """Rules for submissions: what is accepted, what is refused with which code, and cancelling."""
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
+from typing import Any
 
 from msgspec import structs
 
 from shared import events, subjects
+from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.gpus import CPU
@@ -23,6 +26,12 @@ QUEUE_WAIT_S_MAX = 3600.0
 STARTING_S_MAX = 60.0
 ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
 PAUSE_RETRY_S = 60.0
+NCU_NAME_LENGTH_MAX = 1024
+NCU_KERNEL_NAME = re.compile(rf"[^\x00-\x1f\x7f]{{0,{NCU_NAME_LENGTH_MAX}}}")
+NCU_NAME_BASES = ("function", "demangled", "mangled")
+NCU_LAUNCHES_MAX = 1000
+# The GPU types of AMD are named like this one's: MI300X.
+AMD_PREFIX = "MI"
 
 
 def file_text(name: str, source: bytes, published: events.ProblemPublished) -> str:
@@ -56,10 +65,10 @@ def check_mode(mode: str) -> None:
         )
 
 
-def check_case(case: int, mode: str, published: events.ProblemPublished) -> int:
-    """Return the case to profile, 0 for all. Raises `Refused` if it does not exist."""
+def check_case(case: int, mode: str, published: events.ProblemPublished) -> None:
+    """Refuse a single case to profile that does not exist; 0 means all."""
     if not case:
-        return 0
+        return
     if mode != "profile":
         message = f"a single case is only for mode profile, not for {mode}: leave it out"
         raise Refused("invalid_request", message, "case")
@@ -69,7 +78,35 @@ def check_case(case: int, mode: str, published: events.ProblemPublished) -> int:
     )
     if case > timed_count:
         raise Refused("invalid_request", f"case {case} is none of 1 to {timed_count}", "case")
-    return case
+
+
+def run_options(
+    requested: SubmissionRequest | events.SubmissionReceived,
+) -> dict[str, Any]:
+    """Return the options of a submission's run by their names, which are the same everywhere."""
+    return {name: getattr(requested, name) for name in events.RunOptions.__struct_fields__}
+
+
+def check_ncu(request: SubmissionRequest, gpus: Iterable[str]) -> None:
+    """Refuse options of ncu that it does not have, or that nothing here can use."""
+    name, base = request.ncu_kernel_name, request.ncu_kernel_name_base
+    if not (name or base or request.ncu_launch_count):
+        return
+    if request.mode != "profile":
+        message = f"options of ncu are only for mode profile, not for {request.mode}"
+        raise Refused("invalid_request", message, "ncu_kernel_name")
+    if not NCU_KERNEL_NAME.fullmatch(name):
+        message = f"ncu_kernel_name must have 1 to {NCU_NAME_LENGTH_MAX} printable characters"
+        raise Refused("invalid_request", message, "ncu_kernel_name")
+    if base not in ("", *NCU_NAME_BASES):
+        message = f"ncu_kernel_name_base must be one of {', '.join(NCU_NAME_BASES)}, not {base!r}"
+        raise Refused("invalid_request", message, "ncu_kernel_name_base")
+    if not 0 <= request.ncu_launch_count <= NCU_LAUNCHES_MAX:
+        message = f"ncu_launch_count must be 1 to {NCU_LAUNCHES_MAX}"
+        raise Refused("invalid_request", message, "ncu_launch_count")
+    if unsupported := [gpu for gpu in gpus if gpu == CPU or gpu.startswith(AMD_PREFIX)]:
+        message = f"ncu profiles NVIDIA GPUs, not {', '.join(unsupported)}: leave its options out"
+        raise Refused("not_supported", message, "gpu")
 
 
 def choose_gpu(
