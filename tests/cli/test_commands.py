@@ -198,17 +198,13 @@ def life(*states: dict[str, Any]) -> Respond:
 def test_submit_without_an_agent_says_so_and_does_not_wait_for_an_answer(
     kernel: Path, extra: tuple[str, ...]
 ) -> None:
-    silent = {"id": "a2", "gpu": "H100", "standing": "enrolled"}
-    held = {"id": "a3", "gpu": "B200", "is_alive": True, "standing": "drained"}
-    live = {"id": "a1", "gpu": "CPU", "is_alive": True, "standing": "enrolled"}
-    receipts = {"submissions": [{"number": 12, "gpu": "H100"}]}
-    problem = PROBLEM | {"gpus": ["CPU", "H100", "B200"]}
-    agents = {"items": [silent, held, live]}
-    say = respond_in_turn((200, problem), (200, agents), (202, receipts))
-    gpus = ("--gpu", "h100", "--gpu", "B200", "--gpu", "CPU")
-    result, heard = run_against(say, "submit", kernel, "--no-wait", *gpus, *extra)
-    assert (result.exit_code, len(sent(heard))) == (0, 1)
-    assert "no live agent takes jobs for H100, B200: " in result.stderr
+    warning = "no agent with H100 is alive: a submission waits"
+    receipts = {"submissions": [{"number": 12, "gpu": "H100", "warning": warning}]}
+    say = submitting((202, receipts))
+    result, heard = run_against(say, "submit", kernel, "--no-wait", "--gpu", "h100", *extra)
+    (request,) = sent(heard)
+    assert (result.exit_code, b"waits_for_agent" in request.body) == (0, False)
+    assert warning in result.stderr
     assert "submit anyway?" not in result.output
 
 

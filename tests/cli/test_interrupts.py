@@ -99,8 +99,9 @@ def test_a_question_is_answered_or_interrupted(tmp_path: Path, answer: bytes, co
     kernel = tmp_path / "kernel.py"
     kernel.write_text("#!POPCORN leaderboard m\n")
     receipts = {"submissions": [{"number": 12, "gpu": "H100"}]}
+    refusal = {"detail": "no agent with H100 is alive: a submission waits", "code": "no_agent"}
     controller, terminal = os.openpty()
-    say = respond_in_turn((200, {"gpus": ["H100"]}), (200, {"items": []}), (202, receipts))
+    say = respond_in_turn((409, refusal), (202, receipts))
     with run_stand_in(say) as standin:
         process = subprocess.Popen(
             (*WORDS, "submit", str(kernel), "--gpu", "H100", "--no-wait", "--url", standin.url),
@@ -112,7 +113,7 @@ def test_a_question_is_answered_or_interrupted(tmp_path: Path, answer: bytes, co
         os.close(terminal)
         try:
             shown = read_until(controller, b"submit anyway? [y/N]: ")
-            assert b"no live agent takes jobs for H100" in shown
+            assert b"no agent with H100 is alive" in shown
             if answer:
                 os.write(controller, answer)
             else:
@@ -122,7 +123,8 @@ def test_a_question_is_answered_or_interrupted(tmp_path: Path, answer: bytes, co
             process.kill()
             process.wait()
             os.close(controller)
-    assert [request.method for request in standin.heard] == ["GET", "GET", *["POST"] * (code == 0)]
+    flags = [b'name="waits_for_agent"' in request.body for request in standin.heard]
+    assert flags == [True, *[False] * (code == 0)]
 
 
 def read_until(terminal: int, text: bytes) -> bytes:

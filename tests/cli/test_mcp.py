@@ -160,7 +160,17 @@ async def test_a_submission_is_cancelled_and_a_run_here_counts_for_nothing(
 ) -> None:
     async with client(tmp_path, "--folder", platform.folder, "--as", "eve") as agent:
         # No agent has this GPU type, so the submission waits until it is cancelled.
-        number = await submit(agent, HONEST, "test", "H100")
+        arguments = {"problem": "identity", "source": HONEST, "mode": "test", "gpus": ["H100"]}
+        refusal = await call_failing_tool(agent, "submit", **arguments)
+        assert "no agent with H100 is alive" in refusal
+        assert "wait_for_agent true" in refusal
+        quota = await call_tool(agent, "quota")
+        assert quota["open_submissions"] == {"used": 0, "limit": 100}
+        assert "open submissions: 0 of at most 100" in quota["summary"]
+        result = await call_tool(agent, "submit", **arguments, wait_for_agent=True)
+        (receipt,) = result["submissions"]
+        assert "no agent with H100 is alive" in receipt["warning"]
+        number = receipt["number"]
         await call_tool(agent, "cancel", number=number, reason="the wrong file")
         await follow_to_end(agent, number)
         assert (await call_tool(agent, "read_result", number=number))["outcome"] == "cancelled"

@@ -250,7 +250,7 @@ CONTENTS = {"profile-0-ncu.txt": "Durée 3 µs".encode(), "profile-0-ncu.ncu-rep
 
 
 def test_a_profile_has_a_report_and_one_zip_for_each_case() -> None:
-    options = ProfileOptions(index=3, ncu_kernel_name="regex:copy", ncu_launch_count=2)
+    options = ProfileOptions(3, ncu_kernel_name="regex:copy", ncu_launch_count=2)
     result = results.profile_result(details(**PROFILED), CONTENTS, {}, options)
     metadata = result["profile_metadata"]
     assert metadata["benchmarks"] == ["size=2"]

@@ -115,7 +115,10 @@ async def test_a_button_works_although_its_acknowledgement_is_lost(
     person, channel = edge_sim.person("unacknowledged"), await edge_sim.add_channel("lost")
     await wait_until_known(person, channel)
     # No agent has this GPU type, so the submission waits until it is cancelled.
-    await person.slash(channel, TEST, script=KERNEL, gpu="H100", **BOARD)
+    message = await (
+        await person.slash(channel, TEST, script=KERNEL, gpu="H100", **BOARD)
+    ).answered()
+    await person.click(message, "Submit anyway")
     room = await newest_thread(edge_sim, person, channel)
     [status] = await edge_sim.record.until(lambda: person.sees(room), "the status", END_S)
     edge_sim.faults.lose("create_interaction_response", times=2)

@@ -74,7 +74,10 @@ async def test_submissions_of_one_command_share_a_thread_opened_late(edge_sim: S
     await wait_until_known(person, channel)
     # One more than the library tries by itself.
     edge_sim.faults.fail("create_thread", 500, times=6)
-    await person.slash(channel, TEST, script=KERNEL, gpu="CPU,H100", **BOARD)
+    message = await (
+        await person.slash(channel, TEST, script=KERNEL, gpu="CPU,H100", **BOARD)
+    ).answered()
+    await person.click(message, "Submit anyway")
     room = await newest_thread(edge_sim, person, channel)
 
     def both() -> bool:

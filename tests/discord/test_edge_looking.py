@@ -148,6 +148,21 @@ async def test_consent_is_asked_before_the_first_submission(
     assert "passed" in status["content"]
 
 
+async def test_a_submission_that_nobody_can_run_is_confirmed_first(edge_sim: Simulator) -> None:
+    ada, channel = edge_sim.person("ada10"), await edge_sim.add_channel("confirms")
+    await wait_until_known(ada, channel)
+    asked = {"script": KERNEL, "gpu": "H100", **BOARD}
+    message = await (await ada.slash(channel, "leaderboard submit test", **asked)).answered()
+    assert "No agent with H100 is alive" in message["content"]
+    assert "its quota is refunded" in message["content"]
+    await (await ada.click(message, "Do not submit")).acknowledged()
+    await edge_sim.record.until(lambda: "Nothing is submitted" in message["content"], "no", END_S)
+    assert not ada.threads(channel)
+    # The command of the queue counts open submissions.
+    message = await (await ada.slash(channel, "leaderboard queue")).answered()
+    assert "open submissions: 0 of at most 100" in message["content"]
+
+
 async def test_two_own_submissions_are_compared(edge_sim: Simulator) -> None:
     ada, channel = edge_sim.person("ada11"), await edge_sim.add_channel("compares")
     await wait_until_known(ada, channel)

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from contextlib import AsyncExitStack
 
 import pytest
+from msgspec import structs
 from prometheus_client import CollectorRegistry
 
 from ingest import ranker_http
@@ -14,12 +15,14 @@ from ingest.submissions.admission import (
     AdmissionQueue,
     GpuQueues,
 )
+from ingest.submissions.intake import Upload
 from shared.api.queues import Launcher
+from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from shared.events import SubmissionReceived
-from tests.ingest.taking_in import open_intake
+from tests.ingest.taking_in import ADA, open_intake
 from tests.support.api_examples import make_example
-from tests.support.door import Queue
+from tests.support.door import KERNEL, Queue, taken_in
 from tests.support.lives import Life
 from tests.support.waits import eventually
 
@@ -120,14 +123,45 @@ async def test_a_full_queue_accepts_only_repeats_and_operators() -> None:
 async def test_concurrent_requests_share_one_look_at_a_queue() -> None:
     queue = Queue(waiting=6)
     async with open_intake(AdmissionLimits(queued_max=7), queue) as intake:
-        looks = (intake.commands.intake.queues.refusal([submission()]) for _ in range(50))
+        looks = (
+            intake.commands.intake.queues.refusal([submission()], waits_for_agent=True)
+            for _ in range(50)
+        )
         assert set(await asyncio.gather(*looks)) == {None}
         assert queue.asked == 1
 
 
 async def test_an_unknown_queue_refuses_nobody() -> None:
     async with ranker_http.open_client("http://127.0.0.1:1", "k" * 16) as nobody:
-        assert await GpuQueues(ranker_http.RankerClient(nobody), 1).refusal([submission()]) is None
+        queues = GpuQueues(ranker_http.RankerClient(nobody), 1)
+        assert await queues.refusal([submission()], waits_for_agent=False) is None
+
+
+NOBODY = Queue(state="no_agent", reason="no agent with CPU is alive")
+
+
+async def test_nobody_who_serves_a_gpu_type_is_a_warning_or_a_refusal() -> None:
+    async with open_intake(queue=NOBODY) as intake:
+        request = SubmissionRequest("kernel.py", KERNEL, "copy", "test", ("CPU", "H100"))
+        careful = structs.replace(request, waits_for_agent=False)
+        with pytest.raises(Refused, match="no agent with CPU is alive: a submission waits") as no:
+            await intake.commands.intake.submit(Upload(ADA, careful, "http", "k"))
+        assert (no.value.code, no.value.retry_after_s) == ("no_agent", None)
+        assert not taken_in(intake.log)
+        receipts = await intake.commands.intake.submit(Upload(ADA, request, "http", "k"))
+        assert [bool(receipt.warning) for receipt in receipts.submissions] == [True, True]
+        # What was accepted is answered, whatever a repeat asks for.
+        again = await intake.commands.intake.submit(Upload(ADA, careful, "http", "k"))
+        assert again.replayed
+
+
+async def test_a_served_gpu_type_has_no_warning() -> None:
+    async with open_intake() as intake:
+        request = SubmissionRequest(
+            "kernel.py", KERNEL, "copy", "test", ("CPU",), waits_for_agent=False
+        )
+        receipts = await intake.commands.intake.submit(Upload(ADA, request, "http", None))
+        assert [receipt.warning for receipt in receipts.submissions] == [None]
 
 
 @pytest.mark.parametrize(

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ingest.submissions import admission
 from shared import subjects
 from shared.events import LauncherRegistered, SubmissionReceived
 from tests.ingest.test_site_pages import page_of
@@ -102,12 +103,40 @@ async def check_page_weights(ways: Ways) -> None:
             assert EDITOR in page.text, path
 
 
+@pytest.fixture
+def nobody_serves(ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No agent and no launcher serves a GPU type, from the next request on."""
+    monkeypatch.setattr(admission, "FRESH_S", 0.0)
+    monkeypatch.setattr(ways.door.queue, "state", "no_agent")
+    monkeypatch.setattr(ways.door.queue, "reason", "no agent with CPU is alive")
+
+
+@pytest.mark.usefixtures("nobody_serves")
+async def test_a_file_is_submitted_again_to_a_type_that_nobody_serves_once_that_is_confirmed(
+    ways: Ways,
+) -> None:
+    number = re.findall(r"\d+", (await send(ways, "owner", code="z = 3")).headers["location"])[0]
+    path = f"/submissions/{number}/resubmit"
+    headers, token = ways.browser_credentials("owner")
+    form = {"csrf": token, "key": "again", "mode": "test"}
+    async with ways.browser("owner", headers) as browser:
+        before = len(submissions(ways))
+        page = await browser.post(path, data=form)
+        assert "agent with CPU is alive: a submission waits" in page.text
+        assert 'name="confirmed"' in page.text
+        assert len(submissions(ways)) == before
+        answer = await browser.post(path, data=form | {"confirmed": "yes"})
+        assert answer.status_code == 303
+    assert len(submissions(ways)) == before + 1
+
+
+@pytest.mark.usefixtures("nobody_serves")
 async def test_a_form_submits_as_the_api_does(ways: Ways) -> None:
     before = len(submissions(ways))
-    # No agent takes jobs for the GPU type: that it waits is confirmed first.
+    # That it waits is confirmed first.
     page = await send(ways, "owner", confirmed="")
     assert page.status_code == 200
-    assert "No live agent takes jobs for CPU" in page.text
+    assert "No agent with CPU is alive: a submission waits" in page.text
     assert '<button name="confirmed" value="yes"' in page.text
     assert code_of(page) == CODE.replace("\r", "")
     assert len(submissions(ways)) == before

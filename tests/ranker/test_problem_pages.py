@@ -133,6 +133,30 @@ async def test_a_gpu_types_queue_is_told_to_anybody(reads: Reads) -> None:
     assert (await reads.http.get("/v1/queue/nothing")).status_code == 404
 
 
+async def test_an_agent_that_takes_no_jobs_serves_no_queue(reads: Reads) -> None:
+    async def read_queue(**query: str) -> Any:
+        answer = await reads.http.get("/v1/queue/cpu", params=query, headers=as_(None))
+        return answer.json() if answer.status_code == 200 else {}
+
+    async def is_in_state(state: str, **query: str) -> Any:
+        body = await read_queue(**query)
+        return body if body.get("state") == state else None
+
+    modes = ["test", "benchmark"]
+    registration = {"gpu": "CPU", "toolchains": {}, "modes": modes}
+    reads.live.agents["a1"] = {"is_free": True, "registration": registration}
+    assert await eventually(lambda: is_in_state("queued"))
+    assert (await read_queue(mode="test"))["state"] == "queued"
+    profile = await read_queue(mode="profile")
+    assert profile["state"] == "no_agent"
+    assert "takes mode profile: agent a1: not offered" in profile["reason"]
+    cordoned = events.AgentCordoned(reason="it drifts")
+    await say(reads.log, subjects.agent("a1"), cordoned)
+    held = await eventually(lambda: is_in_state("no_agent", mode="test"))
+    assert "agent a1: cordoned: it drifts" in held["reason"]
+    assert (await reads.http.get("/v1/queue/cpu?mode=dance")).status_code == 422
+
+
 async def test_a_gpu_types_queue_has_the_toolchains_of_its_agents(reads: Reads) -> None:
     offers = ({"nvcc": "13", "g++": "12"}, {"g++": "12", "nvcc": "12"}, {"jax": "1", "Not one": ""})
     for number, toolchains in enumerate(offers):

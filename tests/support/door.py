@@ -87,10 +87,13 @@ class Door:
     app: FastAPI
     stores: "Stores"
 
-    def __init__(self, http: httpx.AsyncClient, log: MemoryLog, bus: MemoryBus) -> None:
+    def __init__(
+        self, http: httpx.AsyncClient, log: MemoryLog, bus: MemoryBus, queue: "Queue"
+    ) -> None:
         self.http = http
         self.log = log
         self.bus = bus
+        self.queue = queue
 
     async def publish(
         self,
@@ -177,8 +180,12 @@ class Queue:
         waiting: int = 0,
         toolchains: Sequence[Sequence[str]] = (),
         launchers: Sequence[Launcher] = (),
+        state: str = "queued",
+        reason: str | None = None,
     ) -> None:
         self.waiting = waiting
+        self.state = state
+        self.reason = reason
         self.toolchains = toolchains
         self.launchers = launchers
         self.asked = 0
@@ -209,7 +216,8 @@ def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
         queue_now = make_example(
             QueueOfGpu,
             gpu=gpu,
-            state="queued",
+            state=waiting.state,
+            reason=waiting.reason,
             waiting=waiting.waiting,
             toolchains=waiting.toolchains,
             launchers=waiting.launchers,
@@ -319,7 +327,8 @@ async def opened(
     stores = stores or Stores()
     memory = log if isinstance(log, MemoryLog) else MemoryLog()
     bus = MemoryBus(memory)
-    inner = httpx.ASGITransport(reading(memory))
+    queue = Queue()
+    inner = httpx.ASGITransport(reading(memory, queue))
     async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
         letters, ranker = MemoryDeadLetters(memory, bus), RankerClient(behind)
         ports = Ports(log, blobs or MemoryBlobStore(), stores.people, ranker, letters, clock)
@@ -348,7 +357,7 @@ async def opened(
         following = asyncio.create_task(feed.run())
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
-            door = Door(http, memory, bus)
+            door = Door(http, memory, bus, queue)
             door.commands, door.app, door.stores = commands, app, stores
             await eventually(lambda: not feed.ill())
             if are_names_believed:

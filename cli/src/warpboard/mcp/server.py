@@ -67,6 +67,8 @@ FIXES = {
     "unknown_submission": "my_submissions has the numbers",
     "unknown_gpu": "read_task has the GPU types",
     "quota_exceeded": "quota shows what is left; do not submit until it resets",
+    "no_agent": "choose a GPU type that read_task lists with agents, or ask the person whether to "
+    "submit with wait_for_agent true",
     "too_many_open": "follow or cancel your open submissions, then submit again",
     "already_ended": "read_result has how it ended",
 }

@@ -84,11 +84,12 @@ class LocalRunResult(ToolResponse, frozen=True, kw_only=True):
 
 
 class SubmitReceipt(ToolResponse, frozen=True, kw_only=True):
-    """An accepted submission, and what is left of the quota that it used."""
+    """An accepted submission, what is left of its quota, and why nobody can run it now."""
 
     number: int
     gpu: str
     quota: Balance | None = None
+    warning: str | None = None
 
 
 class SubmitResult(ToolResponse, frozen=True, kw_only=True):
@@ -150,12 +151,23 @@ async def submit(
             description="The launcher that starts an agent for it; none means any agent.",
         ),
     ] = "",
+    wait_for_agent: Annotated[
+        bool, Meta(description="Submit although nobody can run it now; ask the person first.")
+    ] = False,
 ) -> SubmitResult:
     """Submit a kernel and get its number at once; call follow next. Use mode test until it is
     correct, then benchmark, and ranked only when it beats your best.
     """
     name, data = load_kernel(source, path, language)
-    submission = SubmissionRequest(name, data, problem, mode, tuple(gpus), runner=runner)
+    submission = SubmissionRequest(
+        name,
+        data,
+        problem,
+        mode,
+        tuple(gpus),
+        runner=runner,
+        waits_for_agent=wait_for_agent,
+    )
     key = new_id()
     answer = await retry_until_available(
         lambda: context.api.submit(submission, key),

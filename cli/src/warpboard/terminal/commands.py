@@ -80,7 +80,10 @@ COMMANDS = {
     ),
     "submission export": ("results.export", "Export all your results, newest first."),
     "submission queue": ("status.queue", "Show who waits for each GPU type, how long, and why."),
-    "submission quota": ("status.quota", "Show what is left of your quotas."),
+    "submission quota": (
+        "status.quota",
+        "Show your quotas, and how many submissions are open.",
+    ),
     "submission cancel": ("actions", "Cancel submission NUMBER and refund its quota."),
     "submission delete": ("results.delete", "Take submission NUMBER off its leaderboard for good."),
     "submission appeal": ("actions", "Appeal a decision about your submission NUMBER."),

@@ -208,7 +208,7 @@ def doctor(context: AppContext) -> int:
     access=options.PLATFORM,
 )
 async def quota(context: AppContext, problem: str | None, gpu: str | None) -> int:
-    """Show what is left of your quotas, and how many submissions are open.
+    """Show your quotas, and how many submissions are open.
 
     With a PROBLEM, only the quotas that count for it.
     """

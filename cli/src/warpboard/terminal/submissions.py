@@ -10,9 +10,7 @@ import click
 import msgspec
 from click import IntRange
 
-from shared.api.agents import Agents
 from shared.api.cases import Case
-from shared.api.problems import FullProblem
 from shared.api.submissions import (
     FullSubmission,
     NewestSubmissions,
@@ -49,7 +47,7 @@ from shared.presentation.units import (
     shorten_floats,
     time_text,
 )
-from shared.problems.submission_file import Directives, late_directives, read_directives
+from shared.problems.submission_file import late_directives, read_directives
 from warpboard.api import Api, Response
 from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, Table, make_table, worst
@@ -61,6 +59,8 @@ from warpboard.terminal.options import api_command, can_ask, confirm
 LIMIT_MAX = 200
 REPEAT_S_MAX = 30.0
 HIDDEN = "hidden"
+# The platform's code for a submission that nobody can run now.
+NO_AGENT = "no_agent"
 # The message of a case in a table.
 MESSAGE_LENGTH_MAX = 80
 
@@ -152,16 +152,28 @@ async def submit(
             "say for which leaderboard: --leaderboard NAME, or #!POPCORN leaderboard NAME "
             "as the file's first line",
         )
-    request = SubmissionRequest(name, source, problem, mode, gpus, case, note, tag, runner)
+    request = SubmissionRequest(
+        name,
+        source,
+        problem,
+        mode,
+        gpus,
+        case,
+        note,
+        tag,
+        runner,
+        waits_for_agent=is_sure or context.as_json or not can_ask(),
+    )
     for number in late_directives(decode_source(source)):
         problem_text = "a directive below the leading comments does nothing"
         screen.note(f"warpboard: {file}, line {number}: {problem_text}")
-    idle_gpus = [] if runner else await find_gpus_without_agents(api, problem, gpus, directives)
-    if idle_gpus and not await _warn_of_wait(context, idle_gpus, is_sure=is_sure):
+    answer = await _send_submission(context, api, request, is_web=is_web)
+    if answer is None:
         screen.note("nothing was submitted")
         return FAILED
-    answer = await _send_submission(context, api, request, is_web=is_web)
     receipts = answer.value.submissions
+    for warning in dict.fromkeys(receipt.warning for receipt in receipts if receipt.warning):
+        screen.note(f"warpboard: {warning}")
     if not is_waiting:
         _output_answer(context, output, answer.document)
         for receipt in () if context.as_json else receipts:
@@ -176,17 +188,27 @@ async def submit(
 
 async def _send_submission(
     context: AppContext, api: Api, request: SubmissionRequest, *, is_web: bool
-) -> Response[SubmissionReceipts]:
+) -> Response[SubmissionReceipts] | None:
     """Submit until the platform answers, once; with `is_web`, open the pages of what it took in.
 
-    Raises Refused and Failed.
+    If nobody can run it now, ask first; None means that the answer was no. Raises Refused and
+    Failed.
     """
     key = new_id()
-    answer = await retry_until_available(
-        lambda: api.submit(request, key),
-        REPEAT_S_MAX,
-        lambda trouble: context.screen.note(f"warpboard: {trouble}"),
-    )
+    try:
+        answer = await retry_until_available(
+            lambda: api.submit(request, key),
+            REPEAT_S_MAX,
+            lambda trouble: context.screen.note(f"warpboard: {trouble}"),
+        )
+    except Refused as refused:
+        if refused.code != NO_AGENT:
+            raise
+        context.screen.note(f"warpboard: {refused.reason}")
+        if not await confirm("submit anyway?"):
+            return None
+        waiting = msgspec.structs.replace(request, waits_for_agent=True)
+        return await _send_submission(context, api, waiting, is_web=is_web)
     for receipt in answer.value.submissions if is_web else ():
         page = web.open_page(context, web.site_path("submissions", receipt.number))
         context.screen.note(page.line)
@@ -204,38 +226,6 @@ def _show_ends(
         for submission in submissions:
             context.show(None, outcome_lines(submission))
     return worst(exit_code(submission) for submission in submissions)
-
-
-async def find_gpus_without_agents(
-    api: Api, slug: str, requested: Sequence[str], directives: Directives
-) -> list[str]:
-    """Return the GPU types of a submission that no live agent and no launcher serve.
-
-    Return none where the platform does not answer, or no GPU type is chosen among several: the
-    submission itself then fails with a better message.
-    """
-    try:
-        problem = (await api.get(FullProblem, "problems", slug)).value
-        agents = (await api.get(Agents, "agents")).value
-    except (Refused, Failed):
-        return []
-    if not requested and len(directives.gpus or problem.gpus) > 1:
-        return []
-    chosen = {gpu.lower() for gpu in requested or directives.gpus or problem.gpus}
-    return agents.gpus_without_agents(gpu for gpu in problem.gpus if gpu.lower() in chosen)
-
-
-async def _warn_of_wait(context: AppContext, gpus: Sequence[str], *, is_sure: bool) -> bool:
-    """Say that no agent takes jobs for GPU types; return whether to submit nevertheless.
-
-    The question is only asked where somebody can answer it.
-    """
-    context.screen.note(
-        f"warpboard: no live agent takes jobs for {', '.join(gpus)}: a submission waits up to an "
-        "hour for one, then ends and its quota is refunded"
-    )
-    is_asked = not is_sure and not context.as_json and can_ask()
-    return not is_asked or await confirm("submit anyway?")
 
 
 async def _wait_for_all(

@@ -199,8 +199,8 @@ class Lookups(Protocol):
     ) -> list[RejudgeItem]:
         """Return the submissions that may run again. Raises `Failed`."""
 
-    async def queue(self, gpu: str) -> QueueOfGpu | None:
-        """Return the queue of a GPU type, None for an unknown one. Raises `Failed`."""
+    async def queue(self, gpu: str, mode: str) -> QueueOfGpu | None:
+        """Return the queue of a GPU type for a mode, None for an unknown one. Raises `Failed`."""
 
     async def is_used(self, problem: str) -> bool:
         """Return whether a problem ever had a submission. Raises `Failed`."""

@@ -93,9 +93,9 @@ class RankerClient:
         query |= {} if gpu is None else {"gpu": gpu}
         return await self._list("/internal/rejudge-items", _Items[RejudgeItem], query)
 
-    async def queue(self, gpu: str) -> QueueOfGpu | None:
-        """Return the queue of a GPU type, None for an unknown one."""
-        return await self._find(f"/v1/queue/{quote(gpu, safe='')}", QueueOfGpu)
+    async def queue(self, gpu: str, mode: str) -> QueueOfGpu | None:
+        """Return the queue of a GPU type for a mode, None for an unknown one."""
+        return await self._find(f"/v1/queue/{quote(gpu, safe='')}?mode={mode}", QueueOfGpu)
 
     async def is_used(self, problem: str) -> bool:
         """Return whether a problem ever had a submission."""

@@ -37,7 +37,8 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     """A submission to send; without GPU types, those of the file or the problem apply.
 
     `case` is the only case to profile, counted from 1; 0 means all. The kernels that ncu captures
-    can be chosen as in `RunOptions`. A `runner` is the launcher that starts an agent for it.
+    can be chosen as in `RunOptions`. A `runner` is the launcher that starts an agent for it. One
+    that does not wait for an agent is refused (`no_agent`) if nobody serves a GPU type now.
     """
 
     name: str
@@ -52,6 +53,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     ncu_kernel_name: str = ""
     ncu_kernel_name_base: str = ""
     ncu_launch_count: int = 0
+    waits_for_agent: bool = True
 
     @property
     def form(self) -> dict[str, str | list[str]]:
@@ -60,6 +62,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
         optional |= {"runner": self.runner, "ncu_kernel_name": self.ncu_kernel_name}
         optional["ncu_kernel_name_base"] = self.ncu_kernel_name_base
         optional["ncu_launch_count"] = str(self.ncu_launch_count or "")
+        optional["waits_for_agent"] = "" if self.waits_for_agent else "false"
         return {
             "problem": self.problem,
             "mode": self.mode,
@@ -367,6 +370,9 @@ class Receipt(ApiModel, frozen=True, kw_only=True):
     queue: Annotated[QueueSnapshot | None, Meta(description="Null if it is unknown.")]
     quota: Balance | None
     links: Links
+    warning: Annotated[
+        str | None, Meta(description="Why nobody can run it now, and what happens then.")
+    ] = None
 
 
 class SubmissionReceipts(ApiModel, frozen=True, kw_only=True):

@@ -5,16 +5,19 @@ import contextlib
 import logging
 import math
 from collections.abc import Collection, Sequence
+from dataclasses import replace
 from typing import Any
 
 import aiohttp
 import discord
+import msgspec
 
 from discord_edge.bot.interactions import (
     NOT_YOURS,
     UNHEARD,
     BotButton,
     BotInteraction,
+    Confirmation,
     Question,
     defer,
     interaction_user,
@@ -47,6 +50,7 @@ OVER = "already_ended"
 ASKED_S_MAX = 600.0
 TEXT_MAX = 3500
 CONSENT = "consent_missing"
+NO_AGENT = "no_agent"
 # Users look at the answer less than at the thread.
 EDIT_EVERY_S = 4.0
 # The time before the token expires that is left for the last edit.
@@ -194,18 +198,45 @@ async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
     return view.is_given
 
 
+async def _confirm_wait(interaction: BotInteraction, reason: str) -> bool:
+    """Ask whether to submit although nobody can run it now."""
+    question = f"{escaped(reason[:1].upper() + reason[1:])}. Submit anyway?"
+    if await Confirmation(interaction, "Submit anyway", "Do not submit", ASKED_S_MAX).ask(question):
+        return True
+    if not interaction.is_expired():
+        text = "Nothing is submitted."
+        await interaction.edit_original_response(content=text, view=None)
+    return False
+
+
+async def _send(
+    interaction: BotInteraction, pending: PendingSubmission, asked: frozenset[str] = frozenset()
+) -> list[TrackedSubmission] | None:
+    """Send a request, and ask the user what ingest wants to know, each question once.
+
+    Empty if the user declines; None if there is no answer yet. Raises `Refused` and `Failed`.
+    """
+    try:
+        return await interaction.client.sender.send(pending)
+    except Refused as refused:
+        code, reason = refused.code, refused.reason
+        if code in asked or code not in (CONSENT, NO_AGENT):
+            raise
+    if code == CONSENT:
+        is_wanted = await ensure_consent(interaction, pending.request.problem)
+    else:
+        is_wanted = await _confirm_wait(interaction, reason)
+        waiting = msgspec.structs.replace(pending.request, waits_for_agent=True)
+        pending = replace(pending, request=waiting)
+    return await _send(interaction, pending, asked | {code}) if is_wanted else []
+
+
 async def submit_and_reply(interaction: BotInteraction, request: SubmissionRequest) -> None:
     """Submit, track the submissions, and show their status. Raises `Refused` and `Failed`."""
     user, channel = interaction_user(interaction), str(parent_channel(interaction))
+    request = msgspec.structs.replace(request, waits_for_agent=False)
     pending = PendingSubmission(str(interaction.id), user, channel, request)
-    try:
-        submissions = await interaction.client.sender.send(pending)
-    except Refused as refused:
-        if refused.code != CONSENT:
-            raise
-        if not await ensure_consent(interaction, request.problem):
-            return
-        submissions = await interaction.client.sender.send(pending)
+    submissions = await _send(interaction, pending)
     if submissions is None:
         await reply(interaction, LATE)
     if not submissions:

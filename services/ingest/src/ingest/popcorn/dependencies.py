@@ -179,9 +179,9 @@ def page_parameters(
 
 
 class ProfileOptions(NamedTuple):
-    """What the client asks of a profile; `index` is a timed case, counted from 0."""
+    """What the client asks of a profile; `benchmark_index` is a timed case, counted from 0."""
 
-    index: int | None = None
+    benchmark_index: int | None = None
     ncu_kernel_name: str = ""
     ncu_kernel_name_base: str = ""
     ncu_launch_count: int = 0
@@ -190,14 +190,16 @@ class ProfileOptions(NamedTuple):
     def request_fields(self) -> dict[str, Any]:
         """The fields of our own request, which counts cases from 1."""
         ncu = {name: getattr(self, name) for name in CAPTURE_OPTIONS}
-        return {"case": 0 if self.index is None else self.index + 1, **ncu}
+        return {"case": 0 if self.benchmark_index is None else self.benchmark_index + 1, **ncu}
 
     @property
     def given(self) -> dict[str, str | int]:
         """The options that were given, by the client's names."""
-        index = {} if self.index is None else {"benchmark_index": self.index}
-        values = ((name, getattr(self, name)) for name in CAPTURE_OPTIONS)
-        return index | {name: value for name, value in values if value}
+        return {
+            name: value
+            for name, value in self._asdict().items()
+            if value or (value == 0 and name == "benchmark_index")
+        }
 
 
 def parse_profile_options(texts: Mapping[str, str]) -> ProfileOptions:
@@ -212,7 +214,7 @@ def parse_profile_options(texts: Mapping[str, str]) -> ProfileOptions:
         return int(text)
 
     return ProfileOptions(
-        index=parse_integer("benchmark_index", 0),
+        benchmark_index=parse_integer("benchmark_index", 0),
         ncu_kernel_name=texts.get("ncu_kernel_name", ""),
         ncu_kernel_name_base=texts.get("ncu_kernel_name_base", ""),
         ncu_launch_count=parse_integer("ncu_launch_count", 1) or 0,

@@ -164,6 +164,7 @@ class AcceptedSubmission(TypedDict):
     status: Literal["accepted"]
     queue: QueueOf | EmptyObject
     quota: QuotaLeft
+    warning: str | None
 
 
 class StageRun(TypedDict):

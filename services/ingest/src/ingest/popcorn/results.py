@@ -275,7 +275,7 @@ def profile_result(
                 "trace": "" if url or not files else _base64(build_archive(files, contents)),
                 "download_url": url,
             }
-            result["runs"][f"profile.{(options.index or 0) + index}"] = run
+            result["runs"][f"profile.{(options.benchmark_index or 0) + index}"] = run
             specs.append(terminal_text(case.name))
     result["profile_metadata"] = _profile_metadata(submission, specs, options)
     return result

@@ -111,6 +111,8 @@ async def follow_submission(
     ended = asyncio.create_task(stopping.wait())
     try:
         yield _status_frame(started_at, f"Submission {number} is accepted")
+        if taken.receipt.warning:
+            yield _status_frame(started_at, terminal_text(taken.receipt.warning))
         while time.monotonic() - started_at < STREAM_S_MAX and not ended.done():
             after = -1 if submission is None else submission.version
             read = asyncio.create_task(_read_update(deps, number, caller, after))
@@ -376,4 +378,5 @@ async def accepted_response(deps: Dependencies, taken: TakenSubmission) -> Accep
         "status": "accepted",
         "queue": msgspec.to_builtins(queue) if queue else {},
         "quota": quota,
+        "warning": receipt.warning,
     }

@@ -9,6 +9,7 @@ from typing import Annotated, NamedTuple
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
+from msgspec import structs
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
@@ -37,6 +38,7 @@ from ingest.site.reads import (
     read_in_time,
 )
 from ingest.site.submissions import NumberInPath, RejectedForm, SubmissionPage
+from ingest.submissions.admission import NO_AGENT
 from ingest.submissions.intake import GPUS_MAX, Intake, Upload
 from ingest.submissions.routes import AppealRequest, NoteRequest, Submissions
 from shared.api.agents import Agents
@@ -47,7 +49,7 @@ from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.events import MODES
 from shared.presentation.report_parts import list_launchers
-from shared.problems.submission_file import SUFFIXES, read_directives
+from shared.problems.submission_file import SUFFIXES
 
 PATH = "/problems/{slug}/submit"
 VIA = "web"
@@ -110,7 +112,13 @@ class EditorForm(NamedTuple):
     def submission(self, slug: str) -> SubmissionRequest:
         """Return the request of `POST /v1/submissions` that this form makes."""
         return SubmissionRequest(
-            self.name, self.source, slug, self.mode, tuple(self.gpus), runner=self.runner
+            self.name,
+            self.source,
+            slug,
+            self.mode,
+            tuple(self.gpus),
+            runner=self.runner,
+            waits_for_agent=self.is_confirmed,
         )
 
 
@@ -174,16 +182,6 @@ async def _parse_form(fields: FormData) -> EditorForm:
     )
 
 
-async def find_gpus_without_agents(form: EditorForm, reads: PageReads) -> list[str]:
-    """Return the chosen GPU types for which no live agent takes jobs, [] if that is unknown.
-
-    Raises `Refused` for a wrong directive.
-    """
-    gpus = form.gpus or read_directives(form.code).gpus
-    agents = await read_if_possible(read_in_time(reads.read(api_path("agents"), Agents)))
-    return agents.gpus_without_agents(gpus) if agents else []
-
-
 def new_form(reads: EditorReads, requested_gpus: Sequence[str]) -> EditorForm:
     """Return a form with the starter and, unless GPU types are requested, the first with an agent.
 
@@ -224,8 +222,8 @@ class Editor:
             "launchers": reads.launchers,
             "suffixes": ",".join(SUFFIXES.values()),
             "gpus_without_agents": agents.gpus_without_agents(problem.gpus) if agents else [],
-            # The GPU types to confirm: no agent takes jobs for them.
-            "unconfirmed_gpus": [],
+            # What to confirm: why nobody can run it now.
+            "warning": "",
             # Whether a draft in the browser may replace the code.
             "restores_draft": False,
             "numbers": [],
@@ -240,21 +238,21 @@ class Editor:
         self, request: Request, visitor: Visitor, slug: str, form: EditorForm
     ) -> Response:
         """Submit the code, and redirect to the result; if it is refused, show the reason."""
-        unconfirmed_gpus: Sequence[str] = ()
         refusal: Refused | Failed | None = None
+        warning = ""
         try:
             caller = self._check_sender(request, visitor, form)
-            if not form.is_confirmed and not form.runner:
-                unconfirmed_gpus = await find_gpus_without_agents(form, visitor.reads)
-            if not unconfirmed_gpus:
-                upload = Upload(caller, form.submission(slug), VIA, form.idempotency_key)
-                return self.web.redirect(_result_path(slug, await self.intake.submit(upload)))
-        except (Refused, Failed) as error:
-            refusal = error
+            upload = Upload(caller, form.submission(slug), VIA, form.idempotency_key)
+            return self.web.redirect(_result_path(slug, await self.intake.submit(upload)))
+        except Refused as refused:
+            if refused.code == NO_AGENT:
+                warning = refused.reason
+            else:
+                refusal = refused
+        except Failed as failed:
+            refusal = failed
         reads = await read_in_time(read_editor(visitor.reads, slug, ""))
-        return await self.show(
-            request, visitor, reads, form, refusal, unconfirmed_gpus=unconfirmed_gpus
-        )
+        return await self.show(request, visitor, reads, form, refusal, warning=warning)
 
     def _check_sender(self, request: Request, visitor: Visitor, form: EditorForm) -> Caller:
         """Return who sent a form from one of our pages. Raises `Refused`."""
@@ -374,6 +372,7 @@ async def submit_again(commands: Ingest, number: int, caller: Caller, form: Form
     if not IDEMPOTENCY_KEY.match(key):
         raise Refused("bad_idempotency_key", "key: reload this page and try again", "key")
     request = await commands.submissions.repeat_request(number, caller, form.text("mode"))
+    request = structs.replace(request, waits_for_agent=bool(form.text("confirmed")))
     receipts = await commands.intake.submit(Upload(caller, request, VIA, key))
     return receipts.submissions[0].number
 
@@ -396,6 +395,7 @@ def add_resubmission_page(router: APIRouter, web: Web, commands: Ingest) -> None
             "received": submission.received,
             "modes": MODES,
             "mode": form.text("mode") if form else submission.received.mode,
+            "must_confirm": isinstance(error, Refused) and error.code == NO_AGENT,
             # A form that is sent twice submits once.
             "key": key if IDEMPOTENCY_KEY.match(key) else new_id(),
         }

@@ -25,6 +25,9 @@ WAIT_S_MAX = 10.0
 QUEUE_RETRY_S = 60.0
 LOOK_S_MAX = 1.0
 FRESH_S = 1.0
+# The state of a queue that somebody serves.
+QUEUED = "queued"
+NO_AGENT = "no_agent"
 
 
 class AdmissionLimits(NamedTuple):
@@ -101,6 +104,13 @@ class AdmissionQueue:
         return Refused("queue_full", f"{message}: send yours again", retry_after_s=RETRY_S)
 
 
+class QueueName(NamedTuple):
+    """A GPU type and a mode, which not every agent offers."""
+
+    gpu: str
+    mode: str
+
+
 class GpuQueues:
     """The queue of each GPU type and what its agents offer, as the read side last reported.
 
@@ -112,45 +122,64 @@ class GpuQueues:
     def __init__(self, lookups: Lookups, queued_max: int) -> None:
         self._lookups = lookups
         self._queued_max = queued_max
-        self._lookups_by_gpu: dict[str, tuple[float, asyncio.Task[QueueOfGpu | None]]] = {}
+        self._recent_lookups: dict[QueueName, tuple[float, asyncio.Task[QueueOfGpu | None]]] = {}
         self.turned_away = 0
 
-    async def refusal(self, submissions: Sequence[SubmissionReceived]) -> Refused | None:
-        """Return the refusal if a queue is full or no agent has a toolchain, or None."""
+    async def refusal(
+        self, submissions: Sequence[SubmissionReceived], *, waits_for_agent: bool
+    ) -> Refused | None:
+        """Return why submissions cannot be accepted now, None if they can."""
+        warnings: list[str] = []
         for submission in submissions:
-            queue = await self._current_queue(submission.gpu)
+            queue = await self._current_queue(QueueName(submission.gpu, submission.mode))
             if queue is None:
                 continue
             if refused := missing_toolchain(submission, queue):
                 return refused
+            warnings += [text] if (text := no_agent_warning(submission, queue)) else []
             if queue.waiting >= self._queued_max:
                 message = f"{queue.waiting:,} submissions are waiting for {submission.gpu}, which "
                 message += "is the limit: send yours again when some have finished"
                 return Refused("queue_full", message, "gpu", QUEUE_RETRY_S)
+        if warnings and not waits_for_agent:
+            return Refused(NO_AGENT, "; ".join(warnings), "gpu")
         return None
 
-    def last_snapshot(self, gpu: str) -> QueueSnapshot | None:
-        """Return the last known queue of a GPU type, or None."""
-        _, task = self._lookups_by_gpu.get(gpu, (0.0, None))
+    def last_snapshot(self, gpu: str, mode: str) -> QueueSnapshot | None:
+        """Return the last known queue of a GPU type for a mode, or None."""
+        _, task = self._recent_lookups.get(QueueName(gpu, mode), (0.0, None))
         queue = task.result() if task is not None and task.done() else None
         if queue is None:
             return None
         return msgspec.convert(queue, QueueSnapshot, from_attributes=True)
 
-    async def _current_queue(self, gpu: str) -> QueueOfGpu | None:
+    async def _current_queue(self, name: QueueName) -> QueueOfGpu | None:
         now = asyncio.get_running_loop().time()
-        started_at, task = self._lookups_by_gpu.get(gpu, (now - FRESH_S, None))
+        started_at, task = self._recent_lookups.get(name, (now - FRESH_S, None))
         if task is None or now - started_at >= FRESH_S:
-            task = asyncio.create_task(self._look_up(gpu))
-            self._lookups_by_gpu[gpu] = now, task
+            task = asyncio.create_task(self._look_up(name))
+            self._recent_lookups[name] = now, task
         # The first caller may be cancelled; the others still need the result.
         return await asyncio.shield(task)
 
-    async def _look_up(self, gpu: str) -> QueueOfGpu | None:
+    async def _look_up(self, name: QueueName) -> QueueOfGpu | None:
         with contextlib.suppress(Failed, TimeoutError):
             async with asyncio.timeout(LOOK_S_MAX):
-                return await self._lookups.queue(gpu)
+                return await self._lookups.queue(*name)
         return None
+
+
+def no_agent_warning(
+    submission: SubmissionReceived, queue: QueueOfGpu | QueueSnapshot | None
+) -> str:
+    """Return why nobody can run a submission now and what happens then, "" if somebody can.
+
+    This is the only rule: clients show its text. One that names a launcher was checked against it.
+    """
+    if queue is None or queue.state == QUEUED or submission.requires.runner:
+        return ""
+    reason = queue.reason or f"no agent with {submission.gpu} takes jobs"
+    return f"{reason}: a submission waits up to an hour, then ends, and its quota is refunded"
 
 
 def missing_toolchain(submission: SubmissionReceived, queue: QueueOfGpu) -> Refused | None:

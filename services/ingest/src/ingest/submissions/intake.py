@@ -21,7 +21,12 @@ from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
 from ingest.quotas.routes import Quotas, QuotaState
 from ingest.submissions import rules
-from ingest.submissions.admission import AdmissionLimits, AdmissionQueue, GpuQueues
+from ingest.submissions.admission import (
+    AdmissionLimits,
+    AdmissionQueue,
+    GpuQueues,
+    no_agent_warning,
+)
 from shared import subjects
 from shared.api.submissions import Links, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import describe_blob
@@ -157,11 +162,13 @@ class Intake:
                 # retries under the same key.
                 submission_ids = [receipt.id for receipt in receipts.submissions]
                 await people.begin_notes(batch.account, submission_ids, note)
-        with_queues = [
-            structs.replace(receipt, queue=self.queues.last_snapshot(receipt.gpu))
-            for receipt in receipts.submissions
-        ]
+        with_queues = [self._add_queue(receipt, batch) for receipt in receipts.submissions]
         return structs.replace(receipts, submissions=with_queues)
+
+    def _add_queue(self, receipt: Receipt, batch: SubmissionBatch) -> Receipt:
+        fact = next(fact for fact in batch.requested if fact.gpu == receipt.gpu)
+        queue = self.queues.last_snapshot(fact.gpu, fact.mode)
+        return structs.replace(receipt, queue=queue, warning=no_agent_warning(fact, queue) or None)
 
     async def _prepare(self, upload: Upload) -> SubmissionBatch:
         """Return the batch of a request; refusals come in the order of the API contract."""
@@ -214,7 +221,10 @@ class Intake:
             registered = await self._histories.state(launcher, rules.launchers)
             toolchains = {name: None for fact in facts for name in fact.requires.toolchains}
             rules.check_runner(request.runner, gpus, toolchains, registered)
-        unavailable = None if upload.vouched_by else await self.queues.refusal(facts)
+        unavailable = None
+        if not upload.vouched_by:
+            waits = request.waits_for_agent
+            unavailable = await self.queues.refusal(facts, waits_for_agent=waits)
         return SubmissionBatch(upload, upload.scope(), slug, facts, at, unavailable)
 
     async def check_open(self) -> None:

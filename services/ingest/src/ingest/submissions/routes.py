@@ -47,6 +47,7 @@ from shared.http import DocumentedRoute
 TEXT_MEDIA = "text/plain"
 RUNNER = "The launcher that starts an agent for this submission; empty means any agent."
 CASE = "The timed case to profile, counted from 1; 0 means all."
+WAITS = "False refuses the submission with `no_agent` if nobody serves a GPU type now."
 NCU_NAME = "The kernels that ncu captures, by name, or by an expression after `regex:`."
 NCU_NAME_BASE = "What is compared with the name: `function` (default), `demangled` or `mangled`."
 NCU_LAUNCHES = "How many kernels ncu captures for each case; 0 means 20."
@@ -232,6 +233,7 @@ class SubmissionForm(FormModel):
     ncu_kernel_name: Annotated[str, Field(description=NCU_NAME)] = ""
     ncu_kernel_name_base: Annotated[str, Field(description=NCU_NAME_BASE)] = ""
     ncu_launch_count: Annotated[int, Field(ge=0, description=NCU_LAUNCHES)] = 0
+    waits_for_agent: Annotated[bool, Field(description=WAITS)] = True
 
 
 def submissions_router(intake: Intake, submissions: Submissions, auth: Authenticator) -> APIRouter:
@@ -259,6 +261,7 @@ def submissions_router(intake: Intake, submissions: Submissions, auth: Authentic
             ncu_kernel_name=form.ncu_kernel_name,
             ncu_kernel_name_base=form.ncu_kernel_name_base,
             ncu_launch_count=form.ncu_launch_count,
+            waits_for_agent=form.waits_for_agent,
         )
         via = "discord" if caller.kind == "discord" else "http"
         receipts = await intake.submit(Upload(caller, submission, via, idempotency_key(request)))

@@ -13,6 +13,7 @@ from ranker.service.decisions import Reads
 from ranker.service.progress import Live
 from shared.api import queues as models
 from shared.api.agents import Agent, Agents
+from shared.api.fields import Mode
 from shared.api.leaderboards import GpuLeaderboard
 from shared.clock import now
 from shared.errors import Refused
@@ -78,8 +79,13 @@ def queues_router(sources: ReadSources) -> APIRouter:
         )
 
     @router.get("/v1/queue/{gpu}")
-    async def read_queue(gpu: str) -> models.QueueOfGpu:
-        """The queue that a new submission for a GPU type would join."""
+    async def read_queue(
+        gpu: str, mode: Annotated[Mode | None, Query()] = None
+    ) -> models.QueueOfGpu:
+        """The queue that a new submission for a GPU type would join.
+
+        With a mode, only agents that offer it count.
+        """
         rows = {row["gpu"].lower(): row["gpu"] for row in await reads.rows("gpus")}
         if gpu.lower() not in rows:
             raise Refused("not_found", f"there is no GPU type {gpu!r} here", "gpu")
@@ -87,7 +93,8 @@ def queues_router(sources: ReadSources) -> APIRouter:
         items = [row for row in await reads.rows("waiting") if row["gpu"] == name]
         depth = sum(row["submissions"] for row in items if row["state"] in WAITING)
         paused = [row["paused"] for row in await reads.rows("pools") if row["gpu"] == name]
-        queue_state = _make_queue(live, name, ANY_MODE, paused[0] if paused else None)
+        held = {row["id"]: text for row in await reads.rows("agents") if (text := _held_text(row))}
+        queue_state = _make_queue(live, name, mode or ANY_MODE, paused[0] if paused else None, held)
         more = {"waiting": depth, "items": items, "toolchains": _offered_toolchains(live, name)}
         more["launchers"] = live.queues.get(name, {}).get("launchers", [])
         return convert(queue_state | more, models.QueueOfGpu)
@@ -226,13 +233,19 @@ def describe_gpus(
     ]
 
 
-def _make_queue(live: Live, gpu: str, mode: str, paused: str | None) -> Row:
+def _make_queue(
+    live: Live, gpu: str, mode: str, paused: str | None, held: Mapping[str, str] | None = None
+) -> Row:
+    """Describe the queue of a GPU type; `held` says why some agents take no jobs."""
     forecast = live.queues.get(gpu, {})
     online = _find_online(live, gpu)
-    suitable = [offer for offer in online.values() if _find_refusal(offer, mode) is None]
+    refusals = {
+        name: (held or {}).get(name) or _find_refusal(offer, mode) for name, offer in online.items()
+    }
+    suitable = [offer for name, offer in online.items() if refusals[name] is None]
     paused = paused or forecast.get("paused")
     launchers = [launcher["name"] for launcher in forecast.get("launchers", [])]
-    reason = None if suitable else _explain_no_agent(online, gpu, mode)
+    reason = None if suitable else _explain_no_agent(refusals, gpu, mode)
     if reason and launchers:
         reason += f"; launcher {' or '.join(launchers)} starts one for a job"
     return {
@@ -266,13 +279,18 @@ def _offered_toolchains(live: Live, gpu: str) -> list[list[str]]:
     return [list(names[:TOOLCHAINS_MAX]) for names in sorted(offers)[:OFFERS_MAX]]
 
 
-def _explain_no_agent(online: Mapping[str, Row], gpu: str, mode: str) -> str:
-    if not online:
+def _explain_no_agent(refusals: Mapping[str, str | None], gpu: str, mode: str) -> str:
+    if not refusals:
         return f"no agent with {gpu} is alive"
-    reasons = "; ".join(
-        f"agent {name}: {_find_refusal(offer, mode)}" for name, offer in online.items()
-    )
-    return f"no living agent with {gpu} takes mode {mode}: {reasons}"[:REASON_LENGTH_MAX]
+    reasons = "; ".join(f"agent {name}: {reason}" for name, reason in refusals.items())
+    jobs = f"mode {mode}" if mode else "jobs"
+    return f"no living agent with {gpu} takes {jobs}: {reasons}"[:REASON_LENGTH_MAX]
+
+
+def _held_text(row: Row) -> str:
+    """Why an agent takes no jobs, "" if it takes them."""
+    reasons = ((name, row[name]) for name in STANDINGS if row[name] is not None)
+    return next((f"{name}: {reason}" if reason else name for name, reason in reasons), "")
 
 
 def _find_refusal(offer: Row, mode: str) -> str | None:
