@@ -198,7 +198,7 @@ async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> Non
         "free": 1,
         "busy": 2,
         "run_s": {"p50": 3.0, "p90": 9.0},
-        "jobs": [["s0", 1, 3.0, 9.0, ""], ["s1", 2, 6.0, 18.0, "paused"]],
+        "jobs": [["s0", 1, 3.0, 9.0, "", "contest"], ["s1", 2, 6.0, 18.0, "paused", "practice"]],
         "launchers": [LAUNCHER],
     }
 
@@ -220,6 +220,7 @@ async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> Non
     (first, mine) = pool["forecast"]
     assert (mine["submission"], mine["number"]) == ("s1", page["number"])
     assert (first["is_baseline"], mine["is_baseline"]) == (True, False)
+    assert (first["queue_class"], mine["queue_class"]) == ("contest", "practice")
     assert page["timeline"][0]["actor"]
 
 

@@ -259,7 +259,7 @@ async def test_whoever_waits_is_told_of_the_queue() -> None:
         await eventually(lambda: b"no agent of CPU is alive" in heard.get("queue.CPU", b""))
     listening.cancel()
     forecast = msgspec.json.decode(heard["queue.CPU"])
-    assert forecast["jobs"] == [["s1", 1, None, None, "no agent of CPU is alive"]]
+    assert forecast["jobs"] == [["s1", 1, None, None, "no agent of CPU is alive", "practice"]]
     fields = {"gpu", "at", "paused", "free", "busy", "depth", "run_s", "jobs", "runs", "launchers"}
     assert set(forecast) == fields
 

@@ -277,13 +277,14 @@ def forecast_table(gpu: str, waiting: Sequence[Job]) -> Table:
             "number": submission.number
             or submission.submission
             or ("baseline" if submission.is_baseline else None),
+            "class": submission.queue_class,
             "begins in": about_text(submission.eta_s),
             "9 of 10 within": about_text(submission.eta_p90_s),
             "why": one_line(submission.why or ""),
         }
         for submission in waiting
     ]
-    return make_table(f"waiting for {gpu}", rows, extra=("9 of 10 within",))
+    return make_table(f"waiting for {gpu}", rows, extra=("9 of 10 within", "class"))
 
 
 def agent_table(registered: Sequence[Agent]) -> Table:

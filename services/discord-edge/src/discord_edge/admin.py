@@ -365,7 +365,8 @@ def _job_line(job: Job) -> str:
     number = f"#{job.number}" if job.number else "another participant's"
     wait = "" if job.eta_s is None else f", in about {job.eta_s:.0f} s"
     reason = f" ({escaped(str(job.why))})" if job.why else ""
-    return f"{job.position}. {number}{wait}{reason}"
+    queue_class = f" · {job.queue_class}" if job.queue_class else ""
+    return f"{job.position}. {number}{queue_class}{wait}{reason}"
 
 
 @app_commands.command()

@@ -243,6 +243,7 @@ async def retry_submission(
     if (await decisions.load_state(subjects.moderation(submission.id), moderation)).is_withdrawn:
         message = f"submission {number} was withdrawn by its owner: it is never ranked"
         raise Refused("wrong_state", message, "number")
+    received = structs.replace(received, class_=problem.queue_class(decisions.clock()))
     retry = derive_id(submission.id, RETRY)
     if repeated := await ports.log.history(subjects.submission(retry)):
         message = f"submission {number} was retried already, as submission {repeated[0].seq}"

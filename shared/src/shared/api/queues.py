@@ -4,7 +4,14 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.fields import ApiModel, Seconds, SequenceNumber, SubmissionNumber, Timestamp
+from shared.api.fields import (
+    ApiModel,
+    QueueClass,
+    Seconds,
+    SequenceNumber,
+    SubmissionNumber,
+    Timestamp,
+)
 
 Event = Annotated[
     str | None, Meta(description="The event that was written; null if nothing had to change.")
@@ -135,6 +142,7 @@ class Job(ApiModel, frozen=True, kw_only=True):
     eta_s: Seconds | None
     eta_p90_s: Seconds | None
     why: str | None
+    queue_class: Annotated[QueueClass | None, Meta(description="Earlier classes come first.")]
 
 
 class Pool(ApiModel, frozen=True, kw_only=True):

@@ -10,6 +10,7 @@ from msgspec import structs
 
 from ingest.accounts.rules import consent_digest
 from shared import events
+from shared.api.fields import QueueClass
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.subjects import problem as problem_aggregate
@@ -57,6 +58,14 @@ class Problem:
     def untested_gpus(self) -> list[str]:
         """Return the open GPU types on which nothing of the newest version was run."""
         return [gpu for gpu in self.open_gpus if gpu not in self.tested_gpus]
+
+    def queue_class(self, at: datetime) -> QueueClass:
+        """Return the class in the queue of a submission that is accepted at this instant.
+
+        The window of a contest ends with the deadline; without one it stays open.
+        """
+        is_open = self.deadline_at is None or at < self.deadline_at
+        return "contest" if self.contest and is_open else "practice"
 
 
 @dataclass(frozen=True)

@@ -276,9 +276,10 @@ class Intake:
 
         Raises `Refused`, `Failed`, and `Conflict` if somebody used the quota meanwhile.
         """
+        problem = await self._problem(batch.problem)
         if not batch.upload.vouched_by:
             # The time of the event decides, however long the upload took.
-            _check_in_time(batch.problem, await self._problem(batch.problem), batch.at)
+            _check_in_time(batch.problem, problem, batch.at)
         uses = quotas.take(batch.buckets, quotas_now.own, quotas_now.everybody, batch.at)
         opened = await self._quotas.open(batch.facts, quotas_now.own)
         if batch.unavailable is not None:
@@ -291,7 +292,8 @@ class Intake:
         uses_by_submission = {use.submission: use for use in uses}
         for submission, received in batch.facts.items():
             use = uses_by_submission.get(submission)
-            fact = structs.replace(received, bucket=use.bucket, cost=use.cost) if use else received
+            fact = structs.replace(received, class_=problem.queue_class(batch.at))
+            fact = structs.replace(fact, bucket=use.bucket, cost=use.cost) if use else fact
             appends.append(http_append(subjects.submission(submission), fact, 0, submission))
         appender = Appender(self._ports.log, f"account:{batch.account}", lambda: batch.at)
         first = await appender.append(*appends) - len(batch.facts) + 1

@@ -24,7 +24,7 @@ REASON_LENGTH_MAX = 1000
 WAITING = ("received", "queued")
 ANY_MODE = ""
 DAY_S = 86400.0
-JOB = ("submission", "position", "eta_s", "eta_p90_s", "why")
+JOB = ("submission", "position", "eta_s", "eta_p90_s", "why", "queue_class")
 RUN = ("agent", "kind", "submission", "assigned_at")
 STANDINGS = ("revoked", "quarantined", "drained", "cordoned")
 # A real agent has fewer, and its toolchains have such names; a hostile one may claim others.

@@ -279,6 +279,7 @@ class ForecastRow(msgspec.Struct, frozen=True, array_like=True):
     eta_s: float | None
     eta_p90_s: float | None
     why: str
+    queue_class: str
 
 
 class CurrentRun(msgspec.Struct, frozen=True, array_like=True):
@@ -422,10 +423,12 @@ class _PoolSchedule:
         if why and job.instance and self.pool.paused is None:
             why = f"agent {job.instance} is being started for it"
         if why:
-            return ForecastRow(job.submission, position, None, None, why[:WHY_LENGTH_MAX])
+            why = why[:WHY_LENGTH_MAX]
+            return ForecastRow(job.submission, position, None, None, why, job.class_)
         usual, late = (self._reserve_start(job, share) for share in (MEDIAN, HIGH))
         late = max(usual, late)
-        return ForecastRow(job.submission, position, round(usual, 1), round(late, 1), "")
+        usual, late = round(usual, 1), round(late, 1)
+        return ForecastRow(job.submission, position, usual, late, "", job.class_)
 
     def _reserve_start(self, job: Job, share: float) -> float:
         heap = self.free_in[share]
