@@ -26,10 +26,12 @@ def literal_codes(name: str) -> Iterator[str]:
     """Yield the codes that a function is called with as literals."""
     place, folder = CALLS[name]
     for path in sorted((ROOT / folder).rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text())):
-            is_call = isinstance(node, ast.Call) and ast.unparse(node.func).endswith(name)
-            if is_call and len(node.args) > place and isinstance(node.args[place], ast.Constant):
-                yield str(node.args[place].value)
+        calls = [n for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.Call)]
+        for call in calls:
+            arguments = (
+                call.args[place : place + 1] if ast.unparse(call.func).endswith(name) else ()
+            )
+            yield from (str(it.value) for it in arguments if isinstance(it, ast.Constant))
 
 
 @pytest.mark.parametrize("name", CALLS)
