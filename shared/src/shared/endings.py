@@ -17,10 +17,10 @@ class Ending(NamedTuple):
     `prevented` says what is refused before acceptance, and why the rest can only be found later.
     """
 
-    outcome: str
     writer: str
     cause: str
-    prevented: str
+    prevented: str = "the run had begun: nobody can know this before"
+    outcome: str = "infra_failed"
 
 
 _NO_AGENT = (
@@ -28,72 +28,64 @@ _NO_AGENT = (
     "(`queue_full`). It warns of a GPU type that nobody serves, and refuses it if the request says "
     "so (`no_agent`). An agent may also come or leave within the hour"
 )
-_RUNNING = "the run had begun: nobody can know this before"
-_OWN = "it is a later request"
-
-
-def _fails(writer: str, cause: str, prevented: str = _RUNNING) -> Ending:
-    return Ending("infra_failed", writer, cause, prevented)
-
-
 ENDINGS: dict[str, Ending] = {
     "cancelled": Ending(
-        "cancelled",
         "scheduler",
         "its owner or an operator cancelled or withdrew it; a baseline also ends so if its version "
         "was replaced or its problem archived",
-        _OWN,
+        "it is a later request",
+        "cancelled",
     ),
-    STATES["received"].overdue: _fails(
+    STATES["received"].overdue: Ending(
         "scheduler",
         "its job was not queued before its deadline",
         "only in older logs: the job now waits from the acceptance on",
     ),
-    STATES["queued"].overdue: _fails(
+    STATES["queued"].overdue: Ending(
         "scheduler",
         "no agent took it before its deadline; a baseline ends as `cancelled` then",
         _NO_AGENT,
     ),
-    STATES["assigned"].overdue: _fails(
+    STATES["assigned"].overdue: Ending(
         "scheduler", "its agents did not start the run in time, at each attempt"
     ),
-    STATES["running"].overdue: _fails("scheduler", "its deadline passed during the run"),
-    STATES["ranking"].overdue: _fails("scheduler", "ranker did not decide on its verdict in time"),
-    "agent_silent": _fails("scheduler", "its agent stopped responding"),
-    "agent_restarted": _fails("scheduler", "its agent was restarted during the run"),
-    "agent_revoked": _fails("scheduler", "its agent was revoked, at each attempt"),
-    "gang_broken": _fails("scheduler", "one of its several agents was lost, at each attempt"),
-    "runner_failed": _fails(
+    STATES["running"].overdue: Ending("scheduler", "its deadline passed during the run"),
+    STATES["ranking"].overdue: Ending("scheduler", "ranker did not decide on its verdict in time"),
+    "agent_silent": Ending("scheduler", "its agent stopped responding"),
+    "agent_restarted": Ending("scheduler", "its agent was restarted during the run"),
+    "agent_revoked": Ending("scheduler", "its agent was revoked, at each attempt"),
+    "gang_broken": Ending("scheduler", "one of its several agents was lost, at each attempt"),
+    "runner_failed": Ending(
         "scheduler",
         "the launcher could not start an agent for it",
         "ingest refuses a launcher that does not exist or does not serve the GPU type "
         "(`unknown_runner`); whether an agent starts is only known then",
     ),
-    "supervisor": _fails("gpu-agent", "the harness failed"),
-    "sandbox": _fails("gpu-agent", "the sandbox failed"),
-    "device": _fails("gpu-agent", "the GPU failed"),
-    "noisy": _fails("gpu-agent", "the machine was too busy to time it, at each attempt"),
-    "memory": _fails("gpu-agent", "the machine had too little memory, at each attempt"),
-    "problem_fault": _fails(
+    "supervisor": Ending("gpu-agent", "the harness failed"),
+    "sandbox": Ending("gpu-agent", "the sandbox failed"),
+    "device": Ending("gpu-agent", "the GPU failed"),
+    "noisy": Ending("gpu-agent", "the machine was too busy to time it, at each attempt"),
+    "memory": Ending("gpu-agent", "the machine had too little memory, at each attempt"),
+    "problem_fault": Ending(
         "gpu-agent",
         "the problem's own code failed",
         "a problem is checked before it is published; another input or machine may show a fault",
     ),
-    "busy": _fails("gpu-agent", "the agent had another run, at each attempt"),
-    "drained": _fails("gpu-agent", "the agent was stopped, at each attempt"),
-    "quarantine": _fails("gpu-agent", "the agent had put itself in quarantine, at each attempt"),
-    "platform": _fails("gpu-agent", "the agent could not run it, such as for a missing file"),
-    "wrong_writer": _fails("ranker", "the verdict was not written by the agent of the run"),
-    "agent_not_enrolled": _fails("ranker", "nobody vouches for the agent of the run"),
-    "bad_signature": _fails("ranker", "the verdict was not signed by the agent"),
-    "bad_key": _fails("ranker", "the run did not use the key that it had committed to"),
-    "unknown_harness": _fails("ranker", "the agent ran other code than it had registered"),
-    UNKNOWN: _fails("scheduler", "its agent reported a failure without a known code"),
+    "busy": Ending("gpu-agent", "the agent had another run, at each attempt"),
+    "drained": Ending("gpu-agent", "the agent was stopped, at each attempt"),
+    "quarantine": Ending("gpu-agent", "the agent had put itself in quarantine, at each attempt"),
+    "platform": Ending("gpu-agent", "the agent could not run it, such as for a missing file"),
+    "wrong_writer": Ending("ranker", "the verdict was not written by the agent of the run"),
+    "agent_not_enrolled": Ending("ranker", "nobody vouches for the agent of the run"),
+    "bad_signature": Ending("ranker", "the verdict was not signed by the agent"),
+    "bad_key": Ending("ranker", "the run did not use the key that it had committed to"),
+    "unknown_harness": Ending("ranker", "the agent ran other code than it had registered"),
+    UNKNOWN: Ending("scheduler", "its agent reported a failure without a known code"),
     "too_many_open": Ending(
-        "rejected",
         "scheduler",
         "its participant had too many open submissions",
         "only in older logs: ingest now refuses it with 429 `too_many_open`",
+        "rejected",
     ),
 }
 

@@ -152,18 +152,9 @@ async def submit(
             "say for which leaderboard: --leaderboard NAME, or #!POPCORN leaderboard NAME "
             "as the file's first line",
         )
-    request = SubmissionRequest(
-        name,
-        source,
-        problem,
-        mode,
-        gpus,
-        case,
-        note,
-        tag,
-        runner,
-        waits_for_agent=is_sure or context.as_json or not can_ask(),
-    )
+    request = SubmissionRequest(name, source, problem, mode, gpus, case, note, tag, runner)
+    if not is_sure and not context.as_json and can_ask():
+        request = msgspec.structs.replace(request, waits_for_agent=False)
     for number in late_directives(decode_source(source)):
         problem_text = "a directive below the leading comments does nothing"
         screen.note(f"warpboard: {file}, line {number}: {problem_text}")
@@ -172,8 +163,6 @@ async def submit(
         screen.note("nothing was submitted")
         return FAILED
     receipts = answer.value.submissions
-    for warning in dict.fromkeys(receipt.warning for receipt in receipts if receipt.warning):
-        screen.note(f"warpboard: {warning}")
     if not is_waiting:
         _output_answer(context, output, answer.document)
         for receipt in () if context.as_json else receipts:
@@ -209,7 +198,10 @@ async def _send_submission(
             return None
         waiting = msgspec.structs.replace(request, waits_for_agent=True)
         return await _send_submission(context, api, waiting, is_web=is_web)
-    for receipt in answer.value.submissions if is_web else ():
+    receipts = answer.value.submissions
+    for warning in dict.fromkeys(receipt.warning for receipt in receipts if receipt.warning):
+        context.screen.note(f"warpboard: {warning}")
+    for receipt in receipts if is_web else ():
         page = web.open_page(context, web.site_path("submissions", receipt.number))
         context.screen.note(page.line)
     return answer

@@ -45,6 +45,8 @@ from shared.api.queues import Capabilities, HealthStatus
 from shared.errors import Failed
 from shared.http import DocumentedRoute, install_error_handlers, refused_response
 
+CAPABILITIES = Capabilities(request_capture_options=[*CAPTURE_OPTIONS])
+
 
 def create_app(
     ingest: Ingest,
@@ -103,8 +105,7 @@ def create_app(
         """Whether this service can take traffic: the log and the database answer."""
         if problem := await is_well():
             raise Failed(problem)
-        capabilities = Capabilities(request_capture_options=list(CAPTURE_OPTIONS))
-        return HealthStatus(status="ok", capabilities=capabilities)
+        return HealthStatus(status="ok", capabilities=CAPABILITIES)
 
     return app
 

@@ -78,6 +78,12 @@ def queues_router(sources: ReadSources) -> APIRouter:
             parked=sources.progress.parked,
         )
 
+    _add_queue_of_gpu(router, reads, live)
+    _add_stats(router, reads)
+    return router
+
+
+def _add_queue_of_gpu(router: APIRouter, reads: Reads, live: Live) -> None:
     @router.get("/v1/queue/{gpu}")
     async def read_queue(
         gpu: str, mode: Annotated[Mode | None, Query()] = None
@@ -98,9 +104,6 @@ def queues_router(sources: ReadSources) -> APIRouter:
         more = {"waiting": depth, "items": items, "toolchains": _offered_toolchains(live, name)}
         more["launchers"] = live.queues.get(name, {}).get("launchers", [])
         return convert(queue_state | more, models.QueueOfGpu)
-
-    _add_stats(router, reads)
-    return router
 
 
 def _add_stats(router: APIRouter, reads: Reads) -> None:
