@@ -145,6 +145,7 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/queue": {"items": [], "pools": []},
     "GET /v1/agents": {"items": []},
     "GET /v1/intake": {"paused": None},
+    "GET /v1/audit/scrub": {},
     "GET /v1/moderation": {"items": []},
     "GET /v1/rejudges": {"items": [REJUDGE]},
     "GET /v1/rejudges/r1": REJUDGE,

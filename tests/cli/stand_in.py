@@ -57,6 +57,7 @@ ROUTES: dict[str, type[msgspec.Struct]] = {
     "GET /v1/queue": queues.Queues,
     "GET /v1/agents": agents.Agents,
     "GET /v1/intake": queues.IntakeStatus,
+    "GET /v1/audit/scrub": moderation.LogScrub,
     "GET /v1/moderation": moderation.Moderation,
     "GET /v1/rejudges": moderation.Rejudges,
     "GET /v1/rejudges/[^/]+": moderation.FullRejudge,

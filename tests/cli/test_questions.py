@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from shared.api.agents import Agent
+from shared.api.moderation import LogScrub
 from shared.api.queues import Pool
 from tests.cli.answers import ANSWER, RECEIVED_AT
 from tests.cli.command_runner import run_against
@@ -186,14 +187,24 @@ def test_a_participants_deed_is_one_request(
     assert result.stdout == "done: Made, event 7\n"
 
 
-PLATFORM = {"agents": {"items": [HELD]}, "queue": QUEUE, "intake": {"paused": "a new disk"}}
+SCRUB = {"ended_at": "2026-01-02T03:04:05Z", "ended_seq": 40}
+PLATFORM = {
+    "agents": {"items": [HELD]},
+    "queue": QUEUE,
+    "intake": {"paused": "a new disk"},
+    "audit/scrub": SCRUB | {"damaged_events": 2, "damaged": [{"first": 6, "last": 7}]},
+}
 
 
 def test_status_says_in_words_what_is_held_back() -> None:
     letters = {"items": [{"consumer": "c", "seq": 1, "reason": "r"}]}
     say = answering(PLATFORM | {"admin/deadletters": letters})
     result, _ = run_against(say, "status", WARPBOARD_OPERATOR_TOKEN="secret-token")
-    assert result.stdout.splitlines()[-5:] == [
+    lines = result.stdout.splitlines()
+    assert lines[-7].startswith("the log was compared with its archive until 2026-01-02 03:04")
+    assert lines[-7].endswith(": 40 events, damaged")
+    assert lines[-6:] == [
+        "LOG DAMAGED at events 6 to 7: see docs/operating/log-damaged.md",
         "intake is paused: a new disk",
         "pool CPU is paused: heat",
         "agent a1 is cordoned: drifts",
@@ -212,11 +223,19 @@ def test_status_in_json_has_all_of_it() -> None:
         "pools": [make_document(Pool, pool) for pool in (POOL, OTHER)],
         "parked": {"seq": 9, "error": "no fold"},
         "intake_paused": "a new disk",
+        "scrub": make_document(LogScrub, PLATFORM["audit/scrub"]),
         "dead_letters": None,
     }
 
 
 def test_a_status_without_trouble_says_so() -> None:
-    calm = {"agents": {"items": [AGENT]}, "queue": {"items": []}, "intake": {"paused": None}}
+    calm = {
+        "agents": {"items": [AGENT]},
+        "queue": {"items": []},
+        "intake": {"paused": None},
+        "audit/scrub": SCRUB,
+    }
     result, _ = run_against(answering(calm), "status")
-    assert result.stdout.splitlines()[-1] == "nothing is held back"
+    *_, scrub, held = result.stdout.splitlines()
+    assert scrub.endswith(": 40 events, nothing is wrong")
+    assert held == "nothing is held back"
