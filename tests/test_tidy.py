@@ -46,6 +46,7 @@ GENERATED_PAGES = (
     "docs/gpus.md",
     "docs/problems",
     "docs/public-sets.md",
+    "docs/shortcuts.md",
 )
 STANDARD = {"__future__", *__import__("sys").stdlib_module_names}
 # These make a value and do nothing else.

@@ -146,11 +146,11 @@ def _doubts(
     rules = Rules(policy)
     doubts = []
     for name, calls, _ in operators:
-        entry = rules.methods.get(name.rpartition("::")[2], "")
-        if entry:
-            doubts.append(
-                f"{_printable(name)} ran {calls} times in a call ({entry} is not allowed)"
-            )
+        operator, text = name.rpartition("::")[2], f"{_printable(name)} ran {calls} times in a call"
+        if entry := rules.methods.get(operator, ""):
+            doubts.append(f"{text} ({entry} is not allowed)")
+        elif entry := rules.substitute_methods.get(operator, ""):
+            doubts.append(f"{text} and can do the work of {entry}, which is not allowed")
     for name, calls, _ in kernels:
         library = next((item for item in LIBRARIES if item in name.lower()), kernel_part(name))
         if library in rules.libraries:

@@ -63,6 +63,8 @@ _HIDING_NAMES = ("__dict__", "__getattribute__", "__builtins__", "__globals__", 
 _UNWRAPPED_NAMES = ("fn", "py_func", "__wrapped__")
 _HIDING_PATHS = ("sys.modules", "operator.attrgetter", "operator.methodcaller", "torch._C")
 
+_ARRAY_LIBRARIES = ("torch.", "numpy.", "scipy.", "cupy.", "cupyx.", "jax.")
+
 # These nodes name nothing.
 _NAMELESS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 _WORDS = re.compile(r"\w+")
@@ -198,6 +200,11 @@ def _native_doubts(code: str, rules: Rules, first_line: int) -> Iterator[tuple[i
     if names and _NATIVE_TORCH.search(code):
         for match in re.finditer(rf"(?:\.|->)\s{{0,20}}({names})\s*\(", code):
             yield _line_of(match, first_line), f".{match[1]} may be torch's"
+    substitutes = "|".join(map(re.escape, sorted(rules.substitute_methods)))
+    if substitutes:
+        for match in re.finditer(rf"\b(?:at|torch)::(?:native::)?({substitutes})\s*\(", code):
+            entry = rules.substitute_methods[match[1]]
+            yield _line_of(match, first_line), describe_substitute(f"at::{match[1]}", entry)
 
 
 def _line_of(match: re.Match[str], first_line: int) -> int:
@@ -285,8 +292,9 @@ class _PythonScreen:
             yield f"{use} can hide what is called"
         if (name := self._method(node)) and not self._is_certain(node, name):
             yield f".{name} may be its own or torch's"
-        if path := self._unknown_torch_path(node):
+        if path := self._unknown_path(node):
             yield f"{path} may be another name of what is not allowed"
+        yield from self._substitutes(node)
 
     def _forbidden_uses(self, node: ast.AST) -> Iterator[tuple[str, str]]:
         """Yield what a node uses, and the entry of the policy that forbids it."""
@@ -335,10 +343,23 @@ class _PythonScreen:
         """Return whether the method that a node reads is called and must be that of a tensor."""
         return id(node) in self._called and name not in self._ambiguous
 
-    def _unknown_torch_path(self, node: ast.AST) -> str:
-        """Return the path of a called function of torch that is named like a forbidden one."""
+    def _substitutes(self, node: ast.AST) -> Iterator[str]:
+        """Yield why what a node uses may do forbidden work in another way."""
+        for path in self._paths(node):
+            entry = self._rules.substituted_entry(path)
+            if entry and not self._rules.entry_of_path(path):
+                yield describe_substitute(path, entry)
+        if not isinstance(node, ast.Attribute) or id(node) in self._kernel_nodes:
+            return
+        entry = self._rules.substitute_methods.get(node.attr, "")
+        is_method = not self._resolve(node) and node.attr not in self._rules.methods
+        if entry and is_method and self._is_certain(node, node.attr):
+            yield describe_substitute(f".{node.attr}", entry)
+
+    def _unknown_path(self, node: ast.AST) -> str:
+        """Return the path of a called function of a library that is named like a forbidden one."""
         path = self._resolve(node) if id(node) in self._called else ""
-        if not path.startswith("torch.") or path.startswith("torch.ops."):
+        if not path.startswith(_ARRAY_LIBRARIES) or path.startswith("torch.ops."):
             return ""
         is_named_so = path.rpartition(".")[2] in self._rules.names
         return path if is_named_so and not self._rules.entry_of_path(path) else ""
@@ -414,6 +435,11 @@ _KNOWN_ROOTS = {
     *("__future__", "enum", "abc", "contextlib", "random", "struct", "re", "json", "pathlib"),
     *("triton", "numba", "cupy", "ctypes", "einops", "copy", "logging"),
 }
+
+
+def describe_substitute(use: str, entry: str) -> str:
+    """Return the doubt about a function that can do what another one does, which is forbidden."""
+    return f"{use} can do the work of {entry}, which is not allowed"
 
 
 def _not_allowed(use: str, entry: str) -> str:

@@ -1,80 +1,13 @@
 """What a problem's shortcut policy forbids: libraries, and functions that do the same work."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from harness.check.families import FAMILIES, Family
 from harness.problem import ShortcutPolicy
 
 # The same list is in shared/problems/warpboard_yml.py.
 LIBRARIES = ("cublas", "cudnn", "cufft", "cusolver", "cusparse", "cutlass")
 
-
-@dataclass(frozen=True)
-class Family:
-    """Functions of torch that do the same work, so that forbidding one forbids all.
-
-    `functions` are below `torch`; `methods` are those of tensors, and all names of operators.
-    `others` are functions of other modules. `libraries` compute it on a GPU.
-    """
-
-    functions: tuple[str, ...]
-    methods: tuple[str, ...]
-    others: tuple[str, ...] = ()
-    libraries: tuple[str, ...] = ()
-    has_operator: bool = False
-
-
-_PRODUCTS = ("matmul", "mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot")
-_CONVOLUTIONS = tuple(f"conv{way}{n}d" for way in ("", "_transpose") for n in (1, 2, 3))
-FAMILIES = (
-    Family(
-        functions=(
-            *_PRODUCTS,
-            *("inner", "einsum", "tensordot", "chain_matmul", "_scaled_mm", "_grouped_mm"),
-            *("linalg.matmul", "linalg.multi_dot", "linalg.vecdot", "bilinear"),
-            *("nn.functional.linear", "nn.functional.bilinear", "nn.Linear", "nn.Bilinear"),
-        ),
-        methods=(
-            *_PRODUCTS,
-            *(f"{name}_" for name in ("addmm", "addbmm", "baddbmm", "addmv")),
-            *("inner", "linear", "_addmm_activation", "_scaled_mm", "_grouped_mm", "_int_mm"),
-            *("__matmul__", "__rmatmul__", "__imatmul__"),
-        ),
-        others=(
-            *("numpy.matmul", "numpy.dot", "numpy.einsum", "numpy.inner", "numpy.tensordot"),
-            *("operator.matmul", "operator.imatmul", "cupy.matmul", "cupy.dot"),
-            *("scipy.linalg.blas", "scipy.linalg.cython_blas"),
-        ),
-        libraries=("cublas",),
-        has_operator=True,
-    ),
-    Family(
-        functions=(
-            *_CONVOLUTIONS,
-            *(f"nn.functional.{name}" for name in _CONVOLUTIONS),
-            *(f"nn.Conv{way}{n}d" for way in ("", "Transpose") for n in (1, 2, 3)),
-            *("convolution", "cudnn_convolution"),
-        ),
-        methods=("convolution", "_convolution", "cudnn_convolution", "mkldnn_convolution"),
-        libraries=("cudnn",),
-    ),
-    Family(
-        functions=("nn.functional.scaled_dot_product_attention", "nn.MultiheadAttention"),
-        methods=(
-            *("scaled_dot_product_attention", "_scaled_dot_product_flash_attention"),
-            *("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention"),
-            "_scaled_dot_product_flash_attention_for_cpu",
-        ),
-    ),
-    Family(
-        functions=("softmax", "nn.functional.softmax", "nn.Softmax", "special.softmax"),
-        methods=("softmax", "_softmax"),
-    ),
-    Family(
-        functions=("sort", "argsort", "msort", "topk", "unique"),
-        methods=("sort", "argsort", "msort", "topk", "unique", "_unique2"),
-    ),
-)
 
 # The modules of Python that call a library.
 _MODULES: Mapping[str, tuple[str, ...]] = {
@@ -88,48 +21,68 @@ _MODULES: Mapping[str, tuple[str, ...]] = {
 
 
 class Rules:
-    """A policy as the names to look for; each maps to the entry of `forbid` that it falls under."""
+    """A policy as the names to look for; each maps to the entry of `forbid` that it falls under.
+
+    `substitute_paths` and `substitute_methods` are functions of other families that can do the same
+    work: using them is only doubtful.
+    """
 
     def __init__(self, policy: ShortcutPolicy) -> None:
         self.requires_own_kernel = policy.own_kernel == "required"
         self.libraries = [name for name in policy.forbid if name in LIBRARIES]
         self.paths: dict[str, str] = {}
         self.methods: dict[str, str] = {}
+        self.substitute_paths: dict[str, str] = {}
+        self.substitute_methods: dict[str, str] = {}
         # The last parts of the names of all these functions.
         self.names: set[str] = set()
         self.operator = ""
         for name in policy.forbid:
             if name in LIBRARIES:
-                for family in FAMILIES:
-                    if name in family.libraries:
-                        self._add(family, f"{name}, which it calls,")
                 self.paths |= dict.fromkeys(_MODULES[name], name)
-                continue
-            path = name.removeprefix("torch.")
-            last = path.rpartition(".")[2]
-            matching = [item for item in FAMILIES if path in item.functions]
-            alone = Family((path, f"{path}_"), (last, f"{last}_", f"_{last}"))
-            for family in matching or [alone]:
-                self._add(family, name)
+            for family in _find_families(name):
+                self._forbid(family, f"{name}, which it calls," if name in LIBRARIES else name)
+                self._doubt_substitutes(family, name)
 
-    def _add(self, family: Family, entry: str) -> None:
-        self.names.update(path.rpartition(".")[2] for path in family.functions)
-        for path in family.functions:
-            self.paths.setdefault(f"torch.{path}", entry)
-            self.paths.setdefault(f"torch.Tensor.{path}", entry)
-        for path in family.others:
+    def _forbid(self, family: Family, entry: str) -> None:
+        for path in family.paths():
             self.paths.setdefault(path, entry)
-        for name in family.methods:
+            self.names.add(path.rpartition(".")[2])
+        for name in family.operators:
             self.methods.setdefault(name, entry)
-            self.paths.setdefault(f"torch.Tensor.{name}", entry)
-            self.paths.setdefault(f"torch.ops.aten.{name}", entry)
         if family.has_operator:
             self.operator = self.operator or entry
 
+    def _doubt_substitutes(self, family: Family, entry: str) -> None:
+        for other in FAMILIES:
+            if family.title in other.can_do:
+                for path in other.paths():
+                    self.substitute_paths.setdefault(path, entry)
+                for name in other.operators:
+                    self.substitute_methods.setdefault(name, entry)
+
     def entry_of_path(self, path: str) -> str:
         """Return the entry that a dotted name falls under, "" if it is allowed."""
-        while path:
-            if path in self.paths:
-                return self.paths[path]
-            path = path.rpartition(".")[0]
-        return ""
+        return _find_prefix(path, self.paths)
+
+    def substituted_entry(self, path: str) -> str:
+        """Return the entry whose work a dotted name can do, "" if it can do none."""
+        return _find_prefix(path, self.substitute_paths)
+
+
+def _find_families(name: str) -> list[Family]:
+    """Return the families that an entry of `forbid` names; an unknown function is one alone."""
+    if name in LIBRARIES:
+        return [family for family in FAMILIES if name in family.libraries]
+    path = name.removeprefix("torch.")
+    last = path.rpartition(".")[2]
+    alone = Family("", (path, f"{path}_"), (last, f"{last}_", f"_{last}"))
+    return [family for family in FAMILIES if family.has(path)] or [alone]
+
+
+def _find_prefix(path: str, entries: Mapping[str, str]) -> str:
+    while path:
+        if path in entries:
+            return entries[path]
+        path = path.rpartition(".")[0]
+    return ""
