@@ -1,4 +1,4 @@
-# id: S42 watch_folders
+# id: S49 watch_folders
 # expect: passed
 # level: weak
 # prints: LOOKED
