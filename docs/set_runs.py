@@ -15,10 +15,13 @@ import msgspec
 from shared.api.fields import JsonObject
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
+from shared.presentation.units import one_line
 from shared.problems.compilation import compile_problem
 from shared.problems.kernelbench import AS_ANSWER, REFERENCE_CPU
+from warpboard.domain import checks
 from warpboard.files import ProblemFiles, load_problem, load_solutions
 from warpboard.local_run import LocalHarness
+from warpboard.service.checks import find_faults
 
 MEMORY_SHARE = 3
 REASON_CHARS = 160
@@ -26,6 +29,13 @@ CUT = "one call of the first case"
 REDUCED = "reduced sizes"
 ERROR = re.compile(r"[\w.]+(Error|Exception)\b")
 NO_VERDICT = "no verdict"
+# How many times longer than a submission a check may take.
+CHECK_FACTOR = 3
+ZEROS_CODE, REJECTED, ACCEPTED = "check_takes_zeros", "rejected", "accepted"
+# With these findings, or with one of the others for all of its code, nothing is known of zeros:
+# a constant answer may be zero.
+BROKEN = {"author_fails", "author_forks", "author_memory", "answer_constant"}
+UNINSPECTED = ("not_inspected",)
 LATE = f"{NO_VERDICT}: took more than"
 NOTHING = b"""\
 import torch
@@ -104,6 +114,17 @@ class Outcome(msgspec.Struct, frozen=True):
     verdict: str = ""
 
 
+class Check(msgspec.Struct, frozen=True):
+    """What `problem check` says: why a problem cannot be published, and whether zeros pass.
+
+    `is_tested` unless nothing was run on any of its GPU types. `zeros` is "" if it is unknown.
+    """
+
+    refusal: str = ""
+    is_tested: bool = True
+    zeros: str = ""
+
+
 @dataclass(frozen=True)
 class Sample:
     """What is submitted: `right` or `wrong`, its name, its source."""
@@ -161,6 +182,31 @@ async def run_problem(
     return await _runs(harness, _cut(problem), given, (", ".join([*sizes, CUT]), limit_s))
 
 
+async def check_problem(
+    harness: LocalHarness, path: Path, problem: ProblemFiles, limit_s: float
+) -> Check:
+    """What `problem check` says; its reference is the correct solution if the set brings none."""
+    samples = list(_samples(path, problem))
+    own = load_solutions(path, problem.slug)
+    derived = [one for one in samples if one.kind == "right" and not one.name.endswith(".py")]
+    given = [checks.Sample(f"{one.name}.py", one.source) for one in derived]
+    solutions = replace(own, correct=own.correct or tuple(given))
+    try:
+        async with asyncio.timeout(CHECK_FACTOR * limit_s):
+            findings = await find_faults(harness, problem, solutions)
+    except TimeoutError:
+        return Check(f"{NO_VERDICT}: the check took more than {CHECK_FACTOR * limit_s:.0f} s here")
+    errors = [finding for finding in findings if finding.level == "error"]
+    codes = {finding.code for finding in findings}
+    where = {finding.where for finding in findings if finding.code in UNINSPECTED}
+    is_unknown = bool(codes & BROKEN) or checks.OWN_CODE in where
+    zeros = ACCEPTED if ZEROS_CODE in codes else "" if is_unknown else REJECTED
+    if machine := [finding.text for finding in errors if finding.code == "machine"]:
+        return Check(one_line(f"{NO_VERDICT}: {machine[0]}", REASON_CHARS))
+    refusal = f"{errors[0].code} in {errors[0].where}: {errors[0].text}" if errors else ""
+    return Check(one_line(refusal, REASON_CHARS), checks.HERE in problem.gpus, zeros)
+
+
 async def run_exploits(harness: LocalHarness, checkout: Path, limit_s: float) -> list[Outcome]:
     """How each exploit of a checkout of pygpubench ended, the controls first."""
     version = compile_problem("grayscale", GRAYSCALE)
@@ -170,6 +216,7 @@ async def run_exploits(harness: LocalHarness, checkout: Path, limit_s: float) ->
         manifest=version.manifest,
         version_files=version.files,
         ranking_by=version.ranking_by,
+        gpus=version.gpus,
         warnings=(),
     )
     sources = {

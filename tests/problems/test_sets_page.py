@@ -1,5 +1,6 @@
 """The page of public sets describes one run of each set, and says which."""
 
+import shutil
 from datetime import timedelta
 from pathlib import Path
 
@@ -16,14 +17,16 @@ def generate_input(size, flip, seed):
 def ref_kernel(data):
     return data.to("cuda").double() + 1
 def check_implementation(data, output):
-    return bool((output - ref_kernel(data)).abs().max() < 1e-3)
+    want = ref_kernel(data)
+    if output.shape != want.shape or output.dtype != want.dtype:
+        return False, "another form"
+    return bool(((output - want).abs() < 1e-12).all()), "values differ"
 """
-RIGHT = "def custom_kernel(data):\n    return data + 1\n"
+RIGHT = "def custom_kernel(data):\n    return data.double() + 1\n"
 SET = "problems/first/add_py"
 ADDED = {
     f"{SET}/reference.py": REFERENCE,
-    f"{SET}/solutions/correct/a.py": RIGHT.replace("+ 1", "- 1"),
-    f"{SET}/solutions/correct/add.py": RIGHT,
+    f"{SET}/solutions/correct/a.py": RIGHT,
     f"{SET}/solutions/wrong/late.py": RIGHT.replace("+ 1", "+ (data.numel() < 99)"),
 }
 
@@ -43,19 +46,28 @@ def checkout(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_every_row_is_of_one_run(checkout: Path) -> None:
     sets.main(["--run", "--seconds=60"], checkout)
     page = (checkout / sets.PAGE).read_text()
-    assert "| Reference kernels | 1 of 1 | 2 of 3 | 2 of 2 | 0 | nothing |" in page
+    sums = "1 of 1 | 1 of 1 | 2 of 2 | 2 of 2 | 1 of 1 | 0 | nothing |"
+    assert f"| Reference kernels | {sums}" in page
     assert "| KernelBench | never run: name it in `WARPBOARD_KERNELBENCH` |" in page
-    assert "right `a.py`: wrong_answer: check ended with wrong_answer" in page
     # The wrong one is wrong in the timed case alone.
     assert (
-        "right `add.py`: as it must<br>right `ref_kernel`: as it must<br>"
+        f"| {SET} | yes | yes | rejected | right `a.py`: as it must<br>"
+        "right `ref_kernel`: as it must<br>"
         "wrong `late.py`: as it must, wrong_answer<br>wrong `nothing`: as it must, "
     ) in page
+    # What its check would not let be published is neither run nor counted.
+    wrong = checkout / SET / "solutions/correct/a.py"
+    wrong.write_text(RIGHT.replace("+ 1", "- 1"))
+    sets.main(["--run", "--seconds=60"], checkout)
+    page = (checkout / sets.PAGE).read_text()
+    sums = "1 of 1 | 0 of 1 | 0 of 0 | 0 of 0 | 1 of 1 | 0 | nothing |"
+    assert f"| Reference kernels | {sums}" in page
+    assert "| no | rejected | correct_fails in solutions/correct/a.py: " in page
     (checkout / SET).rename(checkout / "problems/first/other_py")
     sets.main(["--run", "--minutes=0"], checkout)
     page = (checkout / sets.PAGE).read_text()
     assert "add_py" not in page
-    assert f"| problems/first/other_py | yes | left out: {sets.NO_TIME} |" in page
+    assert f"| problems/first/other_py | yes | - | - | left out: {sets.NO_TIME} |" in page
     assert f"| 1: {sets.NO_TIME} |" in page
 
 
@@ -88,8 +100,20 @@ def test_a_run_of_one_set_keeps_the_others(checkout: Path, monkeypatch: pytest.M
     assert after.keys() == {"Reference kernels", "KernelBench"}
     assert after["Reference kernels"] == before["Reference kernels"]
     page = (checkout / sets.PAGE).read_text()
-    assert f"| {SET} | yes | left out: {sets.NO_TIME} |" in page
-    assert "| KernelBench | 0 of 4 | 0 of 0 | 0 of 0 | 0 | nothing |" in page
+    assert f"| {SET} | yes | - | - | left out: {sets.NO_TIME} |" in page
+    assert "| KernelBench | 0 of 4 | - | 0 of 0 | 0 of 0 | - | 0 | nothing |" in page
+
+
+def test_a_sample_is_spread_and_what_is_not_in_it_is_left_out(checkout: Path) -> None:
+    request = sets.Request("", 60.0, 0.0, sample=3)
+    assert request.chosen(list("abcdefghi")) == {"a", "d", "g"}
+    assert request.chosen(["a", "b"]) == {"a", "b"}
+    for name in ("second_py", "third_py"):
+        shutil.copytree(checkout / SET, checkout / "problems/first" / name)
+    sets.main(["--run", "--minutes=0", "--sample=1"], checkout)
+    page = (checkout / sets.PAGE).read_text()
+    assert f"| 1: {sets.NO_TIME}; 2: {sets.NO_SAMPLE} |" in page
+    assert "| Reference kernels | 3 of 3 | - |" in page
 
 
 def test_one_part_is_run_without_a_word_on_the_page(checkout: Path) -> None:

@@ -200,6 +200,14 @@ async def examine_problem(
     return replace(result, trials=tuple(trials), took_s=time.monotonic() - began)
 
 
+async def find_faults(
+    harness: LocalHarness, problem: ProblemFiles, solutions: Solutions
+) -> list[Finding]:
+    """Check a problem with these solutions, and return its findings only. Raises Failed."""
+    findings, _ = await _Examination(harness, lambda _: None, problem, "").run(solutions)
+    return findings
+
+
 def load_known_check(
     context: AppContext, folder: Path, problem: ProblemFiles
 ) -> CheckResult | None:

@@ -10,7 +10,7 @@ from typing import Any
 from shared.api.fields import JsonObject
 from shared.api.submissions import Progress
 from shared.errors import Refused
-from shared.problems import flashinfer, kernelbench
+from shared.problems import flashinfer, flashinfer_schema, kernelbench
 from shared.problems.report import Finding
 from shared.problems.sources import REFERENCE
 from warpboard.domain import ranked_sizes
@@ -122,7 +122,7 @@ def _with_model(problem: ProblemFiles, manifest: Any, source: bytes) -> ProblemF
 
 def _workload(problem: ProblemFiles, args: Any) -> Any:
     """Return the line of a workload of a definition; None for other cases."""
-    lines = problem.files.get(flashinfer.WORKLOADS, b"").splitlines()
+    lines = problem.files.get(flashinfer_schema.WORKLOADS, b"").splitlines()
     workloads = [json.loads(line) for line in lines if line.strip()]
     uuid = args.get("workload")
     return next((line for line in workloads if line["workload"]["uuid"] == uuid), None)
@@ -132,7 +132,7 @@ def _with_axes(problem: ProblemFiles, case: Any, line: Any, axes: Any) -> Proble
     """Return a definition with one workload of other sizes; None if its tensors do not fit them."""
     text = json.dumps(line | {"workload": line["workload"] | {"axes": axes}}).encode()
     try:
-        variant = compile_files(problem.slug, {**problem.files, flashinfer.WORKLOADS: text})
+        variant = compile_files(problem.slug, {**problem.files, flashinfer_schema.WORKLOADS: text})
     except Refused:
         return None
     return _with_case(variant, variant.parse_manifest(), case)
