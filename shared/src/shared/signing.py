@@ -17,6 +17,7 @@ from nacl.secret import SecretBox
 from nacl.signing import SigningKey, VerifyKey
 
 from shared.errors import Refused
+from shared.private_files import create_private_folder
 
 RUN_CONTEXT = b"warpboard/run/1"
 SEED_BYTES = 32
@@ -31,6 +32,7 @@ def make_key(path: Path) -> SigningKey:
 
     The file appears complete or not at all, so that two processes at their first start agree.
     """
+    create_private_folder(path.parent)
     temporary_path = path.with_name(f".{path.name}-{secrets.token_hex(8)}")
     descriptor = os.open(temporary_path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:

@@ -166,17 +166,25 @@ async def backup(
         click.option(
             "--incomplete", is_flag=True, help="Restore what there is, and report what is missing."
         ),
+        click.option(
+            "--seal-key",
+            type=options.FILE,
+            help="The old platform's seal key; without it a new key is made, and the log says so.",
+        ),
     ),
     access=options.OPERATOR,
 )
-async def restore(context: AppContext, file: Path, *, incomplete: bool) -> int:
+async def restore(
+    context: AppContext, file: Path, *, incomplete: bool, seal_key: Path | None
+) -> int:
     """Restore a backup FILE into a folder whose log is empty.
 
     Its platform must be down. Every file of the backup is verified before anything is changed.
     """
     if context.place.url:
         raise click.UsageError("a log is restored into a --folder of this machine, not at a --url")
-    words = _option_words({"actor": f"operator:{context.operator}", "incomplete": incomplete})
+    values = {"incomplete": incomplete, "seal_key": seal_key}
+    words = _option_words({"actor": f"operator:{context.operator}", **values})
     arguments, environ = ("import", str(file), *words), context.settings.environ
     with _show_steps(context, "restoring") as show:
         answer = await run_beside_servers(context.folder, environ, *arguments, show=show)
@@ -278,8 +286,7 @@ def report_lines(report: AuditReport) -> Iterator[str]:
     name = f"{board.problem} on {board.gpu}, version {board.number}"
     yield f"{name}{moment}, event {report.seq}"
     yield f"  log    {count_text(report.events, 'event')}, chain {report.chain}"
-    keys = f"checked with {', '.join(report.keys)}" if report.keys else "no key to check with"
-    yield f"  seals  {report.seals}, {keys}"
+    yield from _seal_lines(report)
     yield f"  runs   {report.verified_runs} signed by enrolled agents"
     if report.live_seq is not None:
         equal = "NOT equal" if report.differences else "equal"
@@ -300,6 +307,13 @@ def report_lines(report: AuditReport) -> Iterator[str]:
         yield f"NOT CLEAN from event {finding.seq} on: {one_line(finding.what)}"
     for difference in report.differences[:FINDINGS_MAX]:
         yield f"NOT EQUAL: {one_line(difference)}"
+
+
+def _seal_lines(report: AuditReport) -> Iterator[str]:
+    keys = f"checked with {', '.join(report.keys)}" if report.keys else "no key to check with"
+    yield f"  seals  {report.seals}, {keys}"
+    for change in report.key_changes:
+        yield f"  key changed at event {change.seq}: {one_line(change.what)}"
 
 
 def replay_line(answer: JsonObject) -> str:
@@ -339,6 +353,8 @@ def export_lines(answer: JsonObject) -> Iterator[str]:
         participants = count_text(answer["participants"], "participant")
         file = f"{answer['file']}.accounts.tar.gz"
         yield f"{participants} with names and webhooks in {file}: keep it secret"
+    if answer.get("seal_key"):
+        yield f"the seal key {answer['seal_key']} is not in it: copy it to where you keep secrets"
     if answer.get("is_folder_open"):
         folder = Path(answer["file"]).absolute().parent
         yield f"other users can list the folder {folder}, but not read the files: chmod 700 it"
@@ -360,6 +376,19 @@ def import_lines(answer: JsonObject) -> Iterator[str]:
     if answer.get("blobs_missing"):
         yield f"MISSING: {count_text(len(answer['blobs_missing']), 'blob')} that events name"
     yield f"recorded as event {answer['recorded_seq']}; warpboard up folds the read models again"
+    if answer.get("seal_key"):
+        yield from _seal_key_lines(answer["seal_key"])
+
+
+def _seal_key_lines(change: JsonObject) -> Iterator[str]:
+    if not change["is_change"]:
+        yield f"seals are signed with the key of {change['old_path']}, as before"
+        return
+    was_at = f", in {change['old_path']} when the backup was made" if change["old_path"] else ""
+    yield f"NEW SEAL KEY: the old seals are by {change['old_key']}{was_at}"
+    yield f"new ones are by {change['new_key']}, in {change['file']}"
+    yield "the log records the change, so that an audit accepts both"
+    yield "to keep the old key, restore into another folder with --seal-key FILE"
 
 
 def scrub_lines(answer: JsonObject) -> Iterator[str]:

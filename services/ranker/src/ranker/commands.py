@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 import time
-from argparse import SUPPRESS, ArgumentParser, Namespace
+from argparse import SUPPRESS, ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -88,7 +88,11 @@ async def _run(options: Namespace) -> int:
         case "import":
             allowed = options.incomplete
             summary = await import_log(
-                load(), options.file, options.actor, is_incomplete_allowed=allowed
+                load(),
+                options.file,
+                options.actor,
+                is_incomplete_allowed=allowed,
+                seal_key=options.seal_key,
             )
         case "gc":
             summary = await _collect_blobs(load(), is_trial=options.is_trial)
@@ -214,11 +218,17 @@ def _make_parser() -> ArgumentParser:
     repair("--overwrite", action="store_true", help="where events differ, take the archive's")
     repair("--accept-loss", action="store_true", help="continue without events in neither")
     repair("--actor", **actor)
+    _add_restore(commands, actor)
+    return parser
 
+
+def _add_restore(commands: "_SubParsersAction[ArgumentParser]", actor: dict[str, Any]) -> None:
     restore_help = "restore a backup into an empty log"
     restore = commands.add_parser("import", help=restore_help).add_argument
     restore("file", type=Path)
     incomplete_help = "restore what is there and report what is missing"
     restore("--incomplete", action="store_true", help=incomplete_help)
+    restore(
+        "--seal-key", type=Path, help="the old platform's seal key; default: a new, recorded one"
+    )
     restore("--actor", **actor)
-    return parser

@@ -70,7 +70,8 @@ class AuditedLeaderboard(ApiModel, frozen=True, kw_only=True):
 class AuditReport(ApiModel, frozen=True, kw_only=True):
     """The result of one audit; `seq` is the last event that the leaderboard is folded from.
 
-    The `ignored` events are forged or refused: no reader uses them, so they do no harm.
+    `key_changes` are changes of the seals' key that are signed with a known key. The `ignored`
+    events are forged or refused: no reader uses them, so they do no harm.
     """
 
     is_clean: bool
@@ -87,3 +88,4 @@ class AuditReport(ApiModel, frozen=True, kw_only=True):
     ignored: list[Finding]
     live_seq: int | None
     differences: list[str]
+    key_changes: list[Finding] = []

@@ -264,6 +264,18 @@ class LogImported(PlatformEvent, frozen=True, kw_only=True):
     count: int
 
 
+class SealKeyChanged(PlatformEvent, frozen=True, kw_only=True):
+    """The seals of events 1 to `seq` are by `old_key`, later ones by `new_key`, which signs this.
+
+    A restore without the old key records it. The keys are public, in base64.
+    """
+
+    publisher: ClassVar[str] = "ranker"
+    old_key: str
+    new_key: str
+    seq: int
+
+
 class AccountTablesAdopted(PlatformEvent, frozen=True, kw_only=True):
     """Participants' names are in the tables with this register; the event contains no name."""
 
@@ -300,6 +312,7 @@ PlatformFact: TypeAlias = (
     | EventSkipped
     | DeadLetterRedriven
     | LogImported
+    | SealKeyChanged
     | AccountTablesAdopted
     | OperatorActed
 )

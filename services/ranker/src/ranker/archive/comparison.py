@@ -200,7 +200,8 @@ async def compare(
     archived_until = min(stretch.archive_last_seq, stretch.last_seq)
     if archived_until > verifier.seq:
         verifier.find(verifier.seq + 1, f"the archive ends here, not at {archived_until}")
-    report.archive_findings = verifier.findings
+    verifier.finish()
+    report.archive_findings = sorted(verifier.findings)
     return report
 
 

@@ -148,6 +148,7 @@ async def audit(
     state = _Audit(request, verify)
     async for event in copy.events():
         state.look(event)
+    state.verifier.finish()
     state.verifier.compare(published)
     board = state.board()
     at = request.as_of or (live.at if live else state.at)
@@ -163,6 +164,7 @@ async def audit(
         chain=state.verifier.chain,
         seals=state.verifier.seals,
         keys=list(request.keys),
+        key_changes=state.verifier.key_changes,
         verified_runs=state.results.verified,
         rows=[structs.replace(row, because=state.reasons.explain(row, board)) for row in rows],
         findings=sorted(findings, key=lambda finding: finding.seq),

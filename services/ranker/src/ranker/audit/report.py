@@ -209,6 +209,8 @@ def report_lines(report: AuditReport) -> Iterator[str]:
     yield f"  log    {report.events} events, chain {report.chain}"
     checked = f"checked with {', '.join(report.keys)}" if report.keys else "no key to check with"
     yield f"  seals  {report.seals}, {checked}"
+    for change in report.key_changes:
+        yield f"  key changed at event {change.seq}: {change.what}"
     yield f"  runs   {report.verified_runs} signed by enrolled agents"
     for finding in report.ignored[:SHOWN_MAX]:
         yield f"  ignored event {finding.seq}: {finding.what}"

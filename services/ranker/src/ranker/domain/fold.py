@@ -33,7 +33,7 @@ IGNORED: frozenset[type[Fact]] = frozenset(
         *(events.AccountTablesAdopted, events.OperatorActed, events.BanAppealFiled),
         *(events.BanAppealDecided, events.QuotaTaken, events.QuotaReturned, events.QuotaLimitSet),
         *(events.RunReleased, events.LauncherRegistered, events.InstanceRequested),
-        *(events.InstanceEnded, events.SubmissionsOpened),
+        *(events.InstanceEnded, events.SubmissionsOpened, events.SealKeyChanged),
     )
 )
 # Events whose own fields are all the values that their statements need.

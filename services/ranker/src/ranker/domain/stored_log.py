@@ -9,7 +9,7 @@ import msgspec
 from shared import wire
 from shared.api.audits import Finding
 from shared.event_log import RecordedEvent
-from shared.events import AuditSealed
+from shared.events import AuditSealed, SealKeyChanged
 from shared.subjects import aggregate, subject
 from shared.wire import UNREADABLE, ChainLink, UnknownEvent, read_envelope
 
@@ -51,6 +51,8 @@ def to_stored_event(event: RecordedEvent) -> StoredEvent:
 
 
 SEAL_AGGREGATE = "audit.seal"
+# Changes of the key of seals.
+KEY_AGGREGATE = "audit.key"
 
 
 # Whether the holder of a key signed these bytes, by the key in base64, the event's aggregate, token
@@ -96,7 +98,8 @@ class PublishedSeal(NamedTuple):
 class ChainVerifier:
     """Checks every event of a copy in order and computes the chain from the first byte.
 
-    A seal must be signed with one of the `keys`; without keys, signatures of seals are not checked.
+    A seal must be signed with one of the `keys`, or with an older key that a signed change of the
+    key names; `finish` checks that. Without keys, signatures of seals are not checked.
     It may start after an event with the chain up to it; None if the copy lacks that event.
     """
 
@@ -110,7 +113,10 @@ class ChainVerifier:
         self.seq = self._after = after
         self.seals = 0
         self.findings: list[Finding] = []
+        self.key_changes: list[Finding] = []
         self.keys = keys
+        self._unknown_seals: list[RecordedEvent] = []
+        self._changes: list[RecordedEvent] = []
         self._verify = verify
         self._chain = chain
         # 32 bytes per event: a seal may name any sequence before its own.
@@ -142,6 +148,8 @@ class ChainVerifier:
         try:
             if recorded.envelope.agg == SEAL_AGGREGATE:
                 self._check_seal(recorded)
+            if recorded.envelope.agg == KEY_AGGREGATE and isinstance(recorded.fact, SealKeyChanged):
+                self._changes.append(recorded)
         except (msgspec.DecodeError, UnknownEvent) as error:
             self.find(event.seq, f"the event cannot be read: {error}")
             return None
@@ -171,7 +179,7 @@ class ChainVerifier:
         self._hashes += self._chain or bytes(H_BYTES)
 
     def _check_seal(self, event: RecordedEvent) -> None:
-        fact, envelope = event.fact, event.envelope
+        fact = event.fact
         if not isinstance(fact, AuditSealed):
             self.find(event.seq, "what lies among the seals is none")
             return
@@ -182,10 +190,32 @@ class ChainVerifier:
             or fact.count != fact.seq
         ):
             self.find(fact.seq, f"the chain is not the one that event {event.seq} sealed")
-        data, sig = bytes(envelope.data), envelope.sig or ""
-        known = (self._verify(key, SEAL_AGGREGATE, fact.seq, data, sig) for key in self.keys)
-        if self.keys and not any(known):
-            self.find(event.seq, "the seal is not signed with a known key")
+        if not any(self._is_signed(event, key) for key in self.keys):
+            self._unknown_seals.append(event)
+
+    def finish(self) -> None:
+        """Check seals by older keys, after the last event: a change of the key follows them."""
+        # The last sequence up to which each older key may have sealed.
+        older_keys: dict[str, int] = {}
+        for event in reversed(self._changes):
+            fact = event.fact
+            assert isinstance(fact, SealKeyChanged), "only these are kept"
+            is_known = fact.new_key in (*self.keys, *older_keys)
+            if self.keys and not (is_known and self._is_signed(event, fact.new_key)):
+                self.find(event.seq, "the change of the seal key is not signed with a known key")
+                continue
+            older_keys[fact.old_key] = max(fact.seq, older_keys.get(fact.old_key, 0))
+            until = f"seals up to event {fact.seq} are by the key {fact.old_key}"
+            self.key_changes.insert(0, Finding(event.seq, f"{until}, later ones by {fact.new_key}"))
+        for seal in self._unknown_seals if self.keys else ():
+            allowed = [key for key, seq in older_keys.items() if seal.seq <= seq]
+            if not any(self._is_signed(seal, key) for key in allowed):
+                self.find(seal.seq, "the seal is not signed with a known key")
+
+    def _is_signed(self, event: RecordedEvent, key: str) -> bool:
+        fact, envelope = event.fact, event.envelope
+        assert isinstance(fact, AuditSealed | SealKeyChanged), "only these are signed here"
+        return self._verify(key, envelope.agg, fact.seq, bytes(envelope.data), envelope.sig or "")
 
     def _chain_at(self, seq: int) -> str | None:
         """The chain up to an event, in hex; None for an event before the first one looked at."""

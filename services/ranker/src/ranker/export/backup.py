@@ -1,5 +1,6 @@
 """The backup and restore commands: the log, its blobs, and the tables of accounts."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Sequence
 from contextlib import aclosing, asynccontextmanager
@@ -16,13 +17,14 @@ from ranker.archive.postgres import open_archive
 from ranker.blobs import check_blobs, find_blob_digests, load_blobs, save_blobs
 from ranker.domain.stored_log import ChainVerifier, DamagedCopy, StoredEvent, to_stored_event
 from ranker.export.postgres import AccountsCopy, save_accounts
+from ranker.export.seal_key import SealKeyPlan, describe_key_file, plan_seal_key
 from ranker.replay.runner import ArchiveLog
 from ranker.service.progress import log_progress
 from ranker.settings import Settings
 from shared import subjects, wire
 from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.event_log import Append, Appender, EventLog, EventSource, Gap
+from shared.event_log import Append, Appender, EventLog, EventSource, Gap, NewEvent
 from shared.events import LogImported
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
@@ -37,6 +39,7 @@ from shared.private_files import (
 )
 from shared.signing import verify_verdict
 from shared.subjects import derive_id
+from shared.wire import EventMetadata, make_envelope
 
 AppendRaw = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]
 FORMAT = "warpboard-backup/1"
@@ -62,6 +65,7 @@ class Manifest(msgspec.Struct, frozen=True):
     """A backup: its log, its other parts, and the parts left out on purpose.
 
     `blobs_missing` are referred to by events but were not in the store when the backup was made.
+    `seal_key` is where the platform had the key of its seals, which no backup contains.
     """
 
     format: str
@@ -71,6 +75,7 @@ class Manifest(msgspec.Struct, frozen=True):
     parts: dict[str, Part]
     left_out: list[str] = []
     blobs_missing: list[str] = []
+    seal_key: str = ""
 
 
 class BackupSet(NamedTuple):
@@ -78,6 +83,7 @@ class BackupSet(NamedTuple):
 
     parts: frozenset[str]
     lacking: Sequence[str]
+    seal_key: str = ""
 
 
 def part_path(file: Path, part: str) -> Path:
@@ -124,7 +130,8 @@ def verify_backup(file: Path, *, is_incomplete_allowed: bool) -> BackupSet:
         parts.add(part)
     if LOG not in parts:
         raise Refused("bad_backup", f"{manifest_path(file)} names no log", "file")
-    return _check_complete(BackupSet(frozenset(parts), lacking), is_allowed=is_incomplete_allowed)
+    backup = BackupSet(frozenset(parts), lacking, manifest.seal_key)
+    return _check_complete(backup, is_allowed=is_incomplete_allowed)
 
 
 def _check_complete(backup: BackupSet, *, is_allowed: bool) -> BackupSet:
@@ -174,6 +181,7 @@ class RestorePlan(NamedTuple):
 
     chain: bytes
     have: int
+    seal_key: SealKeyPlan | None = None
 
 
 async def check_restorable(reader: LogFileReader, log: EventLog) -> RestorePlan:
@@ -253,7 +261,8 @@ async def export_log(
         absent = sorted(left_out)
         described = {part: _describe(part_path(file, part)) for part in parts}
         events, chain = summary["events"], summary["chain"]
-        manifest = Manifest(FORMAT, now(), events, chain, described, absent, missing)
+        seal_key = describe_key_file(settings)
+        manifest = Manifest(FORMAT, now(), events, chain, described, absent, missing, seal_key)
         write_manifest(file, manifest)
     except Gap as gap:
         raise Failed(f"the log cannot be exported: {gap}") from gap
@@ -261,6 +270,7 @@ async def export_log(
         raise Refused("bad_file", f"{file} cannot be written: {error}", "file") from error
     finally:
         await nc.close()
+    summary |= {"seal_key": seal_key}
     return summary | {"left_out": absent, "is_folder_open": is_open_to_others(file.parent)}
 
 
@@ -307,22 +317,30 @@ async def _events(log: EventSource, until: int) -> AsyncGenerator[StoredEvent, N
 
 
 async def import_log(
-    settings: Settings, file: Path, actor: str, *, is_incomplete_allowed: bool = False
+    settings: Settings,
+    file: Path,
+    actor: str,
+    *,
+    is_incomplete_allowed: bool = False,
+    seal_key: Path | None = None,
 ) -> dict[str, Any]:
     """Restore a backup into an empty log and an empty database; returns a summary.
 
-    Nothing is changed before the whole set is verified. Raises Refused or Failed.
+    `seal_key` is the file of the key that signed the backup's seals; without it, the change to this
+    platform's own key is recorded. Nothing is changed before the whole set is verified. Raises
+    Refused or Failed.
     """
     backup = verify_backup(file, is_incomplete_allowed=is_incomplete_allowed)
     reader = open_log_file(file)
     tar, accounts = part_path(file, BLOBS), part_path(file, ACCOUNTS)
     stored_blobs = check_blobs(tar) if BLOBS in backup.parts else set[str]()
     copy = AccountsCopy(accounts) if ACCOUNTS in backup.parts else None
+    key_plan = plan_seal_key(settings, reader.header.key, backup.seal_key, seal_key)
     nc = await connect(settings.nats_url, "ranker-import")
     try:
         await ensure_streams(nc)
         log = NatsLog(nc)
-        plan = await check_restorable(reader, log)
+        plan = (await check_restorable(reader, log))._replace(seal_key=key_plan)
         referred = {
             digest
             for stored in reader.events()
@@ -337,11 +355,13 @@ async def import_log(
         )
         if copy is not None and not is_there:
             await copy.load(settings.postgres_dsn, reader.header.count)
+        await asyncio.to_thread(key_plan.install)
         imported = await import_events(log, partial(append_raw, nc), reader, actor, plan)
     finally:
         await nc.close()
     return {
         **imported,
+        "seal_key": key_plan.summary(),
         "blobs": count,
         "blobs_missing": missing,
         "participants": copy.participants if copy is not None else 0,
@@ -357,6 +377,8 @@ async def import_events(
     plan: RestorePlan | None = None,
 ) -> dict[str, Any]:
     """Store the events of a file that the log lacks, and record their origin; harmless to repeat.
+
+    A change of the seal key is recorded in the same batch.
 
     They keep their sequences, ids and bytes: `append` stores (subject, id, body) right after a
     sequence. Raises the same as import_log.
@@ -382,16 +404,23 @@ async def import_events(
     if await _compute_chain(log, count) != plan.chain:
         raise Failed("the log differs from the file after the import: do not use it")
     fact = LogImported(chain=plan.chain.hex(), count=count)
+    key_change = await plan.seal_key.make_event(log, actor, count) if plan.seal_key else None
     return {
         "events": count,
         "stored": count - plan.have,
         "chain": fact.chain,
-        "recorded_seq": await _record_import(log, fact, actor),
+        "recorded_seq": await _record_import(log, fact, actor, key_change),
     }
 
 
-async def _record_import(log: EventLog, fact: LogImported, actor: str) -> int:
+async def _record_import(
+    log: EventLog, fact: LogImported, actor: str, key_change: NewEvent | None
+) -> int:
+    """Append the origin of a log, and a change of its seal key; returns the last sequence."""
     agg = subjects.audit("import")
     history = await log.history(agg)
     version, id_ = history[-1].seq if history else 0, derive_id(fact.chain, "LogImported")
-    return await Appender(log, actor, now).append(Append(agg, fact, version, "", "", id_))
+    if key_change is None:
+        return await Appender(log, actor, now).append(Append(agg, fact, version, "", "", id_))
+    envelope = make_envelope(fact, agg, EventMetadata(id_, now(), actor, "", ""))
+    return await log.append_all([NewEvent(envelope, version), key_change])
