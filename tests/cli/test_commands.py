@@ -123,8 +123,9 @@ def test_a_refusal_is_one_line_with_its_field(kernel: Path) -> None:
     assert result.stderr == "warpboard: no such GPU type [gpu]\n"
 
 
-def test_a_quota_that_is_used_up_has_an_exit_code_of_its_own(kernel: Path) -> None:
-    refusal = {"detail": "5 of 5 are used of matmul.CPU.ranked", "code": "quota_exceeded"}
+@pytest.mark.parametrize("code", ["quota_exceeded", "too_many_open"])
+def test_a_quota_that_is_used_up_has_an_exit_code_of_its_own(kernel: Path, code: str) -> None:
+    refusal = {"detail": "5 of 5 are used of matmul.CPU.ranked", "code": code}
     result, heard = run_against(submitting((429, refusal)), "submit", kernel)
     assert (result.exit_code, len(sent(heard))) == (4, 1)
     assert result.stderr == "warpboard: 5 of 5 are used of matmul.CPU.ranked\n"

@@ -79,6 +79,7 @@ def test_an_accepted_file_is_answered_in_full(ada: Wire) -> None:
     assert queue["gpu"] == NOBODYS
     assert type(queue["queued_jobs"]) is int
     assert queue["status"] == "no_agent"
+    assert f"no agent with {NOBODYS} is alive: a submission waits" in body["warning"]
     assert answer.headers["content-type"] == "application/json"
     assert answer.headers["x-request-id"]
 

@@ -18,8 +18,9 @@ UNREAD = 141
 TERMINATED = 143
 EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed or the answer is no (an audit that
 is not clean), 2 refused or wrong usage, 3 infrastructure (the platform cannot be reached,
-it failed, or time is over), 4 your quota is used up, 5 passed but not eligible for the
-leaderboard (mode ranked), 130 interrupted, 141 nobody reads stdout any more, 143 stopped."""
+it failed, or time is over), 4 your quota is used up or too many of your submissions are
+open, 5 passed but not eligible for the leaderboard (mode ranked), 130 interrupted, 141
+nobody reads stdout any more, 143 stopped."""
 _SEVERITY = (OK, NOT_RANKED, FAILED, QUOTA, REFUSED, INFRASTRUCTURE)
 
 

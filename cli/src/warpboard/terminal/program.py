@@ -32,7 +32,8 @@ NAME = "warpboard"
 JSON = "warpboard.json"
 LINE_LENGTH_MAX = 2000
 SUGGESTIONS_MAX = 6
-QUOTA_EXCEEDED = "quota_exceeded"
+# The codes of refusals that end once others of one's submissions have ended, or with time.
+USED_UP = ("quota_exceeded", "too_many_open")
 CODES_WITHOUT_LOGIN = ("missing_credential", "invalid_credential")
 LOG_IN = "warpboard login gets you a token"
 HELP = "Warpboard: the platform on this machine, and its client."
@@ -217,7 +218,7 @@ def _error_document(end: Refused | Failed) -> dict[str, str | None]:
 
 def _describe_end(end: BaseException) -> tuple[str, int]:
     if isinstance(end, Refused):
-        return _refusal_line(end), QUOTA if end.code == QUOTA_EXCEEDED else REFUSED
+        return _refusal_line(end), QUOTA if end.code in USED_UP else REFUSED
     if isinstance(end, Failed):
         return str(end), INFRASTRUCTURE
     if isinstance(end, Stopped) and end.number != signal.SIGINT:

@@ -141,7 +141,8 @@ async def submit(
     --json, it only says so on stderr and submits.
 
     The exit code tells how it ended: 0 passed, 1 not passed, 2 refused, 3 infrastructure,
-    4 your quota is used up, 5 passed but not eligible for the leaderboard.
+    4 your quota is used up or too many of your submissions are open, 5 passed but not eligible for
+    the leaderboard.
     """
     screen, (name, source) = context.screen, read_submission(file)
     directives = read_directives(decode_source(source))
