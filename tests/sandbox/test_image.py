@@ -1,6 +1,8 @@
 """Images of folders: what they show, how long they stay, and what a box sees of them."""
 
+import fcntl
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -10,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from harness.sandbox import fork_entry, image
+from harness.sandbox import fork_entry, image, linux
 from harness.sandbox.box import BoxSpec, Limits
 from harness.sandbox.image import Image, ImageStore
 from harness.sandbox.probe import Isolation
@@ -87,6 +89,23 @@ def test_an_image_shows_names_attributes_and_content(store: str, source: Path) -
         [7, "0o400"],
         "run\n",
     ]
+
+
+def test_an_image_is_made_again_if_the_process_that_makes_it_is_ended(
+    store: str, source: Path
+) -> None:
+    # As what ends all processes of a zygote's between two runs may do.
+    Path(store).mkdir(mode=0o700)
+    lock = os.open(store, os.O_RDONLY)
+    fcntl.flock(lock, fcntl.LOCK_EX)
+    images, before = ImageStore(store, ()), set(linux.descendants(os.getpid()))
+    images.begin([str(source)])
+    (maker,) = set(linux.descendants(os.getpid())) - before
+    os.kill(maker, signal.SIGKILL)
+    os.waitpid(maker, 0)
+    os.close(lock)
+    found = images.find([str(source)])[str(source)]
+    assert shown(found, lambda place: (place / "below" / "file").read_text()) == "content"
 
 
 def test_an_image_cannot_be_written(store: str, source: Path) -> None:

@@ -108,18 +108,25 @@ class ImageStore:
     def find(self, sources: Sequence[str]) -> dict[str, Image]:
         """Return the images of folders, which are made if there are none yet. Raises OSError."""
         if self._preparing >= 0:
+            # What ends all processes of this one's ends that one, too: then it is begun again.
             self._finish()
         if missing := [source for source in sources if source not in self._images]:
             self.begin(missing)
             self._finish()
+        if any(source not in self._images for source in sources):
+            raise OSError("an image could not be made: the process that makes it ended")
         return {source: self._images[source] for source in sources}
 
     def _finish(self) -> None:
+        """Take what the other process found; nothing if it ended before. Raises OSError."""
         descriptor, self._preparing = self._preparing, -1
         try:
-            answer = json.loads(_read_all(descriptor, time.monotonic() + _MAKE_S_MAX))
+            content = _read_all(descriptor, time.monotonic() + _MAKE_S_MAX)
         finally:
             os.close(descriptor)
+        if not content:
+            return
+        answer = json.loads(content)
         if "fault" in answer:
             raise OSError(f"an image could not be made: {answer['fault']}")
         for source, (folder, mounts, is_trusted) in answer["images"].items():
@@ -162,7 +169,7 @@ def _read_all(descriptor: int, ends_at: float) -> bytes:
     content = b""
     while select.select([descriptor], [], [], max(0.0, ends_at - time.monotonic()))[0]:
         if not (chunk := os.read(descriptor, _ANSWER_BYTES)):
-            return content or b'{"fault": "the process that makes it ended"}'
+            return content
         content += chunk
     return b'{"fault": "it took too long"}'
 
