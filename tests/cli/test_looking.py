@@ -98,7 +98,7 @@ def test_submit_writes_its_answer_into_a_file(tmp_path: Path) -> None:
     kernel, file = tmp_path / "k.py", tmp_path / "verdict.json"
     kernel.write_text("x = 1\n")
     receipts = {"submissions": [{"number": 12, "gpu": "CPU"}]}
-    say = respond_in_turn((200, PROBLEM), (200, {"items": []}), (202, receipts), (200, PASSED))
+    say = respond_in_turn((202, receipts), (200, PASSED))
     words = ("submit", kernel, "--leaderboard", "matmul", "--output", file)
     result, _ = run_against(say, *words)
     assert result.exit_code == 0

@@ -83,7 +83,7 @@ class ProfileMetadata(TypedDict):
     problem: str
     problem_version: int
     source_sha256: str
-    harness_code: str
+    harness_sha256: str
     benchmarks: list[str]
     capture_options: dict[str, str | int]
     config_sha256: str

@@ -289,7 +289,7 @@ def _profile_metadata(
         "problem": submission.problem,
         "problem_version": submission.problem_version,
         "source_sha256": submission.source_digest or "",
-        "harness_code": submission.environment.get(HARNESS_CODE, ""),
+        "harness_sha256": submission.environment.get(HARNESS_CODE, ""),
         "benchmarks": list(specs),
         "capture_options": options.given,
     }
