@@ -1,12 +1,15 @@
 """A submission is loaded, or the error is described."""
 
+import shutil
 from pathlib import Path
 
 import pytest
 
 from harness.entry import isolation
+from harness.messages import describe_outcome, failed_case_report, worker_failure
+from harness.worker.explanations import explain_compiler, explain_exception
 from harness.worker.protocol import TEXT_CHARS_MAX, SubmissionFailure
-from harness.worker.submission import explain_exception, load_kernel
+from harness.worker.submission import load_kernel
 from tests.support.harness import HONEST, Host
 
 
@@ -48,12 +51,74 @@ def test_what_cannot_be_loaded_has_a_kind_and_a_text(
     assert str(tmp_path) not in caught.value.text
 
 
-def test_a_text_is_cut_at_its_beginning(tmp_path: Path) -> None:
+def test_a_long_text_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
     said = explain_exception(
-        ValueError("y" * 10_000 + "the end"), tmp_path / "submission.py", "exception"
+        ValueError("the beginning" + "y" * 10_000 + "the end"),
+        tmp_path / "submission.py",
+        "exception",
     )
     assert len(said.text) == TEXT_CHARS_MAX
+    assert said.text.startswith("ValueError: the beginning")
     assert said.text.endswith("the end")
+
+
+COMMAND = "c++ -MMD -MF main.o.d -isystem /agent/site-packages/torch/include -c main.cpp -o main.o"
+PLACE = "/scratch/cache/add/main.cpp"
+BUILDING = f"Error building extension 'add': [1/2] {COMMAND}\nFAILED: [code=1] main.o\n{COMMAND}\n"
+UNDECLARED = "main.cpp:5:11: error: 'undefined' was not declared in this scope"
+BUILDS_ITSELF = """
+import os, subprocess
+from torch.utils import cpp_extension
+folder = os.path.join(os.environ["HOME"], "mine", "build")
+source, library = os.path.join(folder, "k.cpp"), os.path.join(folder, "k.so")
+if not os.path.exists(library):
+    print("COMPILES", flush=True)
+    os.makedirs(folder)
+    with open(source, "w") as file:
+        file.write("int one() { return 1; }")
+    subprocess.run(["g++", "-shared", "-fPIC", source, "-o", library], check=True)
+"""
+
+
+def test_a_compilers_first_error_is_the_reason_and_not_its_command_line(tmp_path: Path) -> None:
+    output = f"{PLACE}: In function 'f':\n/scratch/cache/add/{UNDECLARED}\n    5 | int x\n"
+    error = RuntimeError(f"{BUILDING}{output}ninja: build stopped: subcommand failed.\n")
+    failure = explain_exception(error, tmp_path / "submission.py", "import_error")
+    assert failure.kind == "compile_error"
+    assert failure.text.splitlines()[0] == UNDECLARED
+    assert "-isystem" not in failure.text
+    assert "Error building extension 'add'" in failure.text
+    case = failed_case_report("", "build", worker_failure(failure.kind, failure.text))
+    assert UNDECLARED in describe_outcome(case)[:300]
+
+
+def test_the_output_of_a_compiler_in_a_call_leads_with_its_error_too(tmp_path: Path) -> None:
+    error = RuntimeError(
+        f"C++ compile error\nCommand:\n{COMMAND}\nOutput:\n{PLACE}:7:1: error: oops"
+    )
+    failure = explain_exception(error, tmp_path / "submission.py", "exception")
+    assert failure.kind == "exception"
+    assert failure.text.splitlines()[0] == "main.cpp:7:1: error: oops"
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "c++: fatal error: Killed signal terminated program cc1plus",
+        "cc1plus: out of memory allocating 4294967312 bytes after a total of 606208 bytes",
+    ],
+)
+def test_a_compiler_without_memory_says_so_first(line: str) -> None:
+    failure = explain_compiler(f"In file included from k.cpp:1:\n{line}\ncompilation terminated.\n")
+    assert failure.kind == "memory"
+    assert failure.text.startswith(f"the compiler reached the memory limit: {line}")
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+def test_what_a_build_left_in_a_folder_of_its_own_is_found_again(host: Host) -> None:
+    report = host.run(BUILDS_ITSELF + HONEST)
+    assert report.verdict == "passed", report.reason
+    assert (host.out / "log.txt").read_text().count("COMPILES") == 1
 
 
 @pytest.mark.long

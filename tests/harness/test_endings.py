@@ -18,6 +18,28 @@ def custom_kernel(data):
     return data[1].copy_(data[0])
 """
 WRONG = "def custom_kernel(data):\n    return data[1].copy_(data[0] + (len(data[0]) == 4))\n"
+RETURNS = "def custom_kernel(data):\n    return data[0].{}\n"
+DENSE = "expected a dense torch.Tensor float32[4, 4]"
+ARITY = "def custom_kernel(matrix, out):\n    return matrix\n"
+IN_LIBRARY = """
+import torch
+def custom_kernel(data):
+    return torch.nn.functional.softmax(data[0], dim=9)
+"""
+SPAWNS = """
+import multiprocessing
+def double(number, queue):
+    queue.put(2 * number)
+def custom_kernel(data):
+    if len(data[0]) == 4:
+        spawning = multiprocessing.get_context("spawn")
+        queue = spawning.Queue()
+        process = spawning.Process(target=double, args=(21, queue))
+        process.start()
+        assert queue.get(timeout=20) == 42
+        process.join()
+    return data[1].copy_(data[0])
+"""
 
 
 @pytest.mark.parametrize(
@@ -43,6 +65,21 @@ def test_what_cannot_be_loaded_fails_to_build(
     [
         (FLOAT64, "wrong_answer", "returned float64[4, 4], expected float32[4, 4]"),
         (SMALL, "wrong_answer", "returned float32[2, 4], expected float32[4, 4]"),
+        (
+            RETURNS.format("numpy()"),
+            "wrong_answer",
+            f"returned a numpy.ndarray float32[4, 4], {DENSE}",
+        ),
+        (
+            RETURNS.format("to_sparse()"),
+            "wrong_answer",
+            f"returned a tensor of layout torch.sparse_coo float32[4, 4], {DENSE}",
+        ),
+        (
+            RETURNS.format("to('meta')"),
+            "wrong_answer",
+            f"returned a tensor on the device meta, without values, float32[4, 4], {DENSE}",
+        ),
         (NAN, "wrong_answer", "the output has 16 NaN among 16 values"),
         ("def custom_kernel(data): pass", "wrong_answer", "the output was never written"),
         (EXITS, "crashed", "the submission called exit(3)"),
@@ -64,6 +101,24 @@ def test_an_exception_is_shown_from_the_submissions_first_line(host: Host) -> No
     assert message.endswith("KeyError: 'lost'")
     assert 'File "submission.py", line 2, in helper' in message
     assert "harness" not in message
+
+
+def test_an_error_in_the_call_itself_shows_no_frame_of_ours(host: Host) -> None:
+    message = host.run(ARITY).cases[0].message
+    assert message == "TypeError: custom_kernel() missing 1 required positional argument: 'out'"
+
+
+def test_frames_of_a_library_show_no_folder_of_the_machine(host: Host) -> None:
+    message = host.run(IN_LIBRARY).cases[0].message
+    frames = [line for line in message.splitlines() if line.startswith("  File")]
+    assert frames[0] == '  File "submission.py", line 4, in custom_kernel'
+    assert frames[1].startswith('  File "torch/nn/functional.py"')
+    assert '"/' not in message
+
+
+def test_a_submission_may_spawn_processes(host: Host) -> None:
+    report = host.run(SPAWNS)
+    assert report.verdict == "passed", (report.reason, report.log_tail)
 
 
 def test_a_wrong_case_does_not_keep_the_others_from_being_checked(host: Host) -> None:

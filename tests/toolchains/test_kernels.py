@@ -9,7 +9,7 @@ import pytest
 
 from harness.build import command
 from harness.worker import programs
-from harness.worker.submission import pack_cache
+from harness.worker.submission import pack_built
 from shared.presentation.run_files import read_kernel_usage
 from tests.problems.loaded_problem import PROBLEMS
 
@@ -132,7 +132,7 @@ def test_compile_caches_of_a_python_file_are_searched(
     (cache / "axpy.so").write_bytes(contents(memory))
     (cache / "axpy.ptx").write_text("// of Triton's cache\n")
     try:
-        assert pack_cache(str(cache), packed)
+        assert pack_built(str(cache), packed)
         usage, ptx, sass = listed(tmp_path, cuobjdump, packed, texts, is_native=False)
     finally:
         os.close(packed)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.build import command
-from harness.worker.submission import pack_cache, unpack_cache
+from harness.worker.submission import pack_built, unpack_built
 
 pytestmark = pytest.mark.box
 
@@ -41,12 +41,12 @@ def _imported(scratch: Path, source: str) -> None:
 @pytest.mark.usefixtures("gxx")
 def test_a_packed_extension_is_not_compiled_again(scratch: Path, memory: int) -> None:
     _imported(scratch, SUBMISSION)
-    assert pack_cache(str(scratch / "cache"), memory)
+    assert pack_built(str(scratch / "cache"), memory)
     library = scratch / "cache/fixed/fixed.so"
     first = library.stat()
     shutil.rmtree(scratch)
 
-    unpack_cache(memory, str(scratch / "cache"))
+    unpack_built(memory, str(scratch / "cache"))
     log = (scratch / "cache/fixed/.ninja_log").read_bytes()
     _imported(scratch, SUBMISSION)
     again = library.stat()

@@ -361,7 +361,7 @@ def plan_driver_build(
 
 
 def cache_folder(scratch: str) -> str:
-    """Return where all compile caches of a box lie, for worker.submission to pack and unpack."""
+    """Return where all compile caches of a box lie, as worker.submission packs them."""
     return f"{scratch}/cache"
 
 

@@ -16,7 +16,6 @@ from harness.build.plan import (
     BuildPlan,
     BuildTools,
     ToolMissing,
-    cache_folder,
     read_memory,
     seal_memory,
     worker_environment,
@@ -276,7 +275,7 @@ class WorkerTeams:
         budget = PreparationBudget(BUILD_S_MAX) if is_null else self.preparation
         team = Team(machine.launcher, spec, log, budget, machine.defences)
         self.teams.append(team)
-        shared = {"cache": cache_folder(spec.home)}
+        shared = {"home": spec.home}
         for rank in range(spec.ranks):
             message = shared | role | {"environment": self._rank_environment(rank, spec.ranks)}
             team.send(rank, protocol.SETUP + json.dumps(message).encode(), descriptors)

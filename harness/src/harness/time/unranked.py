@@ -14,7 +14,7 @@ from statistics import median
 from typing import Any, Self
 
 from harness.build import command, plan
-from harness.build.plan import cache_folder, read_memory, seal_memory
+from harness.build.plan import read_memory, seal_memory
 from harness.build.teams import PROFILER, StageBudget, WorkerTeams
 from harness.check.calls import GatedCase, WarmUps
 from harness.check.inputs import RankBuffers, Shape
@@ -261,7 +261,7 @@ class NcuCapturer:
         report = f"{scratch}/profile"
         replay = {
             "role": self.worker_teams.role,
-            "cache": cache_folder(scratch),
+            "home": scratch,
             "layout": buffers.layout().decode(),
             "scalars": buffers.scalars().decode(),
             "device": self.judge_context.device.place,

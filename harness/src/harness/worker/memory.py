@@ -116,10 +116,12 @@ class SharedCase:
 
     def _copy(self, index: int, value: Any, *, is_checked: bool) -> None:
         target = _tensor(self._outputs[index])
-        is_same_kind = isinstance(value, self._torch.Tensor) and value.dtype == target.dtype
-        if not is_same_kind or value.shape != target.shape:
-            if not is_checked or not self._is_alike(value, target):
+        is_dense = isinstance(value, self._torch.Tensor) and not _storage_text(value)
+        if not is_dense or value.dtype != target.dtype or value.shape != target.shape:
+            if not is_checked or not (is_dense and self._is_alike(value, target)):
                 got, expected = _describe_value(value), _describe_value(target)
+                if not is_dense:
+                    expected = f"a dense torch.Tensor {expected}"
                 raise AnswerMismatch(f"custom_kernel returned {got}, expected {expected}")
             target = self._declared_target(index, value)
         if value.data_ptr() == target.data_ptr() and value.stride() == target.stride():
@@ -131,8 +133,7 @@ class SharedCase:
             target.copy_(value)
 
     def _is_alike(self, value: Any, target: Any) -> bool:
-        is_tensor = isinstance(value, self._torch.Tensor)
-        return is_tensor and is_compatible_answer(
+        return is_compatible_answer(
             _dtype_name(target.dtype), target.shape, _dtype_name(value.dtype), value.shape
         )
 
@@ -158,9 +159,21 @@ def _dtype_name(dtype: Any) -> str:
     return str(dtype).removeprefix("torch.")
 
 
+def _storage_text(tensor: Any) -> str:
+    """Describe a tensor whose values are not in memory as they are in the answer's; "" if so."""
+    if tensor.device.type == "meta":
+        return "on the device meta, without values,"
+    return "" if str(tensor.layout) == "torch.strided" else f"of layout {tensor.layout}"
+
+
 def _describe_value(value: Any) -> str:
+    kind = type(value)
     if hasattr(value, "dtype") and hasattr(value, "shape"):
-        return f"{_dtype_name(value.dtype)}{list(value.shape)}"
+        text = f"{_dtype_name(value.dtype)}{list(value.shape)}"
+        if not hasattr(value, "layout"):
+            return f"a {kind.__module__.partition('.')[0]}.{kind.__qualname__} {text}"
+        storage = _storage_text(value)
+        return f"a tensor {storage} {text}" if storage else text
     if isinstance(value, list | tuple | dict):
         return f"a {type(value).__name__} of {len(value)}"
     return "None" if value is None else f"an object of type {type(value).__name__}"

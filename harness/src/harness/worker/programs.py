@@ -23,20 +23,13 @@ from pathlib import Path
 from typing import IO, Any
 
 from harness.worker import native, protocol, settings
+from harness.worker.explanations import explain_compiler, message_text, shorten_text
 from harness.worker.protocol import SubmissionFailure
-from harness.worker.submission import InvalidPack, unpack_cache
+from harness.worker.submission import InvalidPack, unpack_built
 
 KEPT_BYTES = 8 * 1024
 MESSAGES_BYTES_MAX = 16 * 1024**2
 _CHUNK_BYTES = 64 * 1024
-
-# What compilers report when memory runs out and no cgroup ends the whole box at once.
-_NO_MEMORY = (
-    b"annot allocate memory",
-    b"virtual memory exhausted",
-    b"std::bad_alloc",
-    b"Killed signal terminated program",
-)
 
 _NAME_CHARS_MAX = 1500
 
@@ -89,9 +82,7 @@ def run_build_order(order: dict[str, Any], descriptor: int) -> None:
     lines = [text.removesuffix("\n"), ending] if text else [ending]
     print(*lines, sep="\n", flush=True)  # noqa: T201  (the log of the run)
     if not data:
-        has_no_memory = any(words in text.encode() for words in _NO_MEMORY)
-        reason = _message_text(text.encode()) or "the compiler failed without a message"
-        raise SubmissionFailure("memory" if has_no_memory else "compile_error", reason)
+        raise explain_compiler(text)
     if len(data) > order["bytes_max"]:
         size = f"more than {order['bytes_max']} bytes"
         raise SubmissionFailure("compile_error", f"the build result has {size}, which is too much")
@@ -131,22 +122,6 @@ def run_compiler(arguments: Sequence[str], environment: dict[str, str]) -> tuple
         return process.wait(), output
 
 
-def shorten_text(text: bytes, bytes_max: int) -> bytes:
-    r"""Return the head and the tail of a text, with a line where something is left out.
-
-    >>> shorten_text(b"first line\nsecond line\nthird line\nlast line\n", 20)
-    b'first line\n[24 bytes are left out here]\nlast line\n'
-    """
-    if len(text) <= bytes_max:
-        return text
-    head, tail = text[: bytes_max // 2], text[-(bytes_max // 2) :]
-    # Whole lines, unless one line is longer than the limit.
-    head = head[: head.rfind(b"\n") + 1] or head
-    tail = tail[tail.find(b"\n") + 1 :] or tail
-    left_out = len(text) - len(head) - len(tail)
-    return head.rstrip(b"\n") + b"\n[%d bytes are left out here]\n" % left_out + tail
-
-
 def _strip_folders(order: dict[str, Any], text: str) -> str:
     """Remove the folders of source and result, which are internal to the box."""
     for path in filter(None, (order["output"], order["source"])):
@@ -161,18 +136,13 @@ def _read_output(stream: IO[bytes]) -> bytes:
         total += len(chunk)
         if total > MESSAGES_BYTES_MAX:
             reason = f"the compiler printed more than {MESSAGES_BYTES_MAX} bytes, beginning with:\n"
-            raise SubmissionFailure("compile_error", reason + _message_text(head))
+            raise SubmissionFailure("compile_error", reason + message_text(head))
         room = KEPT_BYTES - len(head)
         head += chunk[:room]
         tail = (tail + chunk[room:])[-KEPT_BYTES:]
     left_out = total - len(head) - len(tail)
     gap = b"\n[%d bytes are left out here]\n" % left_out if left_out else b""
     return head + gap + tail
-
-
-def _message_text(text: bytes) -> str:
-    """Shorten text to fit a message: the first errors help most, the last line counts them."""
-    return shorten_text(text, protocol.TEXT_CHARS_MAX - 100).decode(errors="replace").strip()
 
 
 def run_program(order: dict[str, Any], descriptors: list[int], folder: Path) -> None:
@@ -390,7 +360,7 @@ def list_kernels(order: dict[str, Any], descriptors: list[int]) -> None:
         (folder / f"kernel{_BINARIES[0]}").write_bytes(data)
     else:
         with contextlib.suppress(InvalidPack, OSError):
-            unpack_cache(built, str(folder))
+            unpack_built(built, str(folder))
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     binaries = [path for path in files if path.suffix in _BINARIES][:_BINARIES_MAX]
     for option, text in zip(order["options"], texts, strict=True):

@@ -4,7 +4,7 @@ Supervisor to worker: SETUP + the worker's role as JSON, with at most one descri
 builder writes to and a worker loads the build result from, or with those that run_capture and
 list_kernels name;
 CASE + the layout of two shared memories as JSON, with their two descriptors; GO + nonce + the
-non-tensor leaves as JSON; PACK with one descriptor, to pack the compile cache into; WARM, to import
+non-tensor leaves as JSON; PACK with one descriptor, to pack what it built into; WARM, to import
 the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table; RECORD + nonce
 + leaves with one descriptor, for the operators and kernels of the call; and PROBE to a bare null
 worker. Worker to supervisor: READY; DONE + nonce, then [[output, dtype, shape], ...] as
@@ -33,6 +33,7 @@ SCALARS_BYTES_MAX = 4096
 LAYOUT_BYTES_MAX = 128 * 1024
 ANSWER_BYTES_MAX = 32 * 1024
 TEXT_CHARS_MAX = 2000
+_GAP = "\n[…]\n"
 
 # Limits for what a profiler returns: ncu's report, its text page, its table.
 REPORT_BYTES_MAX = 32 * 1024**2
@@ -53,7 +54,15 @@ class SubmissionFailure(Exception):  # noqa: N818  (STYLE.md, section 3: an outc
     def __init__(self, kind: str, text: str) -> None:
         super().__init__(text)
         self.kind = kind
-        self.text = text[-TEXT_CHARS_MAX:]
+        self.text = _shorten(text)
+
+
+def _shorten(text: str) -> str:
+    """Return the beginning and the end of a text that is too long."""
+    if len(text) <= TEXT_CHARS_MAX:
+        return text
+    half = TEXT_CHARS_MAX // 2
+    return text[:half] + _GAP + text[half + len(_GAP) - TEXT_CHARS_MAX :]
 
 
 # The codes of `wb_dtype` in warpboard.h.

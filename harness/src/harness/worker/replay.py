@@ -12,9 +12,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from harness.worker.explanations import explain_exception
 from harness.worker.memory import AnswerMismatch, SharedCase
 from harness.worker.protocol import SubmissionFailure
-from harness.worker.submission import explain_exception, load_submission
+from harness.worker.submission import load_submission
 
 Mark = Callable[[], object]
 
@@ -44,7 +45,7 @@ def replay_call(order: dict[str, Any], begin: Mark, end: Mark) -> None:
     Raises SubmissionFailure, AnswerMismatch, or whatever the call raises.
     """
     inputs, outputs, *build_results = (os.open(path, os.O_RDWR) for path in order["memories"])
-    load = load_submission(Path(order["path"]), order["role"], build_results, order["cache"])
+    load = load_submission(Path(order["path"]), order["role"], build_results, order["home"])
     case = CopiedCase(order["layout"].encode(), [inputs, outputs], order["device"])
     call, scalars = load(case), order["scalars"].encode()
     call(scalars)

@@ -19,13 +19,15 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from statistics import median
+from types import ModuleType
 from typing import Any
 
 from harness.worker import programs, protocol, settings, submission
 from harness.worker.cuda import CudaBatch, CudaCase, LocalCase
+from harness.worker.explanations import explain_exception
 from harness.worker.memory import AnswerMismatch, SharedCase
 from harness.worker.protocol import SubmissionFailure
-from harness.worker.submission import Call, CaseBinder, explain_exception, load_submission
+from harness.worker.submission import Call, CaseBinder, load_submission
 
 _SIDE = 64
 _PRODUCTS = 8
@@ -63,6 +65,8 @@ def serve(descriptor: int, path: str) -> None:
     """Answer on a control socket until it closes; `path` is the submitted file."""
     control = socket.socket(fileno=descriptor)
     sys.argv[1:] = []
+    # A process that the submission spawns runs this one's main module again, which is not ours.
+    sys.modules["__main__"] = ModuleType("__main__")
     server = WorkerServer(control, Path(path))
     with contextlib.suppress(ConnectionError):
         server.serve()
@@ -74,7 +78,7 @@ class WorkerServer:
     def __init__(self, control: socket.socket, path: Path) -> None:
         self._control = control
         self._path = path
-        self._cache = ""
+        self._home = ""
         # One buffer for all messages: allocating one of this size costs more than a call's message.
         self._buffer = bytearray(protocol.LAYOUT_BYTES_MAX)
         self._load: CaseBinder | None = None
@@ -122,7 +126,7 @@ class WorkerServer:
         elif kind == protocol.SETUP:
             self._report_result(lambda: self._set_up(json.loads(message[1:]), descriptors))
         elif kind == protocol.PACK:
-            self._report_result(lambda: submission.pack_cache(self._cache, descriptors[0]))
+            self._report_result(lambda: submission.pack_built(self._home, descriptors[0]))
         elif kind == protocol.PROFILE:
             self._control.send(self._answer(message, self._make_profiled_call(descriptors)))
         elif kind == protocol.RECORD:
@@ -154,7 +158,7 @@ class WorkerServer:
         """
         if environment := role.get("environment"):
             settings.add_environment(environment)
-        self._cache = role.get("cache", "")
+        self._home = role.get("home", "")
         if order := role.get("order"):
             programs.run_build_order(order, descriptors[0])
             return
@@ -176,7 +180,7 @@ class WorkerServer:
         if role.get("is_bare_null"):
             self._is_bare = True
             return
-        self._load = load_submission(self._path, role, descriptors, self._cache)
+        self._load = load_submission(self._path, role, descriptors, self._home)
         if backend := role.get("group"):
             _join_group(backend, self._path)
 

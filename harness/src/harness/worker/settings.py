@@ -1,4 +1,4 @@
-"""The part of the worker's environment that is decided after its box was built."""
+"""The environment of the worker, part of which is decided after its box was built."""
 
 import os
 from collections.abc import Mapping
@@ -7,3 +7,8 @@ from collections.abc import Mapping
 def add_environment(environment: Mapping[str, str]) -> None:
     """Add variables to the box's environment."""
     os.environ.update(environment)
+
+
+def home() -> str:
+    """Return the box's scratch folder; "" outside of a box."""
+    return os.environ.get("HOME", "")

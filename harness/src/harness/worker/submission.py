@@ -2,10 +2,11 @@
 
 A Python submission that is a torch.nn.Module class, KernelBench's form, is called as a kernel.
 
-The compile caches of a box are packed for the next worker of the same source. A pack is 8 bytes,
-the length of a list; the list as JSON, with [name, bytes, mode, mtime_ns] for each file; then the
-files' bytes. Times are kept to the nanosecond because ninja compares them. Links, devices and empty
-folders are left out.
+What was compiled in a box is packed for the next worker of the same source: its compile caches, and
+every other folder below its home that has a compiled file, such as a `build_directory`. A pack is 8
+bytes, the length of a list; the list as JSON, with [name, bytes, mode, mtime_ns] for each file;
+then the files' bytes. Times are kept to the nanosecond because ninja compares them. Links, devices
+and empty folders are left out.
 """
 
 import contextlib
@@ -16,7 +17,6 @@ import os
 import random
 import stat
 import sys
-import traceback
 from collections.abc import Callable, Iterator
 from importlib.machinery import SourceFileLoader
 from pathlib import Path, PurePosixPath
@@ -24,6 +24,7 @@ from typing import Any
 
 from harness.worker import native
 from harness.worker.cuda import CudaBatch
+from harness.worker.explanations import describe_exception, explain_exception
 from harness.worker.memory import SharedCase
 from harness.worker.protocol import SubmissionFailure
 
@@ -32,11 +33,10 @@ FILES_MAX = 10_000
 LIST_BYTES_MAX = 4 * 1024**2
 _LENGTH_BYTES = 8
 
+# The folder of all compile caches, in a box's home.
+CACHE = "cache"
 # Files that only a compiler makes. A folder without any is not worth keeping.
 _COMPILED = (".so", ".o", ".cubin", ".fatbin", ".ptx", ".hsaco", ".nbc", ".gch", ".pch")
-
-# What g++ reports when the kernel killed one of its programs because memory ran out.
-_KILLED = "Killed signal terminated program"
 
 CUSTOM_KERNEL = "custom_kernel"
 
@@ -51,13 +51,13 @@ class InvalidPack(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, n
     """The pack is malformed, or contains a forbidden name."""
 
 
-def pack_cache(folder: str, descriptor: int) -> bool:
-    """Write a folder into a memory; return False and write nothing if nothing was compiled.
+def pack_built(home: str, descriptor: int) -> bool:
+    """Write what was compiled below a box's home into a memory.
 
-    A folder larger than a pack may be is not written either.
+    Return False and write nothing if that is nothing, or more than a pack may hold.
     """
-    root = Path(folder)
-    paths = sorted(_find_files(root))[: FILES_MAX + 1]
+    root = Path(home)
+    paths = sorted(_find_built(root))[: FILES_MAX + 1]
     if not any(path.suffix in _COMPILED for path in paths):
         return False
     entries = []
@@ -78,7 +78,7 @@ def pack_cache(folder: str, descriptor: int) -> bool:
     return True
 
 
-def unpack_cache(descriptor: int, folder: str) -> int:
+def unpack_built(descriptor: int, folder: str) -> int:
     """Write the files of a pack into a folder; return their number.
 
     Raises InvalidPack for a name that leads out of the folder, or OSError if a file exists already.
@@ -101,13 +101,17 @@ def unpack_cache(descriptor: int, folder: str) -> int:
     return len(names)
 
 
-def _find_files(root: Path) -> Iterator[Path]:
-    for parent, folders, names in os.walk(root, followlinks=False):
-        folders.sort()
-        for name in names:
-            path = Path(parent, name)
-            if stat.S_ISREG(path.lstat().st_mode):
-                yield path
+def _find_built(home: Path) -> Iterator[Path]:
+    """Yield the files of the compile caches, and of every folder with a compiled file."""
+    for parent, _, names in os.walk(home, followlinks=False):
+        paths = [path for path in (Path(parent, name) for name in names) if _is_file(path)]
+        is_cache = Path(parent).is_relative_to(home / CACHE)
+        if is_cache or any(path.suffix in _COMPILED for path in paths):
+            yield from paths
+
+
+def _is_file(path: Path) -> bool:
+    return stat.S_ISREG(path.lstat().st_mode)
 
 
 def _read_list(memory: Any) -> list[tuple[str, int, int, int]]:
@@ -134,11 +138,11 @@ def _check_entry(name: str, size: int, mode: int, mtime_ns: int) -> tuple[str, i
 
 
 def load_submission(
-    path: Path, role: dict[str, Any], descriptors: list[int], folder: str
+    path: Path, role: dict[str, Any], descriptors: list[int], home: str
 ) -> CaseBinder:
     """Load the submission at `path`; return what makes a call of a case.
 
-    `folder` holds its compile caches; `descriptors` are the results of its build. Raises
+    `home` is where its build wrote; `descriptors` are the results of its build. Raises
     SubmissionFailure.
     """
     if role.get("is_null"):
@@ -149,7 +153,7 @@ def load_submission(
     for descriptor in descriptors:
         # A pack that cannot be unpacked only costs another compilation.
         with contextlib.suppress(InvalidPack, OSError):
-            unpack_cache(descriptor, folder)
+            unpack_built(descriptor, home)
         os.close(descriptor)
     sys.path.insert(0, str(path.parent))
     entry = role.get("entry", CUSTOM_KERNEL)
@@ -189,7 +193,7 @@ def load_kernel(path: Path, entry: str = CUSTOM_KERNEL) -> Kernel:
         path.read_text(encoding="utf-8")
         loader.get_code(name)
     except Exception as error:
-        raise SubmissionFailure("compile_error", _last_lines(error, path)) from error
+        raise SubmissionFailure("compile_error", describe_exception(error, path)) from error
     spec: Any = importlib.util.spec_from_loader(name, loader)
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
@@ -202,32 +206,6 @@ def load_kernel(path: Path, entry: str = CUSTOM_KERNEL) -> Kernel:
         kind = "function" if entry == CUSTOM_KERNEL else "class"
         raise SubmissionFailure("import_error", f"{path.name} defines no {kind} {entry}")
     return kernel  # type: ignore[no-any-return]  # a participant's object, not trusted
-
-
-def explain_exception(error: BaseException, path: Path, kind: str) -> SubmissionFailure:
-    """Return the failure for an exception; the traceback begins in the submission's file."""
-    is_build = str(error).startswith("Error building extension")
-    has_no_memory = isinstance(error, MemoryError) or "can't allocate memory" in str(error)
-    if has_no_memory or (is_build and _KILLED in str(error)):
-        return SubmissionFailure("memory", _last_lines(error, path))
-    if is_build:
-        return SubmissionFailure("compile_error", _last_lines(error, path))
-    if isinstance(error, SystemExit):
-        return SubmissionFailure(kind, f"the submission called exit({error.code!r})")
-    # Our own frames, above the submission's first one, do not help.
-    frame = error.__traceback__
-    while frame is not None and frame.tb_frame.f_code.co_filename != str(path):
-        frame = frame.tb_next
-    lines = traceback.format_exception(type(error), error, frame or error.__traceback__)
-    return SubmissionFailure(kind, _join_lines(lines, path))
-
-
-def _last_lines(error: BaseException, path: Path) -> str:
-    return _join_lines(traceback.format_exception_only(error), path)
-
-
-def _join_lines(lines: list[str], path: Path) -> str:
-    return "".join(lines).replace(f"{path.parent}/", "").strip()
 
 
 class ModelKernel:
