@@ -33,6 +33,7 @@ from shared.events import (
     StageResult,
 )
 from shared.lifecycle import run_main
+from shared.nats.agent import AgentLog
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
@@ -212,7 +213,7 @@ async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
         agents.append(
             Agent(
                 session=new_id(),
-                reporter=Reporter(name, log, sign_key(name)),
+                reporter=Reporter(name, AgentLog(nc, name), sign_key(name)),
                 blobs=blobs,
                 bus=bus,
                 runs=NoopRuns(dice, settings.took_s_min, settings.took_s_max, settings.wrong_share),

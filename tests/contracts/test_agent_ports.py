@@ -1,35 +1,28 @@
 """An agent's credentials allow exactly what it needs, on a real server."""
 
 import asyncio
-import hashlib
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from datetime import timedelta
 
 import nats.errors
 import pytest
-from nats.aio.client import Client
 
-from shared.blobs import BLOB_RETENTION_S, BlobNotFound
-from shared.clock import now
+from shared.blobs import BlobNotFound
 from shared.event_log import Conflict
-from shared.nats import agent
-from shared.nats.agent import AgentBlobStore, AgentBus, AgentLog, AgentRequests, open_inbox
-from shared.nats.blobs import NatsBlobStore, list_uploads
+from shared.events import RunCompleted, RunStarted
+from shared.nats import agent_requests
+from shared.nats.agent import AgentBlobStore, AgentBus, AgentLog, open_inbox
+from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
-from shared.nats.connection import MESSAGE_ID_HEADER, connect
-from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure_streams
+from shared.nats.connection import newest_message
+from shared.nats.streams import BEAT_BYTES_MAX
 from shared.servers.nats import NatsServer
+from tests.contracts.agents import AGENT, ANSWER_S_MAX, OTHER, Bus, bus_of, order, report, run_id
 from tests.contracts.samples import new_event, next_delivery
 from tests.contracts.servers import restart
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
-AGENT, OTHER = "a1", "a2"
-ANSWER_S_MAX = 10.0
 
 
 @pytest.fixture(scope="module")
@@ -43,57 +36,10 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
         server.stop()
 
 
-@dataclass
-class Said:
-    """The errors that the server reports to a client."""
-
-    errors: list[str] = field(default_factory=list)
-
-    async def hear(self, error: Exception) -> None:
-        """Record an error."""
-        self.errors.append(str(error))
-
-
-@dataclass
-class Bus:
-    """The services' connection, whose requests are answered, and an agent's connection."""
-
-    services: Client
-    agent: Client
-    refused: Said
-
-    @property
-    def log(self) -> NatsLog:
-        """The log for services."""
-        return NatsLog(self.services)
-
-
-@asynccontextmanager
-async def bus_of(server: NatsServer) -> AsyncIterator[Bus]:
-    services = await connect(server.url, "services")
-    await ensure_streams(services)
-    refused = Said()
-    agent = await connect(server.agent_url(AGENT), "agent")
-    agent._error_cb = refused.hear
-    serving = asyncio.create_task(AgentRequests(services, NatsBlobStore(services)).serve())
-    try:
-        yield Bus(services, agent, refused)
-    finally:
-        serving.cancel()
-        await asyncio.wait({serving})
-        await agent.close()
-        await services.close()
-
-
 @pytest.fixture
 async def bus(server: NatsServer) -> AsyncIterator[Bus]:
     async with bus_of(server) as bus:
         yield bus
-
-
-def run_id() -> str:
-    """Return a run that no other test uses."""
-    return hashlib.sha256(str(now()).encode()).hexdigest()[:16]
 
 
 async def test_an_agent_reads_its_orders_and_acknowledges_them(bus: Bus) -> None:
@@ -112,20 +58,19 @@ async def test_an_agent_reads_its_orders_and_acknowledges_them(bus: Bus) -> None
 
 async def test_an_agents_report_expects_the_order_and_the_scheduler_the_report(bus: Bus) -> None:
     run = run_id()
-    order, report = f"run.{AGENT}.{run}", f"report.{AGENT}.{run}"
-    log = AgentLog(bus.agent, AGENT)
-    first = await bus.log.append(new_event(order, 0))
-    started = new_event(report, first)
-    second = await log.append(started)
-    assert await log.append(started) == second, "a repeat is told from another's event"
+    log, agg = AgentLog(bus.agent, AGENT), f"run.{AGENT}.{run}"
+    first = await bus.log.append(order(run))
+    begun = report(RunStarted, run, first)
+    second = await log.append(begun)
+    assert await log.append(begun) == second, "a repeat is told from another's event"
     with pytest.raises(Conflict):
-        await bus.log.append(new_event(order, first))
-    third = await bus.log.append(new_event(order, second))
+        await bus.log.append(new_event(agg, first))
+    third = await bus.log.append(new_event(agg, second))
     with pytest.raises(Conflict):
-        await log.append(new_event(report, second))
-    history = await bus.log.history(order)
+        await log.append(report(RunCompleted, run, second))
+    history = await bus.log.history(agg)
     assert [event.seq for event in history] == [first, second, third]
-    assert [event.envelope.agg for event in history] == [order, report, order]
+    assert [event.envelope.agg for event in history] == [agg, f"report.{AGENT}.{run}", agg]
 
 
 @pytest.mark.parametrize("size", [0, 10, 64 * 1024, 64 * 1024 + 1, 1_300_000])
@@ -147,43 +92,10 @@ async def test_what_an_agent_keeps_services_get_and_the_other_way_round(
 async def test_a_blob_that_takes_longer_than_an_answer_may_is_had_all_the_same(
     bus: Bus, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(agent, "ANSWER_S_MAX", 0.001)
+    monkeypatch.setattr(agent_requests, "ANSWER_S_MAX", 0.001)
     data = run_id().encode() * 300_000
     digest = (await NatsBlobStore(bus.services).put(data)).digest
     assert await AgentBlobStore(bus.agent, AGENT).get(digest) == data
-
-
-async def test_an_agent_can_hide_or_replace_no_blob_of_another(server: NatsServer) -> None:
-    async with bus_of(server) as bus:
-        services = NatsBlobStore(bus.services)
-        data = b"a source " + run_id().encode()
-        digest = hashlib.sha256(data).hexdigest()
-        liar = await connect(server.agent_url(OTHER), "liar")
-        for kind in ("small", "large"):
-            await liar.request(f"uploads.{OTHER}.{kind}.{digest}", b"garbage", ANSWER_S_MAX)
-        with pytest.raises(BlobNotFound):
-            await services.get(digest)
-        assert (await AgentBlobStore(bus.agent, AGENT).put(data)).digest == digest
-        assert await services.get(digest) == data
-        await services.put(data)
-        assert await AgentBlobStore(bus.agent, AGENT).get(digest) == data
-        await liar.close()
-
-
-async def test_the_collector_finds_and_removes_what_agents_kept(bus: Bus) -> None:
-    agent, services = AgentBlobStore(bus.agent, AGENT), NatsBlobStore(bus.services)
-    small, large = run_id().encode(), run_id().encode() * 20_000
-    sizes = {(await agent.put(one)).digest: len(one) for one in (small, large)}
-    await bus.agent.request(f"uploads.{AGENT}.small.no-digest", b"garbage", ANSWER_S_MAX)
-    await bus.agent.request(f"uploads.{AGENT}.large.{'e' * 64}", b"garbage", ANSWER_S_MAX)
-    kept = [one async for one in services.kept() if one.place.startswith("upload.")]
-    assert {"", "e" * 64} <= {one.digest for one in kept}
-    assert sizes == {one.digest: one.bytes for one in kept if one.digest in sizes}
-    assert all(one.at > now() - timedelta(seconds=BLOB_RETENTION_S) for one in kept)
-    for one in kept:
-        assert await services.remove(one)
-        await services.remove(one)
-    assert await list_uploads(bus.services) == []
 
 
 async def test_an_agent_outlives_a_restart_of_the_server(
@@ -227,10 +139,13 @@ async def refused(bus: Bus, subject: str, body: bytes = b"") -> None:
 
 
 FORBIDDEN = (
+    f"events.report.{AGENT}.r1",
     f"events.report.{OTHER}.r1",
     f"events.run.{AGENT}.r1",
     f"$KV.LEASES.agent.{OTHER}",
-    f"uploads.{OTHER}.small.{'a' * 64}",
+    f"uploads.{AGENT}.{'a' * 32}.0",
+    f"uploads.{OTHER}.{'a' * 32}.0",
+    f"progress.{OTHER}.s1",
     f"blobs.{'a' * 64}",
     "$O.LARGE.M.eA==",
     f"agents.{OTHER}.inbox",
@@ -271,6 +186,17 @@ async def test_an_agent_may_publish_nothing_else(bus: Bus, subject: str) -> None
     await refused(bus, subject)
 
 
+@pytest.mark.parametrize("headers", [{"Nats-Rollup": "all"}, {"Nats-Rollup": "sub"}, {}])
+async def test_an_agent_cannot_remove_the_heartbeats_of_others(
+    bus: Bus, headers: dict[str, str]
+) -> None:
+    await NatsBus(bus.services).beat(OTHER, b"here", 30)
+    subject, body = f"$KV.LEASES.agent.{AGENT}", b"" if headers else bytes(BEAT_BYTES_MAX * 2)
+    answer = await bus.agent.request(subject, body, ANSWER_S_MAX, headers=headers or None)
+    assert "error" in json.loads(answer.data)
+    assert await newest_message(bus.services, "KV_LEASES", f"$KV.LEASES.agent.{OTHER}")
+
+
 @pytest.mark.parametrize("subject", ["events.>", "_INBOX_warpboard.>", "_INBOX_agent-a2.>", ">"])
 async def test_an_agent_may_hear_nothing_but_its_answers(bus: Bus, subject: str) -> None:
     await bus.agent.subscribe(subject)
@@ -284,10 +210,9 @@ def answered(run: str) -> Sequence[tuple[str, bytes]]:
     ask = json.dumps({"run": run, "after": 0}).encode()
     batch = json.dumps({"batch": 5, "expires": 200_000_000}).encode()
     return (
-        (f"events.report.{AGENT}.{run}", b"{}"),
         (f"$KV.LEASES.agent.{AGENT}", b"{}"),
-        (f"uploads.{AGENT}.small.{'b' * 64}", b"{}"),
-        (f"agents.{AGENT}.event", ask),
+        (f"agents.{AGENT}.upload", b"{}"),
+        (f"agents.{AGENT}.report", ask),
         (f"agents.{AGENT}.inbox", b"{}"),
         (f"$JS.API.CONSUMER.MSG.NEXT.EVENTS.gpu-agent-{AGENT}", batch),
     )
@@ -310,26 +235,7 @@ async def test_no_answer_to_an_agent_goes_where_it_may_not_publish(bus: Bus, tar
     assert "error" not in info
     blob = await bus.services.request("$JS.API.STREAM.MSG.GET.BLOBS", b'{"last_by_subj":"blobs.x"}')
     assert b"error" in blob.data
-    assert await bus.log.last() == before + 2, "the order and the report alone"
-
-
-async def test_an_agent_that_takes_the_id_of_a_later_event_keeps_nobody_from_saying_it(
-    bus: Bus,
-) -> None:
-    run = run_id()
-    order = await bus.log.append(new_event(f"run.{AGENT}.{run}", 0))
-    later = new_event(f"submission.{run}", 0)
-    await bus.agent.request(
-        f"events.report.{AGENT}.{run}",
-        b"taken",
-        ANSWER_S_MAX,
-        headers={MESSAGE_ID_HEADER: later.envelope.id},
-    )
-    seq = await bus.log.append(later)
-    (event,) = await bus.log.history(f"submission.{run}")
-    assert (event.seq, event.envelope) == (seq, later.envelope)
-    assert seq > order
-    assert await bus.log.append(later) == seq
+    assert await bus.log.last() == before + 1, "the order alone"
 
 
 async def test_who_shows_no_password_or_another_agents_is_not_let_in(server: NatsServer) -> None:
@@ -345,28 +251,3 @@ async def test_who_shows_no_password_or_another_agents_is_not_let_in(server: Nat
         assert b"Authorization Violation" in answer
         writer.close()
         await writer.wait_closed()
-
-
-@pytest.mark.parametrize("taken", [0, 1])
-async def test_nor_from_saying_it_in_a_batch(bus: Bus, taken: int) -> None:
-    run = run_id()
-    batch = [new_event(f"job.{run}", 0), new_event(f"submission.{run}", 0)]
-    id_ = batch[taken].envelope.id
-    report = f"events.report.{AGENT}.{run}"
-    await bus.agent.request(report, b"taken", ANSWER_S_MAX, headers={MESSAGE_ID_HEADER: id_})
-    seq = await bus.log.append_all(batch)
-    assert [event.seq for event in await bus.log.history(f"job.{run}")] == [seq - 1]
-    assert [event.seq for event in await bus.log.history(f"submission.{run}")] == [seq]
-    assert await bus.log.append_all(batch) == seq
-
-
-async def test_nor_another_agent(server: NatsServer, bus: Bus) -> None:
-    run = run_id()
-    order = await bus.log.append(new_event(f"run.{AGENT}.{run}", 0))
-    report = new_event(f"report.{AGENT}.{run}", order)
-    thief = await connect(server.agent_url(OTHER), "thief")
-    subject, id_ = f"events.report.{OTHER}.{run}", report.envelope.id
-    await thief.request(subject, b"taken", ANSWER_S_MAX, headers={MESSAGE_ID_HEADER: id_})
-    await thief.close()
-    seq = await AgentLog(bus.agent, AGENT).append(report)
-    assert [event.seq for event in await bus.log.history(f"run.{AGENT}.{run}")] == [order, seq]

@@ -1,8 +1,9 @@
-"""A forged event of any type is refused by the bus, or dropped by all its readers.
+"""A forged event of any type is refused by the bus, and dropped by all its readers.
 
 The types are those of the catalogue, so that new ones are tested automatically.
 """
 
+import asyncio
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -28,12 +29,16 @@ from shared.api.audits import AuditReport, AuditRequest
 from shared.clock import new_id
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, Fact
+from shared.nats.agent_requests import REPORT, AgentRequests
+from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
+from shared.reports import ReportRequest
 from shared.servers.nats import NatsServer
 from shared.signing import verify_verdict
 from shared.wire import Envelope, EventMetadata, encode, is_genuine, make_envelope
+from tests.contracts.agents import order, run_id
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_audit import List
 from tests.support.examples import example_event
@@ -102,28 +107,42 @@ async def thief(server: NatsServer) -> AsyncIterator[tuple[Client, list[str]]]:
     await nc.close()
 
 
+@pytest.fixture
+async def requests(services: Client) -> AsyncIterator[AgentRequests]:
+    """Services that answer agents' requests."""
+    requests = AgentRequests(services, NatsBlobStore(services), NatsLog(services))
+    serving = asyncio.create_task(requests.serve())
+    yield requests
+    serving.cancel()
+    await asyncio.wait({serving})
+
+
 @pytest.mark.server
+@pytest.mark.usefixtures("requests")
 @pytest.mark.parametrize("name", TYPES)
 async def test_the_bus_refuses_an_agent_every_type_where_it_belongs(
     name: str, services: Client, thief: tuple[Client, list[str]]
 ) -> None:
     nc, refused = thief
     log = NatsLog(services)
-    before = await log.last()
-    aggs = [*homes(name), subjects.run(AGENT, "r1")]
+    before = await log.append(order(run_id()))
+    aggs = [*homes(name), subjects.run(AGENT, "r1"), subjects.report(AGENT, "r1")]
+    asking = subjects.agent_request(AGENT, REPORT)
     for agg in aggs:
         subject = subjects.subject(agg)
-        await nc.publish(subject, encode(envelope(name, agg, "service:scheduler")))
-        # With the subject of an answer the server would be the writer.
-        await nc.publish(subjects.subject(subjects.report(AGENT, "r1")), b"", reply=subject)
+        for actor in ("service:scheduler", f"agent:{AGENT}"):
+            body = encode(envelope(name, agg, actor))
+            await nc.publish(subject, body)
+            await nc.publish(asking, encode(ReportRequest(msgspec.Raw(body), before)))
+            # With the subject of an answer the server would be the writer.
+            await nc.publish(asking, body, reply=subject)
     await nc.flush()
-    await eventually(lambda: len(refused) >= len(aggs))
+    await eventually(lambda: len(refused) >= 2 * len(aggs))
     said = "\n".join(refused)
     assert all(f'"{subjects.subject(agg)}"' in said for agg in aggs), said
     # Answered once all that was sent before it is.
-    await nc.request(subjects.subject(subjects.report(AGENT, "r1")), b"", 5)
-    written = [one async for one in after(log, before)]
-    assert {one.envelope.agg for one in written} <= {subjects.report(AGENT, "r1")}
+    await nc.request(asking, b"", 5)
+    assert [one async for one in after(log, before)] == []
 
 
 async def after(log: NatsLog, seq: int) -> AsyncIterator[RecordedEvent]:

@@ -99,6 +99,12 @@ PEOPLE, ENDS, REJUDGES = accounts.accounts, submissions.submissions, reruns.reju
             AgentReleased(reason=R),
             AgentReleased(reason=R),
         ),
+        (
+            AGENTS,
+            [AgentQuarantined(reason=R, failures=0)],
+            AgentReleased(reason=R),
+            AgentReleased(reason=R),
+        ),
         (AGENTS, [ENROLLED], AgentRevoked(reason=R), AgentRevoked(reason=R)),
         (AGENTS, [], AgentEnrolled(sign_key=KEY, owner="lab", reason=R), ENROLLED),
         (

@@ -33,9 +33,25 @@ async def test_a_word_that_cannot_be_read_is_not_heard(words: bytes) -> None:
     bus, live = MemoryBus(), Live()
     watching = asyncio.gather(live.watch_progress(bus), live.watch_queues(bus))
     await asyncio.sleep(0)
-    for topic in ("progress.s1", "queue.CPU"):
+    for topic in ("progress.a1.s1", "queue.CPU"):
         await bus.tell(topic, words)
         await bus.tell(topic.replace("1", "2").replace("CPU", "H200"), b'{"jobs":[]}')
     await eventually(lambda: live.progress and live.queues)
-    assert (list(live.progress), list(live.queues)) == (["s2"], ["H200"])
+    assert (list(live.progress), list(live.queues)) == (["a2"], ["H200"])
+    watching.cancel()
+
+
+async def test_an_agent_reports_progress_of_its_own_run_alone() -> None:
+    bus, live = MemoryBus(), Live()
+    watching = asyncio.create_task(live.watch_progress(bus))
+    await asyncio.sleep(0)
+    await bus.tell("progress.a1.s1", b'{"done":1}')
+    for number in range(2000):
+        await bus.tell(f"progress.evil.s{number}", b'{"done":9}')
+    await bus.tell("progress.evil.s1", b'{"done":9}')
+    await eventually(lambda: live.progress.get("evil", ("",))[0] == "s1")
+    assert live.find_progress("s1", "a1") == {"done": 1}
+    assert live.find_progress("s2", "a1") is None
+    assert live.find_progress("s1", None) is None
+    assert len(live.progress) == 2
     watching.cancel()

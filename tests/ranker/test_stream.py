@@ -9,7 +9,7 @@ import pytest
 
 from shared import events, subjects
 from tests.ranker.streaming import StreamListener, listen, serve_ranker
-from tests.support.lives import Life, say
+from tests.support.lives import AGENT, Life, say
 from tests.support.reading import STAFF, Reads, as_, reading
 from tests.support.waits import eventually
 
@@ -24,6 +24,7 @@ class Line:
         self.reads = reads
         self.url = url
         self.stopping = stopping
+        self.said: dict[str, int] = {}
         self.http = httpx.AsyncClient(headers=STAFF, timeout=30)
 
     def events(self, number: int) -> str:
@@ -43,9 +44,13 @@ class Line:
         assert number_ is not None
         return number_
 
-    async def go_on(self, life: Life) -> None:
-        """Append the rest of its life."""
-        for agg, fact in life.facts()[2:]:
+    async def go_on(self, life: Life, count: int | None = None) -> None:
+        """Append so much of the rest of its life."""
+        facts = life.facts()
+        start = 2 + self.said.get(life.id, 0)
+        end = len(facts) if count is None else start + count
+        self.said[life.id] = end - 2
+        for agg, fact in facts[start:end]:
             await say(self.reads.log, agg, fact, life.id)
 
 
@@ -118,14 +123,13 @@ async def test_every_reader_sees_the_same_numbers(line: Line) -> None:
 async def test_what_is_kept_nowhere_is_told_without_a_place(line: Line) -> None:
     life = Life("s1")
     number = await line.received(life)
-    line.reads.live.progress[life.id] = {
-        "stage": "hidden_check",
-        "case": "n=7",
-        "done": 1,
-        "total": 2,
-    }
+    message = {"stage": "hidden_check", "case": "n=7", "done": 1, "total": 2}
+    line.reads.live.progress |= {"evil": (life.id, message | {"case": "false"})}
+    line.reads.live.progress |= {AGENT: (life.id, message)}
     heard = StreamListener()
     listening = asyncio.create_task(listen(line.http, line.events(number), heard))
+    await eventually(lambda: heard.notices)
+    await line.go_on(life, 2)
     await eventually(lambda: len(heard.notices) >= 2)
     await line.go_on(life)
     await asyncio.wait_for(listening, 30)

@@ -1,5 +1,6 @@
 """Cordon, drain, quarantine, release, revoke and paused pools: kept in the log, told by it."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -7,12 +8,13 @@ import pytest
 from scheduler.domain.match import explain_no_match, job_need, list_candidates
 from scheduler.domain.queue import Policy
 from scheduler.domain.rules import decide
-from scheduler.domain.state import next_run
+from scheduler.domain.state import World, next_run
 from shared import events, subjects
 from tests.scheduler.histories import (
     ENROLLED,
     JOB,
     OFFER,
+    T0,
     History,
     completed,
     failed,
@@ -123,6 +125,27 @@ def test_failures_after_which_a_known_kernel_passed_are_not_counted() -> None:
     history = given_known()
     assert "AgentQuarantined" not in fail(history, 5, has_passed_self_test=True)
     assert "AgentQuarantined" in fail(history, 3)
+
+
+def test_an_agent_that_misbehaves_is_in_quarantine_until_an_operator_releases_it() -> None:
+    history = given_known()
+    why = "too many of its requests were refused"
+    misbehaving = replace(world(OFFER), misconduct={"a1": why})
+    assert history.settle(misbehaving) == ["AgentQuarantined"]
+    assert history.of_type("AgentQuarantined")[-1] == (
+        AGENT,
+        events.AgentQuarantined(reason=why, failures=0),
+    )
+    history.say(subjects.submission("s1"), received())
+    assert "JobAssigned" not in history.settle(world(OFFER))
+    history.say(AGENT, events.AgentReleased(reason="another program had its password"))
+    assert "JobAssigned" in history.settle(world(OFFER))
+
+
+def test_so_is_one_that_never_registered() -> None:
+    history = History()
+    assert history.settle(World(T0, misconduct={"a9": "it floods"})) == ["AgentQuarantined"]
+    assert history.state.agents["a9"].quarantine == "it floods"
 
 
 def test_how_many_failures_are_too_many_is_the_operators_matter() -> None:

@@ -10,6 +10,7 @@ from scheduler.domain.state import World
 from shared import events, subjects
 from shared.states import DECISION_GRACE_S, STATES, state_deadline
 from tests.scheduler.histories import (
+    JOB,
     LATE,
     OFFER,
     T0,
@@ -63,6 +64,18 @@ def test_what_is_past_its_deadline_ends_by_the_name_of_its_state(
     end = end_of(history)
     assert (end.outcome, end.code) == ("infra_failed", code)
     assert history.state.submissions == {}
+
+
+@pytest.mark.parametrize("history", [given_assigned(), given_running()], ids=["given", "begun"])
+def test_no_lease_is_over_before_reports_that_wait_for_a_scheduler_could_come(
+    history: History,
+) -> None:
+    busy = replace(OFFER, is_free=False)
+    late = T0 + timedelta(hours=1, seconds=1)
+    assert history.settle(World(late, {"a1": busy}, has_listened=False)) == []
+    history.say(history.run_agg(), completed())
+    assert history.settle(World(late, {"a1": busy})) == []
+    assert history.state.jobs[JOB].is_over
 
 
 def test_an_order_that_was_not_started_goes_to_another_agent_in_time() -> None:

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from shared.nats.agent import SingleFlight
+from shared.single_flight import SingleFlight
 
 
 class Calls:

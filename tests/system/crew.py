@@ -18,7 +18,7 @@ from tests.support.waits import find_free_ports, until
 
 LOCAL = "local"
 # Those that tests hire; each has an account on the bus from the start.
-HIRED = ("member", "other", "slow")
+HIRED = ("member", "other", "slow", "evil")
 DOWN_S_MAX = 20.0
 KEY_S_MAX = 60.0
 WHY = {"reason": "a system test"}
@@ -55,12 +55,16 @@ class Crew:
             self.hired[name] = Launch(command, log, environ=environ).start()
         until(lambda: all(self.agent(name).get("is_free") for name in names))
 
-    def _environ(self, name: str, settings: dict[str, str]) -> dict[str, str]:
+    def agent_url(self, name: str) -> str:
+        """Return the URL on the bus of one of the accounts."""
         password = (self.running.folder / "nats" / "agents" / name).read_text()
         where = self.running.environ("gpu-agent")["WARPBOARD_GPU_AGENT_NATS_URL"].rpartition("@")[2]
+        return f"nats://agent-{name}:{password}@{where}"
+
+    def _environ(self, name: str, settings: dict[str, str]) -> dict[str, str]:
         told = {
             "ID": name,
-            "NATS_URL": f"nats://agent-{name}:{password}@{where}",
+            "NATS_URL": self.agent_url(name),
             "DATA": str(self.running.folder / name),
             "OPS_LISTEN": f"127.0.0.1:{find_free_ports(1)[0]}",
         }

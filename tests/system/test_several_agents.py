@@ -13,13 +13,20 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any
 
+import httpx
+import msgspec
 import pytest
 
 from shared import subjects
-from shared.events import AgentQuarantined, CanaryJudged, DuelJudged, Fact
+from shared.clock import new_id
+from shared.events import AgentQuarantined, CanaryJudged, DuelJudged, Fact, RunCompleted
+from shared.nats.agent_requests import REPORT
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.reports import ReportRequest
 from shared.subjects import podium_duel_id
+from shared.wire import encode_envelope
+from tests.contracts.agents import report
 from tests.support.people import HONEST, Person, add_problem
 from tests.support.processes import descendants, leaves_below
 from tests.support.waits import until
@@ -72,7 +79,9 @@ STOPPED_S, GOING_S = 0.1, 0.005
 EVERY_S = 10.0
 # A busy machine repeats calls for up to a minute, that of the slow agent likewise.
 WITHIN_S = 150.0
-SLOW, OTHER = "slow", "other"
+SLOW, OTHER, EVIL = "slow", "other", "evil"
+# As many reports as an agent once appended in a second.
+FLOOD = 4000
 AGENTS = (LOCAL, OTHER, SLOW)
 # The leaderboard of the confirmation and the canary, and that of the duel.
 SLUG, DUEL_SLUG = "copied", "tied"
@@ -234,6 +243,38 @@ def test_a_tie_has_a_duel_and_its_result_is_shown(crew: Crew) -> None:
         assert first["duel"].startswith(f"ahead of #{numbers[expected[1]]} by a duel: ")
     assert (first["rank"], second["rank"]) == (1, 1)
     assert crew.running.rebuild()["is_equal"]
+
+
+async def flood(url: str, agent: str) -> None:
+    """Send as many reports on runs that were never given as an agent once appended in a second."""
+    nc = await connect(url, agent)
+    for _ in range(FLOOD):
+        never_given = report(RunCompleted, new_id(), 0, agent)
+        raw = msgspec.Raw(encode_envelope(never_given.envelope))
+        body = msgspec.json.encode(ReportRequest(raw, 0))
+        await nc.publish(subjects.agent_request(agent, REPORT), body)
+    await nc.flush()
+    await nc.close()
+
+
+def test_an_agent_that_floods_the_services_is_out_of_service_and_delays_nobody(
+    crew: Crew, ada: Person
+) -> None:
+    asyncio.run(flood(crew.agent_url(EVIL), EVIL))
+    number = ada.submit(HONEST, problem=SLUG, mode="test")
+    shown = until(
+        lambda: (one := crew.agent(EVIL)).get("standing") == "quarantined" and one, WITHIN_S
+    )
+    assert "requests were refused" in shown["standing_reason"]
+    assert "was never given to this agent" in shown["standing_reason"]
+    assert ada.end(number)["outcome"] == "passed"
+    assert told(crew, f"report.{EVIL}.>") == []
+    assert [type(fact) for fact in told(crew, subjects.agent(EVIL))] == [AgentQuarantined]
+    listen = crew.running.environ("scheduler")["WARPBOARD_SCHEDULER_OPS_LISTEN"]
+    metrics = httpx.get(f"http://{listen}/metrics", timeout=30).text
+    assert f'warpboard_scheduler_agent_refusals_total{{agent="{EVIL}"}} {FLOOD}.0' in metrics
+    crew.admin("post", f"agents/{EVIL}/release")
+    until(lambda: crew.agent(EVIL)["standing"] != "quarantined", WITHIN_S)
 
 
 def test_an_agent_that_becomes_slow_is_out_of_service_until_it_is_released(

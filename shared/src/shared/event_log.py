@@ -14,7 +14,7 @@ from typing import Generic, NamedTuple, Protocol, TypeVar, runtime_checkable
 from shared import events
 from shared.events import AnyFact
 from shared.subjects import derive_id
-from shared.wire import Envelope, EventMetadata, decode_fact, make_envelope
+from shared.wire import Envelope, EventMetadata, decode_fact, is_written_by_agent, make_envelope
 
 Command = TypeVar("Command")
 State = TypeVar("State")
@@ -120,6 +120,17 @@ class RecordedEvent(NamedTuple):
     def fact(self) -> AnyFact:
         """Its fact, in the newest version. Errors: UnknownEvent."""
         return decode_fact(self.envelope)
+
+
+def platform_time(events: Iterable[RecordedEvent]) -> datetime | None:
+    """Return the newest time in events of the platform itself, None without any.
+
+    The only time to measure the age of the log by: an agent may name any time in its reports.
+    """
+    envelopes = (event.envelope for event in events)
+    return max(
+        (envelope.at for envelope in envelopes if not is_written_by_agent(envelope)), default=None
+    )
 
 
 class Feed(Protocol):

@@ -188,10 +188,13 @@ def last_token(agg: str) -> str:
 
 
 # Subjects of messages that are not stored.
-# An agent's progress on a submission's run.
-progress = partial(_name_with_id, "progress")
 # The length of a GPU type's queue, from scheduler.
 queue = partial(_name_with_id, "queue")
+
+
+def progress(agent_id: str, submission_id: str) -> str:
+    """Return the subject of an agent's progress on its run of a submission; not stored."""
+    return _name("progress", agent_id, submission_id)
 
 
 def agent_request(agent_id: str, request: str) -> str:

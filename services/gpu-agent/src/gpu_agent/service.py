@@ -16,7 +16,7 @@ from shared.blobs import BlobNotFound, BlobStore
 from shared.bus import Bus, Delivery
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import Conflict, EventLog, NewEvent
+from shared.event_log import Conflict, NewEvent
 from shared.events import (
     AgentRegistered,
     Artefact,
@@ -32,8 +32,8 @@ from shared.events import (
     StageResult,
 )
 from shared.lifecycle import run_until_first
+from shared.reports import report_id
 from shared.signing import sign_verdict
-from shared.subjects import derive_id
 from shared.wire import Envelope, EventMetadata, make_envelope
 
 logger = logging.getLogger(__name__)
@@ -96,17 +96,27 @@ class Lease:
             self.task.cancel()
 
 
+class ReportLog(Protocol):
+    """The log, as far as an agent may use it."""
+
+    async def append(self, event: NewEvent) -> int:
+        """Store a report and return its sequence; safe to repeat with the same id.
+
+        Errors: Conflict if it is not the next event of a run that the agent has; Failed.
+        """
+
+
 @dataclass
 class Reporter:
     """Appends events about an agent's runs; each verdict is signed with the agent's key."""
 
     agent: str
-    log: EventLog
+    log: ReportLog
     key: SigningKey
 
     async def append(self, lease: Lease, fact: Fact) -> None:
         """Append the next event of a run. Raises Conflict if the lease is over."""
-        envelope = self._wrap(lease, fact, f"{type(fact).__name__}/{lease.version}")
+        envelope = self._wrap(lease, fact, lease.version)
         if isinstance(fact, RunCompleted):
             sig = sign_verdict(self.key, lease.agg, lease.token, bytes(envelope.data))
             envelope = replace(envelope, sig=sig)
@@ -121,11 +131,12 @@ class Reporter:
 
     async def discard(self, lease: Lease, verdict: str) -> None:
         """Append a note about a result that came too late."""
-        note = self._wrap(lease, RunDiscarded(verdict=verdict), "RunDiscarded")
+        note = self._wrap(lease, RunDiscarded(verdict=verdict), 0)
         await self.log.append(NewEvent(note, None))
 
-    def _wrap(self, lease: Lease, fact: Fact, effect: str) -> Envelope:
-        actor, id_ = f"agent:{self.agent}", derive_id(lease.run, effect)
+    def _wrap(self, lease: Lease, fact: Fact, version: int) -> Envelope:
+        id_ = report_id(lease.run, type(fact).__name__, version)
+        actor = f"agent:{self.agent}"
         stamp = EventMetadata(id_, now(), actor, lease.order.submission, lease.run)
         return make_envelope(fact, subjects.report(self.agent, lease.run), stamp)
 
@@ -151,7 +162,8 @@ class RunObserver:
         """Publish that a case is about to run: `done` of `total` cases of its stage are over."""
         progress = {"stage": stage, "case": case, "done": done, "total": total}
         message = msgspec.json.encode(progress | {"stages": self.lease.stages})
-        await self.bus.tell(subjects.progress(self.lease.order.submission), message)
+        topic = subjects.progress(self.reporter.agent, self.lease.order.submission)
+        await self.bus.tell(topic, message)
 
     async def report_stage(self, stage: StageResult) -> None:
         """Publish that a stage ended, and keep it for the run's last event."""
@@ -372,7 +384,9 @@ class Agent:
                 lease.lost = str(conflict)
         if lease.lost and lease.has_begun:
             self.metrics.lost()
-            await self.reporter.discard(lease, getattr(fact, "verdict", ""))
+            # The services refuse a note on a run that they do not know.
+            with contextlib.suppress(Conflict):
+                await self.reporter.discard(lease, getattr(fact, "verdict", ""))
         await lease.delivery.ack()
 
     async def _produce_result(self, lease: Lease) -> Fact | None:

@@ -99,7 +99,8 @@ def evolve_agent(state: Agent, fact: events.Fact) -> Agent:
         case events.AgentReleased():
             return replace(state, held=frozenset())
         case events.AgentCordoned() | events.AgentDrained() | events.AgentQuarantined():
-            return replace(state, held=state.held | {HELD[type(fact)]})
+            # The scheduler quarantines an account of the bus that never registered, too.
+            return replace(state, is_known=True, held=state.held | {HELD[type(fact)]})
     return state
 
 

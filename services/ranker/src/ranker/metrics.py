@@ -7,7 +7,7 @@ from prometheus_client import Counter, Gauge
 
 from ranker.service.decisions import Metrics
 from shared.clock import now
-from shared.event_log import RecordedEvent
+from shared.event_log import RecordedEvent, platform_time
 from shared.events import SubmissionFinished
 from shared.health import ScrubState
 from shared.wire import UnknownEvent
@@ -26,7 +26,8 @@ class RankerMetrics(Metrics):
         Gauge(f"{START}_projection_seq", "The last event that is folded").set_function(seq)
         self.lag_events = Gauge(f"{START}_projection_lag_events", "Events not yet folded")
         self.lag_seconds = Gauge(
-            f"{START}_projection_lag_seconds", "Age of the newest folded event, when folded"
+            f"{START}_projection_lag_seconds",
+            "Age of the newest folded event of the platform, when folded",
         )
         self.stuck = Gauge(
             f"{START}_parked_events", "1 while the projection is stopped at an event"
@@ -42,7 +43,9 @@ class RankerMetrics(Metrics):
         """Count a batch that is in Postgres, and set how many events are still waiting."""
         self.events.inc(len(batch))
         self.lag_events.set(behind)
-        self.lag_seconds.set((now() - batch[-1].envelope.at).total_seconds())
+        at = platform_time(batch)
+        if at is not None:
+            self.lag_seconds.set((now() - at).total_seconds())
         for event in batch:
             if event.envelope.type in (END, REJECTION):
                 self.ends.labels(_outcome(event)).inc()

@@ -29,6 +29,7 @@ from ranker.service.decisions import BatchChange, DueRejudge, PendingDecision, U
 from ranker.service.leaderboard import RANKED_MAX, rank_top, update_places
 from shared.clock import now
 from shared.errors import Refused
+from shared.event_log import platform_time
 from shared.postgres import (
     CheckpointConflict,
     borrow_connection,
@@ -36,7 +37,6 @@ from shared.postgres import (
     load_statements,
     translate_outages,
 )
-from shared.wire import is_written_by_agent
 
 Row = dict[str, Any]
 Cursor = AsyncCursor[Any]
@@ -180,7 +180,7 @@ class ReadModels:
         self, after: int, batch: Sequence[DecodedEvent], prepared: PreparedBatch | None
     ) -> tuple[Rows, frozenset[LeaderboardKey]]:
         """Write a batch in one transaction; return its rows and the leaderboards that changed."""
-        at, last = log_time(batch), batch[-1].event.seq
+        at, last = platform_time(decoded.event for decoded in batch), batch[-1].event.seq
         async with self.transaction, self.connection.pipeline(), self.connection.transaction():
             if prepared is not None:
                 rows = prepared.rows
@@ -386,14 +386,6 @@ class ReadModels:
         cursor = self.connection.cursor(row_factory=dict_row)
         await cursor.execute(statement.encode(), values)
         return await cursor.fetchall()
-
-
-def log_time(batch: Sequence[DecodedEvent]) -> datetime | None:
-    """The newest time in events of the platform itself; agents may claim any time."""
-    envelopes = (decoded.event.envelope for decoded in batch)
-    return max(
-        (envelope.at for envelope in envelopes if not is_written_by_agent(envelope)), default=None
-    )
 
 
 def _encode_rows(rows: Rows) -> dict[str, str]:

@@ -14,7 +14,7 @@ from scheduler.settings import Settings, load
 from shared import lifecycle
 from shared.errors import Failed
 from shared.lifecycle import Lifecycle, run_until_first
-from shared.nats.agent import AgentRequests
+from shared.nats.agent_requests import AgentRequests
 from shared.nats.blobs import NatsBlobStore, NatsSnapshots
 from shared.nats.bus import NatsBus, read_bus_status, server_time
 from shared.nats.service import open_service_log
@@ -40,6 +40,9 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         tick_s=settings.tick_s,
         snapshot_events=settings.snapshot_events,
     )
+    requests = AgentRequests(nc, NatsBlobStore(nc), log, scheduler.find_run, metrics.machines)
+    scheduler.has_listened = requests.has_listened
+    scheduler.misconduct = presence.misconduct = requests.misconduct
 
     async def schedule() -> None:
         await monitor.until_whole()
@@ -49,7 +52,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         life.stopping.wait(),
         monitor.watch(),
         presence.watch(bus),
-        AgentRequests(nc, NatsBlobStore(nc)).serve(),
+        requests.serve(),
         schedule(),
         clock.watch(partial(server_time, nc), life.ail, metrics.clock_skew.set),
         BusMetrics().watch(partial(read_bus_status, nc)),

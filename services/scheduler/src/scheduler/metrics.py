@@ -133,6 +133,12 @@ class AgentMetrics:
             "An agent's last canary over the pool's usual time, 0 before its first",
             ["agent"],
         )
+        self.refusals = Counter(
+            f"{START}_agent_refusals", "Requests of an agent that were refused", ["agent"]
+        )
+        self.uploads = Counter(
+            f"{START}_agent_upload_bytes", "Bytes that an agent sent to be stored", ["agent"]
+        )
         self.canaries = Counter(f"{START}_canaries", "Canaries by how they ran", ["outcome"])
         for outcome in ("good", "bad"):
             self.canaries.labels(outcome)
@@ -166,12 +172,24 @@ class AgentMetrics:
             self.heard_at.pop(gone, None)
             self.seen.remove(gone)
             self.ratio.remove(gone)
+            self.refusals.remove(gone)
+            self.uploads.remove(gone)
         for name in names:
             # An agent not heard since our own start is silent from then on.
             silent = at - self.heard_at.setdefault(name, at)
             self.seen.labels(name).set(silent.total_seconds())
             self.ratio.labels(name)
+            self.refusals.labels(name)
+            self.uploads.labels(name)
         self.shown = names
+
+    def count_refusal(self, agent: str) -> None:
+        """Count a refused request; an agent without a registration is counted too."""
+        self.refusals.labels(agent).inc()
+
+    def count_upload(self, agent: str, size: int) -> None:
+        """Count bytes that an agent sent to be stored."""
+        self.uploads.labels(agent).inc(size)
 
     def judged(self, append: Append, canary: CanaryJudged) -> None:
         """Record how a canary ran on an agent."""

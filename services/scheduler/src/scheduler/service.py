@@ -21,6 +21,7 @@ from scheduler.domain.queue import Forecast, Policy, build_forecast
 from scheduler.domain.rules import IDLE, decide
 from scheduler.domain.state import Decision, Offer, SchedulerState, World, split_decision
 from shared import subjects
+from shared.allowances import Allowance
 from shared.blobs import Snapshots
 from shared.bus import Bus
 from shared.clock import now
@@ -28,6 +29,7 @@ from shared.errors import Failed
 from shared.event_log import Appender, Conflict, EventLog, Feed
 from shared.events import AgentRegistered
 from shared.health import HealthReporter, warn_rarely
+from shared.reports import RunRecord
 
 # With a larger skew, nothing that depends on the time is decided.
 CLOCK_SKEW_S_MAX = 5.0
@@ -38,6 +40,8 @@ ANSWER_S_MAX = 2.0
 READING_S_MAX = 60.0
 CLOCK_PART = "clock"
 BEAT_BYTES_MAX = 64 * 1024
+# Changed registrations of an agent: one whenever its machine or its health changes.
+CHANGES_BURST, CHANGES_PER_S = 10.0, 1 / 600
 # The largest integer that the read models can hold.
 NUMBER_MAX = 2**31 - 1
 ACTOR = "service:scheduler"
@@ -150,13 +154,16 @@ class Presence:
     """The agents that are alive; just after the start a missing agent is unknown, not gone.
 
     The bus reports who is gone and counts only while it is connected, so an outage of the bus does
-    not look like silent agents.
+    not look like silent agents. Each changed registration becomes an event, so an agent may change
+    it only so often; one that changes it more often is named in `misconduct`.
     """
 
     silent_s_max: float
     began: float = field(default_factory=time.monotonic)
     heard: dict[str, Offer] = field(default_factory=dict)
     changed: asyncio.Event = field(default_factory=asyncio.Event)
+    registered: dict[str, tuple[AgentRegistered, Allowance]] = field(default_factory=dict)
+    misconduct: dict[str, str] = field(default_factory=dict)
 
     async def watch(self, bus: Bus) -> None:
         """Read heartbeats until cancelled."""
@@ -166,13 +173,25 @@ class Presence:
                 offer = None if beat.value is None else _parse_offer(beat.agent, beat.value)
             except ValueError as error:
                 log.warning("agent %s sent an invalid heartbeat: %s", beat.agent, error)
-            if self.heard.get(beat.agent) == offer:
+            if self.heard.get(beat.agent) == offer or not self._may_register(offer):
                 continue
             self.changed.set()
             if offer is None:
                 del self.heard[beat.agent]
             else:
                 self.heard[beat.agent] = offer
+
+    def _may_register(self, offer: Offer | None) -> bool:
+        """Whether a registration is the last one, or may follow it now."""
+        if offer is None:
+            return True
+        first = (offer.registration, Allowance(CHANGES_BURST, CHANGES_PER_S))
+        last, allowance = self.registered.setdefault(offer.agent, first)
+        if last != offer.registration and not allowance.take():
+            self.misconduct[offer.agent] = "it changes its registration too often"
+            return False
+        self.registered[offer.agent] = (offer.registration, allowance)
+        return True
 
     def offers(self) -> dict[str, Offer]:
         """Return the agents that are alive."""
@@ -223,7 +242,8 @@ class Scheduler:
     """Follows the log and appends what is due; it may be killed and restarted at any point.
 
     `code` names the fold: a snapshot of other code is ignored. Several schedulers may run: each
-    decides for itself, and the log keeps the first of conflicting decisions.
+    decides for itself, and the log keeps the first of conflicting decisions. `has_listened` says
+    whether agents' waiting reports had time to arrive, `misconduct` which agents to quarantine.
     """
 
     log: EventLog
@@ -242,6 +262,8 @@ class Scheduler:
     decided_at: float = 0.0
     published_at: float = 0.0
     published: dict[str, tuple[float, bytes]] = field(default_factory=dict)
+    has_listened: Callable[[], bool] = lambda: True
+    misconduct: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         """Append in the scheduler's name, at the time of its clock."""
@@ -324,7 +346,14 @@ class Scheduler:
     async def _decide(self, feed: Feed) -> int:
         """Append everything that is due; return the last event's sequence, 0 if there was none."""
         agents, clock = self.agents, self.clock
-        world = World(clock.now(), agents.offers(), agents.is_settled(), clock.is_trusted())
+        world = World(
+            clock.now(),
+            agents.offers(),
+            agents.is_settled(),
+            clock.is_trusted(),
+            self.has_listened(),
+            self._pending_misconduct(),
+        )
         self.metrics.looked(self.state, world, feed.behind)
         decisions = list(decide(self.state, world, self.policy))
         sequences = [
@@ -335,6 +364,21 @@ class Scheduler:
             self.published_at = time.monotonic()
             await self._publish_forecasts(world)
         return max((seq for seqs in sequences for seq in seqs), default=0)
+
+    def _pending_misconduct(self) -> dict[str, str]:
+        """Return the misconduct that no quarantine answers yet, and forget all other."""
+        for name in list(self.misconduct):
+            known = self.state.agents.get(name)
+            if known is not None and known.quarantine:
+                del self.misconduct[name]
+        return dict(self.misconduct)
+
+    def find_run(self, agent: str, id_: str) -> RunRecord | None:
+        """Return how far a run of an agent is, if it is open; as folded, so perhaps late."""
+        run = self.state.runs.get(id_)
+        if run is None or run.agent != agent or run.end is not None:
+            return None
+        return RunRecord(run.version, run.assigned_at, run.has_begun)
 
     async def _append_decision(self, decision: Decision) -> int:
         """Append a decision; return its last sequence, 0 if another scheduler was first."""

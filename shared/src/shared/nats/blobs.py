@@ -3,16 +3,11 @@
 A blob is one message up to 64 KiB, an object in an object store above. Large blobs have the layout
 of a NATS object store, so that its own tools can read them too. A snapshot is the newest bytes
 under a name, in parts that are stored together.
-
-Uploads are the blobs of agents, each on subjects where no other agent can write. An agent may put
-garbage under any digest there. So a reader takes the first bytes that match the digest, and looks
-there last: no agent can hide what services stored.
 """
 
 import base64
 import hashlib
 import logging
-import re
 import secrets
 from collections.abc import AsyncIterator, Callable, Sequence
 from datetime import datetime, timedelta
@@ -22,7 +17,6 @@ import msgspec
 from nats.aio.client import Client
 
 from shared.blobs import (
-    BLOB_BYTES_MAX,
     BLOB_REFRESH_AFTER_S,
     BlobNotFound,
     StoredBlob,
@@ -46,14 +40,10 @@ from shared.nats.connection import (
 from shared.nats.event_log import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.pull import read_newest_messages
 from shared.nats.streams import LARGE_STREAM
-from shared.subjects import BLOBS, LARGE, SNAPSHOTS, UPLOADS
+from shared.subjects import BLOBS, LARGE, SNAPSHOTS
 
 SMALL_BYTES_MAX = 64 * 1024
 CHUNK_BYTES = 128 * 1024
-CHUNKS_MAX = BLOB_BYTES_MAX // CHUNK_BYTES
-# How many agents may have an upload with the same digest.
-UPLOADERS_MAX = 1000
-_DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 log = logging.getLogger(__name__)
 
@@ -177,114 +167,8 @@ def _description_subject(name: str) -> str:
     return f"$O.{LARGE}.M.{base64.urlsafe_b64encode(name.encode()).decode()}"
 
 
-class _LargeUpload(msgspec.Struct):
-    """The location and size of a large blob's bytes."""
-
-    chunks_id: str
-    chunks: int
-    size: int
-
-
-async def upload(nc: Client, agent: str, digest: str, data: bytes) -> None:
-    """Store an agent's bytes under their digest; a repeat makes them young. Errors: Failed."""
-
-    async def write(subject: str, part: bytes) -> None:
-        # Writing twice after a lost answer is harmless: a subject keeps only its newest message.
-        await retry_request(nc, lambda: publish(nc, f"uploads.{agent}.{subject}", part, {}))
-
-    if len(data) <= SMALL_BYTES_MAX:
-        await write(f"small.{digest}", data)
-        return
-    # A new name for the chunks, so that leftovers of a killed writer cannot mix in.
-    chunks_id = secrets.token_hex(16)
-    chunks = _split(data, CHUNK_BYTES)
-    for place, chunk in enumerate(chunks):
-        await write(f"chunk.{chunks_id}.{place}", chunk)
-    description = _LargeUpload(chunks_id, len(chunks), len(data))
-    await write(f"large.{digest}", msgspec.json.encode(description))
-
-
-async def get_upload(nc: Client, digest: str) -> bytes | None:
-    """Return an agent's upload with this digest, None if there is none. Errors: Failed."""
-    for kind in ("small", "large"):
-        subject = f"uploads.*.{kind}.{digest}"
-        async for message in iter_messages(nc, UPLOADS, subject, UPLOADERS_MAX):
-            data = message.data if kind == "small" else await _read_chunks(nc, message)
-            if hashlib.sha256(data).hexdigest() == digest:
-                return data
-    return None
-
-
-async def _read_chunks(nc: Client, message: StoredMessage) -> bytes:
-    """Read the bytes that an upload describes, as far as they exist."""
-    description, agent = _parse_description(message.data), message.subject.split(".")[1]
-    chunks = list[bytes]()
-    for place in range(min(description.chunks, CHUNKS_MAX)):
-        subject = f"uploads.{agent}.chunk.{description.chunks_id}.{place}"
-        chunk = await newest_message(nc, UPLOADS, subject)
-        if chunk is None:
-            break
-        chunks.append(chunk.data)
-    return b"".join(chunks)
-
-
-async def list_uploads(nc: Client) -> list[StoredBlob]:
-    """List every upload, and chunks without an upload, which have no digest. Errors: Failed.
-
-    The chunks are listed first: a description written meanwhile is of young chunks.
-    """
-    orphans: dict[str, StoredBlob] = {}
-    for message in await read_newest_messages(
-        nc, UPLOADS, "uploads.*.chunk.*.*", headers_only=True
-    ):
-        _, agent, _, chunks_id, _ = message.subject.split(".")
-        place = f"chunks.{agent}.{chunks_id}"
-        size = message.size + (orphans[place].bytes if place in orphans else 0)
-        orphans[place] = StoredBlob("", size, message.at, place)
-    uploads = list[StoredBlob]()
-    for kind in ("small", "large"):
-        for message in await read_newest_messages(
-            nc, UPLOADS, f"uploads.*.{kind}.*", headers_only=kind == "small"
-        ):
-            _, agent, _, digest = message.subject.split(".")
-            size, place = message.size, f"one.{message.seq}"
-            if kind == "large":
-                description = _parse_description(message.data)
-                orphans.pop(f"chunks.{agent}.{description.chunks_id}", None)
-                size, place = description.size, f"{place}.{agent}.{description.chunks_id}"
-            # Anything else that an agent wrote there has no digest either.
-            digest = digest if _DIGEST.match(digest) else ""
-            uploads.append(StoredBlob(digest, size, message.at, place))
-    return [*uploads, *orphans.values()]
-
-
-async def remove_upload(nc: Client, place: str) -> bool:
-    """Remove exactly the upload that was listed at a place; False if it is gone. Errors: Failed."""
-    kind, *chunks = place.split(".")
-    # By sequence, because a put in between gave the same bytes another one.
-    if kind == "one" and not await delete_message(nc, UPLOADS, int(chunks.pop(0))):
-        return False
-    if chunks:
-        agent, chunks_id = chunks
-        await _purge(nc, UPLOADS, f"uploads.{agent}.chunk.{chunks_id}.*")
-    return True
-
-
-def _parse_description(body: bytes) -> _LargeUpload:
-    """Parse a description; an invalid one has no chunks."""
-    try:
-        description = msgspec.json.decode(body, type=_LargeUpload)
-    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
-        return _LargeUpload("", 0, 0)
-    is_name = re.fullmatch(r"[0-9a-f]{32}", description.chunks_id)
-    return description if is_name else _LargeUpload("", 0, 0)
-
-
 class NatsBlobStore:
-    """Content by SHA-256, in the stream BLOBS and the object store LARGE.
-
-    Uploads of agents, in the stream UPLOADS, can be read and removed like all others.
-    """
+    """Content by SHA-256, in the stream BLOBS and the object store LARGE."""
 
     def __init__(self, nc: Client, clock: Callable[[], datetime] = now) -> None:
         self._nc = nc
@@ -304,10 +188,7 @@ class NatsBlobStore:
         """Return the bytes, checked against the digest; see the port."""
         small = await newest_message(self._nc, BLOBS, f"blobs.{digest}")
         data = await get_large(self._nc, digest) if small is None else small.data
-        if data is not None and hashlib.sha256(data).hexdigest() == digest:
-            return data
-        data = await get_upload(self._nc, digest)
-        if data is None:
+        if data is None or hashlib.sha256(data).hexdigest() != digest:
             raise BlobNotFound(digest)
         return data
 
@@ -318,8 +199,6 @@ class NatsBlobStore:
             yield StoredBlob(digest, message.size, message.at, f"small.{message.seq}")
         for blob in await list_large_blobs(self._nc):
             yield blob
-        for blob in await list_uploads(self._nc):
-            yield blob._replace(place=f"upload.{blob.place}")
 
     async def remove(self, kept: StoredBlob) -> bool:
         """Remove exactly this blob; see the port."""
@@ -329,8 +208,6 @@ class NatsBlobStore:
             return await delete_message(self._nc, BLOBS, int(place))
         if kind == "large":
             return await remove_large(self._nc, kept.digest, int(place))
-        if kind == "upload":
-            return await remove_upload(self._nc, place)
         await _purge(self._nc, LARGE_STREAM, _chunks_subject(place))
         return True
 

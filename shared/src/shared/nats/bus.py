@@ -17,6 +17,7 @@ from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared import subjects
+from shared.allowances import Allowance
 from shared.bus import (
     TOO_MANY_DELIVERIES,
     AgentHeartbeat,
@@ -58,8 +59,11 @@ from shared.nats.streams import (
 from shared.subjects import DEADLETTERS, STREAM
 
 PACE = PullLimits(batch=256, waiting_max=1024, heartbeat_s=5.0)
-# The server's own marker of an expiry came up to a quarter of a second late (2.15.1).
+# How late a heartbeat may come.
 LATE_S = 2.0
+# Heartbeats per agent that a reader decodes: an honest agent sends a few per second at most.
+BEATS_BURST, BEATS_PER_S = 100.0, 20.0
+TTL_S_MAX = 600.0
 TTL_S_DEFAULT = 15.0
 _PREFIX = f"$KV.{subjects.LEASES}.agent."
 
@@ -67,9 +71,10 @@ _PREFIX = f"$KV.{subjects.LEASES}.agent."
 class _HeartbeatWatcher:
     """What one watcher knows: the changes not yet yielded, and until when each agent lives.
 
-    A server that restarted has lost the bucket and reports nobody as gone. So a silent agent is
-    also gone after its own time to live, counted while we are connected: from its last heartbeat,
-    or from the last start of the consumer.
+    The server removes what expired without a word, so that nobody can remove the heartbeats of
+    others (`shared.nats.streams`). So a silent agent is gone after its own time to live, counted
+    while we are connected: from its last heartbeat, or from the last start of the consumer.
+    Heartbeats that come too fast are dropped.
     """
 
     def __init__(self, nc: Client) -> None:
@@ -77,6 +82,7 @@ class _HeartbeatWatcher:
         self._changes: deque[AgentHeartbeat] = deque()
         self._ttl_s: dict[str, float] = {}
         self._expires_at: dict[str, float] = {}
+        self._allowances: dict[str, Allowance] = {}
         self._pull = PullConsumer(
             nc, LEASES_STREAM, self._consumer_settings, self._handle_message, PACE
         )
@@ -106,7 +112,10 @@ class _HeartbeatWatcher:
     def _handle_message(self, message: Msg) -> None:
         agent = message.subject.removeprefix(_PREFIX)
         headers = message.headers or {}
-        if "KV-Operation" in headers or "Nats-Marker-Reason" in headers:
+        allowance = self._allowances.setdefault(agent, Allowance(BEATS_BURST, BEATS_PER_S))
+        if not allowance.take():
+            return
+        if "KV-Operation" in headers:
             self._remove_agent(agent)
             return
         self._ttl_s[agent] = ttl_s = _parse_ttl(headers.get("Nats-TTL", ""))
@@ -126,7 +135,7 @@ def _parse_ttl(ttl: str) -> float:
     15.0
     """
     number = ttl.removesuffix("s")
-    return float(number) if number.isdecimal() else TTL_S_DEFAULT
+    return min(float(number), TTL_S_MAX) if number.isdecimal() else TTL_S_DEFAULT
 
 
 TELL_BYTES_MAX = 64 * 1024
@@ -146,7 +155,7 @@ class NatsBus:
 
     async def leave(self, agent: str) -> None:
         """Announce that an agent leaves now; see the port."""
-        headers = {"KV-Operation": "PURGE", "Nats-Rollup": "sub", TTL: f"{MARKER_S}s"}
+        headers = {"KV-Operation": "PURGE", TTL: f"{MARKER_S}s"}
         await self._put_heartbeat(agent, b"", headers, RETRY_S_MAX)
 
     async def beats(self) -> AsyncIterator[AgentHeartbeat]:

@@ -251,6 +251,11 @@ class NatsLog:
         """The longest silence of the server among all feeds of this log."""
         return max((feed.silent_s for feed in self._feeds), default=0.0)
 
+    def require_whole(self) -> None:
+        """Prevent what depends on a complete log. Errors: Failed or temporary, as the monitor's."""
+        if self._monitor is not None:
+            self._monitor.require_whole()
+
     async def append(self, event: NewEvent) -> int:
         """Store one event and return its sequence; see the port."""
         return await self._store([event])
@@ -266,8 +271,7 @@ class NatsLog:
         messages: list[StoredMessage] = []
 
         async def attempt() -> None:
-            if self._monitor is not None:
-                self._monitor.require_whole()
+            self.require_whole()
             last = messages[-1].seq if messages else after
             messages.extend(await read_pages(self._nc, STREAM, history_subject(agg), last))
             last = messages[-1].seq if messages else after

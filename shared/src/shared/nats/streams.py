@@ -54,13 +54,17 @@ from shared.subjects import (
     UPLOADS,
     WATERMARKS,
 )
-from shared.wire import EVENT_BYTES_MAX
+from shared.wire import EVENT_BYTES_MAX, HEADERS_BYTES_MAX
 
 SECOND_NS = 1_000_000_000
 DUPLICATE_WINDOW_S = 600
 MARKER_S = 60
 DAY_S = 86_400
 NAME_IN_USE = 10058
+
+UPLOAD_CHUNK_BYTES = 512 * 1024
+UPLOAD_S_MAX = 3600
+BEAT_BYTES_MAX = 64 * 1024
 
 LEASES_STREAM = f"KV_{LEASES}"
 LARGE_STREAM = f"OBJ_{LARGE}"
@@ -87,8 +91,13 @@ _EVENTS: Settings = {
 # The newest message of each subject.
 _NEWEST: Settings = {"storage": "file", "max_msgs_per_subject": 1, "allow_direct": True}
 _BLOBS: Settings = _NEWEST | {"name": BLOBS, "subjects": ["blobs.*"]}
-# Uploads of agents: each writes under its own name only, so none can replace another's bytes.
-_UPLOADS: Settings = _NEWEST | {"name": UPLOADS, "subjects": ["uploads.>"]}
+# Chunks of the large blobs that agents send, until the blob is assembled.
+_UPLOADS: Settings = _NEWEST | {
+    "name": UPLOADS,
+    "subjects": ["uploads.*.*.*"],
+    "max_age": UPLOAD_S_MAX * SECOND_NS,
+    "max_msg_size": UPLOAD_CHUNK_BYTES + HEADERS_BYTES_MAX,
+}
 # An object store in the layout of all NATS clients: chunks, and one description per object.
 _LARGE: Settings = {
     "name": LARGE_STREAM,
@@ -103,9 +112,11 @@ _LEASES: Settings = _NEWEST | {
     "subjects": [f"$KV.{LEASES}.>"],
     "storage": "memory",
     "discard": "new",
+    # Agents write here. With a rollup one could remove the heartbeats of all. The server must not
+    # leave markers of what expired either: that allows rollups, whatever these settings say.
+    "allow_rollup_hdrs": False,
     "allow_msg_ttl": True,
-    "subject_delete_marker_ttl": MARKER_S * SECOND_NS,
-    "allow_rollup_hdrs": True,
+    "max_msg_size": BEAT_BYTES_MAX + HEADERS_BYTES_MAX,
     "deny_delete": True,
 }
 # The server's own advisories on events that a consumer of the log gave up.

@@ -36,19 +36,15 @@ def agent_permissions(agent_id: str) -> Sequence[Permission]:
     """Return everything an agent may publish; with the id `*`, what the services export to agents.
 
     >>> agent_permissions("a1")[0].subject
-    'events.report.a1.*'
+    '$KV.LEASES.agent.a1'
     """
     consumer = ANY_AGENT
     if agent_id != ANY_AGENT:
         agent(agent_id)
         consumer = agent_inbox(agent_id)
     return (
-        Permission(f"events.report.{agent_id}.*"),
         Permission(f"$KV.{LEASES}.agent.{agent_id}"),
-        Permission(f"uploads.{agent_id}.small.*"),
-        Permission(f"uploads.{agent_id}.large.*"),
-        Permission(f"uploads.{agent_id}.chunk.*.*"),
-        Permission("progress.*"),
+        Permission(f"progress.{agent_id}.*"),
         Permission(f"agents.{agent_id}.*"),
         Permission(f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer}", is_stream=True),
         Permission(f"$JS.ACK.{STREAM}.{consumer}.>"),

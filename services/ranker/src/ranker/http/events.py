@@ -190,11 +190,12 @@ class EventStream:
         """New values that are not stored: the owner's running case, or the place in the queue."""
         if not self.view.owns(row):
             return
-        progress = safe_progress(self.histories.sources.live.progress.get(row["id"]))
+        live = self.histories.sources.live
+        progress = safe_progress(live.find_progress(row["id"], row["agent"]))
         if progress is not None and progress != self.progress:
             self.progress = progress
             yield format_event("progress", progress)
-        queue, known = describe_wait(self.histories.sources.live, row), self.queue
+        queue, known = describe_wait(live, row), self.queue
         # The instant of the forecast alone is no news.
         if queue and not (known and replace(queue, as_of=known.as_of) == known):
             self.queue = queue

@@ -251,7 +251,8 @@ class SubmissionReader:
             return None
         if submission["is_over"]:
             return submission
-        progress = {"progress": safe_progress(self.sources.live.progress.get(submission["id"]))}
+        reported = self.sources.live.find_progress(submission["id"], submission["agent"])
+        progress = {"progress": safe_progress(reported)}
         return submission | progress | {"queue": describe_wait(self.sources.live, submission)}
 
 

@@ -18,7 +18,7 @@ from shared.api.queues import Parked
 from shared.bus import Bus
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import RecordedEvent
+from shared.event_log import RecordedEvent, platform_time
 from shared.events import AgentRegistered
 
 # Followers read new events at once; a moment later the archive has them.
@@ -48,7 +48,6 @@ command_log = logging.getLogger("ranker.progress")
 log = logging.getLogger(__name__)
 
 # How many runs and queues are remembered.
-PROGRESS_MAX = 1000
 QUEUES_MAX = 256
 _Kind = TypeVar("_Kind")
 
@@ -100,7 +99,7 @@ class ProjectionProgress:
         while len(self.recent) > RECENT_MAX or self.recent_bytes > RECENT_BYTES_MAX:
             _, dropped = self.recent.popitem(last=False)
             self.recent_bytes -= len(dropped.body)
-        self.at = batch[-1].envelope.at if batch else self.at
+        self.at = platform_time(batch) or self.at
         if self.followers:
             # This only wakes readers: the fold decides which submission an event belongs to.
             topics = {event.envelope.corr for event in batch}
@@ -187,10 +186,13 @@ class _Offer(msgspec.Struct):
 
 @dataclass
 class Live:
-    """The newest heartbeat of each agent, progress of each run and forecast of each queue."""
+    """The newest heartbeat of each agent, its progress, and the forecast of each queue.
+
+    `progress` has the submission that an agent reports on, which may be another's, and its message.
+    """
 
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
-    progress: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict)
+    progress: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
     queues: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict)
 
     async def watch_agents(self, bus: Bus) -> None:
@@ -203,9 +205,17 @@ class Live:
                 self.agents.pop(beat.agent, None)
 
     async def watch_progress(self, bus: Bus) -> None:
-        """Follow progress messages for ever; only the newest 1000 topics are remembered."""
+        """Follow progress messages for ever; each agent's newest is remembered."""
         async for topic, data in bus.hear("progress.>"):
-            _remember(self.progress, topic, data, PROGRESS_MAX)
+            _, agent, submission = topic.split(".")
+            message = _decode(data, dict)
+            if message is not None:
+                self.progress[agent] = submission, message
+
+    def find_progress(self, submission: str, agent: str | None) -> dict[str, Any] | None:
+        """Return the progress of a submission, as the agent that runs it reports."""
+        reported_on, message = self.progress.get(agent or "", ("", None))
+        return message if reported_on == submission else None
 
     async def watch_queues(self, bus: Bus) -> None:
         """Follow the scheduler's forecasts for ever."""

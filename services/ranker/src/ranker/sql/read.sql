@@ -512,7 +512,7 @@ select id, number, account, problem from submission where number = %(number)s li
 -- The events of a submission, and the columns that decide who may read them.
 select submission.number, submission.id, submission.account as participant_id,
        submission.problem, submission.gpu,
-       submission.mode, submission.state, submission.timeline, submission.baseline,
+       submission.mode, submission.state, submission.timeline, submission.baseline, submission.agent,
        coalesce(leaderboard.visibility, 'public') as visibility,
        leaderboard.deadline_at as board_deadline_at
 from submission

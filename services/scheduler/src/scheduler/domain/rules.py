@@ -70,17 +70,34 @@ def decide(
 
 def _decide_agents(state: SchedulerState, world: World, policy: Policy) -> Iterator[Decision]:
     """Record new registrations, and quarantine agents that failed too often."""
+    suspects = _find_suspects(state, world)
+    for name, reason in suspects.items():
+        known = state.agents.get(name)
+        failures, version = (known.failures, known.version) if known else (0, 0)
+        quarantined = events.AgentQuarantined(reason=reason, failures=failures)
+        yield (Append(subjects.agent(name), quarantined, version, name, name),)
     for name, offer in world.offers.items():
+        if name in suspects:
+            continue  # Both would expect the same version.
         known = state.agents.get(name)
         if known is None or known.registration != offer.registration:
             version = known.version if known else 0
             yield (Append(subjects.agent(name), offer.registration, version, name, name),)
     for name, agent in state.agents.items():
-        is_withdrawn = agent.quarantine or agent.revoked
+        is_withdrawn = agent.quarantine or agent.revoked or name in suspects
         if agent.failures >= policy.quarantine_after and not is_withdrawn:
             reason = f"{agent.failures} failures of the platform in a row"
             quarantined = events.AgentQuarantined(reason=reason, failures=agent.failures)
             yield (append_to_agent(state, name, quarantined),)
+
+
+def _find_suspects(state: SchedulerState, world: World) -> dict[str, str]:
+    """Return the agents to quarantine for misconduct, which need not be registered, and why."""
+    return {
+        name: reason
+        for name, reason in world.misconduct.items()
+        if not (name in state.agents and state.agents[name].quarantine)
+    }
 
 
 def _return_quotas(state: SchedulerState) -> Iterator[Decision]:
@@ -223,7 +240,7 @@ def _find_expiry(
     state: SchedulerState, run: Run, job: Job, world: World
 ) -> events.JobExpired | None:
     """Return why the lease is over, or None while it holds."""
-    if world.is_past(job.deadline_at):
+    if world.has_listened and world.is_past(job.deadline_at):
         stage = STATES["running" if run.has_begun else "assigned"]
         reason = f"its deadline passed while it was {stage.name}, the matter of {stage.owner}"
         return events.JobExpired(reason=reason, code=stage.overdue)
@@ -239,6 +256,7 @@ def _find_expiry(
     elif (
         offer is not None
         and not (run.has_begun or run.is_member)
+        and world.has_listened
         and world.is_past(run.lease_until_at)
     ):
         problem, code = "did not start the run in time", STATES["assigned"].overdue

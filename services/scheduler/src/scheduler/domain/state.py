@@ -1,6 +1,6 @@
 """The state that the scheduler folds from the log, and the decisions that rules return."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
@@ -363,13 +363,17 @@ class World:
     """What the log does not hold: the time, the agents alive, and whether more may show up.
 
     `is_settled` is false while an agent may be alive that was not heard yet. While the clock is not
-    trusted, nothing is past its time: no lease expires and no work is overdue.
+    trusted, nothing is past its time: no lease expires and no work is overdue. No lease expires
+    either before `has_listened`: reports of agents may still wait for a scheduler. `misconduct`
+    says why an agent must not be trusted any longer.
     """
 
     now: datetime
     offers: dict[str, Offer] = field(default_factory=dict)
     is_settled: bool = True
     is_clock_trusted: bool = True
+    has_listened: bool = True
+    misconduct: Mapping[str, str] = field(default_factory=dict)
 
     def is_past(self, at: datetime) -> bool:
         """Return whether a deadline or a lease is certainly over."""
