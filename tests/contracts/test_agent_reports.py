@@ -25,7 +25,7 @@ from shared.nats.agent_requests import CONFLICT, LIMITED, OK, STATUS, AgentReque
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.reports import ReportRequest, RunRecord
+from shared.reports import ReportRefused, ReportRequest, RunRecord
 from shared.servers.nats import NatsServer
 from shared.wire import EVENT_BYTES_MAX, Envelope, encode, encode_envelope
 from tests.contracts.agents import (
@@ -203,7 +203,7 @@ async def test_what_a_scheduler_has_not_folded_yet_is_read_from_the_log(
 
     started = await append(begun)
     assert await append(begun) == started
-    with pytest.raises(agent_requests.ReportRefused):
+    with pytest.raises(ReportRefused):
         await append(report(RunStarted, run, started))
     assert await append(report(RunCompleted, run, started)) == started + 1
 

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from functools import partial
 
 import msgspec
 import pytest
@@ -50,11 +51,11 @@ async def test_one_that_changes_it_now_and_then_is_believed(
     beats, presence = bus
     for number in range(5):
         await register(beats, "a1", str(number))
-        await eventually(
-            lambda name=str(number): (
-                presence.heard["a1"].registration.fingerprint == name
-                if "a1" in presence.heard
-                else False
-            )
-        )
+        await eventually(partial(has_heard, presence, str(number)))
     assert presence.misconduct == {}
+
+
+def has_heard(presence: Presence, fingerprint: str) -> bool:
+    """Return whether the agent offers this by now."""
+    offer = presence.heard.get("a1")
+    return offer is not None and offer.registration.fingerprint == fingerprint
