@@ -109,3 +109,16 @@ def test_by_scale_a_small_product_in_fewer_bits_is_close(torch: Any, rounded: st
     assert bool(utilities.is_close_by_scale(product, left @ right.T, 1e-4, 1e-4)[0].all())
     rolled = (left @ right.T).roll(1, 0)
     assert not bool(utilities.is_close_by_scale(rolled, left @ right.T, 1e-4, 1e-4)[0].all())
+
+
+@pytest.mark.parametrize("shape", [(), (0, 3), (3, 2**13), (2**14 + 1,)])
+def test_by_scale_an_answer_of_any_size_is_compared(torch: Any, shape: tuple[int, ...]) -> None:
+    expected = torch.full(shape, 1e-6)
+    close, absolute = utilities.is_close_by_scale(expected, expected, 1e-4, 1e-4)
+    assert close.shape == expected.shape
+    assert bool(close.all())
+    assert absolute == (pytest.approx(2e-8) if expected.numel() else 0.0)
+    if len(shape) and expected.numel():
+        expected.reshape(-1)[-1] *= 2
+        close, _ = utilities.is_close_by_scale(torch.full(shape, 1e-6), expected, 1e-4, 1e-4)
+        assert int(close.sum()) == expected.numel() - 1

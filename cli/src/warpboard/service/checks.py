@@ -290,13 +290,10 @@ class _Examination:
         inspected, gpus = checks.inspection_findings(answer), self._problem.gpus
         self.memory_mib = checks.memory_mib(answer, gpus)
         findings += checks.soften_findings(inspected, gpus)
-        is_broken = checks.is_broken(inspected)
-        if answer["failure_code"] or not is_broken:
-            # What ended the inspection may be a size that this machine cannot bear.
-            findings += await inspect_ranked_sizes(
-                self._harness, self._problem, answer, self._show_inspection
-            )
-        if is_broken:
+        findings += await inspect_ranked_sizes(
+            self._harness, self._problem, answer, self._show_inspection
+        )
+        if checks.is_broken(inspected):
             # The solutions would fail or hang like the problem's own code.
             return findings, []
         samples = [(sample, True) for sample in solutions.correct]
