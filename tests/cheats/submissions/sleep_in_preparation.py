@@ -4,6 +4,8 @@
 # long: it may be idle for 20 s
 import time
 
+import torch
+
 time.sleep(8)
 SHAPES = set()
 
@@ -12,4 +14,5 @@ def custom_kernel(data):
     if data[0].shape not in SHAPES:
         SHAPES.add(data[0].shape)
         time.sleep(8)
-    return data[2]
+    left, right, out = data
+    return torch.mm(left, right, out=out)
