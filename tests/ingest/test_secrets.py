@@ -34,7 +34,6 @@ PUBLIC: Mapping[str, str] = {
     "Seals.key": "the public key of the seals",
     "FullSubmission.key_commit": "a hash that commits to a key",
     "HistoryEvent.key_commit": "a hash that commits to a key",
-    "ProfileMetadata.harness_code": "the digest of public code",
     "Baseline.code": "why it failed",
     **dict.fromkeys(("Artifact.url", "Download.url", "Harness.url"), "a path of this API"),
     **dict.fromkeys(("ProblemFile.url", "Start.url"), "a path of this API"),

@@ -281,6 +281,8 @@ async def test_open_pages_follow_a_submission_from_the_editor_until_it_is_ranked
         with paused_pool(platform):
             # The keyboard alone submits.
             await editor.keyboard.press("Control+Enter")
+            # Nobody serves a paused pool, so the editor asks.
+            await editor.get_by_role("button", name="Submit anyway").press("Enter")
             path = await editor.locator("#results h3 a").get_attribute("href")
             assert path
             pages = [await own_context.new_page(), await context.new_page()]
