@@ -186,7 +186,7 @@ def test_a_deleted_submission_is_gone_for_the_client(ada: Wire) -> None:
 
 @pytest.mark.parametrize("path", ["/health", "/healthz", "/readyz"])
 def test_health_is_answered_as_the_client_asks(nobody: Wire, path: str) -> None:
-    assert nobody.get(path).json() == {"status": "ok"}
+    assert nobody.get(path).json()["status"] == "ok"
 
 
 def test_the_queue_of_a_pool_is_there_for_all(nobody: Wire) -> None:
