@@ -188,9 +188,11 @@ def test_a_late_writer_is_not_named_without_a_look_back(lax: Lax) -> None:
 def test_cheats_gain_without_their_walls(whole: Trials) -> None:
     """Neither wall is in the way of what the other one holds back."""
     require_root()
-    names = ("odd_sockets", "pages_listed", "memory_bomb_files", "content_remembered")
-    names += ("names_remembered", "watch_folders", "take_aio", "flush_disk")
-    names += ("evict_files", "dump_core")
+    names = (
+        *("odd_sockets", "pages_listed", "memory_bomb_files", "content_remembered"),
+        *("names_remembered", "watch_folders", "take_aio", "flush_disk"),
+        *("evict_files", "dump_core"),
+    )
     assert [name for name in names if "GAINED" in whole.run(named(name))[-1].log] == []
     with lacking("seccomp", "memory", "image") as trials:
         assert [name for name in names if "GAINED" not in trials.run(named(name))[-1].log] == []

@@ -187,12 +187,13 @@ def test_a_participants_deed_is_one_request(
     assert result.stdout == "done: Made, event 7\n"
 
 
-SCRUB = {"ended_at": "2026-01-02T03:04:05Z", "ended_seq": 40}
+SCRUB: dict[str, Any] = {"ended_at": "2026-01-02T03:04:05Z", "ended_seq": 40}
+DAMAGED = SCRUB | {"damaged_events": 2, "damaged": [{"first": 6, "last": 7}]}
 PLATFORM = {
     "agents": {"items": [HELD]},
     "queue": QUEUE,
     "intake": {"paused": "a new disk"},
-    "audit/scrub": SCRUB | {"damaged_events": 2, "damaged": [{"first": 6, "last": 7}]},
+    "audit/scrub": DAMAGED,
 }
 
 
@@ -223,7 +224,7 @@ def test_status_in_json_has_all_of_it() -> None:
         "pools": [make_document(Pool, pool) for pool in (POOL, OTHER)],
         "parked": {"seq": 9, "error": "no fold"},
         "intake_paused": "a new disk",
-        "scrub": make_document(LogScrub, PLATFORM["audit/scrub"]),
+        "scrub": make_document(LogScrub, DAMAGED),
         "dead_letters": None,
     }
 
