@@ -77,7 +77,7 @@ class LogRepair:
 
     async def read_scrub_state(self) -> ScrubState:
         """Return what the newest scrub has stored."""
-        return await read_scrub_state(self._nc)
+        return await retry_request(self._nc, partial(read_scrub_state, self._nc))
 
     async def write_scrub_state(self, state: ScrubState) -> None:
         """Store the state of a scrub for the monitors of all services."""

@@ -18,7 +18,6 @@ from shared.nats.connection import (
     StoredMessage,
     TemporaryError,
     get_message,
-    newest_message,
     publish,
     read_page,
     retry_request,
@@ -36,8 +35,8 @@ SUBJECT = "watermarks.scrub"
 
 
 async def read_scrub_state(nc: Client) -> ScrubState:
-    """Return what the newest scrub has stored. Errors: Failed."""
-    message = await newest_message(nc, WATERMARKS, SUBJECT)
+    """Return what the newest scrub has stored, trying once. Errors: those of the request."""
+    message = await get_message(nc, WATERMARKS, {"last_by_subj": SUBJECT})
     return ScrubState() if message is None else msgspec.json.decode(message.data, type=ScrubState)
 
 

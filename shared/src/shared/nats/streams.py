@@ -368,7 +368,12 @@ class LogMonitor:
             self._unreadable = await find_unreadable(self._nc, stream)
         elif self._unreadable:
             self._unreadable = await find_still_unreadable(self._nc, self._unreadable)
-        self._scrubbed = await read_scrub_state(self._nc)
+        try:
+            self._scrubbed = await read_scrub_state(self._nc)
+        except REQUEST_ERRORS:
+            # On a cluster another stream's leader may be away; what was read before still holds.
+            if self._checked_connection is None:
+                raise
         self._evaluate(stream, is_new=is_new or bool(self.damage))
 
     def _evaluate(self, stream: StreamState, *, is_new: bool) -> None:
