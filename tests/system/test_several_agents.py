@@ -265,7 +265,9 @@ def test_an_agent_that_floods_the_services_is_out_of_service_and_delays_nobody(
     until(lambda: crew.agent(EVIL).get("standing") == "quarantined", WITHIN_S)
     shown = crew.agent(EVIL)
     assert "requests were refused" in shown["standing_reason"]
-    assert "was never given to this agent" in shown["standing_reason"]
+    # The last one is either: on a busy machine most reports come before the first is answered.
+    reasons = ("was never given to this agent", "it sends more requests than it may")
+    assert any(reason in shown["standing_reason"] for reason in reasons)
     assert ada.end(number)["outcome"] == "passed"
     assert told(crew, f"report.{EVIL}.>") == []
     assert [type(fact) for fact in told(crew, subjects.agent(EVIL))] == [AgentQuarantined]
