@@ -447,7 +447,8 @@ def _sums(public_set: PublicSet) -> Iterator[str]:
     yield _count_published(problems)
     yield from (_count_ends(problems, kind) for kind in ("right", "wrong"))
     yield _count_zeros(problems)
-    yield str(sum(run.said.startswith(set_runs.NO_VERDICT) for run in runs))
+    unchecked = sum(problem.check is not None and problem.publishes is None for problem in problems)
+    yield str(unchecked + sum(run.said.startswith(set_runs.NO_VERDICT) for run in runs))
     reasons = [problem.left_out for problem in problems if problem.left_out]
     counted = {reason: reasons.count(reason) for reason in reasons}
     yield "; ".join(f"{count}: {_cell(reason)}" for reason, count in counted.items()) or "nothing"
