@@ -236,7 +236,7 @@ async def test_a_platform_that_stood_still_restarts_nothing(
 
 async def test_the_end_of_a_log_tells_why_a_start_failed(folder: Path) -> None:
     platform = Platform(folder, dict(os.environ), table=stand_ins("good", "crashing"))
-    with pytest.raises(Failed, match=r"ingest did not start: it ended: [^$]*no such table"):
+    with pytest.raises(Failed, match=r"ingest did not start: it ended\b[^$]*no such table"):
         await supervise(platform, lambda _: asyncio.sleep(60))
 
 

@@ -179,14 +179,18 @@ def test_a_submission_that_hangs_under_ncu_ends_with_the_stage(profiled: Host) -
     assert report.reason.endswith("ncu used up the stage's budget")
 
 
-def test_where_counters_are_refused_the_text_says_so(profiled: Host, folder: Path) -> None:
+def test_where_counters_are_refused_the_text_says_so(tmp_path: Path, folder: Path) -> None:
+    # A box shows what was there when its harness started.
     (folder / "refused").touch()
+    warm = Warm(ncu=str(folder / "ncu"))
     try:
-        report = profiled.run(HONEST, "profile", case=1)
+        host = Host(tmp_path, warm)
+        report = host.run(HONEST, "profile", case=1)
     finally:
+        warm.close()
         (folder / "refused").unlink()
     assert report.verdict == "passed", report.reason
-    assert "ERR_NVGPUCTRPERM" in (profiled.out / "profile-0-ncu.txt").read_text()
+    assert "ERR_NVGPUCTRPERM" in (host.out / "profile-0-ncu.txt").read_text()
     assert "profile-0-ncu.ncu-rep" not in _names(report)
 
 
