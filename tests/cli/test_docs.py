@@ -48,4 +48,4 @@ def test_each_exit_code_is_on_the_page_and_in_the_help(name: str) -> None:
     code = str(getattr(output, name))
     rows = re.findall(r"^\| ([0-9, ]+) \|", PAGE, re.MULTILINE)
     assert code in " ".join(rows).replace(",", "").split()
-    assert re.search(rf"\b{code} ", output.EXIT_CODES)
+    assert re.search(rf"\b{code}\s", output.EXIT_CODES)

@@ -74,7 +74,7 @@ def test_another_view_of_the_answer_is_not_garbled_by_its_copy(torch: Any) -> No
         ("torch.zeros(2, 3)", "returned float32[2, 3], expected a list of 2"),
         ("(1, 2, 3)", "returned a tuple of 3, expected a list of 2"),
         ("object()", "returned an object of type object, expected a list of 2"),
-        ("(1, 2)", "returned an object of type int, expected float32[2, 3]"),
+        ("(1, 2)", "returned an object of type int, expected a dense torch.Tensor float32[2, 3]"),
     ],
 )
 def test_what_does_not_fit_is_named(torch: Any, returned: str, text: str) -> None:

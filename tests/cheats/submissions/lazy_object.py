@@ -1,6 +1,6 @@
 # id: C12 lazy_subclass
 # expect: wrong_answer
-# says: expected float32[32, 32]
+# says: Lazy float32[32, 32], expected a dense torch.Tensor float32[32, 32]
 class Lazy:
     def __init__(self, data):
         self.data = data

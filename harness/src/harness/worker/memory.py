@@ -12,6 +12,9 @@ from harness.worker.protocol import is_compatible_answer
 Node = list[Any]
 Place = tuple[Any, tuple[int, ...], tuple[int, ...]]
 
+# The module and name of the class of all tensors.
+_TENSOR = ("torch", "Tensor")
+
 
 class AnswerMismatch(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
     """What custom_kernel returned does not have the expected structure, shape or dtype."""
@@ -170,7 +173,8 @@ def _describe_value(value: Any) -> str:
     kind = type(value)
     if hasattr(value, "dtype") and hasattr(value, "shape"):
         text = f"{_dtype_name(value.dtype)}{list(value.shape)}"
-        if not hasattr(value, "layout"):
+        # An object may pass every attribute on to a tensor.
+        if not any((base.__module__, base.__name__) == _TENSOR for base in kind.__mro__):
             return f"a {kind.__module__.partition('.')[0]}.{kind.__qualname__} {text}"
         storage = _storage_text(value)
         return f"a tensor {storage} {text}" if storage else text
