@@ -105,7 +105,6 @@ class Ack(msgspec.Struct):
     """The sequence of a stored message; for a duplicate, of the first one with its id."""
 
     seq: int = 0
-    is_duplicate: bool = msgspec.field(default=False, name="duplicate")
     error: _Error | None = None
 
 

@@ -217,14 +217,8 @@ def _resolve(group: Sequence[_PendingAppend], last: int | None) -> None:
 
 
 LOOK = frozenset({WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_IN_FLIGHT, DUPLICATE_IN_BATCH})
-# Separates an event's id from the salt that makes its message id unguessable.
-SALT_MARK = "~"
 # No replica that still answers lags behind by more than this many writes.
 AGGREGATES_MAX = 10_000
-
-
-class _MessageIdTakenError(TemporaryError):
-    """Another event has the message id of the one to store."""
 
 
 class NatsLog:
@@ -343,25 +337,13 @@ class NatsLog:
         return seq
 
     async def _store_alone(self, events: Sequence[NewEvent], drafts: Sequence[MessageDraft]) -> int:
-        attempt_drafts = drafts
-
         async def attempt() -> int:
-            nonlocal attempt_drafts
             try:
-                return await self._publish(attempt_drafts, events[0].envelope.agg)
+                return await self._publish(drafts)
             except RequestDenied as denied:
                 if denied.code not in LOOK or events[0].expected is None:
                     raise
-                try:
-                    return await self._resolve_denied(events, denied)
-                except Conflict as conflict:
-                    if denied.code != DUPLICATE_IN_BATCH or await self._is_batch_stored(events):
-                        raise
-                    attempt_drafts = [_salt_id(draft) for draft in drafts]
-                    raise TemporaryError("another event has the id of one of a batch") from conflict
-            except _MessageIdTakenError:
-                attempt_drafts = [_salt_id(draft) for draft in drafts]
-                raise
+                return await self._resolve_denied(events, denied)
 
         async def monitored_attempt() -> int:
             with self._monitor.appending() if self._monitor else nullcontext():
@@ -370,20 +352,11 @@ class NatsLog:
         with self._groups.alone(drafts):
             return await retry_request(self._nc, monitored_attempt)
 
-    async def _publish(self, drafts: Sequence[MessageDraft], agg: str) -> int:
-        """Store messages and return the last sequence.
-
-        An agent can use any message id, and may guess that of a future event: what the server then
-        takes for a repeat was never stored. Errors: RequestDenied, TemporaryError.
-        """
+    async def _publish(self, drafts: Sequence[MessageDraft]) -> int:
+        """Store messages and return the last sequence. Errors: RequestDenied, TemporaryError."""
         if len(drafts) > 1:
             return await publish_batch(self._nc, drafts)
-        ack = await publish(self._nc, *drafts[0].message)
-        if ack.is_duplicate:
-            stored = await self._next_event(agg, ack.seq - 1)
-            if stored is None or stored.seq != ack.seq:
-                raise _MessageIdTakenError(f"event {ack.seq} has the id of an event of {agg}")
-        return ack.seq
+        return (await publish(self._nc, *drafts[0].message)).seq
 
     async def _resolve_denied(self, events: Sequence[NewEvent], denied: RequestDenied) -> int:
         """Return the last sequence if the events are already stored.
@@ -405,23 +378,12 @@ class NatsLog:
             raise TemporaryError("a new leader does not have the newest events yet")
         if following is not None:
             self._known_sequences.note(history_of(agg), following.seq)
-        if following is not None and _has_id(following, first):
+        if following is not None and following.id == first.envelope.id:
             last_seq = following.seq + others_count
             last = await self._find({"seq": last_seq}) if others_count else following
-            if last is not None and _has_id(last, events[-1]):
+            if last is not None and last.id == events[-1].envelope.id:
                 return last_seq
         raise Conflict(agg, expected) from denied
-
-    async def _is_batch_stored(self, events: Sequence[NewEvent]) -> bool:
-        """Return whether an event of a batch is in its own history: another batch stored it."""
-        for event in events:
-            history = history_subject(event.envelope.agg)
-            last = await self._find({"last_by_subj": history})
-            if last is not None and event.expected is not None and last.seq > event.expected:
-                last = await self._next_event(event.envelope.agg, event.expected)
-            if last is not None and _has_id(last, event):
-                return True
-        return False
 
     async def _next_event(self, agg: str, after: int) -> StoredMessage | None:
         """Return the event that follows a sequence in an aggregate's history. Errors: as find."""
@@ -429,14 +391,6 @@ class NatsLog:
 
     async def _find(self, query: dict[str, object]) -> StoredMessage | None:
         return await get_message(self._nc, STREAM, query)
-
-
-def _salt_id(draft: MessageDraft) -> MessageDraft:
-    return draft._replace(id=f"{draft.id}{SALT_MARK}{secrets.token_hex(8)}")
-
-
-def _has_id(stored: StoredMessage, event: NewEvent) -> bool:
-    return stored.id.partition(SALT_MARK)[0] == event.envelope.id
 
 
 def _make_draft(event: NewEvent) -> MessageDraft:
