@@ -16,7 +16,8 @@ import torch
 libc = ctypes.CDLL(None, use_errno=True)
 CACHESTAT = 451
 folder = sysconfig.get_path("stdlib")
-paths = sorted(glob.glob(f"{folder}/**/*.py", recursive=True), key=os.path.getsize)[-50:]
+paths = filter(os.path.isfile, glob.iglob(f"{folder}/**/*.py", recursive=True))
+paths = sorted(paths, key=os.path.getsize)[-50:]
 
 
 def read_from_disk():

@@ -43,19 +43,19 @@ _HEADERS: Mapping[str, re.Pattern[str]] = {
     "thunderkittens": re.compile(r"kittens\.cuh"),
 }
 
-# Strings and comments, which are no code. The quantifiers are possessive, so that any text takes
-# linear time.
+# Strings and comments, which are no code. What ends a loop also ends the match, so any text takes
+# linear time. Groups are not possessive, which Python before 3.11.5 gets wrong.
 _PYTHON_TEXT = re.compile(
     r"""
-    "{3} (?: [^"\\] | \\.? | "(?!"") )*+ (?: "{3} | \Z )
-    | '{3} (?: [^'\\] | \\.? | '(?!'') )*+ (?: '{3} | \Z )
-    | " (?: [^"\\\n] | \\. )*+ "?
-    | ' (?: [^'\\\n] | \\. )*+ '?
+    "{3} [^"\\]*+ (?: (?: \\.? | "(?!"") ) [^"\\]*+ )* (?: "{3} | \Z )
+    | '{3} [^'\\]*+ (?: (?: \\.? | '(?!'') ) [^'\\]*+ )* (?: '{3} | \Z )
+    | " [^"\\\n]*+ (?: \\. [^"\\\n]*+ )* "?
+    | ' [^'\\\n]*+ (?: \\. [^'\\\n]*+ )* '?
     | \#[^\n]*+
     """,
     re.VERBOSE | re.DOTALL,
 )
-_C_COMMENT = re.compile(r"//[^\n]*+|/\*(?:[^*]|\*(?!/))*+(?:\*/|\Z)")
+_C_COMMENT = re.compile(r"//[^\n]*+|/\*[^*]*+(?:\*(?!/)[^*]*+)*(?:\*/|\Z)")
 # What begins a block that may not run.
 _BRANCH = re.compile(r"(?:try|except|if|elif|else|match|case|with)\b")
 _IMPORT = re.compile(
