@@ -14,7 +14,7 @@ from shared.nats.agent_requests import ASSEMBLY, BAD, CHUNK, LIMITED, OK, STATUS
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
 from shared.nats.streams import UPLOAD_CHUNK_BYTES, stream_state
-from shared.nats.uploads import CHUNKS_MAX, AssemblyRequest, ChunkRequest, UploadRequest
+from shared.nats.uploads import CHUNKS_MAX, AssemblyRequest, ChunkRequest, UploadRequest, Uploads
 from shared.servers.nats import NatsServer
 from shared.subjects import BLOBS, UPLOADS
 from tests.contracts.agents import AGENT, ANSWER_S_MAX, OTHER, Bus, bus_of, run_id
@@ -91,6 +91,45 @@ async def test_an_assembly_whose_answer_was_lost_is_repeated(bus: Bus) -> None:
         assert await send(bus, ASSEMBLY, AssemblyRequest(digest, NAME, 2)) == OK
     assert await NatsBlobStore(bus.services).get(digest) == data
     assert await send(bus, ASSEMBLY, AssemblyRequest("e" * 64, NAME, 2)) == BAD
+
+
+async def test_an_assembly_of_more_chunks_than_a_blob_may_have_is_refused_at_once(bus: Bus) -> None:
+    data = run_id().encode()
+    digest = hashlib.sha256(data).hexdigest()
+    assert await send(bus, CHUNK, ChunkRequest(NAME, 0, data)) == OK
+    for chunks in (CHUNKS_MAX + 1, 0, -1):
+        assert await send(bus, ASSEMBLY, AssemblyRequest(digest, NAME, chunks)) == BAD
+    assert await send(bus, ASSEMBLY, AssemblyRequest(digest, NAME, CHUNKS_MAX)) == OK
+
+
+async def test_a_repeat_succeeds_while_another_service_removes_the_chunks(bus: Bus) -> None:
+    data = run_id().encode() * 40_000
+    digest = (await NatsBlobStore(bus.services).put(data)).digest
+    chunk = ChunkRequest(NAME, 1, data[UPLOAD_CHUNK_BYTES:])
+    assert await send(bus, CHUNK, chunk) == OK
+    assert await send(bus, ASSEMBLY, AssemblyRequest(digest, NAME, 2)) == OK
+    assert (await stream_state(bus.services, UPLOADS)).messages == 0
+
+
+async def test_chunks_stay_if_a_service_stops_before_their_blob_is_stored(
+    server: NatsServer, bus: Bus
+) -> None:
+    data = run_id().encode() * 40_000
+    digest = hashlib.sha256(data).hexdigest()
+    for place, start in enumerate(range(0, len(data), UPLOAD_CHUNK_BYTES)):
+        chunk = data[start : start + UPLOAD_CHUNK_BYTES]
+        assert await send(bus, CHUNK, ChunkRequest(NAME, place, chunk)) == OK
+    closed = await connect(server.url, "closed")
+    await closed.close()
+    stopped, request = (
+        Uploads(bus.services, NatsBlobStore(closed)),
+        AssemblyRequest(digest, NAME, 2),
+    )
+    with pytest.raises(Exception, match="clos"):
+        await stopped.assemble(AGENT, request)
+    assert (await stream_state(bus.services, UPLOADS)).messages == 2
+    assert await send(bus, ASSEMBLY, request) == OK
+    assert await NatsBlobStore(bus.services).get(digest) == data
 
 
 WRONG = {

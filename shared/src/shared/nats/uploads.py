@@ -72,6 +72,8 @@ class Uploads:
 
         It may take longer than an answer may: then it continues, for the repeated request.
         """
+        if not 0 < request.chunks <= CHUNKS_MAX:
+            raise ValueError(f"a blob does not consist of {request.chunks} chunks")
         key = (agent, request.upload)
         if key not in self._assembling and len(self._assembling) >= ASSEMBLIES_MAX:
             return False
@@ -88,25 +90,34 @@ class Uploads:
             int(message.subject.rpartition(".")[2]): message.data
             async for message in iter_messages(self._nc, UPLOADS, f"{subject}.*", CHUNKS_MAX)
         }
-        if not chunks:
-            await self._check_stored(request.digest)
-            return
+        data = b"".join(chunks.pop(place, b"") for place in range(request.chunks))
         try:
-            data = b"".join(chunks.pop(place, b"") for place in range(request.chunks))
-            _check_digest(request.digest, data)
-            await self._blobs.put(data)
-        finally:
-            purge = {"filter": f"{subject}.*"}
-            await retry_request(
-                self._nc, lambda: api_request(self._nc, f"STREAM.PURGE.{UPLOADS}", purge)
-            )
+            if hashlib.sha256(data).hexdigest() == request.digest:
+                await self._blobs.put(data)
+            else:
+                await self._check_stored(request.digest)
+        except ValueError:
+            await self._remove_chunks(subject)
+            raise
+        # Not after another error, or when this service stops: the agent repeats the request.
+        await self._remove_chunks(subject)
+
+    async def _remove_chunks(self, subject: str) -> None:
+        purge = {"filter": f"{subject}.*"}
+        await retry_request(
+            self._nc, lambda: api_request(self._nc, f"STREAM.PURGE.{UPLOADS}", purge)
+        )
 
     async def _check_stored(self, digest: str) -> None:
-        """Check that an earlier request assembled the blob, whose answer was lost."""
+        """Check that the blob is stored already.
+
+        Another service may have assembled it, whose answer was lost, and remove its chunks by now.
+        """
         try:
             await self._blobs.get(digest)
         except BlobNotFound as missing:
-            raise ValueError("the chunks of the blob are gone: send them again") from missing
+            reason = f"the chunks have not the digest {digest[:64]}, or are gone: send them again"
+            raise ValueError(reason) from missing
 
 
 def _check_size(data: bytes) -> None:
