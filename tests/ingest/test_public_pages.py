@@ -9,6 +9,7 @@ import pytest
 from fastapi import Request
 
 from ingest.client_package import install_command
+from ingest.http.middleware import UPLOADS
 from ingest.login.web import Web
 from tests.ingest.logins import BASE, LoginHarness, open_site_without_ranker
 from tests.ingest.ways import CLOSED, OPEN, Ways
@@ -85,6 +86,20 @@ async def test_each_route_of_the_document_has_a_tag_and_a_short_summary(ways: Wa
     assert used == {tag["name"] for tag in document["tags"]}
     assert document["paths"]["/v1/admin/agents"]["get"]["tags"] == ["Operators: platform"]
     assert document["paths"]["/leaderboards"]["get"]["tags"] == ["popcorn-cli"]
+
+
+async def test_each_route_that_takes_files_has_room_for_them(ways: Ways) -> None:
+    async with ways.browser("nobody", {}) as browser:
+        document = (await browser.get("/v1/openapi.json")).json()
+    with_files = {
+        re.sub(r"{[^}]*}", "x", path.replace("{mode}", "test"))
+        for path, operations in document["paths"].items()
+        for operation in operations.values()
+        if "multipart/form-data" in operation.get("requestBody", {}).get("content", {})
+    }
+    assert with_files >= {"/v1/submissions", "/profile", "/profile/x/x", "/x/x/test"}
+    small = [path for path in with_files if not any(known.fullmatch(path) for known, _ in UPLOADS)]
+    assert small == []
 
 
 async def test_the_command_line_is_offered_as_one_wheel_without_server_packages(

@@ -44,12 +44,13 @@ JSON_BYTES_MAX = 128 * KIB
 SUBMISSION_BYTES_MAX = 4 * KIB * KIB
 PROBLEM_BYTES_MAX = 16 * KIB * KIB
 METHODS = ("POST", "PUT", "PATCH", "DELETE")
-# Paths that accept files, always with a credential, and how large these may be. The last one is the
-# submit route of the public client, with its own mode names.
+# Paths that accept files, always with a credential, and how large these may be. The last ones are
+# routes of the public client: profiles, and its submit route with its own mode names.
 UPLOADS = (
     (re.compile(r"/v1/problems/?"), PROBLEM_BYTES_MAX),
     (re.compile(r"/v1/submissions/?"), SUBMISSION_BYTES_MAX),
-    (re.compile(r"/profile|(/admin)?/submission(/[^/]+){3}"), SUBMISSION_BYTES_MAX),
+    (re.compile(r"/profile((/[^/]+){2})?"), SUBMISSION_BYTES_MAX),
+    (re.compile(r"(/admin)?/submission(/[^/]+){3}"), SUBMISSION_BYTES_MAX),
     (
         re.compile(r"/(?!v1/)[^/]+/[^/]+/(test|benchmark|leaderboard|profile)", re.IGNORECASE),
         SUBMISSION_BYTES_MAX,
