@@ -1,4 +1,4 @@
-"""The page of the endings without a verdict, docs/endings.md."""
+"""Generates docs/endings.md, the page of the endings without a verdict."""
 
 from pathlib import Path
 
@@ -12,8 +12,8 @@ Generated from `shared/src/shared/endings.py` and `states.py` by `make docs`; a 
 page is stale.
 
 An accepted submission (202) ends once: with a verdict about its file, or for one of the reasons on
-this page. What can be known before is refused before: then nothing is in the log, and the response
-says why ([in which order](http.md#submitting)).
+this page. What can be checked in advance is refused with the request: the log has no event of it,
+and the response gives the reason ([in which order](http.md#submitting)).
 
 ## States
 
@@ -40,7 +40,7 @@ LIMITS = """
 | a duel or confirmation | no | no | no | one for each pair or podium run; it waits last |
 | a canary | no | no | no | one at a time for each agent |
 
-None of the platform's own work ends a participant's submission: it only waits its turn.
+The platform's own work never ends a participant's submission; the submission only waits longer.
 """
 BOUNDS = {
     "acceptance": "the deadline that was set at acceptance",
@@ -50,7 +50,7 @@ BOUNDS = {
 
 
 def page() -> str:
-    """The page as it should be."""
+    """Return the text of the page."""
     states = [
         f"| `{state.name}` | {state.owner} | {BOUNDS[state.bound]} |\n" for state in STATES.values()
     ]
@@ -68,5 +68,5 @@ def page() -> str:
 
 
 def pages() -> dict[Path, str]:
-    """The page by its place."""
+    """Return the page and its text."""
     return {PAGE: page()}

@@ -1,4 +1,4 @@
-"""The page of the function families that a shortcut policy knows, docs/shortcuts.md."""
+"""Generates docs/shortcuts.md, the page of the families of functions in shortcut policies."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -11,14 +11,14 @@ PAGE = Path(__file__).parent / "shortcuts.md"
 def pages() -> Mapping[Path, str]:
     """Return the page and its text."""
     numpy, scipy = (_list_names(modules) for modules in (NUMPY_LIKE, SCIPY_LIKE))
-    head = f"""# What a shortcut policy forbids together
+    head = f"""# Shortcut families
 
 Generated from `harness/src/harness/check/families.py` by `make docs`; a test fails when this page
 is stale.
 
 `forbid` in `warpboard.yml` ([how to write it](writing-a-problem.md#shortcut-policy)) names a torch
-function or a library. Whoever forbids a function forbids its family, which does the same work, in
-every library. A name stands for everything below it, too.
+function or a library. Forbidding a function forbids its whole family: the functions that do the
+same work, in every library. A name also covers everything below it.
 
 - Names in the row *NumPy* are below {numpy}.
 - Names in the row *SciPy* are below {scipy}.
@@ -26,8 +26,8 @@ every library. A name stands for everything below it, too.
   and doubted in the record of a call.
 - *Libraries* compute it on a GPU: `forbid: [LIBRARY]` forbids the family.
 - *Can also do* names families whose work this family can do in another way, such as a product by a
-  convolution. If one of those is forbidden, this family is not, but a ranked run that uses it is
-  held for review.
+  convolution. If one of those is forbidden, this family is still allowed, but a ranked run that
+  uses it is held for review.
 """
     return {PAGE: "\n".join([head, *map(_section, FAMILIES)])}
 

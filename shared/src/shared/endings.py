@@ -1,6 +1,6 @@
 """The endings of a submission without a verdict, and why each can only come after acceptance.
 
-A submission that would certainly end so is refused before it is accepted. Scheduler gives no other
+A submission that would certainly end this way is refused. Scheduler gives no other
 code to a submission that it ends, whatever an agent reports.
 """
 
@@ -19,7 +19,7 @@ class Ending(NamedTuple):
 
     writer: str
     cause: str
-    prevented: str = "the run had begun: nobody can know this before"
+    prevented: str = "it happens after an agent was assigned"
     outcome: str = "infra_failed"
 
 
@@ -31,15 +31,15 @@ _NO_AGENT = (
 ENDINGS: dict[str, Ending] = {
     "cancelled": Ending(
         "scheduler",
-        "its owner or an operator cancelled or withdrew it; a baseline also ends so if its version "
-        "was replaced or its problem archived",
-        "it is a later request",
+        "its owner or an operator cancelled or withdrew it; a baseline also ends this way if its "
+        "version was replaced or its problem archived",
+        "the request to cancel comes later",
         "cancelled",
     ),
     STATES["received"].overdue: Ending(
         "scheduler",
         "its job was not queued before its deadline",
-        "only in older logs: the job now waits from the acceptance on",
+        "only in older logs: a job is now queued by the event that accepts it",
     ),
     STATES["queued"].overdue: Ending(
         "scheduler",
@@ -59,7 +59,7 @@ ENDINGS: dict[str, Ending] = {
         "scheduler",
         "the launcher could not start an agent for it",
         "ingest refuses a launcher that does not exist or does not serve the GPU type "
-        "(`unknown_runner`); whether an agent starts is only known then",
+        "(`unknown_runner`); whether an agent starts is only known later",
     ),
     "supervisor": Ending("gpu-agent", "the harness failed"),
     "sandbox": Ending("gpu-agent", "the sandbox failed"),
@@ -76,7 +76,7 @@ ENDINGS: dict[str, Ending] = {
     "quarantine": Ending("gpu-agent", "the agent had put itself in quarantine, at each attempt"),
     "platform": Ending("gpu-agent", "the agent could not run it, such as for a missing file"),
     "wrong_writer": Ending("ranker", "the verdict was not written by the agent of the run"),
-    "agent_not_enrolled": Ending("ranker", "nobody vouches for the agent of the run"),
+    "agent_not_enrolled": Ending("ranker", "the agent of the run was not enrolled"),
     "bad_signature": Ending("ranker", "the verdict was not signed by the agent"),
     "bad_key": Ending("ranker", "the run did not use the key that it had committed to"),
     "unknown_harness": Ending("ranker", "the agent ran other code than it had registered"),
