@@ -262,9 +262,11 @@ class AgentRequests:
             self.misconduct[agent] = f"too many of its requests were refused, the last: {reason}"
 
     async def _answer(self, message: Msg, status: str, data: bytes = b"", size: int = 0) -> None:
+        """Answer, if the connection allows it; otherwise the agent asks again."""
         if message.reply and not self._nc.is_closed:
             headers = {STATUS: status, SIZE: str(size)}
-            await self._nc.publish(message.reply, data, headers=headers)
+            with suppress(*REQUEST_ERRORS):
+                await self._nc.publish(message.reply, data, headers=headers)
 
     async def _handle(self, message: Msg) -> None:
         _, agent, request = message.subject.split(".")
@@ -292,8 +294,7 @@ class AgentRequests:
         except (*REQUEST_ERRORS, Failed) as error:
             status = FAILED
             warn_rarely(log, "agent failed", "could not answer %s of %s: %s", request, agent, error)
-        with suppress(*REQUEST_ERRORS):
-            await self._answer(message, status, data, size)
+        await self._answer(message, status, data, size)
 
     async def _handle_report(self, agent: str, body: bytes) -> tuple[bytes, int]:
         request = msgspec.json.decode(body, type=ReportRequest)
