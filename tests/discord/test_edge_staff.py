@@ -95,7 +95,7 @@ async def test_an_author_publishes_and_archives(
     assert [choice["value"] for choice in offered] == ["h100, CPU"]
     # Where the check ran nothing, the preview says so, and publishing it needs a flag.
     message = await preview_publication(ann, {**asked, "gpu": "B200"})
-    assert "nothing of this problem was run on B200 before" in message_text(message)
+    assert "this problem was not run on B200 before" in message_text(message)
     await ann.press(message, "Discard", "Discarded")
     # On Discord alone she is an author; the platform does not know of it.
     message = await start_publication(ann, asked)

@@ -227,7 +227,7 @@ async def test_a_leaderboard_is_created_in_one_request(door: Door) -> None:
     answer = await door.publish(headers=OPERATOR, **form, report="", unchecked="by hand")
     assert answer.status_code == 201, answer.text
     untested, warning = answer.json()["warnings"]
-    assert "nothing of this problem was run on H100 before it was published" in untested
+    assert "this problem was not run on H100 before it was published" in untested
     assert "taken as 2126-12-01T18:00:00+00:00" in warning
     events = door.log.since(0)[before:]
     assert [event.envelope.type for event in events] == [

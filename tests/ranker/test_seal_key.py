@@ -62,7 +62,7 @@ async def test_without_the_old_key_the_change_is_recorded_and_the_audit_accepts_
     assert (report["is_clean"], report["findings"], report["keys"]) == (True, [], [new])
     (shown,) = report["key_changes"]
     assert shown["what"] == (
-        f"seals up to event {result['events']} are by the key {old}, later ones by {new}"
+        f"seals up to event {result['events']} are signed with {old}, later ones with {new}"
     )
     code, scrubbed = await command(elsewhere, "scrub")
     assert (code, scrubbed["archive_findings"]) == (0, [])

@@ -183,12 +183,12 @@ def test_half_an_image_is_made_anew(store: str, source: Path) -> None:
 def test_a_store_that_others_may_change_is_refused(store: str, source: Path) -> None:
     Path(store).mkdir()
     Path(store).chmod(0o770)
-    with pytest.raises(OSError, match="belongs to somebody else"):
+    with pytest.raises(OSError, match="belongs to another user"):
         made(store, source)
 
 
 def test_a_store_that_remembers_missing_names_is_refused(tmp_path: Path, source: Path) -> None:
-    with pytest.raises(OSError, match="is no tmpfs"):
+    with pytest.raises(OSError, match="is not a tmpfs"):
         made(f"{tmp_path}/store", source)
 
 

@@ -328,7 +328,7 @@ def untested_findings(
     if tested or any(finding.level == "error" for finding in findings):
         return []
     text = (
-        f"nothing of it was run on {', '.join(gpus)}, so perhaps nothing can be judged there: "
+        f"it was not run on {', '.join(gpus)}, so perhaps nothing can be judged there: "
         "publishing it needs --allow-untested, and its pages say so"
     )
     return [create_finding("untested", "warning", "its GPU types", text)]

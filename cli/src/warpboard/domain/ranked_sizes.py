@@ -28,7 +28,7 @@ _FIX = "tighten the tolerance, so that it scales with the answer"
 
 @dataclass(frozen=True)
 class Measurement:
-    """The shares by the names of the lazy answers, where all sizes are divided by `factor`."""
+    """Holds the share of each lazy answer by name; all sizes are divided by `factor`."""
 
     factor: int
     shares: Mapping[str, float]
@@ -135,7 +135,7 @@ def size_findings(where: str, measurements: Sequence[Measurement], formula: str)
 
 
 def late_finding(where: str, count: int, formula: str) -> Finding:
-    """Return that there was no time for smaller sizes of so many cases, from the one at `where`."""
+    """Return a warning that there was no time to try `count` cases; the first is at `where`."""
     more = f" (and of {count - 1} more cases)" if count > 1 else ""
     text = f"there was no time to try smaller sizes of it{more}: try lazy answers elsewhere"
     known = f"; {formula}" if formula else ""

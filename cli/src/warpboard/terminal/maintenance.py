@@ -385,8 +385,8 @@ def _seal_key_lines(change: JsonObject) -> Iterator[str]:
         yield f"seals are signed with the key of {change['old_path']}, as before"
         return
     was_at = f", in {change['old_path']} when the backup was made" if change["old_path"] else ""
-    yield f"NEW SEAL KEY: the old seals are by {change['old_key']}{was_at}"
-    yield f"new ones are by {change['new_key']}, in {change['file']}"
+    yield f"NEW SEAL KEY: the old seals are signed with {change['old_key']}{was_at}"
+    yield f"new ones are signed with {change['new_key']}, in {change['file']}"
     yield "the log records the change, so that an audit accepts both"
     yield "to keep the old key, restore into another folder with --seal-key FILE"
 

@@ -226,13 +226,13 @@ class _Maker:
     def _open_store(self) -> None:
         """Make the folder of all images, and wait until no other process changes it."""
         if (kind := _kind_of(str(Path(self._store).parent))) != "tmpfs":
-            raise OSError(f"{PARENT} is no tmpfs, but {kind}")
+            raise OSError(f"{PARENT} is not a tmpfs but {kind}")
         with contextlib.suppress(FileExistsError):
             Path(self._store).mkdir(mode=_OWNER_ENTERS)
         status = os.lstat(self._store)
         is_own = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
         if not is_own or status.st_mode & _CLOSED:
-            raise OSError(f"{self._store} belongs to somebody else")
+            raise OSError(f"{self._store} belongs to another user")
         _lock(os.open(self._store, os.O_RDONLY | os.O_CLOEXEC), time.monotonic() + _MAKE_S_MAX)
         try:
             os.setxattr(self._store, "trusted.warpboard", b"")

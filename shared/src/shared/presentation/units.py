@@ -178,12 +178,12 @@ TIED_LEGEND = "the measurements cannot tell those of this rank apart"
 
 
 def untested_text(gpus: Iterable[str]) -> str:
-    """Say on which GPU types nothing of a problem was run before it was published.
+    """Say on which GPU types a problem was not run before it was published.
 
     >>> untested_text(["H100", "B200"])
-    'nothing of this problem was run on H100, B200 before it was published'
+    'this problem was not run on H100, B200 before it was published'
     """
-    return f"nothing of this problem was run on {', '.join(gpus)} before it was published"
+    return f"this problem was not run on {', '.join(gpus)} before it was published"
 
 
 def rank_text(rank: int, *, is_tied: bool) -> str:

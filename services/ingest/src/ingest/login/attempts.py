@@ -52,7 +52,7 @@ class _Device(NamedTuple):
 
     @property
     def text(self) -> str:
-        """What is signed."""
+        """Return the text that is signed."""
         return ".".join(self)
 
 

@@ -188,7 +188,7 @@ class ProfileOptions(NamedTuple):
 
     @property
     def request_fields(self) -> dict[str, Any]:
-        """The fields of our own request, which counts cases from 1."""
+        """Return the fields of our own request, which counts cases from 1."""
         ncu = {name: getattr(self, name) for name in CAPTURE_OPTIONS}
         return {"case": 0 if self.benchmark_index is None else self.benchmark_index + 1, **ncu}
 

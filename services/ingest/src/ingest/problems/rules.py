@@ -188,7 +188,7 @@ def _check_tested(change: Change, before: Problem, after: Problem) -> None:
         return
     if len(after.untested_gpus) < len(after.open_gpus):
         return
-    message = f"nothing of this problem was run on {', '.join(after.open_gpus)} when it was checked"
+    message = f"this problem was not run on {', '.join(after.open_gpus)} when it was checked"
     message += ", so perhaps nothing can be judged there: publish it for CPU, too, where it was"
     message += " checked, or confirm with allow_untested (--allow-untested)"
     raise Refused("untested_gpus", message, "allow_untested")
