@@ -116,7 +116,7 @@ async def test_concurrent_requests_never_open_one_too_many() -> None:
         assert len(taken_in(door.log)) == OPEN_MAX
 
 
-async def test_nor_do_requests_to_two_processes_on_a_real_log(
+async def test_concurrent_requests_to_two_processes_never_open_one_too_many(
     postgres_dsn: str, nats_log: NatsLog
 ) -> None:
     async with (

@@ -64,7 +64,7 @@ async def attack(doorway: LoginHarness) -> None:
 
 
 @pytest.mark.server
-async def test_an_attack_on_a_name_locks_its_participant_out_nowhere(
+async def test_an_attack_on_a_name_does_not_lock_its_participant_out(
     doorway: LoginHarness,
 ) -> None:
     async with doorway.browser("203.0.113.1") as known:

@@ -172,7 +172,7 @@ def test_an_image_that_nobody_has_used_for_a_day_is_removed(store: str, source: 
     assert not old.exists()
 
 
-def test_half_an_image_is_made_anew(store: str, source: Path) -> None:
+def test_half_an_image_is_made_again(store: str, source: Path) -> None:
     whole = Path(in_a_fork(lambda: made(store, source).files))
     (whole.parent / "complete").unlink()
     (whole / "closed").unlink()

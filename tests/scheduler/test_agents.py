@@ -142,7 +142,7 @@ def test_an_agent_that_misbehaves_is_in_quarantine_until_an_operator_releases_it
     assert "JobAssigned" in history.settle(world(OFFER))
 
 
-def test_so_is_one_that_never_registered() -> None:
+def test_an_agent_that_never_registered_is_quarantined_too() -> None:
     history = History()
     assert history.settle(World(T0, misconduct={"a9": "it floods"})) == ["AgentQuarantined"]
     assert history.state.agents["a9"].quarantine == "it floods"

@@ -195,7 +195,7 @@ def next_account(history: History, agent: str = "a1") -> str:
 
 
 @pytest.mark.parametrize("held", ["test", "ranked"])
-def test_whoever_held_the_agent_long_comes_after_others_who_asked_later(held: str) -> None:
+def test_a_participant_who_held_the_agent_long_comes_after_later_ones(held: str) -> None:
     history = submit(History(), "ada", held)
     agg = hold(history)
     submit(submit(history, "ada"), "bob")
@@ -228,7 +228,7 @@ def test_a_cancelled_run_counts_for_as_long_as_it_held_the_agent() -> None:
     assert next_account(history) == "bob"
 
 
-def test_whoever_comes_to_a_pool_at_rest_starts_fresh() -> None:
+def test_an_idle_pool_forgets_how_long_participants_held_agents() -> None:
     history = submit(History(), "ada")
     end(history, hold(history), 990)
     submit(submit(history, "ada"), "bob")

@@ -45,7 +45,7 @@ async def test_an_agent_that_changes_its_registration_without_end_is_named(
     assert 1 <= len(seen) <= CHANGES_BURST + 1
 
 
-async def test_one_that_changes_it_now_and_then_is_believed(
+async def test_an_agent_that_changes_its_registration_rarely_is_not_named(
     bus: tuple[MemoryBus, Presence],
 ) -> None:
     beats, presence = bus

@@ -150,7 +150,7 @@ def is_event_missing(running: Running, port: str, seq: int) -> bool:
         return False
 
 
-def test_a_bit_that_flips_while_everything_is_stopped_is_told_until_it_is_repaired(
+def test_a_bit_that_flips_while_everything_is_stopped_is_reported_until_it_is_repaired(
     running: Running, tmp_path: Path
 ) -> None:
     token = running.token("hopper", "account")

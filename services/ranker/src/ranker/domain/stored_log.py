@@ -205,9 +205,9 @@ class ChainVerifier:
                 self.find(event.seq, "the change of the seal key is not signed with a known key")
                 continue
             older_keys[fact.old_key] = max(fact.seq, older_keys.get(fact.old_key, 0))
-            what = f"seals up to event {fact.seq} are signed with {fact.old_key}"
-            what += f", later ones with {fact.new_key}"
-            self.key_changes.insert(0, Finding(event.seq, what))
+            reason = f"seals up to event {fact.seq} are signed with {fact.old_key}"
+            reason += f", later ones with {fact.new_key}"
+            self.key_changes.insert(0, Finding(event.seq, reason))
         for seal in self._unknown_seals if self.keys else ():
             allowed = [key for key, seq in older_keys.items() if seal.seq <= seq]
             if not any(self._is_signed(seal, key) for key in allowed):
