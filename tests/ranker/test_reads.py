@@ -197,7 +197,7 @@ async def test_a_ranked_job_that_no_agent_may_take_says_why(reads: Reads) -> Non
 
     queue = await eventually(waiting)
     assert (queue["state"], queue["agents_online"]) == ("no_agent", 1)
-    assert queue["reason"] == f"no living agent with CPU takes mode ranked: agent a1: {why}"
+    assert queue["reason"] == f"no live agent with CPU takes mode ranked: agent a1: {why}"
 
 
 async def test_an_agent_in_quarantine_says_so_to_who_waits(reads: Reads) -> None:

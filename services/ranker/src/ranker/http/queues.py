@@ -287,7 +287,7 @@ def _explain_no_agent(refusals: Mapping[str, str | None], gpu: str, mode: str) -
         return f"no agent with {gpu} is alive"
     reasons = "; ".join(f"agent {name}: {reason}" for name, reason in refusals.items())
     jobs = f"mode {mode}" if mode else "jobs"
-    return f"no living agent with {gpu} takes {jobs}: {reasons}"[:REASON_LENGTH_MAX]
+    return f"no live agent with {gpu} takes {jobs}: {reasons}"[:REASON_LENGTH_MAX]
 
 
 def _held_text(row: Row) -> str:
