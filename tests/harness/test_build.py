@@ -62,6 +62,25 @@ def test_a_long_text_keeps_its_beginning_and_its_end(tmp_path: Path) -> None:
     assert said.text.endswith("the end")
 
 
+class _Silent(Exception):  # noqa: N818  (an exception of a submission may have any name)
+    """An exception, and a value of exit, whose own text fails."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+    __repr__ = __str__
+
+
+@pytest.mark.parametrize("error", [_Silent(), SystemExit(_Silent())])
+def test_an_exception_whose_text_fails_is_still_explained(
+    tmp_path: Path, error: BaseException
+) -> None:
+    said = explain_exception(error, tmp_path / "submission.py", "exception")
+    assert said.kind == "exception"
+    assert "no text" not in said.text
+    assert "failed" in said.text or "exit()" in said.text
+
+
 COMMAND = "c++ -MMD -MF main.o.d -isystem /agent/site-packages/torch/include -c main.cpp -o main.o"
 PLACE = "/scratch/cache/add/main.cpp"
 BUILDING = f"Error building extension 'add': [1/2] {COMMAND}\nFAILED: [code=1] main.o\n{COMMAND}\n"

@@ -6,7 +6,7 @@ Neither our frames, nor command lines, nor the agent's folders are of use to the
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from harness.worker import protocol, settings
@@ -87,8 +87,10 @@ def explain_compiler(output: str) -> SubmissionFailure:
 def explain_exception(error: BaseException, path: Path, kind: str) -> SubmissionFailure:
     """Return the failure for an exception; the traceback begins in the submission's file."""
     if isinstance(error, SystemExit):
-        return SubmissionFailure(kind, f"the submission called exit({error.code!r})")
-    message = str(error)
+        return SubmissionFailure(
+            kind, f"the submission called exit({_safe_text(repr, error.code)})"
+        )
+    message = _safe_text(str, error)
     if message.startswith("Error building extension"):
         return explain_compiler(_strip_commands(describe_exception(error, path)))
     if isinstance(error, MemoryError) or "can't allocate memory" in message:
@@ -98,6 +100,14 @@ def explain_exception(error: BaseException, path: Path, kind: str) -> Submission
         # Such as torch.compile's, whose message has the compiler's output.
         text = lead_with_error(_strip_commands(text))
     return SubmissionFailure(kind, text)
+
+
+def _safe_text(convert: Callable[[object], str], value: object) -> str:
+    """Return the text of a participant's object, whose own method may fail; "" if it does."""
+    try:
+        return convert(value)
+    except BaseException:  # noqa: BLE001  (a method of the submission may raise anything)
+        return ""
 
 
 def describe_exception(error: BaseException, path: Path) -> str:
