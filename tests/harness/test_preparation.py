@@ -161,3 +161,13 @@ def test_a_problems_own_program_may_not_sleep_either(host: Host) -> None:
     assert report.verdict == "timed_out", report.reason
     assert "the import was stopped" in report.reason
     assert report.took_s < 40
+
+
+def test_a_thread_that_wants_a_core_runs_while_the_first_thread_waits_for_it() -> None:
+    spins = "import threading\nthreading.Thread(target=lambda: [0 for _ in iter(int, 1)]).start()"
+    with running(spins) as program:
+        ends_at = time.monotonic() + 10.0
+        # After 0.5 s of processor time the first thread is at its end and waits.
+        while (activity := program.activity()).cpu_s < 0.5:
+            assert time.monotonic() < ends_at
+        assert activity.is_running

@@ -93,11 +93,20 @@ class Activity:
 def activity(ancestor: int) -> Activity:
     """Return what the processes beneath one do."""
     stats = dict(_read_stats())
-    fields = [stats[pid] for pid in _descendants(ancestor, stats)]
+    pids = _descendants(ancestor, stats)
+    fields = [stats[pid] for pid in pids]
     # User and system time, of the process itself and of the children that it reaped.
     ticks = sum(sum(map(int, process[11:15])) for process in fields)
-    is_running = any(process[0] == "R" for process in fields)
+    is_running = any(process[0] == "R" for process in fields) or any(map(_has_running_thread, pids))
     return Activity(ticks / os.sysconf("SC_CLK_TCK"), is_running)
+
+
+def _has_running_thread(pid: int) -> bool:
+    """Return whether a thread of a process runs; its own state is that of its first thread."""
+    with contextlib.suppress(OSError):
+        threads = map(int, os.listdir(f"/proc/{pid}/task"))  # noqa: PTH208 as in `_read_stats`
+        return any(_read_fields(thread)[0] == "R" for thread in threads)
+    return False
 
 
 def is_any_running(ancestor: int, but: int) -> bool:
