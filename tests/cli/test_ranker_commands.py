@@ -75,10 +75,12 @@ async def test_a_log_goes_into_a_folder_that_does_not_run_and_out_again(tmp_path
     )
     assert ("events verified", 1, stored["events"]) in steps
     again = await run_in_folder(folder, os.environ, "export", str(second))
-    assert again["events"] == stored["recorded_seq"] == stored["events"] + 1
-    arguments = ("audit", "identity", "CPU", "--json", "--key", key)
+    # The change of the seal key and the import are recorded.
+    assert again["events"] == stored["recorded_seq"] == stored["events"] + 2
+    arguments = ("audit", "identity", "CPU", "--json")
     reports = [
-        await run_alone(os.environ, *arguments, "--file", str(path)) for path in (first, second)
+        await run_alone(os.environ, *arguments, "--key", known, "--file", str(path))
+        for known, path in ((key, first), (stored["seal_key"]["new_key"], second))
     ]
     assert [report["findings"] for report in reports] == [[], []]
     assert reports[0]["rows"] == reports[1]["rows"]
