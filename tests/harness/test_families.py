@@ -57,6 +57,15 @@ def test_the_same_work_is_forbidden_in_every_library(forbidden: str, source: str
     assert all(forbidden in hit for hit in screening.hits)
 
 
+@pytest.mark.parametrize("name", ["fftfreq", "fftshift"])
+@pytest.mark.parametrize("library", ["numpy.fft", "scipy.fft", "torch.fft"])
+def test_what_lies_beside_a_function_and_does_no_such_work_is_allowed(
+    library: str, name: str
+) -> None:
+    screening = screen(f"import {library}\n{library}.{name}(a)", ShortcutPolicy(["torch.fft.fft"]))
+    assert not screening.hits
+
+
 @pytest.mark.parametrize(
     ("forbidden", "source"),
     [

@@ -55,6 +55,20 @@ _PRODUCTS = (
     *("matmul", "mm", "bmm", "addmm", "addbmm", "baddbmm", "mv", "addmv", "dot", "vdot"),
     *("matrix_exp", "matrix_power", "smm", "hspmm", "sspaddmm", "_int_mm"),
 )
+# Not what lies beside them, such as fftfreq and fftshift, which transform nothing.
+_FFTS = (
+    *(
+        f"{way}{kind}fft{axes}"
+        for way in ("", "i")
+        for kind in ("", "r")
+        for axes in ("", "2", "n")
+    ),
+    *("hfft", "ihfft"),
+)
+_HERMITIAN_FFTS = ("hfft2", "hfftn", "ihfft2", "ihfftn")
+_COSINES = tuple(
+    f"{way}{kind}{axes}" for way in ("", "i") for kind in ("dct", "dst") for axes in ("", "n")
+)
 _CONVOLUTIONS = (
     *(f"conv{way}{n}d" for way in ("", "_transpose") for n in _DIMENSIONS),
     "conv_tbc",
@@ -294,10 +308,14 @@ FAMILIES = (
     ),
     Family(
         "Fourier transforms",
-        torch=("fft", "stft", "istft"),
+        torch=(*(f"fft.{name}" for name in (*_FFTS, *_HERMITIAN_FFTS)), "stft", "istft"),
         operators=("_fft_r2c", "_fft_c2c", "_fft_c2r", "stft", "istft"),
-        numpy=("fft",),
-        scipy=("fft", "fftpack", "signal.stft", "signal.istft", "signal.ShortTimeFFT"),
+        numpy=tuple(f"fft.{name}" for name in _FFTS),
+        scipy=(
+            *(f"fft.{name}" for name in (*_FFTS, *_HERMITIAN_FFTS, *_COSINES, "fht", "ifht")),
+            *(f"fftpack.{name}" for name in (*_FFTS, *_COSINES)),
+            *("signal.stft", "signal.istft", "signal.ShortTimeFFT"),
+        ),
         others=("jax.lax.fft", "nvmath.fft"),
         libraries=("cufft",),
         can_do=(CONVOLUTIONS,),
