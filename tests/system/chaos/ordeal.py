@@ -3,13 +3,14 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from nats.aio.client import Client
 
+from shared.errors import Refused
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, SubmissionFinished
 from shared.nats.connection import connect
@@ -203,8 +204,8 @@ async def _judge(plan: Plan, seen: Seen, nc: Client, rest_s: float) -> Report:
         found[BOARDS] = await wrong_boards(asker, log)
         found[STREAMS] = await wrong_streams(asker, seen.crowd.streams)
     found[FAULTLESS] = crowd.faults + operator.faults
-    found[REBUILD] = _differences(await asyncio.to_thread(running.rebuild))
-    found[ARCHIVED] = _differences(await asyncio.to_thread(running.replay_archive))
+    found[REBUILD] = await _differences(running.rebuild)
+    found[ARCHIVED] = await _differences(running.replay_archive)
     found[AUDITS] = [
         line for gpu in GPUS for line in await asyncio.to_thread(_audited, running, gpu)
     ]
@@ -236,7 +237,12 @@ def _outcome(end: SubmissionFinished) -> str:
     return end.outcome if end.outcome != "infra_failed" else f"infra_failed ({end.code})"
 
 
-def _differences(said: dict[str, Any]) -> list[str]:
+async def _differences(replay: Callable[[], dict[str, Any]]) -> list[str]:
+    """The differences that a replay finds, or why it refuses its source."""
+    try:
+        said = await asyncio.to_thread(replay)
+    except Refused as refused:
+        return [str(refused)]
     return [] if said["is_equal"] else [str(said)[:2000]]
 
 

@@ -47,22 +47,26 @@ def expire_leases() -> None:
     _patch(rules, "_find_expiry", expire)
 
 
+# The hashes stay those of the right bodies: the log still counts as whole, so it is written.
+SPOIL = """
+update event_archive
+set body = convert_to(replace(convert_from(body, 'UTF8'), '"corr":"', '"corr":"spoilt '), 'UTF8')
+where seq > %(after)s and seq %% 50 = 0
+"""
+
+
 def spoil_archive() -> None:
-    """The archive keeps a wrong body of each fiftieth event."""
+    """The archive stores a wrong body of each fiftieth event, with the hash of the right one."""
     from ranker.archive.postgres import Archive
 
     write = Archive.write
 
     async def write_spoilt(self: Any, after: int, events: Any) -> None:
-        await write(self, after, [_spoil(event) for event in events])
+        async with self.connection.transaction():
+            await write(self, after, events)
+            await self.connection.execute(SPOIL, {"after": after})
 
     _patch(Archive, "write", write_spoilt)
-
-
-def _spoil(event: Any) -> Any:
-    if event.seq % 50:
-        return event
-    return event._replace(body=event.body.replace(b'"corr":"', b'"corr":"spoilt ', 1))
 
 
 def keep_acks() -> None:
