@@ -258,6 +258,18 @@ def test_cancellation_leaves_nothing_but_a_supervisor_for_the_next_run(host: Hos
     assert _folders_of_runs() == folders
 
 
+async def _warmed(harness: Harness, host: Host) -> set[int]:
+    """Warm a harness, and return its processes once the zygote's child has found the images."""
+    await harness.warm()
+
+    def is_settled() -> bool:
+        started = descendants(os.getpid(), host.others)
+        return all(os.getpid() in (parent_of(pid), parent_of(parent_of(pid))) for pid in started)
+
+    assert comes_true(is_settled, 60.0)
+    return set(descendants(os.getpid(), host.others))
+
+
 async def _interrupted_twice(host: Host) -> None:
     """Cancel a run and let the listener refuse another, in one harness that takes a third."""
 
@@ -266,8 +278,7 @@ async def _interrupted_twice(host: Host) -> None:
         raise ConnectionError
 
     async with Harness() as harness:
-        await harness.warm()
-        warm = set(descendants(os.getpid(), host.others))
+        warm = await _warmed(harness, host)
         await _cancelled(harness, host)
         assert len(host.seen - warm) >= 2
         assert set(descendants(os.getpid(), host.others)) == warm
@@ -309,8 +320,7 @@ async def _cancelled_at_its_start(host: Host) -> None:
         began.set()
 
     async with Harness() as harness:
-        await harness.warm()
-        warm = set(descendants(os.getpid(), host.others))
+        warm = await _warmed(harness, host)
         for times in (1, 2):
             began.clear()
             run = asyncio.create_task(harness.evaluate(host.request(HONEST), told))
