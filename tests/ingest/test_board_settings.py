@@ -273,7 +273,7 @@ async def test_leaderboards_where_nothing_was_run_are_published_with_a_flag_alon
     assert len(door.log.since(0)) == before
     answer = await door.publish(**form, allow_untested="true")
     assert answer.status_code == 201, answer.text
-    assert "was run on H100, B200 before" in answer.json()["warnings"][0]
+    assert "was not run on H100, B200 before" in answer.json()["warnings"][0]
     # The author may not open another one without it either.
     body: dict[str, Any] = {"gpus": ["T4"], "reason": R}
     assert code(await door.admin("PUT", "leaderboards/far", **body)) == (409, "untested_gpus")
