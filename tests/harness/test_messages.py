@@ -1,6 +1,9 @@
 """Lines between the entry and its supervisor."""
 
 import json
+import math
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -44,6 +47,50 @@ def test_a_request_survives_its_line() -> None:
     assert request_from_line(to_line(request)) == request
 
 
+def test_the_settings_of_the_timing_survive_their_line() -> None:
+    frozen = {"n=1": 2.5, "n=2": 4.0}
+    settings: dict[str, Any] = {"precision": 0.02, "best_us": 3.5, "quiet_wait_s": 60.0}
+    request = RunRequest("problem", "source.py", "ranked", "out", yardstick_us=frozen, **settings)
+    assert request_from_line(to_line(request)) == request
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"precision": 1.0},
+        {"precision": -0.01},
+        {"precision": math.nan},
+        {"best_us": -1.0},
+        {"best_us": math.inf},
+        {"quiet_wait_s": math.inf},
+        {"quiet_wait_s": "long"},
+        {"yardstick_us": {"n=1": 0.0}},
+        {"yardstick_us": {"n=1": math.nan}},
+        {"yardstick_us": {"n=1": None}},
+        {"yardstick_us": [2.5]},
+    ],
+)
+def test_a_request_with_impossible_settings_is_refused(change: dict[str, object]) -> None:
+    request = RunRequest("problem", "source.py", "ranked", "out")
+    body = json.loads(to_line(request))["RunRequest"] | change
+    with pytest.raises(ValueError, match="not a request"):
+        request_from_line(json.dumps({"RunRequest": body}))
+
+
+def test_a_run_that_stopped_early_and_its_yardstick_survive_their_line() -> None:
+    case = replace(CASE, yardstick_us=5.0)
+    report = replace(REPORT, cases=[case], stopped="stopped after one of three processes")
+    assert from_line(to_line(report)) == report
+
+
+@pytest.mark.parametrize("yardstick_us", [0.0, -1.0, math.inf, math.nan, "slow"])
+def test_a_case_with_an_impossible_yardstick_is_refused(yardstick_us: object) -> None:
+    body = json.loads(to_line(REPORT))["RunReport"]
+    body["cases"][0]["yardstick_us"] = yardstick_us
+    with pytest.raises(ValueError, match="not a message of the supervisor"):
+        from_line(json.dumps({"RunReport": body}))
+
+
 @pytest.mark.parametrize(
     "line",
     [
@@ -75,6 +122,8 @@ def test_anything_else_is_not_a_message(line: str) -> None:
         {"usage": {"wall_s": "long"}},
         {"cases": [{"name": "n=1"}]},
         {"cases": 3},
+        {"verdict": "wrong_answer", "stopped": "stopped after one of three processes"},
+        {"verdict": "", "failure_code": "noisy", "stopped": "stopped early"},
     ],
 )
 def test_a_report_of_no_known_ending_is_refused(change: dict[str, object]) -> None:

@@ -6,6 +6,7 @@ manifest is the problem version that `shared.problems` compiles; `harness.proble
 
 import itertools
 import json
+import math
 import re
 import signal
 import types
@@ -73,6 +74,13 @@ class RunRequest:
     captures only kernels that `ncu_kernel_name` matches, as their `ncu_kernel_name_base`, and
     `ncu_launch_count` of them; "" and 0 mean its defaults. In mode `duel`, `rival` is the path of
     the file that `source` is timed against.
+
+    `yardstick_us` are the frozen times of the yardstick by timed case; for other cases, times are
+    in units of the yardstick's own time in this run. Timing stops at `precision`, the half width
+    of the 95 % interval as a fraction; 0 means the mode's default. `best_us` is the participant's
+    best score: a ranked run that cannot be faster stops after its first process; 0 means none. A
+    ranked run waits up to `quiet_wait_s` while the machine has more runnable threads than cores,
+    and then fails as `noisy`; with 0 it is timed at once and graded `noisy`.
     """
 
     problem: str
@@ -88,6 +96,10 @@ class RunRequest:
     ncu_kernel_name: str = ""
     ncu_kernel_name_base: str = ""
     ncu_launch_count: int = 0
+    yardstick_us: dict[str, float] = field(default_factory=dict)
+    precision: float = 0.0
+    best_us: float = 0.0
+    quiet_wait_s: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -157,7 +169,9 @@ class CaseReport:
     `process_us` is the value of each fresh process, from which a score is made process by process;
     `error` is the standard error of ln(time_us), with `freedom` degrees of freedom; `null_us` are
     p10, median and p90 of empty calls; `grade` is one of GRADES; `statistics` are more figures of
-    the samples (mean_us, median_us, best_us, worst_us, p95_us ...).
+    the samples (mean_us, median_us, best_us, worst_us, p95_us ...). `time_us` is the measured ratio
+    to the yardstick multiplied by `yardstick_us`, the yardstick's own time; None if the case was
+    timed alone.
     """
 
     name: str
@@ -177,6 +191,7 @@ class CaseReport:
     statistics: dict[str, float] = field(default_factory=dict)
     wrong: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
+    yardstick_us: float | None = None
 
 
 @dataclass(frozen=True)
@@ -213,7 +228,8 @@ class RunReport:
     cheat could hide of the handshake, and `sigma_run` the machine's own run-to-run deviation as a
     fraction: times closer than these allow are tied. With `has_left`, a process of the submission
     is still alive beneath the supervisor, which must be replaced. In mode `duel` the verdict is
-    that of both submissions, or of the one that failed, and `duel` says which.
+    that of both submissions, or of the one that failed, and `duel` says which. `stopped` says in
+    words why a ranked run stopped early, "" if it did not.
     """
 
     verdict: str
@@ -233,6 +249,7 @@ class RunReport:
     has_left: bool = False
     duel: DuelReport | None = None
     composition: Composition | None = None
+    stopped: str = ""
 
 
 Request = RunRequest | InspectRequest
@@ -306,18 +323,49 @@ def _decode(value: Any, kind: Any) -> Any:
 
 
 def _require_possible(record: Any) -> None:
-    """Raise ValueError for a record that only something else than a supervisor would send."""
-    if isinstance(record, CaseReport) and record.verdict not in VERDICTS:
-        raise ValueError(f"unknown verdict: {record.verdict!r}")
+    """Raise ValueError for a record that only something else than the harness would send."""
+    if isinstance(record, RunRequest):
+        _require_possible_request(record)
+    if isinstance(record, CaseReport):
+        _require_possible_case(record)
     if isinstance(record, DuelReport) and (
         record.winner not in (*WINNERS, "") or record.failed not in (*SIDES, "")
     ):
         raise ValueError(f"impossible result of a duel: {record.winner!r}, {record.failed!r}")
     if isinstance(record, RunReport):
-        has_verdict = record.verdict in VERDICTS and not record.failure_code
-        has_failed = not record.verdict and record.failure_code in FAILURE_CODES
-        if not has_verdict and not has_failed:
-            raise ValueError(f"impossible ending: {record.verdict!r}, {record.failure_code!r}")
+        _require_possible_ending(record)
+
+
+def _require_possible_case(case: CaseReport) -> None:
+    if case.verdict not in VERDICTS:
+        raise ValueError(f"unknown verdict: {case.verdict!r}")
+    if case.yardstick_us is not None:
+        _require_time("yardstick_us", case.yardstick_us)
+
+
+def _require_possible_ending(report: RunReport) -> None:
+    has_verdict = report.verdict in VERDICTS and not report.failure_code
+    has_failed = not report.verdict and report.failure_code in FAILURE_CODES
+    if not has_verdict and not has_failed:
+        raise ValueError(f"impossible ending: {report.verdict!r}, {report.failure_code!r}")
+    if report.stopped and report.verdict != "passed":
+        raise ValueError(f"only a passed run stops early, not {report.verdict!r}")
+
+
+def _require_possible_request(request: RunRequest) -> None:
+    for case, time_us in request.yardstick_us.items():
+        _require_time(f"yardstick_us of {case}", time_us)
+    if not 0 <= request.precision < 1:
+        raise ValueError(f"precision is {request.precision}, expected a fraction under 1")
+    for name in ("best_us", "quiet_wait_s"):
+        value = getattr(request, name)
+        if not 0 <= value < math.inf:
+            raise ValueError(f"{name} is {value}, expected a finite number from 0")
+
+
+def _require_time(name: str, time_us: float) -> None:
+    if not 0 < time_us < math.inf:
+        raise ValueError(f"{name} is {time_us}, expected a finite number over 0")
 
 
 TEXT_CHARS_MAX = 2000

@@ -326,6 +326,7 @@ def _convert_verdict(report: RunReport, environment: dict[str, str]) -> RunCompl
         tie_us=report.tie_us,
         duel=duel_result,
         composition=_convert(composition, Composition) if composition is not None else None,
+        stopped=report.stopped,
     )
 
 

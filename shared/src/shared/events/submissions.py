@@ -304,7 +304,8 @@ class RunCompleted(ReportEvent, frozen=True, kw_only=True):
     """The harness gave a verdict; `key` opens `key_commit`, so that the run can be repeated.
 
     `stages` lists the completed stages in order; older runs have RunStageFinished events instead.
-    `composition` is what produced the answer, None if it was not recorded.
+    `composition` is what produced the answer, None if it was not recorded. `stopped` says in words
+    why a ranked run stopped early, "" if it did not.
     """
 
     is_terminal: ClassVar[bool] = True
@@ -326,6 +327,7 @@ class RunCompleted(ReportEvent, frozen=True, kw_only=True):
     duel: DuelResult | None = None
     stages: list[StageResult] = []
     composition: Composition | None = None
+    stopped: str = ""
 
 
 class RunFailed(ReportEvent, frozen=True, kw_only=True):
