@@ -1,6 +1,6 @@
 """A worker's output is kept at both ends and counted in between."""
 
-from harness.messages import KEPT_BYTES, OUTPUT_BYTES_MAX, REPORTED_BYTES, OutputLog
+from harness.output import KEPT_BYTES, OUTPUT_BYTES_MAX, REPORTED_BYTES, OutputLog
 
 
 def _log(*chunks: bytes) -> OutputLog:

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from typing import Self
 
 from harness.defences import ALL_DEFENCES, Defences
-from harness.messages import CaseFailed, OutputLog, status_failure, worker_failure
+from harness.messages import CaseFailed, status_failure, worker_failure
+from harness.output import OutputLog
 from harness.sandbox.box import BoxSpec, StopTimeout, make_channel
 from harness.sandbox.keeper import FREEZE_S_MAX
 from harness.sandbox.launcher import ZygoteLauncher
