@@ -43,7 +43,7 @@ def test_reading_may_be_kept_and_nothing_else(tmp_path: Path) -> None:
     (closed / "file").write_text("text")
 
     def step() -> list[object]:
-        linux.become_user(WORKER_UID, keep_reading=True)
+        linux.become_user(WORKER_UID, 1 << linux.CAP_DAC_READ_SEARCH)
         linux.become_readable()
         try:
             (closed / "other").touch()

@@ -60,6 +60,18 @@ def _said(constant: int) -> str:
 
 
 @machines
+def test_a_thread_schedules_itself_alone(machine: str) -> None:
+    column = ("x86_64", "aarch64").index(machine)
+    program = seccomp.build_scheduling_filter(machine=machine)
+    for numbers in seccomp.SCHEDULING.values():
+        assert answer(program, numbers[column], 0, 1, audit=AUDIT[machine]) == ALLOWED
+        assert answer(program, numbers[column], 77, 1, audit=AUDIT[machine]) == "EPERM"
+    for numbers in seccomp.NICENESS.values():
+        assert answer(program, numbers[column], audit=AUDIT[machine]) == "EPERM"
+    assert answer(program, OPEN[machine], 77, audit=AUDIT[machine]) == ALLOWED
+
+
+@machines
 def test_every_name_on_the_list_is_refused(machine: str) -> None:
     column = ("x86_64", "aarch64").index(machine)
     program = seccomp.build_filter(machine=machine)

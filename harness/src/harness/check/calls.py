@@ -52,8 +52,9 @@ WARM_UP = "warm_up"
 class GatedCase:
     """A case whose inputs a team of workers sees one call at a time.
 
-    `shapes` has one shape per rank. After a call, `idle_us` is how long no worker ran and
-    `waited_us` how long a worker waited for a core; both are 0 where that cannot be measured.
+    `shapes` has one shape per rank. After a call, `idle_us` is how long no worker ran,
+    `waited_us` how long a worker waited for a core, and `referee_waited_us` how long the referee
+    did, all while the clock ran; each is 0 where it cannot be measured.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class GatedCase:
         self._device = judge_context.device
         self._defences = judge_context.defences
         self._core_keep_awake = judge_context.core_keep_awake
+        self._referee = judge_context.referee
         self.team = team
         self.case = case
         self.shapes = shapes
@@ -79,9 +81,10 @@ class GatedCase:
         self._ends_at = 0.0
         self._limit_reason = ""
         self._cpu_before_us: int | None = None
-        self._waited_before_us = 0.0
+        self._waited_before_us = self._referee_waited_before_us = 0.0
         self.idle_us = 0.0
         self.waited_us = 0.0
+        self.referee_waited_us = 0.0
 
     def __enter__(self) -> Self:
         """Send the memories to the workers; they hold no input yet."""
@@ -131,7 +134,7 @@ class GatedCase:
         """Make one call without judging it, for example under a profiler."""
         self._prepare(seed)
         self._set_limit(deadline)
-        return self._reveal(self._device.timed, order, descriptors)
+        return self._time(order, descriptors)
 
     def warm_up(self, seed: int, budget_s: float) -> None:
         """Make one call that is neither timed nor judged; the submission may compile.
@@ -155,7 +158,7 @@ class GatedCase:
             time_us = self.run(seed, deadline)
         else:
             self._set_limit(deadline)
-            time_us = self._reveal(self._device.timed, protocol.GO, ())
+            time_us = self._time(protocol.GO, ())
         # It would keep polling for the next call on the submission's core.
         self._freeze()
         return time_us
@@ -168,6 +171,18 @@ class GatedCase:
                 buffers.prepare(self._data(seed, rank))
             if self._defences.poisons:
                 buffers.poison.renew()
+
+    def _time(self, order: bytes, descriptors: Sequence[int]) -> float:
+        """Reveal the input to a timed call, during which the referee should not wait."""
+        referee = self._referee
+
+        def run(window: Window) -> float:
+            with referee:
+                time_us = self._device.timed(window)
+                self.referee_waited_us = referee.waited_us() - self._referee_waited_before_us
+            return time_us
+
+        return self._reveal(run, order, descriptors)
 
     def _reveal(
         self, run: Callable[[Window], Result], order: bytes, descriptors: Sequence[int]
@@ -193,6 +208,7 @@ class GatedCase:
         for buffers in self._buffers:
             buffers.show()
         self._waited_before_us = self.team.waited_us()
+        self._referee_waited_before_us = self._referee.waited_us()
 
     def go(self) -> None:
         """Thaw the workers, send each the nonce of this call, and leave the core to them."""

@@ -8,7 +8,7 @@ import functools
 import importlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
@@ -20,6 +20,7 @@ from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.device import CoreKeepAwake, Device
 from harness.messages import CaseFailed, Mismatch
 from harness.problem import Case, ProblemFault
+from harness.sandbox.realtime import Referee
 from harness.worker.protocol import is_compatible_answer
 
 _SHOWN_MAX = 5
@@ -34,12 +35,16 @@ _LOOK_BYTES = 4096
 
 @dataclass(frozen=True)
 class JudgeContext:
-    """What a call involves: the author's code, the device with its clock, the defences."""
+    """What a call involves: the author's code, the device with its clock, the defences.
+
+    `referee` is the thread that makes the calls.
+    """
 
     author: AuthorCode
     device: Device
     core_keep_awake: CoreKeepAwake
     defences: Defences = ALL_DEFENCES
+    referee: Referee = field(default_factory=Referee)
 
 
 class ReferenceAnswerNeeded(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
 
-from harness.sandbox import linux, ranks, seccomp, walls
+from harness.sandbox import linux, ranks, realtime, seccomp, walls
 from harness.sandbox.box import WORKER_UID, BoxSpec, describe_error, send_message
 from harness.sandbox.image import Image
 
@@ -59,6 +59,8 @@ def set_limits(spec: BoxSpec, *, has_processes: bool = True) -> None:
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)  # noqa: PLW2901
         resource.setrlimit(resource_id, (value, value))
     _forbid_core_dumps()
+    # A container may allow its processes real-time priorities.
+    realtime.forbid()
 
 
 def _forbid_core_dumps() -> None:

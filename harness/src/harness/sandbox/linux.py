@@ -196,6 +196,7 @@ _SECCOMP_MODE_FILTER = 2
 _CAPABILITY_VERSION_3 = 0x2008_0522
 _CAPABILITIES = 64
 CAP_DAC_READ_SEARCH = 2
+CAP_SYS_NICE = 23
 
 _SIOCGIFFLAGS = 0x8913
 _SIOCSIFFLAGS = 0x8914
@@ -357,21 +358,16 @@ def install_filter(program: bytes) -> None:
     _check_result(result, "load the seccomp filter")
 
 
-def become_user(uid: int, *, keep_reading: bool = False) -> None:
-    """Become another user irrevocably, without other groups and capabilities.
-
-    `keep_reading` keeps one capability, to read and traverse everything, for a fork that must still
-    import from below a folder closed to its new user.
-    """
-    capabilities = 1 << CAP_DAC_READ_SEARCH if keep_reading else 0
+def become_user(uid: int, kept: int = 0) -> None:
+    """Become another user irrevocably, without other groups; `kept` is a mask of capabilities."""
     # A change of user clears the parent death signal, so it is set again.
     death_signal = ctypes.c_int()
     _libc().prctl(_PR_GET_PDEATHSIG, ctypes.byref(death_signal), 0, 0, 0)
-    _prctl(_PR_SET_KEEPCAPS, int(keep_reading), what="KEEPCAPS")
+    _prctl(_PR_SET_KEEPCAPS, int(kept != 0), what="KEEPCAPS")
     os.setgroups([])
     os.setresgid(uid, uid, uid)
     os.setresuid(uid, uid, uid)
-    drop_capabilities(capabilities)
+    drop_capabilities(kept)
     _prctl(_PR_SET_PDEATHSIG, death_signal.value, what="PDEATHSIG")
 
 
@@ -388,12 +384,22 @@ def drop_capabilities(kept: int = 0) -> None:
     _libc().prctl(_PR_CAP_AMBIENT, _PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0)
     header = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0)
     # Effective, permitted, inheritable; the low half of each, then the high half.
-    requested = (ctypes.c_uint32 * 6)(kept, kept, 0, 0, 0, 0)
-    _check_result(_libc().capset(header, requested), "give up capabilities")
-    actual = (ctypes.c_uint32 * 6)()
-    _check_result(_libc().capget(header, actual), "read capabilities")
-    if list(actual) != list(requested):
+    requested = [kept, kept, 0, 0, 0, 0]
+    result = _libc().capset(header, (ctypes.c_uint32 * 6)(*requested))
+    _check_result(result, "give up capabilities")
+    if (actual := _read_capabilities()) != requested:
         raise OSError(f"some capabilities could not be dropped: {[hex(half) for half in actual]}")
+
+
+def has_capability(capability: int) -> bool:
+    """Return whether a capability of the first 32 is in effect for this thread."""
+    return bool(_read_capabilities()[0] & 1 << capability)
+
+
+def _read_capabilities() -> list[int]:
+    header, sets = (ctypes.c_uint32 * 2)(_CAPABILITY_VERSION_3, 0), (ctypes.c_uint32 * 6)()
+    _check_result(_libc().capget(header, sets), "read capabilities")
+    return list(sets)
 
 
 def _prctl(option: int, value: int, *, what: str) -> None:

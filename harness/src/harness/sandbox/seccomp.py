@@ -99,6 +99,15 @@ WITHOUT_EFFECT = {
     "syncfs": (306, 267),
 }
 _PINNING = {"sched_setaffinity": (203, 122)}
+# How a process with CAP_SYS_NICE schedules others. The first argument names the process; 0 is the
+# thread that calls.
+SCHEDULING = {
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
+}
+NICENESS = {"ioprio_set": (251, 30), "setpriority": (141, 140)}
 _X86_64 = 0xC000_003E
 _AARCH64 = 0xC000_00B7
 _MACHINES = {"x86_64": (0, _X86_64), "aarch64": (1, _AARCH64)}
@@ -175,10 +184,7 @@ def build_filter(
 
     Raises OSError on a machine whose system call numbers are unknown.
     """
-    name = machine or platform.machine()
-    if name not in _MACHINES:
-        raise OSError(f"no seccomp filter for {name}: only {', '.join(_MACHINES)}")
-    column, audit = _MACHINES[name]
+    column, audit = _find_machine(machine)
     refused = REFUSED | (_PINNING if keeps_cores else {})
     numbers = [numbers_by_machine[column] for numbers_by_machine in refused.values()]
     code = [
@@ -205,12 +211,41 @@ def build_filter(
     return assemble_filter(code)
 
 
+def _find_machine(machine: str) -> tuple[int, int]:
+    name = machine or platform.machine()
+    if name not in _MACHINES:
+        raise OSError(f"no seccomp filter for {name}: only {', '.join(_MACHINES)}")
+    return _MACHINES[name]
+
+
 def install_worker_filter(
     families: Sequence[int] = FAMILIES_ALONE, *, keeps_cores: bool = False
 ) -> None:
     """Confine this thread and everything it starts; needs no privilege, irrevocable."""
     linux.forbid_new_privileges()
     linux.install_filter(build_filter(families, keeps_cores=keeps_cores))
+
+
+def build_scheduling_filter(machine: str = "") -> bytes:
+    """Return the filter that lets a thread change how itself is scheduled, and no other one.
+
+    Raises OSError on a machine whose system call numbers are unknown.
+    """
+    column, audit = _find_machine(machine)
+    return assemble_filter(
+        [
+            *_check_machine(audit),
+            *(step for call in NICENESS.values() for step in _answer_call(call[column], _EPERM)),
+            *(step for call in SCHEDULING.values() for step in _require_zero(call[column])),
+            _return(_ALLOW),
+        ]
+    )
+
+
+def forbid_foreign_scheduling() -> None:
+    """Confine this thread and everything it starts to scheduling themselves, irrevocably."""
+    linux.forbid_new_privileges()
+    linux.install_filter(build_scheduling_filter())
 
 
 def assemble_filter(code: Sequence[Instruction]) -> bytes:
@@ -225,6 +260,15 @@ def _return(value: int) -> Instruction:
 def _answer_call(number: int, value: int) -> Iterator[Instruction]:
     yield _EQUAL, number, 0, 1
     yield _return(value)
+
+
+def _require_zero(number: int) -> Iterator[Instruction]:
+    """Refuse a call whose first argument, an int, is not 0."""
+    yield _EQUAL, number, 0, 4
+    yield _LOAD, _AT_FIRST, 0, 0
+    yield _EQUAL, 0, 1, 0
+    yield _return(_EPERM)
+    yield _return(_ALLOW)
 
 
 def _check_machine(audit: int) -> Iterator[Instruction]:

@@ -17,7 +17,7 @@ from harness.check import calls, forms, inputs
 from harness.check.author import AuthorCode, is_memory_shortage
 from harness.check.calls import WARM_UP, GatedCase, WarmUps
 from harness.check.composition import read_composition, record_call
-from harness.check.inputs import KEY_BYTES, Shape, derive_seed
+from harness.check.inputs import KEY_BYTES, Shape, derive_seed, measure_available_memory
 from harness.check.judging import JudgeContext
 from harness.check.screen import Screening, screen_in_child
 from harness.devices.access import find_device_access, open_device
@@ -40,6 +40,7 @@ from harness.messages import (
 )
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
+from harness.sandbox.realtime import Referee
 from harness.sandbox.team import Team
 from harness.supervisor.folders import leave_history, read_history
 from harness.time.duel import Duel, DuelSide, SideFailed, require_walls
@@ -202,12 +203,11 @@ class StagedRun(Run):
         cores = reserve_core()
         is_timed = any(stage in STAGES[request.mode] for stage in _TIMED)
         self._core_keep_awake = CoreKeepAwake(cores[0] if cores and is_timed else None)
+        self._referee = Referee(has_own_core=bool(cores))
         access = find_device_access(request.device, ranks, request.gpus)
         # A GPU has its own memory, where an allocation that is too large simply fails.
         is_cpu = request.device == "cpu"
-        self._offer = (
-            inputs.measure_available_memory(self._problem, access.limits) if is_cpu else None
-        )
+        self._offer = measure_available_memory(self._problem, access.limits) if is_cpu else None
         # After the fork of CoreKeepAwake, which must not inherit a GPU context.
         self._device = open_device(request.device, access, machine.walls, machine.defences)
         build_tools = adapt_tools(machine.build_tools, self._device.architecture)
@@ -217,7 +217,8 @@ class StagedRun(Run):
         self._warm_ups = WarmUps(seeds, self.worker_teams.import_s)
 
     def _describe_clock(self) -> tuple[str, dict[str, str]]:
-        return self._device.tier, describe_machine() | self._device.describe()
+        environment = describe_machine() | self._device.describe() | self._referee.describe()
+        return self._device.tier, environment
 
     def _run_stage(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         try:
@@ -259,7 +260,7 @@ class StagedRun(Run):
         native = functools.partial(forms.load_native_functions, self._directory, build_tools, cache)
         author = AuthorCode(self._problem, self._directory.mark, self._device.name, native)
         self._judge_context = JudgeContext(
-            author, self._device, self._core_keep_awake, self._machine.defences
+            author, self._device, self._core_keep_awake, self._machine.defences, self._referee
         )
         is_checked = self._problem.is_checked
         cases = (case for case, _ in self._list_cases())

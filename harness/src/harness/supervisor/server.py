@@ -57,7 +57,7 @@ from harness.messages import (
     to_line,
 )
 from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
-from harness.sandbox import fork_entry, linux, seccomp, walls
+from harness.sandbox import fork_entry, linux, realtime, seccomp, walls
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
@@ -97,7 +97,8 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
 
     As root it switches to an account that owns nothing. Such an account may be unable to import
     an interpreter below a closed home folder, so then it keeps the capability to read files;
-    Landlock, where the kernel has it, leaves it no files to read except the interpreter's.
+    Landlock, where the kernel has it, leaves it no files to read except the interpreter's. It also
+    keeps the right to run at a low real-time priority, if this machine has it (`realtime`).
     """
     if leaves_network:
         fork_entry.leave_network_namespace()
@@ -105,15 +106,20 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
         read = [*_READ, *walls.interpreter_folders(), walls.package_folder()]
         written = [*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)]
         linux.restrict_paths(linux.AllowedPaths(read=read, written=written))
+    # A GPU's driver chooses the cores of its other threads, which the filter below would refuse.
+    scheduling = realtime.permit(may_keep_capability=not has_gpu)
     if os.getuid() == 0:
         # A virtual environment may be readable while its base interpreter is not.
         is_open = all(_is_reachable(Path(prefix)) for prefix in (sys.prefix, sys.base_prefix))
-        linux.become_user(RUN_UID, keep_reading=not is_open)
+        reading = 0 if is_open else 1 << linux.CAP_DAC_READ_SEARCH
+        linux.become_user(RUN_UID, reading | scheduling)
     else:
         linux.empty_bounding_set()
-        linux.drop_capabilities()
+        linux.drop_capabilities(scheduling)
     linux.become_unreadable()
     seccomp.install_worker_filter(seccomp.socket_families(1, has_unix=has_gpu))
+    if scheduling:
+        seccomp.forbid_foreign_scheduling()
 
 
 def _is_reachable(folder: Path) -> bool:
