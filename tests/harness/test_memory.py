@@ -40,6 +40,43 @@ def test_data_is_built_anew_for_every_call(torch: Any) -> None:
     os.close(descriptor)
 
 
+def test_the_next_call_has_its_tensors_before_it_begins(torch: Any) -> None:
+    nest = ["list", [["tensor", 0], ["buffer", 0]]]
+    case, descriptor = _case(nest, ["buffer", 0])
+    made: list[Any] = []
+
+    class TensorCounter(torch.overrides.TorchFunctionMode):  # type: ignore[misc,name-defined]
+        """Records what is asked of torch."""
+
+        def __torch_function__(self, function: Any, _: Any, args: Any, kwargs: Any = None) -> Any:
+            made.append(function.__name__)
+            return function(*args, **(kwargs or {}))
+
+    first = case.data(b"")
+    case.prepare()
+    with TensorCounter():
+        second = case.data(b"")
+        case.commit(second[1])
+    assert "as_strided" not in made
+    assert "copy_" not in made
+    assert [one is two for one, two in zip(first, second, strict=True)] == [False, False]
+    os.close(descriptor)
+
+
+def test_an_output_that_was_turned_in_place_is_copied_as_it_is_now(torch: Any) -> None:
+    leaf = [0, 16, "float32", [2, 2], [2, 1]]
+    layout = {"inputs": [], "outputs": [leaf], "data": ["buffer", 0], "answer": ["buffer", 0]}
+    shown, held = os.memfd_create("shown"), os.memfd_create("held")
+    for descriptor in (shown, held):
+        os.truncate(descriptor, PAGE)
+    kept = os.dup(held)
+    case = SharedCase(json.dumps(layout).encode(), [shown, held])
+    data = case.data(b"")
+    data.copy_(torch.arange(4.0).reshape(2, 2))
+    case.commit(data.t_())
+    assert list(memoryview(_held(kept)[:16]).cast("f")) == [0.0, 2.0, 1.0, 3.0]
+
+
 def test_what_is_returned_is_copied_into_the_answer(torch: Any) -> None:
     case, descriptor = _case(["tensor", 0], ["list", [["tensor", 0], ["tensor", 1]]])
     case.commit((torch.arange(6.0).reshape(3, 2).t().contiguous(), torch.tensor([True, False])))

@@ -1,17 +1,16 @@
 # id: T28 native_answers
 # expect: passed
 # mode: benchmark
-# size: 128
+# size: 8
 # Compiled code that answers the protocol by itself, without Python and without ever sleeping, to
-# save what every other call pays. Its own work is printed, to be compared with its times.
+# save what every other call pays. Its work takes no time; native_honest does the same in Python.
 import ctypes
 import sys
-import time
 
 import numba
 import numpy
 
-TIMED = {128}
+TIMED = 8
 CONTROL, PEEK, DONTWAIT, HEAD, BYTES = 3, 0x2, 0x40, 17, 65536
 LIBC = ctypes.CDLL(None)
 receive, send = LIBC.recv, LIBC.send
@@ -44,15 +43,6 @@ def answer_calls(left, right, out, message, at):
         multiply(left, right, out)
 
 
-def alone_us(left, right):
-    out, times = numpy.empty_like(left), []
-    for _ in range(300):
-        began = time.perf_counter_ns()
-        multiply(left, right, out)
-        times.append(time.perf_counter_ns() - began)
-    return min(times) / 1000
-
-
 def guest():
     frame = sys._getframe()
     while not hasattr(frame.f_locals.get("self"), "_nonce"):
@@ -63,13 +53,14 @@ def guest():
 def custom_kernel(data):
     left, right, out = (one.numpy() for one in data)
     multiply(left, right, out)
-    if len(left) in TIMED:
-        print("WORK_US", alone_us(left, right), flush=True)
-        multiply(left, right, out)
+    server = guest()
+    if len(left) == TIMED:
+        print("IN_PYTHON", flush=True)
+    # A call that is recorded has to be answered by the server.
+    if len(left) == TIMED and bytes(server._buffers[0][:1]) == b"G":
         message = numpy.zeros(BYTES, numpy.uint8)
-        message[1:HEAD] = numpy.frombuffer(guest()._nonce, numpy.uint8)
+        message[1:HEAD] = numpy.frombuffer(server._nonce, numpy.uint8)
         answer_calls(left, right, out, message, message.ctypes.data)
-        # What is no call is for the guest, which is not to answer this one again.
-        TIMED.clear()
-        guest().serve()
+        # What is no call is for the server, which is not to answer this one again.
+        server.serve()
     return data[2]

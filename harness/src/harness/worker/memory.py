@@ -39,13 +39,31 @@ class SharedCase:
         self._held_at = held.data_ptr()
         self._held = held
         self._offsets = [leaf[0] for leaf in case["outputs"]]
+        self._targets = [*map(_tensor, self._outputs)]
+        self._has_scalars = '["scalar", ' in json.dumps(self._data)
         self._is_checked = case.get("is_checked", False)
         self._declared: list[list[Any]] = []
         self._classes: dict[str, type[SimpleNamespace]] = {}
+        self._is_prepared = False
+        self.prepare()
+
+    def prepare(self) -> None:
+        """Create the tensors of the next call, and free those of the last one."""
+        if self._is_prepared:
+            return
+        self._current: Any = None
+        self._current_inputs, self._current_outputs = self.tensors()
+        if not self._has_scalars:
+            self._current = self._build(self._data, [])
+        self._is_prepared = True
 
     def data(self, scalars: bytes) -> Any:
         """Return the data of one call: new tensor objects each time, on the shared memory."""
-        return self._build(self._data, json.loads(scalars) if scalars else [])
+        self.prepare()
+        self._is_prepared = False
+        if self._has_scalars:
+            self._current = self._build(self._data, json.loads(scalars or b"[]"))
+        return self._current
 
     def tensors(self) -> tuple[list[Any], list[Any]]:
         """Return the inputs and outputs, for a native submission that gets both."""
@@ -58,6 +76,9 @@ class SharedCase:
         [[output, dtype, shape], ...] as JSON.
         """
         if value is None and self._is_written(self._answer):
+            return b""
+        kind, content = self._answer
+        if kind == "buffer" and self._is_in_place(content, value):
             return b""
         self._declared = []
         self._store(self._answer, value)
@@ -77,7 +98,7 @@ class SharedCase:
     def _build(self, node: Node, scalars: list[Any]) -> Any:
         kind, content = node
         if kind in ("tensor", "buffer"):
-            return _tensor((self._inputs if kind == "tensor" else self._outputs)[content])
+            return (self._current_inputs if kind == "tensor" else self._current_outputs)[content]
         if kind == "scalar":
             return scalars[content]
         if kind in ("dict", "object"):
@@ -118,7 +139,7 @@ class SharedCase:
                 self._store(item, part)
 
     def _copy(self, index: int, value: Any, *, is_checked: bool) -> None:
-        target = _tensor(self._outputs[index])
+        target = self._targets[index]
         is_dense = isinstance(value, self._torch.Tensor) and not _storage_text(value)
         if not is_dense or value.dtype != target.dtype or value.shape != target.shape:
             if not is_checked or not (is_dense and self._is_alike(value, target)):
@@ -134,6 +155,17 @@ class SharedCase:
                 # Another view of the same memory would be read while it is written.
                 value = value.clone()
             target.copy_(value)
+
+    def _is_in_place(self, index: int, value: Any) -> bool:
+        """Return whether the value is an output of this call, in the memory of the answer."""
+        target = self._targets[index]
+        return (
+            value is self._current_outputs[index]
+            and value.data_ptr() == target.data_ptr()
+            and value.shape == target.shape
+            and value.stride() == target.stride()
+            and value.dtype == target.dtype
+        )
 
     def _is_alike(self, value: Any, target: Any) -> bool:
         return is_compatible_answer(

@@ -80,18 +80,24 @@ class WorkerServer:
         self._path = path
         self._home = ""
         # One buffer for all messages: allocating one of this size costs more than a call's message.
-        self._buffer = bytearray(protocol.LAYOUT_BYTES_MAX)
+        self._buffers = [memoryview(bytearray(protocol.LAYOUT_BYTES_MAX))]
         self._load: CaseBinder | None = None
         self._call: Call | None = None
+        self._prepare: Callable[[], None] = lambda: None
         self._nonce = b""
         self._is_bare = False
 
     def serve(self) -> None:
-        """Handle one message after another; a call is recognised first, because it is timed."""
+        """Handle one message after another; a call is recognised first, because it is timed.
+
+        Whatever the next call needs is created after the answer, so that the call is as short as
+        that of compiled code that answers by itself.
+        """
         while not self._is_bare:
             message, descriptors = self._receive()
             if message[:1] == protocol.GO:
                 self._control.send(self._answer(message, self._run))
+                self._prepare()
             elif not self._handle(message, descriptors):
                 return
         self._answer_at_once()
@@ -137,11 +143,14 @@ class WorkerServer:
         return True
 
     def _receive(self) -> tuple[bytes, list[int]]:
-        size, ancillary, _, _ = self._control.recvmsg_into([self._buffer], _ANCILLARY_BYTES)
+        size, ancillary, _, _ = self._control.recvmsg_into(self._buffers, _ANCILLARY_BYTES)
+        message = bytes(self._buffers[0][:size])
+        if not ancillary:
+            return message, []
         descriptors = array.array("i")
         for _, _, data in ancillary:
             descriptors.frombytes(data)
-        return bytes(memoryview(self._buffer)[:size]), descriptors.tolist()
+        return message, descriptors.tolist()
 
     def _report_result(self, work: Callable[[], object]) -> None:
         try:
@@ -188,6 +197,7 @@ class WorkerServer:
         """Bind the submission to a case; a GPU's work waits for a gate that the referee opens."""
         assert self._load is not None
         call = self._call = self._load(case)
+        self._prepare = case.prepare
         if not isinstance(case, CudaCase | LocalCase):
             return
 
