@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from harness.check import author
+from harness.check import processor
 from tests.support.harness import Host
 
 REFERENCE = """
@@ -51,7 +51,7 @@ def test_a_submission_is_given_no_cuda(host: Host) -> None:
 
 def test_outside_of_the_authors_code_nothing_is_changed(torch: Any) -> None:
     before = torch.Generator, torch.cuda.synchronize
-    with author.map_cuda_to_cpu()():
+    with processor.map_cuda_to_cpu()():
         assert str(torch.ones(2, device="cuda").device) == "cpu"
         kept = torch.ones(2)
         kept.to("cuda").zero_()

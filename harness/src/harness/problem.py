@@ -5,7 +5,8 @@ submission), submission (the file name of the participant's file), tests and ben
 name and args), ranking_by, budgets_s (build, test, benchmark, ranked, author), gpus, templates.
 Optional keys: form (how the author's functions are called), calls (of each checked case), native
 (defines and flags of a problem in C++, whose lang is cu), main (the problem's own program, which
-runs the cases instead of our harness), memory_mib (what a submission may use), requires
+runs the cases instead of our harness), yardstick (the file that timed runs measure beside a
+submission, by default the reference), memory_mib (what a submission may use), requires
 (memory_mib: what a machine must have), answers ("checked": the problem's check judges a narrower
 dtype, too), shortcuts (forbid, own_kernel: what a submission may not use).
 """
@@ -134,7 +135,8 @@ class Problem:
     `memory_bytes` is the least that a submission may use, if the machine has it.
     `memory_bytes_declared` is what the author declared for that, 0 for nothing: a machine with less
     cannot run it. `required_bytes` is the memory that the author requires of the whole machine.
-    With `is_checked`, the problem's own check judges answers of another dtype or shape.
+    With `is_checked`, the problem's own check judges answers of another dtype or shape. `yardstick`
+    names the file that timed runs measure beside a submission; "" is the reference.
     """
 
     slug: str
@@ -150,6 +152,7 @@ class Problem:
     lang: str = "py"
     native: NativeOptions = field(default_factory=NativeOptions)
     main: str = ""
+    yardstick: str = ""
     memory_bytes: int = 0
     memory_bytes_declared: int = 0
     required_bytes: int = 0
@@ -160,6 +163,12 @@ class Problem:
     def ranks(self) -> int:
         """The number of ranks of its widest case."""
         return max((case.ranks for case in (*self.tests, *self.benchmarks)), default=1)
+
+    @property
+    def modules(self) -> tuple[Path, ...]:
+        """The author's modules in Python, without the yardstick, which they do not import."""
+        names = [name for name in self.files if name.endswith(".py") and name != self.yardstick]
+        return tuple(self.folder / name for name in names)
 
     @property
     def entry(self) -> str:
@@ -234,6 +243,7 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
         lang=lang,
         native=NativeOptions(**manifest.get("native", {})),
         main=str(manifest.get("main", "")),
+        yardstick=str(manifest.get("yardstick", "")),
         memory_bytes=_MIB * int(manifest.get("memory_mib", default_mib)),
         memory_bytes_declared=_MIB * int(manifest.get("memory_mib", 0)),
         required_bytes=_MIB * required_mib,
@@ -266,8 +276,7 @@ _DISTRIBUTED = re.compile(rb"torch\.distributed|from torch import .*\bdistribute
 
 def uses_collectives(problem: Problem) -> bool:
     """Return whether the author's code may communicate between ranks."""
-    names = [name for name in problem.files if name.endswith(".py")]
-    texts = (Path(problem.folder, name).read_bytes() for name in names if name != "eval.py")
+    texts = (path.read_bytes() for path in problem.modules if path.name != "eval.py")
     return any(_DISTRIBUTED.search(text) for text in texts)
 
 
@@ -313,7 +322,8 @@ class RunDirectory:
 
     `mark` shows the supervisor which part of the author's code is running. `submission` is visible
     to the worker; `scratch` holds the workers' own folders where no mount namespace gives them one.
-    In a duel, `rival` is the directory of the second submission.
+    In a duel, `rival` is the directory of the second submission. Where a submission is timed alone,
+    `yardstick` is that of the kernel that is timed beside it.
     """
 
     folder: Path
@@ -323,6 +333,7 @@ class RunDirectory:
     out: int
     mark: AuthorActivity
     rival: "RunDirectory | None" = None
+    yardstick: "RunDirectory | None" = None
 
     def keep(self, name: str, data: bytes) -> None:
         """Write one of the run's records, even if the folder's path is out of reach by now."""

@@ -322,7 +322,9 @@ def plan_build(tools: BuildTools, texts: Sequence[bytes], path: str, scratch: st
     """
     language, source = detect_language(path), texts[0]
     if language is None:
-        return BuildPlan(_key(tools, texts, ()), is_heavy=compiles_at_import(source))
+        # The other texts begin with their names.
+        modules = (source, *(text.partition(b"\0")[2] for text in texts[1:]))
+        return BuildPlan(_key(tools, texts, ()), is_heavy=any(map(compiles_at_import, modules)))
     directives = parse_directives(source, language)
     if directives.language not in HOST_LANGUAGES and not tools.gpu:
         raise BuildRefused(f"a {PurePath(path).suffix} submission needs a GPU, but there is none")

@@ -11,7 +11,9 @@ from pathlib import Path
 
 from harness.build.command import DRIVER, HEADER, LANGUAGES
 from harness.build.plan import BuildCache
-from harness.messages import Request, RunRequest
+from harness.check import processor, reference_submission
+from harness.check.author import mentions_cuda
+from harness.messages import STAGES, Request, RunRequest
 from harness.problem import AuthorActivity, Problem, RunDirectory, load_problem
 from harness.time.policy import History
 
@@ -23,6 +25,18 @@ _REFERENCE = "reference.cuh"
 _MODEL, _MODEL_CPU = "reference.py", "reference_cpu.py"
 # The author's file of a C++ problem in one file, whose task.h includes it.
 _REFERENCE_CODE, _TASK = "reference_code.cuh", "task.h"
+_YARDSTICK = "yardstick"
+# The main file of a yardstick that is the reference, and what it imports.
+_MAINS = {"py": "warpboard_yardstick.py", "cu": "warpboard_yardstick.cu"}
+_MODULES = {"warpboard_reference.py": reference_submission, "warpboard_processor.py": processor}
+_PYTHON = """\
+import warpboard_processor
+import warpboard_reference
+
+{entry} = warpboard_reference.{load}({context})
+"""
+_MOVED = "warpboard_processor.map_cuda_to_cpu()"
+_NATIVE = '#include "task.h"\n#include "utils.h"\n\n#include "reference.cuh"\n'
 _HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
 
 # One history per device: they say nothing about each other.
@@ -84,16 +98,59 @@ def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
     out = os.open(records_path or records, os.O_RDONLY | os.O_DIRECTORY)
     local_problem = replace(problem, folder=problem_folder, submission=main)
     directory = RunDirectory(folder, local_problem, submission, scratch, out, AuthorActivity())
-    if not isinstance(request, RunRequest) or not request.rival:
+    if not isinstance(request, RunRequest):
         return directory
-    # The second submission is in folders that no worker of the first sees.
-    rival, rival_scratch = folder / "rival", folder / "rival_scratch"
-    rival.mkdir()
-    rival_scratch.mkdir()
-    main = _copy_submission_files(problem_folder, rival, problem, request.rival)
-    rival_problem = replace(local_problem, submission=main)
-    second = replace(directory, problem=rival_problem, submission=rival, scratch=rival_scratch)
-    return replace(directory, rival=second)
+    if request.rival:
+        return replace(directory, rival=_add_second(directory, "rival", request.rival))
+    if "time" in STAGES[request.mode] and not problem.main:
+        return replace(directory, yardstick=_add_yardstick(directory, request.device))
+    return directory
+
+
+def _add_second(directory: RunDirectory, name: str, source: str) -> RunDirectory:
+    """Return the directory of a second submission, in folders that no worker of the first sees."""
+    problem, submission = directory.problem, directory.folder / name
+    scratch = directory.folder / f"{name}_scratch"
+    submission.mkdir()
+    scratch.mkdir()
+    main = _copy_submission_files(problem.folder, submission, problem, source)
+    second = replace(problem, submission=main)
+    return replace(directory, problem=second, submission=submission, scratch=scratch)
+
+
+def _add_yardstick(directory: RunDirectory, device: str) -> RunDirectory:
+    """Return the directory of the yardstick: the solution that the problem names, or its reference.
+
+    The reference needs all of the author's files. The yardstick's workers see nothing else either.
+    """
+    problem = directory.problem
+    if problem.yardstick:
+        return _add_second(directory, _YARDSTICK, str(problem.folder / problem.yardstick))
+    problem = replace(problem, submission=_MAINS[problem.lang])
+    yardstick = _add_second(replace(directory, problem=problem), _YARDSTICK, "")
+    for name in problem.files:
+        shutil.copyfile(problem.folder / name, yardstick.submission / name)
+    if problem.lang == "cu":
+        return _complete_native(yardstick)
+    is_moved = device == "cpu" and mentions_cuda(problem)
+    for name, module in _MODULES.items():
+        shutil.copyfile(str(module.__file__), yardstick.submission / name)
+    load = "load_model" if problem.form == "kernelbench" else "load_kernel"
+    main = _PYTHON.format(entry=problem.entry, load=load, context=_MOVED if is_moved else "")
+    (yardstick.submission / problem.submission).write_text(main)
+    return yardstick
+
+
+def _complete_native(yardstick: RunDirectory) -> RunDirectory:
+    """Add what the reference of a C++ problem is compiled with; its arrays are on the host."""
+    problem, folder = yardstick.problem, yardstick.submission
+    # Our files last: they replace files of the same name from the problem.
+    for path in (HEADER, *DRIVER.parent.iterdir()):
+        shutil.copyfile(path, folder / path.name)
+    (folder / problem.submission).write_text(_NATIVE)
+    defines = {**problem.native.defines, "WB_KERNEL": "ref_kernel"}
+    native = replace(problem.native, defines=defines, arrays="host")
+    return replace(yardstick, problem=replace(problem, native=native))
 
 
 def _copy_submission_files(

@@ -9,10 +9,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from harness import messages
-from harness.build import teams
+from harness.build import teams, yardstick
 from harness.build.command import detect_language
 from harness.build.plan import NcuFilter, adapt_tools
 from harness.build.teams import PROFILER, Machine, StageBudget, WorkerSetup, WorkerTeams
+from harness.build.yardstick import YardstickTeams
 from harness.check import calls, forms, inputs
 from harness.check.author import AuthorCode, is_memory_shortage
 from harness.check.calls import WARM_UP, GatedCase, WarmUps
@@ -44,7 +45,7 @@ from harness.sandbox.realtime import Referee
 from harness.sandbox.team import Team
 from harness.supervisor.folders import leave_history, read_history
 from harness.time.duel import Duel, DuelSide, SideFailed, require_walls
-from harness.time.stage import StageTimer, TimingContext
+from harness.time.stage import StageTimer, TimingContext, check_yardstick
 from harness.time.unranked import Profiler
 from harness.worker.protocol import WARM
 
@@ -102,7 +103,7 @@ class Run:
                 self._has_survivors = True
                 self._first_failed = messages.failed_case_report("", self._stage, failure)
             finally:
-                self._close_device()
+                self._close()
                 self._directory.keep("log.txt", self.worker_teams.log.whole().encode())
         return self._report()
 
@@ -114,8 +115,8 @@ class Run:
         """Return how each case of a stage ended, or why there was no build."""
         raise NotImplementedError
 
-    def _close_device(self) -> None:
-        """Release what this process uses of the device."""
+    def _close(self) -> None:
+        """End what the run uses besides the submission's teams."""
 
     def _run_stages(self) -> None:
         for stage in STAGES[self._request.mode]:
@@ -192,9 +193,7 @@ class StagedRun(Run):
         self._shapes: dict[str, list[Shape]] = {}
         self._steps = {
             "build": self._build,
-            "check": self._judge_all,
-            "hidden_check": self._judge_all,
-            "timed_check": self._judge_all,
+            **dict.fromkeys(("check", "hidden_check", "timed_check"), self._judge_all),
             "time": self._time,
             "profile": self._profile,
         }
@@ -213,6 +212,7 @@ class StagedRun(Run):
         build_tools = adapt_tools(machine.build_tools, self._device.architecture)
         setup = WorkerSetup(replace(machine, build_tools=build_tools), cores, access)
         self.worker_teams = WorkerTeams(setup, directory, request.mode, ranks)
+        self._yardstick_teams = YardstickTeams.beside(self.worker_teams)
         seeds = functools.partial(self._seeds, WARM_UP)
         self._warm_ups = WarmUps(seeds, self.worker_teams.import_s)
 
@@ -230,9 +230,11 @@ class StagedRun(Run):
             crash = CaseFailed("crashed", f"a kernel broke the GPU's context: {error}")
             return [messages.failed_case_report("", stage, crash)]
 
-    def _close_device(self) -> None:
+    def _close(self) -> None:
         self._device.close()
         self._core_keep_awake.close()
+        if self._yardstick_teams is not None:
+            self._yardstick_teams.end()
 
     def _list_cases(self) -> Iterator[tuple[Case, bool]]:
         """Yield the cases of every stage, and whether the stage times them."""
@@ -244,7 +246,7 @@ class StagedRun(Run):
     def _build(self, stage: str, _: StageBudget) -> list[CaseReport]:
         """Build the submission; find all shapes while the worker loads it."""
         try:
-            teams.prepare_submission(self.worker_teams, self._machine.cache)
+            yardstick.prepare_both(self.worker_teams, self._yardstick_teams, self._machine.cache)
             self._team = self.worker_teams.start(self._ranks_first)
             self._call_author_first()
             self.worker_teams.wait_until_ready(self._team)
@@ -324,6 +326,8 @@ class StagedRun(Run):
         seeds = functools.partial(self._seeds, "time")
         history, mode = read_history(self._directory), self._request.mode
         clock = TimingContext(self._judge_context, self._shapes, seeds, history)
+        if self._yardstick_teams is not None:
+            check_yardstick(self._yardstick_teams, clock, self._warm_ups, cases)
         timer = StageTimer(self.worker_teams, clock, self._warm_ups, mode, self._report_progress)
         try:
             return timer.run(self._team, cases, budget)
@@ -335,9 +339,8 @@ class StagedRun(Run):
     def _profile(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         reports: list[CaseReport] = []
         request = self._request
-        kernels = NcuFilter(
-            request.ncu_kernel_name, request.ncu_kernel_name_base, request.ncu_launch_count
-        )
+        names = request.ncu_kernel_name, request.ncu_kernel_name_base
+        kernels = NcuFilter(*names, request.ncu_launch_count)
         profiler = Profiler(self._judge_context, self.worker_teams, self._warm_ups, kernels)
         self._artefacts = profiler.artefacts
         cases = self._problem.cases(stage, request.mode, request.case)
@@ -412,11 +415,8 @@ class DuelRun(StagedRun):
         self._all_worker_teams = dict(zip(SIDES, (teams, rival), strict=True))
         self._teams: dict[str, Team] = {}
         self._duel: DuelReport | None = None
-        self._steps |= {
-            "check": self._judge_both,
-            "hidden_check": self._judge_both,
-            DUEL: self._time_both,
-        }
+        self._steps |= dict.fromkeys(("check", "hidden_check"), self._judge_both)
+        self._steps[DUEL] = self._time_both
 
     def execute(self) -> RunReport:
         """Run the stages of both submissions. Raises the same errors as any run."""

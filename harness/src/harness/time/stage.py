@@ -10,6 +10,7 @@ from typing import Any
 
 from harness import messages
 from harness.build.teams import StageBudget, WorkerTeams
+from harness.build.yardstick import YardstickTeams, blame_yardstick
 from harness.check.calls import GatedCase, WarmUps
 from harness.check.inputs import Shape
 from harness.check.judging import JudgeContext
@@ -192,6 +193,24 @@ def clock_without_freezing(team: Team, credit_s: float) -> Callable[[], float]:
     """
     before_s = team.freezing_s
     return lambda: time.monotonic() - min(credit_s, team.freezing_s - before_s)
+
+
+def check_yardstick(
+    yardstick_teams: YardstickTeams, clock: TimingContext, warm_ups: WarmUps, cases: Sequence[Case]
+) -> None:
+    """Call the yardstick once on each timed case. Raises ProblemFault if it fails."""
+    budget = StageBudget(_NULL_S_MAX)
+    team = yardstick_teams.start(cases[0].ranks)
+    yardstick_teams.wait_until_ready(team)
+    for case in cases:
+        team = yardstick_teams.fit_team(team, case.ranks, budget)
+        with (
+            blame_yardstick(case.name),
+            GatedCase(clock.judge_context, team, case, clock.shapes[case.name]) as gate,
+        ):
+            warm_ups.warm_up(gate, budget)
+            gate.call(next(clock.seeds_of(case)), budget.until())
+    team.end()
 
 
 class StageTimer:
