@@ -20,6 +20,7 @@ from warpboard.domain.demand import (
 
 UID = make_example(MissingWall, wall="uid", reason="not root", fix="run the agent as root")
 BWRAP = make_example(MissingWall, wall="bubblewrap", reason="no bwrap", fix="apt install it")
+PRIORITY = make_example(MissingWall, wall="real-time", reason="EPERM", fix="set LimitRTPRIO=1")
 WEAK = Offer(
     level="weak",
     tier="C2",
@@ -28,8 +29,11 @@ WEAK = Offer(
     missing=[UID],
     launchers=["zygote"],
     launchers_missing=[BWRAP],
+    priorities_missing=[PRIORITY],
 )
-STRONG = Offer(level="strong", tier="C1", device="cpu", walls=["seccomp", "uid"])
+STRONG = Offer(
+    level="strong", tier="C1", device="cpu", walls=["seccomp", "uid"], priorities=["real-time"]
+)
 
 
 @pytest.mark.parametrize("offer", [WEAK, STRONG])
@@ -65,6 +69,8 @@ def test_the_doctor_tells_each_wall_and_the_fix_of_what_is_missing() -> None:
     assert "  wall seccomp: ok" in lines
     assert "  wall uid: missing, not root; to fix it: run the agent as root" in lines
     assert "  launcher bubblewrap: missing, no bwrap; to fix it: apt install it" in lines
+    assert "  priority real-time: missing, EPERM; to fix it: set LimitRTPRIO=1" in lines
+    assert "  priority real-time: ok" in offer_lines(STRONG)
     assert lines[-1].startswith("below strong")
     assert (offer_exit_code(WEAK), offer_exit_code(STRONG)) == (1, 0)
 

@@ -27,6 +27,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
+from tests.support.platform import TIMED_AT_ONCE
+
 ROOT = Path(__file__).parent.parent.parent
 COMMAND_S_MAX = 600
 END_S_MAX = 60
@@ -48,6 +50,7 @@ SETTINGS = {
     "WARPBOARD_RANKER_DUELS": "false",
     "WARPBOARD_RANKER_CONFIRMATIONS": "false",
     "WARPBOARD_SCHEDULER_BASELINE_PAUSE_S": "3600",
+    **TIMED_AT_ONCE,
     "PYTHONDONTWRITEBYTECODE": "",
 }
 

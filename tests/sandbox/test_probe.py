@@ -133,6 +133,9 @@ DEBIAN = {"proc/sys/kernel/unprivileged_userns_clone": "0\n"}
         (0, {}, lambda _: probe.explain_landlock(0, 6), "boot Linux"),
         (0, {}, lambda _: probe.explain_landlock(4, 6), "boot Linux"),
         (0, {}, lambda _: probe.explain_seccomp("ENOSYS"), "CONFIG_SECCOMP"),
+        (0, DOCKER, lambda host: probe.explain_priority(host, "EPERM"), "--ulimit rtprio=1"),
+        (1000, {}, lambda host: probe.explain_priority(host, "EPERM"), "LimitRTPRIO=1"),
+        (0, {}, lambda host: probe.explain_priority(host, "EPERM"), "CONFIG_RT_GROUP_SCHED"),
         (
             0,
             {},

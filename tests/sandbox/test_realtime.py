@@ -3,14 +3,15 @@
 import os
 import resource
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable
+from contextlib import ExitStack
 
 import pytest
 
 from harness.sandbox import linux, realtime, seccomp
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.realtime import Referee
+from tests.support.processes import busy_process
 
 from .forks import in_a_fork
 
@@ -29,25 +30,6 @@ def spin(for_s: float) -> None:
     ends_at = time.monotonic() + for_s
     while time.monotonic() < ends_at:
         continue
-
-
-@contextmanager
-def busy_process(core: int) -> Iterator[None]:
-    """A process in a session of its own that keeps a core busy."""
-    parent = os.pidfd_open(os.getpid())
-    pid = os.fork()
-    if pid == 0:
-        linux.die_with_parent(parent)
-        os.setsid()
-        os.sched_setaffinity(0, [core])
-        spin(60)
-        os._exit(0)
-    os.close(parent)
-    try:
-        yield
-    finally:
-        linux.kill([pid])
-        os.waitpid(pid, 0)
 
 
 def waits_us(*, has_own_core: bool) -> float:

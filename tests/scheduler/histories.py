@@ -54,7 +54,7 @@ def started() -> events.RunStarted:
     return events.RunStarted(fingerprint="f", harness="1", level="none", tier="C2", key_commit="k")
 
 
-def failed(code: str = "noisy", *, has_passed_self_test: bool = False) -> events.RunFailed:
+def failed(code: str = "platform", *, has_passed_self_test: bool = False) -> events.RunFailed:
     return events.RunFailed(
         stage="",
         code=code,

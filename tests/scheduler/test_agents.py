@@ -80,7 +80,7 @@ def test_the_run_of_a_revoked_agent_goes_to_another_even_when_begun() -> None:
 
 
 def fail(
-    history: History, times: int, code: str = "noisy", *, has_passed_self_test: bool = False
+    history: History, times: int, code: str = "platform", *, has_passed_self_test: bool = False
 ) -> list[str]:
     """Let `a1` fail so many different submissions in a row."""
     appended: list[str] = []
@@ -116,8 +116,8 @@ def test_a_release_begins_the_count_anew() -> None:
     assert "AgentQuarantined" not in fail(history, 2)
 
 
-@pytest.mark.parametrize("code", ["problem_fault", "memory"])
-def test_what_a_problem_is_or_needs_is_not_counted_against_an_agent(code: str) -> None:
+@pytest.mark.parametrize("code", ["problem_fault", "memory", "noisy"])
+def test_what_no_agent_could_change_is_not_counted_against_it(code: str) -> None:
     assert "AgentQuarantined" not in fail(given_known(), 5, code)
 
 

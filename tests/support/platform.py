@@ -44,6 +44,8 @@ NO_PODIUM_JOBS = {
     "WARPBOARD_RANKER_DUELS": "false",
     "WARPBOARD_RANKER_CONFIRMATIONS": "false",
 }
+# The tests themselves keep the machine busy.
+TIMED_AT_ONCE = {"WARPBOARD_GPU_AGENT_QUIET_WAIT_S": "0"}
 # Agents as in earnest, where none falls silent: on a busy machine each one does for a while.
 PATIENT = {"WARPBOARD_SCHEDULER_TICK_S": "0.1"}
 # Baselines that give their authors a moment alone.
@@ -68,7 +70,7 @@ class Running:
         with (self.folder.parent / f"{self.folder.name}.log").open("ab") as log:
             self.process = subprocess.Popen(
                 command,
-                env=os.environ | NO_PODIUM_JOBS | self.settings,
+                env=os.environ | NO_PODIUM_JOBS | TIMED_AT_ONCE | self.settings,
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,

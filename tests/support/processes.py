@@ -2,9 +2,14 @@
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+
+from harness.sandbox import linux
+
+BUSY_S_MAX = 60
 
 
 @contextmanager
@@ -16,6 +21,29 @@ def stopped(pid: int | None) -> Iterator[None]:
         yield
     finally:
         os.kill(pid, signal.SIGCONT)
+
+
+@contextmanager
+def busy_process(core: int) -> Iterator[None]:
+    """Keep a core busy meanwhile, by a process in a session of its own, for at most a minute."""
+    parent = os.pidfd_open(os.getpid())
+    pid = os.fork()
+    if pid == 0:
+        try:
+            linux.die_with_parent(parent)
+            os.setsid()
+            os.sched_setaffinity(0, [core])
+            ends_at = time.monotonic() + BUSY_S_MAX
+            while time.monotonic() < ends_at:
+                continue
+        finally:
+            os._exit(0)
+    os.close(parent)
+    try:
+        yield
+    finally:
+        os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
 
 
 def command_of(pid: int) -> str:

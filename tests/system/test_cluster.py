@@ -26,7 +26,7 @@ from shared.subjects import STREAM
 from tests.contracts.samples import new_event
 from tests.support.cluster import NatsCluster
 from tests.support.people import Person, add_problem
-from tests.support.platform import ROOT
+from tests.support.platform import ROOT, TIMED_AT_ONCE
 from tests.support.waits import eventually, find_free_ports
 from tests.system.three import REPLICAS, client
 from warpboard.processes.services import (
@@ -244,7 +244,7 @@ def started(service: Service, folder: Path) -> "subprocess.Popen[bytes]":
     with (folder / f"{service.name}.log").open("wb") as log:
         return subprocess.Popen(
             service.command,
-            env=os.environ | service.environ | told,
+            env=os.environ | TIMED_AT_ONCE | service.environ | told,
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,

@@ -50,9 +50,9 @@ class LocalHarness:
     def offer(self) -> JsonObject:
         """Return what this machine offers, in the keys of an Offer."""
         isolation = entry.isolation()
-        missing, launchers_missing = (
+        missing, launchers_missing, priorities_missing = (
             [{"wall": wall.wall, "reason": wall.reason, "fix": wall.mend} for wall in walls]
-            for walls in (isolation.missing, isolation.launchers)
+            for walls in (isolation.missing, isolation.launchers, isolation.priorities)
         )
         return {
             "level": isolation.level,
@@ -63,6 +63,8 @@ class LocalHarness:
             "missing": missing,
             "launchers": ["zygote", *["bubblewrap"] * isolation.has_bubblewrap],
             "launchers_missing": launchers_missing,
+            "priorities": [] if priorities_missing else ["real-time"],
+            "priorities_missing": priorities_missing,
             "toolchains": entry.toolchains(),
             "gpus": [_describe_gpu(gpu, isolation) for gpu in entry.find_gpus()],
         }

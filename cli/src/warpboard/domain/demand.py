@@ -70,6 +70,8 @@ class Offer(msgspec.Struct, frozen=True, kw_only=True):
     missing: list[MissingWall] = []
     launchers: list[str] = []
     launchers_missing: list[MissingWall] = []
+    priorities: list[str] = []
+    priorities_missing: list[MissingWall] = []
     toolchains: dict[str, str] = {}
     gpus: list[FoundGpu] = []
 
@@ -141,6 +143,9 @@ def offer_lines(offer: Offer) -> Iterator[str]:
     for name in offer.launchers:
         yield f"  launcher {name}: ok"
     yield from (f"  {line}" for line in missing_lines(offer.launchers_missing, "launcher"))
+    for name in offer.priorities:
+        yield f"  priority {name}: ok"
+    yield from (f"  {line}" for line in missing_lines(offer.priorities_missing, "priority"))
     yield from (f"  {line}" for line in gpu_lines(offer, [gpu.as_device for gpu in offer.gpus]))
     for name, version in offer.toolchains.items():
         yield f"  toolchain {name}: {one_line(version)}"

@@ -17,7 +17,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from harness.sandbox import bubblewrap, fork_entry, image, linux, seccomp, walls
+from harness.sandbox import bubblewrap, fork_entry, image, linux, realtime, seccomp, walls
 from harness.sandbox.box import (
     WALLS,
     WORKER_UID,
@@ -54,6 +54,12 @@ _USER_NAMESPACES = (
         "1",
         "sysctl -w kernel.apparmor_restrict_unprivileged_userns=0, or run the agent as root",
     ),
+)
+_PRIORITY = "real-time"
+_PRIORITY_IN_CONTAINER = "docker run --ulimit rtprio=1, or --cap-add SYS_NICE"
+_PRIORITY_OF_USER = (
+    "set LimitRTPRIO=1 in the agent's systemd unit, "
+    "or a line `USER - rtprio 1` in /etc/security/limits.conf, or run the agent as root"
 )
 _CONTAINERS = (".dockerenv", "run/.containerenv", "var/run/secrets/kubernetes.io")
 _GROUPS = "sys/fs/cgroup"
@@ -172,6 +178,16 @@ def explain_group(host: HostMachine, wall: str) -> MissingWall:
     return MissingWall(wall, reason, _CGROUP_KERNEL)
 
 
+def explain_priority(host: HostMachine, reason: str) -> MissingWall:
+    """Explain why the referee has no real-time priority while a call is timed."""
+    mend = "boot a kernel without CONFIG_RT_GROUP_SCHED"
+    if host.is_contained():
+        mend = _PRIORITY_IN_CONTAINER
+    elif not host.is_root:
+        mend = _PRIORITY_OF_USER
+    return MissingWall(_PRIORITY, reason, mend)
+
+
 def explain_launcher(reason: str) -> MissingWall:
     """Explain why the second launcher cannot build the walls that the first one can."""
     if not reason.endswith("is not installed"):
@@ -186,6 +202,7 @@ class Isolation:
     """The walls that can be built here, the level they make, and why others are missing.
 
     `has_bubblewrap` says whether the second launcher works; if not, `launchers` says why.
+    `priorities` says why the referee cannot have a real-time priority; it is empty if it can.
     """
 
     walls: tuple[str, ...]
@@ -195,6 +212,7 @@ class Isolation:
     landlock: int
     has_bubblewrap: bool
     launchers: tuple[MissingWall, ...] = ()
+    priorities: tuple[MissingWall, ...] = ()
 
     def lowered(self, level: str) -> "Isolation":
         """Return the same machine limited to a level."""
@@ -214,7 +232,7 @@ class Isolation:
     def from_json(cls, line: str) -> "Isolation":
         """Return the isolation from a line of `to_json`."""
         body: dict[str, Any] = json.loads(line)
-        for name in ("missing", "launchers"):
+        for name in ("missing", "launchers", "priorities"):
             body[name] = tuple(MissingWall(**wall) for wall in body[name])
         return cls(**body | {"walls": tuple(body["walls"])})
 
@@ -228,7 +246,8 @@ def probe_isolation() -> Isolation:
     if "namespaces" in walls and (reason := _run_trial(lambda: _try_bubblewrap(walls))):
         launchers = (explain_launcher(reason),)
     level, kernel, abi = isolation_level(walls), platform.release(), linux.landlock_version()
-    return Isolation(walls, level, missing, kernel, abi, not launchers, launchers)
+    priorities = tuple(_explain_priority())
+    return Isolation(walls, level, missing, kernel, abi, not launchers, launchers, priorities)
 
 
 def _find_missing() -> Iterator[MissingWall]:
@@ -304,6 +323,25 @@ def _reach_interpreter() -> None:
     for folder in folders:
         if not os.access(folder, os.R_OK | os.X_OK):
             raise OSError(folder)
+
+
+def _explain_priority() -> Iterator[MissingWall]:
+    if len(os.sched_getaffinity(0)) == 1:
+        reason = "the referee and the workers share one core"
+        yield MissingWall(_PRIORITY, reason, "give the agent two cores")
+    elif reason := _run_trial(_use_priority):
+        yield explain_priority(HostMachine(os.geteuid()), reason)
+
+
+def _use_priority() -> None:
+    """Take the priority as a run would, after it has dropped its privileges."""
+    scheduling = realtime.permit(may_keep_capability=True)
+    if os.geteuid() == 0:
+        linux.become_user(WORKER_UID, scheduling)
+    else:
+        linux.drop_capabilities(scheduling)
+    if obstacle := realtime.find_obstacle():
+        raise OSError(obstacle)
 
 
 def _try_bubblewrap(walls: tuple[str, ...]) -> None:

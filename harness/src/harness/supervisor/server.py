@@ -222,7 +222,8 @@ class SupervisorServer:
             self.tell(failed_request(request, "supervisor", reason))
             return
         if isinstance(request, RunRequest):
-            self.tell(Accepted(run_budgets_s(directory.problem, request.mode)))
+            budgets_s = run_budgets_s(directory.problem, request.mode)
+            self.tell(Accepted(budgets_s + request.quiet_wait_s))
         self._run(request, directory)
 
     def _run(self, request: Request, directory: RunDirectory) -> None:

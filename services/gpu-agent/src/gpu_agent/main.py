@@ -43,7 +43,13 @@ async def _run(
     nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
     blobs = AgentBlobStore(nc, settings.id)
     runs = HarnessRuns(
-        blobs, settings.data, run_canary, demand.level_min, demand.device, settings.gpu_index
+        blobs,
+        settings.data,
+        run_canary,
+        level_min=demand.level_min,
+        device=demand.device,
+        gpu_index=settings.gpu_index,
+        quiet_wait_s=settings.quiet_wait_s,
     )
     runs.sweep()
     await runs.keep_code(machine.environment[HARNESS_CODE])

@@ -100,7 +100,8 @@ class HarnessRuns:
 
     `folder` holds problems by digest, the current runs and the harness's state for this machine.
     `device` is the timed device; `gpu_index` picks one of several GPUs. The harness refuses ranked
-    runs if it isolates less than `level_min`. `canary` returns what is wrong with the machine.
+    runs if it isolates less than `level_min`, and lets them wait up to `quiet_wait_s` for a quiet
+    machine. `canary` returns what is wrong with the machine.
     `code` is the digest of the registered harness code once it is stored; runs of other code are
     refused.
     """
@@ -111,6 +112,7 @@ class HarnessRuns:
     level_min: str = "none"
     device: str = "cpu"
     gpu_index: int = 0
+    quiet_wait_s: float = 0.0
     harness: Harness | None = None
     ailment: str = ""
     last_job: str = ""
@@ -179,13 +181,15 @@ class HarnessRuns:
         self, order: JobAssigned, problem: Path, run_folder: Path, observer: RunObserver
     ) -> tuple[RunCompleted | RunFailed, RunFiles]:
         out = run_folder / "out"
+        is_ranked = order.mode in ("ranked", DUEL)
         request = RunRequest(
             problem=str(problem),
             source=str(run_folder / _source_file(order)),
             mode=order.mode,
             out=str(out),
             device=self.device,
-            level_min=self.level_min if order.mode in ("ranked", DUEL) else "none",
+            level_min=self.level_min if is_ranked else "none",
+            quiet_wait_s=self.quiet_wait_s if is_ranked else 0.0,
             gpus=run_gpus(order, self.gpu_index),
             rival=str(run_folder / _rival_file(order)) if order.rival is not None else "",
             **{name: getattr(order, name) for name in RunOptions.__struct_fields__},

@@ -16,6 +16,8 @@ from shared.signing import CREDENTIAL_SETTINGS, load_key, open_credential, publi
 
 PREFIX = "WARPBOARD_GPU_AGENT"
 GPU_INDEX_MAX = 63
+# A job that waits has an agent to itself.
+QUIET_WAIT_S_MAX = 600.0
 
 
 @dataclass(frozen=True)
@@ -26,7 +28,8 @@ class Settings:
     can see, counted from 0. `nats_url` has the agent's own bus user, which has only the rights that
     the agent needs. `gpu_duels` offers duels on a GPU as well. With --once the agent waits
     `once_wait_s` for its job. `sign_seed` is the seed of its key, base64; without one, the key is
-    in a file.
+    in a file. A ranked run waits up to `quiet_wait_s` while the machine has more runnable threads
+    than cores, and then fails; with 0 it is timed at once.
     """
 
     nats_url: str
@@ -41,6 +44,7 @@ class Settings:
     gpu_index: int = 0
     gpu_duels: bool = False
     once_wait_s: float = 120.0
+    quiet_wait_s: float = 60.0
     sign_seed: str = ""
 
     @property
@@ -68,6 +72,9 @@ def load() -> Settings:
     if not 0 <= settings.gpu_index <= GPU_INDEX_MAX:
         expected = f"expected 0 to {GPU_INDEX_MAX}"
         raise Refused("bad_settings", f"{PREFIX}_GPU_INDEX is {settings.gpu_index}: {expected}")
+    if not 0 <= settings.quiet_wait_s <= QUIET_WAIT_S_MAX:
+        mismatch = f"{settings.quiet_wait_s:g}: expected 0 to {QUIET_WAIT_S_MAX:g}"
+        raise Refused("bad_settings", f"{PREFIX}_QUIET_WAIT_S is {mismatch}")
     return settings
 
 

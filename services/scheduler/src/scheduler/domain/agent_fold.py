@@ -21,8 +21,11 @@ DEADLY = ("supervisor", "sandbox", "device", "agent_silent", "agent_restarted")
 GANG_BROKEN = "gang_broken"
 # An operator took the agent away; the submission is not to blame.
 REPEATED = ("agent_revoked",)
-# Codes that do not count against the agent.
-BLAMELESS = ("problem_fault", "memory", "drained", "overdue_running", GANG_BROKEN, *REPEATED)
+# Codes that do not count against the agent. A machine that is too busy for ranked runs still tests.
+BLAMELESS = (
+    *("problem_fault", "memory", "noisy", "drained", "overdue_running", GANG_BROKEN),
+    *REPEATED,
+)
 
 
 RegistrationFact: TypeAlias = (

@@ -418,7 +418,7 @@ def fail_submission(state: SchedulerState, id_: str, code: str, reason: str) -> 
         outcome="infra_failed",
         is_eligible=False,
         code=code,
-        reason=f"{reason}; this is not your kernel's fault, submit it again",
+        reason=f"{reason}; this is not your kernel's fault and costs no quota: submit it again",
         job=submission.job,
         run=job.run if job else None,
     )
