@@ -23,7 +23,7 @@ from bench.figures import Figure
 
 # A benchmark is a module of this folder: `python -m bench.NAME [--smoke]` reports its figures.
 # Those that measure a platform of `warpboard up` come first: the smoke form then stops it.
-ON_A_PLATFORM = ("turnaround", "counts", "pipeline", "api", "discord")
+ON_A_PLATFORM = ("turnaround", "counts", "pipeline", "api", "discord", "peers")
 BENCHMARKS = (*ON_A_PLATFORM, "query", "web", "replay", "harness")
 SMOKE_S_MAX = 180.0
 WHOLE_S_MAX = 1800.0
@@ -45,7 +45,7 @@ def measure(name: str, environ: Mapping[str, str], *, is_smoke: bool) -> tuple[l
                 code = _interrupt(process)
             print(f"exit code {code}")
         found = figures.read(path)
-    return found, code == 0 and bool(found)
+    return found or [], code == 0 and found is not None
 
 
 @contextmanager

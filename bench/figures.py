@@ -90,8 +90,11 @@ def report(figures: Sequence[Figure]) -> None:
         raise SystemExit("\n".join(f"broken: {figure}" for figure in broken))
 
 
-def read(path: Path) -> list[Figure]:
-    """The figures that a benchmark left; none if it left no file."""
+def read(path: Path) -> list[Figure] | None:
+    """Return the figures that a benchmark left, none of them if it was skipped.
+
+    None means that it left no file.
+    """
     if not path.exists():
-        return []
+        return None
     return msgspec.json.decode(path.read_bytes(), type=list[Figure])

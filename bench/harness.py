@@ -1,287 +1,190 @@
-"""What the harness costs and what its clock can tell apart, on the cpu device.
+"""What the harness costs and how far its times can be trusted, on the cpu device.
 
-`python -m bench.harness [--trials N] [--smoke]`. Turnaround stands beside a cold `plain_eval.py` of
-the same problem in the same run; ordering is asked of kernels that differ by a known amount of
-work, and the spread of the score stands beside that of plain wall times of the same calls.
-`--smoke` does all of it once, in seconds, to show that it works; its figures say nothing.
+`python -m bench.harness [--smoke] [--part NAME ...]`. Kernels do a known amount of work, with and
+without processes beside them that keep the cores busy. Parts: `across-load` compares kernels of
+nearly the same work under every load, `truth` compares scores with the time of each kind of kernel
+alone, `modes` measures a run of each mode. With WARPBOARD_BENCH_RUNS, the path of a file, finished
+runs are kept there, and an interrupted benchmark goes on where it stopped. `--smoke` only shows
+that it works.
 """
 
 import argparse
 import asyncio
-import contextlib
-import gzip
-import itertools
-import json
-import math
-import multiprocessing
 import os
-import statistics
-import subprocess
-import sys
 import tempfile
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from itertools import product
 from pathlib import Path
+from typing import NamedTuple
 
-from bench.figures import Figure, at_least, at_most, report
-from bench.intervals import cv_interval, share_interval
-from harness.entry import Harness, RunReport, RunRequest
-from harness.time.estimators import interquartile_mean
-from shared.problems.compilation import compile_problem
+from bench import harness_figures
+from bench.figures import Figure, report
+from bench.harness_runs import Kernel, Record, Records, Runner, busy_processes
+from bench.noop_platform import load
+from bench.results import read_before
+from harness.entry import Harness
 
-ROOT = Path(__file__).parent.parent
-UTILITIES = ROOT / "harness" / "src" / "harness" / "check" / "utilities.py"
-IDENTITY = ROOT / "problems" / "identity"
-WORK = ROOT / "bench" / "work"
-PLAIN = ROOT / "bench" / "plain_eval.py"
-TURNS = 5
-# Each submission takes some 7 s; with 20 of each kernel the intervals would be half as wide.
-TRIALS = 6
-SMOKE = 2
-# The other mode times a kernel in the same way, but in one process instead of three to five.
-MODE, MODE_SMOKE = "ranked", "benchmark"
-CV_PERCENT_MAX = 0.3
-TURNAROUND_MIN = 1.0
-# A product of two matrices of 64 x 64 takes some 4 us: these are about 0.2 and 2 ms.
-SHORT, LONG = 40, 500
-# Who distinguishes 2 % distinguishes 5 % as well.
-MORE_PERCENT = {SHORT: (5,), LONG: (1, 2)}
-KERNEL = """
-import torch
-square, product = torch.rand(64, 64), torch.empty(64, 64)
-def custom_kernel(data):
-    for _ in range({count}):
-        torch.mm(square, square, out=product)
-    return data * 2
-"""
+RUNS = "WARPBOARD_BENCH_RUNS"
+MORE_PERCENT = (1, 2, 5)
+# Products of 32 x 32 take 1.6 us each; 1 % of each count is a whole number.
+SIZES = {"0.3 ms": 200, "2 ms": 1300, "10 ms": 6500}
+# A millisecond or some of each kind.
+TRUTH_KERNELS = (
+    Kernel("compute", 3),
+    Kernel("memory", 1),
+    Kernel("cache", 500),
+    Kernel("Python", 40),
+)
+MODE_KERNEL = Kernel("products", 650)
 
 
-@dataclass(frozen=True)
-class Timed:
-    """A timed run: its score, the same from plain wall times, and how long it took in all."""
+class Plan(NamedTuple):
+    """What is measured: numbers of busy processes, kernels, and how often."""
 
-    score_us: float
-    wall_us: float
-    took_s: float
-
-
-@dataclass
-class Bench:
-    """A warm harness, a folder, how often things are repeated, and the mode of timed runs."""
-
-    harness: Harness
-    folder: Path
-    trials: int
-    turns: int
+    sizes: tuple[str, ...]
+    percents: tuple[int, ...]
+    loads: tuple[int, ...]
+    truth_kernels: tuple[Kernel, ...]
+    truth_loads: tuple[int, ...]
+    modes: tuple[str, ...]
+    repetitions: int
     mode: str
-    runs: int = 0
-
-    async def run(self, problem: Path, source: Path, mode: str) -> RunReport:
-        """One submission's report. Errors: AssertionError, if it did not pass."""
-        self.runs += 1
-        out = self.folder / f"out{self.runs}"
-        out.mkdir()
-        request = RunRequest(str(problem), str(source), mode, str(out))
-        report = await self.harness.evaluate(request, _unheard)
-        assert report.verdict == "passed", report.reason
-        return report
-
-    async def timed(self, problem: Path, source: Path) -> Timed:
-        """What a timed run finds for a kernel."""
-        began_s = time.monotonic()
-        report = await self.run(problem, source, self.mode)
-        took_s = time.monotonic() - began_s
-        (found,) = (case.time_us for case in report.cases if case.stage == "time")
-        assert found is not None
-        return Timed(found, _wall_us(self.folder / f"out{self.runs}" / "samples.json.gz"), took_s)
 
 
-async def _unheard(_: object) -> None:
-    return
+WHOLE = Plan(
+    sizes=tuple(SIZES),
+    percents=MORE_PERCENT,
+    loads=(0, 1, 4, 8),
+    truth_kernels=TRUTH_KERNELS,
+    truth_loads=(0, 4),
+    modes=("test", "benchmark", "ranked"),
+    repetitions=2,
+    mode="ranked",
+)
+SMOKE = Plan(
+    sizes=("0.3 ms",),
+    percents=(5,),
+    loads=(0, 1),
+    truth_kernels=TRUTH_KERNELS[:1],
+    truth_loads=(0,),
+    modes=("test", "benchmark"),
+    repetitions=1,
+    mode="benchmark",
+)
 
 
-def _compiled(slug: str, source: Path, folder: Path) -> Path:
-    """A problem's folder as an agent would have fetched it."""
-    files = {path.name: path.read_bytes() for path in source.iterdir() if path.is_file()}
-    version = compile_problem(slug, files)
-    target = folder / slug
-    target.mkdir()
-    files = {**version.files, "manifest.json": version.manifest}
-    for name, data in files.items():
-        (target / name).write_bytes(data)
-    (target / "utils.py").write_text(UTILITIES.read_text())
-    return target
-
-
-def _plain(problem: Path, kernel: Path) -> float:
-    """Seconds of a cold process that tests the same kernel in itself."""
-    began = time.monotonic()
-    command = [sys.executable, str(PLAIN), "test", str(problem), str(kernel), "2"]
-    environ = {"PATH": os.defpath, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command, check=True, capture_output=True, env=environ, timeout=120)
-    return time.monotonic() - began
-
-
-async def _turnaround(bench: Bench) -> list[Figure]:
-    problem = _compiled("identity", IDENTITY, bench.folder)
-    kernel = IDENTITY / "solutions" / "correct" / "torch_copy.py"
-    await bench.run(problem, kernel, "test")
-    ours, plain = [], []
-    for _ in range(bench.turns):
-        began = time.monotonic()
-        await bench.run(problem, kernel, "test")
-        ours.append(time.monotonic() - began)
-        plain.append(_plain(problem, kernel))
-    ratio = statistics.median(plain) / statistics.median(ours)
-    print(f"turnaround, mode test, identity: median of {bench.turns} (least to most)")
-    print(f"  warm harness, sandboxed   {_spread(ours)}")
-    print(f"  cold plain_eval.py test   {_spread(plain)}")
-    print(f"  the cold process takes {ratio:.1f} times as long", flush=True)
-    goal = at_least(TURNAROUND_MIN)
-    return [Figure(name="turnaround: a cold process over ours", measured=ratio, goal=goal)]
-
-
-def _spread(seconds: list[float]) -> str:
-    return f"{statistics.median(seconds):.3f} s ({min(seconds):.3f} to {max(seconds):.3f})"
-
-
-async def _overhead(bench: Bench, problem: Path) -> list[Figure]:
-    kernel = _kernel(bench.folder, LONG)
-    nulls = []
-    for _ in range(min(3, bench.turns)):
-        report = await bench.run(problem, kernel, "benchmark")
-        nulls += [case.null_us for case in report.cases if case.stage == "time"]
-    low, middle, high = (statistics.median(column) for column in zip(*nulls, strict=True))
-    print("per-call cost of the protocol, a null call with the same shapes, frozen and thawed:")
-    print(f"  p10 {low:.1f} us, median {middle:.1f} us, p90 {high:.1f} us", flush=True)
-    return [Figure(name="a null call", measured=middle, unit="us")]
-
-
-def _kernel(folder: Path, count: int) -> Path:
-    path = folder / f"work{count}.py"
-    path.write_text(KERNEL.format(count=count))
-    return path
-
-
-@contextlib.contextmanager
-def _neighbour(is_there: bool) -> Iterator[None]:
-    """A process that keeps one core busy, or none."""
-    if not is_there:
-        yield
-        return
-    process = multiprocessing.Process(target=_burn, daemon=True)
-    process.start()
-    try:
-        yield
-    finally:
-        process.kill()
-        process.join()
-
-
-def _burn() -> None:
-    while True:
-        math.factorial(1000)
-
-
-async def _repeatability(bench: Bench, problem: Path, base: int, name: str) -> list[Figure]:
-    """Base and variants in turn, so that all kernels meet the same moods of the machine."""
-    percents = MORE_PERCENT[base]
-    kernels = {0: _kernel(bench.folder, base)}
-    for percent in percents:
-        kernels[percent] = _kernel(bench.folder, base + base * percent // 100)
-    found: dict[int, list[Timed]] = {percent: [] for percent in kernels}
-    for _ in range(bench.trials):
-        for percent, kernel in kernels.items():
-            found[percent].append(await bench.timed(problem, kernel))
-    scores = {percent: [run.score_us for run in runs] for percent, runs in found.items()}
-    took_s = statistics.median(run.took_s for runs in found.values() for run in runs)
-    print(
-        f"{name}: {bench.trials} submissions of a kernel of {statistics.median(scores[0]):.0f} us"
-    )
-    plain = _cv([run.wall_us for run in found[0]])
-    score = _cv(scores[0])
-    interval = cv_interval(score, bench.trials)
-    print(f"  CV of the score {score:.2f} % {interval}, of plain wall times {plain:.2f} %")
-    what = f"{name}, {statistics.median(scores[0]):.0f} us"
-    shared = "other tenants of a shared machine move the times themselves (ADR 75)"
-    figures = [
-        Figure(
-            name=f"{what}: CV of the score",
-            measured=score,
-            unit="%",
-            interval=interval,
-            goal=at_most(CV_PERCENT_MAX),
-            note=shared,
-        )
-    ]
-    for percent in percents:
-        # Every run with every other, as a leaderboard compares runs of any time.
-        pairs = list(itertools.product(scores[0], scores[percent]))
-        share = sum(slow > fast for fast, slow in pairs) / len(pairs)
-        read = 100 * (statistics.median(scores[percent]) / statistics.median(scores[0]) - 1)
-        # Too wide for all pairs of two samples.
-        interval = share_interval(share, bench.trials)
-        print(f"  {percent} % more work: ordered right {share:.2f} {interval}, reads {read:+.2f} %")
-        figures.append(
-            Figure(
-                name=f"{what}: {percent} % more work ordered right",
-                measured=share,
-                interval=interval,
-                goal=at_least(1.0),
-                note=shared,
-            )
-        )
-    print(f"  a submission takes {took_s:.1f} s", flush=True)
-    return figures
-
-
-def _cv(values: list[float]) -> float:
-    return 100 * statistics.stdev(values) / statistics.fmean(values)
-
-
-def _wall_us(path: Path) -> float:
-    """What a run's calls took by the clock on the wall: the geometric mean over its processes."""
-    (case,) = json.loads(gzip.decompress(path.read_bytes()))["cases"].values()
-    times = []
-    for process in case["processes"]:
-        walls = [
-            time_us + block["lost_us"].get(str(slot), 0.0)
-            for block in process["blocks"]
-            if block["is_counted"]
-            for slot, time_us in enumerate(block["time_us"])
+def plan_across_load(plan: Plan, runner: Runner) -> Iterator[Record]:
+    """Yield runs of a kernel, its twin and kernels with a little more work, in turn."""
+    turns = product(plan.loads, range(plan.repetitions), plan.sizes)
+    for busy, repetition, size in turns:
+        base = Kernel("products", SIZES[size])
+        more = [
+            Kernel("products", base.count + base.count * percent // 100)
+            for percent in plan.percents
         ]
-        times.append(interquartile_mean(walls))
-    return statistics.geometric_mean(times)
+        for kernel in (base, Kernel("products", base.count, twin=1), *more):
+            yield Record(
+                part="across-load",
+                size=size,
+                kernel=kernel,
+                load=busy,
+                repetition=repetition,
+                mode=plan.mode,
+                truth_us=runner.counted_us(kernel),
+            )
 
 
-async def _measure(trials: int, *, is_smoke: bool) -> list[Figure]:
-    figures: list[Figure] = []
-    with tempfile.TemporaryDirectory() as home:
-        folder = Path(home)
+def plan_truth(plan: Plan, runner: Runner) -> Iterator[Record]:
+    """Yield runs of a kernel of each kind."""
+    for busy, repetition, kernel in product(
+        plan.truth_loads, range(plan.repetitions), plan.truth_kernels
+    ):
+        yield Record(
+            part="truth",
+            size=kernel.kind,
+            kernel=kernel,
+            load=busy,
+            repetition=repetition,
+            mode=plan.mode,
+            truth_us=runner.alone_us(kernel),
+        )
+
+
+def plan_modes(plan: Plan, _: Runner) -> Iterator[Record]:
+    """Yield runs of each mode on a kernel of a millisecond."""
+    for repetition, mode in product(range(2 * plan.repetitions), plan.modes):
+        yield Record(
+            part="modes",
+            size="1 ms",
+            kernel=MODE_KERNEL,
+            load=0,
+            repetition=repetition,
+            mode=mode,
+            truth_us=0.0,
+        )
+
+
+class Part(NamedTuple):
+    """A part of the benchmark: its runs, and the figures that they give."""
+
+    plan: Callable[[Plan, Runner], Iterator[Record]]
+    summarize: Callable[[Sequence[Record]], list[Figure]]
+
+
+PARTS = {
+    "modes": Part(plan_modes, harness_figures.summarize_modes),
+    "truth": Part(plan_truth, harness_figures.compare_truth),
+    "across-load": Part(plan_across_load, harness_figures.compare),
+}
+
+
+async def measure(names: Sequence[str], plan: Plan, records: Records) -> list[Figure]:
+    """Make the runs of some parts that are not recorded yet, and return the figures of all."""
+    figures = []
+    with tempfile.TemporaryDirectory() as folder:
         async with Harness() as harness:
-            turns, mode = (1, MODE_SMOKE) if is_smoke else (TURNS, MODE)
-            bench = Bench(harness, folder, trials, turns, mode)
-            problem = _compiled("work", WORK, folder)
-            figures += await _turnaround(bench)
-            figures += await _overhead(bench, problem)
-            for name, is_loaded in (("idle neighbour", False), ("loaded neighbour", True)):
-                with _neighbour(is_loaded):
-                    for base in (SHORT, LONG):
-                        if not is_smoke or (base == SHORT and not is_loaded):
-                            figures += await _repeatability(bench, problem, base, name)
+            runner = Runner(harness, Path(folder), records.rows)
+            await runner.warm_up()
+            for name in names:
+                began = time.monotonic()
+                await _run_part(PARTS[name], plan, runner, records)
+                print(f"  {name}: {time.monotonic() - began:.0f} s ({load()})", flush=True)
+                figures += PARTS[name].summarize([row for row in records.rows if row.part == name])
     return figures
+
+
+async def _run_part(part: Part, plan: Plan, runner: Runner, records: Records) -> None:
+    # All times alone are measured first, before a busy process starts.
+    wanted = [run for run in part.plan(plan, runner) if not records.has(run)]
+    for busy in dict.fromkeys(run.load for run in wanted):
+        with busy_processes(busy):
+            for run in wanted:
+                if run.load == busy:
+                    records.add(await runner.run(run))
+
+
+def print_beside(figures: Sequence[Figure]) -> None:
+    """Print figures beside those that were recorded before the clock was rewritten."""
+    before = read_before("harness")
+    for figure in figures:
+        if figure.name in before:
+            print(f"  {figure.name}: {figure.value}; before: {before[figure.name]}")
 
 
 def main() -> None:
-    """Measures, and prints as it goes; `--smoke` repeats next to nothing."""
+    """Measure the parts that are named, or all, and print the figures."""
     parser = argparse.ArgumentParser(prog="python -m bench.harness", description=__doc__)
-    parser.add_argument("--trials", type=int, default=TRIALS, help=f"{TRIALS} unless said")
-    parser.add_argument("--smoke", action="store_true", help="one kernel, twice")
-    told = parser.parse_args()
-    print(json.dumps({"cores": os.cpu_count(), "load": os.getloadavg()[0]}))
-    trials = SMOKE if told.smoke else told.trials
-    report(asyncio.run(_measure(trials, is_smoke=told.smoke)))
+    parser.add_argument("--part", action="append", choices=PARTS, help="only this one; repeatable")
+    parser.add_argument("--smoke", action="store_true", help="one kernel, once, in seconds")
+    parser.add_argument("--repetitions", type=int, default=WHOLE.repetitions, metavar="N")
+    options = parser.parse_args()
+    path = os.environ.get(RUNS)
+    records = Records(Path(path) if path and not options.smoke else None)
+    plan = SMOKE if options.smoke else WHOLE._replace(repetitions=options.repetitions)
+    figures = asyncio.run(measure(options.part or tuple(PARTS), plan, records))
+    print_beside(figures)
+    report(figures)
 
 
 if __name__ == "__main__":

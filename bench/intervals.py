@@ -55,16 +55,6 @@ def mean_interval(values: Sequence[float]) -> Interval:
     return Interval(mean - half, mean + half)
 
 
-def cv_interval(cv: float, count: int) -> Interval:
-    """The interval of a CV of `count` values, by chi-squared (Wilson and Hilferty, 1931)."""
-    step = 2 / (9 * (count - 1))
-
-    def at(deviations: float) -> float:
-        return cv / math.sqrt(max(1 - step + deviations * math.sqrt(step), 0.1) ** 3)
-
-    return Interval(at(DEVIATIONS), at(-DEVIATIONS))
-
-
 def share_interval(share: float, count: int) -> Interval:
     """Wilson's interval of a share of `count` independent trials."""
     square = DEVIATIONS**2 / count

@@ -18,6 +18,8 @@ from shared.problem_folders import read_problem_files
 
 ROOT = Path(__file__).parent.parent
 PROBLEM, GPU = "identity", "H100"
+# The problem of kernels that do a known amount of work.
+WORK = ROOT / "bench" / "work"
 # A kernel of that problem, which no-op agents pass at once.
 SOURCE = "def custom_kernel(data):\n    data[-1].copy_(data[0])\n    return data[-1]\n"
 UP_S_MAX = 90.0
@@ -83,9 +85,9 @@ class Platform:
         token = self.environ("ingest")["WARPBOARD_INGEST_OPERATOR_TOKEN"]
         return {"Authorization": f"Bearer {token}", "Warpboard-Operator": "bench"}
 
-    def publish(self, slug: str) -> None:
-        """Publish one of the repository's problems."""
-        folder = ROOT / "problems" / slug
+    def publish(self, folder: Path) -> None:
+        """Publish one of the repository's problems by the name of its folder."""
+        slug = folder.name
         files = [("files", one) for one in read_problem_files(folder).items()]
         url = f"{self.url}/v1/problems"
         data = {"slug": slug, "unchecked": "`make problems` checks it"}
@@ -144,7 +146,7 @@ def _new_platform() -> Iterator[Platform]:
                 if process.poll() is not None or time.monotonic() > until:
                     raise SystemExit("the platform did not start: run `warpboard up` and look")
                 time.sleep(STEP_S)
-        platform.publish(PROBLEM)
+        platform.publish(ROOT / "problems" / PROBLEM)
         yield platform
 
 
@@ -176,6 +178,16 @@ def _children(pid: int) -> list[int]:
     except OSError:
         return []
     return [int(one) for one in said]
+
+
+def machine_cpu_s() -> float:
+    """Return the processor time that everything on this machine has taken.
+
+    Boxes end without a parent that would count them, so this is the cost of a run on a machine that
+    does nothing else.
+    """
+    user, nice, system = Path("/proc/stat").read_text().split()[1:4]
+    return (int(user) + int(nice) + int(system)) / TICKS_A_SECOND
 
 
 def peak_mib(pid: int) -> float:

@@ -19,8 +19,10 @@ for seconds belong to the machine. Earlier runs are in the history of this file.
 is in `bench/gpu/results` ([ADR 85](../docs/adr/0085-what-a-first-gpu-showed.md)).
 
 """
-# Rows of `bench/gpu/first_hour.sh`, which people paste here: they stay.
-PASTED = ("gpu",)
+# What a benchmark found before its subject was rewritten; a later run prints it beside its own.
+BEFORE = "{name}, before"
+# These rows stay: those of `bench/gpu/first_hour.sh`, which people paste here, and those of before.
+KEPT = ("gpu", BEFORE.format(name="harness"))
 MISSED = "\n## Goals that are missed\n\n"
 
 
@@ -32,7 +34,7 @@ def write(found: Mapping[str, Sequence[Figure]], order: Sequence[str], page: Pat
         rows[name] = [_row(name, figure, where) for figure in figures]
         notes[name] = _notes(name, figures)
     lines = [_line(COLUMNS), _line(["---"] * len(COLUMNS))]
-    lines += [row for name in (*order, *PASTED) for row in rows.get(name, [])]
+    lines += [row for name in (*order, *KEPT) for row in rows.get(name, [])]
     said = [note for name in order for note in notes.get(name, [])]
     text = HEAD + "\n".join(lines) + "\n"
     page.write_text(text + (MISSED + "\n".join(said) + "\n" if said else ""))
@@ -51,6 +53,15 @@ def _read(page: Path) -> tuple[dict[str, list[str]], dict[str, list[str]]]:
         elif line.startswith("- "):
             notes.setdefault(line[2:].partition(":")[0], []).append(line)
     return rows, notes
+
+
+def read_before(name: str, page: Path = PAGE) -> dict[str, str]:
+    """Return what each figure of a benchmark was before, with date and commit."""
+    rows, _ = _read(page)
+    cells = [line.strip("|").split("|") for line in rows.get(BEFORE.format(name=name), [])]
+    return {
+        row[1].strip(): f"{row[2].strip()} ({row[6].strip()}, {row[7].strip()})" for row in cells
+    }
 
 
 def _notes(name: str, figures: Sequence[Figure]) -> list[str]:

@@ -1,18 +1,11 @@
-"""Seconds from POST to ranked for an identity kernel, by stage, beside the plain style.
+"""Seconds from POST to ranked for an identity kernel, by stage.
 
-`python -m bench.turnaround [--smoke] [--gpu]`.
-Both are measured in one run on one machine: first the platform, started empty in a temporary
-folder; then the same evaluation as cold processes of `plain_eval.py`, one a stage, on the same
-problem, kernel and number of calls. The ratio travels to other machines, the seconds do not.
-With `--gpu`, the platform's agent may have a GPU, and the plain style, which has none, is left out.
+`python -m bench.turnaround [--smoke] [--gpu]`. With `--gpu`, the platform's agent may have a GPU.
+`bench.peers` has the same for another platform.
 """
 
 import argparse
-import os
-import shutil
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from datetime import datetime
@@ -21,18 +14,13 @@ from typing import Any
 
 import httpx
 
-from bench.figures import Figure, at_most, report
-from bench.noop_platform import ROOT, running_platform
+from bench.figures import Figure, report
+from bench.noop_platform import PROBLEM, ROOT, running_platform
 
-PROBLEM = ROOT / "problems" / "identity"
-KERNEL = PROBLEM / "solutions" / "correct" / "torch_copy.py"
-UTILITIES = ROOT / "harness" / "src" / "harness" / "check" / "utilities.py"
+KERNEL = ROOT / "problems" / PROBLEM / "solutions" / "correct" / "torch_copy.py"
 END_S_MAX = 120
 RUNS, RUNS_SMOKE = 3, 1
-# On a busy machine a ranked run waits for quiet, which a smoke test does not.
 MODES, MODES_SMOKE = ("test", "ranked"), ("test",)
-# What a public pipeline starts for one job: a compile step, then each stage, cold.
-PLAIN_STAGES = {"test": ("compile", "test"), "ranked": ("compile", "test", "benchmark")}
 AUTHOR = {"Warpboard-Participant": "bench"}
 STEPS = (
     ("accepted", "POST", "SubmissionReceived"),
@@ -44,11 +32,16 @@ STEPS = (
 )
 
 
-def _submit(url: str, mode: str, gpu: str = "CPU") -> dict[str, float]:
-    """One submission: the instants of its life, in seconds since the POST began."""
-    form = {"problem": "identity", "gpu": gpu, "mode": mode}
+def submit(
+    url: str, mode: str, gpu: str = "CPU", *, problem: str = PROBLEM, kernel: Path = KERNEL
+) -> dict[str, float]:
+    """Submit a kernel, wait for its end, and return the instants in between.
+
+    They are in seconds since the POST began; `calls` is the number of timed calls that count.
+    """
+    form = {"problem": problem, "gpu": gpu, "mode": mode}
     began = time.time()
-    sent = {"file": (KERNEL.name, KERNEL.read_bytes())}
+    sent = {"file": (kernel.name, kernel.read_bytes())}
     answer = httpx.post(f"{url}/v1/submissions", data=form, files=sent, headers=AUTHOR, timeout=30)
     answer.raise_for_status()
     number = answer.json()["submissions"][0]["number"]
@@ -74,34 +67,6 @@ def _submit(url: str, mode: str, gpu: str = "CPU") -> dict[str, float]:
     return instants | {"POST": 0.0, "GET": ended - began, "calls": calls}
 
 
-def _plain(folder: Path, mode: str, calls: int) -> dict[str, float]:
-    """The same evaluation in the plain style: the wall seconds of each cold process."""
-    took = {}
-    script = str(ROOT / "bench" / "plain_eval.py")
-    environ = {"PATH": os.defpath, "OMP_NUM_THREADS": "1"}
-    for stage in PLAIN_STAGES[mode]:
-        count = calls if stage == "benchmark" else 2
-        began = time.monotonic()
-        command = [sys.executable, script, stage, str(folder), str(KERNEL), str(count)]
-        subprocess.run(command, check=True, capture_output=True, env=environ, timeout=END_S_MAX)
-        took[stage] = time.monotonic() - began
-    return took
-
-
-def _problem_folder(home: Path) -> Path:
-    """A copy of the problem as the agent fetched it, with the harness's utilities beside it."""
-    (fetched,) = (home / "agent" / "problems").iterdir()
-    folder = home / "plain"
-    if not folder.exists():
-        shutil.copytree(fetched, folder)
-        (folder / "utils.py").write_text(UTILITIES.read_text())
-    return folder
-
-
-def _median(rows: list[dict[str, float]], key: str) -> float:
-    return statistics.median(row[key] for row in rows)
-
-
 def _print(mode: str, ours: list[dict[str, float]], gpu: str = "CPU") -> Figure:
     print(f"\n{mode}: identity on {gpu}, median of {len(ours)} (least to most)")
     for name, start, end in STEPS:
@@ -114,32 +79,7 @@ def _print(mode: str, ours: list[dict[str, float]], gpu: str = "CPU") -> Figure:
     return Figure(name=f"{mode}: POST to end", measured=total, unit="s")
 
 
-def _print_plain(mode: str, total: float, plain: list[dict[str, float]]) -> Figure:
-    for stage in PLAIN_STAGES[mode]:
-        print(f"  plain {stage:<9} {_median(plain, stage):3.3f} s, a cold process")
-    cold = statistics.median(sum(row.values()) for row in plain)
-    print(f"  plain, all     {cold:4.3f} s; Warpboard takes {total / cold:.2f} of that")
-    return Figure(
-        name=f"{mode}: of the plain style",
-        measured=total / cold,
-        goal=at_most(1.0),
-        note="a ranked run waits for quiet and times more processes (ADR 75)",
-    )
-
-
-def measure(mode: str, url: str, home: Path, runs: int) -> list[Figure]:
-    """Warm up once, then measure ours and the plain style in turn, and print both."""
-    _submit(url, mode)
-    folder = _problem_folder(home)
-    ours, plain = [], []
-    for _ in range(runs):
-        ours.append(_submit(url, mode))
-        plain.append(_plain(folder, mode, int(ours[-1]["calls"])))
-    total = _print(mode, ours)
-    return [total, _print_plain(mode, total.measured, plain)]
-
-
-def measure_gpu(url: str, modes: Sequence[str], runs: int, *, warms: bool) -> list[Figure]:
+def measure(url: str, modes: Sequence[str], runs: int, *, warms: bool) -> list[Figure]:
     """Measure on the GPU type of the platform's own agent; print and return it.
 
     `warms` makes a submission before, which is not measured.
@@ -149,8 +89,8 @@ def measure_gpu(url: str, modes: Sequence[str], runs: int, *, warms: bool) -> li
     figures = []
     for mode in modes:
         if warms:
-            _submit(url, mode, gpu)
-        figures.append(_print(mode, [_submit(url, mode, gpu) for _ in range(runs)], gpu))
+            submit(url, mode, gpu)
+        figures.append(_print(mode, [submit(url, mode, gpu) for _ in range(runs)], gpu))
     return figures
 
 
@@ -161,18 +101,11 @@ def main() -> None:
     parser.add_argument("--smoke", action="store_true", help=smoke_help)
     parser.add_argument("--gpu", action="store_true", help="on what the agent here has")
     options = parser.parse_args()
-    is_smoke = options.smoke
-    runs, modes = (RUNS_SMOKE, MODES_SMOKE) if is_smoke else (RUNS, MODES)
+    runs, modes = (RUNS_SMOKE, MODES_SMOKE) if options.smoke else (RUNS, MODES)
+    warms = not (options.gpu and options.smoke)
     with running_platform() as platform:
-        if options.gpu:
-            found = measure_gpu(platform.url, modes, runs, warms=not is_smoke)
-        else:
-            found = [
-                figure
-                for mode in modes
-                for figure in measure(mode, platform.url, platform.folder, runs)
-            ]
-    report(found)
+        figures = measure(platform.url, modes, runs, warms=warms)
+    report(figures)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """What `python -m bench` makes of the figures of a benchmark."""
 
 import random
-import statistics
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +8,7 @@ import pytest
 from bench import figures, results
 from bench.__main__ import BENCHMARKS, main
 from bench.figures import Figure, at_least, at_most, report
-from bench.intervals import Interval, cv_interval, mean_interval, p99, share_interval
+from bench.intervals import Interval, mean_interval, p99, share_interval
 
 FOLDER = Path(results.__file__).parent
 FLAT = Figure(name="flat", measured=1.5, goal=at_most(2), is_held=True)
@@ -69,17 +68,12 @@ def _mean(dice: random.Random) -> Interval:
     return mean_interval([dice.gauss(0.99, 0.1) for _ in range(8)])
 
 
-def _cv(dice: random.Random) -> Interval:
-    values = [dice.gauss(100, 99) for _ in range(8)]
-    return cv_interval(statistics.stdev(values) / 100, len(values))
-
-
 def _share(dice: random.Random) -> Interval:
     trials = [dice.random() < 0.99 for _ in range(200)]
     return share_interval(sum(trials) / len(trials), len(trials))
 
 
-@pytest.mark.parametrize("measure", [_p99, _mean, _cv, _share])
+@pytest.mark.parametrize("measure", [_p99, _mean, _share])
 def test_an_interval_holds_the_true_value_in_95_of_100_cases(
     measure: Callable[[random.Random], Interval],
 ) -> None:
