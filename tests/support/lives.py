@@ -193,6 +193,22 @@ class DoubtedLife(Life):
         return structs.replace(super().completed(), composition=composition)
 
 
+@dataclass(frozen=True)
+class MeasuredLife(Life):
+    """A run that was timed beside the yardstick, which took `yardstick_us` then."""
+
+    yardstick_us: float = 200.0
+    grade: str = "ok"
+    stopped: str = ""
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict, with one timed case."""
+        completed = super().completed()
+        (case,) = completed.cases
+        case = structs.replace(case, yardstick_us=self.yardstick_us, grade=self.grade)
+        return structs.replace(completed, cases=[case], stopped=self.stopped)
+
+
 def registration(harness_code: str = "") -> events.AgentRegistered:
     """What an agent of all lives offers."""
     details = {events.HARNESS_CODE: harness_code} if harness_code else {}

@@ -108,6 +108,15 @@ def ranking(slug: str, gpu: str) -> str:
     return _name("ranking", slug, gpu)
 
 
+def yardstick(slug: str, gpu: str, number: int) -> str:
+    """Return the aggregate of the fixed yardstick of a problem version on a GPU type.
+
+    >>> yardstick("matmul", "CPU", 2)
+    'yardstick.matmul.CPU.2'
+    """
+    return _name("yardstick", slug, gpu, str(number))
+
+
 def run(agent_id: str, run_id: str) -> str:
     """Return the aggregate of a run's orders, which only scheduler may write."""
     return _name("run", agent_id, run_id)

@@ -192,6 +192,8 @@ class HarnessRuns:
             quiet_wait_s=self.quiet_wait_s if is_ranked else 0.0,
             gpus=run_gpus(order, self.gpu_index),
             rival=str(run_folder / _rival_file(order)) if order.rival is not None else "",
+            yardstick_us=order.yardstick_us,
+            best_us=order.best_us,
             **{name: getattr(order, name) for name in RunOptions.__struct_fields__},
         )
 

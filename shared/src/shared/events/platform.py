@@ -401,7 +401,8 @@ class DuelJudged(Fact, frozen=True, kw_only=True):
 class ConfirmationRequested(Fact, frozen=True, kw_only=True):
     """A ranked run of an entry among the first three is to be repeated on another agent.
 
-    `run` is the run to confirm, `agent` the agent that ran it, and `score_us` its score.
+    `run` is the run to confirm, `agent` the agent that ran it, `score_us` its score, and
+    `yardstick_us` that of its yardstick, None if it was timed alone.
     """
 
     aggregate: ClassVar[str] = "confirmation"
@@ -414,6 +415,7 @@ class ConfirmationRequested(Fact, frozen=True, kw_only=True):
     run: str
     agent: str
     score_us: float
+    yardstick_us: float | None = None
 
 
 class ConfirmationJudged(Fact, frozen=True, kw_only=True):

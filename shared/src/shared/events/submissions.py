@@ -13,6 +13,7 @@ from shared.events.values import (
     Composition,
     DuelResult,
     Fact,
+    RestatedScore,
     Roof,
     StageResult,
 )
@@ -61,13 +62,16 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     A profile of only one timed case names the `case`, starting from 1; 0 means all of them. ncu
     captures only kernels that `ncu_kernel_name` matches (an expression after `regex:`), as their
-    `ncu_kernel_name_base`, and `ncu_launch_count` of them; "" and 0 mean its defaults.
+    `ncu_kernel_name_base`, and `ncu_launch_count` of them; "" and 0 mean its defaults. A benchmark
+    ends once the 95 % interval of its times has the half width `precision`, a fraction; 0 means
+    the default.
     """
 
     case: int = 0
     ncu_kernel_name: str = ""
     ncu_kernel_name_base: str = ""
     ncu_launch_count: int = 0
+    precision: float = 0.0
 
 
 class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
@@ -119,7 +123,8 @@ class SubmissionFinished(Fact, frozen=True, kw_only=True):
 
     `process_us` is the score of each fresh process; `error` is the standard error of ln(score_us)
     with `freedom` degrees of freedom, never under `sigma_run` for one process; two scores closer
-    than `delta`, a fraction, are tied.
+    than `delta`, a fraction, are tied. `yardstick_us` is the score of the yardstick in the same
+    unit; None if the run was timed alone, as older ones were.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -142,6 +147,26 @@ class SubmissionFinished(Fact, frozen=True, kw_only=True):
     grade: str = ""
     is_provisional: bool = False
     is_held: bool = False
+    yardstick_us: float | None = None
+
+
+class YardstickFixed(Fact, frozen=True, kw_only=True):
+    """The yardstick's times for one problem version and GPU type, which are a unit for ever.
+
+    `times_us` are by timed case, the medians of `runs`. Later runs are timed in this unit, and
+    `restated` are the scores of earlier ones in it.
+    """
+
+    aggregate: ClassVar[str] = "yardstick"
+    publisher: ClassVar[str] = "ranker"
+    is_terminal: ClassVar[bool] = True
+    problem: str
+    problem_number: int
+    problem_digest: str
+    gpu: str
+    times_us: dict[str, float]
+    runs: list[str]
+    restated: list[RestatedScore] = []
 
 
 class SubmissionCancelRequested(Fact, frozen=True, kw_only=True):
@@ -250,7 +275,9 @@ class JobAssigned(RunEvent, RunOptions, frozen=True, kw_only=True):
 
     A `gang` lists the agents of a job of several GPUs; all but the first only keep theirs free.
     `gpus` lists each agent's GPU on the host, in the same order, if they reported it. In mode
-    `duel` the source is timed against its `rival`.
+    `duel` the source is timed against its `rival`. `yardstick_us` are the fixed times of the
+    yardstick by timed case, empty if there are none. `best_us` is the best score of the participant
+    on this leaderboard, 0 if it is not known or the run has to end in any case.
     """
 
     job: str
@@ -270,6 +297,8 @@ class JobAssigned(RunEvent, RunOptions, frozen=True, kw_only=True):
     gpus: list[int] = []
     rival: Blob | None = None
     rival_name: str = ""
+    yardstick_us: dict[str, float] = {}
+    best_us: float = 0.0
 
 
 class ReportEvent(Fact, frozen=True, kw_only=True):
@@ -379,6 +408,7 @@ SubmissionFact: TypeAlias = (
     | SubmissionRejected
     | SubmissionFinished
     | SubmissionCancelRequested
+    | YardstickFixed
 )
 JobFact: TypeAlias = JobQueued | JobLeased | JobRequeued | JobFinished | JobGivenUp | JobCancelled
 RunFact: TypeAlias = (

@@ -167,6 +167,23 @@ class DuelResult(msgspec.Struct, frozen=True, kw_only=True):
     pairs: int = 0
 
 
+class RestatedScore(msgspec.Struct, frozen=True, kw_only=True):
+    """The score of an earlier run in units of the frozen times of its yardstick.
+
+    `yardstick_us` is the score that the yardstick itself would have.
+    """
+
+    submission: str
+    run: str
+    score_us: float
+    yardstick_us: float
+    interval_us: tuple[float, float]
+    process_us: list[float]
+    error: float | None
+    freedom: int
+    delta: float
+
+
 class Baseline(msgspec.Struct, frozen=True, kw_only=True):
     """What the platform runs itself beside a problem's submissions.
 

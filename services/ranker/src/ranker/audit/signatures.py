@@ -1,6 +1,6 @@
 """Verifies that the results on a leaderboard follow from runs signed by enrolled agents."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from math import isclose
 from typing import NamedTuple, TypeAlias, assert_never, get_args
 
@@ -8,6 +8,14 @@ from ranker.domain.conclusion import Fault, RunOrigin, compare_repetition, find_
 from ranker.domain.goals import HELD_WITH_SCORE, case_floors_us, find_below_floor
 from ranker.domain.score import compute_score, tie_share
 from ranker.domain.stored_log import Verify
+from ranker.domain.yardsticks import (
+    MeasuredRun,
+    convert_times,
+    is_first_run,
+    median_times,
+    restate_scores,
+    yardstick_score_us,
+)
 from shared import events
 from shared.api.audits import Finding
 from shared.event_log import RecordedEvent
@@ -26,6 +34,7 @@ CheckedFact: TypeAlias = (
     | events.ProblemPublished
     | events.SubmissionReceived
     | events.SubmissionFinished
+    | events.YardstickFixed
     | events.JobLeased
     | events.JobAssigned
     | events.RunStarted
@@ -50,6 +59,7 @@ class _Run(NamedTuple):
     duel: events.DuelResult | None = None
     agent: str = ""
     has_doubts: bool = False
+    is_stopped: bool = False
 
 
 class ResultVerifier:
@@ -77,6 +87,9 @@ class ResultVerifier:
         self._duel_faults: dict[tuple[int, frozenset[str]], Finding] = {}
         self._confirmations: dict[str, events.ConfirmationRequested] = {}
         self._confirmation_faults: dict[tuple[str, int], Finding] = {}
+        self._fixed_us: dict[int, dict[str, float]] = {}
+        self._first_runs: dict[int, dict[str, MeasuredRun]] = {}
+        self._yardstick_faults: dict[int, Finding] = {}
 
     def findings(self, counting: Iterable[str], number: int) -> list[Finding]:
         """The findings on the results of these submissions under a problem version."""
@@ -85,7 +98,8 @@ class ResultVerifier:
         repeated = (
             fault for (_, version), fault in self._confirmation_faults.items() if version == number
         )
-        return [*(fault for fault in results if fault is not None), *duels, *repeated]
+        unit = [self._yardstick_faults[number]] if number in self._yardstick_faults else []
+        return [*(fault for fault in results if fault is not None), *duels, *repeated, *unit]
 
     def fold(self, event: RecordedEvent) -> None:  # noqa: C901, PLR0912  (one case for each event)
         """Fold the next event."""
@@ -112,6 +126,8 @@ class ResultVerifier:
             case SubmissionFinished():
                 if id_ in self._versions:
                     self._check_result((id_, self._versions[id_]), event.seq, fact)
+            case events.YardstickFixed():
+                self._check_yardstick(event.seq, fact)
             case events.AgentEnrolled():
                 self._keys[id_] = fact.sign_key
             case events.AgentRevoked():
@@ -120,9 +136,7 @@ class ResultVerifier:
                 # The harness code that it runs from now on.
                 self._harness_codes[id_] = fact.details.get(HARNESS_CODE, "")
             case events.ProblemPublished():
-                if id_ == self._problem:
-                    self._rules[fact.number] = fact.ranking_by
-                    self._floors[fact.number] = case_floors_us(fact.roofs, self._gpu)
+                self._take_version(id_, fact)
             case events.DuelRequested():
                 if (fact.problem, fact.gpu) == (self._problem, self._gpu):
                     self._duels.setdefault(id_, fact)
@@ -141,6 +155,11 @@ class ResultVerifier:
                     self._check_result((fact.submission, number), event.seq, fact.result)
             case _:
                 assert_never(fact)
+
+    def _take_version(self, problem: str, fact: events.ProblemPublished) -> None:
+        if problem == self._problem:
+            self._rules[fact.number] = fact.ranking_by
+            self._floors[fact.number] = case_floors_us(fact.roofs, self._gpu)
 
     def _take_order(self, event: RecordedEvent, fact: events.JobAssigned) -> None:
         """Record the order, whose sequence the agent's signature covers."""
@@ -181,6 +200,7 @@ class ResultVerifier:
             fact.duel,
             agent,
             fact.composition is not None and bool(fact.composition.doubts),
+            bool(fact.stopped),
         )
 
     def _check_duel(self, seq: int, duel: str, fact: events.DuelJudged) -> None:
@@ -216,7 +236,8 @@ class ResultVerifier:
         elif not (
             _is_repetition(run, job, requested, fact.agent)
             and result.verdict == run.verdict
-            and compare_repetition(requested.score_us, result) == (fact.code, fact.ratio)
+            and compare_repetition(requested.score_us, requested.yardstick_us, result)
+            == (fact.code, fact.ratio)
             and (result.outcome != "passed" or self._follows(result, run, requested.problem_number))
         ):
             reason = f"its confirmation does not follow from its run (event {run.seq})"
@@ -226,6 +247,7 @@ class ResultVerifier:
         """Check that a rankable result has a signed run that gives this score."""
         run = self._runs.pop(fact.run or "", None)
         self._faults.pop(key, None)
+        self._note_first_run(key, fact, run)
         # A result held with its score counts once it is released, so it is checked now.
         is_held = fact.code in HELD_WITH_SCORE and fact.score_us is not None
         if not fact.is_eligible and not is_held:
@@ -238,26 +260,80 @@ class ResultVerifier:
         elif not self._follows(fact, run, key[1]):
             fault = Finding(seq, f"its score does not follow from its run (event {run.seq})")
             self._faults[key] = fault
-        elif fact.is_eligible and find_below_floor(run.timed, self._floors[key[1]]):
+        elif fact.is_eligible and self._is_below_floor(run, key[1]):
             fault = Finding(seq, f"it counts, but its run (event {run.seq}) is under a floor")
+            self._faults[key] = fault
+        elif fact.is_eligible and run.is_stopped:
+            fault = Finding(seq, f"it counts, but its run (event {run.seq}) stopped early")
             self._faults[key] = fault
         elif fact.is_eligible and run.has_doubts:
             fault = Finding(seq, f"it counts, but its run (event {run.seq}) needed a review")
             self._faults[key] = fault
 
+    def _is_below_floor(self, run: _Run, number: int) -> bool:
+        timed = convert_times(run.timed, self._fixed_us.get(number))
+        return find_below_floor(timed, self._floors[number]) is not None
+
+    def _note_first_run(
+        self, key: tuple[str, int], fact: SubmissionFinished, run: _Run | None
+    ) -> None:
+        """Remember a run that was scored before the yardstick of its leaderboard was fixed."""
+        submission, number = key
+        if run is not None and number not in self._fixed_us and is_first_run(fact):
+            self._first_runs.setdefault(number, {})[fact.run or ""] = self._measured(
+                submission, fact.run or "", run, number
+            )
+
+    def _measured(self, submission: str, name: str, run: _Run, number: int) -> MeasuredRun:
+        rule = self._rules.get(number, "")
+        return MeasuredRun(submission, name, rule, run.timed, run.sigma_run, run.tie_us, "")
+
+    def _check_yardstick(self, seq: int, fact: events.YardstickFixed) -> None:
+        """Check that the fixed times are those of signed runs, and the scores restated in them."""
+        number = fact.problem_number
+        is_of_board = (fact.problem, fact.gpu) == (self._problem, self._gpu)
+        if not is_of_board or number in self._fixed_us:
+            return  # The first one stays.
+        self._fixed_us[number] = fact.times_us
+        first_runs = self._first_runs.pop(number, {})
+        named = [self._find_first_run(name, first_runs, number) for name in fact.runs]
+        known = [run for run in named if run is not None]
+        if len(known) < len(named) or median_times(known) != fact.times_us:
+            reason = "its yardstick's times do not follow from the runs that it names"
+            self._yardstick_faults[number] = Finding(seq, reason)
+        restated = restate_scores(list(first_runs.values()), fact.times_us)
+        stated = {score.run: score for score in fact.restated}
+        if stated.keys() != {score.run for score in restated} or not all(
+            _is_equal(score.score_us, stated[score.run].score_us)
+            and all(map(_is_equal, score.process_us, stated[score.run].process_us))
+            for score in restated
+        ):
+            reason = "the scores that it restates do not follow from their runs"
+            self._yardstick_faults[number] = Finding(seq, reason)
+
+    def _find_first_run(
+        self, name: str, first_runs: Mapping[str, MeasuredRun], number: int
+    ) -> MeasuredRun | None:
+        """The run that a fixed yardstick names: scored earlier, or decided with it."""
+        run = self._runs.get(name)
+        if run is None or run.fault is not None:
+            return first_runs.get(name)
+        return self._measured("", name, run, number)
+
     def _follows(self, fact: SubmissionFinished, run: _Run, number: int) -> bool:
         if run.verdict != "passed" or number not in self._rules:
             return False
         rule = self._rules[number]
-        score = compute_score(rule, run.timed, run.sigma_run)
+        timed = convert_times(run.timed, self._fixed_us.get(number))
+        score = compute_score(rule, timed, run.sigma_run)
         if score is None or fact.score_us is None:
             return False
         computed = [score.score_us, score.error, score.freedom, run.sigma_run, *score.process_us]
         stated = [fact.score_us, fact.error, fact.freedom, fact.sigma_run, *fact.process_us]
+        computed.append(yardstick_score_us(rule, timed))
+        stated.append(fact.yardstick_us)
         # No signed event has the timing tier: the tie share may be either of two.
-        deltas = [
-            tie_share(rule, run.timed, run.sigma_run, run.tie_us, tier) for tier in ("", "G1")
-        ]
+        deltas = [tie_share(rule, timed, run.sigma_run, run.tie_us, tier) for tier in ("", "G1")]
         return (
             len(computed) == len(stated)
             and all(map(_is_equal, computed, stated))

@@ -205,6 +205,7 @@ def _run_completed(rows: Rows, decoded: DecodedEvent, fact: events.RunCompleted)
     run.cases, run.environment = Raw(encode(fact.cases)), Raw(encode(fact.environment))
     run.files, run.usage = Raw(encode(_list_files(fact))), Raw(encode(fact.usage))
     run.log_head, run.log_tail, run.key = fact.log_head, fact.log_tail, fact.key
+    run.stopped = fact.stopped
     run.composition = Raw(encode(fact.composition)) if fact.composition is not None else None
     if work is not None and _holds_lease(run, work) and not work.is_over:
         work.move("ranking", at)
@@ -321,7 +322,13 @@ def add_result(
         is_provisional=end.is_provisional,
         received_at=submission.received_at,
         at=at,
+        yardstick_us=end.yardstick_us,
     )
+
+
+def _yardstick_fixed(rows: Rows, _decoded: DecodedEvent, fact: events.YardstickFixed) -> None:
+    """The scores are restated by statements; here their places are marked for update."""
+    rows.touched.update(score.submission for score in fact.restated)
 
 
 def _moderated(rows: Rows, decoded: DecodedEvent, fact: Fact) -> None:
@@ -471,6 +478,7 @@ RULES: tuple[ChangeRule[Any], ...] = (
         ),
     ),
     ChangeRule(events.SubmissionFinished, _finished),
+    ChangeRule(events.YardstickFixed, _yardstick_fixed),
     ChangeRule(events.AccountBanned, _ban_changed),
     ChangeRule(events.AccountUnbanned, _ban_changed),
     ChangeRule(events.SubmissionHeld, _moderated),

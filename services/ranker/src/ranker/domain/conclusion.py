@@ -16,10 +16,12 @@ from ranker.domain.goals import (
     BELOW_FLOOR,
     HELD_WITH_SCORE,
     POLICY_REVIEW,
+    STOPPED,
     find_below_floor,
 )
 from ranker.domain.score import Score, compute_score, tie_share
 from ranker.domain.stored_log import Verify
+from ranker.domain.yardsticks import convert_times, yardstick_score_us
 from shared import subjects
 from shared.errors import Refused
 from shared.events import (
@@ -223,6 +225,8 @@ class RunVerdict:
     part of a call's hand-over that a cheat could hide. `fault` says why the verdict's origin is not
     trusted, None if it is. `floors_us` are lower bounds for the times of its cases. A run of the
     problem's `baseline` is never ranked. `doubts` say why it may break the shortcut policy.
+    `fixed_us` are the fixed times of the yardstick by case, if there are any, and `stopped` says
+    why the run stopped early.
     """
 
     mode: str
@@ -241,11 +245,13 @@ class RunVerdict:
     floors_us: Mapping[str, float] = field(default_factory=dict)
     baseline: str = ""
     doubts: Sequence[str] = ()
+    fixed_us: Mapping[str, float] = field(default_factory=dict)
+    stopped: str = ""
 
     @property
     def timed(self) -> list[CaseResult]:
-        """The cases whose times count."""
-        return [case for case in self.cases if case.stage == "time"]
+        """The cases whose times count, in units of the fixed yardstick."""
+        return convert_times([case for case in self.cases if case.stage == "time"], self.fixed_us)
 
 
 # An agent's text may be as long as an event; people read less.
@@ -296,6 +302,7 @@ def conclude_submission(run: RunVerdict, demand: Demand) -> SubmissionFinished:
         sigma_run=run.sigma_run,
         delta=tie_share(run.ranking_by, run.timed, run.sigma_run, run.tie_us, run.tier),
         is_provisional=is_provisional(run.level, run.tier),
+        yardstick_us=yardstick_score_us(run.ranking_by, run.timed),
     )
 
 
@@ -315,10 +322,12 @@ def _eligibility(run: RunVerdict, score: Score | None, demand: Demand) -> tuple[
 
 
 def _rank_code(run: RunVerdict) -> tuple[str, str]:
-    """The code of a time that may be ranked; a baseline is never ranked."""
+    """The code of a time that may be ranked; a baseline or a stopped run is never ranked."""
     problem = _find_impossible_time(run)
     if run.baseline:
         return ("baseline_failed", problem[1]) if problem else (BASELINE, BASELINE_REASON)
+    if problem is None and run.stopped:
+        return STOPPED, f"not ranked: {run.stopped}"
     if problem is None and run.doubts:
         return POLICY_REVIEW, f"held for review: {'; '.join(run.doubts)}"
     return problem or ("ranked", "passed every case")
@@ -361,21 +370,26 @@ class RepetitionResult(NamedTuple):
     ratio: float | None
 
 
-def compare_repetition(score_us: float, repetition: SubmissionFinished) -> RepetitionResult | None:
+def compare_repetition(
+    score_us: float, yardstick_us: float | None, repetition: SubmissionFinished
+) -> RepetitionResult | None:
     """Compare a run's score with its repetition; None if the repetition does not count.
 
     A repetition confirms the run unless its whole 95 % interval is slower by more than two machines
-    of the same GPU type may differ.
+    of the same GPU type may differ. If the yardstick was fixed in between, as its own score tells,
+    the run's score is converted to that unit.
 
     >>> end = SubmissionFinished(outcome="passed", is_eligible=True, code="ranked", reason="",
     ...     score_us=106.0, interval_us=(105.0, 107.0))
-    >>> [compare_repetition(score_us, end).code for score_us in (100.0, 103.0, 200.0)]
+    >>> [compare_repetition(score_us, None, end).code for score_us in (100.0, 103.0, 200.0)]
     ['slower', 'confirmed', 'confirmed']
     """
     if repetition.outcome in ("failed", "timed_out") and repetition.verdict:
         return RepetitionResult(repetition.verdict, None)
     if not repetition.is_eligible or repetition.score_us is None:
         return None
+    if yardstick_us and repetition.yardstick_us:
+        score_us *= repetition.yardstick_us / yardstick_us
     low_us, _ = repetition.interval_us or (repetition.score_us, 0.0)
     is_slower = low_us > score_us * (1 + AGENTS_DIFFER_SHARE)
     return RepetitionResult(SLOWER if is_slower else CONFIRMED, repetition.score_us / score_us)

@@ -148,6 +148,17 @@ def _released(
     return steps
 
 
+def _yardstick_fixed(event: RecordedEvent, fact: events.YardstickFixed) -> list[Step]:
+    """The unit is fixed, and earlier scores are restated in it."""
+    values = _values(event, fact) | {"times_us": _to_json(fact.times_us)}
+    steps = [Step("yardstick_fixed", values)]
+    for score in fact.restated:
+        low_us, high_us = score.interval_us
+        restated = msgspec.structs.asdict(score) | {"low_us": low_us, "high_us": high_us}
+        steps.append(Step("result_restated", values | restated))
+    return steps
+
+
 def _evidence_values(fact: events.SubmissionHeld | events.SubmissionDisqualified) -> Values:
     return {"evidence": _digest(fact.evidence)}
 
@@ -190,6 +201,7 @@ _STEP_RULES: tuple[StepRule[Any] | ValueRule[Any], ...] = (
     ValueRule(events.SubmissionHeld, "submission_held", _evidence_values),
     ValueRule(events.SubmissionDisqualified, "submission_disqualified", _evidence_values),
     StepRule(events.SubmissionReleased, _released),
+    StepRule(events.YardstickFixed, _yardstick_fixed),
     ValueRule(events.AppealFiled, "appeal_filed", lambda fact: {"text": fact.text.digest}),
     StepRule(events.AppealDecided, _released),
     ValueRule(

@@ -151,6 +151,7 @@ class Run(msgspec.Struct, kw_only=True, gc=False):
     key_commit: str | None = None
     key: str | None = None
     composition: Raw | None = None
+    stopped: str = ""
 
 
 class Result(msgspec.Struct, kw_only=True, gc=False):
@@ -185,6 +186,7 @@ class Result(msgspec.Struct, kw_only=True, gc=False):
     is_provisional: bool
     received_at: datetime
     at: datetime
+    yardstick_us: float | None = None
 
 
 RANKED = "ranked"

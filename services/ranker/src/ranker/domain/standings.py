@@ -10,6 +10,7 @@ from ranker.domain.conclusion import confirmation_text
 from ranker.domain.goals import HELD_WITH_SCORE
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import Place, PooledScore, ScoredEntry, assign_places, pool_results
+from ranker.domain.yardsticks import apply_restated
 from shared import events
 from shared.api.audits import LeaderboardRow
 from shared.event_log import RecordedEvent
@@ -32,6 +33,7 @@ StandingsFact: TypeAlias = (
     | events.SubmissionReceived
     | events.SubmissionRejected
     | events.SubmissionFinished
+    | events.YardstickFixed
     | events.SubmissionHeld
     | events.SubmissionReleased
     | events.SubmissionDisqualified
@@ -106,6 +108,8 @@ class Standings:
                 if known is not None and id_ not in self.over:
                     self.over.add(id_)
                     self._add_result(id_, known.board, fact)
+            case events.YardstickFixed():
+                self._restate_results(fact)
             case events.SubmissionRejected():
                 self.over.add(id_)
             case events.ProblemPublished():
@@ -166,6 +170,15 @@ class Standings:
         results = self.results.setdefault(board, {})
         results.pop(submission, None)
         results[submission] = result
+
+    def _restate_results(self, fact: events.YardstickFixed) -> None:
+        """Earlier runs of a leaderboard have their scores in the new unit from now on."""
+        board = LeaderboardKey(fact.problem, fact.gpu, fact.problem_number)
+        results = self.results.get(board, {})
+        for score in fact.restated:
+            result = results.get(score.submission)
+            if result is not None and result.run == score.run:
+                results[score.submission] = apply_restated(result, score)
 
     def _lift_hold(self, submission: str) -> None:
         """Lift a hold; a run that was held with its score counts from now on.

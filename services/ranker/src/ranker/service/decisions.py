@@ -15,6 +15,15 @@ import msgspec
 from ranker.domain.conclusion import Demand, RunOrigin, RunVerdict, conclude_submission, find_fault
 from ranker.domain.goals import case_floors_us
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
+from ranker.domain.yardsticks import (
+    FIRST_RUN_CODES,
+    MeasuredRun,
+    choose_runs,
+    is_first_run,
+    is_good,
+    median_times,
+    restate_scores,
+)
 from shared import signing, subjects
 from shared.blobs import BlobStore
 from shared.clock import now
@@ -29,6 +38,7 @@ from shared.events import (
     Roof,
     RunCompleted,
     SubmissionFinished,
+    YardstickFixed,
 )
 from shared.health import ScrubState
 from shared.subjects import derive_id
@@ -79,7 +89,8 @@ class PendingDecision(NamedTuple):
     """A run that waits for its decision, of a submission or of an item in a rejudge.
 
     `version` is the last sequence of the history that the decision is appended to; `ended_seq` is
-    the event of the verdict. The `verdict` does not yet take its `origin` into account.
+    the event of the verdict. The `verdict` does not yet take its `origin` into account. `board` is
+    the leaderboard that it may be ranked on, `problem_digest` its version's.
     """
 
     submission: str
@@ -87,8 +98,15 @@ class PendingDecision(NamedTuple):
     verdict: RunVerdict
     origin: RunOrigin
     ended_seq: int
+    board: LeaderboardKey
+    problem_digest: str
     rejudge: str = ""
     given_up: str | None = None
+
+    @property
+    def has_unit(self) -> bool:
+        """Whether the yardstick of its leaderboard is fixed."""
+        return bool(self.verdict.fixed_us)
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], submission: str) -> "PendingDecision":
@@ -100,10 +118,14 @@ class PendingDecision(NamedTuple):
             tier=row["tier"] or "",
             floors_us=case_floors_us(msgspec.convert(row["roofs"], list[Roof]), row["gpu"]),
             doubts=msgspec.convert(row["composition"] or {}, Composition).doubts,
+            fixed_us=row["fixed_us"] or {},
+            stopped=row["stopped"] or "",
         )
         origin = RunOrigin(**{name: row[name] for name in RunOrigin._fields})
         origin = origin._replace(harness_code=row["harness_code"] or "")
-        return cls(submission, row["version"], verdict, origin, row["ended_seq"])
+        board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
+        digest = row["problem_digest"]
+        return cls(submission, row["version"], verdict, origin, row["ended_seq"], board, digest)
 
 
 class DueRejudge(NamedTuple):
@@ -201,15 +223,35 @@ class EventCause(NamedTuple):
     effect: str | None = None
 
 
-async def append_event(log: EventLog, agg: str, fact: Fact, version: int, cause: EventCause) -> int:
-    """Append to a history that is still at `version`; the new version, 0 on a conflict."""
+async def append_event(
+    log: EventLog, agg: str, fact: Fact, version: int, cause: EventCause, *first: Append
+) -> int:
+    """Append to a history that is still at `version`; the new version, 0 on a conflict.
+
+    The appends in `first` are stored before it, all or none.
+    """
     id_ = derive_id(cause.effect or cause.cause, type(fact).__name__)
     append = Append(agg, fact, version, cause.cause, cause.corr or agg, id_)
     try:
-        return await Appender(log, ACTOR, now).append(append)
-    except Conflict:
-        logger.info("another process appended to %s after version %s", agg, version)
+        return await Appender(log, ACTOR, now).append(*first, append)
+    except Conflict as conflict:
+        logger.info("another process appended to %s first", conflict.agg)
         return 0
+
+
+class Conclusion(NamedTuple):
+    """The decision on a run, and the yardstick that it fixes, if any."""
+
+    end: SubmissionFinished
+    fixed: YardstickFixed | None = None
+
+    def appends(self, run: str) -> list[Append]:
+        """What is stored before the decision: the fixed yardstick, for a leaderboard without."""
+        if self.fixed is None:
+            return []
+        fixed = self.fixed
+        agg = subjects.yardstick(fixed.problem, fixed.gpu, fixed.problem_number)
+        return [Append(agg, fixed, 0, run, agg)]
 
 
 @dataclass
@@ -241,9 +283,31 @@ class Decisions:
         undecided = await self.models.undecided(DUE_MAX)
         due = {(decision.submission, decision.version): decision for decision in undecided}
         self.appended &= due.keys()
-        await asyncio.gather(*(self._conclude(due[key]) for key in due.keys() - self.appended))
-        self.appended |= due.keys()
-        return len(undecided) == DUE_MAX
+        waiting = self._choose_due(due)
+        stored = await asyncio.gather(*(self._conclude(decision) for decision in waiting))
+        self.appended |= {
+            (decision.submission, decision.version)
+            for decision, is_stored in zip(waiting, stored, strict=True)
+            if is_stored or decision.has_unit
+        }
+        return len(undecided) == DUE_MAX or not due.keys() <= self.appended
+
+    def _choose_due(self, due: Mapping[tuple[str, int], PendingDecision]) -> list[PendingDecision]:
+        """Choose what to decide now.
+
+        On a leaderboard without a fixed yardstick that is one ranked run at a time, since it may
+        fix it: the next one waits until this decision is folded.
+        """
+        busy = {due[key].board for key in self.appended if not due[key].has_unit}
+        chosen = []
+        for key, decision in due.items():
+            is_alone = decision.verdict.mode == "ranked" and not decision.has_unit
+            if key in self.appended or (is_alone and decision.board in busy):
+                continue
+            if is_alone:
+                busy.add(decision.board)
+            chosen.append(decision)
+        return chosen
 
     async def drafts(self) -> bool:
         """Draft and preview due rejudges; True if there may be more. Raises Failed."""
@@ -257,30 +321,78 @@ class Decisions:
             await self._append_preview(due)
         return bool(items or previews)
 
-    async def _conclude(self, waiting: PendingDecision) -> None:
-        end = conclude_submission(await self._verify(waiting), self.demand)
+    async def _conclude(self, waiting: PendingDecision) -> bool:
+        """Decide on a submission; False if another process appended first."""
+        verdict = await self._verify(waiting)
+        conclusion = await self._make_conclusion(waiting, verdict)
+        end = conclusion.end
         assert end.run is not None, "a conclusion names its run"
         agg = subjects.submission(waiting.submission)
         cause = EventCause(end.run, corr=waiting.submission)
-        if await append_event(self.log, agg, end, waiting.version, cause):
-            self.metrics.decided(end)
+        first = conclusion.appends(end.run)
+        if not await append_event(self.log, agg, end, waiting.version, cause, *first):
+            return False
+        self.metrics.decided(end)
+        return True
+
+    async def _make_conclusion(self, waiting: PendingDecision, verdict: RunVerdict) -> Conclusion:
+        """Conclude a run; one of the first of its leaderboard may fix the yardstick.
+
+        The first item of a rejudge fixes it at once, because its other items are not restated.
+        """
+        end = conclude_submission(verdict, self.demand)
+        if verdict.fixed_us or verdict.mode != "ranked" or not is_first_run(end):
+            return Conclusion(end)
+        values = waiting.board._asdict() | {"codes": list(FIRST_RUN_CODES)}
+        rows = await self.models.rows("first_runs", **values)
+        earlier = [MeasuredRun.from_row(row) for row in rows]
+        newest = MeasuredRun(
+            waiting.submission,
+            verdict.run,
+            verdict.ranking_by,
+            verdict.timed,
+            *(verdict.sigma_run, verdict.tie_us, verdict.tier),
+        )
+        may_fix_alone = is_good(end) or bool(waiting.rejudge)
+        runs = choose_runs(earlier, newest, may_fix_alone=may_fix_alone)
+        times_us = median_times(runs)
+        if times_us is None:
+            return Conclusion(end)
+        fixed = YardstickFixed(
+            **waiting.board._asdict(),
+            problem_digest=waiting.problem_digest,
+            times_us=times_us,
+            runs=[run.run for run in runs],
+            restated=restate_scores(earlier, times_us),
+        )
+        end = conclude_submission(replace(verdict, fixed_us=times_us), self.demand)
+        return Conclusion(end, fixed)
 
     async def _judge_items(self, items: Sequence[PendingDecision]) -> None:
         """Draft the items of one rejudge in order: each append expects the one before."""
         rejudge, version = items[0].rejudge, items[0].version
+        units: dict[LeaderboardKey, Mapping[str, float]] = {}
         for item in items:
-            fact = RejudgeJudged(submission=item.submission, result=await self._make_draft(item))
+            draft = await self._make_draft(item, units.get(item.board, {}))
+            fact = RejudgeJudged(submission=item.submission, result=draft.end)
             cause = EventCause(rejudge, rejudge, effect=f"{rejudge}/{item.submission}")
-            agg = subjects.rejudge(rejudge)
-            version = await append_event(self.log, agg, fact, version, cause)
+            agg, first = subjects.rejudge(rejudge), draft.appends(item.verdict.run)
+            version = await append_event(self.log, agg, fact, version, cause, *first)
             if not version:
                 return
+            if draft.fixed is not None:
+                units[item.board] = draft.fixed.times_us
 
-    async def _make_draft(self, item: PendingDecision) -> SubmissionFinished:
+    async def _make_draft(self, item: PendingDecision, fixed_us: Mapping[str, float]) -> Conclusion:
+        """Draft the result of an item; `fixed_us` is the unit that an earlier item fixed."""
         if item.given_up is None:
-            return conclude_submission(await self._verify(item), self.demand)
-        return SubmissionFinished(
-            outcome="infra_failed", is_eligible=False, code="given_up", reason=item.given_up
+            verdict = await self._verify(item)
+            unit_us = verdict.fixed_us or fixed_us
+            return await self._make_conclusion(item, replace(verdict, fixed_us=unit_us))
+        return Conclusion(
+            SubmissionFinished(
+                outcome="infra_failed", is_eligible=False, code="given_up", reason=item.given_up
+            )
         )
 
     async def _append_preview(self, due: DueRejudge) -> None:

@@ -263,7 +263,7 @@ class Confirmations(PodiumJobs):
                 **board._asdict(),
                 problem_digest=row["digest"],
                 item=make_rejudge_item(row, board.gpu),
-                **{name: row[name] for name in ("run", "agent", "score_us")},
+                **{name: row[name] for name in ("run", "agent", "score_us", "yardstick_us")},
             )
             await self.append_request(id_, fact)
             open_count += 1
@@ -275,7 +275,7 @@ class Confirmations(PodiumJobs):
             assert end.fault is not None, "a job without a fault has a verdict"
             return ConfirmationJudged(**fields, code=end.fault.code, reason=end.fault.reason)
         result = self._conclude(job, end, end.completed, request)
-        compared = compare_repetition(request["score_us"], result)
+        compared = compare_repetition(request["score_us"], request["yardstick_us"], result)
         if compared is None:
             return ConfirmationJudged(**fields, code=result.code, reason=result.reason)
         return ConfirmationJudged(
@@ -302,6 +302,7 @@ class Confirmations(PodiumJobs):
             tie_us=completed.tie_us,
             fault=end.fault,
             floors_us=case_floors_us(roofs, confirmation["gpu"]),
+            fixed_us=confirmation["fixed_us"] or {},
         )
         return conclude_submission(verdict, self.demand)
 

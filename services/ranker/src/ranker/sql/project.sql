@@ -83,10 +83,10 @@ set version = excluded.version, state = excluded.state, state_at = excluded.stat
 insert into run (id, submission, job, agent, attempt, token, assigned_at, started_at, ended_at,
                  ended_seq, level, tier, missing, fingerprint, stage, verdict, reason, took_s,
                  cases, environment, log_head, log_tail, files, usage, sigma_run, tie_us,
-                 key_commit, key, composition)
+                 key_commit, key, composition, stopped)
 select id, submission, job, agent, attempt, token, assigned_at, started_at, ended_at, ended_seq,
        level, tier, missing, fingerprint, stage, verdict, reason, took_s, cases, environment,
-       log_head, log_tail, files, usage, sigma_run, tie_us, key_commit, key, composition
+       log_head, log_tail, files, usage, sigma_run, tie_us, key_commit, key, composition, stopped
 from json_populate_recordset(null::run, %(rows)s::json)
 on conflict (id) do update
 set started_at = excluded.started_at, ended_at = excluded.ended_at,
@@ -96,7 +96,7 @@ set started_at = excluded.started_at, ended_at = excluded.ended_at,
     cases = excluded.cases, environment = excluded.environment, log_head = excluded.log_head,
     log_tail = excluded.log_tail, files = excluded.files, usage = excluded.usage,
     sigma_run = excluded.sigma_run, tie_us = excluded.tie_us, key_commit = excluded.key_commit,
-    key = excluded.key, composition = excluded.composition;
+    key = excluded.key, composition = excluded.composition, stopped = excluded.stopped;
 
 -- name: keep_items
 -- Insert or update rejudge items.
@@ -116,10 +116,10 @@ set state = excluded.state, state_at = excluded.state_at,
 insert into result (submission, problem_number, problem, gpu, account, number, source, seq,
                     rejudge, run, verdict, is_eligible, code, reason, score_us, low_us, high_us,
                     process_us, error, freedom, sigma_run, delta, grade, is_provisional,
-                    received_at, at)
+                    received_at, at, yardstick_us)
 select submission, problem_number, problem, gpu, account, number, source, seq, rejudge, run,
        verdict, is_eligible, code, reason, score_us, low_us, high_us, process_us, error, freedom,
-       sigma_run, delta, grade, is_provisional, received_at, at
+       sigma_run, delta, grade, is_provisional, received_at, at, yardstick_us
 from json_populate_recordset(null::result, %(rows)s::json)
 on conflict (submission, problem_number) do update
 set seq = excluded.seq, rejudge = excluded.rejudge, run = excluded.run,
@@ -128,6 +128,7 @@ set seq = excluded.seq, rejudge = excluded.rejudge, run = excluded.run,
     high_us = excluded.high_us, process_us = excluded.process_us, error = excluded.error,
     freedom = excluded.freedom, sigma_run = excluded.sigma_run, delta = excluded.delta,
     grade = excluded.grade, is_provisional = excluded.is_provisional, at = excluded.at,
+    yardstick_us = excluded.yardstick_us,
     pooled_us = null, pooled_error = null, pooled_freedom = null, pooled_delta = null,
     pooled_over = null;
 
@@ -460,6 +461,20 @@ set is_eligible = true, code = 'ranked', reason = %(reason)s
 from counting
 where submission.id = counting.submission and counting.rejudge = '';
 
+-- name: yardstick_fixed
+-- The unit of all scores on a leaderboard; the first one stays.
+insert into yardstick (problem, gpu, problem_number, seq, times_us, runs, at)
+values (%(problem)s, %(gpu)s, %(problem_number)s, %(seq)s, %(times_us)s, %(runs)s, %(at)s)
+on conflict do nothing;
+
+-- name: result_restated
+-- The score of an earlier run in the unit that was fixed since.
+update result
+set score_us = %(score_us)s, yardstick_us = %(yardstick_us)s, low_us = %(low_us)s,
+    high_us = %(high_us)s, process_us = %(process_us)s, error = %(error)s,
+    freedom = %(freedom)s, delta = %(delta)s
+where submission = %(submission)s and problem_number = %(problem_number)s and run = %(run)s;
+
 -- name: submission_disqualified
 -- Remove a submission from its leaderboards.
 insert into moderation (submission, seq, is_disqualified, excluded_seq, rule, reason, evidence,
@@ -625,9 +640,10 @@ do update set ratio = excluded.ratio, low = excluded.low, high = excluded.high;
 
 -- name: confirmation_requested
 -- A ranked run is to be repeated on another agent.
-insert into confirmation (id, seq, problem, gpu, problem_number, submission, run, score_us)
+insert into confirmation (id, seq, problem, gpu, problem_number, submission, run, score_us,
+                          yardstick_us)
 values (%(id)s, %(seq)s, %(problem)s, %(gpu)s, %(problem_number)s, %(submission)s, %(run)s,
-        %(score_us)s)
+        %(score_us)s, %(yardstick_us)s)
 on conflict (id) do nothing;
 
 -- name: confirmation_judged
@@ -650,8 +666,12 @@ delete from parked where projection = %(projection)s and seq <= %(seq)s;
 -- code at that time.
 select submission.id, submission.version, submission.mode, submission.job, run.id as run,
        run.agent, run.token, run.ended_seq, run.verdict, run.stage, run.reason, run.cases,
-       run.level, run.tier, run.sigma_run, run.tie_us, run.composition, problem.ranking_by,
-       submission.baseline, problem.roofs, submission.gpu,
+       run.level, run.tier, run.sigma_run, run.tie_us, run.composition, run.stopped,
+       problem.ranking_by, submission.baseline, problem.roofs, submission.problem,
+       submission.problem_number, problem.digest as problem_digest, submission.gpu,
+       (select times_us from yardstick
+        where yardstick.problem = problem.slug and yardstick.problem_number = problem.number
+          and yardstick.gpu = submission.gpu) as fixed_us,
        (select sign_key from agent_key
         where agent_key.agent = run.agent and agent_key.seq < run.ended_seq
         order by agent_key.seq desc limit 1) as sign_key,
@@ -671,8 +691,12 @@ limit %(limit)s;
 select item.rejudge, item.submission, item.state, item.reason as why, rejudge.version, item.job,
        submission.mode, run.id as run, run.agent, run.token, run.ended_seq, run.verdict,
        run.stage, run.reason, coalesce(run.cases, '[]') as cases, run.level, run.tier,
-       run.sigma_run, run.tie_us, run.composition, problem.ranking_by, submission.baseline,
-       problem.roofs, submission.gpu,
+       run.sigma_run, run.tie_us, run.composition, run.stopped, problem.ranking_by,
+       submission.baseline, problem.roofs, submission.problem,
+       problem.number as problem_number, problem.digest as problem_digest, submission.gpu,
+       (select times_us from yardstick
+        where yardstick.problem = problem.slug and yardstick.problem_number = problem.number
+          and yardstick.gpu = submission.gpu) as fixed_us,
        (select sign_key from agent_key
         where agent_key.agent = run.agent and agent_key.seq < run.ended_seq
         order by agent_key.seq desc limit 1) as sign_key,

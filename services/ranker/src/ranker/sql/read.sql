@@ -813,13 +813,31 @@ limit 1;
 -- name: confirmations_open
 -- Confirmations without a result, with the inputs of their run's score.
 select confirmation.id, confirmation.seq, confirmation.problem, confirmation.gpu,
-       confirmation.problem_number, confirmation.score_us, problem.ranking_by, problem.roofs
+       confirmation.problem_number, confirmation.score_us, confirmation.yardstick_us,
+       problem.ranking_by, problem.roofs,
+       (select times_us from yardstick
+        where yardstick.problem = problem.slug and yardstick.problem_number = problem.number
+          and yardstick.gpu = confirmation.gpu) as fixed_us
 from confirmation
 join problem on problem.slug = confirmation.problem
      and problem.number = confirmation.problem_number
 where confirmation.judged_seq is null
 order by confirmation.seq
 limit 10000;
+
+-- name: first_runs
+-- The ranked runs with a yardstick that were scored on a leaderboard before its unit was fixed.
+select result.submission, result.run, problem.ranking_by, run.cases, run.sigma_run, run.tie_us,
+       coalesce(run.tier, '') as tier
+from result
+join run on run.id = result.run
+join problem on problem.slug = result.problem and problem.number = result.problem_number
+where result.problem = %(problem)s and result.gpu = %(gpu)s
+  and result.problem_number = %(problem_number)s
+  and result.yardstick_us is not null
+  and (result.is_eligible or result.code = any(%(codes)s))
+order by result.seq, result.number
+limit 100;
 
 -- name: confirmations_of_board
 -- The confirmations requested for a leaderboard.
@@ -844,7 +862,7 @@ limit 10000;
 -- runs of the GPU type.
 select submission.id as submission, submission.account, submission.name, submission.source,
        submission.source_bytes, submission.source_media, problem.digest, result.run, run.agent,
-       result.score_us
+       result.score_us, result.yardstick_us
 from result
 join submission on submission.id = result.submission
 join run on run.id = result.run

@@ -7,12 +7,15 @@ import msgspec
 from scheduler.domain import agent_fold, launches, queue
 from scheduler.domain.state import (
     CANARY,
+    BestScore,
     Canary,
     Job,
     Refund,
     Rejudge,
     SchedulerState,
     Submission,
+    best_key,
+    board_key,
     next_run,
     own_job,
     shared_fields,
@@ -25,6 +28,8 @@ from shared.wire import UnknownEvent, is_genuine, is_written_by_agent
 
 # No queue holds this many problem versions; beyond it the oldest requirements are forgotten.
 REQUIRES_MAX = 4096
+# Without them a run is only slower, or timed in a unit of its own, which ranker converts.
+BESTS_MAX, YARDSTICKS_MAX = 10_000, 10_000
 NOTHING = Blob(digest="", bytes=0)
 RETURNED = ("infra_failed", "cancelled")
 REJUDGE_OVER = "the rejudge is over"
@@ -40,7 +45,14 @@ IgnoredFact: TypeAlias = (
     | events.RejudgePreviewed
     | events.RunDiscarded
 )
-_FOLDED = frozenset(CATALOGUE) - {kind.__name__ for kind in get_args(IgnoredFact)}
+# What takes a submission off its leaderboards.
+RemovalFact: TypeAlias = (
+    events.SubmissionHeld | events.SubmissionDisqualified | events.SubmissionWithdrawn
+)
+_FOLDED = frozenset(CATALOGUE) - (
+    {kind.__name__ for kind in get_args(IgnoredFact)}
+    - {kind.__name__ for kind in get_args(RemovalFact)}
+)
 
 
 def evolve(state: SchedulerState, event: RecordedEvent) -> SchedulerState:
@@ -83,6 +95,7 @@ def _apply(  # noqa: C901, PLR0912  (one case for each event)
         case events.JobAssigned():
             agent_fold.apply_assignment(state, event, fact, id_)
         case events.SubmissionFinished():
+            _record_best(state, fact, id_)
             _end_submission(state, id_, fact.code if fact.outcome in RETURNED else "")
         case events.SubmissionsOpened() | events.QuotaTaken():
             state.quotas[id_] = event.seq
@@ -113,8 +126,10 @@ RareFact: TypeAlias = (
     | events.LauncherFact
     | events.CanaryJudged
     | events.PoolFact
+    | RemovalFact
     | events.ComparisonFact
     | events.ProblemPublished
+    | events.YardstickFixed
     | events.QuotaLimitSet
     | events.RejudgeRequested
     | events.RejudgeApplied
@@ -147,6 +162,12 @@ def _apply_rare(  # noqa: C901, PLR0912  (one case for each event)
                 state.quotas[id_] = event.seq
         case events.ProblemPublished():
             _publish_problem(state, fact)
+        case events.SubmissionHeld() | events.SubmissionDisqualified():
+            _forget_bests(state, id_)
+        case events.SubmissionWithdrawn():
+            _forget_bests(state, id_)
+        case events.YardstickFixed():
+            _fix_yardstick(state, fact)
         case events.DuelRequested():
             state.duels[id_] = fact
         case events.DuelJudged():
@@ -159,6 +180,8 @@ def _apply_rare(  # noqa: C901, PLR0912  (one case for each event)
             if fact.items:
                 state.rejudges[id_] = Rejudge(fact.problem, fact.to_digest, list(fact.items))
         case events.RejudgeApplied() | events.RejudgeDiscarded():
+            # Results of many submissions may have been replaced by slower ones.
+            state.bests.clear()
             state.rejudges.pop(id_, None)
             for job in state.jobs.values():
                 if job.rejudge == id_:
@@ -340,3 +363,34 @@ def _publish_problem(state: SchedulerState, fact: events.ProblemPublished) -> No
         state.requires[fact.digest] = fact.requires
     if len(state.requires) > REQUIRES_MAX:
         del state.requires[next(iter(state.requires))]
+
+
+def _fix_yardstick(state: SchedulerState, fact: events.YardstickFixed) -> None:
+    key = board_key(fact.problem_digest, fact.gpu)
+    state.yardsticks.setdefault(key, fact.times_us)
+    if len(state.yardsticks) > YARDSTICKS_MAX:
+        del state.yardsticks[next(iter(state.yardsticks))]
+    restated = {score.submission: score.score_us for score in fact.restated}
+    for best in state.bests.values():
+        best.score_us = restated.get(best.submission, best.score_us)
+
+
+def _record_best(state: SchedulerState, fact: events.SubmissionFinished, id_: str) -> None:
+    """Record the score of a submission that is ranked, if it may be its participant's best."""
+    submission = state.submissions.get(id_)
+    if submission is None or not fact.is_eligible or fact.score_us is None:
+        return
+    key = best_key(submission.problem_digest, submission.gpu, submission.account)
+    best, score_us, source = state.bests.get(key), fact.score_us, submission.source.digest
+    if best is not None and best.source == source:
+        score_us = max(score_us, best.score_us)
+    elif best is not None and best.score_us <= score_us:
+        return
+    state.bests[key] = BestScore(id_, source, score_us)
+    if len(state.bests) > BESTS_MAX:
+        del state.bests[next(iter(state.bests))]
+
+
+def _forget_bests(state: SchedulerState, submission: str) -> None:
+    """Forget a best score whose submission no longer counts."""
+    state.bests = {key: best for key, best in state.bests.items() if best.submission != submission}

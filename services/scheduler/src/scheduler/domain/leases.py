@@ -30,6 +30,8 @@ from scheduler.domain.state import (
     append_to_agent,
     append_to_job,
     append_to_run,
+    best_key,
+    board_key,
     canary_job,
     next_run,
     rejudge_job,
@@ -40,6 +42,9 @@ from shared.event_log import Append
 from shared.events import DUEL, Requires
 from shared.subjects import BASELINE_ACCOUNT, duel_job_id
 
+RANKED = "ranked"
+# The modes in which times are in units of the fixed yardstick.
+IN_UNITS = ("benchmark", RANKED)
 START_S_MAX = 30.0
 # A baseline waits while anybody else does, until it has waited long enough to take its turn.
 BASELINE_TURN_S = 3600.0
@@ -87,7 +92,7 @@ def _assign_pool(
         team = free_agents.take(need, job.avoid)
         if team:
             taken.add(id_)
-            yield _lease(job, team, now)
+            yield _lease(state, job, team, now)
         elif id_ in due_gangs and free_agents.keep(need):
             due_gangs.clear()
         if not free_agents.free_count:
@@ -145,7 +150,7 @@ def _preempt(job: Job, run: Run) -> Decision:
     return (append_to_run(run, cancelled, job.submission), append_to_job(job, requeued))
 
 
-def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Decision:
+def _lease(state: SchedulerState, job: Job, team: Sequence[Candidate], now: datetime) -> Decision:
     """Return the job's lease and each agent's order.
 
     A job cannot be leased twice, because the lease expects the job's version. An agent cannot get
@@ -164,7 +169,7 @@ def _lease(job: Job, team: Sequence[Candidate], now: datetime) -> Decision:
     )
     order_appends = []
     for candidate, run in zip(team, runs, strict=True):
-        order = _build_order(job, candidate.offer.session, job.attempt + 1, lease_until_at)
+        order = _build_order(state, job, candidate.offer.session, job.attempt + 1, lease_until_at)
         order = msgspec.structs.replace(order, gang=gang_agents, gpus=team_gpus(team))
         agg = subjects.run(candidate.name, run)
         order_appends.append(Append(agg, order, 0, job.id, job.submission))
@@ -192,7 +197,7 @@ def complete_leases(state: SchedulerState, job: Job, world: World) -> Iterator[D
     if is_heard and world.now >= job.leased_at + timedelta(seconds=ORDER_S_MAX):
         # If the agent is gone, the rule for lost agents ends this run.
         session = offer.session if offer is not None else ""
-        order = _build_order(job, session, job.attempt, _lease_end(job, world.now))
+        order = _build_order(state, job, session, job.attempt, _lease_end(job, world.now))
         yield (Append(subjects.run(name, job.run), order, 0, job.id, job.submission),)
 
 
@@ -201,11 +206,32 @@ def _lease_end(job: Job, now: datetime) -> datetime:
 
 
 def _build_order(
-    job: Job, session: str, attempt: int, lease_until_at: datetime
+    state: SchedulerState, job: Job, session: str, attempt: int, lease_until_at: datetime
 ) -> events.JobAssigned:
     fields = shared_fields(job, events.JobAssigned) | msgspec.structs.asdict(job.options)
     fields["attempt"] = attempt
-    return events.JobAssigned(job=job.id, session=session, lease_until_at=lease_until_at, **fields)
+    if job.mode in IN_UNITS:
+        board = board_key(job.problem_digest, job.gpu)
+        fields["yardstick_us"] = state.yardsticks.get(board, {})
+    return events.JobAssigned(
+        job=job.id,
+        session=session,
+        lease_until_at=lease_until_at,
+        best_us=_best_us(state, job),
+        **fields,
+    )
+
+
+def _best_us(state: SchedulerState, job: Job) -> float:
+    """Return the score that a participant's ranked run has to beat, 0 if it runs to its end.
+
+    A further run of the best one's own source is pooled with it, so it runs to its end.
+    """
+    best = state.bests.get(best_key(job.problem_digest, job.gpu, job.account))
+    is_own = job.mode == RANKED and not (job.is_side or job.is_baseline)
+    if best is None or not is_own or best.source == job.source.digest:
+        return 0.0
+    return best.score_us
 
 
 CANARY_S_MAX = 900.0

@@ -281,12 +281,25 @@ class Refund(msgspec.Struct):
     reason: str
 
 
+class BestScore(msgspec.Struct):
+    """A participant's best score on a leaderboard, never less than the score of their entry.
+
+    `source` is the digest of its source. Runs of equal source are pooled, so that of several the
+    slowest one counts here.
+    """
+
+    submission: str
+    source: str
+    score_us: float
+
+
 class SchedulerState(msgspec.Struct):
     """Everything that is open, and what must be known of the past; the fold changes it in place.
 
     `quotas` holds the quota versions of accounts with open submissions, `open_count` how many those
     are, and `refunds` what the accounts are owed. `requires` is keyed by problem digest and holds
-    requirements that are not the default.
+    requirements that are not the default. `yardsticks` are the fixed times of the timed cases by
+    `board_key`, and `bests` the best scores by `best_key`, the oldest first.
     """
 
     seq: int = 0
@@ -304,6 +317,8 @@ class SchedulerState(msgspec.Struct):
     open_count: dict[str, int] = {}
     refunds: dict[str, dict[str, Refund]] = {}
     requires: dict[str, Requires] = {}
+    yardsticks: dict[str, dict[str, float]] = {}
+    bests: dict[str, BestScore] = {}
 
     def agent(self, name: str) -> Agent:
         """Return an agent, created empty if unknown; only the fold calls this."""
@@ -312,6 +327,16 @@ class SchedulerState(msgspec.Struct):
     def pool(self, gpu: str) -> Pool:
         """Return the pool of a GPU type, created empty if unknown; only the fold calls this."""
         return self.pools.get(gpu) or self.pools.setdefault(gpu, Pool())
+
+
+def board_key(problem_digest: str, gpu: str) -> str:
+    """Return the key of a problem version on a GPU type."""
+    return f"{problem_digest} {gpu}"
+
+
+def best_key(problem_digest: str, gpu: str, account: str) -> str:
+    """Return the key of a participant's best score on a leaderboard."""
+    return f"{board_key(problem_digest, gpu)} {account}"
 
 
 @cache
