@@ -117,7 +117,11 @@ def median_times(runs: Sequence[MeasuredRun]) -> dict[str, float] | None:
     """Return the median of the yardstick's times of runs, by case; None if one has none."""
     times = [own_times(run.timed) for run in runs]
     known = [by_case for by_case in times if by_case is not None]
-    if not known or len(known) < len(times) or any(one.keys() != known[0].keys() for one in known):
+    if (
+        not known
+        or len(known) < len(times)
+        or any(by_case.keys() != known[0].keys() for by_case in known)
+    ):
         return None
     return {name: median(by_case[name] for by_case in known) for name in known[0]}
 
