@@ -5,6 +5,7 @@ import gzip
 import hashlib
 import json
 import time
+from math import inf
 from types import SimpleNamespace
 
 import pytest
@@ -154,6 +155,41 @@ async def test_no_run_is_by_another_harness_code_than_the_registered_one(world: 
     assert "harness code was changed" in failed.reason
     assert "start it again" in agent.registration.quarantine
     assert await world.types("r1") == ["JobAssigned", "RunFailed"]
+
+
+class CountingCanary:
+    """A canary that is well, and counts how often it is asked."""
+
+    def __init__(self) -> None:
+        self.count = 0
+
+    def __call__(self) -> str:
+        self.count += 1
+        return ""
+
+
+async def test_a_canary_is_asked_again_after_a_while(world: World) -> None:
+    world.agent()
+    (runs,), canary = world.runs, CountingCanary()
+    runs.canary = canary
+    for _ in range(3):
+        assert await runs.health() == ""
+    assert canary.count == 1
+    runs.canary_every_s, runs.well_until = 0.0, -inf
+    for _ in range(3):
+        await runs.health()
+    assert canary.count == 4
+
+
+async def test_a_canary_is_asked_after_each_run_that_failed(world: World) -> None:
+    world.reference = "raise OSError"
+    canary = CountingCanary()
+    async with serving(world.agent()):
+        world.runs[0].canary = canary
+        for run in ("r1", "r2"):
+            await world.order(HONEST, run)
+            await world.until(run, "RunFailed")
+        await eventually(lambda: canary.count == 2)
 
 
 async def test_a_canary_on_a_healthy_machine_is_well() -> None:

@@ -85,6 +85,28 @@ def test_a_nan_is_wrong_where_the_reference_has_none(torch: Any, dtype: str) -> 
         require_numbers([nan], lambda: [number])
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16", "float8_e5m2", "complex64"])
+def test_infinities_of_both_signs_are_no_nan(torch: Any, dtype: str) -> None:
+    # Their sum is NaN.
+    values = torch.tensor([float("inf"), float("-inf"), 3.0]).to(getattr(torch, dtype))
+    require_numbers([values], lambda: [values])
+    require_numbers([values], lambda: [torch.zeros(3).to(getattr(torch, dtype))])
+
+
+def test_a_nan_in_an_imaginary_part_is_found(torch: Any) -> None:
+    values = torch.tensor([1 + 2j, complex(1, float("nan"))])
+    with pytest.raises(CaseFailed, match="has 1 NaN among 2 values"):
+        require_numbers([values], lambda: [torch.zeros_like(values)])
+
+
+def test_a_sum_beyond_the_largest_number_hides_no_nan(torch: Any) -> None:
+    values = torch.full((1000,), 60_000.0, dtype=torch.float16)
+    require_numbers([values], lambda: pytest.fail("the reference is not needed"))
+    values[999] = float("nan")
+    with pytest.raises(CaseFailed, match="has 1 NaN among 1000 values"):
+        require_numbers([values], lambda: [torch.zeros_like(values)])
+
+
 def test_integers_and_bools_hold_no_nan(torch: Any) -> None:
     outputs = [torch.ones(2, dtype=torch.int32), torch.ones(2, dtype=torch.bool)]
     require_numbers(outputs, lambda: pytest.fail("the reference is not needed"))

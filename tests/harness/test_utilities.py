@@ -34,6 +34,28 @@ def test_what_is_no_number_matches_itself_alone(
     assert utilities.verbose_allclose(*pair)[0] is is_close
 
 
+@pytest.mark.parametrize("dtype", ["float32", "float16", "float8_e4m3fn", "complex64", "int64"])
+def test_equal_elements_are_within_every_tolerance(torch: Any, dtype: str) -> None:
+    values = torch.tensor([0.0, -0.0, 3.0, -7.0]).to(getattr(torch, dtype))
+    assert utilities.is_same(values, values.clone())
+    assert utilities.verbose_allclose(values, values.clone(), rtol=0, atol=0) == (True, [])
+    assert utilities.verbose_allequal(values, values.clone()) == (True, [])
+
+
+def test_zeros_of_both_signs_are_equal(torch: Any) -> None:
+    assert utilities.verbose_allclose(torch.tensor([-0.0]), torch.tensor([0.0])) == (True, [])
+
+
+def test_what_is_not_the_same_is_still_compared(torch: Any) -> None:
+    nan = torch.tensor([float("nan"), 1.0])
+    assert not utilities.is_same(nan, nan)
+    assert utilities.verbose_allclose(nan, nan.clone()) == (True, [])
+    assert not utilities.verbose_allclose(nan, torch.tensor([float("nan"), 2.0]))[0]
+    wide = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    assert not utilities.is_same(wide.float(), wide)
+    assert utilities.verbose_allclose(wide.float(), wide) == (True, [])
+
+
 def test_other_shapes_never_match(torch: Any) -> None:
     reason = "the shape is [2, 1], expected [2]"
     assert utilities.verbose_allclose(torch.ones(2, 1), torch.ones(2)) == (False, [reason])

@@ -28,7 +28,7 @@ from harness.build.plan import (
 )
 from harness.check.inputs import derive_seed
 from harness.check.structure import flatten
-from harness.check.utilities import is_close_by_scale
+from harness.check.utilities import is_close_by_scale, is_same
 from harness.problem import ProblemFault, RunDirectory
 from harness.worker.protocol import DTYPES
 
@@ -135,8 +135,10 @@ class _Models:
     def _describe_difference(self, got: Any, want: Any) -> str:
         bound = _TOLERANCES.get(str(want.dtype).removeprefix("torch."))
         if bound is None:
-            is_same = self._torch.equal(got, want)
-            return "" if is_same else f"{int((got != want).sum())} of {want.numel()} values differ"
+            is_equal = self._torch.equal(got, want)
+            return "" if is_equal else f"{int((got != want).sum())} of {want.numel()} values differ"
+        if is_same(got, want):
+            return ""
         close, absolute = is_close_by_scale(got, want, bound, bound)
         count = int(close.logical_not().sum())
         if not count:

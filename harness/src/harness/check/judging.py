@@ -143,7 +143,7 @@ def require_written(
 
 def require_numbers(outputs: Sequence[Any], expected: Callable[[], Sequence[Any]]) -> None:
     """Raise CaseFailed for a NaN where the reference has none."""
-    suspects = [i for i, output in enumerate(outputs) if bool(nan_mask(output).any())]
+    suspects = [i for i, output in enumerate(outputs) if _may_have_nan(output)]
     if not suspects:
         return
     answers = expected()
@@ -182,6 +182,19 @@ def _wrong_elements(output: Any, answer: Any) -> Any:
         return output != answer
     rounding = _ROUNDING.get(str(output.dtype).removeprefix("torch."), 1e-2)
     return ~is_close_by_scale(output, answer, rounding, _ROUNDING_ABSOLUTE)[0]
+
+
+def _may_have_nan(tensor: Any) -> bool:
+    """Return whether a tensor may hold a NaN: surely not if its sum is none.
+
+    The sum takes a twentieth of the mask's time. It is also NaN for infinities of both signs.
+    """
+    torch: Any = importlib.import_module("torch")
+    if not (tensor.is_floating_point() or tensor.is_complex()):
+        return False
+    if tensor.is_floating_point() and tensor.element_size() == 1:
+        return bool(nan_mask(tensor).any())
+    return bool(torch.isnan(tensor.sum()))
 
 
 def nan_mask(tensor: Any) -> Any:

@@ -12,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import inf
 from pathlib import Path
 from typing import TypeVar
 
@@ -52,6 +53,8 @@ CANARY_BLOCK_BYTES = 1 << 20
 CANARY_BLOCKS = 64
 CANARY_ANSWER = "3b6a07d0d404fab4e23b6d34bc6696a6a312dd92821332385e5af7c01c421351"
 CANARY_S_MAX = 5.0
+# It costs more than many a test run, and a machine does not break between two of them.
+CANARY_EVERY_S = 30.0
 
 
 def inspect_machine(device: str, gpu_index: int = 0) -> Machine:
@@ -101,7 +104,8 @@ class HarnessRuns:
     `folder` holds problems by digest, the current runs and the harness's state for this machine.
     `device` is the timed device; `gpu_index` picks one of several GPUs. The harness refuses ranked
     runs if it isolates less than `level_min`, and lets them wait up to `quiet_wait_s` for a quiet
-    machine. `canary` returns what is wrong with the machine.
+    machine. `canary` returns what is wrong with the machine; once it found nothing, it is asked
+    again after `canary_every_s` and after a failure.
     `code` is the digest of the registered harness code once it is stored; runs of other code are
     refused.
     """
@@ -117,6 +121,8 @@ class HarnessRuns:
     ailment: str = ""
     last_job: str = ""
     code: str = ""
+    canary_every_s: float = CANARY_EVERY_S
+    well_until: float = -inf
 
     async def keep_code(self, registered_digest: str) -> None:
         """Store the registered harness code, so that everybody can fetch it. Raises Failed."""
@@ -150,7 +156,10 @@ class HarnessRuns:
 
         A supervisor that a failure ended is replaced first, so no order waits for its imports.
         """
-        ailment = self.ailment or await asyncio.to_thread(self.canary)
+        ailment = self.ailment
+        if not ailment and time.monotonic() >= self.well_until:
+            ailment = await asyncio.to_thread(self.canary)
+            self.well_until = -inf if ailment else time.monotonic() + self.canary_every_s
         if self.harness is not None and not ailment:
             await self.warm()
             self._check_leftovers(self.harness)
@@ -228,6 +237,7 @@ class HarnessRuns:
         files = await asyncio.to_thread(_collect_files, report, out)
         if not report.failure_code:
             return _convert_verdict(report, environment), files
+        self.well_until = -inf
         is_doubtful = report.failure_code in entry.DOUBTFUL and not self.ailment
         failure = RunFailed(
             stage=report.stage,
