@@ -147,6 +147,18 @@ async def test_a_single_case_is_part_of_the_request(door: Door) -> None:
     assert refused.json()["errors"][0]["field"] == "case"
 
 
+async def test_a_precision_is_part_of_a_benchmark_and_fixed_for_ranked_runs(door: Door) -> None:
+    answer = await door.ask({"mode": "benchmark", "precision": "2%"})
+    assert answer.status_code == 202
+    fact = door.log.since(0)[-1].fact
+    assert isinstance(fact, SubmissionReceived)
+    assert fact.precision == 0.02
+    for mode, precision in (("ranked", "2%"), ("benchmark", "50%"), ("benchmark", "fine")):
+        refused = await door.ask({"mode": mode, "precision": precision})
+        assert refused.status_code == 422
+        assert refused.json()["errors"][0]["field"] == "precision"
+
+
 async def test_an_unknown_field_is_refused(door: Door) -> None:
     answer = await door.ask({"pool": "CPU"})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")

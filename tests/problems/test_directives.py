@@ -3,7 +3,14 @@
 import pytest
 
 from shared.errors import Refused
-from shared.problems.submission_file import late_directives, read_directives, toolchains
+from shared.problems.submission_file import (
+    Directives,
+    choose_precision,
+    late_directives,
+    parse_precision,
+    read_directives,
+    toolchains,
+)
 
 HEAD = "// a kernel\n\n//!POPCORN Leaderboard matmul\n//!popcorn GPU H100 CPU\n"
 
@@ -12,6 +19,43 @@ def test_the_leading_block_says_board_and_gpus() -> None:
     directives = read_directives(HEAD + "int x;\n//!POPCORN gpus A100\n")
     assert (directives.leaderboard, directives.gpus) == ("matmul", ("H100", "CPU"))
     assert late_directives(HEAD) == []
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("2%", 0.02), ("2 %", 0.02), ("0.02", 0.02), ("0.5%", 0.005), ("20%", 0.2), (".01", 0.01)],
+)
+def test_a_precision_is_a_percentage_or_a_fraction(text: str, value: float) -> None:
+    assert parse_precision(text) == value
+    assert read_directives(f"#!POPCORN precision {text}\n").precision == value
+
+
+@pytest.mark.parametrize("text", ["", "%", "0", "2", "0.4%", "21%", "-1%", "1e-2", "nan", "٢%"])
+def test_any_other_precision_is_refused_by_its_field(text: str) -> None:
+    with pytest.raises(Refused, match=r"write 0\.5% to 20%") as caught:
+        parse_precision(text)
+    assert (caught.value.code, caught.value.field) == ("invalid_request", "precision")
+
+
+def test_the_precision_of_a_file_is_for_its_benchmarks() -> None:
+    directives = Directives(precision=0.02)
+    modes = ("test", "benchmark", "profile", "ranked")
+    assert [choose_precision(0.0, mode, directives) for mode in modes] == [0.0, 0.02, 0.0, 0.0]
+    assert choose_precision(0.1, "benchmark", directives) == 0.1
+
+
+@pytest.mark.parametrize(
+    ("mode", "words"),
+    [
+        ("ranked", "fixed for ranked runs.*: leave it out, or use mode benchmark"),
+        ("test", "only for mode benchmark, not for test: leave it out"),
+        ("profile", "only for mode benchmark, not for profile"),
+    ],
+)
+def test_only_a_benchmark_takes_a_precision(mode: str, words: str) -> None:
+    with pytest.raises(Refused, match=words) as caught:
+        choose_precision(0.02, mode, Directives())
+    assert caught.value.field == "precision"
 
 
 def test_a_later_one_is_told_and_does_nothing() -> None:
@@ -28,6 +72,9 @@ def test_a_later_one_is_told_and_does_nothing() -> None:
         ("#!POPCORN leaderboard a b", "takes one name"),
         ("#!POPCORN gpus", "one or more"),
         ("#!POPCORN mode test", "unknown directive 'mode'"),
+        ("#!POPCORN precision", "one or more"),
+        ("#!POPCORN precision 50%", "line 1: precision is '50%': write 0.5% to 20%"),
+        ("#!POPCORN precision fine", "line 1: precision is 'fine'"),
         ("#!POPCORN gpu A\n#!POPCORN gpus B", "line 2: a second 'gpus'"),
     ],
 )

@@ -161,7 +161,9 @@ def _prepare_run(
     out.mkdir()
     _lay_out_problem(folder, problem)
     source.write_bytes(submission.source)
-    request = RunRequest(str(folder), str(source), submission.mode, str(out))
+    request = RunRequest(
+        str(folder), str(source), submission.mode, str(out), precision=submission.precision
+    )
     if rival is None:
         return request
     rival_source = home / f"rival{suffix(rival.name)}"

@@ -23,6 +23,7 @@ from shared.clock import new_id
 from shared.errors import Refused
 from shared.presentation.outcome import Run
 from shared.presentation.report_parts import run_progress, submission_progress
+from shared.problems.submission_file import parse_precision
 from shared.ranking_rules import score_us
 from warpboard.api import Api, StreamMessage, Unavailable
 from warpboard.files import ProblemFiles, compile_files
@@ -151,6 +152,10 @@ async def submit(
             description="The launcher that starts an agent for it; none means any agent.",
         ),
     ] = "",
+    precision: Annotated[
+        str,
+        Meta(description="With mode benchmark: end at this precision, such as 2%; none means 5%."),
+    ] = "",
     wait_for_agent: Annotated[
         bool, Meta(description="Submit although nobody can run it now; ask the person first.")
     ] = False,
@@ -167,6 +172,7 @@ async def submit(
         tuple(gpus),
         runner=runner,
         waits_for_agent=wait_for_agent,
+        precision=parse_precision(precision) if precision else 0.0,
     )
     key = new_id()
     answer = await retry_until_available(

@@ -16,7 +16,7 @@ from shared.errors import Refused
 from shared.presentation.outcome import Run, failure_lines
 from shared.presentation.report_parts import run_progress
 from shared.presentation.units import difference_text, one_line
-from shared.problems.submission_file import read_directives
+from shared.problems.submission_file import choose_precision, read_directives
 from shared.ranking_rules import score_us
 from warpboard.api import Api
 from warpboard.context import AppContext
@@ -150,6 +150,7 @@ def find_problem(file: Path, source: bytes) -> Path:
             "it, else problems/NAME by the file's #!POPCORN leaderboard line.",
         ),
         options.mode("test"),
+        options.PRECISION,
         options.LEVEL_MIN,
         options.SAVE,
         options.WIDE,
@@ -161,13 +162,16 @@ async def run_file(
     file: Path,
     problem: Path | None,
     mode: str,
+    precision: float,
     level_min: str | None,
     save: Path | None,
 ) -> int:
     """Run FILE here, in the agents' own harness, without a server."""
     name, source = read_submission(file)
     files = load_problem(problem or find_problem(file, source), None, (HERE,))
-    request = SubmissionRequest(name, source, files.slug, mode)
+    directives = read_directives(decode_source(source))
+    precision = choose_precision(precision, mode, directives)
+    request = SubmissionRequest(name, source, files.slug, mode, precision=precision)
     with context.screen.live([file.name]) as show:
         show_progress = _show_on(show, file.name)
         answer = await context.harness.run(

@@ -23,6 +23,7 @@ from click.shell_completion import CompletionItem
 from shared.api.problems import Problems
 from shared.api.submissions import LISTED_STATES
 from shared.errors import Failed, Refused
+from shared.problems.submission_file import parse_precision
 from warpboard.api import Api
 from warpboard.context import AppContext, PlatformTarget, send_action
 from warpboard.terminal.program import JSON, Stopped, create_context
@@ -97,6 +98,33 @@ class GpuType(click.ParamType[str]):
 
 
 GPU = GpuType()
+
+
+class Precision(click.ParamType[float]):
+    """How precisely a benchmark is timed: a percentage or a fraction."""
+
+    name = "precision"
+
+    def convert(
+        self, value: str | float, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """Return the fraction."""
+        if isinstance(value, float):
+            return value
+        try:
+            return parse_precision(value)
+        except Refused as refused:
+            self.fail(refused.reason, param, ctx)
+
+
+PRECISION = click.option(
+    "--precision",
+    type=Precision(),
+    default=0.0,
+    metavar="SHARE",
+    help="With mode benchmark: end once times are this precise, 0.5% to 20%; default: 5%, or the "
+    "file's #!POPCORN precision line.",
+)
 
 
 class Instant(click.ParamType[str]):

@@ -85,6 +85,7 @@ MESSAGE_LENGTH_MAX = 80
             metavar="N",
             help="With mode profile: the only timed case, from 1 on; 0 is every one.",
         ),
+        options.PRECISION,
         click.option(
             *("--wait/--no-wait", "is_waiting"),
             default=True,
@@ -124,6 +125,7 @@ async def submit(
     gpus: tuple[str, ...],
     mode: str,
     case: int,
+    precision: float,
     output: Path | None,
     note: str,
     tag: str,
@@ -153,7 +155,9 @@ async def submit(
             "say for which leaderboard: --leaderboard NAME, or #!POPCORN leaderboard NAME "
             "as the file's first line",
         )
-    request = SubmissionRequest(name, source, problem, mode, gpus, case, note, tag, runner)
+    request = SubmissionRequest(
+        name, source, problem, mode, gpus, case, note, tag, runner, precision=precision
+    )
     if not is_sure and not context.as_json and can_ask():
         request = msgspec.structs.replace(request, waits_for_agent=False)
     for number in late_directives(decode_source(source)):

@@ -38,7 +38,9 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
 
     `case` is the only case to profile, counted from 1; 0 means all. The kernels that ncu captures
     can be chosen as in `RunOptions`. A `runner` is the launcher that starts an agent for it. One
-    that does not wait for an agent is refused (`no_agent`) if nobody serves a GPU type now.
+    that does not wait for an agent is refused (`no_agent`) if nobody serves a GPU type now. A
+    benchmark ends once its interval has the half width `precision`, a fraction; 0 means that of the
+    file's directive, else the default.
     """
 
     name: str
@@ -54,6 +56,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     ncu_kernel_name_base: str = ""
     ncu_launch_count: int = 0
     waits_for_agent: bool = True
+    precision: float = 0.0
 
     @property
     def form(self) -> dict[str, str | list[str]]:
@@ -62,6 +65,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
         optional |= {"runner": self.runner, "ncu_kernel_name": self.ncu_kernel_name}
         optional["ncu_kernel_name_base"] = self.ncu_kernel_name_base
         optional["ncu_launch_count"] = str(self.ncu_launch_count or "")
+        optional["precision"] = str(self.precision or "")
         optional["waits_for_agent"] = "" if self.waits_for_agent else "false"
         return {
             "problem": self.problem,

@@ -166,14 +166,71 @@ def _included_headers(text: str) -> Iterator[str]:
 
 
 MARKS = ("#!POPCORN", "//!POPCORN")
+DIRECTIVES = ("leaderboard", "gpus", "precision")
+
+
+# The half width of the 95 % interval at which a benchmark may end, as a fraction.
+PRECISION_MIN, PRECISION_MAX = 0.005, 0.2
+_PRECISION = re.compile(r"(?P<number>[0-9]{0,3}(?:\.[0-9]{1,6})?)\s*(?P<percent>%?)", re.ASCII)
+
+
+def parse_precision(text: str) -> float:
+    """Return the precision of a benchmark, written as a percentage or as a fraction.
+
+    Errors: Refused `invalid_request`, naming the field.
+
+    >>> parse_precision("2%"), parse_precision("0.02"), parse_precision("0.5 %")
+    (0.02, 0.02, 0.005)
+    """
+    match = _PRECISION.fullmatch(text.strip())
+    if match is None or not match["number"]:
+        raise _bad_precision(text)
+    value = round(float(match["number"]) / (100 if match["percent"] else 1), 9)
+    _check_precision(value, text)
+    return value
+
+
+def _check_precision(value: float, text: str) -> None:
+    if not PRECISION_MIN <= value <= PRECISION_MAX:
+        raise _bad_precision(text)
+
+
+def _bad_precision(text: str) -> Refused:
+    limits = f"{PRECISION_MIN:.1%} to {PRECISION_MAX:.0%}"
+    message = f"precision is {text!r:.40}: write {limits} for a benchmark, such as 2% or 0.02"
+    return Refused("invalid_request", message, "precision")
 
 
 @dataclass(frozen=True)
 class Directives:
-    """What a file declares: its leaderboard and its GPU types, if any."""
+    """What a file declares: its leaderboard, its GPU types and the precision of its benchmarks.
+
+    `precision` is 0 if the file names none.
+    """
 
     leaderboard: str | None = None
     gpus: tuple[str, ...] = ()
+    precision: float = 0.0
+
+
+def choose_precision(requested: float, mode: str, directives: Directives) -> float:
+    """Return the precision of a run, 0 for the mode's default; only a benchmark's may be chosen.
+
+    The file's directive applies to its benchmarks, and is ignored in other modes.
+    """
+    if not requested:
+        return directives.precision if mode == "benchmark" else 0.0
+    if mode == "ranked":
+        message = (
+            "precision is fixed for ranked runs, so that all entries mean the same: leave it out, "
+            "or use mode benchmark"
+        )
+        raise Refused("invalid_request", message, "precision")
+    if mode != "benchmark":
+        message = f"precision is only for mode benchmark, not for {mode}: leave it out"
+        raise Refused("invalid_request", message, "precision")
+    _check_precision(requested, f"{requested:g}")
+    return requested
 
 
 def read_directives(text: str) -> Directives:
@@ -182,7 +239,7 @@ def read_directives(text: str) -> Directives:
     Errors: Refused `bad_directive`, naming the line.
 
     >>> read_directives("#!POPCORN leaderboard matmul\\n#!POPCORN gpus CPU H100\\nimport torch")
-    Directives(leaderboard='matmul', gpus=('CPU', 'H100'))
+    Directives(leaderboard='matmul', gpus=('CPU', 'H100'), precision=0.0)
     """
     values: dict[str, list[str]] = {}
     lines = text.splitlines()
@@ -193,7 +250,8 @@ def read_directives(text: str) -> Directives:
                 raise _bad_directive(number, f"a second {keyword!r}: write it once")
             values[keyword] = words
     leaderboard = values["leaderboard"][0] if "leaderboard" in values else None
-    return Directives(leaderboard, tuple(values.get("gpus", ())))
+    precision = parse_precision("".join(values["precision"])) if "precision" in values else 0.0
+    return Directives(leaderboard, tuple(values.get("gpus", ())), precision)
 
 
 def late_directives(text: str) -> list[int]:
@@ -221,16 +279,28 @@ def _find_mark(line: str) -> str:
 def _parse_directive(words: list[str], number: int) -> tuple[str, list[str]]:
     if not words:
         raise _bad_directive(
-            number, "no keyword: write leaderboard NAME, or gpus with one or more GPU types"
+            number,
+            "no keyword: write leaderboard NAME, gpus with one or more GPU types, or precision 2%",
         )
     keyword = words[0].lower()
     if keyword == "gpu":
         keyword = "gpus"
-    if keyword not in ("leaderboard", "gpus"):
-        raise _bad_directive(number, f"unknown directive {words[0]!r}: use leaderboard or gpus")
+    if keyword not in DIRECTIVES:
+        known = ", ".join(DIRECTIVES)
+        raise _bad_directive(number, f"unknown directive {words[0]!r}: use one of {known}")
     if len(words) < 2 or (keyword == "leaderboard" and len(words) > 2):
         raise _bad_directive(number, "leaderboard takes one name, gpus one or more")
+    if keyword == "precision":
+        _check_line(number, "".join(words[1:]))
     return keyword, words[1:]
+
+
+def _check_line(number: int, precision: str) -> None:
+    """Refuse a precision that cannot be read, naming its line."""
+    try:
+        parse_precision(precision)
+    except Refused as refused:
+        raise _bad_directive(number, refused.reason) from refused
 
 
 def _bad_directive(number: int, what: str) -> Refused:

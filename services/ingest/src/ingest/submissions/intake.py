@@ -34,7 +34,13 @@ from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.event_log import Appender, Conflict
 from shared.events import Blob, ProblemPublished, SubmissionReceived
-from shared.problems.submission_file import MEDIA, Directives, read_directives, suffix
+from shared.problems.submission_file import (
+    MEDIA,
+    Directives,
+    choose_precision,
+    read_directives,
+    suffix,
+)
 from shared.subjects import derive_id
 
 GPUS_MAX = 8
@@ -194,6 +200,7 @@ class Intake:
         gpus = upload.gpus_of(directives, published)
         rules.check_case(request.case, request.mode, published)
         rules.check_ncu(request, gpus)
+        precision = choose_precision(request.precision, request.mode, directives)
         accounts.check_ban(account_state, at)
         accounts.check_consent(account_state.consents, slug, published)
         source = describe_blob(request.source, MEDIA[suffix(request.name)])
@@ -209,7 +216,7 @@ class Intake:
             deadline_at=rules.deadline(request.mode, published.budgets_s, at),
             via=upload.via,
             request_hash=upload.hash(slug, source),
-            **rules.run_options(request),
+            **rules.run_options(request) | {"precision": precision},
         )
         facts = []
         for gpu in gpus:

@@ -43,6 +43,7 @@ from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
 from shared.http import DocumentedRoute
+from shared.problems.submission_file import parse_precision
 
 TEXT_MEDIA = "text/plain"
 RUNNER = "The launcher that starts an agent for this submission; empty means any agent."
@@ -51,6 +52,10 @@ WAITS = "False refuses the submission with `no_agent` if nobody serves a GPU typ
 NCU_NAME = "The kernels that ncu captures, by name, or by an expression after `regex:`."
 NCU_NAME_BASE = "What is compared with the name: `function` (default), `demangled` or `mangled`."
 NCU_LAUNCHES = "How many kernels ncu captures for each case; 0 means 20."
+PRECISION = (
+    "The half width of the 95 % interval at which a benchmark may end, such as `2%` or `0.02`; "
+    "from 0.5 % to 20 %, by default 5 %. Ranked runs have a fixed precision."
+)
 
 
 class SubmissionHistory(NamedTuple):
@@ -234,6 +239,7 @@ class SubmissionForm(FormModel):
     ncu_kernel_name_base: Annotated[str, Field(description=NCU_NAME_BASE)] = ""
     ncu_launch_count: Annotated[int, Field(ge=0, description=NCU_LAUNCHES)] = 0
     waits_for_agent: Annotated[bool, Field(description=WAITS)] = True
+    precision: Annotated[str, Field(description=PRECISION)] = ""
 
 
 def submissions_router(intake: Intake, submissions: Submissions, auth: Authenticator) -> APIRouter:
@@ -262,6 +268,7 @@ def submissions_router(intake: Intake, submissions: Submissions, auth: Authentic
             ncu_kernel_name_base=form.ncu_kernel_name_base,
             ncu_launch_count=form.ncu_launch_count,
             waits_for_agent=form.waits_for_agent,
+            precision=parse_precision(form.precision) if form.precision else 0.0,
         )
         via = "discord" if caller.kind == "discord" else "http"
         receipts = await intake.submit(Upload(caller, submission, via, idempotency_key(request)))
