@@ -160,9 +160,7 @@ async def submit(
     )
     if not is_sure and not context.as_json and can_ask():
         request = msgspec.structs.replace(request, waits_for_agent=False)
-    for number in late_directives(decode_source(source)):
-        problem_text = "a directive below the leading comments does nothing"
-        screen.note(f"warpboard: {file}, line {number}: {problem_text}")
+    _note_late_directives(context, file, decode_source(source))
     answer = await _send_submission(context, api, request, is_web=is_web)
     if answer is None:
         screen.note("nothing was submitted")
@@ -178,6 +176,12 @@ async def submit(
         screen.note(_received_line(problem, receipt))
     answers = await _wait_for_all(context, api, [receipt.number for receipt in receipts], timeout_s)
     return _show_ends(context, output, answers)
+
+
+def _note_late_directives(context: AppContext, file: Path, text: str) -> None:
+    for number in late_directives(text):
+        problem_text = "a directive below the leading comments does nothing"
+        context.screen.note(f"warpboard: {file}, line {number}: {problem_text}")
 
 
 async def _send_submission(
