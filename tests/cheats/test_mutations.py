@@ -159,20 +159,6 @@ def test_peeking_gains_under_a_late_start(whole: Trials, lax: Lax) -> None:
         assert holds_in_a_round(gains_under_the_late_start_alone)
 
 
-@pytest.mark.alone
-def test_slow_calls_hide_in_waits_where_work_is_not_weighed(whole: Trials, lax: Lax) -> None:
-    """Error rate: that of `holds_in_a_round`."""
-    require_root()
-    slow = named("slow_in_waits")
-
-    def hides_without_the_defence_alone() -> bool:
-        strict_share = dropped_share(slow, whole.run(slow)[0])
-        lax_share = dropped_share(slow, lax.run(slow, "weighs_work"))
-        return strict_share < 0.3 and lax_share > 0.7
-
-    assert holds_in_a_round(hides_without_the_defence_alone)
-
-
 def test_an_answer_given_ahead_counts_without_nonce_and_silence(whole: Trials, lax: Lax) -> None:
     """An alarm more than a wall: the answer that counts is what the memory holds then."""
     ahead = named("dones_ahead")

@@ -10,11 +10,14 @@ import pytest
 
 from harness.messages import RunReport, from_line, to_line
 from harness.sandbox.box import SandboxFault
-from harness.time.duel import ROUND_PAIRS, require_walls
-from harness.time.estimators import PAIRS
+from harness.time.duel import require_walls
+from harness.time.policy import PROCESSES, policy_for
 from tests.support.harness import HONEST, Host, Warm
 
 pytestmark = pytest.mark.long
+
+(ROUND_PAIRS,) = policy_for("cpu", "duel").looks
+PAIRS = PROCESSES["duel"] * ROUND_PAIRS
 
 SLOW = HONEST.replace(
     "    return",
@@ -97,8 +100,9 @@ def test_a_duel_leaves_as_many_samples_of_each_side(
     for finished in (won_by_a, won_by_b):
         kept = json.loads(gzip.decompress((finished.out / "samples.json.gz").read_bytes()))
         case = kept["cases"]["size=16 seed=3"]
-        assert len(case["pairs_us"]) == PAIRS
-        assert len(case["sides"]["A"]) == len(case["sides"]["B"]) >= PAIRS
+        pairs = [pair for process in case["processes"] for pair in process["pairs"]]
+        assert len(pairs) == PAIRS
+        assert all(pair["A"]["time_us"] and pair["B"]["time_us"] for pair in pairs)
 
 
 def test_a_duel_leaves_both_logs(won_by_a: FinishedDuel) -> None:

@@ -25,7 +25,6 @@ from harness.problem import AuthorActivity, ProblemFault, RunDirectory, load_pro
 from harness.sandbox.box import WALLS, Limits
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.supervisor.folders import prepare_run_directory
-from harness.time.policy import History
 from tests.support.harness import HONEST, Host
 
 HOST = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/sys")
@@ -116,7 +115,7 @@ def test_each_rank_sees_its_own_gpu_alone(host: Host, tmp_path: Path) -> None:
     )
     assert given.environment["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
     assert {"/dev/nvidia0", "/dev/nvidia1"} <= set(given.devices)
-    directory = prepare_run_directory(host.request(HONEST), tmp_path, History())
+    directory = prepare_run_directory(host.request(HONEST), tmp_path)
     setup = WorkerSetup(MACHINE, [], given)
     worker_teams: Any = WorkerTeams(setup, directory, "test", 2)
     told = [worker_teams._rank_environment(rank, 2) for rank in range(2)]
@@ -144,7 +143,7 @@ def test_a_builder_has_no_gpu_and_a_profiler_has_the_limits_of_both(
     host: Host, tmp_path: Path
 ) -> None:
     given = DeviceAccess(("/dev/nvidia0",), ("/sys",), {"CUDA_VISIBLE_DEVICES": "GPU-a"})
-    directory = prepare_run_directory(host.request(HONEST), tmp_path, History())
+    directory = prepare_run_directory(host.request(HONEST), tmp_path)
     setup = WorkerSetup(MACHINE, [], given)
     worker_teams = WorkerTeams(setup, directory, "test", 1)
     worker, builder, profiler = (

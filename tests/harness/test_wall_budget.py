@@ -9,7 +9,7 @@ from harness.time.stage import clock_without_freezing
 
 def test_stopping_a_team_takes_nothing_of_its_wall_time_up_to_a_credit() -> None:
     team: Any = SimpleNamespace(freezing_s=7.0)
-    now_s = clock_without_freezing(team, 100.0)
+    now_s = clock_without_freezing([team], 100.0)
     before = now_s()
     team.freezing_s += 60.0
     assert now_s() < before - 50.0

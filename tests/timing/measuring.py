@@ -1,41 +1,38 @@
-"""Helpers that measure passes and cases on the fake device."""
+"""Helpers that measure processes and cases of two fake sides."""
 
 from dataclasses import replace
 from random import Random
 
 from harness.time.combination import CaseTime, combine_processes
-from harness.time.policy import History, Policy, policy_for
-from harness.time.procedure import measure_process
+from harness.time.policy import policy_for
+from harness.time.procedure import measure_edge, measure_process
 from harness.time.process import MeasurementPlan, Process
-from tests.timing.fake import FakeKernel, FakeMachine, FakeSource
+from tests.timing.fake import FakeKernel, FakeMachine, FakePair
 
 QUIET = FakeMachine(cv=0.003)
-KNOWN = {"fma": 50.0, "copy": 60.0}
 
 
-def plan_for(device: str = "cuda", mode: str = "ranked", **changes: object) -> MeasurementPlan:
-    policy: Policy = replace(policy_for(device, mode), **changes)  # type: ignore[arg-type]
-    return MeasurementPlan(policy, History())
+def plan_for(device: str = "cpu", mode: str = "ranked", **changes: object) -> MeasurementPlan:
+    """Return a plan for kernels of any length: a fake has no jitter of some microseconds."""
+    changes = {"sigma_us": 0.0} | changes
+    return MeasurementPlan(replace(policy_for(device, mode), **changes))  # type: ignore[arg-type]
 
 
-def known(
-    plan: MeasurementPlan, references: dict[str, float] | None = None, null_us: float = 0.0
-) -> MeasurementPlan:
-    """The plan on a machine with ten good passes."""
-    history = plan.history
-    for _ in range(10):
-        history = history.with_pass(references or KNOWN, plan.shape, null_us)
-    return replace(plan, history=history)
+def measure_fake(fake: FakePair, plan: MeasurementPlan) -> Process:
+    """Measure a process of the fake sides, with the last block of B after A's end."""
+    process = measure_process(fake, plan, fake.now_s, Random(fake.seed).randrange)
+    fake.end_submission()
+    return replace(process, last=measure_edge(fake, plan))
 
 
-def one_pass(
+def one_process(
     kernel: FakeKernel | None = None,
     machine: FakeMachine = QUIET,
     plan: MeasurementPlan | None = None,
     seed: int = 1,
 ) -> Process:
-    fake = FakeSource(seed, kernel or FakeKernel(), machine)
-    return measure_process(fake, plan or plan_for(), fake.now_s, Random(seed).randrange)
+    fake = FakePair(seed, kernel or FakeKernel(), machine)
+    return measure_fake(fake, plan or plan_for())
 
 
 def one_case(
@@ -43,7 +40,14 @@ def one_case(
     machine: FakeMachine = QUIET,
     plan: MeasurementPlan | None = None,
     seed: int = 1,
+    yardstick: FakeKernel | None = None,
 ) -> CaseTime:
+    """Measure a case as a stage does: null calls once, then so many processes."""
     plan = plan or plan_for()
-    seeds = range(10 * seed, 10 * seed + plan.policy.processes)
-    return combine_processes([one_pass(kernel, machine, plan, number) for number in seeds], plan)
+    fakes = [
+        FakePair(100 * seed + number, kernel or FakeKernel(), machine, yardstick or FakeKernel())
+        for number in range(plan.policy.processes)
+    ]
+    if machine.null_us:
+        plan = replace(plan, nulls=fakes[0].nulls())
+    return combine_processes([measure_fake(fake, plan) for fake in fakes], plan)

@@ -9,12 +9,13 @@ from hypothesis import strategies as st
 
 from harness.time.estimators import (
     block_value,
+    estimate_ratio,
     interquartile_mean,
     mean_without_top,
     quantile,
-    relative_half_width,
     t_quantile,
     trend_p,
+    trimmed_mean,
 )
 
 VALUES = st.lists(st.floats(0.1, 1e6), min_size=1, max_size=60)
@@ -56,9 +57,35 @@ def test_a_coarse_clock_does_not_bias_a_block() -> None:
     assert abs(median(samples) / 3.1 - 1) > 0.02
 
 
-def test_the_interval_reaches_as_students_table_says() -> None:
-    values = [99.0, 100.0, 101.0]
-    assert relative_half_width(values) == pytest.approx(4.303 * 1 / 3**0.5 / 100)
+def test_a_fifth_of_the_values_at_each_end_does_not_count() -> None:
+    mean, error, freedom = trimmed_mean([0.0, 1.0, 1.1, 0.9, 90.0])
+    assert mean == pytest.approx(1.0)
+    assert error < 0.1
+    assert freedom == 2
+
+
+def test_a_mean_of_one_value_has_no_error() -> None:
+    with pytest.raises(ValueError, match="needs 2 values and got 1"):
+        trimmed_mean([1.0])
+
+
+def test_the_error_of_processes_is_what_is_known_or_what_they_show() -> None:
+    alike, apart = [[0.1, 0.1]] * 3, [[0.0, 0.0], [0.1, 0.1], [0.2, 0.2]]
+    assert estimate_ratio(alike, 0.03).error == pytest.approx(0.03 * (8 / 10) ** 0.5 / 3**0.5)
+    assert estimate_ratio(apart, 0.03).error == pytest.approx(0.1 / 3**0.5)
+    assert estimate_ratio(apart, 0.03).processes == pytest.approx((0.0, 0.1, 0.2))
+
+
+def test_pairs_that_differ_widen_the_interval_of_one_process() -> None:
+    chance = Random(1)
+    noisy = [chance.gauss(0, 0.1) for _ in range(20)]
+    assert estimate_ratio([noisy], 0.001).error > 0.015
+
+
+def test_the_interval_of_a_ratio_is_symmetric_in_logarithms() -> None:
+    low, high = estimate_ratio([[0.0, 0.02, 0.01, 0.0]], 0.01).interval
+    ratio = estimate_ratio([[0.0, 0.02, 0.01, 0.0]], 0.01)
+    assert low * high == pytest.approx(2.718281828 ** (2 * ratio.log))
     assert t_quantile(1) == 12.706
     assert t_quantile(1e9) == pytest.approx(1.95996, abs=1e-4)
 

@@ -26,7 +26,6 @@ class Defences:
     requires_stillness: bool = True
     compares_all: bool = True
     keeps_inputs_private: bool = True
-    weighs_work: bool = True
     hides_network: bool = True
     limits_addresses: bool = True
     pins_cores: bool = True

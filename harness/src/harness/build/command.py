@@ -279,11 +279,7 @@ def probe_toolchains(path: str | None = None) -> dict[str, str]:
     for name, distributions in _PACKAGES.items():
         if version := _first(filter(None, map(_package_version, distributions))):
             versions[name] = version
-    for name, pattern in _PROGRAMS.items():
-        program = shutil.which(name, path=path or search_path())
-        if program and (output := _read_version_output(program)) is not None:
-            match = re.search(pattern, output)
-            versions[name] = match[1] if match else "present"
+    versions |= _probe_programs(path or search_path())
     if library := find_nvrtc():
         versions["nvrtc"] = _nvrtc_version(library)
     if header := _find_cublas():
@@ -295,6 +291,16 @@ def probe_toolchains(path: str | None = None) -> dict[str, str]:
             text = Path(folder, "cutlass/version.h").read_text(encoding="utf-8", errors="replace")
             versions[name] = ".".join(_CUTLASS_VERSION.findall(text)) or "present"
     return dict(sorted(versions.items()))
+
+
+def _probe_programs(path: str) -> dict[str, str]:
+    versions = {}
+    for name, pattern in _PROGRAMS.items():
+        program = shutil.which(name, path=path)
+        if program and (output := _read_version_output(program)) is not None:
+            match = re.search(pattern, output)
+            versions[name] = match[1] if match else "present"
+    return versions
 
 
 def find_program(name: str) -> str:
@@ -309,7 +315,7 @@ def search_path() -> str:
 
 
 def find_cuobjdump() -> str:
-    """Return the path of a cuobjdump with the nvdisasm that it needs beside it, "" if there is none.
+    """Return the path of a cuobjdump with the nvdisasm that it needs beside it, else "".
 
     Triton brings both.
     """

@@ -36,8 +36,8 @@ from harness.build.command import (
     parse_directives,
     split_libraries,
 )
-from harness.problem import Problem
 from harness.messages import VERSION
+from harness.problem import Problem
 
 ENTRY_BYTES_MAX = 64 * 1024**2
 TOTAL_BYTES_MAX = 4 * 1024**3
@@ -227,7 +227,10 @@ class NcuFilter(NamedTuple):
         return (*arguments, f"--launch-count={self.launch_count or KERNELS_MAX}")
 
 
-def ncu_command(ncu: str, report: str, kernels: NcuFilter = NcuFilter()) -> tuple[str, ...]:
+_ANY_KERNEL = NcuFilter()
+
+
+def ncu_command(ncu: str, report: str, kernels: NcuFilter = _ANY_KERNEL) -> tuple[str, ...]:
     """Return the command that runs a program, appended to it, and writes `report` + suffix.
 
     It profiles what lies between the marks of replay.py. Errors of ncu show in its output and its

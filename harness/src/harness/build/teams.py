@@ -23,9 +23,9 @@ from harness.build.plan import (
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.access import NO_GPU, DeviceAccess
 from harness.devices.device import DeviceFault
-from harness.problem import Problem, RunDirectory, uses_collectives
 from harness.messages import STAGES, CaseFailed
 from harness.output import OutputLog
+from harness.problem import Problem, RunDirectory, uses_collectives
 from harness.sandbox import host
 from harness.sandbox.box import (
     SCRATCH,

@@ -4,14 +4,13 @@ It is the reference, or the solution that the problem names. It is built and sta
 submission, but its failures are the problem's.
 """
 
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
 from typing import Self
 
 from harness.build.plan import BuildCache
-from harness.build.teams import IMPORT, StageBudget, WorkerTeams, prepare_submission
+from harness.build.teams import IMPORT, WorkerTeams, prepare_submission
 from harness.messages import CaseFailed
 from harness.problem import ProblemFault
 from harness.sandbox import host
@@ -77,25 +76,3 @@ def prepare_both(
     if yardstick_teams is not None:
         with blame_yardstick():
             prepare_submission(yardstick_teams, cache)
-
-
-def renew_both(
-    worker_teams: WorkerTeams,
-    yardstick_teams: YardstickTeams,
-    teams: tuple[Team, Team],
-    ranks: int,
-    budget: StageBudget,
-) -> tuple[Team, Team]:
-    """Replace the teams of a submission and of the yardstick by fresh ones that are ready.
-
-    Both boxes are started before either is waited for. The stage's budget pays for neither. Raises
-    CaseFailed for the submission, ProblemFault for the yardstick, SandboxFault.
-    """
-    for team in teams:
-        team.end()
-    began = time.monotonic()
-    submission, yardstick = worker_teams.start(ranks), yardstick_teams.start(ranks)
-    worker_teams.wait_until_ready(submission)
-    yardstick_teams.wait_until_ready(yardstick)
-    budget.extend(time.monotonic() - began)
-    return submission, yardstick

@@ -49,12 +49,21 @@ Result = TypeVar("Result")
 WARM_UP = "warm_up"
 
 
+def is_watched_call(calls: int) -> bool:
+    """Return whether this one of so many calls is watched: on average one in four blocks."""
+    return secrets.randbelow(_IDLE_ODDS * calls) == 0
+
+
 class GatedCase:
     """A case whose inputs a team of workers sees one call at a time.
 
     `shapes` has one shape per rank. After a call, `idle_us` is how long no worker ran,
     `waited_us` how long a worker waited for a core, and `referee_waited_us` how long the referee
     did, all while the clock ran; each is 0 where it cannot be measured.
+
+    The data of several calls can be drawn ahead, so that they are timed in succession and judged
+    afterwards: a worker sees the data of a call only when it begins, and its reference answer is
+    computed only after its answer has been copied.
     """
 
     def __init__(
@@ -74,7 +83,9 @@ class GatedCase:
         self._is_armed = False
         self._has_answered = False
         self._is_large = False
-        self._declared: list[bytes] = [b""] * len(shapes)
+        # By call and rank: how the outputs are to be read.
+        self._declared: list[list[bytes]] = []
+        self._call_index = 0
         self._messages: list[bytes] = []
         self._descriptors: Sequence[int] = ()
         self._part: PreparationPart | None = None
@@ -91,7 +102,8 @@ class GatedCase:
         self._buffers = [
             RankBuffers(self._device.of_rank(rank), shape) for rank, shape in enumerate(self.shapes)
         ]
-        self._is_large = sum(len(buffers.snapshot) for buffers in self._buffers) > _COPY_BYTES_SHORT
+        output_bytes = sum(buffers.output_bytes for buffers in self._buffers)
+        self._is_large = output_bytes > _COPY_BYTES_SHORT
         for rank, buffers in enumerate(self._buffers):
             descriptors = [memory.descriptor for memory in buffers.memories]
             self.team.send(rank, protocol.CASE + buffers.layout(), descriptors)
@@ -114,15 +126,58 @@ class GatedCase:
         `deadline` is an instant of the monotonic clock. Raises CaseFailed for anything but a right
         answer in time; ProblemFault; DeviceFault.
         """
-        time_us = self.run(seed, deadline, order, descriptors)
+        self.draw([seed])
+        time_us = self.time(0, deadline, order, descriptors, is_watched=is_watched_call(1))
+        self.judge(0)
+        return time_us
+
+    def draw(self, seeds: Sequence[int]) -> None:
+        """Generate the private data of the next calls. Raises ProblemFault."""
         self._freeze()
+        for rank, buffers in enumerate(self._buffers):
+            with self._at(rank):
+                buffers.prepare(*(self._data(seed, rank) for seed in seeds))
+        self._declared = [[b""] * len(self.shapes) for _ in seeds]
+
+    def share(self, other: "GatedCase") -> None:
+        """Use the data of another team's next calls for the next calls of this one.
+
+        Both must have been timed before one is judged: a problem's check may write to the data.
+        """
+        self._freeze()
+        for buffers, theirs in zip(self._buffers, other.rank_buffers, strict=True):
+            buffers.take(theirs.calls)
+        self._declared = [[b""] * len(self.shapes) for _ in self._buffers[0].calls]
+
+    def time(
+        self,
+        index: int,
+        deadline: float,
+        order: bytes = protocol.GO,
+        descriptors: Sequence[int] = (),
+        *,
+        is_watched: bool = False,
+    ) -> float:
+        """Make a call with data that was drawn; return its time in microseconds.
+
+        It is not judged yet. With `is_watched`, a late write is given time to show. Raises
+        CaseFailed; DeviceFault.
+        """
+        time_us = self._run(index, deadline, order, descriptors)
+        self._freeze()
+        if index + 1 < len(self._declared):
+            self._core_keep_awake.wake()
         before_us, after_us = self._cpu_before_us, self.team.cpu_us()
         self.idle_us = 0.0
         if before_us is not None and after_us is not None:
             self.idle_us = max(0.0, time_us - (after_us - before_us))
-        self._require_stillness()
-        self._judge_all()
+        self._require_stillness(is_watched=is_watched)
         return time_us
+
+    def judge(self, index: int) -> None:
+        """Judge the answer of a call. Raises CaseFailed, ProblemFault."""
+        self._select(index)
+        self._judge_all()
 
     def run(
         self,
@@ -132,7 +187,12 @@ class GatedCase:
         descriptors: Sequence[int] = (),
     ) -> float:
         """Make one call without judging it, for example under a profiler."""
-        self._prepare(seed)
+        self.draw([seed])
+        return self._run(0, deadline, order, descriptors)
+
+    def _run(self, index: int, deadline: float, order: bytes, descriptors: Sequence[int]) -> float:
+        self._select(index)
+        self._fill_outputs()
         self._set_limit(deadline)
         return self._time(order, descriptors)
 
@@ -141,7 +201,8 @@ class GatedCase:
 
         Raises the same errors as `call`, except for a wrong answer, which is discarded.
         """
-        self._prepare(seed)
+        self.draw([seed])
+        self._fill_outputs()
         name = f"the warm-up for {describe_shapes(self.shapes[0])}"
         with self.team.preparation.part(name, budget_s, self.team) as part:
             self._part = part
@@ -151,26 +212,16 @@ class GatedCase:
                 self._part = None
         self._freeze()
 
-    def null(self, seed: int, deadline: float) -> float:
-        """Make one call of a null worker, which never looks at its input."""
-        self._freeze()
-        if self._buffers[0].data is None:
-            time_us = self.run(seed, deadline)
-        else:
-            self._set_limit(deadline)
-            time_us = self._time(protocol.GO, ())
-        # It would keep polling for the next call on the submission's core.
-        self._freeze()
-        return time_us
+    def _select(self, index: int) -> None:
+        self._call_index = index
+        for buffers in self._buffers:
+            buffers.select(index)
 
-    def _prepare(self, seed: int) -> None:
-        """Generate the data of a call and fill the outputs with noise; the workers are frozen."""
-        self._freeze()
-        for rank, buffers in enumerate(self._buffers):
-            with self._at(rank):
-                buffers.prepare(self._data(seed, rank))
-            if self._defences.poisons:
-                buffers.poison.renew()
+    def _fill_outputs(self) -> None:
+        """Fill the outputs with noise, so that none are right by chance; the workers are frozen."""
+        if self._defences.poisons:
+            for buffers in self._buffers:
+                buffers.renew_noise()
 
     def _time(self, order: bytes, descriptors: Sequence[int]) -> float:
         """Reveal the input to a timed call, during which the referee should not wait."""
@@ -197,6 +248,11 @@ class GatedCase:
             return run(self)
         except RuleViolation as violation:
             raise CaseFailed(violation.verdict, str(violation)) from violation
+
+    @property
+    def rank_buffers(self) -> Sequence[RankBuffers]:
+        """The buffers of each rank."""
+        return self._buffers
 
     @property
     def memories(self) -> list[tuple[Memory, Memory]]:
@@ -240,8 +296,9 @@ class GatedCase:
             # On a GPU, a worker that was too late to be armed still sends ARMED first.
             if answer == armed and self._device.name != "cpu" and not self._is_armed:
                 answer = self._receive(rank)
-            self._declared[rank] = answer[len(done_message) :]
-            is_undeclarable = self._declared[rank] and not self.shapes[rank].is_checked
+            declaration = answer[len(done_message) :]
+            self._declared[self._call_index][rank] = declaration
+            is_undeclarable = declaration and not self.shapes[rank].is_checked
             if answer[: len(done_message)] != done_message or is_undeclarable:
                 raise CaseFailed("protocol", "the worker sent an unexpected answer")
         self._has_answered = True
@@ -310,7 +367,8 @@ class GatedCase:
             self._author.each(self.case, count, lambda rank: self._judge(rank, answers[rank]))
 
     def _judge(self, rank: int, known: Sequence[Any] | None = None) -> None:
-        buffers, declaration = self._buffers[rank], self._declared[rank]
+        buffers = self._buffers[rank]
+        declaration = self._declared[self._call_index][rank]
         try:
             with self._at(rank):
                 judge_answer(self._judge_context, self.case, buffers, declaration, known)
@@ -319,9 +377,9 @@ class GatedCase:
                 failure.message = make_printable(f"rank {rank}: {failure.message}")
             raise
 
-    def _require_stillness(self) -> None:
-        """Check that the outputs no longer change; now and then give a late write time to show."""
-        if secrets.randbelow(_IDLE_ODDS) == 0:
+    def _require_stillness(self, *, is_watched: bool) -> None:
+        """Check that the outputs no longer change; if watched, give a late write time to show."""
+        if is_watched:
             self.team.thaw()
             time.sleep(_IDLE_S)
             self._freeze()

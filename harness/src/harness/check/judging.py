@@ -73,7 +73,7 @@ def judge_answer(
         lambda: _compute_alone(author, case, buffers, flat) if known is None else known
     )
     if defences.poisons:
-        require_written(shape.outputs, snapshot, buffers.poison.bytes_in)
+        require_written(shape.outputs, snapshot, buffers.noise_in)
     require_valid_bools(leaves, snapshot)
     outputs = [leaf.view(snapshot) for leaf in leaves]
     pairs = zip(outputs, shape.outputs, strict=True)

@@ -20,7 +20,7 @@ from typing import Any, NoReturn, Protocol
 
 from harness import code
 from harness.defences import ALL_DEFENCES, Defences
-from harness.sandbox import linux
+from harness.sandbox import linux, realtime
 
 # Without the seals a worker could shrink the memory, and the supervisor's next access would raise
 # SIGBUS.
@@ -28,7 +28,8 @@ _SEALS = fcntl.F_SEAL_SEAL | fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW
 
 _AWAKE, _RELEASED = 0, 1
 _WAKE_NS_MAX = 2_000_000
-_SPINS_MAX = 50_000_000
+# Longer than the time between two calls of a block, and short enough for everybody else.
+_SPIN_NS_MAX = 50_000_000
 
 # Sizes of the processor's reference kernels: each takes about a tenth of a millisecond.
 _FMA_SIDE = 128
@@ -193,9 +194,10 @@ class SharedMemory:
 class CoreKeepAwake:
     """A process on the worker's core that spins from `wake` until `release`.
 
-    It leaves the core before the worker needs it. A worker that is woken first preempts it, because
-    it has the lowest priority there is. If the workers have no core of their own (None), it does
-    nothing.
+    It keeps the core awake, and keeps others from it between the calls of a block: what they leave
+    in the caches would slow the next call. For that it has the lowest real-time priority, if this
+    machine allows one, otherwise the lowest priority there is. It leaves the core before the worker
+    needs it. If the workers have no core of their own (None), it does nothing.
     """
 
     def __init__(self, core: int | None) -> None:
@@ -213,8 +215,8 @@ class CoreKeepAwake:
         os.close(parent)
 
     def wake(self) -> None:
-        """Wake the core up; return after 2 ms in any case."""
-        if not self._child:
+        """Wake the core up, unless it is awake; return after 2 ms in any case."""
+        if not self._child or (self._flags[_AWAKE] and not self._flags[_RELEASED]):
             return
         self._flags[_AWAKE] = self._flags[_RELEASED] = 0
         os.write(self._request_pipe, b".")
@@ -240,15 +242,23 @@ class CoreKeepAwake:
         try:
             linux.die_with_parent(parent)
             os.sched_setaffinity(0, [core])
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            _take_priority()
             flags = self._flags
             while os.read(read_end, 1):
                 flags[_AWAKE] = 1
-                for _ in range(_SPINS_MAX):
-                    if flags[_RELEASED]:
-                        break
+                ends_ns = time.perf_counter_ns() + _SPIN_NS_MAX
+                while not flags[_RELEASED] and time.perf_counter_ns() < ends_ns:
+                    continue
+                flags[_AWAKE] = 0
         finally:
             os._exit(0)
+
+
+def _take_priority() -> None:
+    try:
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(realtime.PRIORITY))
+    except OSError:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def reserve_core() -> list[int]:

@@ -38,7 +38,7 @@ from harness.inspections import Finding, InspectReport, InspectRequest
 from harness.messages import Progress
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox import host
-from harness.time.policy import BLOCK_CALLS_MIN, policy_for
+from harness.time.policy import policy_for
 
 # Another machine may be slower than this one, and a submission slower than the reference.
 _BUDGET_SHARE = 0.5
@@ -211,10 +211,17 @@ class _Inspection:
         """Compare the stages of a ranked run with their budgets, from the measured costs."""
         problem = self._problem
         policy = policy_for(self._device.name, "ranked")
-        calls = policy.processes * (policy.warm_ups[0] + policy.looks[0] * BLOCK_CALLS_MIN)
-        for stage, count in (("check", problem.calls), ("time", calls)):
-            cases = problem.cases(stage, "ranked")
-            seconds = count * sum(self._costs_s.get(case.name, 0.0) for case in cases)
+
+        def calls(stage: str, cost_s: float) -> int:
+            if stage == "check":
+                return problem.calls
+            # Both sides may be as slow as the reference.
+            pairs_calls = 2 * policy.looks[0] * policy.calls(1e6 * cost_s)
+            return policy.processes * (policy.warm_ups[0] + pairs_calls)
+
+        for stage in ("check", "time"):
+            costs_s = [self._costs_s.get(case.name, 0.0) for case in problem.cases(stage, "ranked")]
+            seconds = sum(calls(stage, cost_s) * cost_s for cost_s in costs_s)
             budget_s = problem.budget_s(stage, "ranked")
             if seconds > _BUDGET_SHARE * budget_s:
                 text = f"the stage would take about {seconds:.0f} s of a budget of {budget_s:.0f} s"

@@ -1,8 +1,6 @@
-"""Prepares the folder of each run, and keeps what the machine remembers between runs."""
+"""Prepares the folder of each run, and the cache of builds that runs share."""
 
-import contextlib
 import importlib
-import json
 import os
 import shutil
 import tempfile
@@ -15,11 +13,9 @@ from harness.check import processor, reference_submission
 from harness.check.author import mentions_cuda
 from harness.messages import STAGES, Request, RunRequest
 from harness.problem import AuthorActivity, Problem, RunDirectory, load_problem
-from harness.time.policy import History
 
 # The account of a run where the supervisor is root; it owns nothing else here.
 RUN_UID = 64000
-_RUN_HISTORY = "history.json"
 _REFERENCE = "reference.cuh"
 # A KernelBench model with the sizes for the cpu device, in the place of the model itself.
 _MODEL, _MODEL_CPU = "reference.py", "reference_cpu.py"
@@ -39,13 +35,10 @@ _MOVED = "warpboard_processor.map_cuda_to_cpu()"
 _NATIVE = '#include "task.h"\n#include "utils.h"\n\n#include "reference.cuh"\n'
 _HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
 
-# One history per device: they say nothing about each other.
-_HISTORIES = {"cpu": "history.json", "cuda": "history-cuda.json", "hip": "history-hip.json"}
 _CACHE = "compiled"
-_BYTES_MAX = 1024 * 1024
 
 
-def prepare_run_directory(request: Request, parent: Path, history: History) -> RunDirectory:
+def prepare_run_directory(request: Request, parent: Path) -> RunDirectory:
     """Copy problem and submission into a new folder in `parent` that run and worker can read.
 
     An inspection has no submission and leaves no records.
@@ -57,7 +50,6 @@ def prepare_run_directory(request: Request, parent: Path, history: History) -> R
     folder.chmod(0o711)
     try:
         directory = _fill(folder, problem, request)
-        leave_history(directory, history)
         # The folder belongs to the account of the run; the worker's folders are readable for all.
         if os.getuid() == 0:
             os.fchown(directory.out, RUN_UID, RUN_UID)
@@ -67,18 +59,6 @@ def prepare_run_directory(request: Request, parent: Path, history: History) -> R
     except BaseException:
         shutil.rmtree(folder, ignore_errors=True)
         raise
-
-
-def read_history(directory: RunDirectory) -> History:
-    """Return what the machine has measured, in this run as well. Raises OSError, ValueError."""
-    flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK
-    with os.fdopen(os.open(directory.folder / _RUN_HISTORY, flags)) as file:
-        return History.from_json(json.loads(file.read(_BYTES_MAX)))
-
-
-def leave_history(directory: RunDirectory, history: History) -> None:
-    """Write the machine's updated history, for the supervisor to keep."""
-    (directory.folder / _RUN_HISTORY).write_text(json.dumps(history.to_json()))
 
 
 def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
@@ -196,41 +176,15 @@ def _copy_python_files(
     return Path(problem.submission).with_suffix(source.suffix).name
 
 
-class MachineState:
-    """The machine's memory, in a folder that the next supervisor can use again."""
-
-    def __init__(self, folder: Path) -> None:
-        self._folder = folder
-        # The cache belongs to the runs' account, which cannot reach its path.
-        cache = folder / _CACHE
-        cache.mkdir(parents=True, exist_ok=True)
-        cache.chmod(0o700)
-        descriptor = os.open(cache, os.O_RDONLY | os.O_DIRECTORY)
-        if os.getuid() == 0:
-            os.fchown(descriptor, RUN_UID, RUN_UID)
-        self.cache = BuildCache(descriptor)
-        self.cache.sweep()
-        self._histories = {
-            device: _read_history(folder / name) for device, name in _HISTORIES.items()
-        }
-
-    def history(self, device: str) -> History:
-        """Return what a device of the machine has measured so far."""
-        return self._histories.get(device, History())
-
-    def keep(self, device: str, history: History) -> None:
-        """Store a device's history; the file is replaced atomically."""
-        if device not in _HISTORIES:
-            return
-        self._histories[device] = history
-        name = _HISTORIES[device]
-        temporary = self._folder / f"{name}.{os.getpid()}"
-        temporary.write_text(json.dumps(history.to_json()))
-        temporary.replace(self._folder / name)
-
-
-def _read_history(path: Path) -> History:
-    """Read a history; one that cannot be read starts empty."""
-    with contextlib.suppress(OSError, ValueError), path.open() as file:
-        return History.from_json(json.loads(file.read(_BYTES_MAX)))
-    return History()
+def open_build_cache(folder: Path) -> BuildCache:
+    """Open the machine's cache of builds in a folder that the next supervisor can use again."""
+    # The cache belongs to the runs' account, which cannot reach its path.
+    path = folder / _CACHE
+    path.mkdir(parents=True, exist_ok=True)
+    path.chmod(0o700)
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    if os.getuid() == 0:
+        os.fchown(descriptor, RUN_UID, RUN_UID)
+    cache = BuildCache(descriptor)
+    cache.sweep()
+    return cache

@@ -43,9 +43,8 @@ from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.realtime import Referee
 from harness.sandbox.team import Team
-from harness.supervisor.folders import leave_history, read_history
-from harness.time.duel import Duel, DuelSide, SideFailed, require_walls
-from harness.time.stage import StageTimer, TimingContext, check_yardstick
+from harness.time.duel import require_walls, run_duel
+from harness.time.stage import Side, SideFailed, StageTimer, TimingContext
 from harness.time.unranked import Profiler
 from harness.worker.protocol import WARM
 
@@ -78,6 +77,7 @@ class Run:
         self._key = bytes.fromhex(request.key) if request.key else secrets.token_bytes(KEY_BYTES)
         self._cases: list[CaseReport] = []
         self._figures = 0.0, 0.0
+        self._stopped = ""
         self._artefacts: list[Artefact] = []
         self._stage = ""
         self._has_survivors = False
@@ -178,6 +178,7 @@ class Run:
             artefacts=self._artefacts,
             sigma_run=self._figures[0],
             tie_us=self._figures[1],
+            stopped="" if failure else self._stopped,
             has_left=self._has_survivors,
             composition=self._composition,
         )
@@ -321,20 +322,39 @@ class StagedRun(Run):
             return messages.failed_case_report(case.name, stage, failure), is_over
         return CaseReport(case.name, stage, "passed"), False
 
-    def _time(self, _: str, budget: StageBudget) -> list[CaseReport]:
-        cases = self._problem.cases("time", self._request.mode)
-        seeds = functools.partial(self._seeds, "time")
-        history, mode = read_history(self._directory), self._request.mode
-        clock = TimingContext(self._judge_context, self._shapes, seeds, history)
-        if self._yardstick_teams is not None:
-            check_yardstick(self._yardstick_teams, clock, self._warm_ups, cases)
-        timer = StageTimer(self.worker_teams, clock, self._warm_ups, mode, self._report_progress)
+    def _time(self, stage: str, budget: StageBudget) -> list[CaseReport]:
+        cases = self._problem.cases(stage, self._request.mode)
+        yardstick_teams = self._yardstick_teams
+        assert yardstick_teams is not None, "every timed run has a yardstick"
+        team = yardstick_teams.start(cases[0].ranks)
+        yardstick_teams.wait_until_ready(team)
+        budget_b = StageBudget(budget.left_s)
+        sides = (
+            Side("A", self.worker_teams, self._team, budget),
+            Side("B", yardstick_teams, team, budget_b, is_yardstick=True),
+        )
+        timer = StageTimer(sides, self._timing_context(stage), self._request.mode, stage)
         try:
-            return timer.run(self._team, cases, budget)
+            return timer.run(cases, self._problem.ranking_by, self._request.best_us)
+        except SideFailed as failed:
+            return [failed.report]
         finally:
+            self._team = sides[0].team
             self._figures = timer.sigma_run, timer.tie_us
+            self._stopped = timer.stopped
             self._directory.keep("samples.json.gz", timer.record())
-            leave_history(self._directory, timer.history)
+
+    def _timing_context(self, stage: str) -> TimingContext:
+        request = self._request
+        return TimingContext(
+            self._judge_context,
+            self._shapes,
+            functools.partial(self._seeds, stage),
+            self._warm_ups,
+            self._report_progress,
+            yardstick_us=request.yardstick_us,
+            precision=request.precision,
+        )
 
     def _profile(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         reports: list[CaseReport] = []
@@ -478,20 +498,17 @@ class DuelRun(StagedRun):
 
     def _time_both(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         cases = self._problem.cases(stage, self._request.mode)
-        seeds = functools.partial(self._seeds, stage)
-        history, all_teams = read_history(self._directory), self._all_worker_teams
-        clock = TimingContext(self._judge_context, self._shapes, seeds, history)
         side_a, side_b = (
-            DuelSide(name, all_teams[name], self._teams[name], StageBudget(budget.left_s))
+            Side(name, self._all_worker_teams[name], self._teams[name], StageBudget(budget.left_s))
             for name in SIDES
         )
-        duel = Duel((side_a, side_b), clock, self._warm_ups, self._report_progress)
+        timer = StageTimer((side_a, side_b), self._timing_context(stage), DUEL, stage)
         try:
-            self._duel = duel.run(cases, self._problem.ranking_by, budget.left_s)
-        except SideFailed as failed_side:
-            return self._fail_side(failed_side.side, failed_side.report)
+            self._duel = run_duel(timer, cases, self._problem.ranking_by)
+        except SideFailed as failed:
+            return self._fail_side(failed.side, failed.report)
         finally:
-            self._directory.keep("samples.json.gz", duel.record())
+            self._directory.keep("samples.json.gz", timer.record())
         return [CaseReport(case.name, stage, "passed") for case in cases]
 
     def _fail_side(self, side: str, report: CaseReport) -> list[CaseReport]:

@@ -62,10 +62,10 @@ from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import probe_isolation
-from harness.supervisor.folders import RUN_UID, MachineState, prepare_run_directory, read_history
+from harness.supervisor.folders import RUN_UID, open_build_cache, prepare_run_directory
 from harness.supervisor.program_run import ProgramRun
 from harness.supervisor.run import RECORDED_MODES, DuelRun, Run, StagedRun, Tell
-from harness.time.process import NoisyMachine
+from harness.time.stage import NoisyMachine
 
 _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
 # A device's driver writes to its nodes, to /proc and /sys, and to the pipes of its service.
@@ -178,7 +178,6 @@ class SupervisorServer:
     channel: IO[str]
     lines: RequestLines
     folder: Path
-    state: MachineState
     token: str = ""
     directory: RunDirectory | None = None
     child: int = 0
@@ -208,9 +207,8 @@ class SupervisorServer:
             reason = f"isolation level {level} is below {level_min}; missing: {missing}"
             self.tell(failed_request(request, "sandbox", reason))
             return
-        history = self.state.history(request.device)
         try:
-            directory = prepare_run_directory(request, self.folder, history)
+            directory = prepare_run_directory(request, self.folder)
             self.directory = directory
             if isinstance(request, RunRequest):
                 directory.problem.cases("profile", request.mode, request.case)
@@ -248,8 +246,6 @@ class SupervisorServer:
             self.machine.launcher.clear()
         except SandboxFault:
             self.leave()
-        with contextlib.suppress(OSError, ValueError):
-            self.state.keep(request.device, read_history(directory))
         directory.leave()
         self.directory = None
         # The author's code may have reported something itself; the first report counts.
@@ -343,11 +339,11 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     # What the author's code prints goes to stderr instead of the channel to the entry.
     channel = os.fdopen(os.dup(sys.stdout.fileno()), "w")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
-    state = MachineState(Path(options.get("state") or options["folder"]))
+    cache = open_build_cache(Path(options.get("state") or options["folder"]))
     overrides = Overrides.from_options(options)
-    machine = _make_machine(options.get("level"), overrides, state.cache)
+    machine = _make_machine(options.get("level"), overrides, cache)
     lines = RequestLines(sys.stdin.fileno())
-    server = SupervisorServer(machine, overrides, channel, lines, Path(options["folder"]), state)
+    server = SupervisorServer(machine, overrides, channel, lines, Path(options["folder"]))
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
         server.leave()

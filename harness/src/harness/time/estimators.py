@@ -1,4 +1,4 @@
-"""Estimates block values from samples and their uncertainty, and compares two kernels."""
+"""Estimates block values from samples, and the ratio of two kernels with its uncertainty."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,7 +9,6 @@ from statistics import StatisticsError, correlation, fmean, stdev
 TREND_BLOCKS_MIN = 8
 # Below this many clock steps, the middle half of samples may all fall on one step.
 STEPS_MIN = 40
-_SLOW_FACTOR_MAX = 1.15
 _TOP_SHARE = 0.02
 _NORMAL_QUANTILE = 1.95996
 # The 97.5 % quantiles of Student's t for 1 to 30 degrees of freedom, from the usual table.
@@ -18,12 +17,16 @@ _T_QUANTILES = (
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
     *(2.080, 2.074, 2.069, 2.064, 2.060, 2.056, 2.052, 2.048, 2.045, 2.042),
 )
-
-PAIRS = 40
-# Each round has fresh processes: processes of one kernel differ by more than pairs can show.
-ROUNDS = 5
-DELTA = 0.0015
+# A share of so many pairs at each end does not count: an interruption may fall into any block.
+_TRIMMED_SHARE = 0.2
 _PAIRS_MIN = 2
+# The deviation of processes that a policy states counts as if so many processes had shown it.
+_KNOWN_FREEDOM = 8
+# Looks at a growing sample end when it happens to agree; this much wider intervals hold.
+LOOKS_FACTOR = 1.25
+_HALF_WIDTH_MAX = 50.0
+# A smaller difference than this between two kernels is none.
+DELTA = 0.0015
 
 Pair = tuple[float, float]
 
@@ -55,20 +58,6 @@ def mean_without_top(values: Sequence[float]) -> float:
     whole_count = int(cut)
     inner = ordered[: len(ordered) - whole_count]
     return (sum(inner) - (cut - whole_count) * inner[-1]) / (len(ordered) - cut)
-
-
-def mean_of_fastest(values: Sequence[float], share: float, usual: float) -> float:
-    """Return the mean of the fastest values: this share of them, but at least one.
-
-    Returns `usual` if that is over 15 % more: chance of the machine does not explain so much, and a
-    submission that is slow in most calls must not be ranked by its other calls.
-
-    >>> mean_of_fastest([10.0, 11.0, 12.0, 12.0], 0.5, 11.25), mean_of_fastest([3.0, 9.0], 0.5, 6.0)
-    (10.5, 6.0)
-    """
-    ordered = sorted(values)
-    fastest = fmean(ordered[: max(1, round(share * len(ordered)))])
-    return fastest if usual <= _SLOW_FACTOR_MAX * fastest else usual
 
 
 def block_value(samples_us: Sequence[float], timer_step_us: float) -> float:
@@ -110,25 +99,6 @@ def t_quantile(freedom: float) -> float:
     first = (square + 1) / (4 * freedom)
     second = (5 * square**2 + 16 * square + 3) / (96 * freedom**2)
     return _NORMAL_QUANTILE * (1 + first + second)
-
-
-def standard_error(values: Sequence[float]) -> float:
-    """Return the standard error of the mean as a fraction of it; 0 for a single value.
-
-    >>> round(standard_error([99.0, 101.0]), 3)
-    0.01
-    """
-    if len(values) < 2:
-        return 0.0
-    return stdev(values) / sqrt(len(values)) / fmean(values)
-
-
-def relative_half_width(values: Sequence[float]) -> float:
-    """Return the half width of the mean's 95 % interval as a fraction of the mean.
-
-    Shapes: at least two values.
-    """
-    return t_quantile(len(values) - 1) * standard_error(values)
 
 
 def is_settled(windows_us: Sequence[float]) -> bool:
@@ -173,18 +143,30 @@ def _ranks(values: Sequence[float]) -> list[float]:
 
 
 @dataclass(frozen=True)
-class Comparison:
-    """How two kernels compare: `winner` is `A`, `B` or `equal`.
+class Ratio:
+    """The ratio of two times, and its uncertainty.
 
-    `ratio` is the time of A over that of B, with its 95 % interval.
+    `log` is the natural logarithm of the ratio, `error` its standard error with `freedom` degrees
+    of freedom. `processes` has the logarithm of each process.
     """
 
-    winner: str
-    ratio: float
-    interval: tuple[float, float]
+    log: float
+    error: float
+    freedom: int
+    processes: tuple[float, ...]
+
+    @property
+    def half_width(self) -> float:
+        """The half width of the 95 % interval of the logarithm: about a fraction of the ratio."""
+        return min(t_quantile(self.freedom) * self.error, _HALF_WIDTH_MAX)
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """The 95 % interval of the ratio."""
+        return exp(self.log - self.half_width), exp(self.log + self.half_width)
 
 
-def block_order(pairs: int = PAIRS) -> str:
+def block_order(pairs: int) -> str:
     """Return the order of blocks: neither is always first, and steady drift favours neither.
 
     >>> block_order(4)
@@ -193,24 +175,52 @@ def block_order(pairs: int = PAIRS) -> str:
     return "".join(islice(cycle(("AB", "BA", "BA", "AB")), pairs))
 
 
-def compare_rounds(rounds: Sequence[Sequence[Pair]]) -> Comparison:
-    """Compare the kernels by the block values of the pairs of each round.
+def trimmed_mean(values: Sequence[float]) -> tuple[float, float, int]:
+    """Return the mean without the extremes, its standard error and the degrees of freedom.
 
-    Shapes: at least two pairs in all, each of A and B, whichever came first.
-    Source: spec/timing.md 4: equal if |mean d| < max(0.15 %, t interval), d = ln(A / B). The
-    interval is the larger of those from the spread of pairs and of rounds.
+    Shapes: at least two values. Source: Yuen, 1974: the trimmed mean's error follows from the
+    winsorized variance.
+
+    >>> mean, error, freedom = trimmed_mean([0.99, 1.0, 1.0, 1.01, 9.0])
+    >>> round(mean, 4), round(error, 4), freedom
+    (1.0033, 0.0041, 2)
     """
-    differences = [[log(a / b) for a, b in pairs] for pairs in rounds]
-    all_differences = [difference for round_ in differences for difference in round_]
-    if len(all_differences) < _PAIRS_MIN:
-        raise ValueError(f"a duel needs {_PAIRS_MIN} pairs and got {len(all_differences)}")
-    mean, half_width = fmean(all_differences), _half_width(all_differences)
-    if len(differences) > 1:
-        half_width = max(half_width, _half_width([fmean(round_) for round_ in differences]))
-    winner = "A" if mean < 0 else "B"
-    if abs(mean) < max(DELTA, half_width):
-        winner = "equal"
-    return Comparison(winner, exp(mean), (exp(mean - half_width), exp(mean + half_width)))
+    if len(values) < _PAIRS_MIN:
+        raise ValueError(f"an error needs {_PAIRS_MIN} values and got {len(values)}")
+    ordered, count = sorted(values), len(values)
+    cut = int(_TRIMMED_SHARE * count)
+    kept = ordered[cut : count - cut]
+    winsorized = [kept[0]] * cut + kept + [kept[-1]] * cut
+    error = stdev(winsorized) / ((1 - 2 * cut / count) * sqrt(count))
+    return fmean(kept), error, len(kept) - 1
+
+
+def half_width_within(differences: Sequence[float]) -> float:
+    """Return the half width of the 95 % interval of one process's mean difference."""
+    _, error, freedom = trimmed_mean(differences)
+    return LOOKS_FACTOR * t_quantile(freedom) * error
+
+
+def estimate_ratio(processes: Sequence[Sequence[float]], sigma: float) -> Ratio:
+    """Return the ratio of two kernels from ln(A / B) of the pairs of blocks of each process.
+
+    Shapes: at least one process with at least two pairs. `sigma` is how much processes differ on
+    this device at least. The deviation of processes is what they show, but not less than what is
+    known of them, combined with what they show, suggests.
+    """
+    means, errors, freedoms = zip(*map(trimmed_mean, processes), strict=True)
+    count = len(means)
+    spread = stdev(means) if count > 1 else 0.0
+    within = LOOKS_FACTOR**2 * fmean(error**2 for error in errors)
+    expected = sigma**2 + within
+    known = expected**2 / (sigma**4 / _KNOWN_FREEDOM + within**2 / sum(freedoms))
+    if spread**2 > expected:
+        # What is known says the less, the more the processes differ from it.
+        known *= (expected / spread**2) ** 2
+    freedom = known + count - 1
+    pooled = (known * expected + (count - 1) * spread**2) / freedom
+    error = max(spread, sqrt(pooled)) / sqrt(count)
+    return Ratio(fmean(means), error, max(1, round(freedom)), means)
 
 
 def combine_cases(ranking_by: str, times_us: Sequence[float]) -> float:
@@ -226,7 +236,3 @@ def combine_cases(ranking_by: str, times_us: Sequence[float]) -> float:
         case "geom":
             return exp(fmean(map(log, times_us)))
     raise ValueError(f"unknown ranking rule {ranking_by!r}")
-
-
-def _half_width(values: Sequence[float]) -> float:
-    return t_quantile(len(values) - 1) * stdev(values) / sqrt(len(values))

@@ -1,52 +1,110 @@
-"""The timed stage: fresh processes, cases in turn, and a null worker beside them."""
+"""The timed stages: two sides in fresh processes, a block of each in turn, and a null worker.
+
+In a ranked run or a benchmark the submission is timed beside the yardstick, in a duel beside its
+rival. One side is frozen while the other runs, and both sides of a pair of blocks get the same
+inputs.
+"""
 
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
-from statistics import median
+from itertools import islice
 from typing import Any
 
 from harness import messages
 from harness.build.teams import StageBudget, WorkerTeams
-from harness.build.yardstick import YardstickTeams, blame_yardstick
-from harness.check.calls import GatedCase, WarmUps
+from harness.build.yardstick import blame_yardstick
+from harness.check.calls import GatedCase, WarmUps, is_watched_call
 from harness.check.inputs import Shape
 from harness.check.judging import JudgeContext
 from harness.check.structure import layout_bytes
-from harness.messages import CaseFailed, CaseReport, Progress
+from harness.messages import SIDES, CaseFailed, CaseReport, Progress
 from harness.problem import Case
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
-from harness.time import combination, unranked
-from harness.time.combination import CaseTime, combine_processes, list_quiet_us, run_figures
-from harness.time.estimators import quantile
-from harness.time.policy import History, Policy, policy_for
-from harness.time.procedure import measure_process
-from harness.time.process import CONTAMINATED, MeasurementPlan, Process, Sample, measure_when_fit
-from harness.worker import protocol
+from harness.time import combination
+from harness.time.combination import CaseTime, combine_processes, measure_ratio, run_figures
+from harness.time.estimators import combine_cases
+from harness.time.policy import Policy, policy_for
+from harness.time.procedure import measure_edge, measure_process
+from harness.time.process import COLD, WAITED, MeasurementPlan, Process, Sample
 
+A, B = SIDES
 # A stage plans with half of its budget, because the machine may become slower.
 _BUDGET_SHARE = 0.5
 _NULL_S_MAX = 60.0
-_IN_PROCESS = "G0"
-# A sample is contaminated if its worker was off its core for longer than a handshake explains.
-_IDLE_SHARE_MAX = 0.02
-_HANDSHAKE_US_MAX = 100.0
-_WORK_MAX = 1.2
+_NULLS_BLOCK = 10
+_NULLS_S_MAX = 0.1
 _SHARE_S_MIN = 0.05
-_EXTRA_S_MIN = 2.0
+_IN_PROCESS = "G0"
+# The inputs of a block are drawn ahead, as far as they fit into so much memory.
+DRAWN_BYTES_MAX = 64 * 1024 * 1024
+# A wait of the process with the clock that is longer spoils a call, and so is a share of its time.
+_WAIT_US_MAX = 5.0
+_WAIT_SHARE_MAX = 0.01
+# In each process: a submission may cause such waits on purpose.
+_REPEATS_MAX = 40
+_ATTEMPTS_MAX = 2
+
+
+class NoisyMachine(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The machine was unfit for timing: its fault, not the submission's."""
+
+
+class SideFailed(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """A submission did not pass; `report` says how, and on which case."""
+
+    def __init__(self, side: str, report: CaseReport) -> None:
+        super().__init__(report.message)
+        self.side = side
+        self.report = report
+
+
+@dataclass
+class Side:
+    """What is timed: its teams, its current team, and its own budget.
+
+    `is_yardstick` is for a fixed kernel, whose failures are the problem's. Only its first call of
+    those that it makes alone is judged.
+    """
+
+    name: str
+    worker_teams: WorkerTeams
+    team: Team
+    budget: StageBudget
+    is_yardstick: bool = False
+
+    @contextmanager
+    def failing_on(self, case: Case, stage: str) -> Iterator[None]:
+        """Within it, a failure on a case is this side's. Raises SideFailed, ProblemFault."""
+        try:
+            with blame_yardstick(case.name) if self.is_yardstick else nullcontext():
+                yield
+        except CaseFailed as failure:
+            report = messages.failed_case_report(case.name, stage, failure)
+            raise SideFailed(self.name, report) from failure
 
 
 @dataclass
 class TimingContext:
-    """What samples need: the judge context, the shapes of the cases, the seeds of calls."""
+    """What samples need: the judge context, the shapes of the cases, the seeds of calls.
+
+    `yardstick_us` has the frozen
+    times of the yardstick by case, and `precision` replaces the mode's own unless it is 0.
+    `wait_until_quiet` waits before processes of a ranked run, and raises NoisyMachine.
+    """
 
     judge_context: JudgeContext
     shapes: dict[str, list[Shape]]
     seeds: Callable[[Case], Iterator[int]]
-    history: History
+    warm_ups: WarmUps
+    report_progress: Callable[[Progress], None]
+    yardstick_us: Mapping[str, float] = field(default_factory=dict)
+    precision: float = 0.0
+    is_crowded: Callable[[], bool] = lambda: False
+    wait_until_quiet: Callable[[], None] = lambda: None
     running_seeds: dict[str, Iterator[int]] = field(default_factory=dict)
 
     def seeds_of(self, case: Case) -> Iterator[int]:
@@ -55,118 +113,11 @@ class TimingContext:
             self.running_seeds[case.name] = self.seeds(case)
         return self.running_seeds[case.name]
 
-    def memory_sizes(self, case: Case) -> str:
-        """Return the sizes of a case's memories as text: null calls depend on them."""
+    def inputs_max(self, case: Case) -> int:
+        """Return how many inputs and answers of a case may exist ahead."""
         shapes = self.shapes[case.name]
-        return " ".join(
-            f"{layout_bytes(shape.inputs)}+{layout_bytes(shape.outputs)}" for shape in shapes
-        )
-
-    def plan(self, case: Case, policy: Policy) -> MeasurementPlan:
-        """Return the measurement plan of a case."""
-        device = self.judge_context.device
-        calibration = device.calibration()
-        return MeasurementPlan(
-            with_timer_step(policy, calibration),
-            self.history,
-            self.memory_sizes(case),
-            is_gated=device.tier != _IN_PROCESS,
-            calibration=calibration,
-        )
-
-    def start_null(self, worker_teams: WorkerTeams) -> Team:
-        """Start a frozen null team, which shows what the handshake of a call takes."""
-        # On a GPU a null call passes the gate; a team that cannot be frozen must sleep.
-        is_bare = self.judge_context.device.tier == "C1"
-        try:
-            team = worker_teams.start_null(is_bare=is_bare)
-            worker_teams.wait_until_ready(team, "the null worker", _NULL_S_MAX)
-            team.freeze()
-        except CaseFailed as failure:
-            raise SandboxFault(f"the null worker did not start: {failure.message}") from failure
-        return team
-
-
-def time_null_us(gate: GatedCase, seed: int) -> float:
-    """Time a call of a null worker. Raises SandboxFault, as no submission is in it."""
-    try:
-        return gate.null(seed, time.monotonic() + _NULL_S_MAX)
-    except CaseFailed as failure:
-        raise SandboxFault(f"the null worker failed: {failure.message}") from failure
-
-
-def with_timer_step(policy: Policy, calibration: Mapping[str, float]) -> Policy:
-    """Return the policy with the clock's measured step, if it was measured.
-
-    >>> policy = policy_for("cuda", "ranked")
-    >>> with_timer_step(policy, {"timer_step_ns": 1000.0}).timer_step_us, with_timer_step(policy,
-    ...     {}) is policy
-    (1.0, True)
-    """
-    step_ns = calibration.get("timer_step_ns", 0.0)
-    return replace(policy, timer_step_us=step_ns / 1000) if step_ns > 0 else policy
-
-
-@dataclass
-class _Source:
-    """One case in one fresh process, with the null worker beside it."""
-
-    gate: GatedCase
-    null_gate: GatedCase
-    seeds: Iterator[int]
-    judge_context: JudgeContext
-    budget: StageBudget
-    work_us: list[float] = field(default_factory=list)
-    nulls_us: list[float] = field(default_factory=list)
-
-    def call(self) -> Sample:
-        """Make one judged call of the submission. Raises CaseFailed."""
-        time_us = self.gate.call(next(self.seeds), self.budget.until())
-        device = self.judge_context.device
-        # On a GPU the worker is frozen while its work runs, so its idle time means nothing.
-        if device.name != "cpu":
-            self.budget.spend(time_us)
-            return Sample(time_us, device.flags)
-        flags = (*device.flags, CONTAMINATED) if self._is_disturbed(time_us) else device.flags
-        handshake_us = quantile(self.nulls_us, 0.1) if self.nulls_us else _HANDSHAKE_US_MAX
-        lost_us = lost_time_us(self.gate.idle_us, self.gate.waited_us, handshake_us)
-        self.budget.spend(time_us - lost_us)
-        return Sample(time_us - lost_us, flags, lost_us)
-
-    def null(self) -> Sample:
-        """Make the same call with a null worker. Raises SandboxFault."""
-        time_us = time_null_us(self.null_gate, next(self.seeds))
-        self.nulls_us.append(time_us)
-        return Sample(time_us, self.judge_context.device.flags)
-
-    def probe(self) -> float | None:
-        """Run the platform's fixed work on the submission's core, while that is frozen."""
-        if self.judge_context.device.tier != "C1" or not self.judge_context.defences.has_bare_null:
-            return None
-        try:
-            self.null_gate.team.thaw()
-            self.null_gate.team.send(0, protocol.PROBE)
-            answer = self.null_gate.team.receive(0, time.monotonic() + _NULL_S_MAX, "")
-            self.null_gate.team.freeze()
-        except CaseFailed as failure:
-            raise SandboxFault(f"the null worker failed: {failure.message}") from failure
-        return float(answer[1:])
-
-    def reference(self, name: str) -> float:
-        """Make one call of a reference kernel."""
-        return self.judge_context.device.reference(name)
-
-    def _is_disturbed(self, time_us: float) -> bool:
-        """Return whether the core was taken away from a call that did no extra work.
-
-        A submission decides itself when it waits, so a call that worked longer always counts.
-        """
-        work_us = time_us - self.gate.idle_us
-        self.work_us.append(work_us)
-        is_idle = self.gate.idle_us > _IDLE_SHARE_MAX * time_us + _HANDSHAKE_US_MAX
-        if not self.judge_context.defences.weighs_work:
-            return is_idle
-        return is_idle and work_us <= _WORK_MAX * median(self.work_us)
+        size = sum(layout_bytes(shape.inputs) + layout_bytes(shape.outputs) for shape in shapes)
+        return max(1, DRAWN_BYTES_MAX // max(1, size))
 
 
 def lost_time_us(idle_us: float, waited_us: float, handshake_us: float) -> float:
@@ -185,188 +136,423 @@ def lost_time_us(idle_us: float, waited_us: float, handshake_us: float) -> float
     return max(0.0, min(idle_us - handshake_us, waited_us))
 
 
-def clock_without_freezing(team: Team, credit_s: float) -> Callable[[], float]:
-    """Return the monotonic clock minus the time to freeze this team, up to a credit.
+def clock_without_freezing(teams: Sequence[Team], credit_s: float) -> Callable[[], float]:
+    """Return the monotonic clock minus the time to freeze these teams, up to a credit.
 
     Freezing is the platform's work and must not cost a submission its timed calls; but a submission
     that is slow to freeze on purpose must not take all of the machine's time.
     """
-    before_s = team.freezing_s
-    return lambda: time.monotonic() - min(credit_s, team.freezing_s - before_s)
+
+    def freezing_s() -> float:
+        return sum(team.freezing_s for team in teams)
+
+    before_s = freezing_s()
+    return lambda: time.monotonic() - min(credit_s, freezing_s() - before_s)
 
 
-def check_yardstick(
-    yardstick_teams: YardstickTeams, clock: TimingContext, warm_ups: WarmUps, cases: Sequence[Case]
-) -> None:
-    """Call the yardstick once on each timed case. Raises ProblemFault if it fails."""
-    budget = StageBudget(_NULL_S_MAX)
-    team = yardstick_teams.start(cases[0].ranks)
-    yardstick_teams.wait_until_ready(team)
-    for case in cases:
-        team = yardstick_teams.fit_team(team, case.ranks, budget)
-        with (
-            blame_yardstick(case.name),
-            GatedCase(clock.judge_context, team, case, clock.shapes[case.name]) as gate,
-        ):
-            warm_ups.warm_up(gate, budget)
-            gate.call(next(clock.seeds_of(case)), budget.until())
-    team.end()
+@dataclass
+class _GatedPair:
+    """The source of samples of one case in one fresh process of each side."""
+
+    context: TimingContext
+    stage: str
+    case: Case
+    sides: Mapping[str, Side]
+    gates: Mapping[str, GatedCase]
+    seeds: Iterator[int]
+    handshake_us: float
+    repeats_left: int = _REPEATS_MAX
+    measured_us: float = 0.0
+
+    def measure(self, order: str, calls: Mapping[str, int]) -> dict[str, tuple[Sample, ...]]:
+        """Time a block of each side; repeat calls in which the process with the clock waited."""
+        samples = self._measure_once(order, calls)
+        for name in order:
+            spoilt = sum(WAITED in sample.flags for sample in samples[name])
+            if repeats := min(spoilt, self.repeats_left):
+                self.repeats_left -= repeats
+                samples[name] = _drop_waited(samples[name], repeats)
+                samples[name] += self._measure_once(name, {name: repeats})[name]
+        return {name: tuple(side_samples) for name, side_samples in samples.items()}
+
+    def reference(self, name: str) -> float:
+        """Time one call of a kernel of the platform."""
+        return self.context.judge_context.device.reference(name)
+
+    def is_crowded(self) -> bool:
+        """Return whether more threads want to run on this machine than it has cores."""
+        return self.context.is_crowded()
+
+    def _measure_once(self, order: str, calls: Mapping[str, int]) -> dict[str, list[Sample]]:
+        seeds = list(islice(self.seeds, max(calls[name] for name in order)))
+        first, *others = tuple(order)
+        self.gates[first].draw(seeds)
+        for name in others:
+            # In a duel both are judged, and a problem's check may write to the data.
+            if any(side.is_yardstick for side in self.sides.values()):
+                self.gates[name].share(self.gates[first])
+            else:
+                self.gates[name].draw(seeds)
+        samples = {name: self._time_block(name, calls[name]) for name in order}
+        for name in order:
+            self._judge_block(name, calls[name], is_alone=len(order) == 1)
+        return samples
+
+    def _time_block(self, name: str, calls: int) -> list[Sample]:
+        side = self.sides[name]
+        with side.failing_on(self.case, self.stage):
+            return [self._time_call(side, index, calls) for index in range(calls)]
+
+    def _judge_block(self, name: str, calls: int, *, is_alone: bool) -> None:
+        side = self.sides[name]
+        judged = calls if not side.is_yardstick else 1 if is_alone else 0
+        with side.failing_on(self.case, self.stage):
+            for index in range(judged):
+                self.gates[name].judge(index)
+
+    def _time_call(self, side: Side, index: int, calls: int) -> Sample:
+        gate, device = self.gates[side.name], self.context.judge_context.device
+        time_us = gate.time(index, side.budget.until(), is_watched=is_watched_call(calls))
+        self.measured_us += time_us
+        flags, lost_us = device.flags, 0.0
+        if index == 0 and calls > 1:
+            flags = (*flags, COLD)
+        # On a GPU the worker is frozen while its work runs, so its idle time means nothing.
+        if device.name == "cpu":
+            lost_us = lost_time_us(gate.idle_us, gate.waited_us, self.handshake_us)
+            if gate.referee_waited_us > _WAIT_US_MAX + _WAIT_SHARE_MAX * time_us:
+                flags = (*flags, WAITED)
+        side.budget.spend(time_us - lost_us)
+        return Sample(time_us - lost_us, flags, lost_us)
+
+
+def _drop_waited(samples: Sequence[Sample], count: int) -> list[Sample]:
+    """Return the samples without the first so many in which the process with the clock waited."""
+    kept = []
+    for sample in samples:
+        if count and WAITED in sample.flags:
+            count -= 1
+        else:
+            kept.append(sample)
+    return kept
 
 
 class StageTimer:
-    """Times every case in as many fresh processes as the mode needs."""
+    """Times every case in as many fresh processes of both sides as the mode needs."""
 
     def __init__(
-        self,
-        worker_teams: WorkerTeams,
-        clock: TimingContext,
-        warm_ups: WarmUps,
-        mode: str,
-        tell: Callable[[Progress], None],
+        self, sides: tuple[Side, Side], context: TimingContext, mode: str, stage: str
     ) -> None:
-        self._worker_teams = worker_teams
-        self._warm_ups = warm_ups
-        self._context = clock
+        self.sides = sides
+        self._context = context
         self._mode = mode
-        self._report_progress = tell
-        self._policy = policy_for(clock.judge_context.device.name, mode)
+        self._stage = stage
+        device = context.judge_context.device
+        self._policy = _with_timer_step(
+            policy_for(device.name, mode, context.precision), device.calibration()
+        )
         self._plans: dict[str, MeasurementPlan] = {}
         self._processes: dict[str, list[Process]] = {}
         self._doubts: dict[str, str] = {}
         self._columns: dict[str, dict[str, float]] = {}
-        self._records: dict[str, Any] = {}
-        self.history = clock.history
+        self._measured_us = 0.0
+        self.stopped = ""
         self.sigma_run = 0.0
         self.tie_us = 0.0
 
-    def run(self, team: Team, cases: Sequence[Case], budget: StageBudget) -> list[CaseReport]:
-        """Return how every case ended; `team` has already imported the submission.
+    def run(
+        self, cases: Sequence[Case], ranking_by: str = "", best_us: float = 0.0
+    ) -> list[CaseReport]:
+        """Return how every case ended; the teams of the sides have already imported their files.
 
-        Raises NoisyMachine, SandboxFault, ProblemFault, DeviceFault.
+        A run stops after its first process if even then its score cannot be under `best_us`.
+        Raises SideFailed, NoisyMachine, SandboxFault, ProblemFault, DeviceFault.
         """
-        self._processes = {case.name: [] for case in cases}
-        began = time.monotonic()
-        null = self._context.start_null(self._worker_teams)
-        budget.extend(time.monotonic() - began)
-        count = self._policy.processes
-        for number in range(count + self._policy.extra_processes):
-            is_extra = number >= count
-            selected_cases = (
-                [case for case in cases if self._needs_extra_process(case)] if is_extra else cases
-            )
-            measurements_left = (1 if is_extra else count - number) * len(selected_cases)
-            for done_count, case in enumerate(selected_cases):
-                left_s = _BUDGET_SHARE * (budget.ends_at - time.monotonic())
-                if is_extra and left_s < _EXTRA_S_MIN:
-                    break
-                if not is_extra:
-                    total = count * len(cases)
-                    self._report_progress(
-                        Progress("time", case.name, number * len(cases) + done_count, total)
-                    )
-                is_fresh = count > 1 and done_count == 0
-                fit = self._worker_teams.renew_team if is_fresh else self._worker_teams.fit_team
-                try:
-                    team = fit(team, case.ranks, budget)
-                    share_s = max(_SHARE_S_MIN, left_s / (measurements_left - done_count))
-                    self._measure((team, null), case, budget, share_s)
-                except CaseFailed as failure:
-                    return [messages.failed_case_report(case.name, "time", failure)]
-        for case in cases:
-            self._merge_columns(case, self._time_batch(team, case, budget.until()))
-        return self._reports(cases)
+        began_s = time.monotonic()
+        self._measure(cases, ranking_by, best_us)
+        share = self._measured_us / 1e6 / (time.monotonic() - began_s)
+        return self._reports(cases, share)
 
-    def _needs_extra_process(self, case: Case) -> bool:
-        """Return whether too few calls found the machine quiet."""
-        quiet_times_us = list_quiet_us(self._processes[case.name], self._plans[case.name])
-        return len(quiet_times_us) < self._policy.quiet_calls
+    def measure_rounds(self, cases: Sequence[Case]) -> list[list[tuple[float, ...]]]:
+        """Measure a duel; return the values of A and B of each pair of each process, by case."""
+        self._measure(cases, "", 0.0)
+        return [
+            [
+                pair.values_us(self._plans[case.name])
+                for process in self._processes[case.name]
+                for pair in process.pairs
+            ]
+            for case in cases
+        ]
 
-    def _merge_columns(self, case: Case, statistics: dict[str, float]) -> None:
-        """Add statistics of a case; of several processes the largest value is kept."""
-        columns = self._columns.setdefault(case.name, {})
-        for name, value in statistics.items():
-            columns[name] = max(value, columns.get(name, value))
+    @property
+    def policy(self) -> Policy:
+        """How often this stage measures."""
+        return self._policy
 
     def record(self) -> bytes:
         """Return every sample of every case, compressed."""
-        return combination.compress_records(self._records)
+        records = {}
+        for name, processes in self._processes.items():
+            plan = self._plans[name]
+            is_complete = bool(processes)
+            case_time = combine_processes(processes, plan) if is_complete else None
+            records[name] = combination.make_record(processes, plan, case_time)
+        return combination.compress_records(records)
 
-    def _measure(
-        self, teams: tuple[Team, Team], case: Case, budget: StageBudget, share_s: float
-    ) -> None:
-        """Measure one case in one process. Raises CaseFailed, NoisyMachine."""
-        judge_context, shapes = self._context.judge_context, self._context.shapes[case.name]
-        policy = policy_for(judge_context.device.name, self._mode, share_s)
-        plan = self._plans[case.name] = self._context.plan(case, policy)
+    def _measure(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> None:
+        self._processes = {case.name: [] for case in cases}
+        self._measure_nulls(cases)
+        for number in range(self._policy.processes_max):
+            if number >= self._policy.processes and not self._needs_more(cases):
+                return
+            self._context.wait_until_quiet()
+            self._measure_round(number, cases)
+            is_first_of_many = number == 0 and self._policy.processes > 1
+            if is_first_of_many and self._cannot_beat(cases, ranking_by, best_us):
+                return
+
+    def _measure_round(self, number: int, cases: Sequence[Case]) -> None:
+        """Measure every case in one fresh process of each side."""
+        side_a, side_b = self.sides
+        rounds_left = max(1, self._policy.processes - number)
+        for done_count, case in enumerate(cases):
+            left_s = _BUDGET_SHARE * (side_a.budget.ends_at - time.monotonic())
+            share_s = max(_SHARE_S_MIN, left_s / (rounds_left * len(cases) - done_count))
+            total = self._policy.processes * len(cases)
+            done = min(number * len(cases) + done_count, total - 1)
+            self._context.report_progress(Progress(self._stage, case.name, done, total))
+            self._ready_teams(case, is_fresh=number > 0 and done_count == 0)
+            policy = replace(self._policy, wall_s=min(self._policy.wall_s, share_s))
+            self._measure_process(case, policy)
+        if side_b.is_yardstick:
+            # An ended submission does nothing any more.
+            side_a.team.end()
+            for case in cases:
+                self._measure_last(case)
+
+    def _ready_teams(self, case: Case, *, is_fresh: bool) -> None:
+        """Give both sides a frozen team with the ranks of a case; fresh ones for a new process.
+
+        Both boxes are started before either is waited for. The import costs no stage budget.
+        """
+        replaced = [side for side in self.sides if is_fresh or side.team.ranks != case.ranks]
+        began_s = time.monotonic()
+        for side in replaced:
+            side.team.end()
+        for side in replaced:
+            with side.failing_on(case, self._stage):
+                side.team = side.worker_teams.start(case.ranks)
+        for side in self.sides:
+            with side.failing_on(case, self._stage):
+                if side in replaced:
+                    side.worker_teams.wait_until_ready(side.team)
+                side.team.freeze()
+        for side in self.sides:
+            side.budget.extend(time.monotonic() - began_s)
+
+    @contextmanager
+    def _open_gates(self, case: Case, sides: Sequence[Side]) -> Iterator[_GatedPair]:
+        context, plan = self._context, self._plans[case.name]
+        shapes = context.shapes[case.name]
         with ExitStack() as stack:
-            gate, null_gate = (
-                stack.enter_context(GatedCase(judge_context, team, case, shapes)) for team in teams
+            gates = {
+                side.name: stack.enter_context(
+                    GatedCase(context.judge_context, side.team, case, shapes)
+                )
+                for side in sides
+            }
+            by_name = {side.name: side for side in sides}
+            pair = _GatedPair(
+                context,
+                self._stage,
+                case,
+                by_name,
+                gates,
+                context.seeds_of(case),
+                plan.handshake_us,
             )
-            self._warm_ups.warm_up(gate, budget)
-            source = _Source(gate, null_gate, self._context.seeds_of(case), judge_context, budget)
-            # The submission must not run during null calls.
-            teams[0].freeze()
-            process = measure_when_fit(
-                lambda: measure_process(
-                    source,
-                    plan,
-                    clock_without_freezing(teams[0], policy.wall_s),
-                    secrets.randbelow,
-                ),
-                plan,
-                judge_context.device.unfit,
-                time.sleep,
+            yield pair
+            self._measured_us += pair.measured_us
+
+    def _measure_process(self, case: Case, policy: Policy) -> None:
+        """Measure one case in one process of each side. Raises SideFailed, NoisyMachine."""
+        context = self._context
+        plan = self._plans[case.name] = replace(self._plans[case.name], policy=policy)
+        with self._open_gates(case, self.sides) as pair:
+            for side in self.sides:
+                with side.failing_on(case, self._stage):
+                    context.warm_ups.warm_up(pair.gates[side.name], side.budget)
+                    side.team.freeze()
+            teams = [side.team for side in self.sides]
+            clock = clock_without_freezing(teams, policy.wall_s)
+            process = self._measure_when_fit(
+                lambda: measure_process(pair, plan, clock, secrets.randbelow)
             )
-            inputs, _ = gate.memories[0]
-            self._merge_columns(case, judge_context.device.statistics(inputs))
-            if doubt := judge_context.device.suspicion(inputs, process.null_spread_us):
-                self._doubts[case.name] = doubt
+            self._require_honesty(case, pair)
         self._processes[case.name].append(process)
-        self.history = self.history.with_pass(
-            process.references, plan.shape, process.null_us, process.fast_probe_us
-        )
 
-    def _time_batch(self, team: Team, case: Case, deadline: float) -> dict[str, float]:
-        """Time a short case in batches; a native submission takes one set at a time."""
+    def _measure_last(self, case: Case) -> None:
+        """Measure the yardstick after the submission's end."""
+        side = self.sides[1]
+        side.team = side.worker_teams.fit_team(side.team, case.ranks, side.budget)
+        with self._open_gates(case, [side]) as pair:
+            last = measure_edge(pair, self._plans[case.name])
+        processes = self._processes[case.name]
+        processes[-1] = replace(processes[-1], last=last)
+
+    def _measure_when_fit(self, attempt: Callable[[], Process]) -> Process:
+        """Return a measurement on a fit device: `attempt`, and again after a pause.
+
+        Raises NoisyMachine if the second is no better, and whatever `attempt` raises.
+        """
+        health = self._context.judge_context.device.unfit
+        reasons: list[str] = []
+        for number in range(_ATTEMPTS_MAX):
+            if number:
+                time.sleep(self._policy.pause_s)
+            reasons = list(health())
+            if not reasons:
+                process = attempt()
+                reasons = list(health())
+                if not reasons:
+                    return process
+        raise NoisyMachine("the machine is unfit for timing: " + "; ".join(reasons))
+
+    def _require_honesty(self, case: Case, pair: _GatedPair) -> None:
+        """Note what the device finds suspicious about the calls of a submission, and its columns.
+
+        Raises SideFailed for a rival; the submission of other runs is held for review.
+        """
         device = self._context.judge_context.device
-        if "launch" in self._worker_teams.role or device.tier not in unranked.BATCH_TIERS:
-            return {}
-        clock, process = self._context, self._processes[case.name][-1]
-        seeds, shape = clock.seeds_of(case), clock.shapes[case.name][0]
-        short = unranked.ShortCase(case, shape, seeds, process.value_us, process.null_us)
-        return unranked.measure_batch(clock.judge_context, team, short, deadline)
+        null_us = self._plans[case.name].null_us
+        spread_us = null_us[2] - null_us[0] if null_us else 0.0
+        columns = self._columns.setdefault(case.name, {})
+        for side in self.sides:
+            inputs, _ = pair.gates[side.name].memories[0]
+            if side.name == A:
+                for name, value in device.statistics(inputs).items():
+                    columns[name] = max(value, columns.get(name, value))
+            doubt = "" if side.is_yardstick else device.suspicion(inputs, spread_us)
+            if doubt and self._stage == messages.DUEL:
+                with side.failing_on(case, self._stage):
+                    raise CaseFailed("suspicious", doubt)
+            if doubt:
+                self._doubts[case.name] = doubt
 
-    def _reports(self, cases: Sequence[Case]) -> list[CaseReport]:
+    def _measure_nulls(self, cases: Sequence[Case]) -> None:
+        """Make the null calls of every case, which show what the handshake of a call takes."""
+        context, worker_teams = self._context, self.sides[0].worker_teams
+        began_s = time.monotonic()
+        device = context.judge_context.device
+        # On a GPU a null call passes the gate; a team that cannot be frozen must sleep.
+        is_bare = device.tier == "C1"
+        try:
+            team = worker_teams.start_null(is_bare=is_bare)
+            worker_teams.wait_until_ready(team, "the null worker", _NULL_S_MAX)
+            team.freeze()
+            for case in cases:
+                self._plans[case.name] = MeasurementPlan(
+                    self._policy,
+                    self._time_nulls(case, team),
+                    inputs_max=context.inputs_max(case),
+                    unit_us=context.yardstick_us.get(case.name),
+                    is_gated=device.tier != _IN_PROCESS,
+                    calibration=device.calibration(),
+                )
+            team.end()
+        except CaseFailed as failure:
+            raise SandboxFault(f"the null worker failed: {failure.message}") from failure
+        for side in self.sides:
+            side.budget.extend(time.monotonic() - began_s)
+
+    def _time_nulls(self, case: Case, team: Team) -> tuple[Sample, ...]:
+        """Make empty calls in blocks like those of the submission: the first ones are slower."""
+        context, seeds = self._context, self._context.seeds_of(case)
+        device, shapes = context.judge_context.device, context.shapes[case.name]
+        block = max(1, min(_NULLS_BLOCK, context.inputs_max(case)))
+        samples: list[Sample] = []
+        ends_s = time.monotonic() + _NULLS_S_MAX
+        with GatedCase(context.judge_context, team, case, shapes) as gate:
+            while len(samples) < self._policy.nulls:
+                if samples and time.monotonic() > ends_s:
+                    break
+                gate.draw(list(islice(seeds, block)))
+                for index in range(block):
+                    time_us = gate.time(index, time.monotonic() + _NULL_S_MAX)
+                    is_waited = gate.referee_waited_us > _WAIT_US_MAX
+                    flags = (*device.flags, WAITED) if is_waited else device.flags
+                    flags = (*flags, COLD) if index == 0 and block > 1 else flags
+                    samples.append(Sample(time_us, flags))
+        return tuple(samples)
+
+    def _needs_more(self, cases: Sequence[Case]) -> bool:
+        """Return whether another process could make a case precise that is not."""
+        half_widths = [self._ratio(case).half_width for case in cases]
+        is_precise = all(width <= self._policy.precision for width in half_widths)
+        return not is_precise and not any(map(self._policy.is_futile, half_widths))
+
+    def _ratio(self, case: Case) -> Any:
+        return measure_ratio(self._processes[case.name], self._plans[case.name])
+
+    def _cannot_beat(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> bool:
+        """Return whether the score is above the participant's own best, and note it."""
+        units = [self._plans[case.name].unit_us for case in cases]
+        if not best_us or None in units:
+            return False
+        times = [
+            combine_processes(self._processes[case.name], self._plans[case.name]) for case in cases
+        ]
+        least_us = combine_cases(ranking_by, [case_time.interval_us[0] for case_time in times])
+        if least_us <= best_us:
+            return False
+        self.stopped = (
+            f"stopped after one of {self._policy.processes} processes: the score is at least "
+            f"{least_us:.4g} us, and your best is {best_us:.4g} us"
+        )
+        return True
+
+    def _reports(self, cases: Sequence[Case], share: float) -> list[CaseReport]:
         times = {}
         for case in cases:
-            processes = self._processes[case.name]
             stagger_us = self._columns.get(case.name, {}).get("stagger_us", 0.0)
             plan = replace(self._plans[case.name], stagger_us=stagger_us)
-            times[case.name] = combine_processes(processes, plan)
-            self._records[case.name] = combination.make_record(processes, times[case.name])
+            times[case.name] = combine_processes(self._processes[case.name], plan)
         self.sigma_run, self.tie_us = run_figures(list(times.values()))
-        return [self._report(case, times[case.name]) for case in cases]
-
-    def _report(self, case: Case, case_time: CaseTime) -> CaseReport:
-        doubt = self._doubts.get(case.name, "")
-        report = timed_case_report(case.name, case.floor_us, case_time, doubt)
-        columns = self._columns.get(case.name, {})
-        return replace(report, statistics=report.statistics | columns)
+        shared = {"measured_share": share}
+        return [
+            timed_case_report(
+                case, times[case.name], self._doubts.get(case.name, ""), self._columns, shared
+            )
+            for case in cases
+        ]
 
 
 def timed_case_report(
-    case: str, floor_us: float, case_time: CaseTime, doubt: str = ""
+    case: Case,
+    case_time: CaseTime,
+    doubt: str,
+    columns: Mapping[str, Mapping[str, float]],
+    shared: Mapping[str, float],
 ) -> CaseReport:
     """Report a timed case.
 
     Below its floor, or with a `doubt` of the device's, it is held until somebody has reviewed it.
     """
-    if case_time.time_us <= max(0.0, floor_us):
-        doubt = f"{case_time.time_us:.4g} us is below the floor of {floor_us:.4g} us"
+    if case_time.time_us <= max(0.0, case.floor_us):
+        doubt = f"{case_time.time_us:.4g} us is below the floor of {case.floor_us:.4g} us"
+    values = asdict(case_time)
+    values["statistics"] |= dict(columns.get(case.name, {})) | dict(shared)
     return CaseReport(
-        name=case,
+        name=case.name,
         stage="time",
         verdict="suspicious" if doubt else "passed",
         message=doubt,
-        **asdict(case_time),
+        **values,
     )
+
+
+def _with_timer_step(policy: Policy, calibration: Mapping[str, float]) -> Policy:
+    """Return the policy with the clock's measured step, if it was measured."""
+    step_ns = calibration.get("timer_step_ns", 0.0)
+    return replace(policy, timer_step_us=step_ns / 1000) if step_ns > 0 else policy

@@ -6,11 +6,10 @@ list_kernels name;
 CASE + the layout of two shared memories as JSON, with their two descriptors; GO + nonce + the
 non-tensor leaves as JSON; PACK with one descriptor, to pack what it built into; WARM, to import
 the profiler; PROFILE + nonce + leaves with two descriptors, for a trace and a table; RECORD + nonce
-+ leaves with one descriptor, for the operators and kernels of the call; and PROBE to a bare null
-worker. Worker to supervisor: READY; DONE + nonce, then [[output, dtype, shape], ...] as
-JSON if the answer has another form than requested, where that is allowed; ARMED + nonce, from a GPU
-only; FAILED + {"kind", "text"} as JSON; DONE + microseconds in reply to PROBE. Anything else ends
-the run with the verdict `protocol`.
++ leaves with one descriptor, for the operators and kernels of the call. Worker to supervisor:
+READY; DONE + nonce, then [[output, dtype, shape], ...] as JSON if the answer has another form than
+requested, where that is allowed; ARMED + nonce, from a GPU only; FAILED + {"kind", "text"} as JSON.
+Anything else ends the run with the verdict `protocol`.
 """
 
 from collections.abc import Sequence
@@ -25,7 +24,6 @@ GO = b"G"
 PACK = b"P"
 PROFILE = b"T"
 WARM = b"W"
-PROBE = b"M"
 RECORD = b"O"
 
 NONCE_BYTES = 16

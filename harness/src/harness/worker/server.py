@@ -18,7 +18,6 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from statistics import median
 from types import ModuleType
 from typing import Any
 
@@ -29,36 +28,8 @@ from harness.worker.memory import AnswerMismatch, SharedCase
 from harness.worker.protocol import SubmissionFailure
 from harness.worker.submission import Call, CaseBinder, load_submission
 
-_SIDE = 64
-_PRODUCTS = 8
-_PIECES = 14
-# Earlier work leaves its data in the caches; the first pieces refill them and do not count.
-_UNCOUNTED_PIECES = 4
-
-
 _ANCILLARY_BYTES = 64
 _HEAD_BYTES = 1 + protocol.NONCE_BYTES
-
-
-def prepare_probe() -> Callable[[], float]:
-    """Prepare the work; the returned function gives the median microseconds of a piece.
-
-    A piece is 8 products of 64 x 64 matrices, about 40 us; 10 pieces count.
-    """
-    torch: Any = importlib.import_module("torch")
-    left, right = torch.rand(_SIDE, _SIDE), torch.rand(_SIDE, _SIDE)
-    product = torch.empty(_SIDE, _SIDE)
-
-    def piece_us() -> float:
-        began_ns = time.perf_counter_ns()
-        for _ in range(_PRODUCTS):
-            torch.mm(left, right, out=product)
-        return (time.perf_counter_ns() - began_ns) / 1000
-
-    def probe_us() -> float:
-        return median([piece_us() for _ in range(_PIECES)][_UNCOUNTED_PIECES:])
-
-    return probe_us
 
 
 def serve(descriptor: int, path: str) -> None:
@@ -108,7 +79,7 @@ class WorkerServer:
         A submission that speaks the protocol itself can then save only the little by which a
         compiled loop is faster than this one.
         """
-        receive, send, probe_us = self._control.recv, self._control.send, prepare_probe()
+        receive, send = self._control.recv, self._control.send
         go, done_kind, bytes_max = protocol.GO, protocol.DONE, protocol.LAYOUT_BYTES_MAX
         while True:
             try:
@@ -117,8 +88,6 @@ class WorkerServer:
                 continue
             if message[:1] == go:
                 send(done_kind + message[1:_HEAD_BYTES])
-            elif message[:1] == protocol.PROBE:
-                send(done_kind + str(probe_us()).encode())
             elif not message:
                 return
 
