@@ -382,7 +382,7 @@ class RankBuffers:
 
     def close(self) -> None:
         """Release the memories."""
-        self._views, self._words = [], []
+        self._views = []
         self._inputs.close()
         self._outputs.close()
 

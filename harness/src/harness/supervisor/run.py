@@ -41,6 +41,7 @@ from harness.messages import (
 )
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
+from harness.sandbox.crowding import QuietWait
 from harness.sandbox.realtime import Referee
 from harness.sandbox.team import Team
 from harness.time.duel import require_walls, run_duel
@@ -354,6 +355,7 @@ class StagedRun(Run):
             self._report_progress,
             yardstick_us=request.yardstick_us,
             precision=request.precision,
+            quiet_wait=QuietWait(request.quiet_wait_s if request.mode == "ranked" else 0.0),
         )
 
     def _profile(self, stage: str, budget: StageBudget) -> list[CaseReport]:

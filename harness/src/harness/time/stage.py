@@ -23,6 +23,7 @@ from harness.check.structure import layout_bytes
 from harness.messages import SIDES, CaseFailed, CaseReport, Progress
 from harness.problem import Case
 from harness.sandbox.box import SandboxFault
+from harness.sandbox.crowding import QuietWait
 from harness.sandbox.team import Team
 from harness.time import combination
 from harness.time.combination import CaseTime, combine_processes, measure_ratio, run_figures
@@ -93,7 +94,7 @@ class TimingContext:
 
     `yardstick_us` has the frozen
     times of the yardstick by case, and `precision` replaces the mode's own unless it is 0.
-    `wait_until_quiet` waits before processes of a ranked run, and raises NoisyMachine.
+    `quiet_wait` waits for a quiet machine before each process.
     """
 
     judge_context: JudgeContext
@@ -103,8 +104,7 @@ class TimingContext:
     report_progress: Callable[[Progress], None]
     yardstick_us: Mapping[str, float] = field(default_factory=dict)
     precision: float = 0.0
-    is_crowded: Callable[[], bool] = lambda: False
-    wait_until_quiet: Callable[[], None] = lambda: None
+    quiet_wait: QuietWait = field(default_factory=lambda: QuietWait(0.0))
     running_seeds: dict[str, Iterator[int]] = field(default_factory=dict)
 
     def seeds_of(self, case: Case) -> Iterator[int]:
@@ -181,7 +181,7 @@ class _GatedPair:
 
     def is_crowded(self) -> bool:
         """Return whether more threads want to run on this machine than it has cores."""
-        return self.context.is_crowded()
+        return self.context.quiet_wait.read().is_crowded
 
     def _measure_once(self, order: str, calls: Mapping[str, int]) -> dict[str, list[Sample]]:
         seeds = list(islice(self.seeds, max(calls[name] for name in order)))
@@ -306,7 +306,11 @@ class StageTimer:
         for number in range(self._policy.processes_max):
             if number >= self._policy.processes and not self._needs_more(cases):
                 return
-            self._context.wait_until_quiet()
+            began_s = time.monotonic()
+            if reason := self._context.quiet_wait.wait():
+                raise NoisyMachine(reason)
+            for side in self.sides:
+                side.budget.extend(time.monotonic() - began_s)
             self._measure_round(number, cases)
             is_first_of_many = number == 0 and self._policy.processes > 1
             if is_first_of_many and self._cannot_beat(cases, ranking_by, best_us):
