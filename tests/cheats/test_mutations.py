@@ -20,7 +20,6 @@ from tests.support.harness import Warm
 from tests.support.rounds import holds_in_a_round
 
 from .corpus import HERE, Cheat, named
-from .outcomes import dropped_share
 from .trials import Ended, Trials
 
 # Large enough for its work, some 3 ms, to stand out among wake-ups on a busy machine.
