@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from harness.check.inputs import RankBuffers, probe_shape
+from harness.check.buffers import RankBuffers
+from harness.check.inputs import probe_shape
 from harness.check.judging import JudgeContext
 from harness.devices.device import CpuDevice, SharedMemory
 from harness.messages import CaseFailed

@@ -4,7 +4,8 @@ from typing import Any
 
 import pytest
 
-from harness.check.inputs import RankBuffers, Shape
+from harness.check.buffers import RankBuffers
+from harness.check.inputs import Shape
 from harness.check.structure import lay_out
 from harness.devices.device import CpuDevice
 from tests.support.harness import HONEST, REFERENCE, Host

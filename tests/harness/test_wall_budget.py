@@ -4,7 +4,7 @@ import time
 from types import SimpleNamespace
 from typing import Any
 
-from harness.time.stage import clock_without_freezing
+from harness.time.sides import clock_without_freezing
 
 
 def test_stopping_a_team_takes_nothing_of_its_wall_time_up_to_a_credit() -> None:

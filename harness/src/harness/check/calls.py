@@ -17,7 +17,8 @@ from typing import Any, Self, TypeVar
 
 from harness.build.teams import StageBudget
 from harness.check.author import on_device
-from harness.check.inputs import RankBuffers, Shape, describe_shapes, probe_shape
+from harness.check.buffers import RankBuffers
+from harness.check.inputs import Shape, describe_shapes, probe_shape
 from harness.check.judging import (
     JudgeContext,
     ReferenceAnswerNeeded,

@@ -13,7 +13,8 @@ from math import prod
 from typing import Any
 
 from harness.check.author import AuthorCode
-from harness.check.inputs import RankBuffers, Shape
+from harness.check.buffers import RankBuffers
+from harness.check.inputs import Shape
 from harness.check.structure import FlatValue, Leaf, contiguous_stride, flatten
 from harness.check.utilities import is_close_by_scale
 from harness.defences import ALL_DEFENCES, Defences

@@ -62,9 +62,10 @@ from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import probe_isolation
+from harness.supervisor.duel_run import DuelRun
 from harness.supervisor.folders import RUN_UID, open_build_cache, prepare_run_directory
 from harness.supervisor.program_run import ProgramRun
-from harness.supervisor.run import RECORDED_MODES, DuelRun, Run, StagedRun, Tell
+from harness.supervisor.run import RECORDED_MODES, Run, StagedRun, Tell
 from harness.time.stage import NoisyMachine
 
 _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/alternatives")

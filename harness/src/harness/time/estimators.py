@@ -189,10 +189,10 @@ def trimmed_mean(values: Sequence[float]) -> tuple[float, float, int]:
         raise ValueError(f"an error needs {_PAIRS_MIN} values and got {len(values)}")
     ordered, count = sorted(values), len(values)
     cut = int(_TRIMMED_SHARE * count)
-    kept = ordered[cut : count - cut]
-    winsorized = [kept[0]] * cut + kept + [kept[-1]] * cut
+    middle = ordered[cut : count - cut]
+    winsorized = [middle[0]] * cut + middle + [middle[-1]] * cut
     error = stdev(winsorized) / ((1 - 2 * cut / count) * sqrt(count))
-    return fmean(kept), error, len(kept) - 1
+    return fmean(middle), error, len(middle) - 1
 
 
 def half_width_within(differences: Sequence[float]) -> float:

@@ -16,8 +16,9 @@ from typing import Any, Self
 from harness.build import command, plan
 from harness.build.plan import read_memory, seal_memory
 from harness.build.teams import PROFILER, StageBudget, WorkerTeams
+from harness.check.buffers import RankBuffers
 from harness.check.calls import GatedCase, WarmUps
-from harness.check.inputs import RankBuffers, Shape
+from harness.check.inputs import Shape
 from harness.check.judging import JudgeContext
 from harness.check.structure import layout_bytes
 from harness.devices.cuda.device import CudaDevice
