@@ -125,7 +125,7 @@ class FakePair:
             time_us *= 1 + self.kernel.residue
         side.calls += 1
         self._move_wander()
-        is_cold = index == 0 and calls > 1
+        is_cold = index == 0 and calls >= 4
         time_us *= 1 + (_COLD_DELAY if is_cold else 0.0)
         odds = ((WAITED, self.machine.waited), (DRY, kernel.dry), (LATE, kernel.late))
         flags = [flag for flag, share in odds if share and random_source.random() < share]

@@ -1,6 +1,6 @@
 """The measurement of one case in one fresh process of each side."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from random import Random
 
 import pytest
@@ -10,6 +10,11 @@ from harness.time.procedure import measure_process
 from harness.time.process import COLD, Sample
 from tests.timing.fake import FakeKernel, FakeMachine, FakePair
 from tests.timing.measuring import QUIET, one_process, plan_for
+
+
+def batched(pairs: list[str]) -> Iterator[tuple[str, str]]:
+    return zip(pairs[::2], pairs[1::2], strict=True)
+
 
 RESTLESS = FakeMachine(cv=0.2)
 
@@ -47,7 +52,17 @@ def test_blocks_take_turns_and_neither_side_is_always_first() -> None:
     fake = FakePair(1, FakeKernel(), QUIET)
     measure_process(fake, plan_for(), fake.now_s, Random(1).randrange)
     pairs = [order for order in fake.orders if len(order) == 2]
-    assert pairs == ["AB", "BA", "BA", "AB", "AB", "BA"]
+    assert len(pairs) == 6
+    assert all({first, second} == {"AB", "BA"} for first, second in batched(pairs))
+
+
+def test_a_submission_cannot_predict_whose_turn_it_is() -> None:
+    orders = set()
+    for seed in range(20):
+        fake = FakePair(1, FakeKernel(), QUIET)
+        measure_process(fake, plan_for(), fake.now_s, Random(seed).randrange)
+        orders.add(tuple(fake.orders))
+    assert len(orders) > 4
 
 
 def test_the_yardstick_is_measured_before_the_first_call() -> None:
@@ -61,7 +76,7 @@ def test_the_yardstick_is_measured_before_the_first_call() -> None:
 @pytest.mark.parametrize("draw", [0, 2])
 def test_the_number_of_warm_ups_is_drawn(draw: int) -> None:
     fake = FakePair(1, FakeKernel(), QUIET)
-    process = measure_process(fake, plan_for(), fake.now_s, lambda _: draw)
+    process = measure_process(fake, plan_for(), fake.now_s, lambda most: min(draw, most - 1))
     assert len(process.warm_ups) == plan_for().policy.warm_ups[0] + draw
 
 

@@ -1,8 +1,7 @@
 """Estimates block values from samples, and the ratio of two kernels with its uncertainty."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import cycle, islice
 from math import erfc, exp, log, sqrt
 from statistics import StatisticsError, correlation, fmean, stdev
 
@@ -166,13 +165,15 @@ class Ratio:
         return exp(self.log - self.half_width), exp(self.log + self.half_width)
 
 
-def block_order(pairs: int) -> str:
-    """Return the order of blocks: neither is always first, and steady drift favours neither.
+def block_order(pairs: int, below: Callable[[int], int]) -> str:
+    """Return the order of blocks: steady drift favours neither side, and nobody can predict it.
 
-    >>> block_order(4)
-    'ABBABAAB'
+    `below` draws unpredictable numbers.
+
+    >>> block_order(4, lambda _: 0), block_order(2, lambda _: 1)
+    ('ABBAABBA', 'BAAB')
     """
-    return "".join(islice(cycle(("AB", "BA", "BA", "AB")), pairs))
+    return "".join(("ABBA", "BAAB")[below(2)] for _ in range((pairs + 1) // 2))[: 2 * pairs]
 
 
 def trimmed_mean(values: Sequence[float]) -> tuple[float, float, int]:

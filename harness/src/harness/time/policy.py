@@ -55,7 +55,7 @@ class Policy:
 
         >>> policy = policy_for("cpu", "ranked")
         >>> [policy.calls(call_us) for call_us in (10.0, 1000.0, 10e3, 60e3)]
-        [25, 8, 4, 1]
+        [25, 8, 4, 2]
         """
         if call_us <= 0:
             return self.calls_max
@@ -116,7 +116,7 @@ _QUICK: Mapping[str, Any] = {
     "processes_max": 1,
     "looks": (5, *_LOOKS[1:]),
     "precision": 0.05,
-    "wall_s": 0.6,
+    "wall_s": 0.8,
     "warm_ups": (2, 2),
 }
 _CPU = Policy(
@@ -125,7 +125,7 @@ _CPU = Policy(
     processes_max=5,
     looks=_LOOKS,
     precision=0.01,
-    wall_s=1.0,
+    wall_s=2.0,
     block_us=8_000.0,
     calls_max=25,
     sigma=0.004,

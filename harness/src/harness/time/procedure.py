@@ -77,7 +77,7 @@ class _Measurement:
             B: _count_calls(self._plan, first.samples),
         }
         self._began_s = self._now_s()
-        self._measure_pairs()
+        self._measure_pairs(block_order(self._policy.looks[-1], below))
         return Process(
             warm_ups=warm_ups,
             pairs=tuple(self._pairs),
@@ -106,9 +106,8 @@ class _Measurement:
                 break
         return fmean(times)
 
-    def _measure_pairs(self) -> None:
+    def _measure_pairs(self, order: str) -> None:
         looks = self._policy.looks
-        order = block_order(looks[-1])
         for pairs in looks:
             while len(self._pairs) < pairs and not self._is_budget_spent():
                 place = 2 * len(self._pairs)

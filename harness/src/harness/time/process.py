@@ -23,12 +23,13 @@ from harness.time.policy import Policy
 
 WAITED = "waited"
 COLD = "cold"
+REPEATED = "repeated"
 DRY = "dry"
 LATE = "late"
 SPOT = "spot"
 # These samples say nothing about the submission and do not count.
-DROPPED = frozenset({WAITED, COLD, DRY, SPOT})
-_NEVER = frozenset({COLD, SPOT})
+DROPPED = frozenset({WAITED, COLD, REPEATED, DRY, SPOT})
+_NEVER = frozenset({COLD, REPEATED, SPOT})
 
 _WAITED_MAX = 0.20
 _DRY_MAX = 0.10
@@ -44,8 +45,9 @@ _WORK_SHARE_MIN = 0.05
 class Sample:
     """One timed call, in microseconds, without the time lost to other processes.
 
-    `waited`: the process with the clock had to wait for its core; `cold`: the first call of a
-    block, after other code has used the caches; `dry`: the launch was not hidden
+    `waited`: the process with the clock had to wait for its core; `repeated`: another call replaces
+    it for that reason; `cold`: the first call of a block, after other code has used the caches;
+    `dry`: the launch was not hidden
     behind a spin kernel; `late`: enqueueing outlasted the gate, so the time includes part of it;
     `spot`: revealed in another way than the others, to check them.
     """
@@ -199,8 +201,9 @@ class Process:
 
     @property
     def waited_share(self) -> float:
-        """In which share of the calls of A the process with the clock waited."""
-        return flagged_share(WAITED, self.samples)
+        """In which share of the calls of A the process with the clock waited, besides repeated."""
+        samples = [sample for sample in self.samples if REPEATED not in sample.flags]
+        return flagged_share(WAITED, samples)
 
 
 def flagged_share(flag: str, samples: Sequence[Sample]) -> float:
@@ -210,14 +213,15 @@ def flagged_share(flag: str, samples: Sequence[Sample]) -> float:
 
 def all_times_us(samples: Sequence[Sample]) -> list[float]:
     """Return the times of all calls but first ones and spot checks, if there are others."""
-    ranked = [sample for sample in samples if _NEVER.isdisjoint(sample.flags)] or list(samples)
+    others = (COLD, SPOT)
+    ranked = [sample for sample in samples if not set(others) & set(sample.flags)] or list(samples)
     return [sample.time_us for sample in ranked]
 
 
 def select_times_us(samples: Sequence[Sample]) -> list[float]:
     """Return the times that count: of clean samples, or of all if too many are not clean.
 
-    The first call of a block and spot checks never count, unless there is nothing else.
+    First and repeated calls and spot checks never count, unless there is nothing else.
     """
     ranked = [sample for sample in samples if _NEVER.isdisjoint(sample.flags)] or list(samples)
     clean = [sample.time_us for sample in ranked if sample.is_clean]

@@ -3,7 +3,7 @@
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from harness import messages
@@ -18,15 +18,18 @@ from harness.messages import CaseFailed, CaseReport, Progress
 from harness.problem import Case
 from harness.sandbox.crowding import QuietWait
 from harness.sandbox.team import Team
-from harness.time.process import COLD, WAITED, Sample
+from harness.time.process import COLD, REPEATED, WAITED, Sample
 
 # The inputs of a block are drawn ahead, as far as they fit into so much memory.
-DRAWN_BYTES_MAX = 64 * 1024 * 1024
+DRAWN_BYTES_MAX = 128 * 1024 * 1024
 # A wait of the process with the clock that is longer spoils a call, and so is a share of its time.
 _WAIT_US_MAX = 5.0
 _WAIT_SHARE_MAX = 0.01
-# In each process: a submission may cause such waits on purpose.
-_REPEATS_MAX = 40
+# In each process, and for each call: a submission may cause such waits on purpose.
+_REPEATS_MIN = 8
+_REPEATS_SHARE = 0.25
+# With fewer calls in a block, the first one counts as well.
+_WARM_CALLS_MIN = 4
 
 
 class SideFailed(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
@@ -136,18 +139,23 @@ class GatedPair:
     gates: Mapping[str, GatedCase]
     seeds: Iterator[int]
     handshake_us: float
-    repeats_left: int = _REPEATS_MAX
+    repeats_left: float = _REPEATS_MIN
     measured_us: float = 0.0
 
     def measure(self, order: str, calls: Mapping[str, int]) -> dict[str, tuple[Sample, ...]]:
         """Time a block of each side; repeat calls in which the process with the clock waited."""
         samples = self._measure_once(order, calls)
         for name in order:
-            spoilt = sum(WAITED in sample.flags for sample in samples[name])
-            if repeats := min(spoilt, self.repeats_left):
-                self.repeats_left -= repeats
-                samples[name] = _drop_waited(samples[name], repeats)
-                samples[name] += self._measure_once(name, {name: repeats})[name]
+            self.repeats_left += _REPEATS_SHARE * calls[name]
+            waited = [index for index, item in enumerate(samples[name]) if WAITED in item.flags]
+            repeated = waited[: int(self.repeats_left)]
+            if not repeated:
+                continue
+            self.repeats_left -= len(repeated)
+            for index in repeated:
+                sample = samples[name][index]
+                samples[name][index] = replace(sample, flags=(*sample.flags, REPEATED))
+            samples[name] += self._measure_once(name, {name: len(repeated)})[name]
         return {name: tuple(side_samples) for name, side_samples in samples.items()}
 
     def reference(self, name: str) -> float:
@@ -193,9 +201,14 @@ class GatedPair:
         lost_us = 0.0
         if device.name == "cpu":
             lost_us = lost_time_us(gate.idle_us, gate.waited_us, self.handshake_us)
-        flags = call_flags(gate, device, time_us, is_first=index == 0 and calls > 1)
+        flags = call_flags(gate, device, time_us, is_first=is_cold_call(index, calls))
         side.budget.spend(time_us - lost_us)
         return Sample(time_us - lost_us, flags, lost_us)
+
+
+def is_cold_call(index: int, calls: int) -> bool:
+    """Return whether a call of a block does not count, because it comes first."""
+    return index == 0 and calls >= _WARM_CALLS_MIN
 
 
 def call_flags(
@@ -208,10 +221,3 @@ def call_flags(
     if gate.referee_waited_us > _WAIT_US_MAX + _WAIT_SHARE_MAX * time_us:
         flags = (*flags, WAITED)
     return flags
-
-
-def _drop_waited(samples: Sequence[Sample], count: int) -> list[Sample]:
-    """Return the samples without the first so many in which the process with the clock waited."""
-    waited = [index for index, sample in enumerate(samples) if WAITED in sample.flags]
-    dropped = set(waited[:count])
-    return [sample for index, sample in enumerate(samples) if index not in dropped]

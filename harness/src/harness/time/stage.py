@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
-from typing import Any
 
 from harness import messages
 from harness.check.calls import GatedCase
@@ -20,7 +19,13 @@ from harness.problem import Case
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.time import combination
-from harness.time.combination import CaseTime, combine_processes, measure_ratio, run_figures
+from harness.time.combination import (
+    CaseTime,
+    combine_processes,
+    is_noisy,
+    measure_ratio,
+    run_figures,
+)
 from harness.time.estimators import combine_cases
 from harness.time.policy import Policy, policy_for
 from harness.time.procedure import measure_edge, measure_process
@@ -31,6 +36,7 @@ from harness.time.sides import (
     TimingContext,
     call_flags,
     clock_without_freezing,
+    is_cold_call,
 )
 
 A, B = SIDES
@@ -113,7 +119,11 @@ class StageTimer:
 
     def _measure(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> None:
         self._processes = {case.name: [] for case in cases}
-        self._measure_nulls(cases)
+        null_team = self._start_nulls(cases)
+        self._measure_rounds(cases, ranking_by, best_us)
+        self._end_nulls(cases, null_team)
+
+    def _measure_rounds(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> None:
         for number in range(self._policy.processes_max):
             if number >= self._policy.processes and not self._needs_more(cases):
                 return
@@ -255,14 +265,14 @@ class StageTimer:
             if doubt:
                 self._doubts[case.name] = doubt
 
-    def _measure_nulls(self, cases: Sequence[Case]) -> None:
-        """Make the null calls of every case, which show what the handshake of a call takes."""
+    def _start_nulls(self, cases: Sequence[Case]) -> Team:
+        """Start the null worker and plan the cases with its calls: what a handshake takes."""
         context, worker_teams = self._context, self.sides[0].worker_teams
         began_s = time.monotonic()
         device = context.judge_context.device
         # On a GPU a null call passes the gate; a team that cannot be frozen must sleep.
         is_bare = device.tier == "C1"
-        try:
+        with _blaming_the_sandbox():
             team = worker_teams.start_null(is_bare=is_bare)
             worker_teams.wait_until_ready(team, "the null worker", _NULL_S_MAX)
             team.freeze()
@@ -275,11 +285,22 @@ class StageTimer:
                     is_gated=device.tier != _IN_PROCESS,
                     calibration=device.calibration(),
                 )
-            team.end()
-        except CaseFailed as failure:
-            raise SandboxFault(f"the null worker failed: {failure.message}") from failure
         for side in self.sides:
             side.budget.extend(time.monotonic() - began_s)
+        return team
+
+    def _end_nulls(self, cases: Sequence[Case], team: Team) -> None:
+        """Make the null calls again at the end of the run; the faster ones count.
+
+        A submission would gain from slow ones, and may have slowed the first ones at its import.
+        """
+        with _blaming_the_sandbox():
+            for case in cases:
+                plan = self._plans[case.name]
+                later = replace(plan, nulls=self._time_nulls(case, team))
+                if later.handshake_us < plan.handshake_us:
+                    self._plans[case.name] = later
+            team.end()
 
     def _time_nulls(self, case: Case, team: Team) -> tuple[Sample, ...]:
         """Make empty calls in blocks like those of the submission: the first ones are slower."""
@@ -295,18 +316,20 @@ class StageTimer:
                 gate.draw(list(islice(seeds, block)))
                 for index in range(block):
                     time_us = gate.time(index, time.monotonic() + _NULL_S_MAX)
-                    flags = call_flags(gate, device, time_us, is_first=index == 0 and block > 1)
+                    flags = call_flags(gate, device, time_us, is_first=is_cold_call(index, block))
                     samples.append(Sample(time_us, flags))
         return tuple(samples)
 
     def _needs_more(self, cases: Sequence[Case]) -> bool:
         """Return whether another process could make a case precise that is not."""
-        half_widths = [self._ratio(case).half_width for case in cases]
-        is_precise = all(width <= self._policy.precision for width in half_widths)
-        return not is_precise and not any(map(self._policy.is_futile, half_widths))
-
-    def _ratio(self, case: Case) -> Any:
-        return measure_ratio(self._processes[case.name], self._plans[case.name])
+        half_widths = []
+        for case in cases:
+            processes, plan = self._processes[case.name], self._plans[case.name]
+            ratio = measure_ratio(processes, plan)
+            if is_noisy(processes, ratio, plan) or plan.policy.is_futile(ratio.half_width):
+                return False
+            half_widths.append(ratio.half_width)
+        return max(half_widths) > self._policy.precision
 
     def _cannot_beat(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> bool:
         """Return whether the score is above the participant's own best, and note it."""
@@ -363,6 +386,15 @@ def timed_case_report(
         message=doubt,
         **values,
     )
+
+
+@contextmanager
+def _blaming_the_sandbox() -> Iterator[None]:
+    """Raise SandboxFault for a failure of the null worker within: no submission is in it."""
+    try:
+        yield
+    except CaseFailed as failure:
+        raise SandboxFault(f"the null worker failed: {failure.message}") from failure
 
 
 def _with_timer_step(policy: Policy, calibration: Mapping[str, float]) -> Policy:
