@@ -36,7 +36,8 @@ def measure(problem: Path, source: Path) -> float:
     kernel = load("submission", source).custom_kernel
     arguments = json.loads((problem / "manifest.json").read_text())["benchmarks"][-1]["args"]
     times_us: list[float] = []
-    while len(times_us) < CALLS_MIN or sum(times_us) < MEASURED_S * 1e6:
+    until = time.monotonic() + MEASURED_S
+    while len(times_us) < CALLS_MIN or time.monotonic() < until:
         data = generate_input(**arguments | {"seed": len(times_us)})
         began = time.perf_counter_ns()
         kernel(data)

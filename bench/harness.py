@@ -183,7 +183,8 @@ def main() -> None:
     records = Records(Path(path) if path and not options.smoke else None)
     plan = SMOKE if options.smoke else WHOLE._replace(repetitions=options.repetitions)
     figures = asyncio.run(measure(options.part or tuple(PARTS), plan, records))
-    print_beside(figures)
+    if not options.smoke:
+        print_beside(figures)
     report(figures)
 
 

@@ -17,12 +17,14 @@ from bench.gpu.table import Bench, Found, alone
 from harness.devices.cuda import rules
 from harness.devices.cuda.device import CudaDevice, NvmlMonitor
 from harness.devices.device import DeviceFault
+from harness.messages import SIDES
+from harness.sandbox.crowding import crowding
+from harness.time import duel
 from harness.time.combination import combine_processes
-from harness.time.estimators import block_order, compare_rounds
 from harness.time.policy import PROCESSES as PROCESSES_OF
-from harness.time.policy import History, policy_for
+from harness.time.policy import Policy, policy_for
 from harness.time.procedure import measure_process
-from harness.time.process import MeasurementPlan, Process, Sample
+from harness.time.process import COLD, MeasurementPlan, Process, Sample
 
 MIB = 1024**2
 # A guest moves 8 bytes for each of its floats, at some 4 TB/s.
@@ -36,6 +38,9 @@ PROCESSES = PROCESSES_OF["ranked"]
 RUNS, SHORT_RUNS = 20, 2
 # The rest of an experiment's time is for a duel.
 ROUNDS_SHARE = 0.85
+A, B = SIDES
+# Times are this often the yardstick's, whose own time differs from process to process.
+UNIT_US = 100.0
 
 
 @dataclass(frozen=True)
@@ -48,73 +53,98 @@ class Work:
     floats: int = 4096
 
 
-@dataclass
-class Gated:
-    """A timing source: one guest that works, one that does nothing."""
+# A work and its yardstick.
+Contest = tuple[Work, Work]
+YARDSTICK = Work("yardstick", "fma", {"links": LINKS["a"]})
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What one process measured, and what it knew."""
+
+    process: Process
+    plan: MeasurementPlan
+
+    @property
+    def value_us(self) -> float:
+        """The time of the work in units of the yardstick's."""
+        return combine_processes([self.process], self.plan).time_us
+
+
+@dataclass(frozen=True)
+class GatedPair:
+    """A source of pairs: a guest for each side, A and B, behind one gate."""
 
     device: CudaDevice
-    user: Pair
-    idle: Pair
-    wish: dict[str, int]
-    pull: Callable[[], str]
+    guests: Mapping[str, Pair]
+    works: Mapping[str, Work]
+    choose_way: Callable[[], str]
 
-    def call(self) -> Sample:
-        """A call of the guest that works. Errors: AssertionError, if it answers wrongly."""
-        outcome = self.user.call(self.pull(), **self.wish)
-        assert outcome.is_right, outcome.foul or "a wrong answer"
-        return _sample(outcome.shot)
+    def measure(self, order: str, calls: Mapping[str, int]) -> dict[str, tuple[Sample, ...]]:
+        """Time a block of each side in this order. Errors: AssertionError for a wrong answer."""
+        return {side: self._time_block(side, calls[side]) for side in order}
 
-    def null(self) -> Sample:
-        """A call of the guest that does nothing."""
-        return _sample(self.idle.call(self.pull()).shot)
-
-    def probe(self) -> float | None:
-        """None: a GPU is timed with its clock held still."""
-        return None
+    def _time_block(self, side: str, count: int) -> tuple[Sample, ...]:
+        samples = []
+        for index in range(count):
+            outcome = self.guests[side].call(self.choose_way(), **self.works[side].wish)
+            assert outcome.is_right, outcome.foul or "a wrong answer"
+            samples.append(_sample(outcome.shot, is_cold=index == 0 and count > 1))
+        return tuple(samples)
 
     def reference(self, name: str) -> float:
-        """One of the device's reference kernels."""
+        """Time one of the device's reference kernels."""
         return self.device.reference(name)
+
+    def is_crowded(self) -> bool:
+        """Return whether more threads want to run than there are cores."""
+        return crowding().is_crowded
 
 
 def repeatability(bench: Bench) -> Found:
     """E11: whole measurements of memory-bound work, in fresh processes, as often as time allows.
 
-    A measurement combines the processes of a ranked run; in the short form it is one process.
+    The yardstick does the same work. A measurement combines the processes of a ranked run; in the
+    short form it is one process.
     """
     each = 1 if bench.is_short else PROCESSES
     works = [Work(name, "honest", {"ns": 0}, floats) for name, floats in FLOATS.items()]
-    rounds = _rounds(bench, works, SHORT_RUNS if bench.is_short else RUNS * each)
-    found: dict[str, list[float]] = {name: [] for name in FLOATS}
+    contests = [(work, work) for work in works]
+    rounds = _rounds(bench, contests, SHORT_RUNS if bench.is_short else RUNS * each)
+    times_us: dict[str, list[float]] = {name: [] for name in FLOATS}
+    ratios: dict[str, list[float]] = {name: [] for name in FLOATS}
     covered: dict[str, str] = {}
-    for name, times in found.items():
+    for name in FLOATS:
         intervals = []
         for first in range(0, len(rounds) - each + 1, each):
-            processes = [one[name] for one in rounds[first : first + each]]
-            case = combine_processes(processes, _plan(each))
-            times.append(case.time_us)
+            measurements = [one[name] for one in rounds[first : first + each]]
+            case = combine_processes([one.process for one in measurements], measurements[0].plan)
+            ratios[name].append(case.time_us)
+            times_us[name].append(case.statistics["raw_us"])
             intervals.append((case.time_us, case.error))
         covered[name] = _covered(intervals)
-    cvs = {name: _cv(times) for name, times in found.items()}
+    cvs = {name: _cv(values) for name, values in ratios.items()}
     said = ", ".join(
-        f"{name}: {_middle(found[name])} us CV {100 * cv:.2f} % n {len(found[name])}"
+        f"{name}: {_middle(times_us[name])} us CV {100 * cv:.2f} % n {len(ratios[name])}"
         for name, cv in cvs.items()
     )
     passed = all(cvs[name] <= CV_MAX[name] for name in cvs)
-    return Found(said, passed, {"times_us": found, "covered": covered})
+    data = {"times_us": times_us, "ratios": ratios, "covered": covered}
+    return Found(said, passed, data)
 
 
 def resolution(bench: Bench) -> Found:
     """E12: true differences of nought, a half and one percent, between fresh processes."""
     works = [Work(name, "fma", {"links": links}) for name, links in LINKS.items()]
-    rounds = _rounds(bench, works, SHORT_RUNS if bench.is_short else RUNS)
+    contests = [(work, YARDSTICK) for work in works]
+    rounds = _rounds(bench, contests, SHORT_RUNS if bench.is_short else RUNS)
     values = [{name: one.value_us for name, one in by_name.items()} for by_name in rounds]
     seen = compare_processes(values)
     said = ", ".join(f"{words} {seen[name]}/{len(values)}" for name, words in SEEN.items())
-    duel = "not in the short form" if bench.is_short else _duel(bench, 25_000, 25_125)
+    winner = "not in the short form" if bench.is_short else _duel(bench, works[0], works[2])
     goals = {"one": 1.0, "half": 0.9, "twin": 0.95}
     passed = len(values) > 1 and all(seen[name] >= goals[name] * len(values) for name in goals)
-    return Found(f"{said}, duel of 0.5 %: {duel}", passed, {"values_us": values})
+    return Found(f"{said}, duel of 0.5 %: {winner}", passed, {"values_us": values})
 
 
 def compare_processes(values: Sequence[Mapping[str, float]]) -> dict[str, int]:
@@ -153,94 +183,103 @@ def neighbours(bench: Bench) -> Found:
 
 def classes(bench: Bench) -> Found:
     """E14: work in two speeds, and work that grows."""
-    works = [Work(mode, mode, {"ns": 50_000}) for mode in ("alternate", "drift")]
-    grades = {name: one.grade for name, one in alone(partial(_measured, bench, works)).items()}
+    contests = [(Work(mode, mode, {"ns": 50_000}), YARDSTICK) for mode in ("alternate", "drift")]
+    measurements = alone(partial(_measure_all, bench, contests))
+    grades = {name: one.process.grade for name, one in measurements.items()}
     said = ", ".join(f"{name}: {grade}" for name, grade in grades.items())
     return Found(said, grades == {"alternate": "bimodal", "drift": "trend"})
 
 
-def _rounds(bench: Bench, works: Sequence[Work], most: int) -> list[dict[str, Process]]:
+def _rounds(bench: Bench, contests: Sequence[Contest], most: int) -> list[dict[str, Measurement]]:
     """Measure every work in each of several fresh processes, as many as the time allows.
 
     The referee's process is fresh too: nothing CUDA is open in this one. Each process begins with
     another work, so that none is always the last.
     """
     until = time.monotonic() + ROUNDS_SHARE * bench.budget_s
-    rounds: list[dict[str, Process]] = []
+    rounds: list[dict[str, Measurement]] = []
     longest_s = 0.0
     while len(rounds) < most and time.monotonic() + longest_s < until:
         began = time.monotonic()
-        turn = len(rounds) % len(works)
-        order = [*works[turn:], *works[:turn]]
-        rounds.append(alone(partial(_measured, bench, order)))
+        turn = len(rounds) % len(contests)
+        order = [*contests[turn:], *contests[:turn]]
+        rounds.append(alone(partial(_measure_all, bench, order)))
         longest_s = max(longest_s, time.monotonic() - began)
     return rounds
 
 
-def _measured(bench: Bench, works: Sequence[Work]) -> dict[str, Process]:
-    """Measure works one after the other, with a guest for each mode."""
+def _measure_all(bench: Bench, contests: Sequence[Contest]) -> dict[str, Measurement]:
+    """Measure works one after the other, with a guest for each mode of each side."""
     with ExitStack() as stack:
-        modes = dict.fromkeys((*(work.mode for work in works), "null"))
-        guests = {mode: stack.enter_context(Pair(mode, bench.mps)) for mode in modes}
+        modes = dict.fromkeys(
+            (side, work.mode)
+            for contest in contests
+            for side, work in zip(SIDES, contest, strict=True)
+        )
+        guests = {(side, mode): stack.enter_context(Pair(mode, bench.mps)) for side, mode in modes}
+        idle = stack.enter_context(Pair("null", bench.mps))
         device = bench.device()
-        return {work.name: _measure(bench, device, guests, work) for work in works}
+        return {
+            contest[0].name: _measure(bench, device, guests, idle, contest) for contest in contests
+        }
 
 
-def _measure(bench: Bench, device: CudaDevice, guests: Mapping[str, Pair], work: Work) -> Process:
-    user, idle = guests[work.mode], guests["null"]
-    for one in (user, idle):
-        one.open(device, work.floats)
+def _measure(
+    bench: Bench,
+    device: CudaDevice,
+    guests: Mapping[tuple[str, str], Pair],
+    idle: Pair,
+    contest: Contest,
+) -> Measurement:
+    """Measure a work beside its yardstick in this process."""
+    works = dict(zip(SIDES, contest, strict=True))
+    pair = {side: guests[side, work.mode] for side, work in works.items()}
+    for side, guest in pair.items():
+        guest.open(device, works[side].floats)
+    idle.open(device, works[A].floats)
 
-    def way() -> str:
-        drawn = rules.choose_reveal(device.tier, 4 * work.floats, secrets.randbits(32))
+    def choose_way() -> str:
+        drawn = rules.choose_reveal(device.tier, 4 * works[A].floats, secrets.randbits(32))
         return "blanket" if drawn == "spot" else drawn
 
-    source = Gated(device, user, idle, work.wish, way)
-    plan = _plan(1, is_short=bench.is_short)
-    return measure_process(source, plan, time.monotonic, secrets.randbelow)
+    policy = _policy(is_short=bench.is_short)
+    shots = [idle.call(choose_way()).shot for _ in range(policy.nulls)]
+    plan = MeasurementPlan(policy, tuple(map(_sample, shots)), unit_us=UNIT_US)
+    source = GatedPair(device, pair, works, choose_way)
+    return Measurement(measure_process(source, plan, time.monotonic, secrets.randbelow), plan)
 
 
 def _beside_busy(bench: Bench, pids: Sequence[int]) -> tuple[float, float, str]:
     """The time alone, the time beside busy processes, and what the health gate says."""
-    work = Work("", "fma", {"links": 25_000})
-    with Pair("fma", bench.mps) as user, Pair("null", bench.mps) as idle:
+    with ExitStack() as stack:
+        guests = {(side, "fma"): stack.enter_context(Pair("fma", bench.mps)) for side in SIDES}
+        idle = stack.enter_context(Pair("null", bench.mps))
         device = bench.device()
-        guests = {"fma": user, "null": idle}
-        quiet = _measure(bench, device, guests, work).value_us
+        contest = (YARDSTICK, YARDSTICK)
+        quiet = _measure(bench, device, guests, idle, contest).value_us
         _signal(pids, signal.SIGCONT)
-        loud = _measure(bench, device, guests, work).value_us
+        loud = _measure(bench, device, guests, idle, contest).value_us
         return quiet, loud, _stranger(device)
 
 
-def _plan(processes: int, *, is_short: bool = False) -> MeasurementPlan:
+def _policy(*, is_short: bool = False) -> Policy:
     """The ranked policy, shorter where time is short."""
-    policy = policy_for("cuda", "ranked")
+    policy = policy_for("cuda", "ranked", wall_s=1.0 if is_short else 2.0)
     looks = policy.looks[:1] if is_short else policy.looks
-    wall_s = 1.0 if is_short else 2.0
-    policy = replace(policy, processes=processes, looks=looks, wall_s=wall_s, pause_s=0.0)
-    return MeasurementPlan(policy, History())
+    return replace(policy, looks=looks, pause_s=0.0)
 
 
-def _duel(bench: Bench, first: int, second: int) -> str:
-    """Two guests in turn under one referee, in the order that the harness gives."""
-
-    def fought() -> str:
-        with Pair("fma", bench.mps) as a, Pair("fma", bench.mps) as b:
-            device = bench.device()
-            for one in (a, b):
-                one.open(device, 4096)
-            blocks: dict[str, list[float]] = {"A": [], "B": []}
-            for name in block_order():
-                pair, links = (a, first) if name == "A" else (b, second)
-                blocks[name].append(statistics.fmean(pair.times_us("strict", 10, links=links)))
-        return compare_rounds([list(zip(blocks["A"], blocks["B"], strict=False))]).winner
-
-    return str(alone(fought))
+def _duel(bench: Bench, first: Work, second: Work) -> str:
+    """Two works as each other's yardstick, compared as the harness compares a duel's sides."""
+    measurement = alone(partial(_measure_all, bench, [(first, second)]))[first.name]
+    plan = measurement.plan
+    pairs = [pair.values_us(plan) for pair in measurement.process.pairs]
+    return duel.compare(pairs, len(pairs), plan.policy.sigma).winner
 
 
-def _sample(shot: rules.CallTiming | None) -> Sample:
+def _sample(shot: rules.CallTiming | None, *, is_cold: bool = False) -> Sample:
     assert shot is not None, "a call broke a rule"
-    return Sample(shot.time_us, shot.flags)
+    return Sample(shot.time_us, (*shot.flags, COLD) if is_cold else shot.flags)
 
 
 def _stranger(device: CudaDevice) -> str:
