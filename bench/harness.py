@@ -91,7 +91,8 @@ def plan_across_load(plan: Plan, runner: Runner) -> Iterator[Record]:
                 load=busy,
                 repetition=repetition,
                 mode=plan.mode,
-                truth_us=runner.counted_us(kernel),
+                truth_us=runner.counted_us(kernel, base.yardstick),
+                yardstick=base.yardstick,
             )
 
 
@@ -108,6 +109,7 @@ def plan_truth(plan: Plan, runner: Runner) -> Iterator[Record]:
             repetition=repetition,
             mode=plan.mode,
             truth_us=runner.alone_us(kernel),
+            yardstick=kernel.yardstick,
         )
 
 
@@ -122,6 +124,7 @@ def plan_modes(plan: Plan, _: Runner) -> Iterator[Record]:
             repetition=repetition,
             mode=mode,
             truth_us=0.0,
+            yardstick=MODE_KERNEL.yardstick,
         )
 
 

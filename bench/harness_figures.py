@@ -46,7 +46,8 @@ def compare(records: Sequence[Record]) -> list[Figure]:
     scored = [run for run in records if run.score_us]
     sizes = list(dict.fromkeys(run.size for run in scored))
     figures = [figure for size in sizes for figure in _compare_size(size, scored)]
-    pairs = list(itertools.combinations(scored, 2))
+    # Kernels of other sizes are on other leaderboards.
+    pairs = [pair for pair in itertools.combinations(scored, 2) if pair[0].size == pair[1].size]
     apart = [pair for pair in pairs if not _are_twins(*pair)]
     equal = [pair for pair in pairs if _are_twins(*pair)]
     claims = [pair for pair in apart if claims_order(*pair)]

@@ -69,6 +69,11 @@ class Kernel(msgspec.Struct, frozen=True):
     twin: int = 0
 
     @property
+    def yardstick(self) -> "Kernel":
+        """A kernel of the same kind that takes longer, as a reference does."""
+        return Kernel(self.kind, 2 * self.count)
+
+    @property
     def source(self) -> str:
         """The kernel's file."""
         prepare, work = KINDS[self.kind]
@@ -81,25 +86,12 @@ class Kernel(msgspec.Struct, frozen=True):
         return path
 
 
-# Each is slower than most kernels of its kind here, as a reference is.
-YARDSTICKS = {
-    kernel.kind: kernel
-    for kernel in (
-        Kernel("products", 1300),
-        Kernel("compute", 8),
-        Kernel("memory", 2),
-        Kernel("cache", 1000),
-        Kernel("Python", 80),
-    )
-}
-
-
 class Record(msgspec.Struct, frozen=True, kw_only=True):
     """What one run found. Units: microseconds of a call, seconds of the run.
 
     `size` names the kernel without its extra work, `load` is the number of busy processes,
-    `truth_us` the true time of the kernel and `yardstick_us` the frozen one of the yardstick. A run
-    without a verdict has `failure` and no score.
+    `truth_us` the true time of the kernel and `yardstick_us` the frozen one of the `yardstick`. A
+    run without a verdict has `failure` and no score.
     `measured_share` is the share of the timed stage that its timed calls took.
     """
 
@@ -110,6 +102,7 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     repetition: int
     mode: str
     truth_us: float
+    yardstick: Kernel
     yardstick_us: float = 0.0
     failure: str = ""
     score_us: float = 0.0
@@ -156,24 +149,31 @@ class Records:
 class Runner:
     """A warm harness and a folder for problems, kernels and the files of runs.
 
-    The yardstick of a kind of kernel is the reference of its problem. Its frozen time is that of
-    the earlier runs of the benchmark, or else its time alone.
+    A yardstick is the reference of its problem. Its frozen time is that of the earlier runs of the
+    benchmark, or else its time alone.
     """
 
     def __init__(self, harness: Harness, folder: Path, earlier: Sequence[Record] = ()) -> None:
         self.harness, self.folder = harness, folder
         self._runs = 0
         self._alone_us: dict[Kernel, float] = {}
-        self._problems: dict[str, Path] = {}
+        self._problems: dict[Kernel, Path] = {}
         for run in earlier:
             if run.yardstick_us:
-                self._alone_us[YARDSTICKS[run.kernel.kind]] = run.yardstick_us
+                self._alone_us[run.yardstick] = run.yardstick_us
 
     async def warm_up(self) -> None:
         """Test a kernel, so that no later run pays for what the first one loads."""
         kernel = Kernel("products", 1)
         warming = Record(
-            part="", size="", kernel=kernel, load=0, repetition=0, mode="test", truth_us=0.0
+            part="",
+            size="",
+            kernel=kernel,
+            load=0,
+            repetition=0,
+            mode="test",
+            truth_us=0.0,
+            yardstick=kernel.yardstick,
         )
         assert not (await self.run(warming)).failure
 
@@ -182,9 +182,9 @@ class Runner:
         self._runs += 1
         out = self.folder / f"out{self._runs}"
         out.mkdir()
-        kind = wanted.kernel.kind
-        problem, source = self._find_problem(kind), wanted.kernel.write(self.folder)
-        unit_us = 0.0 if wanted.mode == "test" else self.alone_us(YARDSTICKS[kind])
+        problem = self._find_problem(wanted.yardstick)
+        source = wanted.kernel.write(self.folder)
+        unit_us = 0.0 if wanted.mode == "test" else self.alone_us(wanted.yardstick)
         request = RunRequest(
             str(problem),
             str(source),
@@ -208,7 +208,7 @@ class Runner:
     def alone_us(self, kernel: Kernel) -> float:
         """Return the time of a kernel alone in a quiet process at a real-time priority."""
         if kernel not in self._alone_us:
-            problem, source = self._find_problem(kernel.kind), kernel.write(self.folder)
+            problem, source = self._find_problem(kernel.yardstick), kernel.write(self.folder)
             result = subprocess.run(
                 [sys.executable, "-m", "bench.alone", str(problem), str(source)],
                 check=True,
@@ -220,30 +220,29 @@ class Runner:
             self._alone_us[kernel] = float(result.stdout)
         return self._alone_us[kernel]
 
-    def counted_us(self, kernel: Kernel) -> float:
-        """Return the time of a kernel by its work: exact in its ratio to others of its kind.
+    def counted_us(self, kernel: Kernel, yardstick: Kernel) -> float:
+        """Return the time of a kernel by its work: exact in its ratio to the yardstick.
 
         It is that of a kernel without work, and for the work what the yardstick takes.
         """
-        yardstick = YARDSTICKS[kernel.kind]
         empty_us = self.alone_us(Kernel(kernel.kind, 0))
         work_us = self.alone_us(yardstick) - empty_us
         return empty_us + work_us * kernel.count / yardstick.count
 
-    def _find_problem(self, kind: str) -> Path:
+    def _find_problem(self, yardstick: Kernel) -> Path:
         """Return a problem's folder as an agent would have fetched it."""
-        if kind not in self._problems:
+        if yardstick not in self._problems:
             files = {path.name: path.read_bytes() for path in WORK.iterdir() if path.is_file()}
-            kernel = YARDSTICKS[kind].source.replace("custom_kernel", "ref_kernel")
+            kernel = yardstick.source.replace("custom_kernel", "ref_kernel")
             files["reference.py"] += f"\n\n{kernel}".encode()
             version = compile_problem("work", files)
-            folder = self.folder / f"problem-{kind}"
+            folder = self.folder / f"problem-{yardstick.kind}-{yardstick.count}"
             folder.mkdir()
             for name, data in {**version.files, "manifest.json": version.manifest}.items():
                 (folder / name).write_bytes(data)
             (folder / "utils.py").write_text(UTILITIES.read_text())
-            self._problems[kind] = folder
-        return self._problems[kind]
+            self._problems[yardstick] = folder
+        return self._problems[yardstick]
 
 
 async def _ignore(_: object) -> None:

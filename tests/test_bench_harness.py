@@ -26,6 +26,7 @@ def timed(count: int, score_us: float, *, load: int = 0, twin: int = 0) -> Recor
         repetition=0,
         mode="ranked",
         truth_us=float(count),
+        yardstick=Kernel("products", 2000),
         score_us=score_us,
         interval_us=(0.998 * score_us, 1.002 * score_us),
         error=0.001,
@@ -65,6 +66,7 @@ def test_a_run_without_a_score_is_counted_and_not_compared() -> None:
         repetition=0,
         mode="ranked",
         truth_us=1000.0,
+        yardstick=Kernel("products", 2000),
         failure="noisy",
     )
     figures = measured(compare([timed(1000, 1000.0), timed(1000, 1001.0, twin=1), failed]))
