@@ -16,7 +16,7 @@ from types import ModuleType
 
 import torch
 
-CALLS_MIN, MEASURED_S = 15, 1.5
+CALLS_MIN, MEASURED_S = 25, 0.5
 PAUSE_S = 0.001
 PRIORITY = 1
 

@@ -3,12 +3,12 @@
 import itertools
 import statistics
 from collections.abc import Iterable, Sequence
-from math import prod
+from math import log, prod
 
 from bench.figures import Figure, at_least, at_most
 from bench.harness_runs import Record
 from bench.intervals import share_interval
-from ranker.domain.score import ScoredEntry, is_tied
+from ranker.domain.score import ScoredEntry, error_of_difference, is_tied, t_quantile
 
 SPREAD_PERCENT_MAX = 5.0
 # Shorter kernels have no goal: of their time the handshake is a large part.
@@ -37,6 +37,15 @@ def is_wrong(first: Record, second: Record) -> bool:
     return claims_order(first, second) and apart < 0
 
 
+def covers(first: Record, second: Record) -> bool:
+    """Whether the interval of the ratio of two scores contains the ratio of the true times."""
+    missed = log(first.score_us / second.score_us) - log(first.truth_us / second.truth_us)
+    error, freedom = error_of_difference(
+        [(first.error, first.freedom), (second.error, second.freedom)]
+    )
+    return abs(missed) <= t_quantile(freedom) * error
+
+
 def _are_twins(first: Record, second: Record) -> bool:
     return first.kernel.count == second.kernel.count
 
@@ -53,6 +62,7 @@ def compare(records: Sequence[Record]) -> list[Figure]:
     claims = [pair for pair in apart if claims_order(*pair)]
     twins_apart = _share(claims_order(*pair) for pair in equal)
     covered = _share(run.interval_us[0] <= run.truth_us <= run.interval_us[1] for run in scored)
+    covered_ratios = _share(covers(*pair) for pair in pairs)
     return [
         *figures,
         Figure(name="strict orders that are claimed", measured=len(claims)),
@@ -65,16 +75,21 @@ def compare(records: Sequence[Record]) -> list[Figure]:
         Figure(
             name="twins told apart",
             measured=twins_apart,
-            interval=share_interval(twins_apart, _runs_of_twins(equal)),
+            interval=share_interval(twins_apart, _runs_of(equal) // 2),
             goal=at_most(TWINS_APART_MAX),
             note=OTHERS,
         ),
         Figure(
-            name="intervals that contain the truth",
-            measured=covered,
-            interval=share_interval(covered, len(scored)),
+            name="intervals of a ratio of two scores that contain the true one",
+            measured=covered_ratios,
+            interval=share_interval(covered_ratios, _runs_of(pairs) // 2),
             goal=at_least(COVERAGE_MIN),
             note=OTHERS,
+        ),
+        Figure(
+            name="intervals that contain the time alone",
+            measured=covered,
+            interval=share_interval(covered, len(scored)),
         ),
         Figure(name="runs without a score", measured=len(records) - len(scored)),
     ]
@@ -119,9 +134,9 @@ def _compare_size(size: str, scored: Sequence[Record]) -> list[Figure]:
     return figures
 
 
-def _runs_of_twins(pairs: Sequence[Pair]) -> int:
-    """Return how many independent comparisons these pairs are worth."""
-    return max(1, len({id(run) for pair in pairs for run in pair}) // 2)
+def _runs_of(pairs: Sequence[Pair]) -> int:
+    """Return how many runs are in these pairs, at least two: half as many are independent."""
+    return max(2, len({id(run) for pair in pairs for run in pair}))
 
 
 def _share(claims: Iterable[bool]) -> float:

@@ -184,7 +184,7 @@ class Runner:
         out.mkdir()
         problem = self._find_problem(wanted.yardstick)
         source = wanted.kernel.write(self.folder)
-        unit_us = 0.0 if wanted.mode == "test" else self.alone_us(wanted.yardstick)
+        unit_us = self.alone_us(wanted.yardstick) if wanted.truth_us else 0.0
         request = RunRequest(
             str(problem),
             str(source),
