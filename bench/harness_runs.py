@@ -270,7 +270,7 @@ def _score(record: Record, report: RunReport) -> Record:
         grade=timed[-1].grade,
         null_us=timed[-1].null_us[1],
         samples=timed[-1].samples,
-        measured_share=timed[-1].statistics.get("measured_share", 0.0),
+        measured_share=timed[-1].statistics["measured_share"],
     )
 
 
