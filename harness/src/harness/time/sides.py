@@ -195,7 +195,8 @@ class GatedPair:
 
     def _time_call(self, side: Side, index: int, calls: int) -> Sample:
         gate, device = self.gates[side.name], self.context.judge_context.device
-        time_us = gate.time(index, side.budget.until(), is_watched=is_watched_call(calls))
+        is_watched = not side.is_yardstick and is_watched_call(calls)
+        time_us = gate.time(index, side.budget.until(), is_watched=is_watched)
         self.measured_us += time_us
         # On a GPU the worker is frozen while its work runs, so its idle time means nothing.
         lost_us = 0.0
