@@ -223,3 +223,32 @@ async def test_a_forged_yardstick_is_found_by_an_audit(reads: Reads) -> None:
     await reads.ended(GOOD)
     assert await scores(reads) == {"good": 10.0}
     assert any("yardstick's times" in what for what in await findings(reads))
+
+
+@server
+async def test_every_read_tells_the_speed_up_over_the_yardstick(reads: Reads) -> None:
+    await reads.ended(GOOD)
+    (page,) = await reads.ended(SLOWER)
+    (case,) = page["cases"]
+    assert (case["time_us"], case["yardstick_us"]) == (100.0, 200.0)
+    for timed in (page, case, page["results"][0]):
+        assert timed["yardstick_us"] == 200.0
+        assert timed["speedup"] == pytest.approx(2.0, rel=1e-3)
+        low, high = timed["speedup_interval"]
+        assert low < timed["speedup"] < high
+    shown = await reads.get(f"submissions/{page['number']}/cases")
+    assert shown[0]["estimate"]["speedup"] == pytest.approx(2.0)
+    rows = await reads.board()
+    assert [row["speedup"] for row in rows] == pytest.approx([2.0, 2.0], rel=1e-3)
+    assert all(row["speedup_interval"] for row in rows)
+    columns = (await reads.get("leaderboards/identity/CPU/cases"))["items"]
+    assert [entry["cases"][0]["time_us"] for entry in columns] == [100.0, 100.0]
+
+
+@server
+async def test_a_score_of_a_run_that_was_timed_alone_has_no_speed_up(reads: Reads) -> None:
+    await reads.ended(GOOD)
+    (page,) = await reads.ended(Life("old", "grace", 70.0))
+    assert (page["speedup"], page["speedup_interval"], page["yardstick_us"]) == (None, None, None)
+    speedups = {row["submission"]: row["speedup"] for row in await reads.board()}
+    assert speedups == {"good": 2.0, "old": None}

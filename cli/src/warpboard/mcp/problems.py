@@ -259,6 +259,8 @@ class RankedEntry(msgspec.Struct, frozen=True, kw_only=True):
     is_provisional: bool = False
     roofline_fraction: float | None = None
     vs_baseline: dict[str, float] = {}
+    speedup: float | None = None
+    speedup_interval: tuple[float, float] | None = None
     duel: str = ""
     confirmation: str = ""
 

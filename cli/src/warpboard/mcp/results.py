@@ -48,7 +48,7 @@ class FailedCase(ToolResponse, frozen=True, kw_only=True):
 
 
 class TimedCase(ToolResponse, frozen=True, kw_only=True):
-    """The time of a case, its interval, and the speed-up over each baseline."""
+    """The time of a case, its interval, and the speed-ups over the yardstick and baselines."""
 
     name: str
     time_us: float
@@ -57,6 +57,8 @@ class TimedCase(ToolResponse, frozen=True, kw_only=True):
     grade: str = ""
     roofline: Roofline | None = None
     vs_baseline: dict[str, float] = {}
+    speedup: float | None = None
+    speedup_interval: tuple[float, float] | None = None
 
 
 class SubmissionResult(ToolResponse, frozen=True, kw_only=True):
@@ -76,6 +78,8 @@ class SubmissionResult(ToolResponse, frozen=True, kw_only=True):
     reason: str | None = None
     score_us: float | None = None
     interval_us: tuple[float, float] | None = None
+    speedup: float | None = None
+    speedup_interval: tuple[float, float] | None = None
     ranking: Ranking | None = None
     cases_count: int = 0
     failing: list[FailedCase] = []
@@ -135,6 +139,8 @@ async def read_result(context: ToolContext, number: Number) -> SubmissionResult:
         reason=shorten(submission.reason or "") or None,
         score_us=ranking.score_us if ranking and ranking.score_us else submission.score_us,
         interval_us=ranking.interval_us if ranking else None,
+        speedup=submission.speedup,
+        speedup_interval=submission.speedup_interval,
         ranking=ranking if submission.is_over else None,
         cases_count=len(submission.cases),
         failing=failed_cases,

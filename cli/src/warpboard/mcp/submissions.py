@@ -51,6 +51,7 @@ from warpboard.service.answers import (
     retry_until_available,
     starter_files,
     with_roofline,
+    with_speedups,
 )
 
 FOLLOW_S_MAX = 50
@@ -331,7 +332,7 @@ async def run_locally(
     except TimeoutError as late:
         reason = f"not over after {within_s:g} s: allow more by within_s, or submit it"
         raise Refused("too_slow", reason, "within_s") from late
-    answer = with_roofline(answer, files.manifest)
+    answer = with_speedups(with_roofline(answer, files.manifest))
     return _build_result(files, submission, parse_response(answer, Run))
 
 

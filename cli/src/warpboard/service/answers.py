@@ -27,6 +27,7 @@ from shared.presentation.report_parts import (
 )
 from shared.presentation.units import NO_VALUE, instant_text, one_line, seconds_text, time_text
 from shared.problems.submission_file import SUFFIXES, suffix
+from shared.ranking_rules import speedup_fields
 from warpboard.api import Api, Response, Unavailable
 from warpboard.screen import Screen, ShowProgress
 
@@ -179,6 +180,16 @@ def with_roofline(answer: JsonObject, manifest: bytes, gpu: str = HERE) -> JsonO
             case = case if roofline is None else case | {"roofline": asdict(roofline)}  # noqa: PLW2901
         cases.append(case)
     return answer | {"cases": cases} if works else answer
+
+
+def with_speedups(answer: JsonObject) -> JsonObject:
+    """Add to the times of a local run how many times as fast as the yardstick they are."""
+    cases = [
+        case
+        | speedup_fields(case.get("yardstick_us"), case.get("time_us"), case.get("interval_us"))
+        for case in answer["cases"]
+    ]
+    return answer | {"cases": cases}
 
 
 async def retry_until_available(

@@ -12,7 +12,12 @@ from shared.api.cases import Baseline, MilestoneCondition, OwnMilestones
 from shared.api.leaderboards import Entry, History, Leaderboard, Records, SetScores
 from shared.api.problems import Problems
 from shared.errors import Failed, Refused
-from shared.presentation.outcome import share_text, speedups_text
+from shared.presentation.outcome import (
+    MEASURED_ALONE,
+    share_text,
+    speedup_cell,
+    speedups_text,
+)
 from shared.presentation.units import (
     NO_VALUE,
     TIED_LEGEND,
@@ -36,10 +41,12 @@ from warpboard.terminal.problems import LIST_OPTIONS, show_problems
 
 CODE_LENGTH_MAX = 1024
 MARK = "baseline"
-OPTIONAL_COLUMNS = ("pooled over", "roofline", "duel", "confirmation", "speed-up")
+OPTIONAL_COLUMNS = (
+    *("pooled over", "roofline", "duel", "confirmation", "speed-up", "of the yardstick"),
+)
 EXTRA_COLUMNS = (
     *("isolation", "tier", "pooled over", "confirmation", "duel"),
-    *("when", "grade", "roofline", "speed-up", "interval"),
+    *("when", "grade", "roofline", "speed-up", "of the yardstick", "interval"),
 )
 
 
@@ -295,15 +302,21 @@ def leaderboard_table(answer: Leaderboard, zone: tzinfo | None = None) -> Table:
         if baseline.score_us is not None:
             faster = [line for line in lines if (line.score_us or 0.0) <= baseline.score_us]
             lines.insert(lines.index(faster[-1]) + 1 if faster else 0, baseline)
+    has_yardstick = any(entry.speedup is not None for entry in answer.items)
     rows = [
-        _baseline_row(line) if isinstance(line, Baseline) else _entry_row(line) for line in lines
+        _baseline_row(line)
+        if isinstance(line, Baseline)
+        else _entry_row(line, has_yardstick=has_yardstick)
+        for line in lines
     ]
     moment = f", as of {instant_text(answer.as_of_at, zone)}" if answer.as_of_at else ""
     title = f"{answer.problem} on {answer.gpu}, version {answer.problem_version}{moment}"
     return make_table(title, rows, zone, OPTIONAL_COLUMNS, EXTRA_COLUMNS)
 
 
-def _entry_row(entry: Entry) -> dict[str, Any]:
+def _entry_row(entry: Entry, *, has_yardstick: bool) -> dict[str, Any]:
+    """Return an entry's row; beside others that were timed with a yardstick it says how it was."""
+    ratio = speedup_cell(entry.speedup, entry.speedup_interval)
     return {
         "rank": rank_text(entry.rank, is_tied=entry.is_tied),
         "participant": entry.participant or None,
@@ -318,6 +331,7 @@ def _entry_row(entry: Entry) -> dict[str, Any]:
         "duel": entry.duel or None,
         "confirmation": entry.confirmation or None,
         "speed-up": speedups_text(entry.vs_baseline),
+        "of the yardstick": ratio or (MEASURED_ALONE if has_yardstick else None),
         "grade": ", ".join([entry.grade or NO_VALUE] + ["provisional"] * entry.is_provisional),
     }
 

@@ -37,6 +37,7 @@ from warpboard.service.answers import (
     run_heading,
     starter_files,
     with_roofline,
+    with_speedups,
 )
 from warpboard.terminal import options
 from warpboard.terminal.options import api_command, local_command
@@ -177,7 +178,7 @@ async def run_file(
         answer = await context.harness.run(
             files, request, show_progress, level_min=level_min or "none", save=save
         )
-    answer = with_roofline(answer, files.manifest)
+    answer = with_speedups(with_roofline(answer, files.manifest))
     run_result = parse_response(answer, Run)
     timed = [case.time_us or 0.0 for case in run_result.cases if case.stage == "time"]
     is_scored = run_result.verdict == "passed" and bool(timed)

@@ -29,6 +29,7 @@ from shared.presentation.outcome import (
     note_lines,
     outcome_lines,
     roofline_text,
+    speedup_cell,
     speedups_text,
 )
 from shared.presentation.report_parts import (
@@ -425,6 +426,7 @@ def case_table(results: Sequence[Case]) -> Table:
             "grade": case.grade or None,
             "roofline": roofline_text(case.roofline),
             "speed-up": speedups_text(case.vs_baseline),
+            "of the yardstick": speedup_cell(case.speedup, case.speedup_interval),
             "message": "see below"
             if case is described
             else shorten_floats(one_line(case.message.partition("\n")[0], MESSAGE_LENGTH_MAX)),
@@ -434,8 +436,11 @@ def case_table(results: Sequence[Case]) -> Table:
     return make_table(
         "cases",
         rows,
-        optional=("roofline", "speed-up"),
-        extra=("null call", "interval", "grade", "time", "roofline", "speed-up"),
+        optional=("roofline", "speed-up", "of the yardstick"),
+        extra=(
+            *("null call", "interval", "grade", "time", "roofline", "speed-up"),
+            "of the yardstick",
+        ),
     )
 
 

@@ -10,6 +10,19 @@ Verdict = Annotated[
     str, Meta(description="`passed`, or what went wrong; decided by the supervisor.")
 ]
 Interval = Annotated[tuple[float, float], Meta(description="A 95 % interval, low and high.")]
+YardstickMicroseconds = Annotated[
+    Microseconds | None,
+    Meta(
+        description="The time of the yardstick, a fixed correct kernel of the same problem; null "
+        "if this was measured alone, as before yardsticks."
+    ),
+]
+Speedup = Annotated[
+    float | None, Meta(description="How many times as fast as the yardstick it is.")
+]
+SpeedupInterval = Annotated[
+    tuple[float, float] | None, Meta(description="The 95 % interval of the speed-up.")
+]
 Speedups = Annotated[
     dict[str, float],
     Meta(description="How many times faster than each baseline it is, by the baseline's name."),
@@ -59,6 +72,9 @@ class Case(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     mismatches: list[Mismatch] = []
     roofline: Roofline | None = None
     vs_baseline: Speedups = {}
+    yardstick_us: YardstickMicroseconds = None
+    speedup: Speedup = None
+    speedup_interval: SpeedupInterval = None
 
 
 class Estimate(ApiModel, frozen=True, kw_only=True):
@@ -74,6 +90,9 @@ class Estimate(ApiModel, frozen=True, kw_only=True):
     freedom: int | None
     null_us: list[Microseconds] | None
     grade: str | None
+    yardstick_us: YardstickMicroseconds
+    speedup: Speedup
+    speedup_interval: SpeedupInterval
 
 
 class CaseShown(ApiModel, frozen=True, kw_only=True):

@@ -4,7 +4,17 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
-from shared.api.cases import Baseline, Case, Interval, Milestone, Speedups, Verdict
+from shared.api.cases import (
+    Baseline,
+    Case,
+    Interval,
+    Milestone,
+    Speedup,
+    SpeedupInterval,
+    Speedups,
+    Verdict,
+    YardstickMicroseconds,
+)
 from shared.api.fields import (
     ApiModel,
     Microseconds,
@@ -82,6 +92,9 @@ class Entry(ApiModel, frozen=True, kw_only=True):
     confirmation: Annotated[
         str, Meta(description="Whether its run was confirmed on another agent, if it was repeated.")
     ]
+    yardstick_us: YardstickMicroseconds = None
+    speedup: Speedup = None
+    speedup_interval: SpeedupInterval = None
 
 
 class OtherVersion(ApiModel, frozen=True, kw_only=True):

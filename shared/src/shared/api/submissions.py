@@ -5,7 +5,14 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from shared.api.cases import Case, Interval, Verdict
+from shared.api.cases import (
+    Case,
+    Interval,
+    Speedup,
+    SpeedupInterval,
+    Verdict,
+    YardstickMicroseconds,
+)
 from shared.api.fields import (
     ApiModel,
     Digest,
@@ -220,6 +227,9 @@ class Result(ApiModel, frozen=True, kw_only=True):
     interval_us: Interval | None
     run: str | None
     at: Timestamp
+    yardstick_us: YardstickMicroseconds = None
+    speedup: Speedup = None
+    speedup_interval: SpeedupInterval = None
 
 
 class StageResult(ApiModel, frozen=True, kw_only=True):
@@ -304,6 +314,9 @@ class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
         Composition | None,
         Meta(description="Null if it was not recorded; others see only the shares."),
     ] = None
+    yardstick_us: YardstickMicroseconds = None
+    speedup: Speedup = None
+    speedup_interval: SpeedupInterval = None
 
 
 class FullSubmission(SubmissionSummary, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The result of a submission, in lines: its verdict, what failed, its rank, and its rates."""
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
@@ -82,6 +82,36 @@ def speedups_text(ratios: Mapping[str, float]) -> str:
     ('2.31x eager, 0.95x compile', '-')
     """
     return ", ".join(f"{ratio:.3g}x {name}" for name, ratio in ratios.items()) or NO_VALUE
+
+
+def speedup_text(speedup: float | None, interval: Sequence[float] | None = None) -> str:
+    """Say how many times as fast as the yardstick a time is, with the 95 % interval.
+
+    >>> speedup_text(1.8412, (1.802, 1.88))
+    '1.84 times as fast as the yardstick (1.80 to 1.88)'
+    >>> speedup_text(0.52), speedup_text(None)
+    ('0.520 times as fast as the yardstick', '')
+    """
+    if speedup is None:
+        return ""
+    text = f"{speedup:#.3g} times as fast as the yardstick"
+    return f"{text} ({interval[0]:#.3g} to {interval[1]:#.3g})" if interval else text
+
+
+def speedup_cell(speedup: float | None, interval: Sequence[float] | None = None) -> str | None:
+    """Format a speed-up over the yardstick for a table.
+
+    >>> speedup_cell(1.8412, (1.802, 1.88)), speedup_cell(None)
+    ('1.84x (1.80 to 1.88)', None)
+    """
+    if speedup is None:
+        return None
+    text = f"{speedup:#.3g}x"
+    return f"{text} ({interval[0]:#.3g} to {interval[1]:#.3g})" if interval else text
+
+
+# How a score was measured before there were yardsticks.
+MEASURED_ALONE = "measured alone"
 
 
 # The parts of a composition, in the order shown when their shares are equal.
@@ -201,8 +231,11 @@ def _score_line(submission: FullSubmission, ranking: Ranking) -> str:
     facts = {"tier": submission.tier, "isolation": submission.level, "grade": submission.grade}
     qualities = [f"{name} {value}" for name, value in facts.items() if value]
     qualities += ["provisional"] if submission.is_provisional else []
+    qualities += [MEASURED_ALONE] if submission.speedup is None else []
     quality_text = f": {', '.join(qualities)}" if qualities else ""
     score = f"score {time_text(ranking.score_us)} ({interval_text(ranking.interval_us)})"
+    if speedup := speedup_text(submission.speedup, submission.speedup_interval):
+        score += f", {speedup}"
     if len(ranking.pooled_over) < 2:
         return f"{score}{quality_text}"
     own_run_text = f"; this run alone {time_text(ranking.run_us)}"

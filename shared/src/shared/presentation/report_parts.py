@@ -16,6 +16,7 @@ from shared.presentation.outcome import (
     isolation_text,
     mismatch_lines,
     share_text,
+    speedup_text,
     speedups_text,
 )
 from shared.presentation.units import (
@@ -190,6 +191,8 @@ def _comparison_lines(case: Case) -> Iterator[str]:
     texts, roofline = [], case.roofline
     if roofline and roofline.share is not None:
         texts.append(f"{share_text(roofline.share)} of {roofline.bound or 'the roofline'}")
+    if case.speedup is not None:
+        texts.append(speedup_text(case.speedup, case.speedup_interval))
     if case.vs_baseline:
         texts.append(speedups_text(case.vs_baseline))
     texts += [case.grade] if case.grade not in ("", "ok") else []

@@ -18,6 +18,7 @@ from shared.presentation.outcome import (
     roofline_text,
     share_text,
     shortcuts_text,
+    speedup_text,
     speedups_text,
 )
 from shared.presentation.report_parts import verdict_text
@@ -135,6 +136,7 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "share": share_text,
     "composition": composition_text,
     "shortcuts": shortcuts_text,
+    "speedup": speedup_text,
     "speedups": speedups_text,
     "spread": spread_text,
     "time_left": time_left_text,

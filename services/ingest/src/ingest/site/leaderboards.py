@@ -231,6 +231,7 @@ def _leaderboard_values(
         "rows": merge_rows(board, account),
         "scale": _page_scale(board),
         "is_all_provisional": all(entry.is_provisional for entry in board.items),
+        "has_yardstick": any(entry.speedup is not None for entry in board.items),
         "has_roofline": any(entry.roofline_fraction is not None for entry in board.items),
         "versions": sorted(versions, reverse=True),
         "tabs": tabs,

@@ -11,7 +11,7 @@ from statistics import stdev
 from typing import Any, NamedTuple
 
 from shared.events import CaseResult, SubmissionFinished
-from shared.ranking_rules import score_us
+from shared.ranking_rules import score_us, speedup_fields
 
 NORMAL = 1.95996
 # The 97.5 % quantiles for 1 to 30 degrees of freedom, from the usual table.
@@ -177,14 +177,15 @@ def _single_process_score(
 
 
 def add_interval(row: dict[str, Any]) -> dict[str, Any]:
-    """Return a scored row with the interval of the score that it shows.
+    """Return a scored row with the interval of the score that it shows, and its speed-up.
 
     A score over several submissions has its own interval; otherwise it is that of the run.
     """
     bounds = None if row["low_us"] is None else (row["low_us"], row["high_us"])
     if row["pooled_over"] and row["error"] is not None:
         bounds = interval_us(row["score_us"], row["error"], row["freedom"])
-    return row | {"interval_us": bounds}
+    speedup = speedup_fields(row.get("yardstick_us"), row["score_us"], bounds)
+    return row | {"interval_us": bounds} | speedup
 
 
 class PooledScore(NamedTuple):

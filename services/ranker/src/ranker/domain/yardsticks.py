@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from ranker.domain.goals import BASELINE, HELD_WITH_SCORE, STOPPED
 from ranker.domain.score import TIME_US_MAX, TIME_US_MIN, compute_score, tie_share
 from shared.events import CaseResult, RestatedScore, SubmissionFinished
-from shared.ranking_rules import score_us
+from shared.ranking_rules import score_us, speedup_fields
 
 NOISY = "noisy"
 # From so many runs on the median is fixed, even if all of them were noisy.
@@ -81,6 +81,25 @@ def _convert_case(case: CaseResult, own_us: float, fixed_us: float) -> CaseResul
         process_us=[value * factor for value in case.process_us],
         yardstick_us=fixed_us,
     )
+
+
+def show_cases(
+    cases: Sequence[dict[str, Any]], fixed_us: Mapping[str, float] | None
+) -> list[dict[str, Any]]:
+    """Return stored cases in units of the fixed times, timed ones with their speed-up."""
+    timed = msgspec.convert([case for case in cases if case["stage"] == "time"], list[CaseResult])
+    converted = iter(convert_times(timed, fixed_us))
+    return [
+        case | _shown_fields(next(converted)) if case["stage"] == "time" else case for case in cases
+    ]
+
+
+def _shown_fields(case: CaseResult) -> dict[str, Any]:
+    if case.yardstick_us is None:
+        return {}
+    names = ("time_us", "interval_us", "process_us")
+    speedup = speedup_fields(case.yardstick_us, case.time_us, case.interval_us)
+    return {name: getattr(case, name) for name in names} | speedup
 
 
 def yardstick_score_us(ranking_by: str, timed: Sequence[CaseResult]) -> float | None:

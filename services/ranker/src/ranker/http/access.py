@@ -10,6 +10,7 @@ from fastapi import Depends, Request
 
 from ranker.archive.postgres import ArchiveReader
 from ranker.domain.score import add_interval
+from ranker.domain.yardsticks import show_cases
 from ranker.service.decisions import Reads
 from ranker.service.progress import Live, ProjectionProgress
 from shared.api.submissions import (
@@ -101,7 +102,10 @@ RANKING = (
     *("delta_to_next", "problem_version", "decided_at"),
 )
 # Fields of a timed case that are public if the submission is on a leaderboard.
-TIMED = ("name", "stage", "verdict", "time_us", "interval_us", "roofline", "vs_baseline")
+TIMED = (
+    *("name", "stage", "verdict", "time_us", "interval_us", "roofline", "vs_baseline"),
+    *("yardstick_us", "speedup", "speedup_interval"),
+)
 # Fields of a leaderboard's rows that are not public.
 PRIVATE = ("name", "reason", "note", "tag")
 
@@ -207,7 +211,7 @@ class ReaderView:
         rows = await self.rows("submission", number=number, at=now())
         if not rows or not self.sees(rows[0]):
             raise unknown_submission(number)
-        return add_interval(rows[0])
+        return prepare_row(rows[0])
 
     async def own(self, number: int) -> Row:
         """A submission of which the reader may see everything. Raises Refused or Failed."""
@@ -254,6 +258,11 @@ def require_staff(reader: Reader) -> None:
     if reader.account is None:
         raise Refused("missing_credential", "this needs an operator's token", "authorization")
     raise Refused("scope_missing", "this is for operators: it needs an admin scope")
+
+
+def prepare_row(row: Row) -> Row:
+    """A stored submission with the interval and speed-up of its score, its cases in its unit."""
+    return add_interval(row) | {"cases": show_cases(row["cases"], row["fixed_us"])}
 
 
 def timed_cases(cases: list[Row]) -> list[Row]:

@@ -23,6 +23,7 @@ from ranker.domain.goals import (
     speedup,
 )
 from ranker.domain.rows import LeaderboardKey
+from ranker.domain.yardsticks import show_cases
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, safe_case
 from ranker.http.problems import SEED, ManifestCache, problem_row
 from ranker.http.responses import Limit, NumberInPath, json_response
@@ -40,6 +41,7 @@ LISTS = ("tests", "benchmarks")
 ESTIMATE = (
     *("time_us", "interval_us", "statistics", "samples", "dropped"),
     *("process_us", "error", "freedom", "null_us", "grade"),
+    *("yardstick_us", "speedup", "speedup_interval"),
 )
 NO_RUN: dict[str, Any] = {"outcome": None, "state": None, "code": None, "score_us": None}
 
@@ -71,7 +73,7 @@ def cases_router(sources: ReadSources) -> APIRouter:
             for case in manifest[name]
         }
         board = LeaderboardKey(row["problem"], row["gpu"], row["problem_version"])
-        results = await add_speedups(sources.reads, board, make_public_cases(row))
+        results = await add_speedups(sources.reads, board, make_public_cases(row), row["fixed_us"])
         items = [_make_case(index, case, arguments) for index, case in enumerate(results)]
         return json_response(request, items)
 
@@ -111,7 +113,9 @@ def make_public_cases(row: Row) -> list[Row]:
     return [case | {"roofline": case_roofline(roofs, row["gpu"], case)} for case in cases]
 
 
-async def add_speedups(reads: Reads, board: LeaderboardKey, cases: list[Row]) -> list[Row]:
+async def add_speedups(
+    reads: Reads, board: LeaderboardKey, cases: list[Row], fixed_us: Mapping[str, float] | None
+) -> list[Row]:
     """Add speed-ups over measured baselines to timed cases, if there are any. Raises Failed."""
     if not case_times_us(cases):
         return cases
@@ -120,7 +124,7 @@ async def add_speedups(reads: Reads, board: LeaderboardKey, cases: list[Row]) ->
     rows = await reads.rows("baseline_cases", submissions=measured) if measured else []
     if not rows:
         return cases
-    times = {row["name"]: case_times_us(row["cases"]) for row in rows}
+    times = {row["name"]: case_times_us(show_cases(row["cases"], fixed_us)) for row in rows}
     return [case | {"vs_baseline": case_speedups(case, times)} for case in cases]
 
 

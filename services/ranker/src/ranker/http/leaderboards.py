@@ -196,6 +196,7 @@ def _make_past_row(row: LeaderboardRow, result: SubmissionFinished) -> dict[str,
     low, high = result.interval_us or (None, None)
     run_values = {"run_us": result.score_us, "low_us": low, "high_us": high}
     grading = {"grade": result.grade, "is_provisional": result.is_provisional}
+    grading["yardstick_us"] = result.yardstick_us
     pooled_over = list(row.pooled_over) if len(row.pooled_over) > 1 else []
     fields = {name: getattr(row, name) for name in ROW_FIELDS} | {"pooled_over": pooled_over}
     fields["participant_id"] = row.account

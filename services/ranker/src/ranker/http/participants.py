@@ -11,6 +11,7 @@ from pydantic import Field
 
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import add_interval
+from ranker.domain.yardsticks import show_cases
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, timed_cases
 from ranker.http.leaderboards import (
     RecordsQuery,
@@ -266,7 +267,10 @@ def _add_cases(router: APIRouter, sources: ReadSources) -> None:
             submissions=[entry["submission"] for entry in entries],
             problem_number=board.problem_number,
         )
-        cases = {row["submission"]: timed_cases(row["cases"])[:CASES_MAX] for row in rows}
+        cases = {
+            row["submission"]: timed_cases(show_cases(row["cases"], row["fixed_us"]))[:CASES_MAX]
+            for row in rows
+        }
         body = models.LeaderboardCases(
             problem=board.problem,
             title=problem["title"],

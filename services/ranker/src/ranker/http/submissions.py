@@ -21,6 +21,7 @@ from ranker.http.access import (
     CurrentReader,
     ReaderView,
     ReadSources,
+    prepare_row,
     safe_progress,
     unknown_submission,
 )
@@ -261,7 +262,7 @@ async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
     rows = await snapshot.reads.rows("submission", number=number, at=snapshot.at)
     if not rows:
         return None
-    row = add_interval(rows[0])
+    row = prepare_row(rows[0])
     decided = row.pop("decided")
     end = SubmissionEnd(row["mode"], row["outcome"], row["is_held"], row["is_eligible"])
     timeline = [_make_entry(line, end) for line in row.pop("timeline")]
@@ -269,9 +270,9 @@ async def _read_full(snapshot: ReadSnapshot, number: int) -> Row | None:
     cases = make_public_cases(row)
     if row.pop("has_baselines"):
         board = LeaderboardKey(row["problem"], row["gpu"], row["problem_version"])
-        cases = await add_speedups(snapshot.reads, board, cases)
+        cases = await add_speedups(snapshot.reads, board, cases, row["fixed_us"])
     row["cases"] = cases
-    del row["roofs"]
+    del row["roofs"], row["fixed_us"]
     results = await snapshot.reads.rows("results", id=row["id"]) if is_over else []
     computed = {
         "version": timeline[-1]["seq"] if timeline else number,

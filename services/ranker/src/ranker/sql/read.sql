@@ -397,7 +397,7 @@ limit %(limit)s;
 -- The rows that a leaderboard shows for some submissions under one problem version.
 select result.submission, result.account as participant_id, participant.name as participant,
        result.number,
-       result.run_us, result.low_us, result.high_us, result.grade,
+       result.run_us, result.low_us, result.high_us, result.grade, result.yardstick_us,
        result.is_provisional, result.received_at, run.tier, run.level,
        version.source_visible as policy, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
        coalesce(version.consent = '' or exists (
@@ -426,9 +426,11 @@ select (select coalesce(json_agg(line), '[]') from (:shown) as line) as shown,
 
 -- name: entry_cases
 -- The cases of the runs behind some submissions under one problem version.
-select result.submission, run.cases
+select result.submission, run.cases, yardstick.times_us as fixed_us
 from scored as result
 join run on run.id = result.run
+left join yardstick on yardstick.problem = result.problem and yardstick.gpu = result.gpu
+     and yardstick.problem_number = result.problem_number
 where result.submission = any(%(submissions)s::text[])
   and result.problem_number = %(problem_number)s
 limit 100;
@@ -456,7 +458,10 @@ select submission.id, submission.number, submission.account as participant_id,
        coalesce(result.reason, submission.reason) as reason,
        coalesce(result.is_eligible, submission.is_eligible) as is_eligible,
        coalesce(result.problem_number, submission.problem_number) as result_version,
-       result.score_us, result.run_us, result.low_us, result.high_us,
+       result.score_us, result.run_us, result.low_us, result.high_us, result.yardstick_us,
+       (select times_us from yardstick
+        where yardstick.problem = submission.problem and yardstick.gpu = submission.gpu
+          and yardstick.problem_number = submission.problem_number) as fixed_us,
        coalesce(result.process_us, '{}') as process_us,
        coalesce(result.pooled_over, '{}') as pooled_over, result.error, coalesce(result.freedom, 0) as freedom, coalesce(result.delta, 0) as delta,
        coalesce(result.grade, '') as grade,
@@ -495,7 +500,7 @@ left join ban on ban.account = submission.account
      and (ban.until_at is null or ban.until_at > %(at)s)
 left join lateral (
     select problem_number, code, reason, is_eligible, score_us, run_us, low_us, high_us, process_us,
-           pooled_over, error, freedom, delta, grade, is_provisional
+           pooled_over, error, freedom, delta, grade, is_provisional, yardstick_us
     from scored
     where scored.submission = submission.id
     order by scored.problem_number desc
@@ -523,7 +528,7 @@ limit 1;
 -- name: results
 -- The results of a submission under each problem version.
 select problem_number as problem_version, rejudge, verdict, is_eligible, code, reason, score_us, run_us, low_us,
-       high_us, error, freedom, pooled_over, run, at
+       high_us, error, freedom, pooled_over, run, at, yardstick_us
 from scored
 where submission = %(id)s
 order by problem_number
