@@ -46,7 +46,7 @@ def test_the_worst_of_several_ends_counts() -> None:
 def test_a_ranked_end_names_score_interval_and_rank() -> None:
     assert outcome_lines(submission(PASSED)) == [
         "submission 12: passed (ranked on CPU) in 8.4 s",
-        "score 12.34 µs (12.3 µs to 12.41 µs)",
+        "score 12.34 µs (12.3 µs to 12.41 µs): measured alone",
         "rank 1 of matmul on CPU",
     ]
 
@@ -57,11 +57,27 @@ def test_a_score_says_what_it_is_worth() -> None:
     lines = outcome_lines(submission(PASSED | worth | {"ranking": ranking}))
     assert lines[1] == (
         "score 12.34 µs (12.3 µs to 12.41 µs), pooled over #12, #47; this run alone 13 µs"
-        ": tier C2, isolation weak, grade noisy, provisional"
+        ": tier C2, isolation weak, grade noisy, provisional, measured alone"
     )
     assert lines[2] == (
         "rank 1= of matmul on CPU: the measurements cannot tell those of this rank apart"
     )
+
+
+def test_a_score_tells_its_speed_up_over_the_yardstick_with_the_interval() -> None:
+    measured = {"yardstick_us": 22.7, "speedup": 1.8396, "speedup_interval": [1.829, 1.8455]}
+    lines = outcome_lines(submission(PASSED | measured))
+    assert lines[1] == (
+        "score 12.34 µs (12.3 µs to 12.41 µs), 1.84 times as fast as the yardstick (1.83 to 1.85)"
+    )
+
+
+def test_a_run_that_stopped_early_says_so() -> None:
+    reason = "stopped after one of three processes: at best 14 µs, your best is 12 µs"
+    ranking = RANKED | {"status": "not_ranked", "rank": None, "is_eligible": False}
+    ranking |= {"code": "stopped_early", "reason": reason}
+    lines = outcome_lines(submission(PASSED | {"is_eligible": False, "ranking": ranking}))
+    assert f"not ranked (stopped_early): {reason}" in lines
 
 
 def test_what_is_held_says_so() -> None:

@@ -92,7 +92,7 @@ def test_a_stopped_run_has_a_score_and_is_never_eligible() -> None:
     end = conclude_submission(replace(PASSED, stopped=stopped), STRICT)
     assert (end.outcome, end.verdict, end.is_eligible) == ("passed", "passed", False)
     assert (end.code, end.score_us) == ("stopped_early", pytest.approx(200.0))
-    assert stopped in end.reason
+    assert end.reason == stopped
 
 
 @server

@@ -327,7 +327,7 @@ def _rank_code(run: RunVerdict) -> tuple[str, str]:
     if run.baseline:
         return ("baseline_failed", problem[1]) if problem else (BASELINE, BASELINE_REASON)
     if problem is None and run.stopped:
-        return STOPPED, f"not ranked: {run.stopped}"
+        return STOPPED, run.stopped
     if problem is None and run.doubts:
         return POLICY_REVIEW, f"held for review: {'; '.join(run.doubts)}"
     return problem or ("ranked", "passed every case")
