@@ -29,6 +29,14 @@ Speedups = Annotated[
 ]
 
 
+class YardstickComparison(ApiModel, frozen=True, kw_only=True):
+    """A time compared with the yardstick's; null if it was measured alone."""
+
+    yardstick_us: YardstickMicroseconds = None
+    speedup: Speedup = None
+    speedup_interval: SpeedupInterval = None
+
+
 class Mismatch(ApiModel, frozen=True, kw_only=True):
     """One wrong element of a public case, as text."""
 
@@ -50,7 +58,7 @@ class Roofline(ApiModel, frozen=True, kw_only=True):
     bound: Literal["memory", "compute"] | None = None
 
 
-class Case(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
+class Case(YardstickComparison, frozen=True, kw_only=True, omit_defaults=True):
     """The result of a case; of a hidden one only stage and verdict."""
 
     name: str
@@ -72,9 +80,6 @@ class Case(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     mismatches: list[Mismatch] = []
     roofline: Roofline | None = None
     vs_baseline: Speedups = {}
-    yardstick_us: YardstickMicroseconds = None
-    speedup: Speedup = None
-    speedup_interval: SpeedupInterval = None
 
 
 class Estimate(ApiModel, frozen=True, kw_only=True):

@@ -9,11 +9,9 @@ from shared.api.cases import (
     Case,
     Interval,
     Milestone,
-    Speedup,
-    SpeedupInterval,
     Speedups,
     Verdict,
-    YardstickMicroseconds,
+    YardstickComparison,
 )
 from shared.api.fields import (
     ApiModel,
@@ -60,7 +58,7 @@ class Leaderboards(ApiModel, frozen=True, kw_only=True):
     as_of: SequenceNumber
 
 
-class Entry(ApiModel, frozen=True, kw_only=True):
+class Entry(YardstickComparison, frozen=True, kw_only=True):
     """A row of a leaderboard: a participant's best source, all its runs pooled."""
 
     rank: int
@@ -92,9 +90,6 @@ class Entry(ApiModel, frozen=True, kw_only=True):
     confirmation: Annotated[
         str, Meta(description="Whether its run was confirmed on another agent, if it was repeated.")
     ]
-    yardstick_us: YardstickMicroseconds = None
-    speedup: Speedup = None
-    speedup_interval: SpeedupInterval = None
 
 
 class OtherVersion(ApiModel, frozen=True, kw_only=True):

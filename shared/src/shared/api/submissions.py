@@ -5,14 +5,7 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta
 
-from shared.api.cases import (
-    Case,
-    Interval,
-    Speedup,
-    SpeedupInterval,
-    Verdict,
-    YardstickMicroseconds,
-)
+from shared.api.cases import Case, Interval, Verdict, YardstickComparison
 from shared.api.fields import (
     ApiModel,
     Digest,
@@ -210,7 +203,7 @@ class ModerationState(ApiModel, frozen=True, kw_only=True):
     withdrawn_at: Timestamp | None
 
 
-class Result(ApiModel, frozen=True, kw_only=True):
+class Result(YardstickComparison, frozen=True, kw_only=True):
     """The result of a submission under a problem version."""
 
     problem_version: int
@@ -227,9 +220,6 @@ class Result(ApiModel, frozen=True, kw_only=True):
     interval_us: Interval | None
     run: str | None
     at: Timestamp
-    yardstick_us: YardstickMicroseconds = None
-    speedup: Speedup = None
-    speedup_interval: SpeedupInterval = None
 
 
 class StageResult(ApiModel, frozen=True, kw_only=True):
@@ -269,7 +259,7 @@ class Composition(ApiModel, frozen=True, kw_only=True):
     ] = []
 
 
-class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
+class SubmissionSummary(YardstickComparison, frozen=True, kw_only=True):
     """The public part of a ranked submission."""
 
     id: str
@@ -314,9 +304,6 @@ class SubmissionSummary(ApiModel, frozen=True, kw_only=True):
         Composition | None,
         Meta(description="Null if it was not recorded; others see only the shares."),
     ] = None
-    yardstick_us: YardstickMicroseconds = None
-    speedup: Speedup = None
-    speedup_interval: SpeedupInterval = None
 
 
 class FullSubmission(SubmissionSummary, frozen=True, kw_only=True):
