@@ -193,6 +193,12 @@ def test_a_failure_of_the_platform_is_repeated_three_times_at_most() -> None:
     appended += history.settle(world(OFFER))
     assert appended.count("JobAssigned") == ATTEMPTS_MAX
     assert appended[-2:] == ["JobGivenUp", "SubmissionFinished"]
+    end = history.facts[-1][1]
+    assert isinstance(end, events.SubmissionFinished)
+    assert (end.outcome, end.code) == ("infra_failed", "noisy")
+    assert end.reason == (
+        "it was too loud; this is not your kernel's fault and costs no quota: submit it again"
+    )
 
 
 def test_a_submission_that_took_two_agents_down_is_given_up() -> None:

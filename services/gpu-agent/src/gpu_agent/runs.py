@@ -190,15 +190,14 @@ class HarnessRuns:
         self, order: JobAssigned, problem: Path, run_folder: Path, observer: RunObserver
     ) -> tuple[RunCompleted | RunFailed, RunFiles]:
         out = run_folder / "out"
-        is_ranked = order.mode in ("ranked", DUEL)
         request = RunRequest(
             problem=str(problem),
             source=str(run_folder / _source_file(order)),
             mode=order.mode,
             out=str(out),
             device=self.device,
-            level_min=self.level_min if is_ranked else "none",
-            quiet_wait_s=self.quiet_wait_s if is_ranked else 0.0,
+            level_min=self.level_min if order.mode in ("ranked", DUEL) else "none",
+            quiet_wait_s=self.quiet_wait_s if order.mode == "ranked" else 0.0,
             gpus=run_gpus(order, self.gpu_index),
             rival=str(run_folder / _rival_file(order)) if order.rival is not None else "",
             yardstick_us=order.yardstick_us,
