@@ -51,7 +51,7 @@ def finish(history: History, id_: str, **end: Any) -> None:
     """End the run that is open, and its submission."""
     history.say(history.run_agg(), started())
     history.say(history.run_agg(), completed())
-    history.say(subjects.submission(id_), ranked_end(**end))
+    history.say(subjects.submission(id_), ranked_end(**{"yardstick_us": 200.0} | end))
     history.settle(world(OFFER))
 
 
@@ -123,6 +123,13 @@ def test_a_run_that_is_not_eligible_is_nobodys_best() -> None:
     submit(history, "s2", "second")
     finish(history, "s2", score_us=50.0, is_eligible=False, code="stopped_early")
     assert submit(history, "s3", "third").best_us == 100.0
+
+
+def test_a_best_that_was_timed_alone_need_not_be_beaten() -> None:
+    history = History()
+    submit(history, "s1", "first")
+    finish(history, "s1", score_us=100.0, yardstick_us=None)
+    assert submit(history, "s2", "second").best_us == 0.0
 
 
 @pytest.mark.parametrize(

@@ -376,9 +376,14 @@ def _fix_yardstick(state: SchedulerState, fact: events.YardstickFixed) -> None:
 
 
 def _record_best(state: SchedulerState, fact: events.SubmissionFinished, id_: str) -> None:
-    """Record the score of a submission that is ranked, if it may be its participant's best."""
+    """Record the score of a submission that is ranked, if it may be its participant's best.
+
+    Scores of runs that were timed alone are not comparable with those in units of a yardstick.
+    """
     submission = state.submissions.get(id_)
-    if submission is None or not fact.is_eligible or fact.score_us is None:
+    if submission is None or not fact.is_eligible or fact.yardstick_us is None:
+        return
+    if fact.score_us is None:
         return
     key = best_key(submission.problem_digest, submission.gpu, submission.account)
     best, score_us, source = state.bests.get(key), fact.score_us, submission.source.digest
