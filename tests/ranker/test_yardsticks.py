@@ -9,7 +9,7 @@ from ranker.domain.conclusion import conclude_submission
 from ranker.domain.stored_log import to_stored_event
 from ranker.domain.yardsticks import convert_times, own_times
 from shared import events, subjects
-from shared.api.audits import AuditRequest
+from shared.api.audits import AuditReport, AuditRequest
 from shared.events import CaseResult
 from shared.signing import verify_verdict
 from tests.ranker.audit_platform import chain_events
@@ -51,11 +51,15 @@ async def scores(reads: Reads) -> dict[str, float]:
     return {row["submission"]: row["score_us"] for row in await reads.board()}
 
 
-async def findings(reads: Reads) -> list[str]:
-    """What an audit of the leaderboard finds in the log, apart from missing seals."""
+async def report(reads: Reads) -> AuditReport:
+    """An audit of the leaderboard, from the log alone."""
     log = chain_events(to_stored_event(event) for event in reads.log.since(0))
-    report = await audit(AuditRequest("identity", "CPU"), List(log), verify_verdict)
-    return [finding.what for finding in report.findings]
+    return await audit(AuditRequest("identity", "CPU"), List(log), verify_verdict)
+
+
+async def findings(reads: Reads) -> list[str]:
+    """What an audit of the leaderboard finds in the log."""
+    return [finding.what for finding in (await report(reads)).findings]
 
 
 def test_all_times_of_a_case_are_converted() -> None:
@@ -146,6 +150,11 @@ async def test_after_three_noisy_runs_their_median_is_fixed_and_scores_are_resta
     assert await scores(reads) == {"s0": 100.0, "s1": 100.0, "s2": 90.0}
     assert await findings(reads) == []
     assert (await replayed(reads.dsn, reads.log)).differences == []
+    audited = {row.submission: row for row in (await report(reads)).rows}
+    assert {name: row.score_us for name, row in audited.items()} == await scores(reads)
+    sentences = [reason.sentence for reason in audited["s1"].because]
+    assert "the yardstick was fixed by 3 of the first runs" in sentences
+    assert "its score in units of the fixed yardstick: 100.000 us" in sentences
 
 
 @server

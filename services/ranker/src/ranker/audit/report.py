@@ -35,6 +35,7 @@ TrailFact: TypeAlias = (
     | events.RunCompleted
     | events.AccountBanned
     | events.AccountUnbanned
+    | events.YardstickFixed
     | DecisionFact
     | RepetitionFact
 )
@@ -107,10 +108,22 @@ class AuditTrail:
             case events.AccountBanned() | events.AccountUnbanned():
                 reason = _make_reason(event, _banned(fact))
                 self._accounts.setdefault(id_, []).append(reason)
+            case events.YardstickFixed():
+                self._take_yardstick(event, fact)
             case _ if isinstance(fact, RepetitionFact):
                 self._apply_repetition(event, fact, id_)
             case _:
                 self._note(event, id_, _decided(fact))
+
+    def _take_yardstick(self, event: RecordedEvent, fact: events.YardstickFixed) -> None:
+        """Record the unit of a version's scores, and what became of earlier scores in it."""
+        if (fact.problem, fact.gpu) != (self.problem, self.gpu):
+            return
+        sentence = f"the yardstick was fixed by {len(fact.runs)} of the first runs"
+        self._versions.append((fact.problem_number, _make_reason(event, sentence)))
+        for score in fact.restated:
+            sentence = f"its score in units of the fixed yardstick: {score.score_us:.3f} us"
+            self._note(event, score.submission, sentence)
 
     def _apply_repetition(  # noqa: C901, PLR0912  (one case for each event)
         self, event: RecordedEvent, fact: RepetitionFact, id_: str
