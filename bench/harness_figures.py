@@ -12,7 +12,7 @@ from ranker.domain.score import ScoredEntry, error_of_difference, is_tied, t_qua
 
 SPREAD_PERCENT_MAX = 5.0
 # Shorter kernels have no goal: of their time the handshake is a large part.
-SPREAD_US_MIN = 500.0
+LONG_US_MIN = 500.0
 # A ranked run is as precise as 1 %, so less than twice that cannot always be told apart.
 ORDERED_PERCENT_MIN = 2
 TWINS_APART_MAX = 0.01
@@ -20,7 +20,6 @@ COVERAGE_MIN = 0.93
 MEASURED_SHARE_MIN = 0.4
 MODES_S_MAX = {"benchmark": 1.0, "ranked": 4.0}
 OTHERS = "other tenants of a shared machine move the times themselves (ADR 75)"
-SHORT = "the handshake is a large part of a short call"
 Pair = tuple[Record, Record]
 
 
@@ -64,7 +63,6 @@ def compare(records: Sequence[Record]) -> list[Figure]:
     claims = [pair for pair in apart if claims_order(*pair)]
     twins_apart = _share(claims_order(*pair) for pair in equal)
     covered = _share(run.interval_us[0] <= run.truth_us <= run.interval_us[1] for run in scored)
-    covered_ratios = _share(covers(*pair) for pair in pairs)
     return [
         *figures,
         Figure(name="strict orders that are claimed", measured=len(claims)),
@@ -82,13 +80,6 @@ def compare(records: Sequence[Record]) -> list[Figure]:
             note=OTHERS,
         ),
         Figure(
-            name="intervals of a ratio of two scores that contain the true one",
-            measured=covered_ratios,
-            interval=share_interval(covered_ratios, _runs_of(pairs) // 2),
-            goal=at_least(COVERAGE_MIN),
-            note=OTHERS,
-        ),
-        Figure(
             name="intervals that contain the time alone",
             measured=covered,
             interval=share_interval(covered, len(scored)),
@@ -103,7 +94,8 @@ def _compare_size(size: str, scored: Sequence[Record]) -> list[Figure]:
     least = min(run.kernel.count for run in runs)
     base = [run for run in runs if run.kernel.count == least]
     single = [run.score_us for run in base if run.kernel == base[0].kernel]
-    is_long = base[0].truth_us >= SPREAD_US_MIN
+    is_long = base[0].truth_us >= LONG_US_MIN
+    covered = _share(covers(*pair) for pair in itertools.combinations(runs, 2))
     figures = [
         Figure(
             name=f"{size}: across-load spread",
@@ -111,7 +103,14 @@ def _compare_size(size: str, scored: Sequence[Record]) -> list[Figure]:
             unit="%",
             goal=at_most(SPREAD_PERCENT_MAX) if is_long else None,
             note=OTHERS,
-        )
+        ),
+        Figure(
+            name=f"{size}: intervals of a ratio of two scores that contain the true one",
+            measured=covered,
+            interval=share_interval(covered, max(1, len(runs) // 2)),
+            goal=at_least(COVERAGE_MIN) if is_long else None,
+            note=OTHERS,
+        ),
     ]
     for count in sorted({run.kernel.count for run in runs} - {least}):
         more = [run for run in runs if run.kernel.count == count]

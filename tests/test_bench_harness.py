@@ -55,7 +55,7 @@ def test_runs_under_every_load_are_compared_with_each_other() -> None:
     assert figures["strict orders that are wrong"] == 1
     assert figures["twins told apart"] == 1.0
     assert figures["intervals that contain the time alone"] == pytest.approx(2 / 3)
-    ratios = "intervals of a ratio of two scores that contain the true one"
+    ratios = "1 ms: intervals of a ratio of two scores that contain the true one"
     assert figures[ratios] == pytest.approx(1 / 3)
 
 
