@@ -5,6 +5,7 @@ import math
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from ranker.domain.score import compute_score, t_quantile, tie_share
 from shared.events import CaseResult
@@ -83,15 +84,26 @@ def test_processes_that_cannot_be_paired_or_true_make_no_score(odd: list[float])
     assert compute_score("geom", [case([1.0, 2.0, 3.0]), case_], 0.0) is None
 
 
+def share(ranking_by: str, timed: list[CaseResult], tie_us: float, tier: str = "C1") -> float:
+    score = compute_score(ranking_by, timed, 0.0)
+    assert score is not None
+    return tie_share(ranking_by, timed, score, tie_us, tier)
+
+
 def test_the_tie_share_is_the_greatest_of_what_hides_a_difference() -> None:
     timed = [case([100.0, 100.0, 100.0])]
-    assert tie_share("last", timed, 0.0, 0.0, "C1") == 0.003
-    assert tie_share("last", timed, 0.01, 0.0, "C1") == 0.02
-    assert tie_share("last", timed, 0.0, 30.0, "C1") == pytest.approx(math.log(1.3))
-    assert tie_share("last", timed, 0.0, 0.0, "G1") == 0.02
+    assert share("last", timed, 0.0) == 0.003
+    assert share("last", timed, 30.0) == pytest.approx(math.log(1.3))
+    assert share("last", timed, 0.0, "G1") == 0.02
+
+
+def test_a_noisy_score_is_tied_within_the_spread_of_its_processes() -> None:
+    noisy = replace(case([80.0, 100.0, 125.0]), grade="noisy")
+    assert share("last", [noisy], 0.0) == pytest.approx(2 * math.log(1.25), rel=0.01)
+    assert share("last", [replace(noisy, grade="ok")], 0.0) == 0.003
 
 
 def test_what_can_be_hidden_counts_in_each_case_of_a_geometric_mean() -> None:
     timed = [case([100.0, 100.0, 100.0]), case([10_000.0] * 3)]
     expected = (math.log(1.3) + math.log(1.003)) / 2
-    assert tie_share("geom", timed, 0.0, 30.0, "C1") == pytest.approx(expected)
+    assert share("geom", timed, 30.0) == pytest.approx(expected)

@@ -5,7 +5,7 @@ from math import exp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.domain.score import Place, ScoredEntry, assign_places, is_tied
+from ranker.domain.score import Place, ScoredEntry, assign_places
 
 SCORES = st.lists(
     st.builds(
@@ -27,6 +27,10 @@ def entry(
     return ScoredEntry(number, 100.0 * exp(share), error, 22, delta)
 
 
+def is_tied(first: ScoredEntry, second: ScoredEntry) -> bool:
+    return assign_places([first, second])[0].is_tied
+
+
 def ranks(*standings: ScoredEntry) -> list[tuple[int, int]]:
     return [(place.number, place.rank) for place in assign_places(standings)]
 
@@ -40,9 +44,29 @@ def test_tied_entries_stand_in_the_order_of_their_scores() -> None:
     assert assign_places([entry(7, 0.0), entry(3, 0.0)]) == [Place(3, 1, True), Place(7, 1, True)]
 
 
-def test_ties_are_with_the_leader_and_make_no_chains() -> None:
+def test_ties_make_no_chains() -> None:
     steps = [entry(number, 0.002 * number) for number in range(1, 5)]
     assert ranks(*steps) == [(1, 1), (2, 1), (3, 3), (4, 3)]
+
+
+def test_entries_whose_intervals_do_not_touch_share_no_rank_through_a_wider_one() -> None:
+    wide = entry(1, 0.0, delta=0.1)
+    assert ranks(wide, entry(2, 0.01), entry(3, 0.03)) == [(1, 1), (2, 1), (3, 3)]
+
+
+def test_a_noisy_entry_joins_no_others() -> None:
+    noisy = entry(2, 0.02, delta=0.5)
+    assert ranks(entry(1, 0.0), noisy, entry(3, 0.04)) == [(1, 1), (2, 1), (3, 3)]
+
+
+@given(SCORES)
+def test_a_shared_rank_means_that_intervals_touch(standings: list[ScoredEntry]) -> None:
+    bars = {item.number: item.interval_us for item in standings}
+    places_ = assign_places(standings)
+    for place in places_:
+        for other in places_:
+            if other.rank == place.rank:
+                assert bars[place.number][0] <= bars[other.number][1]
 
 
 def test_a_rank_counts_everybody_before_it() -> None:
@@ -62,8 +86,10 @@ def test_few_degrees_of_freedom_widen_it_further() -> None:
     assert not is_tied(ScoredEntry(1, 100.0, 0.01, 60, 0.003), ScoredEntry(2, 104.0, 0.0, 0, 0.003))
 
 
-def test_the_wider_band_of_two_counts() -> None:
-    assert is_tied(entry(1, 0.0, delta=0.02), entry(2, 0.01))
+def test_what_cannot_be_told_apart_is_part_of_the_shown_interval() -> None:
+    low_us, high_us = entry(1, 0.0, delta=0.02).interval_us
+    assert (round(low_us, 2), round(high_us, 2)) == (99.0, 101.01)
+    assert is_tied(entry(1, 0.0, delta=0.02), entry(2, 0.011))
 
 
 @given(SCORES)

@@ -43,7 +43,7 @@ Cursor = AsyncCursor[Any]
 RowType = TypeVar("RowType", Submission, Run, Item)
 PROJECTION = "ranker"
 # Increase the number when the meaning of a table changes: the new schema is folded from event 1.
-SCHEMA = "rm_ranker_v7"
+SCHEMA = "rm_ranker_v8"
 AWAY = ("the read models cannot be read", "the read models cannot be read for a moment; ask again")
 # The only statement that changes a submission's row.
 LIFTED = "hold_lifted"

@@ -333,7 +333,7 @@ class ResultVerifier:
         computed.append(yardstick_score_us(rule, timed))
         stated.append(fact.yardstick_us)
         # No signed event has the timing tier: the tie share may be either of two.
-        deltas = [tie_share(rule, timed, run.sigma_run, run.tie_us, tier) for tier in ("", "G1")]
+        deltas = [tie_share(rule, timed, score, run.tie_us, tier) for tier in ("", "G1")]
         return (
             len(computed) == len(stated)
             and all(map(_is_equal, computed, stated))

@@ -19,7 +19,7 @@ from ranker.domain.goals import (
     STOPPED,
     find_below_floor,
 )
-from ranker.domain.score import Score, compute_score, tie_share
+from ranker.domain.score import NOISY, Score, compute_score, shown_interval_us, tie_share
 from ranker.domain.stored_log import Verify
 from ranker.domain.yardsticks import convert_times, yardstick_score_us
 from shared import subjects
@@ -292,16 +292,17 @@ def conclude_submission(run: RunVerdict, demand: Demand) -> SubmissionFinished:
     )
     if score is None:
         return end
+    delta = tie_share(run.ranking_by, run.timed, score, run.tie_us, run.tier)
     return replace(
         end,
         score_us=score.score_us,
-        interval_us=score.interval_us,
+        interval_us=shown_interval_us(score, delta),
         process_us=score.process_us,
         error=score.error,
         freedom=score.freedom,
         sigma_run=run.sigma_run,
-        delta=tie_share(run.ranking_by, run.timed, run.sigma_run, run.tie_us, run.tier),
-        is_provisional=is_provisional(run.level, run.tier),
+        delta=delta,
+        is_provisional=end.grade == NOISY or is_provisional(run.level, run.tier),
         yardstick_us=yardstick_score_us(run.ranking_by, run.timed),
     )
 

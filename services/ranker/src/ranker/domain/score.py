@@ -5,7 +5,7 @@ A run's score is computed per process, so that shared effects count once.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import takewhile
+from itertools import islice
 from math import exp, fsum, isfinite, log, sqrt
 from statistics import stdev
 from typing import Any, NamedTuple
@@ -22,8 +22,6 @@ _TABLE = (
 )
 # A score and a submission's number: the order of a leaderboard's entries.
 EntryKey = tuple[float, int]
-# Of a logarithm: no score is e^50 times another.
-CERTAIN_MAX = 50.0
 
 
 def t_quantile(freedom: float) -> float:
@@ -53,6 +51,8 @@ TIME_US_MIN, TIME_US_MAX = 1e-6, 1e12
 SPREAD_MAX = 10.0
 FREEDOM_MAX = 1_000_000
 PROCESSES_MAX = 1000
+# The grade of a time that claims no order.
+NOISY = "noisy"
 # A pooled score takes no further runs from this many processes on (ADR 0021).
 POOLED_PROCESSES_MAX = 300
 
@@ -92,15 +92,27 @@ def compute_score(ranking_by: str, timed: Sequence[CaseResult], sigma_run: float
     return Score(middle, interval, known, error, freedom) if isfinite(interval[1]) else None
 
 
-def interval_us(score: float, error: float, freedom: float) -> tuple[float, float]:
-    """The 95 % interval of a score. Units: microseconds; `error` is that of its logarithm.
+def interval_us(
+    score: float, error: float, freedom: float, delta: float = 0.0
+) -> tuple[float, float]:
+    """The interval of a score that is shown and decides ties. Units: microseconds.
+
+    It is the 95 % interval, and half of `delta` to each side at least: two scores that differ by
+    less than this share cannot be told apart. `error` is that of the score's logarithm.
 
     >>> low, high = interval_us(100.0, 0.01, 22)
     >>> round(low, 2), round(high, 2)
     (97.95, 102.1)
+    >>> interval_us(100.0, 0.0, 22, 0.02) == interval_us(100.0, 0.0, 22, 0.0)
+    False
     """
-    half = min(t_quantile(freedom) * error, REACH_MAX)
+    half = reach(error, freedom, delta)
     return score * exp(-half), score * exp(half)
+
+
+def reach(error: float | None, freedom: float, delta: float) -> float:
+    """Return the half width of the shown interval of a score, in its logarithm."""
+    return min(max(t_quantile(freedom) * (error or 0.0), delta / 2), REACH_MAX)
 
 
 def error_of_difference(errors: Iterable[tuple[float | None, float]]) -> tuple[float, float]:
@@ -118,21 +130,34 @@ def error_of_difference(errors: Iterable[tuple[float | None, float]]) -> tuple[f
 
 
 def tie_share(
-    ranking_by: str, timed: Sequence[CaseResult], sigma_run: float, tie_us: float, tier: str
+    ranking_by: str, timed: Sequence[CaseResult], score: Score, tie_us: float, tier: str
 ) -> float:
     """The share of a score below which a difference means nothing.
 
     `tie_us` is the part of each call's handshake that a cheat could hide: its share is how much the
-    score would grow if each call took that much longer.
+    score would grow if each call took that much longer. A score that was timed on a busy machine
+    can be told from no other within the whole spread of its processes.
     """
     least = DELTA_MIN_GPU if tier.startswith("G") else DELTA_MIN
     times = [case.time_us or 0.0 for case in timed]
     hidden_us = min(max(tie_us, 0.0), TIME_US_MAX)
-    score, longer = (
+    base_us, longer_us = (
         score_us(ranking_by, [time + extra for time in times]) for extra in (0.0, hidden_us)
     )
-    hideable = log(longer / score) if score and longer else 0.0
-    return max(least, 2 * sigma_run, hideable)
+    hideable = log(longer_us / base_us) if base_us and longer_us else 0.0
+    spread = 0.0
+    if any(case.grade == NOISY for case in timed):
+        spread = max(abs(log(value / score.score_us)) for value in score.process_us)
+    return max(least, hideable, 2 * spread)
+
+
+def shown_interval_us(score: Score, delta: float) -> tuple[float, float]:
+    """Return a score's own interval, widened to what cannot be told apart."""
+    low_us, high_us = score.interval_us
+    return (
+        min(low_us, score.score_us * exp(-delta / 2)),
+        max(high_us, score.score_us * exp(delta / 2)),
+    )
 
 
 def _is_likely(case: CaseResult) -> bool:
@@ -183,7 +208,7 @@ def add_interval(row: dict[str, Any]) -> dict[str, Any]:
     """
     bounds = None if row["low_us"] is None else (row["low_us"], row["high_us"])
     if row["pooled_over"] and row["error"] is not None:
-        bounds = interval_us(row["score_us"], row["error"], row["freedom"])
+        bounds = interval_us(row["score_us"], row["error"], row["freedom"], row["delta"] or 0.0)
     speedup = speedup_fields(row.get("yardstick_us"), row["score_us"], bounds)
     return row | {"interval_us": bounds} | speedup
 
@@ -246,6 +271,11 @@ class ScoredEntry:
     source: str = ""
     ahead_of: Mapping[str, str] = field(default_factory=dict)
 
+    @property
+    def interval_us(self) -> tuple[float, float]:
+        """The interval that is shown."""
+        return interval_us(self.score_us, self.error or 0.0, self.freedom, self.delta)
+
 
 @dataclass(frozen=True)
 class Place:
@@ -260,28 +290,39 @@ class Place:
     duel: str = ""
 
 
-def is_tied(first: ScoredEntry, second: ScoredEntry) -> bool:
-    """Whether the difference of two scores is within machine noise or what a cheat could hide.
+class TieGroup:
+    """Entries that share a rank: their shown intervals all have a value in common.
 
-    Source: spec/timing.md 4: |L_A - L_B| < max(delta, t * sqrt(se_A^2 + se_B^2)).
+    Entries join in the order of their scores. `reach_us` is the least upper end of an interval: an
+    entry whose interval begins above it can be told from one of the group. So two entries whose
+    intervals do not touch never share a rank, and a wide interval does not join others.
 
-    >>> fast, slow = ScoredEntry(1, 100.0, 0.0, 22, 0.003), ScoredEntry(2, 100.2, 0.0, 22, 0.003)
-    >>> is_tied(fast, slow), is_tied(fast, ScoredEntry(3, 101.0, 0.0, 22, 0.003))
-    (True, False)
+    >>> group = TieGroup(ScoredEntry(1, 100.0, 0.0, 22, 0.02))
+    >>> group.takes(ScoredEntry(2, 101.5, 0.0, 22, 0.02))
+    True
+    >>> group.takes(ScoredEntry(3, 103.0, 0.0, 22, 0.02))
+    False
     """
-    distance = abs(log(first.score_us) - log(second.score_us))
-    error, freedom = error_of_difference(
-        [(first.error, first.freedom), (second.error, second.freedom)]
-    )
-    return distance < max(first.delta, second.delta, t_quantile(freedom) * error)
+
+    def __init__(self, leader: ScoredEntry, reach_us: float | None = None) -> None:
+        self.leader = leader
+        self.reach_us = leader.interval_us[1] if reach_us is None else reach_us
+
+    def takes(self, entry: ScoredEntry) -> bool:
+        """Return whether an entry that is not faster than the leader shares the rank."""
+        return entry.interval_us[0] <= self.reach_us
+
+    def add(self, entry: ScoredEntry) -> None:
+        """Let an entry join."""
+        self.reach_us = min(self.reach_us, entry.interval_us[1])
 
 
 def assign_places(standings: Sequence[ScoredEntry], least: int | None = None) -> list[Place]:
     """Return the ranks of a whole leaderboard, by rank and then by score.
 
     Of submissions with equal source the earliest is first: a copy never passes its original. The
-    fastest entry that is not placed yet leads a group: those after it that are tied with the leader
-    share its rank. Ties do not chain: an entry that differs from the leader starts a new group.
+    fastest entry that is not placed yet leads a group, which those after it join as long as the
+    intervals of all have a value in common: ties do not chain.
     With `least` the list ends with the group that reaches this many entries.
     """
     placed: list[Place] = []
@@ -305,17 +346,6 @@ def place_group(group: Sequence[ScoredEntry], rank: int, *, is_tied: bool) -> li
         Place(entry.number, rank, is_tied, _duel_text(entry, next_entry))
         for entry, next_entry in zip(ordered, following, strict=True)
     ]
-
-
-def certain_reach_us(leader: ScoredEntry) -> float:
-    """Return a score up to which every entry behind a leader is certainly tied with it.
-
-    >>> leader = ScoredEntry(1, 100.0, 0.01, 22, 0.003)
-    >>> is_tied(leader, ScoredEntry(2, certain_reach_us(leader), None, 0, 0.0))
-    True
-    """
-    least = min(max(leader.delta, NORMAL * (leader.error or 0.0)), CERTAIN_MAX)
-    return leader.score_us * exp(least * (1 - 1e-6))
 
 
 def group_order(group: Sequence[ScoredEntry]) -> dict[int, EntryKey]:
@@ -375,7 +405,11 @@ def _originals_first(group: Sequence[ScoredEntry]) -> list[ScoredEntry]:
 
 
 def _group(ordered: Sequence[ScoredEntry], first: int) -> list[ScoredEntry]:
-    """A leader and all entries directly behind it that are tied with it."""
-    leader = ordered[first]
-    behind = (ordered[index] for index in range(first + 1, len(ordered)))
-    return [leader, *takewhile(lambda entry: is_tied(leader, entry), behind)]
+    """A leader and the entries directly behind it that share its rank."""
+    group, members = TieGroup(ordered[first]), [ordered[first]]
+    for entry in islice(ordered, first + 1, None):
+        if not group.takes(entry):
+            break
+        group.add(entry)
+        members.append(entry)
+    return members

@@ -12,11 +12,17 @@ import msgspec
 from msgspec.structs import replace
 
 from ranker.domain.goals import BASELINE, HELD_WITH_SCORE, STOPPED
-from ranker.domain.score import TIME_US_MAX, TIME_US_MIN, compute_score, tie_share
+from ranker.domain.score import (
+    NOISY,
+    TIME_US_MAX,
+    TIME_US_MIN,
+    compute_score,
+    shown_interval_us,
+    tie_share,
+)
 from shared.events import CaseResult, RestatedScore, SubmissionFinished
 from shared.ranking_rules import score_us, speedup_fields
 
-NOISY = "noisy"
 # From so many runs on the median is fixed, even if all of them were noisy.
 FIRST_RUNS = 3
 # Besides eligible results, the codes of results whose runs count as first runs of a version.
@@ -152,16 +158,17 @@ def restate_score(run: MeasuredRun, fixed_us: Mapping[str, float]) -> RestatedSc
     yardstick_us = yardstick_score_us(run.ranking_by, timed)
     if score is None or yardstick_us is None or timed == list(run.timed):
         return None
+    delta = tie_share(run.ranking_by, timed, score, run.tie_us, run.tier)
     return RestatedScore(
         submission=run.submission,
         run=run.run,
         score_us=score.score_us,
         yardstick_us=yardstick_us,
-        interval_us=score.interval_us,
+        interval_us=shown_interval_us(score, delta),
         process_us=score.process_us,
         error=score.error,
         freedom=score.freedom,
-        delta=tie_share(run.ranking_by, timed, run.sigma_run, run.tie_us, run.tier),
+        delta=delta,
     )
 
 

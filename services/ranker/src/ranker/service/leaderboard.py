@@ -2,8 +2,9 @@
 
 Stored places are groups of ties, their sizes, and the order within. A leaderboard's groups depend
 only on its entries: the fastest entry that is in no group yet leads one, and the entries after it
-that are tied with it belong to it. The effect of a changed entry is found from its own group on:
-where a group begins at the same entry as before, all groups behind it are unchanged.
+belong to it as long as the intervals of all have a value in common. The effect of a changed entry
+is found from its own group on: where a group begins at the same entry as before, all groups behind
+it are unchanged.
 """
 
 from bisect import bisect_left
@@ -20,10 +21,9 @@ from ranker.domain.score import (
     EntryKey,
     Place,
     ScoredEntry,
+    TieGroup,
     assign_places,
-    certain_reach_us,
     group_order,
-    is_tied,
     place_group,
 )
 from ranker.service.decisions import Reads
@@ -221,10 +221,11 @@ class EntryChange(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """An existing group; `leader` is None if that entry is gone."""
+    """An existing group and its reach; `leader` is None if that entry is gone."""
 
     key: EntryKey
     leader: ScoredEntry | None
+    reach_us: float
 
 
 async def update_places(tables: PlaceTables, rows: Iterable[Row]) -> None:
@@ -362,11 +363,18 @@ class _Places:
             else:
                 leader = groups[0].leader
                 assert leader is not None, "a removed leader is the first of its group"
-                entry = new.get(key)
-                if entry is not None and not is_tied(leader, entry):
+                entry, reach_us = new.get(key), groups[0].reach_us
+                group = TieGroup(leader, reach_us)
+                # An entry that is gone may have limited the reach of its group.
+                if (
+                    key in old
+                    or entry is None
+                    or not group.takes(entry)
+                    or entry.interval_us[1] < reach_us
+                ):
                     settled = await self.lead(leader, groups[0].key, key)
                 else:
-                    grown[groups[0].key] += (key in new) - (key in old)
+                    grown[groups[0].key] += 1
         await self.count(grown)
 
     async def _read_groups(self, keys: Sequence[EntryKey]) -> dict[EntryKey, list[_Group]]:
@@ -381,49 +389,44 @@ class _Places:
             key = row["first_us"], row["first_number"]
             is_present = row["freedom"] is not None and key not in self._changed
             entry_row = row | {"score_us": key[0], "number": key[1]}
-            group = _Group(key, _make_scored_entry(entry_row) if is_present else None)
+            leader = _make_scored_entry(entry_row) if is_present else None
+            group = _Group(key, leader, row["reach_us"])
             groups[row["at_us"], row["at_number"]].append(group)
         return groups
 
     async def lead(self, leader: ScoredEntry | None, first: EntryKey, start: EntryKey) -> EntryKey:
-        """Find the leaders after `leader`, which leads up to `start`, until one is an old leader.
+        """Find the groups from `leader` on, until one begins where an unchanged one did.
 
-        Returns the key from which all groups are unchanged. Without a leader, the next entry is
-        one.
+        Returns the key from which all groups are unchanged. Without a leader, the entry at `start`
+        or the next one is one.
         """
-        leaders = [] if leader is None else [leader]
-        at, end = start, END
-        while (row := await self._find_first_apart(leader, at)) is not None:
-            leader = _make_scored_entry(row)
-            if row["is_leader"] and _entry_key(leader) not in self._changed:
-                end = _entry_key(leader)
+        groups = [] if leader is None else [TieGroup(leader)]
+        at, end = start if leader is None else _next_key(_entry_key(leader)), END
+        async for row in self._window.entries(at):
+            entry = _make_scored_entry(row)
+            if groups and groups[-1].takes(entry):
+                groups[-1].add(entry)
+                continue
+            if row["is_leader"] and _entry_key(entry) not in self._changed:
+                end = _entry_key(entry)
                 break
-            leaders.append(leader)
-            at = _next_key(_entry_key(leader))
+            groups.append(TieGroup(entry))
         rows = await self._tables.place(
             "lead_groups",
             **self._board,
-            firsts_us=[entry.score_us for entry in leaders],
-            first_numbers=[entry.number for entry in leaders],
-            blocks=[block_of(entry.score_us) for entry in leaders],
+            firsts_us=[group.leader.score_us for group in groups],
+            first_numbers=[group.leader.number for group in groups],
+            blocks=[block_of(group.leader.score_us) for group in groups],
+            reaches_us=[group.reach_us for group in groups],
             from_us=first[0],
             from_number=first[1],
             end_us=end[0],
             end_number=end[1],
         )
         self._blocks |= {row["block"] for row in rows}
-        self._moved.append((start, end))
+        self._moved.append((first, end))
         self._counted.append((first, end))
         return end
-
-    async def _find_first_apart(self, leader: ScoredEntry | None, start: EntryKey) -> Row | None:
-        """The first entry from a key on that is not tied with a leader."""
-        if leader is not None:
-            start = max(start, (certain_reach_us(leader), 0))
-        async for row in self._window.entries(start):
-            if leader is None or not is_tied(leader, _make_scored_entry(row)):
-                return row
-        return None
 
     async def count(self, grown: Counter[EntryKey]) -> None:
         """Count the groups that entries joined or left, and the blocks of all that changed."""

@@ -67,10 +67,10 @@ update entry_before_since set seq = %(seq)s;
 -- name: groups_at
 -- The groups that scores fall into, and the group before each, nearest first.
 select asked.score_us as at_us, asked.number as at_number, one.first_us, one.first_number,
-       leader.error, leader.freedom, leader.delta
+       one.reach_us, leader.error, leader.freedom, leader.delta
 from unnest(%(scores_us)s::float8[], %(numbers)s::bigint[]) as asked(score_us, number)
 cross join lateral (
-    select first_us, first_number
+    select first_us, first_number, reach_us
     from tie_group
     where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
       and (first_us, first_number) <= (asked.score_us, asked.number)
@@ -103,11 +103,12 @@ limit %(limit)s;
 -- Start groups with these leaders and delete the other groups between the first and the end; each
 -- has the entries up to the next, or to the end.
 with leader as (
-    select first_us, first_number, block,
+    select first_us, first_number, block, reach_us,
            lead(first_us, 1, %(end_us)s::float8) over this as next_us,
            lead(first_number, 1, %(end_number)s::bigint) over this as next_number
-    from unnest(%(firsts_us)s::float8[], %(first_numbers)s::bigint[], %(blocks)s::int[])
-         as one(first_us, first_number, block)
+    from unnest(%(firsts_us)s::float8[], %(first_numbers)s::bigint[], %(blocks)s::int[],
+                %(reaches_us)s::float8[])
+         as one(first_us, first_number, block, reach_us)
     window this as (order by first_us, first_number)
 ), gone as (
     delete from tie_group
@@ -122,9 +123,9 @@ with leader as (
     returning block
 ), led as (
     insert into tie_group (problem, gpu, problem_number, first_us, first_number, block,
-                           entries_count)
+                           reach_us, entries_count)
     select %(problem)s, %(gpu)s, %(number)s, leader.first_us, leader.first_number, leader.block,
-           counted.entries_count
+           leader.reach_us, counted.entries_count
     from leader
     cross join lateral (
         select count(entry.number) as entries_count
@@ -135,7 +136,7 @@ with leader as (
           and (entry.score_us, entry.number) < (leader.next_us, leader.next_number)
     ) as counted
     on conflict (problem, gpu, problem_number, first_us, first_number) do update
-    set entries_count = excluded.entries_count
+    set entries_count = excluded.entries_count, reach_us = excluded.reach_us
     returning block
 )
 select block from gone

@@ -528,7 +528,7 @@ limit 1;
 -- name: results
 -- The results of a submission under each problem version.
 select problem_number as problem_version, rejudge, verdict, is_eligible, code, reason, score_us, run_us, low_us,
-       high_us, error, freedom, pooled_over, run, at, yardstick_us
+       high_us, error, freedom, delta, pooled_over, run, at, yardstick_us
 from scored
 where submission = %(id)s
 order by problem_number
@@ -657,7 +657,8 @@ with mine as (
            submission.finished_at, submission.outcome, submission.verdict, submission.code,
            submission.reason, result.problem_number, result.is_eligible, result.score_us,
            result.run_us, result.low_us, result.high_us, result.error, result.freedom,
-           result.pooled_over, result.grade, result.is_provisional, result.seq, result.counts
+           result.delta, result.pooled_over, result.grade, result.is_provisional, result.seq,
+           result.counts
     from submission
     left join scored as result on result.submission = submission.id
          and result.problem_number = %(problem_number)s
@@ -671,7 +672,7 @@ with mine as (
 select number, id, name, received_at, finished_at, outcome, verdict, code, reason,
        problem_number as problem_version, coalesce(is_eligible, false) as is_eligible, score_us,
        run_us, low_us,
-       high_us, error, freedom, coalesce(pooled_over, '{}') as pooled_over,
+       high_us, error, freedom, delta, coalesce(pooled_over, '{}') as pooled_over,
        coalesce(grade, '') as grade, coalesce(is_provisional, false) as is_provisional,
        coalesce(counts, false) as counts,
        coalesce(is_eligible and run_us < coalesce(
