@@ -15,7 +15,7 @@ from shared.postgres import connect
 from tests.ingest.logins import BASE, LoginHarness, open_site_without_ranker
 from tests.ingest.ways import CLOSED, Ways
 from tests.support.door import FILES, report_of
-from tests.support.lives import BLOB, Life, live, problem, say
+from tests.support.lives import BLOB, Life, MeasuredLife, live, problem, say
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
@@ -40,6 +40,13 @@ class Run(Life):
     def completed(self) -> events.RunCompleted:
         """The verdict of a run that printed colours."""
         return structs.replace(super().completed(), log_head="\x1b[31mred\x1b[0m <b>")
+
+
+@dataclass(frozen=True)
+class MeasuredRun(MeasuredLife):
+    """A submission of the same version that was timed beside the yardstick."""
+
+    problem_number: int = 2
 
 
 @pytest.fixture
@@ -125,6 +132,19 @@ async def test_a_leaderboard_shows_intervals_ties_baselines_and_records(ways: Wa
     assert "No entry yet" in first
     assert '<option value="2">' in first
     assert f"--leaderboard identity --gpu CPU --url {BASE}" in first
+
+
+async def test_pages_say_how_a_score_was_measured(ways: Ways) -> None:
+    measured = MeasuredRun("measured", "p1", 100.0, yardstick_us=150.0)
+    numbers = await run(ways, measured, Run("alone", "p2", 120.0))
+    text = await page_of(ways, BOARD)
+    assert "1.50 times as fast as the yardstick (1.36 to 1.67)" in text
+    assert text.count(">measured alone<") == 1
+    page = await page_of(ways, f"/submissions/{numbers['measured']}")
+    assert page.count("1.50 times as fast as the yardstick (1.36 to 1.67)") == 2
+    page = await page_of(ways, f"/submissions/{numbers['alone']}")
+    assert "alone, as before yardsticks" in page
+    assert "as fast as the yardstick" not in page
 
 
 async def has_records(ways: Ways, count: int) -> bool:
