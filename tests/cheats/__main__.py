@@ -1,4 +1,7 @@
-"""Runs cheats and prints a table: `python -m tests.cheats [NAME ...] [--times 3] ...`."""
+"""Runs cheats and prints a table: `python -m tests.cheats [NAME ...] [--times 3] ...`.
+
+A cheat as expected has its time as a multiple of the yardstick's behind `ok`.
+"""
 
 import argparse
 import os
@@ -12,7 +15,7 @@ from pathlib import Path
 from harness.entry import Isolation, isolation
 
 from .corpus import LEVELS, Cheat, corpus, named
-from .outcomes import judge
+from .outcomes import judge, yardstick_ratios
 from .trials import Trials
 
 ROW = "{:7} {:21} {:10} {:6} {:30} {:14} {:>6}  {}"
@@ -72,7 +75,8 @@ def _row(trials: Trials, one: Cheat, where: tuple[str, str]) -> str:
         wrong.append("a bystander was harmed")
     got = " ".join(ended.report.verdict or ended.report.failure_code for ended in runs)
     took = f"{time.monotonic() - began:.2f}"
-    said = "FAILED " + "; ".join(wrong) if wrong else "ok"
+    ratios = " ".join(f"{ratio:.3f}" for ended in runs for ratio in yardstick_ratios(ended))
+    said = "FAILED " + "; ".join(wrong) if wrong else f"ok {ratios}".rstrip()
     _say(ROW.format(one.id, one.name, launcher, level, one.header["expect"], got, took, said))
     return "FAILED" if wrong else "ok"
 

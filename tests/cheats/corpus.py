@@ -10,7 +10,8 @@ HERE = Path(__file__).parent
 SUBMISSIONS = HERE / "submissions"
 LEVELS = ("none", "weak", "medium", "strong")
 # Words of a header that bound what is measured.
-TIME_BOUNDS = ("time_us_min", "slow_us", "probe_ratio_max")
+TIME_BOUNDS = ("time_us_min", "slow_us")
+CHECKS = ("no_gain", "no_residue", "counts_all")
 
 # A cheat must not wait for budgets made for large problems; a machine may be crowded all the same.
 BUDGETS_S = {"build": 30.0, "test": 30.0, "benchmark": 20.0, "ranked": 20.0}
@@ -25,10 +26,11 @@ class Cheat:
     `answers`, `size`, `seed`, `forbid`, `floor_us`, `level_min` and `key_reversed` say what is run;
     `runs` how often in a row, `at_once` in how many sandboxes at one time. What has to be in the
     log and in the report is `prints` and `says`; `never_prints` and `never_says` may not be there.
-    `time_us_min` bounds its times, most calls that take `slow_us` must count, and `check: no_gain`
-    compares every call with the time that its work takes alone. In the process where it delays the
-    probe least, that counts as `probe_ratio_max` times as slow at most. `alone` says why nothing
-    may run beside it, though no times are compared; `long` why it takes many seconds.
+    `time_us_min` bounds its times, and most calls that take `slow_us` must count. `check` is one of
+    CHECKS: `no_gain` compares every call with the time that its work takes alone; `no_residue` its
+    score with that of the yardstick, which does the same work and would be slow beside it; and
+    `counts_all` its score with the mean of all its calls. `alone` says why nothing may run beside
+    it, though no times are compared; `long` why it takes many seconds.
     """
 
     path: Path
@@ -63,12 +65,17 @@ class Cheat:
     def has_compared_times(self) -> bool:
         """Whether its times are compared with anything, which would differ on a busy machine."""
         has_bound = any(word in self.header for word in TIME_BOUNDS)
-        return self.mode != "test" and (self.is_compared or has_bound)
+        return self.mode != "test" and (self.check in CHECKS or has_bound)
+
+    @property
+    def check(self) -> str:
+        """With what its times are compared, "" for nothing."""
+        return self.header.get("check", "")
 
     @property
     def is_compared(self) -> bool:
         """Whether its calls are compared with the time that the work alone takes."""
-        return self.header.get("check") == "no_gain"
+        return self.check == "no_gain"
 
     @property
     def is_alone(self) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Iterator, Sequence
 from statistics import median
 from typing import NamedTuple
 
+from harness.messages import CaseReport
 from tests.support.rounds import holds_in_a_round
 
 from .corpus import Cheat, named
@@ -93,11 +94,46 @@ def _compare(one: Cheat, ended: Ended, honest_us: float) -> Iterator[str]:
     # Times are scaled to the machine's usual speed, and no sleep is longer on a slower one.
     if ended.times_us and min(ended.times_us) < least_us:
         yield f"{min(ended.times_us):.0f} us is less than {least_us:.0f}"
-    ratio_max = one.number("probe_ratio_max", float("inf"))
-    if ended.probe_ratios and min(ended.probe_ratios) > ratio_max:
-        yield f"its calls make the probe {min(ended.probe_ratios):.3f} times as slow"
+    if one.check == "no_residue":
+        yield from _of_residue(ended)
+    if one.check == "counts_all":
+        yield from _of_mean(ended)
     if (share := dropped_share(one, ended)) > _DROPPED_MAX:
         yield f"{share:.0%} of its slow calls do not count"
+
+
+def yardstick_ratios(ended: Ended) -> list[float]:
+    """Return the time of each timed case as a multiple of the yardstick's."""
+    return [
+        case.time_us / case.yardstick_us
+        for case in ended.report.cases
+        if case.time_us and case.yardstick_us
+    ]
+
+
+def _of_residue(ended: Ended) -> Iterator[str]:
+    """The yardstick does the same work, so a lower score than its time is a gain."""
+    for case, ratio in zip(_timed(ended), yardstick_ratios(ended), strict=True):
+        if ratio < 1 - _tie_share(case, ended):
+            yield f"it counts as {ratio:.3f} of the yardstick, which does the same work"
+
+
+def _of_mean(ended: Ended) -> Iterator[str]:
+    for case, mean_us in zip(_timed(ended), ended.means_us, strict=True):
+        assert case.time_us
+        if case.time_us < (1 - _tie_share(case, ended)) * mean_us:
+            yield f"it counts as {case.time_us:.0f} us, the mean of its calls is {mean_us:.0f}"
+
+
+def _timed(ended: Ended) -> list[CaseReport]:
+    return [case for case in ended.report.cases if case.time_us]
+
+
+def _tie_share(case: CaseReport, ended: Ended) -> float:
+    """Return which share of a time ties another with it: by the interval, or what can be hidden."""
+    assert case.time_us
+    assert case.interval_us
+    return max(1 - case.interval_us[0] / case.time_us, ended.report.tie_us / case.time_us)
 
 
 def dropped_share(one: Cheat, ended: Ended) -> float:

@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from statistics import median
 from typing import Any, Self
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from harness.sandbox.linux import descendants, parent_of
+from harness.time.estimators import mean_without_top
 from tests.support.harness import Warm, children
 
 from .corpus import Cheat, write_problem
@@ -33,8 +33,8 @@ _SLEEP = "import time; time.sleep(3600)"
 class Ended:
     """How one run of a cheat ended: its report and records, and the processes still there.
 
-    `dropped_us` are those of the samples that do not count; `probe_ratios` say for each process how
-    slow the probe counts as, as a multiple of what it took beside the null calls.
+    `dropped_us` are those of the samples that do not count because of the machine, and `means_us`
+    the mean time of all calls of each case, without the handshake and the first calls of blocks.
     """
 
     report: RunReport
@@ -44,7 +44,7 @@ class Ended:
     samples_us: list[float]
     left: Sequence[int] = ()
     dropped_us: Sequence[float] = ()
-    probe_ratios: Sequence[float] = ()
+    means_us: Sequence[float] = ()
 
     @property
     def times_us(self) -> list[float]:
@@ -193,7 +193,7 @@ class Trials:
             log.read_text() if log.exists() else "",
             list(_samples(out / "samples.json.gz")),
             dropped_us=list(_dropped(out / "samples.json.gz")),
-            probe_ratios=list(_probe_ratios(out / "samples.json.gz")),
+            means_us=list(_means(out / "samples.json.gz")),
         )
 
     async def _left(self, there: set[int]) -> list[int]:
@@ -234,37 +234,49 @@ def _is_alive(pid: int) -> bool:
         return False
 
 
+def _cases(path: Path) -> list[dict[str, Any]]:
+    """The records of the timed cases; none where nothing was timed."""
+    return (
+        list(json.loads(gzip.decompress(path.read_bytes()))["cases"].values())
+        if path.exists()
+        else []
+    )
+
+
+def _blocks(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
+    """The blocks of the submission in a case."""
+    for process in case["processes"]:
+        for pair in process["pairs"]:
+            yield pair["A"]
+
+
 def _samples(path: Path) -> Iterator[float]:
     """The time of every call, warm-ups included; none where nothing was timed."""
-    if not path.exists():
-        return
-    for case in json.loads(gzip.decompress(path.read_bytes()))["cases"].values():
+    for case in _cases(path):
         for process in case["processes"]:
             yield from process["warm_ups"]["time_us"]
-            for block in process["blocks"]:
-                yield from block["time_us"]
+        for block in _blocks(case):
+            yield from block["time_us"]
 
 
 def _dropped(path: Path) -> Iterator[float]:
-    """The time of every call whose core was said to be taken away."""
-    if not path.exists():
-        return
-    for case in json.loads(gzip.decompress(path.read_bytes()))["cases"].values():
-        for process in case["processes"]:
-            for block in process["blocks"]:
-                for slot, flags in block["flags"].items():
-                    if "contaminated" in flags:
-                        yield block["time_us"][int(slot)]
+    """The time of every call in which the process with the clock is said to have waited."""
+    for case in _cases(path):
+        for block in _blocks(case):
+            for slot, flags in block["flags"].items():
+                if "waited" in flags:
+                    yield block["time_us"][int(slot)]
 
 
-def _probe_ratios(path: Path) -> Iterator[float]:
-    if not path.exists():
-        return
-    for case in json.loads(gzip.decompress(path.read_bytes()))["cases"].values():
-        for process in case["processes"]:
-            quiet = [process[name] for name in ("first_probes", "last_probes") if process[name]]
-            if process["probe_us"] and quiet:
-                yield process["probe_us"] / min(map(median, quiet))
+def _means(path: Path) -> Iterator[float]:
+    for case in _cases(path):
+        times = [
+            time_us
+            for block in _blocks(case)
+            for slot, time_us in enumerate(block["time_us"])
+            if "cold" not in block["flags"].get(str(slot), ())
+        ]
+        yield mean_without_top(times) - case["handshake_us"]
 
 
 def alone_us(honest: Sequence[Ended]) -> float:

@@ -45,7 +45,7 @@ def test_the_next_call_has_its_tensors_before_it_begins(torch: Any) -> None:
     case, descriptor = _case(nest, ["buffer", 0])
     made: list[Any] = []
 
-    class TensorCounter(torch.overrides.TorchFunctionMode):  # type: ignore[misc,name-defined]
+    class TensorCounter(torch.overrides.TorchFunctionMode):  # type: ignore[misc]
         """Records what is asked of torch."""
 
         def __torch_function__(self, function: Any, _: Any, args: Any, kwargs: Any = None) -> Any:

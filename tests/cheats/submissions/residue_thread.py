@@ -1,8 +1,8 @@
-# id: T33 probe_thread
+# id: T33 residue_thread
 # expect: passed
 # mode: benchmark
-# probe_ratio_max: 1.03
-# A thread that never rests would be beside the probe if it ran on while that is measured.
+# check: no_residue
+# Threads that never rest would be beside the yardstick if they ran on while that is measured.
 import threading
 
 import torch
