@@ -10,13 +10,12 @@ one way to end, for what disturbs them can only be counted against them.
 
 import argparse
 import asyncio
-import gzip
 import hashlib
 import json
 import os
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +25,7 @@ from bench.gpu.table import write_document
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from tests.cheats.corpus import SUBMISSIONS, Cheat, cheat
 from tests.cheats.outcomes import faults, time_faults
-from tests.cheats.trials import Ended, alone_us
+from tests.cheats.trials import Ended, alone_us, read_means_us, read_samples_us
 
 PROBLEM = Path(__file__).parent / "problem"
 # A cheat is not begun with less: its run would be cut short.
@@ -121,7 +120,9 @@ async def _run(harness: Harness, request: RunRequest) -> Ended:
     out = Path(request.out)
     log = out / "log.txt"
     text = log.read_text() if log.exists() else ""
-    return Ended(report, level, tier, text, list(_samples(out / "samples.json.gz")))
+    samples = out / "samples.json.gz"
+    times_us, means_us = list(read_samples_us(samples)), list(read_means_us(samples))
+    return Ended(report, level, tier, text, times_us, means_us=means_us)
 
 
 def _request(one: Cheat, folder: Path, options: argparse.Namespace) -> RunRequest:
@@ -163,17 +164,6 @@ def _print(row: dict[str, Any]) -> None:
     said = "; ".join(row["faults"]) or "as promised"
     took = f"{row['tier']} {row['took_s']:>5} s"
     print(f"{row['id']:<24} | {row['expect']:<44} | {verdict:<12} | {took} | {said}", flush=True)
-
-
-def _samples(path: Path) -> Iterator[float]:
-    """The time of every call in a run's records; none where nothing was timed."""
-    if not path.exists():
-        return
-    for case in json.loads(gzip.decompress(path.read_bytes()))["cases"].values():
-        for process in case["processes"]:
-            yield from process["warm_ups"]["time_us"]
-            for block in process["blocks"]:
-                yield from block["time_us"]
 
 
 def _corpus(*, is_all: bool) -> list[Cheat]:

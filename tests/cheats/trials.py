@@ -191,9 +191,9 @@ class Trials:
             level,
             tier,
             log.read_text() if log.exists() else "",
-            list(_samples(out / "samples.json.gz")),
+            list(read_samples_us(out / "samples.json.gz")),
             dropped_us=list(_dropped(out / "samples.json.gz")),
-            means_us=list(_means(out / "samples.json.gz")),
+            means_us=list(read_means_us(out / "samples.json.gz")),
         )
 
     async def _left(self, there: set[int]) -> list[int]:
@@ -250,7 +250,7 @@ def _blocks(case: dict[str, Any]) -> Iterator[dict[str, Any]]:
             yield pair["A"]
 
 
-def _samples(path: Path) -> Iterator[float]:
+def read_samples_us(path: Path) -> Iterator[float]:
     """The time of every call, warm-ups included; none where nothing was timed."""
     for case in _cases(path):
         for process in case["processes"]:
@@ -268,7 +268,8 @@ def _dropped(path: Path) -> Iterator[float]:
                     yield block["time_us"][int(slot)]
 
 
-def _means(path: Path) -> Iterator[float]:
+def read_means_us(path: Path) -> Iterator[float]:
+    """The mean of all calls of each case but the first ones of blocks, without the handshake."""
     for case in _cases(path):
         times = [
             time_us

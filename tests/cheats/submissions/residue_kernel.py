@@ -10,7 +10,7 @@ import time
 
 import torch
 
-GAP_S, MIB = 0.002, 1024 * 1024
+GAP_S, MIB = 0.03, 1024 * 1024
 ended = time.perf_counter()
 
 
@@ -18,8 +18,8 @@ def leave_debris():
     area = mmap.mmap(-1, 16 * MIB)
     for place in range(0, 16 * MIB, 4096):
         area[place] = 1
-    ends = [end for _ in range(200) for end in os.pipe()]
-    files = [os.memfd_create("debris") for _ in range(200)]
+    ends = [end for _ in range(50) for end in os.pipe()]
+    files = [os.memfd_create("debris") for _ in range(50)]
     area.close()
     for descriptor in (*ends, *files):
         os.close(descriptor)

@@ -11,7 +11,7 @@ import time
 
 import torch
 
-GAP_S, MIB, PIECES = 0.002, 1024 * 1024, 256
+GAP_S, MIB, PIECES = 0.03, 1024 * 1024, 256
 ended = time.perf_counter()
 area = mmap.mmap(-1, PIECES * MIB)
 area.madvise(mmap.MADV_HUGEPAGE)

@@ -10,7 +10,7 @@ import time
 
 import torch
 
-GAP_S, TIMERS, STEP_NS, MONOTONIC = 0.002, 1000, 10_000, 1
+GAP_S, TIMERS, STEP_NS, MONOTONIC = 0.03, 1000, 10_000, 1
 LIBC = ctypes.CDLL(None)
 
 

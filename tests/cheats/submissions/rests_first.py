@@ -8,7 +8,7 @@ import time
 
 import torch
 
-GAP_S, REST_S = 0.002, 0.01
+GAP_S, REST_S = 0.03, 0.01
 ended = time.perf_counter()
 
 

@@ -2,34 +2,38 @@
 # expect: passed
 # mode: benchmark
 # check: no_gain
-# What other processes take from a call is taken off its time. So its own threads take the core from
-# its first one, which yields over and over; then all of them sleep, and only then it works.
+# What other processes take from a call is taken off its time. So children of its own want the core
+# while its first thread yields and changes its affinity over and over; then all of them sleep, and
+# only then it works.
 import os
-import threading
 import time
 
 import torch
 
-ROUNDS = 200
-go = threading.Event()
+PLENTY_S, YIELDS = 0.001, 20
+pipes = [os.pipe() for _ in range(2)]
 
 
-def rival():
-    while go.wait():
-        until = time.perf_counter() + 0.0005
-        while time.perf_counter() < until:
-            pass
+def rival(read):
+    while os.read(read, 1):
+        until = time.monotonic() + PLENTY_S
+        while time.monotonic() < until:
+            os.sched_yield()
 
 
-for _ in range(3):
-    threading.Thread(target=rival, daemon=True).start()
+for read, _ in pipes:
+    if os.fork() == 0:
+        rival(read)
+        os._exit(0)
 
 
 def custom_kernel(data):
     left, right, out = data
-    go.set()
-    for _ in range(ROUNDS):
+    for _, write in pipes:
+        os.write(write, b".")
+    cores = os.sched_getaffinity(0)
+    for _ in range(YIELDS):
         os.sched_yield()
-    go.clear()
-    time.sleep(0.001)
+        os.sched_setaffinity(0, cores)
+    time.sleep(3 * PLENTY_S)
     return torch.matmul(left, right, out=out)
