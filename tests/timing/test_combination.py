@@ -136,7 +136,7 @@ def test_a_run_says_what_could_hide_in_its_handshake(device: str) -> None:
     time = one_case(machine=machine, plan=plan_for(device))
     sigma, tie_us = run_figures([time])
     assert sigma == pytest.approx(time.error * sqrt(3))
-    assert tie_us == (30.0 if device == "cpu" else pytest.approx(8.0, abs=1.5))
+    assert tie_us == (10.0 if device == "cpu" else pytest.approx(8.0, abs=1.5))
 
 
 def test_a_run_without_times_hides_nothing() -> None:

@@ -1,6 +1,7 @@
 """The measurement of one case in one fresh process of each side."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from random import Random
 
 import pytest
@@ -9,7 +10,7 @@ from harness.messages import CaseFailed
 from harness.time.procedure import measure_process
 from harness.time.process import COLD, Sample
 from tests.timing.fake import FakeKernel, FakeMachine, FakePair
-from tests.timing.measuring import QUIET, one_process, plan_for
+from tests.timing.measuring import QUIET, measure_fake, one_process, plan_for
 
 
 def batched(pairs: list[str]) -> Iterator[tuple[str, str]]:
@@ -137,6 +138,33 @@ def test_rare_slow_calls_are_bimodal() -> None:
 def test_slow_calls_on_a_crowded_machine_accuse_nobody() -> None:
     machine = FakeMachine(cv=0.003, is_crowded=True)
     assert one_process(FakeKernel(slow_share=0.2, slow_by=1.0), machine).grade == "ok"
+
+
+def test_one_crowded_moment_does_not_excuse_slow_calls() -> None:
+    class CrowdedOnce(FakePair):
+        """A machine that is crowded at the first pair of blocks alone."""
+
+        def is_crowded(self) -> bool:
+            return len(self.orders) <= 4
+
+    fake = CrowdedOnce(1, FakeKernel(slow_share=0.2, slow_by=1.0), QUIET)
+    process = measure_fake(fake, plan_for())
+    assert [pair.is_crowded for pair in process.pairs][:2] == [True, False]
+    assert process.grade == "bimodal"
+
+
+def test_slow_calls_are_found_in_short_blocks() -> None:
+    grades = [
+        one_process(FakeKernel(3000.0, slow_share=1 / 6, slow_by=2.0), seed=seed).grade
+        for seed in range(20)
+    ]
+    assert grades.count("bimodal") > 10
+
+
+def test_a_slow_null_call_does_not_excuse_slow_calls() -> None:
+    plan = replace(plan_for(), nulls=tuple(Sample(time_us) for time_us in (20.0,) * 19 + (2000.0,)))
+    process = one_process(FakeKernel(slow_share=0.2, slow_by=1.0), plan=plan)
+    assert process.grade == "bimodal"
 
 
 def test_what_the_machine_does_to_both_is_not_bimodal() -> None:

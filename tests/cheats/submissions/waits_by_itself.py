@@ -3,8 +3,7 @@
 # mode: benchmark
 # check: no_gain
 # What other processes take from a call is taken off its time. So children of its own want the core
-# while its first thread yields and changes its affinity over and over; then all of them sleep, and
-# only then it works.
+# while its first thread yields over and over; then all of them sleep, and only then it works.
 import os
 import time
 
@@ -31,9 +30,7 @@ def custom_kernel(data):
     left, right, out = data
     for _, write in pipes:
         os.write(write, b".")
-    cores = os.sched_getaffinity(0)
     for _ in range(YIELDS):
         os.sched_yield()
-        os.sched_setaffinity(0, cores)
     time.sleep(3 * PLENTY_S)
     return torch.matmul(left, right, out=out)
