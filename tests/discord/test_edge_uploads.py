@@ -45,6 +45,14 @@ def test_a_zip_may_have_a_top_folder() -> None:
     assert problem_files("p.zip", zipped(**wrapped)) == inner
 
 
+@pytest.mark.parametrize("top", ["", "copy/"])
+def test_a_zip_keeps_the_solution_that_is_the_yardstick(top: str) -> None:
+    inner = {"warpboard.yml": b"yardstick: solutions/correct/a.py", "solutions/correct/a.py": b"1"}
+    beside = {"solutions/correct/b.py": b"2", "solutions/wrong/a.py": b"3"}
+    entries = {f"{top}{name}": data for name, data in (inner | beside).items()}
+    assert problem_files("p.zip", zipped(**entries)) == inner
+
+
 @pytest.mark.parametrize(
     ("data", "said"),
     [

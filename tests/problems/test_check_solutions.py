@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.box, pytest.mark.long]
 
 # Right on what is tested, wrong on what is timed.
 SMALL = RIGHT.replace("+ x)", "+ x).mul_(len(x) < 32)")
+SLOW = RIGHT.replace("    ", "    import time; time.sleep(0.11)\n    ", 1)
 BASELINES = "baselines: [{name: eager, file: baselines/eager.py}]\n"
 HEAD = "#!POPCORN leaderboard right\n"
 SPOILT: Mapping[str, Mapping[str, str]] = {
@@ -34,6 +35,8 @@ SPOILT: Mapping[str, Mapping[str, str]] = {
     "bare": {name: FILES[name] for name in ("task.yml", "reference.py")}
     | {"template.py": TEMPLATE.replace("return data[1]", "return data[1].copy_(data[0])")},
     "broken": {**FILES, "task.yml": TASK.replace("benchmarks:", "benchmark:")},
+    "slow": {**FILES, "warpboard.yml": "yardstick: slow.py\n", "slow.py": SLOW},
+    "lame": {**FILES, "warpboard.yml": "yardstick: small.py\n", "small.py": SMALL},
 }
 TOKEN = "operator-token-of-a-test"
 PUBLISHED = {"slug": "right", "problem_version": 1, "is_new": True}
@@ -71,6 +74,20 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
     result = run_warpboard("problem", "check", *paths, "--json", **environ)
     found = {Path(one["path"]).name: one for one in json.loads(result.stdout)["problems"]}
     return Checked(folder, result, found)
+
+
+def test_a_yardstick_that_fails_is_an_error(checked: Checked) -> None:
+    (finding,) = checked.said["lame"]["findings"]
+    assert (finding["code"], finding["level"]) == ("yardstick_fails", "error")
+    assert "the yardstick ended with wrong_answer on size" in finding["text"]
+    assert not checked.said["lame"]["is_clean"]
+
+
+def test_a_slow_yardstick_is_a_warning(checked: Checked) -> None:
+    (finding,) = checked.said["slow"]["findings"]
+    assert (finding["code"], finding["level"]) == ("yardstick_slow", "warning")
+    assert "name a faster solution as `yardstick` in warpboard.yml" in finding["text"]
+    assert checked.said["slow"]["is_clean"]
 
 
 def test_a_right_problem_is_clean_and_its_solutions_end_as_they_must(checked: Checked) -> None:

@@ -91,3 +91,15 @@ def test_a_start_may_have_the_submissions_name(tmp_path: Path) -> None:
     version = compile_problem("add", add_contest_gpus(read_problem_files(folder), ("H100",)))
     assert json.loads(version.manifest)["templates"] == {"Python": "template_submission.py"}
     assert "submission.py" not in version.files
+
+
+def test_the_solution_that_is_the_yardstick_is_read(tmp_path: Path) -> None:
+    folder, named = tmp_path / "problem", "solutions/correct/a.py"
+    for name in (named, "solutions/correct/b.py", "solutions/wrong/a.py", "task.yml"):
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_text("pass\n")
+    (tmp_path / "outside.py").write_text("pass\n")
+    for written, read in ((named, named), ("../outside.py", None), ("solutions/lost.py", None)):
+        (folder / "warpboard.yml").write_text(f"yardstick: {written}\n")
+        expected = {"task.yml", "warpboard.yml"} | ({read} if read else set())
+        assert set(read_problem_files(folder)) == expected

@@ -11,14 +11,17 @@ from shared.problems.contest import SUFFIXES, ContestProblem, read_contest
 from shared.problems.document import YAML_BYTES_MAX, bad_problem, read_document
 from shared.problems.sources import paths_above
 from shared.problems.task_yml import NAMES
+from shared.problems.warpboard_yml import NAME as WARPBOARD
+from shared.problems.warpboard_yml import yardstick_path
 
 FILES_MAX = 256
 FILES_BYTES_MAX = 16 * 1024 * 1024
 CONTESTS_MAX = 200
 LEVELS_MAX = 4
 FILE_BYTES_MAX = 1_000_000
-# A problem is published without its solutions.
-SKIPPED = ("solutions", "__pycache__")
+SOLUTIONS = "solutions"
+# A problem is published without its solutions, except for its yardstick.
+SKIPPED = (SOLUTIONS, "__pycache__")
 
 
 def read_problem_files(folder: Path, root: Path | None = None) -> dict[str, bytes]:
@@ -42,6 +45,10 @@ def _read_directory(folder: Path, root: Path | None) -> dict[str, bytes]:
     collector = _FileCollector(folder)
     for path in _iter_files(folder):
         collector.add(path.relative_to(folder).as_posix(), path)
+    yardstick = yardstick_path(collector.files.get(WARPBOARD, b""))
+    yardstick_file = _resolve_file(folder, yardstick)
+    if yardstick_file is not None and yardstick_file.is_relative_to(folder.resolve() / SOLUTIONS):
+        collector.add(yardstick, yardstick_file)
     allowed_root = (root or contest_root(folder)).resolve()
     for name in NAMES:
         if name not in collector.files:
@@ -160,7 +167,7 @@ def _is_problem_path(name: str) -> bool:
 
 
 def _resolve_file(folder: Path, source: str) -> Path | None:
-    """Return the file at a path that goes up, unless there is a link on the way."""
+    """Return the file at a path, which may go up, unless there is a link on the way."""
     try:
         path = (folder.resolve() / source).resolve()
         path_without_links = Path(os.path.normpath(folder.resolve() / source))

@@ -1,12 +1,13 @@
-"""Baselines and milestones in a `warpboard.yml` are valid and reachable, or refused."""
+"""Yardsticks, baselines and milestones of a `warpboard.yml` are valid, or refused."""
 
 import json
 
 import pytest
 
+from ranker.http.problems import visible_files
 from shared.errors import Refused
 from shared.problems.compilation import ProblemVersion, compile_problem
-from tests.shared.problems.examples import FILES, compile_example
+from tests.shared.problems.examples import FILES, TASK, compile_example, replace_in_task
 
 SOURCE = b"#!POPCORN gpus H100\ndef custom_kernel(data):\n    return data\n"
 ONE = "baselines: [{name: eager, file: baselines/eager.py, note: 'as it is'}]\n"
@@ -88,3 +89,49 @@ def test_there_are_eight_baselines_at_most() -> None:
     many = ", ".join(f"{{name: n{at}, file: baselines/eager.py}}" for at in range(9))
     with pytest.raises(Refused, match="at most 8"):
         with_goals(f"baselines: [{many}]\n")
+
+
+FAST = b"import numba\ndef custom_kernel(data):\n    return data\n"
+CORRECT, WRONG = "solutions/correct/fast.py", "solutions/wrong/fast.py"
+
+
+def with_yardstick(named: str, source: bytes = FAST, task: str = TASK) -> ProblemVersion:
+    files = {**FILES, "task.yml": task.encode(), CORRECT: source, WRONG: source}
+    return compile_problem("doubling", files | {"warpboard.yml": f"yardstick: {named}\n".encode()})
+
+
+def test_a_yardstick_is_a_file_of_the_version_that_participants_do_not_see() -> None:
+    version = with_yardstick(CORRECT)
+    manifest = json.loads(version.manifest)
+    assert manifest["yardstick"] == "solution_yardstick.py"
+    assert version.files["solution_yardstick.py"] == FAST
+    assert manifest["files"].keys() == version.files.keys()
+    assert "solution_yardstick.py" not in visible_files(manifest)
+    assert version.requires.toolchains == ["numba"]
+    assert version.digest != with_yardstick(CORRECT, FAST + b"# other\n").digest
+    assert "yardstick" not in json.loads(compile_example().manifest)
+
+
+@pytest.mark.parametrize(
+    ("named", "source", "words"),
+    [
+        ("solutions/correct/lost.py", FAST, "is no file of the problem: add it, or fix the path"),
+        (f"./{WRONG}", FAST, "is a wrong solution: name a correct one"),
+        (CORRECT, b"#!POPCORN gpus H100\n" + FAST, "runs on H100, and not on CPU: name one that"),
+        (CORRECT, b" ", "is empty"),
+        ("task.yml", FAST, "does not end in .py"),
+        ("[fast.py]", FAST, "yardstick"),
+    ],
+)
+def test_a_yardstick_that_cannot_be_run_is_refused(named: str, source: bytes, words: str) -> None:
+    with pytest.raises(Refused, match=r"warpboard\.yml") as caught:
+        with_yardstick(named, source)
+    assert words in caught.value.reason
+
+
+def test_a_problem_with_its_own_program_has_no_yardstick() -> None:
+    task = replace_in_task("{name: task.py, source: task.py}", "{name: eval.py, source: task.py}")
+    extras = f"yardstick: {CORRECT}\nharness: popcorn\n".encode()
+    files = FILES | {"task.yml": task.encode(), CORRECT: FAST, "warpboard.yml": extras}
+    with pytest.raises(Refused, match="own program times submissions: leave it out"):
+        compile_problem("doubling", files)

@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
+from math import inf
 from typing import Literal, TypeVar
 
 from shared.api.fields import JsonObject
 from shared.errors import Refused
-from shared.presentation.units import count_text, one_line, seconds_text
+from shared.presentation.units import count_text, one_line, seconds_text, time_text
 from shared.problems.report import (
     FINDINGS_MAX,
     SOLUTIONS_MAX,
@@ -34,12 +35,16 @@ SKIPPED = "skipped"
 DEVICE = "cpu"
 OWN_CODE = "the problem's own code"
 # Codes that say little here about a problem for GPU types that this machine lacks.
-_MACHINE_CODES = ("author_memory", "budget", "not_inspected")
+_MACHINE_CODES = ("author_memory", "budget", "not_inspected", "yardstick_slow")
 # Verdicts of a template that does not load, or does more than to be wrong.
 _UNCLEAN_ENDS = (*NEVER_RAN, "timed_out", "out_of_memory", "output_limit", "suspicious")
 # Codes of code that may fail only because it needs one of the problem's GPUs.
-_GPU_CODES = ("author_fails", "template_fails")
+_GPU_CODES = ("author_fails", "template_fails", "yardstick_fails")
 _FAULTS = {"problem_fault": "author_fails", "memory": "author_memory"}
+_YARDSTICK = "the yardstick"
+# A yardstick whose call takes longer makes runs long.
+_YARDSTICK_US_MAX = 100_000.0
+_YARDSTICK_RATIO_MAX = 100.0
 _BROKEN = ("author_fails", "author_forks")
 # These are programming mistakes on any machine.
 _MISTAKES = ("SyntaxError(", "IndentationError(", "NameError(")
@@ -119,6 +124,11 @@ class Trial:
         if self.is_baseline:
             return "baseline"
         return "correct" if self.must_pass else "wrong"
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether it ran here and passed."""
+        return self.is_shown and self.verdict == PASSED
 
     @property
     def is_expected(self) -> bool:
@@ -315,10 +325,28 @@ def _trial_finding(trial: Trial) -> Finding | None:
 
 def tested_gpus(trials: Sequence[Trial], gpus: Sequence[str]) -> list[str]:
     """Return the GPU types of the leaderboards on which a correct solution ran here and passed."""
-    has_passed = any(
-        trial.kind == "correct" and trial.is_shown and trial.verdict == PASSED for trial in trials
-    )
+    has_passed = any(trial.kind == "correct" and trial.has_passed for trial in trials)
     return [HERE] if HERE in gpus and has_passed else []
+
+
+def yardstick_findings(answer: JsonObject, solution: str) -> list[Finding]:
+    """Return what is wrong with the yardstick, by a timed run of a correct solution beside it."""
+    if answer["failure_code"] == "problem_fault" and answer["reason"].startswith(_YARDSTICK):
+        return [create_finding("yardstick_fails", "error", _YARDSTICK, answer["reason"])]
+    findings = []
+    for case in answer["cases"]:
+        yardstick_us, time_us = case["yardstick_us"], case["time_us"]
+        if yardstick_us is None or time_us is None:
+            continue
+        ratio = yardstick_us / time_us if time_us > 0 else inf
+        if yardstick_us > _YARDSTICK_US_MAX or ratio > _YARDSTICK_RATIO_MAX:
+            text = (
+                f"a call takes {time_text(yardstick_us)} on {case['name']}, {ratio:.3g} times as "
+                f"long as {solution}, so that timed runs take long: name a faster solution as "
+                "`yardstick` in warpboard.yml"
+            )
+            findings.append(create_finding("yardstick_slow", "warning", _YARDSTICK, text))
+    return findings
 
 
 def untested_findings(

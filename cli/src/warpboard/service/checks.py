@@ -49,7 +49,7 @@ MODE = "verify"
 # How often `watch` looks for changed files.
 POLL_S = 0.5
 # Increase this when checks change, so that earlier reports no longer count.
-EDITION = 4
+EDITION = 5
 _NATIVE_START = ".cu"
 _MODELS = "kernelbench"
 
@@ -302,7 +302,8 @@ class _Examination:
         named = [item["file"] for item in self._manifest.get("baselines", ())]
         baselines = [name for name in dict.fromkeys(named) if name in self._problem.files]
         templates = sorted(set(self._manifest["templates"].values()))
-        self._files_total = len(samples) + len(baselines) + len(templates)
+        # And the yardstick.
+        self._files_total = len(samples) + len(baselines) + len(templates) + 1
         trials = []
         for sample, must_pass in samples:
             self._show_file(sample.name)
@@ -316,6 +317,8 @@ class _Examination:
         for name in templates:
             self._show_file(name)
             findings += await self._check_template(name)
+        if not any(finding.level == "error" for finding in findings):
+            findings += await self._check_yardstick(solutions.correct, trials)
         return findings, trials
 
     async def _run_trial(self, sample: Sample, *, must_pass: bool) -> Trial:
@@ -349,6 +352,22 @@ class _Examination:
             return []
         run, _ = await self._run_file(sample, "test")
         findings = checks.template_findings(name, run.verdict or "", run.reason or "")
+        return checks.soften_findings(findings, self._problem.gpus)
+
+    async def _check_yardstick(
+        self, correct: Sequence[Sample], trials: Sequence[Trial]
+    ) -> list[Finding]:
+        """Time a correct solution that has passed, with the yardstick beside it."""
+        solution = next(
+            (sample for sample, trial in zip(correct, trials, strict=False) if trial.has_passed),
+            None,
+        )
+        if solution is None or "main" in self._manifest:
+            return []
+        self._show_file("the yardstick")
+        request = SubmissionRequest(solution.name, solution.source, self._problem.slug, "benchmark")
+        answer = await self._harness.run(self._problem, request)
+        findings = checks.yardstick_findings(answer, solution.name)
         return checks.soften_findings(findings, self._problem.gpus)
 
     async def _run_file(self, sample: Sample, mode: str) -> tuple[Run, str]:

@@ -45,13 +45,14 @@ class YardstickTeams(WorkerTeams):
             super().wait_until_ready(team, part, limit_s)
 
     def end(self) -> None:
-        """End every team and keep the log. Raises SandboxFault if a process cannot be killed."""
+        """End every team and keep their output. Raises SandboxFault if one cannot be killed."""
         try:
             super().end()
         except CaseFailed as failure:
             raise SandboxFault(f"of the yardstick, {failure.message}") from failure
         finally:
-            self.directory.keep(LOG, self.log.whole().encode())
+            if self.log.bytes:
+                self.directory.keep(LOG, self.log.whole().encode())
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from shared.problems.document import Document, bad_problem, quote_value, read_do
 from shared.problems.flashinfer import read_definition
 from shared.problems.goals import (
     Baseline,
+    add_yardstick,
     baselines_manifest,
     milestones_manifest,
     read_baselines,
@@ -145,6 +146,7 @@ def compile_problem(
     added = [entry for entry in source.baselines if entry.name not in names]
     baselines = read_baselines(goals_document, [*extras.baselines, *added], content, files)
     milestones = read_milestones(goals_document, extras.milestones, content, baselines)
+    sources = add_yardstick(goals_document, extras.yardstick, content, sources, files)
     return _build_version(content, sources, baselines, milestones, tuple(warnings))
 
 
@@ -245,8 +247,7 @@ def _gpu_types(
     gpus = extras.gpus or task.gpus or list(default)
     if not gpus:
         mark = "#" if document.name.endswith(".py") else "//"
-        is_source = document.name not in NAMES
-        hint = f"begin it with {mark}!POPCORN gpus CPU, or " if is_source else ""
+        hint = "" if document.name in NAMES else f"begin it with {mark}!POPCORN gpus CPU, or "
         reason = f"no gpus here or in {NAME}: {hint}list the GPU types, such as [CPU]"
         document.refuse(("gpus",), reason)
     if len(set(gpus)) < len(gpus):
@@ -262,15 +263,14 @@ def _build_version(
     milestones: tuple[Milestone, ...],
     warnings: tuple[str, ...],
 ) -> ProblemVersion:
-    goals = baselines_manifest(baselines) | milestones_manifest(milestones)
     manifest = json.dumps(
-        {**content, **goals},
+        {**content, **baselines_manifest(baselines), **milestones_manifest(milestones)},
         sort_keys=True,
         separators=(",", ":"),
         ensure_ascii=False,
         allow_nan=False,
     ).encode()
-    memory_mib = content.get("memory_mib", 0)
+    requires = {"sandbox_memory_mib": content.get("memory_mib", 0)} | content.get("requires", {})
     return ProblemVersion(
         slug=content["slug"],
         title=content["title"],
@@ -283,7 +283,7 @@ def _build_version(
         cases_count={key: len(content[key]) for key in ("tests", "benchmarks")},
         source_bytes_max=content["source_bytes_max"],
         languages=tuple(content["languages"]),
-        requires=Requires(**content.get("requires", {}), sandbox_memory_mib=memory_mib),
+        requires=Requires(**requires),
         consent=content.get("consent", ""),
         source_visible=content.get("source_visible", AFTER_CLOSE),
         publish=content.get("publish", AFTER_CLOSE),

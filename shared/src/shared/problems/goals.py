@@ -1,22 +1,22 @@
-"""What scores are compared with besides each other: a problem's baselines and milestones.
+"""What scores are compared with besides each other: the yardstick, baselines and milestones.
 
-Baselines are submissions that the platform runs itself; a milestone is what a participant may reach
-beside a rank, once and for ever.
+The yardstick is timed beside every submission. Baselines are submissions that the platform runs
+itself; a milestone is what a participant may reach beside a rank, once and for ever.
 """
 
 import hashlib
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Annotated, Any, Literal, NoReturn
 
 from pydantic import Field
 
 from shared.errors import Refused
 from shared.problems.document import Document, Path, StrictModel, quote_value
-from shared.problems.sources import UP, normalize_path
-from shared.problems.submission_file import read_directives, suffixes, toolchains
-from shared.problems.values import Milestone
+from shared.problems.sources import UP, Sources, normalize_path
+from shared.problems.submission_file import read_directives, suffix, suffixes, toolchains
+from shared.problems.values import Milestone, Requires
 
 MILESTONES_MAX = 32
 MILESTONES_KEY = "milestones"
@@ -200,11 +200,25 @@ def _read_baseline(
     content: Mapping[str, Any],
     files: Mapping[str, bytes],
 ) -> Baseline:
-    def refuse(reason: str) -> NoReturn:
-        where = (BASELINES_KEY, index, "file")
-        document.refuse(where, f"{quote_value(entry.file)} {reason}")
+    where = (BASELINES_KEY, index, "file")
+    path, data, gpus = _read_file(document, where, entry.file, content, files)
+    tools = tuple(toolchains(path, data.decode()))
+    return Baseline(entry.name, path, entry.note, data, gpus, tools)
 
-    path, most = normalize_path(entry.file) or "", content["source_bytes_max"]
+
+def _read_file(
+    document: Document,
+    where: Path,
+    source: str,
+    content: Mapping[str, Any],
+    files: Mapping[str, bytes],
+) -> tuple[str, bytes, tuple[str, ...]]:
+    """Return the path and text of a file that is run like a submission, and the GPUs it names."""
+
+    def refuse(reason: str) -> NoReturn:
+        document.refuse(where, f"{quote_value(source)} {reason}")
+
+    path, most = normalize_path(source) or "", content["source_bytes_max"]
     data, ends = files.get(path, b""), suffixes(content["languages"])
     for is_wrong, reason in (
         (
@@ -221,15 +235,58 @@ def _read_baseline(
             f"has {len(data):,} bytes: submissions here have at most {most:,}",
         ),
         (b"\0" in data, "contains a NUL byte"),
-        (not data.strip(), "is empty: write the baseline"),
+        (not data.strip(), "is empty: write it"),
     ):
         if is_wrong:
             refuse(reason)
     try:
-        text = data.decode()
-        gpus = read_directives(text).gpus
+        return path, data, read_directives(data.decode()).gpus
     except UnicodeDecodeError as error:
         refuse(f"is not UTF-8 at byte {error.start}: save it as UTF-8")
     except Refused as refused:
         refuse(f"cannot be submitted: {refused.reason}")
-    return Baseline(entry.name, path, entry.note, data, gpus, tuple(toolchains(path, text)))
+
+
+YARDSTICK_KEY = "yardstick"
+# Among a version's files; participants do not see files whose names begin like this.
+_YARDSTICK_NAME = "solution_yardstick"
+_WRONG = "solutions/wrong/"
+
+
+def add_yardstick(
+    document: Document,
+    source: str | None,
+    content: dict[str, Any],
+    sources: Sources,
+    files: Mapping[str, bytes],
+) -> Sources:
+    """Return the sources with the yardstick, and write it into the manifest's `content`.
+
+    Without a yardstick, both are unchanged: it is the reference. Errors: Refused `bad_problem`.
+    """
+    if source is None:
+        return sources
+    where = (YARDSTICK_KEY,)
+    if "main" in content:
+        document.refuse(where, "the problem's own program times submissions: leave it out")
+    if (normalize_path(source) or "").startswith(_WRONG):
+        document.refuse(where, f"{quote_value(source)} is a wrong solution: name a correct one")
+    path, data, gpus = _read_file(document, where, source, content, files)
+    known = {gpu.lower() for gpu in gpus or content["gpus"]}
+    if missing := [gpu for gpu in content["gpus"] if gpu.lower() not in known]:
+        reason = f"{quote_value(source)} runs on {', '.join(gpus)}, and not on {', '.join(missing)}"
+        document.refuse(where, f"{reason}: name one that runs on each of the problem's GPU types")
+    name = f"{_YARDSTICK_NAME}{suffix(path)}"
+    if sources.files.get(name, data) != data:
+        document.refuse(where, f"{quote_value(name)} exists with another text: rename that file")
+    content[YARDSTICK_KEY] = name
+    content["files"][name] = hashlib.sha256(data).hexdigest()
+    if tools := toolchains(path, data.decode()):
+        requires = Requires(**content.get("requires", {}))
+        together = dict.fromkeys([*requires.toolchains, *tools])
+        content["requires"] = {
+            "count": requires.count,
+            "memory_mib": requires.memory_mib,
+            "toolchains": [*together],
+        }
+    return replace(sources, files={**sources.files, name: data})

@@ -8,6 +8,7 @@ several values or files, such as the arguments of a case, is checked when a prob
 import json
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Annotated, Any, Final, Literal
@@ -16,6 +17,7 @@ from pydantic import Field
 from pydantic.json_schema import models_json_schema
 
 from shared.api.fields import PublishWhen, SourceVisible
+from shared.errors import Refused
 from shared.problems.document import (
     Document,
     StrictModel,
@@ -26,7 +28,7 @@ from shared.problems.document import (
 )
 from shared.problems.goals import BASELINES_MAX, MILESTONES_MAX, BaselineYml, Line, MilestoneYml
 from shared.problems.roofline import RooflineYml
-from shared.problems.sources import Sources
+from shared.problems.sources import Sources, normalize_path
 from shared.problems.submission_file import SUFFIXES, Language
 from shared.problems.task_yml import HOST_GPUS_MAX, Gpus, NativeYml, TaskYml
 from shared.ranking_rules import RankingRule
@@ -144,6 +146,11 @@ class WarpboardYml(StrictModel):
         max_length=BASELINES_MAX,
         description="Files that the platform runs itself and shows between the rows.",
     )
+    yardstick: Annotated[str, Field(min_length=1, max_length=200)] | None = Field(
+        default=None,
+        description="The correct solution, or baseline, that every timed run measures beside the "
+        "submission; default: the reference.",
+    )
     milestones: list[MilestoneYml] = Field(
         default_factory=list,
         max_length=MILESTONES_MAX,
@@ -166,6 +173,22 @@ class WarpboardYml(StrictModel):
 def read_warpboard(document: Document | None) -> WarpboardYml:
     """Validate a `warpboard.yml`; without one the defaults hold. Errors: Refused."""
     return WarpboardYml() if document is None else validate_document(document, WarpboardYml)
+
+
+def yardstick_path(data: bytes) -> str:
+    """Return the path of the yardstick that a `warpboard.yml` names, for whoever reads the files.
+
+    Return "" if it names none, or is invalid: the compiler explains what is wrong with it.
+
+    >>> yardstick_path(b"yardstick: ./solutions/correct/plain.py"), yardstick_path(b"- 1")
+    ('solutions/correct/plain.py', '')
+    """
+    with suppress(Refused):
+        content: Any = read_document(NAME, data).value
+        source = content.get("yardstick") if isinstance(content, dict) else None
+        if isinstance(source, str):
+            return normalize_path(source) or ""
+    return ""
 
 
 def warpboard_warnings(extras: WarpboardYml) -> list[str]:

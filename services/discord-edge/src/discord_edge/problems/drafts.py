@@ -14,9 +14,12 @@ from shared.errors import Refused
 from shared.presentation.units import untested_text
 from shared.problems.compilation import ProblemVersion
 from shared.problems.contest import parse_deadline
+from shared.problems.document import YAML_BYTES_MAX
 from shared.problems.report import CheckReport, read_report
 from shared.problems.single_file import SUFFIXES
 from shared.problems.sources import STATEMENT
+from shared.problems.warpboard_yml import NAME as WARPBOARD
+from shared.problems.warpboard_yml import yardstick_path
 
 UPLOAD_BYTES_MAX = 8 * 1024 * 1024
 # The uncompressed size of all files of a problem together.
@@ -77,8 +80,10 @@ def _read_entries(archive: zipfile.ZipFile) -> dict[str, bytes]:
         raise _bad_file(f"the zip has {len(entries)} entries; the limit is {ENTRIES_MAX}")
     files: dict[str, bytes] = {}
     bytes_left = FILES_BYTES_MAX
+    yardsticks = {_find_yardstick(archive, entry) for entry in entries}
     for entry in entries:
-        if entry.is_dir() or not _is_problem_file(entry.filename):
+        is_problem_file = _is_problem_file(entry.filename) or entry.filename in yardsticks
+        if entry.is_dir() or not is_problem_file:
             continue
         # The sizes that a zip declares are not trusted.
         with archive.open(entry) as file:
@@ -88,6 +93,16 @@ def _read_entries(archive: zipfile.ZipFile) -> dict[str, bytes]:
             raise _bad_file(f"the files have more than {FILES_BYTES_MAX:,} bytes together")
         files[entry.filename] = data
     return files
+
+
+def _find_yardstick(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> str:
+    """Return the entry that a warpboard.yml names as its yardstick, "" if there is none."""
+    folder, _, name = entry.filename.rpartition("/")
+    if name != WARPBOARD:
+        return ""
+    with archive.open(entry) as file:
+        path = yardstick_path(file.read(YAML_BYTES_MAX))
+    return f"{folder}/{path}" if folder else path
 
 
 def _is_problem_file(path: str) -> bool:
