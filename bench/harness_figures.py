@@ -8,7 +8,7 @@ from math import log, prod
 from bench.figures import Figure, at_least, at_most
 from bench.harness_runs import Record
 from bench.intervals import share_interval
-from ranker.domain.score import ScoredEntry, error_of_difference, is_tied, t_quantile
+from ranker.domain.score import ScoredEntry, assign_places, error_of_difference, t_quantile
 
 SPREAD_PERCENT_MAX = 5.0
 # Shorter kernels have no goal: of their time the handshake is a large part.
@@ -25,11 +25,11 @@ Pair = tuple[Record, Record]
 
 def claims_order(first: Record, second: Record) -> bool:
     """Whether a leaderboard ranks two runs apart."""
-    one, two = (
+    entries = [
         ScoredEntry(number, run.score_us, run.error, run.freedom, run.delta)
         for number, run in enumerate((first, second))
-    )
-    return not is_tied(one, two)
+    ]
+    return not assign_places(entries)[0].is_tied
 
 
 def is_wrong(first: Record, second: Record) -> bool:

@@ -266,7 +266,7 @@ def _score(record: Record, report: RunReport) -> Record:
         interval_us=score.interval_us,
         error=score.error,
         freedom=score.freedom,
-        delta=tie_share(RULE, timed, report.sigma_run, report.tie_us, "C1"),
+        delta=tie_share(RULE, timed, score, report.tie_us, "C1"),
         grade=timed[-1].grade,
         null_us=timed[-1].null_us[1],
         samples=timed[-1].samples,

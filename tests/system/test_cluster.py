@@ -244,7 +244,7 @@ def started(service: Service, folder: Path) -> "subprocess.Popen[bytes]":
     with (folder / f"{service.name}.log").open("wb") as log:
         return subprocess.Popen(
             service.command,
-            env=os.environ | TIMED_AT_ONCE | service.environ | told,
+            env={**os.environ, **TIMED_AT_ONCE, **service.environ, **told},
             cwd=folder,
             stdin=subprocess.DEVNULL,
             stdout=log,
