@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, replace
 from itertools import islice
+from statistics import median
 
 from harness import messages
 from harness.check.calls import GatedCase
@@ -18,7 +19,7 @@ from harness.messages import SIDES, CaseFailed, CaseReport, Progress
 from harness.problem import Case
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
-from harness.time import combination
+from harness.time import combination, unranked
 from harness.time.combination import (
     CaseTime,
     combine_processes,
@@ -150,11 +151,30 @@ class StageTimer:
             self._ready_teams(case, is_fresh=number > 0 and done_count == 0)
             policy = replace(self._policy, wall_s=min(self._policy.wall_s, share_s))
             self._measure_process(case, policy)
+        if number == 0:
+            for case in cases:
+                self._columns[case.name] |= self._time_batch(case)
         if side_b.is_yardstick:
             # An ended submission does nothing any more.
             side_a.team.end()
             for case in cases:
                 self._measure_last(case)
+
+    def _time_batch(self, case: Case) -> dict[str, float]:
+        """Time a short case in batches on a GPU, for comparison alone.
+
+        A submission could answer all sets of a batch together, so these times never rank. A native
+        submission takes one set at a time.
+        """
+        context, side, plan = self._context, self.sides[0], self._plans[case.name]
+        is_native = "launch" in side.worker_teams.role
+        if is_native or context.judge_context.device.tier not in unranked.BATCH_TIERS:
+            return {}
+        pairs = self._processes[case.name][-1].pairs
+        time_us = median(pair.a.value_us(plan.policy.timer_step_us) for pair in pairs)
+        seeds, shape = context.seeds_of(case), context.shapes[case.name][0]
+        short = unranked.ShortCase(case, shape, seeds, time_us, plan.handshake_us)
+        return unranked.measure_batch(context.judge_context, side.team, short, side.budget.until())
 
     def _ready_teams(self, case: Case, *, is_fresh: bool) -> None:
         """Give both sides a frozen team with the ranks of a case; fresh ones for a new process.
@@ -317,7 +337,9 @@ class StageTimer:
                 for index in range(block):
                     time_us = gate.time(index, time.monotonic() + _NULL_S_MAX)
                     flags = call_flags(gate, device, time_us, is_first=is_cold_call(index, block))
-                    samples.append(Sample(time_us, flags))
+                    # The platform's own worker never waits on purpose.
+                    lost_us = min(gate.waited_us, time_us)
+                    samples.append(Sample(time_us - lost_us, flags, lost_us))
         return tuple(samples)
 
     def _needs_more(self, cases: Sequence[Case]) -> bool:
