@@ -11,7 +11,7 @@ from tests.gpu_agent.world import HONEST, World, serving
 from tests.support.processes import busy_process
 from tests.support.waits import eventually
 
-pytestmark = pytest.mark.asyncio(loop_scope="session")
+pytestmark = [pytest.mark.asyncio(loop_scope="session"), pytest.mark.long]
 
 
 async def test_a_ranked_run_on_a_busy_machine_is_handed_back_as_noisy(world: World) -> None:

@@ -11,6 +11,9 @@ from tests.support.harness import HONEST, Host
 
 from . import test_cuda_shim, test_forms, test_native_reference, test_objects, test_ranks
 
+# Each times its cases in two boxes.
+pytestmark = pytest.mark.long
+
 HAS_COMPILER = pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 
 
@@ -89,13 +92,11 @@ viewed = test_native_reference.viewed
 
 
 @HAS_COMPILER
-@pytest.mark.long
 def test_a_reference_in_cpp_is_the_yardstick(native: Host) -> None:
     assert passed(native.run(test_native_reference.RIGHT, "benchmark", suffix=".cu"))
 
 
 @HAS_COMPILER
-@pytest.mark.long
 def test_a_reference_whose_arrays_are_on_the_host_is_the_yardstick(viewed: Host) -> None:
     assert passed(viewed.run(test_native_reference.VIEWS, "benchmark", suffix=".cu"))
 
@@ -112,7 +113,6 @@ def test_a_named_solution_is_the_yardstick(host: Host, submission: str) -> None:
 
 
 @HAS_COMPILER
-@pytest.mark.long
 def test_a_named_solution_in_cpp_is_the_yardstick(host: Host) -> None:
     host.files["yardstick.cpp"] = """
 #include "warpboard.h"
