@@ -161,6 +161,12 @@ def test_slow_calls_are_found_in_short_blocks() -> None:
     assert grades.count("bimodal") > 10
 
 
+def test_honest_kernels_on_a_noisy_machine_are_seldom_bimodal() -> None:
+    machine = FakeMachine(cv=0.01, process_sd=0.0025, wander_sd=0.004, outliers=0.05)
+    grades = [one_process(FakeKernel(1000.0), machine, seed=seed).grade for seed in range(100)]
+    assert grades.count("bimodal") < 6
+
+
 def test_a_slow_null_call_does_not_excuse_slow_calls() -> None:
     plan = replace(plan_for(), nulls=tuple(Sample(time_us) for time_us in (20.0,) * 19 + (2000.0,)))
     process = one_process(FakeKernel(slow_share=0.2, slow_by=1.0), plan=plan)

@@ -68,15 +68,6 @@ def block_value(samples_us: Sequence[float], timer_step_us: float) -> float:
     return mean_without_top(samples_us) if value < STEPS_MIN * timer_step_us else value
 
 
-def skew_us(samples_us: Sequence[float]) -> float:
-    """Return by how much ordinary slow samples raise the mean over the middle half.
-
-    >>> skew_us([1.0] * 80 + [2.0] * 20) > 0.1
-    True
-    """
-    return mean_without_top(samples_us) - interquartile_mean(samples_us)
-
-
 def quantile(values: Sequence[float], share: float) -> float:
     """Return the value below which a share of the values lies, with linear interpolation."""
     ordered = sorted(values)

@@ -7,8 +7,8 @@ platform's own, or in a duel the rival.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import log
-from statistics import fmean
+from math import log, sqrt
+from statistics import fmean, stdev
 from typing import Protocol
 
 from harness.time.estimators import (
@@ -16,7 +16,6 @@ from harness.time.estimators import (
     interquartile_mean,
     mean_without_top,
     quantile,
-    skew_us,
     trend_p,
 )
 from harness.time.policy import Policy
@@ -35,7 +34,8 @@ _WAITED_MAX = 0.20
 _DRY_MAX = 0.10
 _LATE_MAX = 0.10
 _SKEW_MIN = 0.01
-_SKEW_FACTOR = 3.0
+_SKEW_ERRORS = 2.5
+_PAIRS_MIN = 2
 # A machine stalls now and then, in few of the blocks.
 _SLOW_BLOCKS_MIN = 0.25
 _CROWDED_MAX = 0.5
@@ -256,22 +256,23 @@ def find_grade(pairs: Sequence[BlockPair], plan: MeasurementPlan) -> str:
 
 
 def is_bimodal(pairs: Sequence[BlockPair]) -> bool:
-    """Return whether slow calls of A raise its mean by over 1 %, and by 3 times the machine's part.
+    """Return whether slow calls of A raise its mean by over 1 % more than those of B.
 
-    What the machine does to everybody shows in B. Many blocks must show slow calls. Samples that do
-    not count are included: a submission must not gain by having its slow calls dropped.
+    What the machine does to everybody shows in B, so the difference must be clear: three times its
+    standard error over the pairs. Many blocks must show slow calls. Samples that do not count are
+    included: a submission must not gain by having its slow calls dropped.
     """
-    times_a, times_b = (
-        [time for block in blocks for time in all_times_us(block.samples)]
-        for blocks in zip(*((pair.a, pair.b) for pair in pairs), strict=True)
-    )
-    middle_us = interquartile_mean(times_a)
-    machine_us = middle_us * skew_us(times_b) / interquartile_mean(times_b)
-    threshold_us = max(_SKEW_MIN * middle_us, _SKEW_FACTOR * machine_us)
-    slow_blocks = fmean(_excess_us(pair.a.samples) > _SKEW_MIN * middle_us for pair in pairs)
-    return skew_us(times_a) > threshold_us and slow_blocks > _SLOW_BLOCKS_MIN
+    excesses = [(_excess(pair.a.samples), _excess(pair.b.samples)) for pair in pairs]
+    differences = [excess_a - excess_b for excess_a, excess_b in excesses]
+    if len(differences) < _PAIRS_MIN:
+        return False
+    error = stdev(differences) / sqrt(len(differences))
+    slow_blocks = fmean(excess_a > _SKEW_MIN for excess_a, _ in excesses)
+    is_clear = fmean(differences) > max(_SKEW_MIN, _SKEW_ERRORS * error)
+    return is_clear and slow_blocks > _SLOW_BLOCKS_MIN
 
 
-def _excess_us(samples: Sequence[Sample]) -> float:
+def _excess(samples: Sequence[Sample]) -> float:
+    """Return by which fraction slow calls raise the mean of a block."""
     times = all_times_us(samples)
-    return fmean(times) - interquartile_mean(times)
+    return fmean(times) / interquartile_mean(times) - 1
