@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from ingest.submissions.normal_form import PYTHON, normal_digest
 from ranker.domain.conclusion import Demand
 from shared import events, subjects
 from tests.support.lives import DoubtedLife, Life, say
@@ -12,6 +13,15 @@ from tests.support.reading import Reads, reading
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
+SOURCE = "def custom_kernel(data):\n    source, out = data\n    out[:] = source\n    return out\n"
+# One program with another comment, other white space or other local names.
+VARIANTS = (
+    SOURCE,
+    SOURCE + "# once more\n",
+    SOURCE.replace("    ", "  "),
+    SOURCE.replace("source", "given").replace("out", "made"),
+    SOURCE.replace("data):\n", 'data):\n    """Copy."""\n\n'),
+)
 
 
 async def test_what_cannot_be_told_apart_shares_a_rank_in_the_order_of_scores(
@@ -52,6 +62,25 @@ async def test_the_same_source_again_is_pooled_and_never_the_better_of_two(reads
     ranking = lucky["ranking"]
     assert (ranking["status"], ranking["code"], ranking["rank"]) == ("ranked", "pooled", 1)
     assert ranking["score_us"] == entry["score_us"]
+
+
+async def test_variants_of_one_source_are_pooled_and_a_copy_of_one_stays_behind_it(
+    reads: Reads,
+) -> None:
+    times_us = (10.9, 7.3, 6.6, 3.0, 6.1)
+    digests = [normal_digest(text, PYTHON) for text in VARIANTS]
+    lives = [
+        Life(f"v{number}", normal_digest=digest, time_us=time_us, process_us=(time_us,) * 3)
+        for number, (digest, time_us) in enumerate(zip(digests, times_us, strict=True))
+    ]
+    copy = Life("copy", "grace", 6.0, normal_digest=digests[0], process_us=(6.0, 6.0, 6.0))
+    *shown, _ = await reads.ended(*lives, copy)
+    mine, theirs = await reads.board()
+    assert mine["pooled_over"] == [each["number"] for each in shown]
+    assert 6.0 < mine["score_us"] < 7.0
+    assert {each["ranking"]["score_us"] for each in shown} == {mine["score_us"]}
+    assert (mine["participant_id"], theirs["participant_id"]) == ("ada", "grace")
+    assert theirs["pooled_over"] == []
 
 
 async def test_a_stranger_who_sends_the_same_source_moves_nobody_else(reads: Reads) -> None:

@@ -113,6 +113,7 @@ class Chaos:
             gpu=gpu,
             mode="ranked",
             source=Blob(digest=source, bytes=1),
+            normal_digest=self.chance.choice(["", "", "n".rjust(64, "0")]),
             name="k.py",
             deadline_at=T0,
             via="http",

@@ -118,6 +118,15 @@ def test_a_further_run_of_the_best_source_runs_to_its_end_and_is_pooled() -> Non
     assert submit(history, "s3", "second").best_us == 120.0
 
 
+def test_a_variant_of_the_best_source_runs_to_its_end_too() -> None:
+    history = History()
+    submit(history, "s1", "first", normal_digest="n")
+    finish(history, "s1", score_us=100.0)
+    assert submit(history, "s2", "with a comment", normal_digest="n").best_us == 0.0
+    finish(history, "s2", score_us=120.0)
+    assert submit(history, "s3", "third", normal_digest="m").best_us == 120.0
+
+
 def test_a_run_that_is_not_eligible_is_nobodys_best() -> None:
     history = given_best(100.0)
     submit(history, "s2", "second")

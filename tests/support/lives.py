@@ -39,6 +39,7 @@ class Life:
     mode: str = "ranked"
     verdict: str = "passed"
     source: str = ""
+    normal_digest: str = ""
     process_us: tuple[float, ...] = ()
     artefact: Blob = BLOB
     problem_number: int = 1
@@ -99,6 +100,7 @@ class Life:
             deadline_at=T0,
             via="http",
             is_queued=not self.is_older,
+            normal_digest=self.normal_digest,
         )
 
     def _queued(self) -> Fact:

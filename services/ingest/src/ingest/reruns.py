@@ -341,6 +341,7 @@ def _contender(
         account=received.account,
         source=received.source,
         name=received.name,
+        normal_digest=received.normal_digest,
     )
     return received, side
 

@@ -32,7 +32,8 @@ class CausingEvent(msgspec.Struct, frozen=True, order=True):
 class LeaderboardRow(ApiModel, frozen=True, kw_only=True):
     """An entry with its place, as derived from the log; an audit adds the events that made it.
 
-    `pooled_over` has the numbers of the submissions in its score.
+    `pooled_over` has the numbers of the submissions in its score. `source` is the digest of its
+    source's normal form, or of its bytes if it has none.
     """
 
     rank: int

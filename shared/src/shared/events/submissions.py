@@ -79,8 +79,9 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
 
     `bucket` is the quota it was counted on, "" for none; `class_` is its class in the queue. One
     with a `baseline` is the platform's own, by that name, and is never ranked. With `is_queued` its
-    job waits from now on. In version 1 the job begins with JobQueued, so code that only knows
-    version 1 must not read this version.
+    job waits from now on. `normal_digest` is that of the source without comments, white space and
+    the names of local variables, "" if it has none. In version 1 the job begins with JobQueued, so
+    code that only knows version 1 must not read this version.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -103,6 +104,12 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     cost: int = 0
     baseline: str = ""
     is_queued: bool = True
+    normal_digest: str = ""
+
+    @property
+    def pooling_digest(self) -> str:
+        """What equal sources have in common: scores are pooled, and copies found, by it."""
+        return self.normal_digest or self.source.digest
 
 
 class SubmissionRejected(Fact, frozen=True, kw_only=True):

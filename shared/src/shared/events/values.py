@@ -144,13 +144,19 @@ class Composition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class DuelSide(msgspec.Struct, frozen=True, kw_only=True):
-    """One of the two submissions of a duel."""
+    """One of the two submissions of a duel; `normal_digest` is as in SubmissionReceived."""
 
     submission: str
     number: int
     account: str
     source: Blob
     name: str
+    normal_digest: str = ""
+
+    @property
+    def pooling_digest(self) -> str:
+        """What equal sources have in common."""
+        return self.normal_digest or self.source.digest
 
 
 class DuelResult(msgspec.Struct, frozen=True, kw_only=True):

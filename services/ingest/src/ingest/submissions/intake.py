@@ -27,6 +27,7 @@ from ingest.submissions.admission import (
     GpuQueues,
     no_agent_warning,
 )
+from ingest.submissions.normal_form import normal_digest
 from shared import subjects
 from shared.api.submissions import Links, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import describe_blob
@@ -216,6 +217,7 @@ class Intake:
             deadline_at=rules.deadline(request.mode, published.budgets_s, at),
             via=upload.via,
             request_hash=upload.hash(slug, source),
+            normal_digest=normal_digest(text, source.media),
             **rules.run_options(request) | {"precision": precision},
         )
         facts = []

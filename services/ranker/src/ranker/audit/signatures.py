@@ -208,7 +208,7 @@ class ResultVerifier:
         run = self._runs.pop(fact.run or "", None)
         if requested is None or fact.result is None or fact.result.ratio is None:
             return
-        sources = frozenset((requested.first.source.digest, requested.second.source.digest))
+        sources = frozenset((requested.first.pooling_digest, requested.second.pooling_digest))
         pair = requested.problem_number, sources
         self._duel_faults.pop(pair, None)
         if run is None:

@@ -210,8 +210,8 @@ _STEP_RULES: tuple[StepRule[Any] | ValueRule[Any], ...] = (
         lambda fact: {
             "first_number": fact.first.number,
             "second_number": fact.second.number,
-            "first_source": fact.first.source.digest,
-            "second_source": fact.second.source.digest,
+            "first_source": fact.first.pooling_digest,
+            "second_source": fact.second.pooling_digest,
         },
     ),
     StepRule(events.DuelJudged, _duel_judged),

@@ -69,6 +69,7 @@ class Submission(_Job, kw_only=True, gc=False):
     mode: str
     name: str
     source: str
+    pooling_source: str
     source_bytes: int
     source_media: str
     received_at: datetime
@@ -158,6 +159,7 @@ class Result(msgspec.Struct, kw_only=True, gc=False):
     """The score of a submission under one problem version: its own or a rejudge's.
 
     `seq` is the event that made it count: the submission's end, or the rejudge's application.
+    `source` is its submission's `pooling_source`, which equal sources have in common.
     """
 
     submission: str

@@ -48,7 +48,10 @@ _FOLDED = frozenset(kind.__name__ for kind in get_args(StandingsFact))
 
 
 class ReceivedSubmission(NamedTuple):
-    """A submission; its `number` is the sequence of its SubmissionReceived."""
+    """A submission; its `number` is the sequence of its SubmissionReceived.
+
+    Equal sources have the same `source`: the digest of their normal form, or of their bytes.
+    """
 
     number: int
     account: str
@@ -101,7 +104,7 @@ class Standings:
             case events.SubmissionReceived():
                 board = LeaderboardKey(fact.problem, fact.gpu, fact.problem_number)
                 self.received[id_] = ReceivedSubmission(
-                    event.seq, fact.account, board, fact.source.digest, event.envelope.at
+                    event.seq, fact.account, board, fact.pooling_digest, event.envelope.at
                 )
             case SubmissionFinished():
                 known = self.received.get(id_)
@@ -201,7 +204,7 @@ class Standings:
             return
         board = LeaderboardKey(requested.problem, requested.gpu, requested.problem_number)
         wins = self.wins.setdefault(board, {})
-        first, second = requested.first.source.digest, requested.second.source.digest
+        first, second = requested.first.pooling_digest, requested.second.pooling_digest
         wins.get(first, {}).pop(second, None)
         wins.get(second, {}).pop(first, None)
         if result.winner in ("A", "B"):

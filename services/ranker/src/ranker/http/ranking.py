@@ -198,7 +198,7 @@ async def _own_best_us(snapshot: ReadSnapshot, row: Row, board: LeaderboardKey) 
         **board._asdict(),
         account=row["participant_id"],
         before=row["number"],
-        source=row["source_digest"],
+        source=row["pooling_source"],
     )
     score_us: float | None = best["score_us"]
     return score_us
@@ -221,7 +221,7 @@ def _make_place(row: Row, standing: Row) -> Row:
     if standing["number"] is None:
         return {}
     place: Row = {"best_number": standing["number"]}
-    if standing["source"] != row["source_digest"]:
+    if standing["source"] != row["pooling_source"]:
         reason = "a better entry of the same participant is ranked"
         superseded = {"code": "superseded", "reason": reason}
         return place | _distances(row["score_us"], standing["best_us"]) | superseded

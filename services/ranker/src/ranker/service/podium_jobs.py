@@ -229,7 +229,9 @@ def is_sound(result: DuelResult | None) -> bool:
 
 def _make_side(row: Row) -> DuelSide:
     fields = {name: row[name] for name in ("number", "account", "name")}
-    return DuelSide(submission=row["id"], source=_make_source(row), **fields)
+    source, pooling_source = _make_source(row), row["pooling_source"]
+    normal_digest = "" if pooling_source == source.digest else pooling_source
+    return DuelSide(submission=row["id"], source=source, normal_digest=normal_digest, **fields)
 
 
 @dataclass

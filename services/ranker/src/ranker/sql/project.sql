@@ -60,12 +60,12 @@ where not found.rejudge = any(%(rejudges)s::text[])
 -- name: keep_submissions
 -- Insert new submissions and update the changed columns of others.
 insert into submission (id, number, version, account, problem, problem_number, gpu, mode, name,
-                        source, source_bytes, source_media, received_at, deadline_at, state,
+                        source, pooling_source, source_bytes, source_media, received_at, deadline_at, state,
                         state_at, lease_until_at, job, run, agent, attempt, outcome, verdict, code,
                         reason, is_eligible, is_held, finished_at, timeline, baseline,
                         cases_passed)
 select id, number, version, account, problem, problem_number, gpu, mode, name, source,
-       source_bytes, source_media, received_at, deadline_at, state, state_at, lease_until_at, job,
+       pooling_source, source_bytes, source_media, received_at, deadline_at, state, state_at, lease_until_at, job,
        run, agent, attempt, outcome, verdict, code, reason, is_eligible, is_held, finished_at,
        timeline, baseline, cases_passed
 from json_populate_recordset(null::submission, %(rows)s::json)
@@ -144,7 +144,7 @@ where submission = any(%(touched)s::text[]) and pooled_us is not null
   ));
 
 -- name: pool
--- Pool the processes of a participant's runs of one source into one score, in the order of their
+-- Pool the processes of a participant's runs of equal sources into one score, in the order of their
 -- ends; runs past 300 processes are not added, and a single run keeps its own score.
 with source as (
     select distinct account, problem, gpu, problem_number, source

@@ -442,6 +442,7 @@ select submission.id, submission.number, submission.account as participant_id,
        participant.name as participant,
        submission.problem, submission.problem_number as problem_version, submission.gpu,
        submission.mode, submission.name, submission.source as source_digest, submission.source_bytes,
+       submission.pooling_source,
        submission.received_at, submission.deadline_at, submission.baseline,
        coalesce(leaderboard.visibility, 'public') as visibility,
        leaderboard.deadline_at as board_deadline_at,
@@ -797,7 +798,7 @@ limit 10000;
 -- The data that a duel needs of two submissions of one leaderboard, while its version is the
 -- newest.
 select submission.id, submission.number, submission.account, submission.name, submission.source,
-       submission.source_bytes, submission.source_media, problem.digest
+       submission.pooling_source, submission.source_bytes, submission.source_media, problem.digest
 from submission
 join problem on problem.slug = submission.problem and problem.number = %(number)s
 where submission.id = any(%(submissions)s::text[])

@@ -386,7 +386,7 @@ def _record_best(state: SchedulerState, fact: events.SubmissionFinished, id_: st
     if fact.score_us is None:
         return
     key = best_key(submission.problem_digest, submission.gpu, submission.account)
-    best, score_us, source = state.bests.get(key), fact.score_us, submission.source.digest
+    best, score_us, source = state.bests.get(key), fact.score_us, submission.pooling_digest
     if best is not None and best.source == source:
         score_us = max(score_us, best.score_us)
     elif best is not None and best.score_us <= score_us:

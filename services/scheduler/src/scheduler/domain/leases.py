@@ -229,9 +229,10 @@ def _best_us(state: SchedulerState, job: Job) -> float:
     """
     best = state.bests.get(best_key(job.problem_digest, job.gpu, job.account))
     is_own = job.mode == RANKED and not (job.is_side or job.is_baseline)
-    if best is None or not is_own or best.source == job.source.digest:
+    submission = state.submissions.get(job.submission)
+    if best is None or not is_own or submission is None:
         return 0.0
-    return best.score_us
+    return 0.0 if best.source == submission.pooling_digest else best.score_us
 
 
 CANARY_S_MAX = 900.0

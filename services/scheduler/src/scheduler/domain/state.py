@@ -36,8 +36,14 @@ class Submission(msgspec.Struct):
     bucket: str = ""
     cost: int = 0
     options: RunOptions = RunOptions()
+    normal_digest: str = ""
     job: str | None = None
     cancel: str | None = None
+
+    @property
+    def pooling_digest(self) -> str:
+        """What equal sources have in common."""
+        return self.normal_digest or self.source.digest
 
 
 class Job(msgspec.Struct):
@@ -284,7 +290,7 @@ class Refund(msgspec.Struct):
 class BestScore(msgspec.Struct):
     """A participant's best score on a leaderboard, never less than the score of their entry.
 
-    `source` is the digest of its source. Runs of equal source are pooled, so that of several the
+    `source` is what equal sources have in common. Their runs are pooled, so that of several the
     slowest one counts here.
     """
 
