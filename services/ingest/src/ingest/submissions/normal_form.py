@@ -115,8 +115,8 @@ class _Renamer(ast.NodeTransformer):
         body: Sequence[ast.AST] = [node.body] if isinstance(node, ast.Lambda) else node.body
         inside = list(_walk_scope(body))
         bound = [arg.arg for arg in parameters]
-        kept = {name for name in bound if name in self._fixed}
-        kept.update(name for part in inside for name in _list_kept(part))
+        verbatim = {name for name in bound if name in self._fixed}
+        verbatim.update(name for part in inside for name in _list_kept(part))
         bound += [
             part.id
             for part in inside
@@ -130,7 +130,7 @@ class _Renamer(ast.NodeTransformer):
             for part in body:
                 self.visit(part)
 
-        self._with_scope([name for name in bound if name not in free], kept, visit_body)
+        self._with_scope([name for name in bound if name not in free], verbatim, visit_body)
         return node
 
     def _visit_comprehension(self, node: _Comprehension) -> ast.AST:
@@ -156,11 +156,13 @@ class _Renamer(ast.NodeTransformer):
         self._with_scope(bound, set(), visit_rest)
         return node
 
-    def _with_scope(self, bound: Sequence[str], kept: set[str], visit: Callable[[], None]) -> None:
+    def _with_scope(
+        self, bound: Sequence[str], verbatim: set[str], visit: Callable[[], None]
+    ) -> None:
         names, count = self._names, self._count
-        self._names = names | {name: name for name in kept}
+        self._names = names | {name: name for name in verbatim}
         for name in dict.fromkeys(bound):
-            if name not in kept:
+            if name not in verbatim:
                 # No identifier begins with a digit.
                 self._names[name] = f"{self._count}"
                 self._count += 1
