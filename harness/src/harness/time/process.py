@@ -36,6 +36,8 @@ _LATE_MAX = 0.10
 _SKEW_MIN = 0.01
 _SKEW_ERRORS = 2.5
 _PAIRS_MIN = 2
+# By so much slow calls of any length raise the mean on a quiet machine (2 cores, 2026-11).
+_JITTER_US = 5.0
 # A machine stalls now and then, in few of the blocks.
 _SLOW_BLOCKS_MIN = 0.25
 _CROWDED_MAX = 0.5
@@ -256,23 +258,33 @@ def find_grade(pairs: Sequence[BlockPair], plan: MeasurementPlan) -> str:
 
 
 def is_bimodal(pairs: Sequence[BlockPair]) -> bool:
-    """Return whether slow calls of A raise its mean by over 1 % more than those of B.
+    """Return whether slow calls of A raise its mean by over 1 % more than the machine explains.
 
-    What the machine does to everybody shows in B, so the difference must be clear: three times its
+    What the machine does to everybody shows in B, so the difference must be clear: 2.5 times its
     standard error over the pairs. Many blocks must show slow calls. Samples that do not count are
     included: a submission must not gain by having its slow calls dropped.
     """
-    excesses = [(_excess(pair.a.samples), _excess(pair.b.samples)) for pair in pairs]
-    differences = [excess_a - excess_b for excess_a, excess_b in excesses]
-    if len(differences) < _PAIRS_MIN:
+    if len(pairs) < _PAIRS_MIN:
         return False
-    error = stdev(differences) / sqrt(len(differences))
-    slow_blocks = fmean(excess_a > _SKEW_MIN for excess_a, _ in excesses)
-    is_clear = fmean(differences) > max(_SKEW_MIN, _SKEW_ERRORS * error)
+    excesses = [_excess(pair) for pair in pairs]
+    error = stdev(excesses) / sqrt(len(excesses))
+    slow_blocks = fmean(excess > _SKEW_MIN for excess in excesses)
+    is_clear = fmean(excesses) > max(_SKEW_MIN, _SKEW_ERRORS * error)
     return is_clear and slow_blocks > _SLOW_BLOCKS_MIN
 
 
-def _excess(samples: Sequence[Sample]) -> float:
-    """Return by which fraction slow calls raise the mean of a block."""
-    times = all_times_us(samples)
-    return fmean(times) / interquartile_mean(times) - 1
+def _excess(pair: BlockPair) -> float:
+    """Return by which fraction slow calls raise the mean of A, besides what B shows.
+
+    A machine delays long calls by a share of their time, and short ones by some microseconds.
+    """
+    (middle_us, excess_us), (middle_b_us, excess_b_us) = map(_measure_excess, (pair.a, pair.b))
+    machine_us = max(excess_b_us * middle_us / middle_b_us, _JITTER_US)
+    return (excess_us - machine_us) / middle_us
+
+
+def _measure_excess(block: Block) -> tuple[float, float]:
+    """Return the mean of the middle half, and by how much slow calls raise the whole mean."""
+    times = all_times_us(block.samples)
+    middle_us = interquartile_mean(times)
+    return middle_us, fmean(times) - middle_us
