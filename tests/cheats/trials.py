@@ -277,7 +277,7 @@ def read_means_us(path: Path) -> Iterator[float]:
             for slot, time_us in enumerate(block["time_us"])
             if "cold" not in block["flags"].get(str(slot), ())
         ]
-        yield mean_without_top(times) - case["handshake_us"]
+        yield mean_without_top(times) - case["handshake_us"] if times else 0.0
 
 
 def alone_us(honest: Sequence[Ended]) -> float:

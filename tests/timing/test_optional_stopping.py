@@ -13,6 +13,9 @@ from harness.time.process import MeasurementPlan, Process
 from tests.timing.fake import FakeKernel, FakeMachine, FakePair
 from tests.timing.measuring import measure_fake, plan_for
 
+# Thousands of simulated runs.
+pytestmark = pytest.mark.long
+
 # What ties two scores at least, on the processor: half of it may be the advantage of a stop.
 TIE = 0.01
 MACHINE = FakeMachine(cv=0.01, process_sd=0.002)
@@ -75,7 +78,6 @@ def test_a_stop_at_a_lucky_moment_gains_less_than_a_tie(kind: str) -> None:
     assert advantage(kind, RUNS) < TIE
 
 
-@pytest.mark.long
 @pytest.mark.timeout(600)
 @pytest.mark.parametrize("kind", KINDS)
 def test_over_many_runs_a_stop_gains_less_than_half_a_tie(kind: str) -> None:

@@ -17,6 +17,9 @@ from ranker.domain.score import ScoredEntry, assign_places
 from tests.timing.fake import FakeKernel, FakeMachine
 from tests.timing.measuring import one_case, plan_for
 
+# Thousands of simulated runs.
+pytestmark = pytest.mark.long
+
 RUNS = 300
 CASES = 60
 DUELS = 200
