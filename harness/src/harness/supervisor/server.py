@@ -108,8 +108,10 @@ def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bo
         written = [*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)]
         linux.restrict_paths(linux.AllowedPaths(read=read, written=written))
     # A GPU's driver chooses the cores of its other threads, which the filter below would refuse.
-    scheduling = realtime.permit(may_keep_capability=not has_gpu)
-    if os.getuid() == 0:
+    # A capability in a user's own namespace allows no priority.
+    is_root = os.getuid() == 0
+    scheduling = realtime.permit(may_keep_capability=is_root and not has_gpu)
+    if is_root:
         # A virtual environment may be readable while its base interpreter is not.
         is_open = all(_is_reachable(Path(prefix)) for prefix in (sys.prefix, sys.base_prefix))
         reading = 0 if is_open else 1 << linux.CAP_DAC_READ_SEARCH
