@@ -112,7 +112,7 @@ async def test_a_leaderboard_shows_intervals_ties_baselines_and_records(ways: Wa
     assert "&lt;i&gt;Identity&lt;/i&gt; on CPU" in text
     # Both of the first are marked and explained; the baseline is between the entries.
     assert text.count('class="rank">1=<') == 2
-    assert text.count("tied: the 95 % intervals overlap") == 2
+    assert text.count("tied: the intervals touch") == 2
     order = [text.index(mark) for mark in (f"#{numbers['fast']}<", ">eager<", "&lt;script")]
     assert order == sorted(order)
     assert "Baselines without a time here: absent (not run)" in text

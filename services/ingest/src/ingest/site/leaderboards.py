@@ -72,7 +72,6 @@ class LeaderboardRow(NamedTuple):
     entry: Entry | None
     baseline: Baseline | None
     bar: IntervalBar | None
-    tie: str = ""
     is_own: bool = False
 
 
@@ -110,24 +109,12 @@ def parse_as_of(text: str) -> datetime | None:
         raise Refused("invalid_request", message, "as_of") from error
 
 
-def describe_tie(entry: Entry, leader: Entry) -> str:
-    """Return why an entry shares its rank with the first of that rank, in words."""
-    if entry.interval_us and leader.interval_us:
-        low_us = max(entry.interval_us[0], leader.interval_us[0])
-        if low_us <= min(entry.interval_us[1], leader.interval_us[1]):
-            return "tied: the 95 % intervals overlap"
-    if entry.score_us <= leader.score_us * (1 + max(entry.delta, leader.delta)):
-        return f"tied: within {100 * max(entry.delta, leader.delta):.2g} % of each other"
-    return "tied: the difference is within the uncertainty"
-
-
 def merge_rows(board: Leaderboard, account: str | None) -> list[LeaderboardRow]:
     """Return the entries of a page with the measured baselines between them, by score.
 
     Every page has all baselines, so that each can be compared with them.
     """
     scale = _page_scale(board)
-    leaders: dict[int, Entry] = {}
     waiting = sorted(
         (baseline for baseline in board.baselines if baseline.score_us is not None),
         key=lambda baseline: baseline.score_us or inf,
@@ -136,13 +123,11 @@ def merge_rows(board: Leaderboard, account: str | None) -> list[LeaderboardRow]:
     for entry in board.items:
         while waiting and (waiting[0].score_us or inf) < entry.score_us:
             rows.append(_baseline_row(scale, waiting.pop(0)))
-        leader = leaders.setdefault(entry.rank, entry)
         rows.append(
             LeaderboardRow(
                 entry,
                 None,
                 make_bar(scale, entry.score_us, entry.interval_us),
-                describe_tie(entry, leader) if entry.is_tied else "",
                 is_own=entry.participant_id == account,
             )
         )
