@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
@@ -25,8 +26,8 @@ pytestmark = [
     pytest.mark.asyncio(loop_scope="module"),
 ]
 
-# axe-core 4.14.1 of the npm registry, unchanged.
-AXE = ROOT / "tests/support/axe-core/axe.min.js"
+# axe-core, as that package brings it.
+AXE = files("axe_playwright_python") / "axe.min.js"
 PHONE, DESKTOP = 375, 1280
 # A page is loaded once and shown in each of these views. The first is checked by all rules of
 # axe-core, the others by those that depend on the colours or on the width.
