@@ -60,7 +60,7 @@ async def health(client: Client, _who: str, _turn: int) -> None:
 
 async def submit(client: Client, who: str, turn: int) -> None:
     """One ranked submission, in the log when it is answered."""
-    source = f"# {who} {turn} {time.time_ns()}\n{SOURCE}".encode()
+    source = f"TURN = '{who} {turn} {time.time_ns()}'\n{SOURCE}".encode()
     answer = await client.submit(who, source, problem=PROBLEM, gpu=GPU)
     assert answer.status == 202, answer
 
@@ -99,7 +99,7 @@ async def followed(url: str, clients: int) -> Row:
 
     async def one(who: str) -> None:
         async with Client(url) as client:
-            source = f"# {who} {time.time_ns()}\n{SOURCE}".encode()
+            source = f"TURN = '{who} {time.time_ns()}'\n{SOURCE}".encode()
             answer = await client.submit(who, source, problem=PROBLEM, gpu=GPU)
         number = answer.json()["submissions"][0]["number"]
         async with asyncio.timeout(END_S_MAX):

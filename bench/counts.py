@@ -78,7 +78,7 @@ async def measure(platform: Platform, submissions: int) -> Counted:
         ids = set()
         async with Client(platform.url) as client:
             for number in range(submissions):
-                source = f"# {number}\n{SOURCE}".encode()
+                source = f"NUMBER = {number}\n{SOURCE}".encode()
                 answer = await client.submit(f"p{number}", source, problem=PROBLEM, gpu=GPU)
                 assert answer.status == 202, answer
                 ids.add(answer.json()["submissions"][0]["id"])

@@ -171,14 +171,14 @@ async def _flow(submit_one: Submit, alone: int, measured_s: float) -> Flow:
     latencies = []
     for number in range(alone):
         began = time.perf_counter()
-        await submit_one(0, f"# alone {number} {began}\n{SOURCE}")
+        await submit_one(0, f"TURN = 'alone {number} {began}'\n{SOURCE}")
         latencies.append(time.perf_counter() - began)
     began, ends = time.perf_counter(), 0
 
     async def work(client: int) -> None:
         nonlocal ends
         while (now := time.perf_counter()) - began < measured_s:
-            await submit_one(client, f"# {client} {now}\n{SOURCE}")
+            await submit_one(client, f"TURN = '{client} {now}'\n{SOURCE}")
             ends += 1
 
     await asyncio.gather(*(work(client) for client in range(CLIENTS)))

@@ -63,7 +63,7 @@ SHARE_MIN, ADDED_MS_MAX = 0.5, 100.0
 async def _one(client: Client, witness: Witness, who: str, number: int) -> float:
     """One submission: the seconds from the request to its end in the log."""
     began = time.perf_counter()
-    source = f"# {who} {number} {began}\n{SOURCE}".encode()
+    source = f"TURN = '{who} {number} {began}'\n{SOURCE}".encode()
     answer = await client.submit(who, source, problem=PROBLEM, gpu=GPU)
     assert answer.status == 202, answer
     return await witness.end(answer.json()["submissions"][0]["id"]) - began

@@ -1,8 +1,6 @@
 """What takes several real agents: a confirmation, a duel, and a canary of a slow agent."""
 
 import asyncio
-import hashlib
-import json
 import os
 import re
 import signal
@@ -17,6 +15,7 @@ import httpx
 import msgspec
 import pytest
 
+from ingest.submissions.normal_form import PYTHON, normal_digest
 from shared import subjects
 from shared.clock import new_id
 from shared.events import AgentQuarantined, CanaryJudged, DuelJudged, Fact, RunCompleted
@@ -90,26 +89,17 @@ CONFIRMATION = re.compile(r"(not confirmed: [\d.]+ % slower|confirmed) on agent 
 
 # A duel takes half of the budget as long as it may. A slow agent's canary needs more than this.
 SHORTER = {b"ranked_timeout: 20": b"ranked_timeout: 6"}
-RIVAL = f"{STEADY}\n# The same by somebody else.\n"
+# The yardstick takes microseconds, so the intervals of both are wide: they are tied.
+RIVAL = f"{STEADY}\nNAME = 'the same by somebody else'\n"
 LOOK_S = 1.0
-# What an operator may state of a machine (docs/timing.md): its times differ by so much from run to
-# run, so scores up to e^2 = 7.4 times each other are tied. Beside two processes that never rest, a
-# sleep of 10 ms took 16 ms at most, and the pace of the machine, by which times are scaled,
-# differed by a factor of 1.6: together 2.6. A larger difference has p < 1 in 100,000.
-SIGMA_RUN = 1.0
-HISTORY = {"version": 1, "references": {}, "nulls": {}, "sigma_run": [[1000.0, SIGMA_RUN]]}
 PODIUM_JOBS = {"WARPBOARD_RANKER_CONFIRMATIONS": "true", "WARPBOARD_RANKER_DUELS": "true"}
 
 
 @pytest.fixture(scope="module")
 def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
-    """A platform with confirmations, duels and three agents, on a machine known to be noisy."""
+    """A platform with confirmations, duels and three agents."""
     problem = {"task.yml": TASK, "reference.py": REFERENCE}
     folder = tmp_path_factory.mktemp("agents")
-    for data in ("agent", OTHER, SLOW):
-        state = folder / "home" / data / "state"
-        state.mkdir(parents=True)
-        (state / "history.json").write_text(json.dumps(HISTORY))
     with crew_of(folder, SLUG, problem, **PODIUM_JOBS) as crew:
         add_problem(crew.running.url, (folder / SLUG).rename(folder / DUEL_SLUG), changes=SHORTER)
         crew.hire(OTHER, SLOW)
@@ -157,7 +147,7 @@ def judged(crew: Crew, name: str) -> list[CanaryJudged]:
 
 def duel_judged(crew: Crew) -> DuelJudged | None:
     """How the duel of the two ended, if it is over."""
-    first, second = (hashlib.sha256(source.encode()).hexdigest() for source in (STEADY, RIVAL))
+    first, second = (normal_digest(source, PYTHON) for source in (STEADY, RIVAL))
     facts = told(crew, subjects.duel(podium_duel_id(DUEL_SLUG, 1, "CPU", (first, second))))
     return next((fact for fact in facts if isinstance(fact, DuelJudged)), None)
 

@@ -28,8 +28,8 @@ class Accepted:
 
 
 def source_of(wish: Wish) -> bytes:
-    """The file that is submitted; no two wishes have the same."""
-    return f"# {wish.key}\n{WRONG if wish.kernel == 'wrong' else HONEST}".encode()
+    """The file that is submitted; no two wishes have the same, also without comments."""
+    return f"KEY = '{wish.key}'\n{WRONG if wish.kernel == 'wrong' else HONEST}".encode()
 
 
 @dataclass
