@@ -7,7 +7,7 @@ import ctypes
 import importlib
 from typing import Any, cast
 
-from harness.devices.cuda.device import COPY_BYTES, CudaDevice
+from harness.devices.cuda.device import FMA_BYTES, CudaDevice
 from harness.devices.cuda.driver import Kernels
 from harness.devices.cuda.gate import DeviceFacts, Referee, RefereeStream
 from harness.devices.cuda.rules import choose_clock
@@ -53,7 +53,7 @@ class ImitatedDevice(CudaDevice):
         self.facts = DeviceFacts("cpu", 1, FLUSH_BYTES, choose_clock(self.timer_step_ns))
         lane = cast("RefereeStream", fake_driver.Lane(machine, 0, machine.stream(0)))
         self.referee = Referee(machine, self.kernels, self.facts, lane)
-        self._line = self._torch.zeros(2, COPY_BYTES // 2, dtype=self._torch.uint8)
+        self._line = self._torch.zeros(FMA_BYTES, dtype=self._torch.uint8)
 
 
 def open_device() -> CudaDevice:

@@ -91,7 +91,6 @@ def _compare(one: Cheat, ended: Ended, honest_us: float) -> Iterator[str]:
     if one.is_compared and min(ended.samples_us) < (1 - GAIN_MAX) * honest_us:
         yield f"a call took {min(ended.samples_us):.0f} us, its work alone takes {honest_us:.0f}"
     least_us = one.number("time_us_min", 0.0)
-    # Times are scaled to the machine's usual speed, and no sleep is longer on a slower one.
     if ended.times_us and min(ended.times_us) < least_us:
         yield f"{min(ended.times_us):.0f} us is less than {least_us:.0f}"
     if one.check == "no_residue":

@@ -104,9 +104,8 @@ class FakePair:
         """Make empty calls."""
         return tuple(Sample(self._round_to_step(self._handshake())) for _ in range(count))
 
-    def reference(self, name: str) -> float:
+    def time_fma(self) -> float:
         """Make one call of the platform's own kernel."""
-        assert name == "fma"
         return self._round_to_step(self._add_noise(_FMA_US))
 
     def is_crowded(self) -> bool:

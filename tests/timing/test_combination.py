@@ -109,6 +109,14 @@ def test_a_crowded_machine_is_noisy() -> None:
     assert one_case(machine=FakeMachine(cv=0.003, is_crowded=True)).grade == "noisy"
 
 
+def test_a_short_kernel_on_a_quiet_machine_is_not_noisy() -> None:
+    plan = plan_for(sigma_us=2.0)
+    time = one_case(FakeKernel(time_us=20.0), QUIET, plan, yardstick=FakeKernel(time_us=25.0))
+    low_us, high_us = time.interval_us
+    assert high_us / low_us > 1.2
+    assert time.grade == "ok"
+
+
 def test_a_wide_interval_is_noisy() -> None:
     assert one_case(machine=FakeMachine(process_sd=0.3)).grade == "noisy"
 

@@ -1,5 +1,7 @@
 """What the platform decides before it sees a submission."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.messages import MODES
@@ -32,12 +34,6 @@ def test_each_mode_has_a_precision(device: str, mode: str, precision: float) -> 
     assert policy_for(device, mode, 0.02).precision == 0.02
 
 
-def test_a_stage_with_little_time_bounds_a_measurement() -> None:
-    assert policy_for("cpu", "ranked", wall_s=0.5).wall_s == 0.5
-    usual = policy_for("cpu", "ranked")
-    assert policy_for("cpu", "ranked", wall_s=500.0).wall_s == usual.wall_s
-
-
 @pytest.mark.parametrize(
     ("call_us", "calls"), [(0.0, 25), (5.0, 25), (400.0, 20), (1e3, 8), (3e3, 4), (1e6, 1)]
 )
@@ -47,6 +43,6 @@ def test_a_block_has_as_many_calls_as_they_are_short(call_us: float, calls: int)
 
 @pytest.mark.parametrize("call_us", [1e3, 3e3, 10e3, 20e3])
 def test_the_blocks_before_the_first_look_fit_the_time(call_us: float) -> None:
-    policy = policy_for("cpu", "ranked", wall_s=0.5)
+    policy = replace(policy_for("cpu", "ranked"), wall_s=0.5)
     measured_us = 2 * policy.looks[0] * policy.calls(call_us) * call_us
     assert measured_us <= 1e6 * policy.wall_s

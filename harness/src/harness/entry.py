@@ -236,8 +236,8 @@ class Harness:
 
     Use it in one thread that outlives it, because the supervisor ends with that thread. `options`
     are the supervisor's: `level` (the highest of LEVELS to use, by default what the machine
-    supports), `state` (a folder for what this machine remembers: its usual speed, and what was
-    compiled), and for tests those of `harness.defences.Overrides`.
+    supports), `state` (a folder for what was compiled), and for tests those of
+    `harness.defences.Overrides`.
     """
 
     def __init__(self, **options: Any) -> None:

@@ -31,9 +31,8 @@ from harness.problem import ProblemFault
 from harness.sandbox import settings
 from harness.sandbox.box import Limits
 
-# Of a local device: the place of its claim, and the sizes of its reference kernels.
+# Of a local device: the place of its claim, and the side of the product that warms it up.
 CLAIM_BYTES = 4096
-COPY_BYTES = 64 * 1024**2
 FMA_SIDE = 1024
 
 GPU_LIMITS = Limits(
@@ -122,7 +121,6 @@ class LocalDevice(Device):
             torch.cuda.init()
             self._properties = torch.cuda.get_device_properties(self.place)
             self._square = torch.rand(FMA_SIDE, FMA_SIDE, device=self.place)
-            self._copy_buffer = torch.zeros(COPY_BYTES, dtype=torch.uint8, device=self.place)
             self.architecture = torch_architecture(self._properties)
         except (AssertionError, RuntimeError) as error:
             raise DeviceFault(f"torch cannot use {self.place}: {error}") from error
@@ -162,21 +160,18 @@ class LocalDevice(Device):
         self.flags = ("in_process", "dry") if any(dry for _, dry in claims) else ("in_process",)
         return claim_us if 0 < claim_us <= wall_us else wall_us
 
-    def reference(self, name: str) -> float:
-        """Time a product of matrices (`fma`) or a copy (`copy`), in microseconds."""
+    def time_fma(self) -> float:
+        """Time a product of matrices, in microseconds."""
         before, after = (self._torch.cuda.Event(enable_timing=True) for _ in "12")
         before.record()
-        if name == "fma":
-            self._torch.mm(self._square, self._square)
-        else:
-            self._copy_buffer.clone()
+        self._torch.mm(self._square, self._square)
         after.record()
         after.synchronize()
         return 1000 * float(before.elapsed_time(after))
 
     def close(self) -> None:
         """Release the device."""
-        self._square = self._copy_buffer = None
+        self._square = None
 
     def _flush_bytes(self) -> int:
         cache = int(getattr(self._properties, "L2_cache_size", 0))

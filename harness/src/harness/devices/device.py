@@ -31,9 +31,6 @@ _WAKE_NS_MAX = 2_000_000
 # Longer than the time between two calls of a block, and short enough for everybody else.
 _SPIN_NS_MAX = 50_000_000
 
-# Sizes of the processor's reference kernels: each takes about a tenth of a millisecond.
-_FMA_SIDE = 128
-_COPY_BYTES = 1024 * 1024
 _TEST_DELAY_S = 0.003
 
 
@@ -132,8 +129,8 @@ class Device:
         """Return the error by which a worker broke it for this process, "" if none did."""
         return ""
 
-    def reference(self, name: str) -> float:
-        """Time one call of a reference kernel, `fma` or `copy`, in microseconds."""
+    def time_fma(self) -> float:
+        """Time a chain of multiplications, in microseconds: it warms up a GPU's clock."""
         raise NotImplementedError
 
     def calibration(self) -> dict[str, float]:
@@ -274,8 +271,7 @@ class CpuDevice(Device):
 
     A frozen worker sees nothing of an input before the clock starts, so the input can be copied
     first. If the worker may be awake, the copy must happen after the clock has started. The caches
-    need no flush: generator, reference and check of each call displace them. Disturbances of a
-    shared processor show in its reference kernels.
+    need no flush: the calls of the other side displace them.
     """
 
     name = "cpu"
@@ -324,20 +320,6 @@ class CpuDevice(Device):
         if self._defences.stops_after_snapshot:
             ended_ns = time.perf_counter_ns()
         return (ended_ns - began_ns) / 1000
-
-    @functools.cached_property
-    def _reference_tensors(self) -> tuple[Any, Any]:
-        return self._torch.rand(_FMA_SIDE, _FMA_SIDE), self._torch.rand(_COPY_BYTES // 4)
-
-    def reference(self, name: str) -> float:
-        """Time a product of two small matrices (`fma`) or a copy of a megabyte (`copy`)."""
-        square, line = self._reference_tensors
-        began_ns = time.perf_counter_ns()
-        if name == "fma":
-            self._torch.mm(square, square)
-        else:
-            line.clone()
-        return (time.perf_counter_ns() - began_ns) / 1000
 
 
 @functools.cache

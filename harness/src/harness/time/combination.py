@@ -89,9 +89,14 @@ def measure_ratio(
 ) -> Ratio:
     """Return the ratio of A to B in these processes."""
     differences = [process.differences(plan, is_plain=is_plain) for process in processes]
+    return estimate_ratio(differences, _known_sigma(processes, plan))
+
+
+def _known_sigma(processes: Sequence[Process], plan: MeasurementPlan) -> float:
+    """Return how much fresh processes differ at least, for calls as short as these."""
     values = [pair.values_us(plan) for process in processes for pair in process.pairs]
     shorter_us = min(fmean(side) for side in zip(*values, strict=True))
-    return estimate_ratio(differences, plan.policy.sigma_at(shorter_us))
+    return plan.policy.sigma_at(shorter_us)
 
 
 def yardstick_us(processes: Sequence[Process], plan: MeasurementPlan) -> float:
@@ -148,9 +153,13 @@ def _grade(processes: Sequence[Process], ratio: Ratio, plan: MeasurementPlan) ->
 
 
 def is_noisy(processes: Sequence[Process], ratio: Ratio, plan: MeasurementPlan) -> bool:
-    """Return whether a time claims no order: too wide an interval, or a crowded machine."""
+    """Return whether a time claims no order: too wide an interval, or a crowded machine.
+
+    Short calls are never as precise as asked for; that is no noise of this machine.
+    """
+    usual = max(plan.policy.precision, _known_sigma(processes, plan))
     return (
-        ratio.half_width > _NOISY_FACTOR * plan.policy.precision
+        ratio.half_width > _NOISY_FACTOR * usual
         or fmean(process.crowded_share for process in processes) > _CROWDED_SHARE_MAX
         or fmean(process.waited_share for process in processes) > _WAITED_SHARE_MAX
     )

@@ -28,7 +28,7 @@ def run_duel(timer: StageTimer, cases: Sequence[Case], ranking_by: str) -> DuelR
     The n-th blocks of all cases make the n-th pair of scores, by the problem's ranking rule.
     Raises the errors of StageTimer.
     """
-    by_case = timer.measure_rounds(cases)
+    by_case = timer.run_duel(cases)
     pairs = [
         (
             combine_cases(ranking_by, [value_a for value_a, _ in case_pairs]),

@@ -27,8 +27,6 @@ _HALF_WIDTH_MAX = 50.0
 # A smaller difference than this between two kernels is none.
 DELTA = 0.0015
 
-Pair = tuple[float, float]
-
 
 def interquartile_mean(values: Sequence[float]) -> float:
     """Return the mean of the middle half; values on its edges count in part.

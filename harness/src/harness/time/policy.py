@@ -89,13 +89,10 @@ class Policy:
         return 0.8 * self.precision * sqrt(self.processes)
 
 
-def policy_for(
-    device: str, mode: str, precision: float = 0.0, wall_s: float | None = None
-) -> Policy:
-    """Return the policy of a device in a mode.
+def policy_for(device: str, mode: str, precision: float = 0.0) -> Policy:
+    """Return the policy of a device in a mode; `precision` replaces the mode's own unless it is 0.
 
-    `precision` replaces the mode's own unless it is 0; `wall_s` is the stage's time per case and
-    process. Raises KeyError for an unknown device or mode.
+    Raises KeyError for an unknown device or mode.
     """
     policy = replace(_RANKED[device], device=device, processes=PROCESSES[mode])
     if mode == "duel":
@@ -104,8 +101,6 @@ def policy_for(
         policy = replace(policy, **_QUICK)
     if precision:
         policy = replace(policy, precision=precision)
-    if wall_s is not None:
-        policy = replace(policy, wall_s=min(policy.wall_s, wall_s))
     return policy
 
 

@@ -101,7 +101,7 @@ class _Measurement:
         until_s = self._now_s() + _WINDOW_S
         times = []
         for _ in range(_WINDOW_CALLS_MAX):
-            times.append(self._source.reference("fma"))
+            times.append(self._source.time_fma())
             if self._now_s() >= until_s:
                 break
         return fmean(times)

@@ -73,7 +73,7 @@ class PairSource(Protocol):
     def measure(self, order: str, calls: Mapping[str, int]) -> dict[str, tuple[Sample, ...]]:
         """Time a block of each side in this order, such as `AB`, on the same inputs."""
 
-    def reference(self, name: str) -> float:
+    def time_fma(self) -> float:
         """Time one call of the platform's own kernel, in microseconds, to warm up a clock."""
 
     def is_crowded(self) -> bool:

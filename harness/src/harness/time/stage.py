@@ -63,10 +63,9 @@ class StageTimer:
     ) -> None:
         self.sides = sides
         self._context = context
-        self._mode = mode
         self._stage = stage
         device = context.judge_context.device
-        self._policy = _with_timer_step(
+        self.policy = _with_timer_step(
             policy_for(device.name, mode, context.precision), device.calibration()
         )
         self._plans: dict[str, MeasurementPlan] = {}
@@ -91,7 +90,7 @@ class StageTimer:
         share = self._measured_us / 1e6 / (time.monotonic() - began_s)
         return self._reports(cases, share)
 
-    def measure_rounds(self, cases: Sequence[Case]) -> list[list[tuple[float, ...]]]:
+    def run_duel(self, cases: Sequence[Case]) -> list[list[tuple[float, ...]]]:
         """Measure a duel; return the values of A and B of each pair of each process, by case."""
         self._measure(cases, "", 0.0)
         return [
@@ -103,18 +102,12 @@ class StageTimer:
             for case in cases
         ]
 
-    @property
-    def policy(self) -> Policy:
-        """How often this stage measures."""
-        return self._policy
-
     def record(self) -> bytes:
         """Return every sample of every case, compressed."""
         records = {}
         for name, processes in self._processes.items():
             plan = self._plans[name]
-            is_complete = bool(processes)
-            case_time = combine_processes(processes, plan) if is_complete else None
+            case_time = combine_processes(processes, plan) if processes else None
             records[name] = combination.make_record(processes, plan, case_time)
         return combination.compress_records(records)
 
@@ -125,8 +118,8 @@ class StageTimer:
         self._end_nulls(cases, null_team)
 
     def _measure_rounds(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> None:
-        for number in range(self._policy.processes_max):
-            if number >= self._policy.processes and not self._needs_more(cases):
+        for number in range(self.policy.processes_max):
+            if number >= self.policy.processes and not self._needs_more(cases):
                 return
             began_s = time.monotonic()
             if reason := self._context.quiet_wait.wait():
@@ -134,22 +127,22 @@ class StageTimer:
             for side in self.sides:
                 side.budget.extend(time.monotonic() - began_s)
             self._measure_round(number, cases)
-            is_first_of_many = number == 0 and self._policy.processes > 1
+            is_first_of_many = number == 0 and self.policy.processes > 1
             if is_first_of_many and self._cannot_beat(cases, ranking_by, best_us):
                 return
 
     def _measure_round(self, number: int, cases: Sequence[Case]) -> None:
         """Measure every case in one fresh process of each side."""
         side_a, side_b = self.sides
-        rounds_left = max(1, self._policy.processes - number)
+        rounds_left = max(1, self.policy.processes - number)
         for done_count, case in enumerate(cases):
             left_s = _BUDGET_SHARE * (side_a.budget.ends_at - time.monotonic())
             share_s = max(_SHARE_S_MIN, left_s / (rounds_left * len(cases) - done_count))
-            total = self._policy.processes * len(cases)
+            total = self.policy.processes * len(cases)
             position = min(number * len(cases) + done_count, total - 1)
             self._context.report_progress(Progress(self._stage, case.name, position, total))
             self._ready_teams(case, is_fresh=number > 0 and done_count == 0)
-            policy = replace(self._policy, wall_s=min(self._policy.wall_s, share_s))
+            policy = replace(self.policy, wall_s=min(self.policy.wall_s, share_s))
             self._measure_process(case, policy)
         if number == 0:
             for case in cases:
@@ -255,7 +248,7 @@ class StageTimer:
         reasons: list[str] = []
         for number in range(_ATTEMPTS_MAX):
             if number:
-                time.sleep(self._policy.pause_s)
+                time.sleep(self.policy.pause_s)
             reasons = list(health())
             if not reasons:
                 process = attempt()
@@ -298,7 +291,7 @@ class StageTimer:
             team.freeze()
             for case in cases:
                 self._plans[case.name] = MeasurementPlan(
-                    self._policy,
+                    self.policy,
                     self._time_nulls(case, team),
                     inputs_max=context.inputs_max(case),
                     unit_us=context.yardstick_us.get(case.name),
@@ -330,7 +323,7 @@ class StageTimer:
         samples: list[Sample] = []
         ends_s = time.monotonic() + _NULLS_S_MAX
         with GatedCase(context.judge_context, team, case, shapes) as gate:
-            while len(samples) < self._policy.nulls:
+            while len(samples) < self.policy.nulls:
                 if samples and time.monotonic() > ends_s:
                     break
                 gate.draw(list(islice(seeds, block)))
@@ -351,7 +344,7 @@ class StageTimer:
             if is_noisy(processes, ratio, plan) or plan.policy.is_futile(ratio.half_width):
                 return False
             half_widths.append(ratio.half_width)
-        return max(half_widths) > self._policy.precision
+        return max(half_widths) > self.policy.precision
 
     def _cannot_beat(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> bool:
         """Return whether the score is above the participant's own best, and note it."""
@@ -365,7 +358,7 @@ class StageTimer:
         if least_us <= best_us:
             return False
         self.stopped = (
-            f"stopped after one of {self._policy.processes} processes: the score is at least "
+            f"stopped after one of {self.policy.processes} processes: the score is at least "
             f"{least_us:.4g} us, and your best is {best_us:.4g} us"
         )
         return True

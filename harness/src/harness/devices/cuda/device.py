@@ -38,7 +38,8 @@ _PROCESSES_MAX = 256
 _TOO_SMALL = 7
 _NOT_SUPPORTED = 3
 
-COPY_BYTES = 64 * rules.MIB
+# Of the number that the chain of multiplications would write.
+FMA_BYTES = 4
 FMA_LINKS = 25_000
 STEP_READS = 200_000
 
@@ -168,7 +169,7 @@ class CudaDevice(Device):
             clock=rules.choose_clock(self.timer_step_ns),
         )
         self.referee = Referee(self.driver, self.kernels, self.facts, RefereeStream(self.place))
-        self._line = torch.zeros(2, COPY_BYTES // 2, dtype=torch.uint8, device=self.place)
+        self._line = torch.zeros(FMA_BYTES, dtype=torch.uint8, device=self.place)
 
     def describe(self) -> dict[str, str]:
         """Return what a result should record about the device."""
@@ -233,11 +234,9 @@ class CudaDevice(Device):
         copy_us = self.referee.span_us(lambda _: self.referee.copy(cuda_inputs))
         return rules.find_suspicion(list(cuda_inputs.shots), copy_us, null_spread_us)
 
-    def reference(self, name: str) -> float:
-        """Time a chain of multiplications (`fma`) or a copy (`copy`): about 50 us."""
-        if name == "fma":
-            return self.referee.span_us(self._fma)
-        return self.referee.span_us(self._copy)
+    def time_fma(self) -> float:
+        """Time a chain of multiplications: about 50 us."""
+        return self.referee.span_us(self._fma)
 
     def calibration(self) -> dict[str, float]:
         """Return the timer's step, an empty pair of events, and cupy's second opinion, if any."""
@@ -258,7 +257,7 @@ class CudaDevice(Device):
             with NvmlMonitor(self.describe()["gpu_uuid"]) as monitor:
                 health = monitor.vitals()
         except DeviceFault:
-            return []  # without NVML only the reference kernels check the machine
+            return []  # without NVML nothing reports
         if self._ecc_errors is None:
             self._ecc_errors = health.ecc_errors
         reason = rules.find_unfitness(health, self._ecc_errors)
@@ -340,13 +339,6 @@ class CudaDevice(Device):
         grid = (self.facts.multiprocessors, 256)
         out = ctypes.c_uint64(self._line.data_ptr())
         self.kernels["k_fma"](stream, grid, out, ctypes.c_int(FMA_LINKS))
-
-    def _copy(self, stream: int) -> None:
-        half = COPY_BYTES // 2
-        target = ctypes.c_uint64(self._line.data_ptr())
-        source = ctypes.c_uint64(self._line.data_ptr() + half)
-        grid = (8 * self.facts.multiprocessors, 256)
-        self.kernels["k_copy"](stream, grid, target, source, ctypes.c_uint64(half // 16))
 
 
 def time_by_host(devices: Sequence[CudaDevice], window: Window) -> rules.CallTiming:

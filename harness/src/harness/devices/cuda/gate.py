@@ -160,7 +160,7 @@ class Referee:
         enqueue(self._handle)
         self._driver("cuEventRecord", self._after, self._handle)
         if not self.settle(DRAIN_S_MAX):
-            raise DeviceFault("a reference kernel did not end")
+            raise DeviceFault("a kernel of the platform did not end")
         return 1000 * self._driver.milliseconds(self._before, self._after)
 
     def span_by_cupy_us(self, cupy: Any, enqueue: Any) -> float:
@@ -172,7 +172,7 @@ class Referee:
         enqueue(self._handle)
         after.record(stream)
         if not self.settle(DRAIN_S_MAX):
-            raise DeviceFault("a reference kernel did not end")
+            raise DeviceFault("a kernel of the platform did not end")
         return 1000 * float(cupy.cuda.get_elapsed_time(before, after))
 
     def flush(self) -> None:

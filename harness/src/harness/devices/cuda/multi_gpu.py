@@ -248,9 +248,9 @@ class MultiGpuDevice(Device):
         statistics = {"ranks": float(len(self.members))}
         return statistics | ({"stagger_us": quantile(staggers, _STAGGER_SHARE)} if staggers else {})
 
-    def reference(self, name: str) -> float:
-        """Time a reference kernel on every GPU in turn; return the slowest time."""
-        return max(self._each_member(lambda member: member.reference(name)))
+    def time_fma(self) -> float:
+        """Time the chain on every GPU in turn; return the slowest time."""
+        return max(self._each_member(CudaDevice.time_fma))
 
     def calibration(self) -> dict[str, float]:
         """Return the largest value of each figure."""

@@ -70,12 +70,12 @@ extern "C" __global__ void k_step(u64* seen, int reads) {
   seen[0] = least;
 }
 
-// Reference kernel, bandwidth; n counts pieces of 16 bytes.
+// A copy; n counts pieces of 16 bytes.
 extern "C" __global__ void k_copy(uint4* __restrict__ to, const uint4* __restrict__ from, u64 n) {
   for (u64 i = index(); i < n; i += threads()) to[i] = from[i];
 }
 
-// Reference kernel, arithmetic: a chain, so time = cycles / clock; 1000 against 1010 is 1 %.
+// Arithmetic: a chain, so time = cycles / clock; 1000 against 1010 is 1 %.
 extern "C" __global__ void k_fma(float* out, int links) {
   float value = threadIdx.x * 1e-3f;
   for (int i = 0; i < links; i++) value = fmaf(value, 1.0000001f, 1e-7f);
