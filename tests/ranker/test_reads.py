@@ -105,6 +105,25 @@ async def test_a_copy_that_is_tied_stands_behind_what_it_copies(reads: Reads) ->
     assert [(item["participant_id"], item["rank"]) for item in board] == [("ada", 1), ("grace", 1)]
 
 
+async def test_a_quiet_run_of_a_source_replaces_its_noisy_ones(reads: Reads) -> None:
+    lives = [
+        Life("busy", source="x", time_us=90.0, process_us=(60.0, 90.0, 135.0), grade="noisy"),
+        Life("lucky", source="x", time_us=70.0, process_us=(50.0, 70.0, 98.0), grade="noisy"),
+    ]
+    await reads.ended(*lives)
+    (entry,) = await reads.board()
+    assert (entry["score_us"], entry["grade"]) == (pytest.approx(90.0), "noisy")
+    quiet = Life("quiet", source="x", time_us=100.0, process_us=(100.0, 100.1, 99.9))
+    (quiet_page,) = await reads.ended(quiet)
+    (entry,) = await reads.board()
+    assert (entry["number"], entry["score_us"]) == (quiet_page["number"], pytest.approx(100.0))
+    assert (entry["grade"], entry["pooled_over"]) == ("ok", [])
+    items = (await reads.get("submissions"))["items"]
+    noisy = [await reads.get(f"submissions/{item['number']}") for item in items[1:]]
+    assert [page["ranking"]["code"] for page in noisy] == ["replaced", "replaced"]
+    assert [page["ranking"]["rank"] for page in noisy] == [None, None]
+
+
 async def test_every_read_shows_one_score_of_a_submission(reads: Reads) -> None:
     lives = [
         Life("first", source="x", process_us=(100.0, 102.0, 101.0), time_us=101.0),

@@ -31,7 +31,9 @@ def received(account: str, source: str) -> Fact:
     )
 
 
-def ended(score_us: float | None, *process_us: float, is_eligible: bool = True) -> Fact:
+def ended(
+    score_us: float | None, *process_us: float, is_eligible: bool = True, grade: str = ""
+) -> Fact:
     return SubmissionFinished(
         outcome="passed",
         is_eligible=is_eligible,
@@ -42,6 +44,7 @@ def ended(score_us: float | None, *process_us: float, is_eligible: bool = True) 
         error=0.001,
         freedom=22,
         delta=0.003,
+        grade=grade,
     )
 
 
@@ -117,6 +120,18 @@ def test_the_same_source_is_pooled_for_each_participant(story: Story) -> None:
     numbers = {name: known.number for name, known in story.standings.received.items()}
     assert first.pooled_over == (numbers["mine"], numbers["again"])
     assert second.pooled_over == (numbers["theirs"],)
+
+
+def test_a_quiet_result_replaces_the_noisy_ones_of_its_source(story: Story) -> None:
+    story.submit("busy", "a1", ended(9.0, 6.0, 12.0, 10.0, grade="noisy"), "x")
+    story.submit("busier", "a1", ended(7.0, 4.0, 9.0, 8.0, grade="noisy"), "x")
+    assert [(row.submission, row.score_us, row.pooled_over) for row in story.rows()] == [
+        ("busy", 9.0, (1,))
+    ]
+    story.submit("quiet", "a1", ended(10.0, 10.0, 10.1, 9.9, grade="ok"), "x")
+    assert [(row.submission, row.score_us, row.pooled_over) for row in story.rows()] == [
+        ("quiet", 10.0, (5,))
+    ]
 
 
 def test_past_300_processes_nothing_is_pooled(story: Story) -> None:

@@ -96,6 +96,7 @@ class Chaos:
             freedom=draw.choice([0, 2, 22]),
             sigma_run=draw.choice([0.0, 0.01]),
             delta=draw.choice([None, 0.003, 0.02]),
+            grade=draw.choice(["ok", "ok", "noisy", ""]),
         )
 
     async def receive(self) -> None:

@@ -44,6 +44,7 @@ class Life:
     artefact: Blob = BLOB
     problem_number: int = 1
     harness_code: str = ""
+    grade: str = "ok"
     is_older: ClassVar[bool] = True
 
     @property
@@ -148,7 +149,7 @@ class Life:
             samples=10,
             process_us=list(self.process_us),
             freedom=22 if self.process_us else 0,
-            grade="ok",
+            grade=self.grade,
         )
         return events.RunCompleted(
             verdict=self.verdict,

@@ -226,12 +226,21 @@ class PooledScore(NamedTuple):
     runs: int
 
 
+def results_that_count(results: Mapping[str, SubmissionFinished]) -> list[str]:
+    """Return the submissions of one source whose results count: without the noisy ones, if any."""
+    quiet = [name for name, result in results.items() if result.grade != NOISY]
+    return quiet or list(results)
+
+
 def pool_results(results: Iterable[SubmissionFinished]) -> PooledScore:
     """Pool eligible results in the order of their decision; a single one keeps its own score.
 
-    Source: ADR 0021; runs past 300 processes are not added.
+    Source: ADR 0021; runs past 300 processes are not added. Of noisy results, which
+    `results_that_count` returns only if there are no others, the first counts.
     """
     first, *others = results
+    if first.grade == NOISY:
+        others = []
     assert first.score_us is not None, "an eligible result has a score"
     processes = list(first.process_us) or [first.score_us]
     spare = max(first.freedom - len(first.process_us) + 1, 0)

@@ -9,7 +9,14 @@ from msgspec.structs import replace
 from ranker.domain.conclusion import confirmation_text
 from ranker.domain.goals import HELD_WITH_SCORE
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.score import Place, PooledScore, ScoredEntry, assign_places, pool_results
+from ranker.domain.score import (
+    Place,
+    PooledScore,
+    ScoredEntry,
+    assign_places,
+    pool_results,
+    results_that_count,
+)
 from ranker.domain.yardsticks import apply_restated
 from shared import events
 from shared.api.audits import LeaderboardRow
@@ -253,7 +260,7 @@ class Standings:
         }
 
     def _group_by_source(self, board: LeaderboardKey) -> dict[tuple[str, str], list[str]]:
-        by_source: dict[tuple[str, str], list[str]] = {}
+        by_source: dict[tuple[str, str], dict[str, SubmissionFinished]] = {}
         for submission, result in self.results.get(board, {}).items():
             if (
                 result.is_eligible
@@ -263,8 +270,9 @@ class Standings:
                 )
             ):
                 received = self.received[submission]
-                by_source.setdefault((received.account, received.source), []).append(submission)
-        return by_source
+                source = received.account, received.source
+                by_source.setdefault(source, {})[submission] = result
+        return {source: results_that_count(results) for source, results in by_source.items()}
 
     def _best_entries(self, board: LeaderboardKey, at: datetime) -> dict[int, _Entry]:
         """The best entry of each account by number: the fastest source, on a tie the first."""

@@ -16,6 +16,8 @@ from ranker.service.leaderboard import RANKED_MAX, make_scored_entries, read_lad
 from shared.clock import now
 
 RANKED = "ranked"
+SUPERSEDED = "a better entry of the same participant is ranked"
+REPLACED = "a run of the same source that is not noisy counts instead"
 US = 1e-6
 RESULT_FIELDS = (
     *("is_eligible", "code", "reason"),
@@ -221,10 +223,11 @@ def _make_place(row: Row, standing: Row) -> Row:
     if standing["number"] is None:
         return {}
     place: Row = {"best_number": standing["number"]}
-    if standing["source"] != row["pooling_source"]:
-        reason = "a better entry of the same participant is ranked"
-        superseded = {"code": "superseded", "reason": reason}
-        return place | _distances(row["score_us"], standing["best_us"]) | superseded
+    if standing["source"] != row["pooling_source"] or not row["counts"]:
+        is_other = standing["source"] != row["pooling_source"]
+        code, reason = ("superseded", SUPERSEDED) if is_other else ("replaced", REPLACED)
+        distances = _distances(row["score_us"], standing["best_us"])
+        return place | distances | {"code": code, "reason": reason}
     if standing["submission"] != row["id"]:
         place["code"] = "pooled"
     rank, others = standing["rank"], standing["shared"] - 1

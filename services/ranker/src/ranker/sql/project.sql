@@ -145,7 +145,8 @@ where submission = any(%(touched)s::text[]) and pooled_us is not null
 
 -- name: pool
 -- Pool the processes of a participant's runs of equal sources into one score, in the order of their
--- ends; runs past 300 processes are not added, and a single run keeps its own score.
+-- ends; runs past 300 processes are not added, and a single run keeps its own score. Of noisy runs
+-- only the first counts, and none once there is a run that is not noisy.
 with source as (
     select distinct account, problem, gpu, problem_number, source
     from result
@@ -153,7 +154,7 @@ with source as (
 ), counted as (
     select one.submission, one.number, one.seq, one.account, one.problem, one.gpu,
            one.problem_number, one.source, one.score_us, one.error, one.freedom, one.sigma_run,
-           one.delta,
+           one.delta, one.is_noisy, one.has_quiet,
            case when cardinality(one.process_us) = 0 then array[one.score_us]
                 else one.process_us end as process_us,
            greatest(one.freedom - cardinality(one.process_us) + 1, 0) as history
@@ -161,7 +162,8 @@ with source as (
     cross join lateral (
         select found.submission, found.number, found.seq, found.account, found.problem, found.gpu,
                found.problem_number, found.source, found.score_us, found.error, found.freedom,
-               found.sigma_run, found.delta, found.process_us
+               found.sigma_run, found.delta, found.process_us, found.grade = 'noisy' as is_noisy,
+               bool_or(found.grade <> 'noisy') over () as has_quiet
         from result as found
         where found.is_eligible and found.source = source.source
           and found.account = source.account and found.problem = source.problem
@@ -171,16 +173,17 @@ with source as (
               where moderation.submission = found.submission
                 and moderation.excluded_seq is not null
           )
-        order by found.seq, found.submission
+        order by found.grade = 'noisy', found.seq, found.submission
         limit 300
     ) as one
 ), placed as (
     select submission, number, account, problem, gpu, problem_number, source, score_us, error,
-           freedom, sigma_run, delta, process_us, history,
+           freedom, sigma_run, delta, process_us, history, is_noisy,
            row_number() over this as place,
            coalesce(sum(cardinality(process_us)) over (this rows between unbounded preceding
                                                       and 1 preceding), 0) as before
     from counted
+    where not (is_noisy and has_quiet)
     window this as (
         partition by account, problem, gpu, problem_number, source order by seq, submission
     )
@@ -191,29 +194,39 @@ with source as (
            exp(avg(ln(process) order by place, at)) as middle_us,
            stddev_samp(ln(process) order by place, at) as spread,
            max(sigma_run) as sigma_run, max(delta) as delta, max(history) as history,
+           bool_or(is_noisy) as is_noisy,
            min(score_us) filter (where place = 1) as own_us,
            min(error) filter (where place = 1) as own_error,
            min(freedom) filter (where place = 1) as own_freedom
     from placed
     cross join lateral unnest(process_us) with ordinality as one(process, at)
-    where before < 300
+    where before < 300 and (place = 1 or not is_noisy)
     group by account, problem, gpu, problem_number, source
 ), fresh as (
-    select account, problem, gpu, problem_number, source, pooled_over, delta,
+    select account, problem, gpu, problem_number, source, is_noisy, pooled_over, delta,
            case when cardinality(pooled_over) = 1 then own_us else middle_us end as score_us,
            case when cardinality(pooled_over) = 1 then own_error
                 else greatest(spread, sigma_run) / sqrt(processes) end as error,
            case when cardinality(pooled_over) = 1 then own_freedom
                 else history + processes - 1 end as freedom
     from pool
+), given as (
+    select account, problem, gpu, problem_number, source, is_noisy, score_us, error, freedom,
+           delta, pooled_over
+    from fresh
+    union all
+    select account, problem, gpu, problem_number, source, true, null, null, null, null, null
+    from fresh
+    where not is_noisy
 )
 update result
-set pooled_us = fresh.score_us, pooled_error = fresh.error, pooled_freedom = fresh.freedom,
-    pooled_delta = fresh.delta, pooled_over = fresh.pooled_over
-from fresh
-where result.account = fresh.account and result.source = fresh.source
-  and result.problem = fresh.problem and result.gpu = fresh.gpu
-  and result.problem_number = fresh.problem_number and result.is_eligible
+set pooled_us = given.score_us, pooled_error = given.error, pooled_freedom = given.freedom,
+    pooled_delta = given.delta, pooled_over = given.pooled_over
+from given
+where (result.grade = 'noisy') = given.is_noisy
+  and result.account = given.account and result.source = given.source
+  and result.problem = given.problem and result.gpu = given.gpu
+  and result.problem_number = given.problem_number and result.is_eligible
   and not exists (
       select 1 from moderation
       where moderation.submission = result.submission and moderation.excluded_seq is not null
@@ -221,7 +234,7 @@ where result.account = fresh.account and result.source = fresh.source
   and (result.pooled_us, result.pooled_error, result.pooled_freedom, result.pooled_delta,
        result.pooled_over)
       is distinct from
-      (fresh.score_us, fresh.error, fresh.freedom, fresh.delta, fresh.pooled_over);
+      (given.score_us, given.error, given.freedom, given.delta, given.pooled_over);
 
 -- name: choose_entries
 -- Choose the best entry of each affected participant, if any: the fastest of their sources, on a

@@ -467,6 +467,7 @@ select submission.id, submission.number, submission.account as participant_id,
        coalesce(result.pooled_over, '{}') as pooled_over, result.error, coalesce(result.freedom, 0) as freedom, coalesce(result.delta, 0) as delta,
        coalesce(result.grade, '') as grade,
        coalesce(result.is_provisional, false) as is_provisional,
+       coalesce(result.counts, false) as counts,
        submission.is_held, submission.finished_at, submission.timeline,
        run.id as run, run.started_at, run.ended_at, run.level, run.tier,
        coalesce(run.missing, '{}') as missing, run.stage, run.took_s,
@@ -501,7 +502,7 @@ left join ban on ban.account = submission.account
      and (ban.until_at is null or ban.until_at > %(at)s)
 left join lateral (
     select problem_number, code, reason, is_eligible, score_us, run_us, low_us, high_us, process_us,
-           pooled_over, error, freedom, delta, grade, is_provisional, yardstick_us
+           pooled_over, error, freedom, delta, grade, is_provisional, counts, yardstick_us
     from scored
     where scored.submission = submission.id
     order by scored.problem_number desc
