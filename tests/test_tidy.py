@@ -19,9 +19,6 @@ from shared.servers import nats
 from tests.support.tiers import GROUPS
 
 ROOT = Path(__file__).parent.parent
-# What needs a reason, by the style guide; nothing here has one.
-FILE_LINES_MAX = 500
-FUNCTION_LINES_MAX = 60
 SOURCES = sorted(
     path
     for pattern in ("shared/src", "harness/src", "services/*/src", "cli/src", "discord-sim/src")
@@ -93,27 +90,6 @@ def functions(path: Path) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         for inner in node.body if isinstance(node, ast.ClassDef) else [node]:
             if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
                 yield inner
-
-
-def test_a_file_is_short() -> None:
-    found = []
-    for path in (*SOURCES, *TESTS):
-        lines = path.read_bytes().count(b"\n")
-        if lines > FILE_LINES_MAX:
-            found.append(where(path, lines, f"{lines} lines: split along a seam"))
-    assert not found, "\n".join(found)
-
-
-def test_a_function_is_short() -> None:
-    found = []
-    for path in SOURCES:
-        for function in functions(path):
-            length = (function.end_lineno or function.lineno) - function.lineno + 1
-            if length > FUNCTION_LINES_MAX:
-                found.append(
-                    where(path, function.lineno, f"{function.name}: {length} lines: split")
-                )
-    assert not found, "\n".join(found)
 
 
 def test_public_things_say_what_they_promise() -> None:
