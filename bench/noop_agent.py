@@ -21,6 +21,7 @@ from nacl.signing import SigningKey
 
 from gpu_agent.domain import Demand, Machine, RunFiles, build_registration
 from gpu_agent.service import Agent, Reporter, RunObserver
+from harness.vocabulary import MODES, PASSED, SUBMISSION_MODES
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.events import (
@@ -42,13 +43,6 @@ from shared.nats.streams import ensure_streams
 from shared.settings import read_settings
 from shared.signing import public_key
 
-STAGES = {
-    "test": ("build", "check"),
-    "benchmark": ("build", "check", "time"),
-    "profile": ("build", "check", "profile"),
-    "ranked": ("build", "check", "hidden_check", "time"),
-}
-PASSED = "passed"
 PROCESSES = 4
 FREEDOM = 22
 SPREAD = 0.002
@@ -111,7 +105,7 @@ class NoopRuns:
         )
         digest = order.source.digest
         verdict = verdict_of(digest, self.wrong_share)
-        stages = STAGES[order.mode][: None if verdict == PASSED else 2]
+        stages = MODES[order.mode].stages[: None if verdict == PASSED else 2]
         for stage in stages:
             if took_s:
                 await asyncio.sleep(took_s / len(stages))
@@ -197,7 +191,7 @@ def enrolment(name: str) -> dict[str, str]:
 def _registration(gpu: str) -> AgentRegistered:
     """What an agent here offers: all modes but duels, for which it has no runs."""
     offered = build_registration(gpu, MACHINE, DEMAND, {})
-    modes = [mode for mode in offered.modes if mode in STAGES]
+    modes = [mode for mode in offered.modes if mode in SUBMISSION_MODES]
     return msgspec.structs.replace(offered, modes=modes)
 
 

@@ -9,7 +9,8 @@ from itertools import islice
 
 from msgspec.structs import replace
 
-from bench.noop_agent import STAGES, time_us
+from bench.noop_agent import time_us
+from harness.vocabulary import MODES, PASSED
 from shared import subjects
 from shared.event_log import EventLog, NewEvent
 from shared.events import (
@@ -36,7 +37,7 @@ RUN_KEY = bytes([1]) * 32
 BEGAN = datetime(2026, 1, 1, tzinfo=UTC)
 PROBLEM, EMPTY, GPU = "identity", "empty", "H100"
 CASES = ("size: 1", "size: 127", "size: 1024", "size: 4097", "size: 100003")
-MODES = ("ranked", "ranked", "ranked", "test")
+DRAWN_MODES = ("ranked", "ranked", "ranked", "test")
 
 Told = tuple[str, Fact]
 
@@ -115,7 +116,7 @@ def _life(dice: random.Random, number: int) -> Iterator[Told]:
     """A submission from its receipt to its end, one in eight of them wrong."""
     submission = derive_id(f"bench/{number}", "submission")
     job, agent = submission_job_id(submission), f"a{number % AGENTS}"
-    run, mode = derive_id(job, "run"), dice.choice(MODES)
+    run, mode = derive_id(job, "run"), dice.choice(DRAWN_MODES)
     is_wrong = dice.random() < 0.125
     yield received(submission, mode, f"account{dice.randrange(ACCOUNTS)}")
     yield from _given(submission, job, run, agent)
@@ -175,12 +176,12 @@ def _ran(agg: str, submission: str, mode: str, *, is_wrong: bool) -> Iterator[To
         key_commit=hashlib.sha256(RUN_KEY).hexdigest(),
     )
     yield agg, started
-    stages = STAGES[mode][:2] if is_wrong else STAGES[mode]
+    stages = MODES[mode].stages[: 2 if is_wrong else None]
     verdict = "wrong_answer" if is_wrong else "passed"
     results = [
         StageResult(
             stage=stage,
-            verdict=verdict if stage == stages[-1] else "passed",
+            verdict=verdict if stage == stages[-1] else PASSED,
             took_s=0.5,
             cases=len(CASES),
         )
@@ -223,13 +224,13 @@ def _timed(submission: str) -> CaseResult:
 def _ended(submission: str, job: str, run: str, mode: str, *, is_wrong: bool) -> Told:
     """The end of a submission, with a score if it is ranked."""
     end = SubmissionFinished(
-        outcome="failed" if is_wrong else "passed",
+        outcome="failed" if is_wrong else PASSED,
         is_eligible=False,
         code="check_failed" if is_wrong else "mode_not_ranked",
         reason="2 of 16 values differ" if is_wrong else "mode test is not ranked",
         job=job,
         run=run,
-        verdict="wrong_answer" if is_wrong else "passed",
+        verdict="wrong_answer" if is_wrong else PASSED,
     )
     if mode == "ranked" and not is_wrong:
         timed = _timed(submission)

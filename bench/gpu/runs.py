@@ -17,7 +17,6 @@ from bench.gpu.table import Bench, Found, alone
 from harness.devices.cuda import rules
 from harness.devices.cuda.device import CudaDevice, NvmlMonitor
 from harness.devices.device import DeviceFault
-from harness.messages import SIDES
 from harness.sandbox.crowding import crowding
 from harness.time import duel
 from harness.time.combination import combine_processes
@@ -25,6 +24,7 @@ from harness.time.policy import PROCESSES as PROCESSES_OF
 from harness.time.policy import Policy, policy_for
 from harness.time.procedure import measure_process
 from harness.time.process import COLD, MeasurementPlan, Process, Sample
+from harness.vocabulary import SIDES
 
 MIB = 1024**2
 # A guest moves 8 bytes for each of its floats, at some 4 TB/s.

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.messages import STAGES
+from harness.vocabulary import MODES
 from tests.cli.command_runner import run_warpboard
 from tests.problems.test_templates import MODEL, SINGLE
 from warpboard.local_run import LocalHarness
@@ -31,7 +31,7 @@ def test_the_harness_that_runs_is_named_with_the_digest_of_its_code() -> None:
 
 def test_the_stages_of_each_mode_are_those_of_a_run() -> None:
     modes = ("test", "benchmark", "profile", "ranked")
-    expected = "; ".join(f"{mode}: {', '.join(STAGES[mode])}" for mode in modes)
+    expected = "; ".join(f"{mode}: {', '.join(MODES[mode].stages)}" for mode in modes)
     assert describe(PROBLEM)["stages"] == expected
 
 

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from gpu_agent.domain import Demand, Machine, build_registration
-from shared.events import DUEL, Missing, RunCompleted
+from harness.vocabulary import DUEL
+from shared.events import Missing, RunCompleted
 from tests.gpu_agent.world import HONEST, World, serving
 
 WRONG = b"def custom_kernel(data):\n    data[1].fill_(7.0)\n    return data[1]\n"

@@ -5,7 +5,8 @@ import signal
 import pytest
 
 from harness import messages
-from harness.messages import LINE_BYTES_MAX, VERDICTS, CaseReport, RunReport, to_line
+from harness.messages import LINE_BYTES_MAX, CaseReport, RunReport, to_line
+from harness.vocabulary import VERDICTS
 from harness.worker.protocol import FAILURE_KINDS
 from shared.presentation.report_parts import MARKS, WORDS
 

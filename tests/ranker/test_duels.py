@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from harness.vocabulary import DUEL
 from ranker.service.podium_jobs import is_sound
 from shared import events, subjects
-from shared.events import DUEL, DuelResult
+from shared.events import DuelResult
 from shared.subjects import duel_job_id
 from tests.ranker.podium import Podium, open_podium
 from tests.support.lives import AGENT, RUN_KEY, Life, live, registration, say

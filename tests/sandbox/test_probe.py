@@ -11,10 +11,10 @@ from pathlib import Path
 import pytest
 
 import harness
-from harness.messages import LEVELS
 from harness.sandbox import probe
 from harness.sandbox.box import WALLS
 from harness.sandbox.probe import HostMachine, Isolation, MissingWall
+from harness.vocabulary import LEVELS
 
 from .test_levels import needs_root, seen
 

@@ -4,8 +4,9 @@ from typing import Any
 
 import msgspec
 
+from harness.vocabulary import DUEL
 from shared import events, subjects
-from shared.events import DUEL, Blob, DuelSide
+from shared.events import Blob, DuelSide
 from shared.subjects import confirmation_job_id, duel_job_id
 from tests.scheduler.histories import History, completed, failed, offering, received, world
 

@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("modal", reason="modal is not installed: see warpboard-scheduler[modal]")
 
+from harness.vocabulary import CPU_TYPE
 from scheduler.launcher.modal import FUNCTION, ModalRunner, connect_modal
 from scheduler.launcher.service import ACTOR, End, Launcher, LostAnswer, Request
 from shared import subjects
@@ -18,7 +19,7 @@ from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Appender
 from shared.events import InstanceEnded, InstanceRequested, LauncherRegistered
-from shared.gpus import CPU, find_gpu_spec
+from shared.gpus import find_gpu_spec
 from shared.signing import open_credential
 from tests.scheduler.test_launcher import KEY, say
 from tests.support.memory import MemoryLog
@@ -222,4 +223,4 @@ async def test_who_cannot_reach_modal_fails_with_a_reason(monkeypatch: pytest.Mo
 def test_the_ready_app_has_a_function_for_each_gpu_type() -> None:
     gpus = run_path(str(FILE))["GPUS"]
     assert {FUNCTION.format(gpu=gpu) for gpu in gpus} > set(FUNCTIONS)
-    assert all(find_gpu_spec(gpu) for gpu in gpus if gpu != CPU)
+    assert all(find_gpu_spec(gpu) for gpu in gpus if gpu != CPU_TYPE)

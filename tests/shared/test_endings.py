@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from harness.messages import FAILURE_CODES
+from harness.vocabulary import FAILURE_CODES
 from ranker.domain import conclusion
 from scheduler.domain import agent_fold, launches, rules
 from shared.endings import ENDINGS

@@ -7,13 +7,13 @@ from math import log, sqrt
 
 import pytest
 
-from harness.messages import GRADES
 from harness.time.combination import (
     combine_processes,
     compress_records,
     make_record,
     run_figures,
 )
+from harness.vocabulary import GRADES
 from tests.timing.fake import FakeKernel, FakeMachine
 from tests.timing.measuring import QUIET, one_case, one_process, plan_for
 

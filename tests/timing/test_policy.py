@@ -4,8 +4,8 @@ from dataclasses import replace
 
 import pytest
 
-from harness.messages import MODES
 from harness.time.policy import Policy, policy_for
+from harness.vocabulary import SUBMISSION_MODES
 
 
 @pytest.mark.parametrize(
@@ -17,7 +17,7 @@ def test_only_what_ranks_is_measured_in_several_processes(mode: str, processes: 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_every_mode_has_a_policy(device: str) -> None:
-    assert all(isinstance(policy_for(device, mode), Policy) for mode in MODES)
+    assert all(isinstance(policy_for(device, mode), Policy) for mode in SUBMISSION_MODES)
 
 
 def test_an_unknown_device_has_no_policy() -> None:

@@ -13,13 +13,12 @@ from typing import Any
 
 from harness import entry
 from harness.entry import InspectRequest, RunRequest
+from harness.vocabulary import CPU_DEVICE
 from shared.api.fields import JsonObject
 from shared.api.submissions import Progress, SubmissionRequest
 from shared.errors import Refused
 from shared.problems.submission_file import suffix
 from warpboard.files import ProblemFiles
-
-DEVICE = "cpu"
 
 
 class LocalHarness:
@@ -56,8 +55,8 @@ class LocalHarness:
         )
         return {
             "level": isolation.level,
-            "tier": entry.probe_device("cpu", isolation.walls).tier,
-            "device": DEVICE,
+            "tier": entry.probe_device(CPU_DEVICE, isolation.walls).tier,
+            "device": CPU_DEVICE,
             "kernel": isolation.kernel,
             "walls": list(isolation.walls),
             "missing": missing,

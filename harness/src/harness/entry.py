@@ -28,8 +28,6 @@ from harness.messages import (
     LEFT_BEHIND,
     LINE_BYTES_MAX,
     READY,
-    STAGES,
-    VERDICTS,
     VERSION,
     Accepted,
     CaseReport,
@@ -51,6 +49,7 @@ from harness.sandbox.box import Limits
 from harness.sandbox.host import total_bytes as memory_bytes
 from harness.sandbox.probe import Isolation
 from harness.sandbox.probe import probe_isolation as isolation
+from harness.vocabulary import MODES, VERDICTS
 
 __all__ = [
     "DOUBTFUL",
@@ -313,7 +312,7 @@ class Harness:
         is left.
         """
         began = time.monotonic()
-        if request.mode not in STAGES:
+        if request.mode not in MODES:
             return failed_run("supervisor", f"unknown mode {request.mode!r}")
         async with self._lock:
             report = await self._send_request(request, on_message, READY_S_MAX + _EXTRA_S, began)

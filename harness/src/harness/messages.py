@@ -15,50 +15,15 @@ from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from typing import Any, cast, get_args, get_origin
 
 from harness.inspections import InspectReport, InspectRequest
+from harness.vocabulary import CPU_DEVICE, FAILURE_CODES, PASSED, SIDES, VERDICTS, WINNERS
 
 VERSION = "2"
-LEVELS = ("none", "weak", "medium", "strong")
-MODES = ("test", "benchmark", "profile", "ranked")
-DUEL = "duel"
-SIDES = ("A", "B")
-WINNERS = (*SIDES, "equal")
-STAGES = {
-    "test": ("build", "check"),
-    "benchmark": ("build", "check", "time"),
-    "profile": ("build", "check", "profile"),
-    "ranked": ("build", "check", "hidden_check", "time"),
-    # For a problem's author, not for participants: every case, judged and not timed.
-    "verify": ("build", "check", "timed_check"),
-    # Two submissions: each is built and checked, then they are timed in alternation.
-    DUEL: ("build", "check", "hidden_check", DUEL),
-}
-FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy", "memory")
 # The supervisor's exit status if a process beneath it could not be killed. It is not a message,
 # because an author's code could forge one.
 LEFT_BEHIND = 70
 # The supervisor's first line; the line that ends the current run; its answer once that is gone.
 READY, CANCEL, CANCELLED = "ready", "cancel", "cancelled"
 LINE_BYTES_MAX = 2 * 1024 * 1024
-VERDICTS = (
-    "passed",
-    "wrong_answer",
-    "late_write",
-    "protocol",
-    "timed_out",
-    "out_of_memory",
-    "output_limit",
-    "crashed",
-    "compile_error",
-    "import_error",
-    "policy",
-    "suspicious",
-    "skipped",
-)
-# How far a time can be trusted, in addition to its verdict.
-GRADES = (
-    *("ok", "noisy", "trend", "bimodal", "host_sync", "launch_bound", "handshake_bound"),
-    "in_process",
-)
 
 
 @dataclass(frozen=True)
@@ -87,7 +52,7 @@ class RunRequest:
     source: str
     mode: str
     out: str
-    device: str = "cpu"
+    device: str = CPU_DEVICE
     key: str | None = None
     level_min: str = "none"
     gpus: list[int] = field(default_factory=list)
@@ -348,7 +313,7 @@ def _require_possible_ending(report: RunReport) -> None:
     has_failed = not report.verdict and report.failure_code in FAILURE_CODES
     if not has_verdict and not has_failed:
         raise ValueError(f"impossible ending: {report.verdict!r}, {report.failure_code!r}")
-    if report.stopped and report.verdict != "passed":
+    if report.stopped and report.verdict != PASSED:
         raise ValueError(f"only a passed run stops early, not {report.verdict!r}")
 
 
@@ -445,7 +410,7 @@ def hide_details(case: CaseReport) -> CaseReport:
 
 def first_failed(cases: Sequence[CaseReport]) -> CaseReport | None:
     """Return the first case that did not pass; a skipped case always follows another one."""
-    return next((case for case in cases if case.verdict != "passed"), None)
+    return next((case for case in cases if case.verdict != PASSED), None)
 
 
 def describe_outcome(case: CaseReport | None) -> str:

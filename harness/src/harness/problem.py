@@ -26,19 +26,11 @@ from math import inf
 from pathlib import Path, PurePath
 from typing import Any
 
-_BUDGETS = {
-    "build": "build",
-    "check": "test",
-    "hidden_check": "test",
-    "timed_check": "benchmark",
-    "profile": "benchmark",
-    "duel": "ranked",
-}
+from harness.vocabulary import CPU_TYPE, STAGES
+
 # The last is for one call of an author's function, all others are for stages.
 BUDGETS_S = {"build": 60.0, "test": 180.0, "benchmark": 180.0, "ranked": 180.0, "author": 120.0}
 _RANKS_MAX = 64
-# The GPU type of the cpu device.
-_PROCESSOR = "CPU"
 _MIB = 1024**2
 # A model needs memory for its weights and intermediate results, besides its inputs.
 _MODEL_MIB = 16 * 1024
@@ -187,13 +179,13 @@ class Problem:
             if not 0 < case <= len(timed):
                 raise ProblemFault(f"there is no timed case {case}, only {len(timed)}")
             return timed[case - 1 : case]
-        if stage in ("time", "profile", "duel") or mode == "benchmark":
+        if STAGES[stage].is_timed or stage == "profile" or mode == "benchmark":
             return timed
         return self.tests or timed
 
     def budget_s(self, stage: str, mode: str) -> float:
         """Return how long a stage may take, in seconds."""
-        return self.budgets_s[_BUDGETS.get(stage, mode)]
+        return self.budgets_s[STAGES[stage].budget or mode]
 
 
 def load_problem(folder: Path) -> Problem:
@@ -225,7 +217,7 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
     if not isinstance(calls, int) or not 1 <= calls <= _CALLS_MAX:
         raise ValueError(f"{calls!r} calls of a case, not 1 to {_CALLS_MAX}")
     required_mib = int(manifest.get("requires", {}).get("memory_mib", 0))
-    if _PROCESSOR not in manifest.get("gpus", [_PROCESSOR]):
+    if CPU_TYPE not in manifest.get("gpus", [CPU_TYPE]):
         # For GPU problems it means each GPU's memory, not the machine's.
         required_mib = 0
     default_mib = _MODEL_MIB if manifest.get("form") == "kernelbench" else 0

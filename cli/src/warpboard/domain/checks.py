@@ -6,6 +6,7 @@ from datetime import datetime
 from math import inf
 from typing import Literal, TypeVar
 
+from harness.vocabulary import CPU_DEVICE, CPU_TYPE, PASSED, SKIPPED
 from shared.api.fields import JsonObject
 from shared.errors import Refused
 from shared.presentation.units import count_text, one_line, seconds_text, time_text
@@ -21,8 +22,6 @@ from shared.problems.submission_file import read_directives
 from shared.problems.warpboard_yml import MEMORY_MIB_MAX
 from warpboard.domain.output import Table, make_table
 
-HERE = "CPU"
-PASSED = "passed"
 NOT_PASSED = "not passed"
 NOT_SHOWN = "not shown here"
 # A solution that never ran does not show what the check detects.
@@ -31,8 +30,6 @@ NEVER_RAN = ("compile_error", "import_error")
 _OF_A_GPU = (*NEVER_RAN, "crashed", "timed_out", "out_of_memory")
 _FAILURES_OF_A_GPU = ("problem_fault", "memory")
 Kind = Literal["correct", "wrong", "baseline"]
-SKIPPED = "skipped"
-DEVICE = "cpu"
 OWN_CODE = "the problem's own code"
 # Codes that say little here about a problem for GPU types that this machine lacks.
 _MACHINE_CODES = ("author_memory", "budget", "not_inspected", "yardstick_slow")
@@ -49,7 +46,7 @@ _BROKEN = ("author_fails", "author_forks")
 # These are programming mistakes on any machine.
 _MISTAKES = ("SyntaxError(", "IndentationError(", "NameError(")
 MIB = 1024**2
-_WHERE_CHARS_MAX = 200
+_WCPU_TYPE_CHARS_MAX = 200
 
 # The files of a change that are named.
 CHANGES_MAX = 5
@@ -97,7 +94,7 @@ def needed_gpus(sample: Sample) -> tuple[str, ...]:
         gpus = read_directives(sample.source.decode(errors="replace")).gpus
     except Refused as refused:
         raise Refused(refused.code, f"{sample.name}: {refused.reason}", refused.field) from refused
-    return () if HERE in gpus else gpus
+    return () if CPU_TYPE in gpus else gpus
 
 
 @dataclass(frozen=True)
@@ -235,7 +232,7 @@ class CheckResult:
 def create_finding(code: str, level: Level, where: str, text: str) -> Finding:
     """Create a finding that fits into a report."""
     message = text.strip()[:TEXT_CHARS_MAX] or code
-    return Finding(code=code, level=level, where=where[:_WHERE_CHARS_MAX], text=message)
+    return Finding(code=code, level=level, where=where[:_WCPU_TYPE_CHARS_MAX], text=message)
 
 
 def refusal_finding(refused: Refused) -> Finding:
@@ -258,7 +255,7 @@ def memory_mib(answer: JsonObject, gpus: Sequence[str]) -> int:
     The peak of the author's code here says nothing about a GPU.
     """
     needed: int = answer["needed_bytes"]
-    if needed and HERE in gpus:
+    if needed and CPU_TYPE in gpus:
         needed = max(needed, answer["peak_bytes"])
     return min(-(-needed // MIB), MEMORY_MIB_MAX)
 
@@ -270,7 +267,7 @@ def soften_findings(findings: Iterable[Finding], gpus: Sequence[str]) -> list[Fi
     """
     softened = []
     for finding in findings:
-        if HERE in gpus:
+        if CPU_TYPE in gpus:
             softened.append(finding)
         elif finding.code in _GPU_CODES and not any(name in finding.text for name in _MISTAKES):
             text = f"{finding.text}, on this machine, which has none of the problem's GPUs"
@@ -326,7 +323,7 @@ def _trial_finding(trial: Trial) -> Finding | None:
 def tested_gpus(trials: Sequence[Trial], gpus: Sequence[str]) -> list[str]:
     """Return the GPU types of the leaderboards on which a correct solution ran here and passed."""
     has_passed = any(trial.kind == "correct" and trial.has_passed for trial in trials)
-    return [HERE] if HERE in gpus and has_passed else []
+    return [CPU_TYPE] if CPU_TYPE in gpus and has_passed else []
 
 
 def yardstick_findings(answer: JsonObject, solution: str) -> list[Finding]:
@@ -391,7 +388,7 @@ def build_report(  # noqa: PLR0913  (each is a field of the report)
     reported = sorted(findings, key=lambda finding: finding.level != "error")[:FINDINGS_MAX]
     solutions = [
         SolutionFound(
-            name=trial.file[:_WHERE_CHARS_MAX],
+            name=trial.file[:_WCPU_TYPE_CHARS_MAX],
             kind=trial.kind,
             verdict=trial.verdict if trial.is_shown else SKIPPED,
             as_expected=trial.is_expected or not trial.is_shown,
@@ -405,7 +402,7 @@ def build_report(  # noqa: PLR0913  (each is a field of the report)
         is_clean=not is_bad and all(solution.as_expected for solution in solutions),
         findings=reported,
         solutions=solutions,
-        device=DEVICE,
+        device=CPU_DEVICE,
         made_at=at,
         memory_mib=needed_mib,
         tested_gpus=list(tested_gpus),

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 import msgspec
 
+from harness.vocabulary import CPU_DEVICE
 from shared.api.agents import MissingWall
 from shared.errors import Refused
 from shared.presentation.units import NO_VALUE, one_line
@@ -17,7 +18,6 @@ STRONG = "strong"
 TIERS = ("G1", "G2", "C1")
 
 
-CPU = "cpu"
 NO_DEVICE = "none"
 # One device, or all GPUs of a driver, or the GPU of it with this number.
 DEVICE = re.compile(r"(?P<name>cpu|cuda|hip|none)(:(?P<index>\d{1,2}))?\Z")
@@ -26,12 +26,12 @@ DEVICE = re.compile(r"(?P<name>cpu|cuda|hip|none)(:(?P<index>\d{1,2}))?\Z")
 class Device(NamedTuple):
     """What an agent times: the processor, or the GPU with this number of a driver."""
 
-    name: str = CPU
+    name: str = CPU_DEVICE
     gpu_index: int = 0
 
     def __str__(self) -> str:
         """Format it as in --device."""
-        return self.name if self.name == CPU else f"{self.name}:{self.gpu_index}"
+        return self.name if self.name == CPU_DEVICE else f"{self.name}:{self.gpu_index}"
 
 
 class AgentPlan(NamedTuple):
@@ -90,10 +90,10 @@ def choose_devices(offer: Offer, requested: Sequence[str]) -> list[Device]:
     chosen: dict[Device, None] = {}
     for text in requested:
         match = DEVICE.match(text)
-        if match is None or (match["index"] and match["name"] in (CPU, NO_DEVICE)):
+        if match is None or (match["index"] and match["name"] in (CPU_DEVICE, NO_DEVICE)):
             expected = "expected cpu, cuda, hip, none, or a GPU such as cuda:0"
             raise Refused("bad_device", f"--device {text}: {expected}", "--device")
-        if match["name"] == CPU:
+        if match["name"] == CPU_DEVICE:
             chosen[Device()] = None
         elif match["name"] != NO_DEVICE:
             index = int(match["index"]) if match["index"] else None

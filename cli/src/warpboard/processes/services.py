@@ -16,9 +16,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from harness.vocabulary import CPU_DEVICE
 from shared.errors import Failed
 from shared.servers import process as processes
-from warpboard.domain.demand import CPU, Device
+from warpboard.domain.demand import Device
 
 HOST = "127.0.0.1"
 PORTS = (
@@ -172,7 +173,7 @@ def _build_agents(config: PlatformConfig) -> Iterator[Service]:
             "DATA": str(config.folder / f"agent{suffix}"),
             "NATS_URL": config.agent_nats_urls[number],
         }
-        if device.name != CPU:
+        if device.name != CPU_DEVICE:
             settings |= {"DEVICE": device.name, "GPU_INDEX": str(device.gpu_index)}
         agent = _build_service(config, AGENT, settings, suffix)
         if share:

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
+from harness.vocabulary import CPU_TYPE
 from shared.api.fields import JsonObject
 from shared.api.problems import FullProblem, ProblemCase, Start
 from shared.api.queues import Queue
@@ -41,7 +42,6 @@ DIGEST_CHARS = 12
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT")
 FRACTION = re.compile(r"\.\d+")
 # Local runs use the processor, whichever GPU types a problem is for.
-HERE = "CPU"
 PAUSE_S_MIN = 0.2
 PAUSE_S_MAX = 2.0
 # Progress inside a run is no event, so the server holds an answer no longer than this.
@@ -164,7 +164,7 @@ def local_lines(name: str, mode: str, run: Run, score_us: float | None) -> list[
     return [*lines, f"score {time_text(score_us)}"] if score_us is not None else lines
 
 
-def with_roofline(answer: JsonObject, manifest: bytes, gpu: str = HERE) -> JsonObject:
+def with_roofline(answer: JsonObject, manifest: bytes, gpu: str = CPU_TYPE) -> JsonObject:
     """Add to a local run what share of the GPU type's limit each time reaches.
 
     It stays as it is if the problem declares no work. The server does the same for submissions.

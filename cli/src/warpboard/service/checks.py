@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from harness.vocabulary import CPU_TYPE
 from shared.api.fields import parse_response
 from shared.api.submissions import Progress, SubmissionRequest
 from shared.clock import now
@@ -22,7 +23,6 @@ from shared.problems.report import CheckReport, Finding, read_report
 from warpboard.context import AppContext
 from warpboard.domain import checks
 from warpboard.domain.checks import (
-    HERE,
     CheckResult,
     Sample,
     Solutions,
@@ -329,7 +329,7 @@ class _Examination:
         run, failure = await self._run_file(sample, MODE)
         verdict, reason = run.verdict or "", run.reason or ""
         trial = Trial(slug, sample.name, must_pass, verdict, reason, failure=failure)
-        return trial if HERE in gpus else hide_gpu_verdict(trial, gpus)
+        return trial if CPU_TYPE in gpus else hide_gpu_verdict(trial, gpus)
 
     async def _run_baseline(
         self, baseline: Sample, correct: Sequence[Sample], trials: Sequence[Trial]

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
+from harness.vocabulary import CPU_TYPE
 from shared.api.fields import JsonObject
 from shared.api.submissions import Progress
 from shared.errors import Refused
@@ -14,7 +15,6 @@ from shared.problems import flashinfer, flashinfer_schema, kernelbench
 from shared.problems.report import Finding
 from shared.problems.sources import REFERENCE
 from warpboard.domain import ranked_sizes
-from warpboard.domain.checks import HERE
 from warpboard.domain.ranked_sizes import Measurement
 from warpboard.files import ProblemFiles, compile_files
 from warpboard.local_run import LocalHarness
@@ -62,11 +62,11 @@ def _untried_cases(problem: ProblemFiles, manifest: Any, answer: JsonObject) -> 
     cases: list[Any] = manifest["benchmarks"]
     if manifest.get("main"):
         return []
-    is_elsewhere = any(gpu != HERE for gpu in manifest["gpus"])
+    is_elsewhere = any(gpu != CPU_TYPE for gpu in manifest["gpus"])
     if is_elsewhere and kernelbench.REFERENCE_CPU in problem.version_files:
         return cases
     if answer["failure_code"]:
-        return cases if is_elsewhere and HERE not in manifest["gpus"] else []
+        return cases if is_elsewhere and CPU_TYPE not in manifest["gpus"] else []
     return [case for case in cases if case["name"] in answer["untried"]]
 
 

@@ -11,16 +11,15 @@ import click
 from click import IntRange
 from click import Path as PathType
 
+from harness.vocabulary import CPU_TYPE, MODES, SUBMISSION_MODES
 from shared.api.fields import JsonObject
 from shared.errors import Failed, Refused
-from shared.presentation.report_parts import STAGES
 from shared.presentation.units import count_text
 from shared.ranking_rules import timed_cases
 from warpboard.context import AppContext
 from warpboard.domain.names import SLUG_LENGTH_MAX
 from warpboard.files import find_level, load_problem, read_template, write_files
 from warpboard.service import checks, publication
-from warpboard.service.answers import HERE
 from warpboard.service.publication import ProblemOptions
 from warpboard.terminal import options, problems
 from warpboard.terminal.options import local_command
@@ -190,7 +189,7 @@ def eval_code(context: AppContext, path: Path) -> int:
     code: agents report theirs with each run, as `harness_code`, and the platform has the files
     under /v1/harnesses.
     """
-    problem = load_problem(path, None, (HERE,))
+    problem = load_problem(path, None, (CPU_TYPE,))
     parts = describe_evaluation(problem.slug, problem.manifest, context.harness.code(), path)
     document = {name.replace(" ", "_").replace("'", ""): text for name, text in parts.items()}
     return context.show(document, [f"{name + ':':<15}{text}" for name, text in parts.items()])
@@ -216,7 +215,9 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
         "checked": f"{count_text(len(problem['tests'] or timed), 'case')}, {calls} calls each",
         "timed": f"{count_text(len(timed), 'case')}, scored by {problem['ranking_by']}",
         "budgets": ", ".join(f"{key} {value} s" for key, value in problem["budgets_s"].items()),
-        "stages": "; ".join(f"{mode}: {', '.join(stages)}" for mode, stages in STAGES.items()),
+        "stages": "; ".join(
+            f"{mode}: {', '.join(MODES[mode].stages)}" for mode in SUBMISSION_MODES
+        ),
         "author's code": ", ".join(sorted(problem["files"])),
         "harness": f"version {code['version']}, SHA-256 {code['digest']}",
         "its code": code["folder"],

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from harness.vocabulary import PASSED
 from shared.api.agents import Agents
 from shared.api.leaderboards import Leaderboard
 from shared.api.queues import Queues
@@ -20,7 +21,7 @@ from shared.errors import Failed, Refused
 from shared.presentation.units import count_text, seconds_text, time_text
 from warpboard.api import Api
 from warpboard.context import AppContext, PlatformTarget
-from warpboard.domain.checks import NOT_PASSED, PASSED, Sample, Solutions, needed_gpus
+from warpboard.domain.checks import NOT_PASSED, Sample, Solutions, needed_gpus
 from warpboard.domain.demand import Demand, choose_demand
 from warpboard.domain.output import FAILED, INTERRUPTED, OK, TERMINATED, Table, make_table
 from warpboard.files import load_all_solutions, load_problem

@@ -8,6 +8,7 @@ import click
 import msgspec
 from click import Path as PathType
 
+from harness.vocabulary import CPU_TYPE
 from shared.api.agents import Agents
 from shared.api.fields import parse_response
 from shared.api.problems import FullProblem
@@ -30,7 +31,6 @@ from warpboard.files import (
 )
 from warpboard.screen import ShowProgress
 from warpboard.service.answers import (
-    HERE,
     choose_gpus,
     choose_starter,
     local_lines,
@@ -169,7 +169,7 @@ async def run_file(
 ) -> int:
     """Run FILE here, in the agents' own harness, without a server."""
     name, source = read_submission(file)
-    files = load_problem(problem or find_problem(file, source), None, (HERE,))
+    files = load_problem(problem or find_problem(file, source), None, (CPU_TYPE,))
     directives = read_directives(decode_source(source))
     precision = choose_precision(precision, mode, directives)
     request = SubmissionRequest(name, source, files.slug, mode, precision=precision)
@@ -237,7 +237,7 @@ async def duel(
     from 0.15 % on, if the interval allows. The exit code tells how it ended: 0 both passed, 1 one
     did not, 3 infrastructure.
     """
-    files = load_problem(problem, None, (HERE,))
+    files = load_problem(problem, None, (CPU_TYPE,))
     submission, rival = (
         SubmissionRequest(*read_submission(file), files.slug, "duel") for file in (first, second)
     )

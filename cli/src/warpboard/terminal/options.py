@@ -20,6 +20,7 @@ from click import Choice, FloatRange, IntRange
 from click import Path as PathType
 from click.shell_completion import CompletionItem
 
+from harness.vocabulary import LEVELS, SUBMISSION_MODES
 from shared.api.problems import Problems
 from shared.api.submissions import LISTED_STATES
 from shared.errors import Failed, Refused
@@ -29,7 +30,6 @@ from warpboard.context import AppContext, PlatformTarget, send_action
 from warpboard.terminal.program import JSON, Stopped, create_context
 
 Decorator = Callable[[Any], Any]
-MODES = ("test", "benchmark", "profile", "ranked")
 GPU_TYPE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,39}\Z")
 # The scopes that a login requests by default: everything that a participant may do.
 SCOPES = (
@@ -41,7 +41,6 @@ SCOPES_KNOWN = (
     *("author", "admin", "admin:submissions", "admin:participants"),
     *("admin:problems", "admin:operate"),
 )
-LEVELS = ("none", "weak", "medium", "strong")
 WAIT_S_MAX = 3600.0
 # The user waits at the prompt.
 COMPLETION_S_MAX = 1.0
@@ -251,7 +250,7 @@ def mode(default: str) -> Decorator:
     """Return --mode."""
     return click.option(
         "--mode",
-        type=Choice(MODES),
+        type=Choice(SUBMISSION_MODES),
         default=default,
         show_default=True,
         help="The mode of the run.",
@@ -261,7 +260,7 @@ def mode(default: str) -> Decorator:
 SUBMISSION_FILTERS = (
     click.option("--problem", type=SLUG, metavar="SLUG", help="Only those for a problem."),
     click.option("--gpu", metavar="TYPE", help="Only this GPU type."),
-    click.option("--mode", type=Choice(MODES), help="Only this mode."),
+    click.option("--mode", type=Choice(SUBMISSION_MODES), help="Only this mode."),
     click.option(
         "--state",
         type=Choice(LISTED_STATES),

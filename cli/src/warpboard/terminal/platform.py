@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.shell_completion import get_completion_class
 
+from harness.vocabulary import CPU_TYPE
 from shared.api.agents import Agent, Agents
 from shared.api.fields import parse_response
 from shared.errors import Refused
@@ -46,7 +47,6 @@ if TYPE_CHECKING:  # It imports httpx, which `completion` does without.
 SIM = "discord-sim"
 AGENT_S_MAX = 15.0
 STEP_S = 0.25
-CPU = "CPU"
 LAUNCHED_MAX = 16
 # What the agent times; an operator may set it for the agent alone.
 DEVICE_VARIABLE = "WARPBOARD_GPU_AGENT_DEVICE"
@@ -239,7 +239,7 @@ def agent_facts(agents: Sequence[Agent]) -> Iterator[str]:
     alive = [agent for agent in agents if is_ready(agent)]
     if not alive:
         yield "no agent is alive yet: submissions wait"
-    if alive and all(agent.gpu == CPU for agent in alive):
+    if alive and all(agent.gpu == CPU_TYPE for agent in alive):
         yield "no GPU: the agent offers the device cpu, shown as GPU type CPU"
     for agent in alive:
         level = agent.level or "unknown"

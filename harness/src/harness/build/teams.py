@@ -23,7 +23,7 @@ from harness.build.plan import (
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.access import NO_GPU, DeviceAccess
 from harness.devices.device import DeviceFault
-from harness.messages import STAGES, CaseFailed
+from harness.messages import CaseFailed
 from harness.output import OutputLog
 from harness.problem import Problem, RunDirectory, uses_collectives
 from harness.sandbox import host
@@ -39,6 +39,7 @@ from harness.sandbox.box import (
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.preparation import PARTS_MAX, PreparationBudget
 from harness.sandbox.team import Team
+from harness.vocabulary import MODES
 from harness.worker import protocol
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
@@ -284,7 +285,7 @@ class WorkerTeams:
 
     def _worker_limits(self) -> Limits:
         problem, limits = self.directory.problem, self.setup.device_access.limits
-        stages_s = sum(problem.budget_s(stage, self.mode) for stage in STAGES[self.mode])
+        stages_s = sum(problem.budget_s(stage, self.mode) for stage in MODES[self.mode].stages)
         cpu_s = stages_s + self.preparation.wall_s_max
         sandbox = host.sandbox_bytes(problem.memory_bytes, limits)
         return replace(limits, cpu_s=int(cpu_s) + 1, memory_bytes=sandbox)
@@ -349,7 +350,9 @@ def preparation_s(problem: Problem, mode: str) -> float:
     In a run by a problem's own program the stages count as well: only the program could tell its
     calls from their preparation.
     """
-    stages_s = sum(problem.budget_s(stage, mode) for stage in STAGES[mode]) if problem.main else 0
+    stages_s = (
+        sum(problem.budget_s(stage, mode) for stage in MODES[mode].stages) if problem.main else 0
+    )
     return BUILD_S_MAX + PARTS_MAX * problem.budget_s("build", mode) + stages_s
 
 

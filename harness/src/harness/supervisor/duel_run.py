@@ -5,7 +5,7 @@ from dataclasses import replace
 from harness import messages
 from harness.build import teams
 from harness.build.teams import Machine, StageBudget, WorkerTeams
-from harness.messages import DUEL, SIDES, CaseFailed, CaseReport, DuelReport, RunReport, RunRequest
+from harness.messages import CaseFailed, CaseReport, DuelReport, RunReport, RunRequest
 from harness.problem import ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
@@ -13,6 +13,7 @@ from harness.supervisor.run import StagedRun, Tell
 from harness.time.duel import require_walls, run_duel
 from harness.time.sides import Side, SideFailed
 from harness.time.stage import StageTimer
+from harness.vocabulary import DUEL, SIDES
 
 
 class DuelRun(StagedRun):

@@ -11,8 +11,9 @@ from harness.build.command import DRIVER, HEADER, LANGUAGES
 from harness.build.plan import BuildCache
 from harness.check import processor, reference_submission
 from harness.check.author import mentions_cuda
-from harness.messages import STAGES, Request, RunRequest
+from harness.messages import Request, RunRequest
 from harness.problem import AuthorActivity, Problem, RunDirectory, load_problem
+from harness.vocabulary import MODES
 
 # The account of a run where the supervisor is root; it owns nothing else here.
 RUN_UID = 64000
@@ -82,7 +83,7 @@ def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
         return directory
     if request.rival:
         return replace(directory, rival=_add_second(directory, "rival", request.rival))
-    if "time" in STAGES[request.mode] and not problem.main:
+    if "time" in MODES[request.mode].stages and not problem.main:
         return replace(directory, yardstick=_add_yardstick(directory, request.device))
     return directory
 

@@ -32,6 +32,7 @@ from harness.messages import (
 )
 from harness.problem import Case, ProblemFault, RunDirectory
 from harness.supervisor.run import Run, Tell
+from harness.vocabulary import MODES, STAGES
 
 LINES_BYTES_MAX = 4 * 1024 * 1024
 # Exit codes of a correct program whose problem is at fault; a submission can use them too.
@@ -52,9 +53,6 @@ _FIGURES = ("runs", "mean", "std", "err", "best", "worst")
 
 TIER = "G0"
 _OLDEST_ARCHITECTURE = "compute_75"
-_MODES = {"check": "test", "hidden_check": "test", "timed_check": "test"}
-# The program's names for the mode that follows the tests.
-_TIMED_MODES = {"ranked": "leaderboard", "profile": "profile"}
 _CHUNK_BYTES = 64 * 1024
 _STATUS_BYTES_MAX = 16
 _DRAIN_S = 10.0
@@ -227,7 +225,7 @@ class ProgramRun(Run):
             first = cases[0].name if cases else ""
             reports = [messages.failed_case_report(first, stage, failure)]
             reports += [CaseReport(skipped.name, stage, "skipped") for skipped in cases[1:]]
-        return list(map(messages.hide_details, reports)) if stage == "hidden_check" else reports
+        return list(map(messages.hide_details, reports)) if STAGES[stage].is_hidden else reports
 
     def _run_program(self, stage: str, cases: Sequence[Case], limit_s: float) -> list[CaseReport]:
         scratch, name = self.worker_teams.scratch(), self._problem.submission
@@ -238,13 +236,13 @@ class ProgramRun(Run):
             else:
                 self._start_program(order | {"must_import": "yes"}, IMPORT, limit_s)
             return []
-        mode = _TIMED_MODES.get(self._request.mode, "benchmark")
         seed = derive_seed(self._key, "popcorn", "", 0, _SEED_BITS)
         is_secret = self._request.mode == "ranked" and stage != "check"
         environment = {"POPCORN_SEED": str(seed)} if is_secret else {}
         if self._problem.ranks > 1:
             environment["POPCORN_GPUS"] = str(self._problem.ranks)
-        order |= {"mode": _MODES.get(stage, mode), "main": self._problem.main}
+        mode = STAGES[stage].public_mode or MODES[self._request.mode].public_mode
+        order |= {"mode": mode, "main": self._problem.main}
         order |= {"cases": format_cases(cases), "environment": environment}
         reported, status = self._start_program(order, f"the program in {stage}", limit_s)
         report = parse_lines(reported)

@@ -24,8 +24,6 @@ from harness.check.screen import Screening, screen_in_child
 from harness.devices.access import find_device_access, open_device
 from harness.devices.device import CoreKeepAwake, DeviceFault, describe_machine, reserve_core
 from harness.messages import (
-    DUEL,
-    STAGES,
     VERSION,
     Artefact,
     CaseFailed,
@@ -44,11 +42,9 @@ from harness.sandbox.realtime import Referee
 from harness.time.sides import Side, SideFailed, TimingContext
 from harness.time.stage import StageTimer
 from harness.time.unranked import Profiler
+from harness.vocabulary import DUEL, MODES, STAGES
 from harness.worker.protocol import WARM
 
-_TIMED = ("time", DUEL)
-# In these modes, one more call shows what produced the answers.
-RECORDED_MODES = ("test", "benchmark", "ranked")
 _RECORD = "record"
 # Whatever fails in that call, the submission has already passed. torch raises RuntimeError.
 _RECORD_FAILURES = (
@@ -117,7 +113,7 @@ class Run:
         """End what the run uses besides the submission's teams."""
 
     def _run_stages(self) -> None:
-        for stage in STAGES[self._request.mode]:
+        for stage in MODES[self._request.mode].stages:
             began = time.monotonic()
             self._stage = stage
             refused = self._screen(stage) if stage == "build" else []
@@ -152,7 +148,7 @@ class Run:
         """Return whether one more call is worth its time; a GPU's profiler takes seconds."""
         mode = self._request.mode
         is_slow = self._request.device != "cpu" and mode == "test"
-        is_wanted = self._machine.records_calls and mode in RECORDED_MODES
+        is_wanted = self._machine.records_calls and MODES[mode].is_recorded
         return is_wanted and not (is_slow and self._problem.shortcuts.is_empty)
 
     def _compose(self) -> Composition | None:
@@ -199,7 +195,7 @@ class StagedRun(Run):
         each_ranks = [case.ranks for case, _ in self._list_cases()] or [1]
         self._ranks_first, ranks = each_ranks[0], max(each_ranks)
         cores = reserve_core()
-        is_timed = any(stage in STAGES[request.mode] for stage in _TIMED)
+        is_timed = MODES[request.mode].is_timed
         self._core_keep_awake = CoreKeepAwake(cores[0] if cores and is_timed else None)
         self._referee = Referee(has_own_core=bool(cores))
         access = find_device_access(request.device, ranks, request.gpus)
@@ -238,9 +234,9 @@ class StagedRun(Run):
     def _list_cases(self) -> Iterator[tuple[Case, bool]]:
         """Yield the cases of every stage, and whether the stage times them."""
         mode = self._request.mode
-        for stage in STAGES[mode]:
+        for stage in MODES[mode].stages:
             for case in self._problem.cases(stage, mode):
-                yield case, stage in _TIMED
+                yield case, STAGES[stage].is_timed
 
     def _build(self, stage: str, _: StageBudget) -> list[CaseReport]:
         """Build the submission; find all shapes while the worker loads it."""
@@ -298,7 +294,7 @@ class StagedRun(Run):
             if not is_over:
                 self._report_progress(Progress(stage, case.name, done_count, len(cases)))
                 report, is_over = self._judge_case(stage, case, budget)
-            reports.append(messages.hide_details(report) if stage == "hidden_check" else report)
+            reports.append(messages.hide_details(report) if STAGES[stage].is_hidden else report)
         return reports
 
     def _judge_case(self, stage: str, case: Case, budget: StageBudget) -> tuple[CaseReport, bool]:
@@ -378,7 +374,7 @@ class StagedRun(Run):
     def _compose(self) -> Composition | None:
         """Record one more call of the last case, in a process that times nothing afterwards."""
         mode, doubts = self._request.mode, list(self._screening.doubts)
-        is_timed = any(stage in STAGES[mode] for stage in _TIMED)
+        is_timed = MODES[mode].is_timed
         case = self._problem.cases("time" if is_timed else "check", mode)[-1]
         composition = None
         try:

@@ -40,12 +40,9 @@ from harness.inspect import inspection
 from harness.messages import (
     CANCEL,
     CANCELLED,
-    DUEL,
     LEFT_BEHIND,
-    LEVELS,
     LINE_BYTES_MAX,
     READY,
-    STAGES,
     Accepted,
     Message,
     Request,
@@ -65,8 +62,9 @@ from harness.sandbox.probe import probe_isolation
 from harness.supervisor.duel_run import DuelRun
 from harness.supervisor.folders import RUN_UID, open_build_cache, prepare_run_directory
 from harness.supervisor.program_run import ProgramRun
-from harness.supervisor.run import RECORDED_MODES, Run, StagedRun, Tell
+from harness.supervisor.run import Run, StagedRun, Tell
 from harness.time.stage import NoisyMachine
+from harness.vocabulary import DUEL, LEVELS, MODES
 
 _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
 # A device's driver writes to its nodes, to /proc and /sys, and to the pipes of its service.
@@ -371,8 +369,8 @@ def serve(parent: int, options: dict[str, Any]) -> None:
 def run_budgets_s(problem: Problem, mode: str) -> float:
     """Return how long a run may take by its problem's budgets."""
     sides = 2 if mode == DUEL else 1
-    stages_s = sum(problem.budget_s(stage, mode) for stage in STAGES[mode])
-    recorded_s = RECORD_S_MAX if mode in RECORDED_MODES else 0.0
+    stages_s = sum(problem.budget_s(stage, mode) for stage in MODES[mode].stages)
+    recorded_s = RECORD_S_MAX if MODES[mode].is_recorded else 0.0
     screen_s = 0.0 if problem.shortcuts.is_empty else SCREEN_S_MAX
     # A budget is the submission's own time; the factor bounds the platform's work in between.
     own_s = _PLATFORM_SHARE * (stages_s + recorded_s)

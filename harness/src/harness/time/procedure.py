@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from statistics import fmean
 
-from harness.messages import SIDES
 from harness.time.estimators import block_order, half_width_within, is_settled, quantile
 from harness.time.process import (
     Block,
@@ -15,6 +14,7 @@ from harness.time.process import (
     Sample,
     find_grade,
 )
+from harness.vocabulary import SIDES
 
 A, B = SIDES
 _WARM_UPS_B = 2

@@ -172,7 +172,7 @@ class InterimLook:
 
 @dataclass(frozen=True)
 class Process:
-    """One case in one fresh process of each side; `grade` is one of messages.GRADES.
+    """One case in one fresh process of each side; `grade` is one of vocabulary.GRADES.
 
     `first` and `last` are blocks of B before the first call of A and after its last one.
     """

@@ -13,9 +13,8 @@ from dataclasses import asdict, replace
 from itertools import islice
 from statistics import median
 
-from harness import messages
 from harness.check.calls import GatedCase
-from harness.messages import SIDES, CaseFailed, CaseReport, Progress
+from harness.messages import CaseFailed, CaseReport, Progress
 from harness.problem import Case
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
@@ -39,6 +38,7 @@ from harness.time.sides import (
     clock_without_freezing,
     is_cold_call,
 )
+from harness.vocabulary import DUEL, SIDES
 
 A, B = SIDES
 # A stage plans with half of its budget, because the machine may become slower.
@@ -272,7 +272,7 @@ class StageTimer:
                 for name, value in device.statistics(inputs).items():
                     columns[name] = max(value, columns.get(name, value))
             doubt = "" if side.is_yardstick else device.suspicion(inputs, spread_us)
-            if doubt and self._stage == messages.DUEL:
+            if doubt and self._stage == DUEL:
                 with side.failing_on(case, self._stage):
                     raise CaseFailed("suspicious", doubt)
             if doubt:

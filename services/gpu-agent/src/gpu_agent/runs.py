@@ -23,10 +23,10 @@ from gpu_agent.domain import Machine, RunFiles, run_gpus
 from gpu_agent.service import RunObserver
 from harness import entry
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
+from harness.vocabulary import DUEL
 from shared.blobs import BLOB_BYTES_MAX, BlobStore
 from shared.errors import Failed
 from shared.events import (
-    DUEL,
     HARNESS_CODE,
     CaseResult,
     Composition,

@@ -5,9 +5,10 @@ import os
 from dataclasses import dataclass
 from typing import TypeVar
 
+from harness.vocabulary import SUBMISSION_MODES
 from scheduler.domain.queue import Policy
 from shared.errors import Refused
-from shared.events import CLASSES, MODES
+from shared.events import CLASSES
 from shared.settings import Listen, read_settings
 
 PREFIX = "WARPBOARD_SCHEDULER"
@@ -40,7 +41,7 @@ class Settings:
         """Return the configured policy. Raises Refused."""
         return Policy(
             classes=_parse_order("CLASSES", self.classes, CLASSES),
-            modes=_parse_order("MODES", self.modes, MODES),
+            modes=_parse_order("MODES", self.modes, SUBMISSION_MODES),
             passed_max=_check_minimum("PASSED_MAX", self.passed_max, 2),
             gang_passed_max=_check_minimum("GANG_PASSED_MAX", self.gang_passed_max, 0),
             quarantine_after=_check_minimum("QUARANTINE_AFTER", self.quarantine_after, 1),

@@ -4,6 +4,8 @@ from typing import ClassVar
 
 import msgspec
 
+from harness.vocabulary import LEVELS
+
 
 # A fact has no cycles; the garbage collector need not scan the thousands of a replay.
 class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -21,18 +23,12 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     version: ClassVar[int] = 1
 
 
-MODES = ("test", "benchmark", "profile", "ranked")
 # What a submission came through, if an operator repeated another one.
 VIA_OPERATOR = "operator"
-# Two submissions timed in alternation: a mode of jobs, which participants cannot request.
-DUEL = "duel"
 # The modes of agents that do not report theirs.
 FIRST_MODES = ("test", "benchmark", "ranked")
 # The order in a queue; an operator may change it.
 CLASSES = ("canary", "contest", "practice", "rejudge")
-# From the weakest to the strongest.
-LEVELS = ("none", "weak", "medium", "strong")
-TIERS = ("G1", "G2", "G3", "G0", "C1", "C2")
 # The key of the harness code's digest in an agent's details and a run's environment.
 HARNESS_CODE = "harness_code"
 # The key in an agent's details that says that it leaves after one job.

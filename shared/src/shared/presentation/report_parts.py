@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import NamedTuple
 
+from harness.vocabulary import MODES, PASSED, SKIPPED, STAGES
 from shared.api.agents import STANDINGS_AT_WORK, Agent
 from shared.api.cases import Case
 from shared.api.queues import Launcher, Pool, Queue
@@ -31,14 +32,7 @@ from shared.presentation.units import (
     time_text,
 )
 
-PASSED, SKIPPED, TIME = "passed", "skipped", "time"
-# In the harness's order; a failure in one prevents the next.
-STAGES: Mapping[str, tuple[str, ...]] = {
-    "test": ("build", "check"),
-    "benchmark": ("build", "check", "time"),
-    "profile": ("build", "check", "profile"),
-    "ranked": ("build", "check", "hidden_check", "time"),
-}
+TIME = "time"
 MARKS = {PASSED: "✅", SKIPPED: "⏭"}
 # Every verdict but those of MARKS, which names all that went well.
 WORDS: Mapping[str, str] = {
@@ -55,7 +49,6 @@ WORDS: Mapping[str, str] = {
     "suspicious": "suspicious, held until somebody looks",
     "infra_failed": "the platform failed, not the submission",
 }
-TITLES = {"hidden_check": "hidden run"}
 NAME_MAX, MESSAGE_MAX = 18, 300
 # Facts about a host that make times comparable, in the order shown.
 CODE_SHOWN = 12
@@ -95,7 +88,7 @@ def stages(submission: FullSubmission) -> list[Stage]:
         return []
     results: list[Stage] = []
     has_failed = False
-    for name in STAGES.get(submission.mode, ()):
+    for name in MODES[submission.mode].stages:
         cases = [case for case in submission.cases if case.stage == name]
         verdict = SKIPPED if has_failed else _stage_verdict(submission, name, cases)
         passed = sum(case.verdict == PASSED for case in cases)
@@ -114,9 +107,13 @@ def _stage_verdict(submission: FullSubmission, name: str, cases: Sequence[Case])
 def stage_lines(submission: FullSubmission) -> list[str]:
     """Return a line for each stage; of the hidden run only its verdict."""
     return [
-        f"{mark_of(stage.verdict)} {TITLES.get(stage.name, stage.name)}:"
+        f"{mark_of(stage.verdict)} {STAGES[stage.name].title}:"
         f" {verdict_text(stage.verdict)}"
-        + (f" {stage.passed}/{stage.total}" if stage.total and stage.name not in TITLES else "")
+        + (
+            f" {stage.passed}/{stage.total}"
+            if stage.total and not STAGES[stage.name].is_hidden
+            else ""
+        )
         for stage in stages(submission)
     ]
 

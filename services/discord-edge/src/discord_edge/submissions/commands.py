@@ -35,15 +35,11 @@ from discord_edge.submissions.reply import (
 )
 from discord_edge.submissions.report import fetch_report
 from discord_edge.wording import CHOICES_MAX
+from harness.vocabulary import MODES, SUBMISSION_MODES
 from shared.api.submissions import FullSubmission, OwnSubmissions, SubmissionRequest
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import submission_progress
 
-MODES = {
-    "test": "Run the tests of a leaderboard on your file",
-    "benchmark": "Time your file, without being ranked",
-    "ranked": "Submit your file to a leaderboard",
-}
 # The names of launchers that are commands of their own, as in older bots.
 RUNNERS = {"modal": "Modal", "github": "GitHub Actions"}
 OPTION_TEXTS = {
@@ -59,12 +55,12 @@ Numbers = list[app_commands.Choice[int]]
 
 def submit_commands() -> list[app_commands.Command[Any, ..., Any]]:
     """Return a command per mode, all with the same options but `profile`, and the older forms."""
-    by_mode = (_submit_command(mode) for mode in MODES)
+    by_mode = (_submit_command(mode) for mode in SUBMISSION_MODES if mode != "profile")
     return [*by_mode, profile, *(_runner_command(runner) for runner in RUNNERS)]
 
 
 def _submit_command(mode: str) -> app_commands.Command[Any, ..., Any]:
-    @app_commands.command(name=mode, description=MODES[mode])
+    @app_commands.command(name=mode, description=MODES[mode].summary)
     @app_commands.describe(**OPTION_TEXTS, runner=RUNNER_TEXT)
     async def submit(
         interaction: BotInteraction,

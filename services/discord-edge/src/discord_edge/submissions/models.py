@@ -9,10 +9,11 @@ import msgspec
 
 from discord_edge.platform_api import DiscordUser
 from discord_edge.wording import CONTENT_MAX, escaped, split_gpus
+from harness.vocabulary import STAGES
 from shared.api.queues import Queue
 from shared.api.submissions import FullSubmission, Progress, StageResult, SubmissionRequest
 from shared.errors import Refused
-from shared.presentation.report_parts import TITLES, queue_text, run_progress
+from shared.presentation.report_parts import queue_text, run_progress
 from shared.presentation.units import seconds_text
 from shared.problems.submission_file import SUFFIXES, read_directives
 
@@ -188,7 +189,8 @@ def evolve(status: Status, kind: str, data: Mapping[str, Any]) -> Status:
 
 def _stage_line(stage: StageResult) -> str:
     symbol = GOOD_MARK if stage.verdict == "passed" else BAD_MARK
-    title = escaped(TITLES.get(stage.stage, stage.stage), 40)
+    known = STAGES.get(stage.stage)
+    title = known.title if known else escaped(stage.stage, 40)
     return f"{symbol} {title} finished in {seconds_text(stage.took_s)}"
 
 

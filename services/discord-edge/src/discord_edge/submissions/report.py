@@ -8,12 +8,12 @@ import msgspec
 
 from discord_edge import wording
 from discord_edge.platform_api import PlatformApi
+from harness.vocabulary import PASSED
 from shared.api.leaderboards import ComparedCase, Comparison
 from shared.api.submissions import FullSubmission
 from shared.errors import Refused
 from shared.presentation.outcome import RANKED, printed_lines, reason_lines, standing_lines
 from shared.presentation.report_parts import (
-    PASSED,
     captured_log,
     case_lines,
     failing_lines,

@@ -7,25 +7,23 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Literal, NamedTuple, overload
 
+from harness.vocabulary import MODES, STAGES, SUBMISSION_MODES
 from ingest.popcorn.response_models import JobState, RunnerQueue
 from shared.api.queues import Queue
 from shared.api.submissions import FullSubmission
 
 # The client's modes and ours; the client lower-cases modes, and so do we.
-MODES = {"test": "test", "benchmark": "benchmark", "leaderboard": "ranked", "profile": "profile"}
+MODE_OF_PUBLIC = {MODES[mode].public_mode: mode for mode in SUBMISSION_MODES}
 GPU = re.compile(r"[A-Za-z0-9_]{1,32}\Z")
 ERROR_LENGTH_MAX = 1500
 DESCRIPTION_LENGTH_MAX = 400
 US_PER_S = 1e6
 # JSON readers keep integers up to 2^53 - 1; 48 bits of a digest do not collide by chance.
 _ID_BYTES = 6
-STAGES = {
-    "build": "build",
-    "check": "test",
-    "hidden_check": "hidden test",
-    "time": "benchmark",
-    "profile": "profile",
-}
+STAGE_WORDS = {
+    name: f"{'hidden ' if stage.is_hidden else ''}{stage.public_mode or name}"
+    for name, stage in STAGES.items()
+} | {"time": "benchmark"}
 STATUSES: Mapping[str, Literal["no_agent", "paused"]] = {"no_agent": "no_agent", "paused": "paused"}
 WAITING = ("received", "queued")
 
@@ -108,7 +106,7 @@ def _progress_text(submission: FullSubmission) -> str:
     if submission.state == "ranking":
         return "deciding"
     progress = submission.progress
-    stage = STAGES.get(progress.stage, "") if progress else ""
+    stage = STAGE_WORDS.get(progress.stage, "") if progress else ""
     return f"{stage} {progress.done}/{progress.total}" if progress and stage else stage
 
 
@@ -129,7 +127,7 @@ def _final_status(submission: FullSubmission) -> tuple[str, str | None]:
         moderator_reason = _suffix(moderation.reason if moderation else None)
         return "hacked", f"disqualified under the rule {rule!r}{moderator_reason}; {appeal}"
     if submission.verdict == "timed_out":
-        stage = STAGES.get(submission.stage or "", "a stage")
+        stage = STAGE_WORDS.get(submission.stage or "", "a stage")
         return "timed_out", f"the budget of {stage} is used up{reason}"
     if submission.outcome == "cancelled":
         return "failed", f"cancelled by {_canceller_name(submission)}{reason}"

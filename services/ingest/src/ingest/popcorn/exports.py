@@ -11,11 +11,11 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
+from harness.vocabulary import MODES
 from ingest.access.rules import check_scope
 from ingest.popcorn.conversions import leaderboard_id, seconds
 from ingest.popcorn.dependencies import Dependencies, PopcornRequest
 from ingest.popcorn.read_client import STAFF, ReadClient
-from ingest.popcorn.results import PUBLIC_MODES
 from ingest.problems.rules import allows_release
 from shared.api.submissions import SubmissionLine
 from shared.errors import Refused
@@ -52,7 +52,7 @@ COLUMNS: Mapping[str, tuple[str, Callable[[SubmissionLine], Any]]] = {
     "user_id": ("string", lambda line: line.participant_id),
     "user_name": ("string", lambda line: line.participant),
     "gpu_type": ("string", lambda line: line.gpu),
-    "mode": ("string", lambda line: PUBLIC_MODES.get(line.mode, line.mode)),
+    "mode": ("string", lambda line: MODES[line.mode].public_mode),
     "file_name": ("string", lambda line: line.name or None),
     "submission_time": ("instant", lambda line: line.received_at),
     "done": ("bool_", lambda line: line.state == "finished"),

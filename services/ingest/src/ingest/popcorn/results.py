@@ -13,7 +13,8 @@ import zipfile
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, cast
 
-from ingest.popcorn.conversions import MODES, instant, job_status, seconds, terminal_text
+from harness.vocabulary import MODES, STAGES
+from ingest.popcorn.conversions import instant, job_status, seconds, terminal_text
 from ingest.popcorn.dependencies import ProfileOptions
 from ingest.popcorn.response_models import (
     Compilation,
@@ -28,15 +29,6 @@ from shared.api.cases import Case
 from shared.api.submissions import File, FullSubmission
 from shared.events import HARNESS_CODE
 
-# The stages of each of our modes, in order: our name, the public name, and whether it is hidden.
-_CHECK: tuple[str, PublicMode, bool] = ("check", "test", False)
-STAGES: dict[str, tuple[tuple[str, PublicMode, bool], ...]] = {
-    "test": (_CHECK,),
-    "benchmark": (_CHECK, ("time", "benchmark", False)),
-    "profile": (_CHECK, ("profile", "profile", False)),
-    "ranked": (_CHECK, ("hidden_check", "test", True), ("time", "leaderboard", False)),
-}
-PUBLIC_MODES = {ours: theirs for theirs, ours in MODES.items()}
 NS_PER_US = 1000.0
 # Our statistic (in microseconds) for each key of the client.
 TIMES = {"mean": "mean_us", "std": "sd_us", "err": "se_us", "best": "best_us", "worst": "worst_us"}
@@ -70,12 +62,18 @@ class Stage(NamedTuple):
 def public_stages(submission: FullSubmission) -> list[Stage]:
     """Return the stages that the newest run reached, in order; empty until it has ended."""
     reached: list[Stage] = []
-    for our_stage, mode, is_hidden in STAGES.get(submission.mode, ()) if submission.is_over else ():
+    _, *judged = MODES[submission.mode].stages if submission.is_over else ("build",)
+    for our_stage in judged:
+        mode = STAGES[our_stage].public_mode or MODES[submission.mode].public_mode
         cases = [case for case in submission.cases if case.stage == our_stage]
         if not cases and submission.stage not in (our_stage, "build"):
             continue
         is_passed = bool(cases) and all(case.verdict == "passed" for case in cases)
-        reached.append(Stage(our_stage, mode, is_hidden, cases, is_passed))
+        reached.append(
+            Stage(
+                our_stage, cast("PublicMode", mode), STAGES[our_stage].is_hidden, cases, is_passed
+            )
+        )
         if not is_passed:
             break
     return reached

@@ -22,7 +22,13 @@ from ingest.access.rules import Caller, check_problem
 from ingest.accounts.rules import SCOPE_OF_MODE
 from ingest.http.middleware import idempotency_key
 from ingest.http.requests import client_address
-from ingest.popcorn.conversions import MODES, instant, job_status, queue_response, terminal_text
+from ingest.popcorn.conversions import (
+    MODE_OF_PUBLIC,
+    instant,
+    job_status,
+    queue_response,
+    terminal_text,
+)
 from ingest.popcorn.dependencies import (
     PROFILE_FIELDS,
     Dependencies,
@@ -250,7 +256,7 @@ class ModeRoute(DocumentedRoute):
         """Return whether a request matches."""
         match, child = super().matches(scope)
         mode = child.get("path_params", {}).get("mode", "")
-        is_ours = scope["method"] == "POST" and mode.lower() in MODES
+        is_ours = scope["method"] == "POST" and mode.lower() in MODE_OF_PUBLIC
         return (match, child) if is_ours else (Match.NONE, {})
 
 
@@ -333,11 +339,11 @@ async def submit_file(
     With `vouched_by`, an operator may submit after the deadline.
     """
     file = await read_upload(request)
-    mode, slug = MODES.get(target.mode.lower()), target.leaderboard.lower()
+    mode, slug = MODE_OF_PUBLIC.get(target.mode.lower()), target.leaderboard.lower()
     caller = await deps.auth.participant(SCOPE_OF_MODE[mode or "test"])(request)
     await deps.ingest.intake.check_open()
     if mode is None:
-        known = ", ".join(MODES)
+        known = ", ".join(MODE_OF_PUBLIC)
         raise Refused("unknown_mode", f"mode {target.mode!r} is not one of {known}", "mode")
     await leaderboard_gpus(deps, caller, slug)
     check_problem(caller, slug)

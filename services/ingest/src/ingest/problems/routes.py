@@ -11,6 +11,7 @@ from fastapi import APIRouter, Form, Request, Response, UploadFile
 from msgspec import structs
 from pydantic import Field
 
+from harness.vocabulary import CPU_TYPE
 from ingest.access.feed import AccessFeed
 from ingest.access.rules import check_scope
 from ingest.accounts.rules import ACTOR
@@ -28,7 +29,6 @@ from shared.api.problems import PublishedVersion
 from shared.blobs import describe_blob
 from shared.errors import Refused
 from shared.events import Fact, ProblemPublished, QuotaLimitSet, Requires, Roof
-from shared.gpus import CPU
 from shared.http import DocumentedRoute
 from shared.presentation.units import untested_text
 from shared.problems.compilation import ProblemVersion, compile_problem
@@ -229,7 +229,7 @@ def _version_event(version: ProblemVersion, check: Check) -> ProblemPublished:
     """Return the event of a version, with the digests its blobs will have."""
     needs = version.requires
     # GPU memory is not measured: on GPUs only the declared requirement counts.
-    measured_mib = check.memory_mib if CPU in version.gpus else 0
+    measured_mib = check.memory_mib if CPU_TYPE in version.gpus else 0
     return ProblemPublished(
         number=0,
         digest=version.digest,

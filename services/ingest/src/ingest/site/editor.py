@@ -13,6 +13,7 @@ from msgspec import structs
 from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
+from harness.vocabulary import MODES, SUBMISSION_MODES
 from ingest.access.rules import Caller, check_scope
 from ingest.bootstrap import Ingest
 from ingest.http.middleware import IDEMPOTENCY_KEY, SUBMISSION_BYTES_MAX
@@ -47,19 +48,12 @@ from shared.api.queues import Queues
 from shared.api.submissions import FullSubmission, SubmissionReceipts, SubmissionRequest
 from shared.clock import new_id
 from shared.errors import Failed, Refused
-from shared.events import MODES
 from shared.presentation.report_parts import list_launchers
 from shared.problems.submission_file import SUFFIXES
 
 PATH = "/problems/{slug}/submit"
 VIA = "web"
 NAME_CHARS_MAX = 64
-MODE_WORDS: Mapping[str, str] = {
-    "test": "checks the public cases",
-    "benchmark": "also times them",
-    "profile": "checks and profiles them",
-    "ranked": "checks hidden cases, too, and ranks the time",
-}
 
 Language = Annotated[str, Query(max_length=NAME_CHARS_MAX)]
 Gpus = Annotated[Sequence[str], Query(alias="gpu", max_length=GPUS_MAX)]
@@ -192,7 +186,9 @@ def new_form(reads: EditorReads, requested_gpus: Sequence[str]) -> EditorForm:
     gpus = [gpu for gpu in problem.gpus if gpu in requested_gpus]
     gpus = gpus or [gpu for gpu in problem.gpus if gpu not in idle][:1] or problem.gpus[:1]
     name = reads.start.name if reads.start else "kernel.py"
-    return EditorForm(name, reads.starter.decode("utf-8", "replace"), MODES[0], gpus, new_id())
+    return EditorForm(
+        name, reads.starter.decode("utf-8", "replace"), SUBMISSION_MODES[0], gpus, new_id()
+    )
 
 
 @dataclass(frozen=True)
@@ -218,7 +214,7 @@ class Editor:
             "path": PATH.format(slug=quote(problem.slug)),
             "statement": await asyncio.to_thread(render_markdown, problem.statement),
             "form": form,
-            "modes": MODE_WORDS,
+            "modes": {mode: MODES[mode].summary for mode in SUBMISSION_MODES},
             "launchers": reads.launchers,
             "suffixes": ",".join(SUFFIXES.values()),
             "gpus_without_agents": agents.gpus_without_agents(problem.gpus) if agents else [],
@@ -393,7 +389,7 @@ def add_resubmission_page(router: APIRouter, web: Web, commands: Ingest) -> None
         values = {
             "number": number,
             "received": submission.received,
-            "modes": MODES,
+            "modes": SUBMISSION_MODES,
             "mode": form.text("mode") if form else submission.received.mode,
             "must_confirm": isinstance(error, Refused) and error.code == NO_AGENT,
             # A form that is sent twice submits once.

@@ -12,6 +12,7 @@ import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
 from markupsafe import Markup
 
+from harness.vocabulary import MODES, PASSED, SKIPPED, STAGES
 from ingest.login.web import Form, Web
 from ingest.ports import ReadProxy
 from ingest.site.charts import (
@@ -37,14 +38,7 @@ from shared.api.moderation import Seals
 from shared.api.submissions import Download, FullSubmission, OwnSubmissions
 from shared.errors import Failed, Refused
 from shared.events import HARNESS_CODE
-from shared.presentation.report_parts import (
-    PASSED,
-    SKIPPED,
-    STAGES,
-    captured_log,
-    stages,
-    submission_progress,
-)
+from shared.presentation.report_parts import captured_log, stages, submission_progress
 from shared.presentation.run_files import (
     KERNEL_CODES,
     KERNELS,
@@ -212,10 +206,10 @@ def list_stage_steps(submission: FullSubmission) -> list[Step]:
     if results := stages(submission):
         return [
             Step(
-                stage.name.replace("_", " "),
+                STAGES[stage.name].title,
                 STATUS_BY_VERDICT.get(stage.verdict, "failed"),
                 f"{stage.passed} of {stage.total}"
-                if stage.total and stage.name != "hidden_check"
+                if stage.total and not STAGES[stage.name].is_hidden
                 else "",
             )
             for stage in results
@@ -225,8 +219,8 @@ def list_stage_steps(submission: FullSubmission) -> list[Step]:
         return []
     finished = {result.stage: result for result in progress.stages}
     steps = []
-    for name in STAGES[submission.mode]:
-        title = name.replace("_", " ")
+    for name in MODES[submission.mode].stages:
+        title = STAGES[name].title
         if name == progress.stage:
             detail = f"{progress.done} of {progress.total}" if progress.total else ""
             steps.append(Step(title, "current", detail))

@@ -8,11 +8,11 @@ from typing import Any
 
 from msgspec import structs
 
+from harness.vocabulary import CPU_TYPE, MODES, STAGES, SUBMISSION_MODES
 from shared import events, subjects
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from shared.event_log import Decider
-from shared.gpus import CPU
 from shared.problems.submission_file import (
     GPU_LANGUAGES,
     Directives,
@@ -59,9 +59,9 @@ def file_text(name: str, source: bytes, published: events.ProblemPublished) -> s
 
 def check_mode(mode: str) -> None:
     """Refuse an unknown mode."""
-    if mode not in events.MODES:
+    if mode not in SUBMISSION_MODES:
         raise Refused(
-            "unknown_mode", f"mode {mode!r} is not one of {', '.join(events.MODES)}", "mode"
+            "unknown_mode", f"mode {mode!r} is not one of {', '.join(SUBMISSION_MODES)}", "mode"
         )
 
 
@@ -104,7 +104,7 @@ def check_ncu(request: SubmissionRequest, gpus: Iterable[str]) -> None:
     if not 0 <= request.ncu_launch_count <= NCU_LAUNCHES_MAX:
         message = f"ncu_launch_count must be 1 to {NCU_LAUNCHES_MAX}"
         raise Refused("invalid_request", message, "ncu_launch_count")
-    if unsupported := [gpu for gpu in gpus if gpu == CPU or gpu.startswith(AMD_PREFIX)]:
+    if unsupported := [gpu for gpu in gpus if gpu == CPU_TYPE or gpu.startswith(AMD_PREFIX)]:
         message = f"ncu profiles NVIDIA GPUs, not {', '.join(unsupported)}: leave its options out"
         raise Refused("not_supported", message, "gpu")
 
@@ -133,13 +133,7 @@ def check_directives(slug: str, directives: Directives) -> None:
 
 def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
     """Return the deadline of a submission: time in the queue, start, and all stage budgets."""
-    stages = {
-        "test": ("build", "test"),
-        "benchmark": ("build", "test", "benchmark"),
-        "profile": ("build", "test", "benchmark"),
-        "ranked": ("build", "test", "test", "ranked"),
-    }[mode]
-    budget_s = sum(budgets_s[stage] for stage in stages)
+    budget_s = sum(budgets_s[STAGES[stage].budget or mode] for stage in MODES[mode].stages)
     return at + timedelta(seconds=QUEUE_WAIT_S_MAX + STARTING_S_MAX + budget_s)
 
 
@@ -149,9 +143,9 @@ def required(name: str, text: str, published: events.ProblemPublished, gpu: str)
     Raises `Refused` for a language of GPUs on the processor.
     """
     needed = toolchains(name, text, gpu)
-    if gpu == CPU and language_of(name) in GPU_LANGUAGES:
+    if gpu == CPU_TYPE and language_of(name) in GPU_LANGUAGES:
         if published.lang == "py":
-            message = f"a {suffix(name)} file needs a GPU: choose another GPU type than {CPU}"
+            message = f"a {suffix(name)} file needs a GPU: choose another GPU type than {CPU_TYPE}"
             raise Refused("toolchain_missing", f"{message}, or another language", "file")
         if published.lang == "cu":
             # The whole problem is compiled for the processor.

@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping
 from math import isclose
 from typing import NamedTuple, TypeAlias, assert_never, get_args
 
+from harness.vocabulary import DUEL
 from ranker.domain.conclusion import Fault, RunOrigin, compare_repetition, find_fault
 from ranker.domain.goals import HELD_WITH_SCORE, case_floors_us, find_below_floor
 from ranker.domain.score import compute_score, tie_share
@@ -19,7 +20,7 @@ from ranker.domain.yardsticks import (
 from shared import events
 from shared.api.audits import Finding
 from shared.event_log import RecordedEvent
-from shared.events import DUEL, HARNESS_CODE, SubmissionFinished
+from shared.events import HARNESS_CODE, SubmissionFinished
 from shared.subjects import confirmation_job_id, duel_job_id, history_of, last_token
 from shared.wire import is_genuine
 

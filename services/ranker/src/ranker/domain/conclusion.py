@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from harness.vocabulary import LEVELS, TIERS
 from ranker.domain.goals import (
     BASELINE,
     BELOW_FLOOR,
@@ -26,8 +27,6 @@ from shared import subjects
 from shared.errors import Refused
 from shared.events import (
     HARNESS_CODE,
-    LEVELS,
-    TIERS,
     CaseResult,
     ConfirmationJudged,
     SubmissionFinished,

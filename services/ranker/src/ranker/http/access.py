@@ -8,6 +8,7 @@ from typing import Annotated, Any, NamedTuple
 import msgspec
 from fastapi import Depends, Request
 
+from harness.vocabulary import STAGES
 from ranker.archive.postgres import ArchiveReader
 from ranker.domain.score import add_interval
 from ranker.domain.yardsticks import show_cases
@@ -90,7 +91,7 @@ def _minute_text(at: datetime) -> str:
 CLOSED = "closed"
 RANKED = "ranked"
 # The public name of hidden cases.
-HIDDEN, HIDDEN_STAGE = "hidden", "hidden_check"
+HIDDEN = "hidden"
 TIME = "time"
 # A real run has fewer; a hostile agent may claim more.
 STAGES_MAX = 16
@@ -288,7 +289,8 @@ def safe_progress(progress: Row | None) -> Progress | None:
     """
     if progress is None:
         return None
-    case = HIDDEN if progress.get("stage") == HIDDEN_STAGE else progress.get("case")
+    stage = STAGES.get(str(progress.get("stage")))
+    case = HIDDEN if stage is not None and stage.is_hidden else progress.get("case")
     public = progress | {"case": case, "stages": _parse_stages(progress.get("stages"))}
     try:
         return msgspec.convert(public, Progress)

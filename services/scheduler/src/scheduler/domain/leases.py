@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from harness.vocabulary import DUEL
 from scheduler.domain import queue
 from scheduler.domain.match import (
     Candidate,
@@ -39,7 +40,7 @@ from scheduler.domain.state import (
 )
 from shared import events, subjects
 from shared.event_log import Append
-from shared.events import DUEL, Requires
+from shared.events import Requires
 from shared.subjects import BASELINE_ACCOUNT, duel_job_id
 
 RANKED = "ranked"

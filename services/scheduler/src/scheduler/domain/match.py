@@ -6,8 +6,9 @@ from functools import cache
 from itertools import islice
 from typing import NamedTuple
 
+from harness.vocabulary import DUEL
 from scheduler.domain.state import Agent, Job, Offer, SchedulerState, World
-from shared.events import DUEL, AgentRegistered, is_at_least
+from shared.events import AgentRegistered, is_at_least
 
 NAMED_MAX = 3
 # Runs in these modes change a leaderboard.
