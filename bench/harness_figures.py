@@ -19,7 +19,7 @@ TWINS_APART_MAX = 0.01
 COVERAGE_MIN = 0.93
 MEASURED_SHARE_MIN = 0.4
 MODES_S_MAX = {"benchmark": 1.0, "ranked": 4.0}
-OTHERS = "other tenants of a shared machine move the times themselves (ADR 75)"
+OTHERS = "other tenants of a shared machine move the times themselves (docs/adr/timing.md)"
 Pair = tuple[Record, Record]
 
 

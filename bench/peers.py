@@ -42,7 +42,7 @@ ROUNDS, ROUNDS_SMOKE = 3, 1
 AGENTS = 10
 CLIENTS, MEASURED_S = 16, 6.0
 ALONE, ALONE_SMOKE = 20, 3
-NOTE = "a ranked run checks hidden cases and times several fresh processes (ADR 75)"
+NOTE = "a ranked run checks hidden cases and times several fresh processes (docs/adr/timing.md)"
 Submit = Callable[[int, str], Awaitable[None]]
 
 

@@ -210,7 +210,9 @@ def _print(found: dict[str, Any], many: float) -> list[Figure]:
     print(f"              processor ms a submission: {costs}")
     who, share = f"{found['count']} agents", found["events"] / many
     appends = "every event is an append of its own, synced one after the other"
-    shared_cores = "services, agents and clients share the cores of one machine (ADR 87)"
+    shared_cores = (
+        "services, agents and clients share the cores of one machine (docs/adr/read-models.md)"
+    )
     return [
         Figure(
             name=f"{who}: submissions",

@@ -233,7 +233,8 @@ def _figures(rows: Sequence[Row]) -> list[Figure]:
             name=f"{row.events} events: {name} of a bare consumer",
             measured=row.bare.s / rebuild.s,
             goal=at_least(REBUILD_MIN),
-            note="decoding and folding an event costs more than reading it (ADR 47)",
+            note="decoding and folding an event costs more than reading it "
+            "(docs/adr/replay-and-audit.md)",
         )
         for row in rows
         if row.is_comparable

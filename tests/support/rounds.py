@@ -10,6 +10,6 @@ def holds_in_a_round(compare: Callable[[], bool]) -> bool:
 
     Each round measures both sides again, so what disturbed one round is over in the next. If a
     round is wrong with probability p, all five are with p**5: below 1 in 10,000 for every p up to
-    0.15. ADR 69 lists how many rounds of each comparison were measured, and how far from wrong.
+    0.15. docs/adr/tests.md lists the measured rounds of each comparison, and how far from wrong.
     """
     return any(compare() for _ in range(ROUNDS))

@@ -204,8 +204,8 @@ class ChainLink(NamedTuple):
 def extend_chain(previous: bytes, link: ChainLink) -> bytes:
     """Return the chain's hash after one more event.
 
-    Source: ADR 0034: sha256(previous, seq in 8 bytes, subject and id each preceded by its length
-    in 2 bytes, body), all numbers big-endian.
+    Source: docs/adr/replay-and-audit.md: sha256(previous, seq in 8 bytes, subject and id each
+    preceded by its length in 2 bytes, body), all numbers big-endian.
 
     >>> extend_chain(CHAIN_START, ChainLink(1, "events.problem.p", "e1", b"{}")).hex()[:16]
     '9093edbc88358bc7'

@@ -257,7 +257,7 @@ def floors_us(work: Work) -> dict[str, float]:
     """Return the time that no call can be under, by GPU type; "" stands for all other types.
 
     Written bytes may stay in the last cache as far as they fit, so only the inputs are cold.
-    Source: docs/adr/0054.
+    Source: docs/adr/floors-and-baselines.md.
     """
     if work.floor_us is not None:
         return {"": work.floor_us} if work.floor_us else {}

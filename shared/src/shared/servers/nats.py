@@ -4,7 +4,7 @@ Every server's configuration is made from the list of agents' permissions here. 
 one account, and each agent has one. A server passes nothing between accounts except what one
 exports and the other imports, answers included. Permissions of users within one account would not
 be enough: they do not apply to the subject that an answer is sent to, so an agent could have the
-server itself write into the log (ADR 0071).
+server itself write into the log (docs/adr/agents.md).
 """
 
 import json

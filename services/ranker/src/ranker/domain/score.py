@@ -53,7 +53,7 @@ FREEDOM_MAX = 1_000_000
 PROCESSES_MAX = 1000
 # The grade of a time that claims no order.
 NOISY = "noisy"
-# A pooled score takes no further runs from this many processes on (ADR 0021).
+# A pooled score takes no further runs from this many processes on (docs/adr/ranking.md).
 POOLED_PROCESSES_MAX = 300
 
 
@@ -235,7 +235,7 @@ def results_that_count(results: Mapping[str, SubmissionFinished]) -> list[str]:
 def pool_results(results: Iterable[SubmissionFinished]) -> PooledScore:
     """Pool eligible results in the order of their decision; a single one keeps its own score.
 
-    Source: ADR 0021; runs past 300 processes are not added. Of noisy results, which
+    Source: docs/adr/ranking.md; runs past 300 processes are not added. Of noisy results, which
     `results_that_count` returns only if there are no others, the first counts.
     """
     first, *others = results

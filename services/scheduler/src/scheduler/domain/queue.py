@@ -1,8 +1,8 @@
 """Order the waiting jobs: lanes by class and mode, and the least charged participant in a lane.
 
 The fold keeps the counters (`enqueue_job`, `dequeue_job`, `charge_lease`, `settle_charge`,
-`release_lease`); `order_jobs` reads them (ADR 0030). The forecast says when each waiting job may
-begin, from recent run times, or why it cannot.
+`release_lease`); `order_jobs` reads them (docs/adr/scheduling.md). The forecast says when each
+waiting job may begin, from recent run times, or why it cannot.
 """
 
 import statistics

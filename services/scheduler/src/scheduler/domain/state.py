@@ -418,7 +418,7 @@ def split_decision(decision: Decision) -> Sequence[Decision]:
     """Split a decision into batches that are stored one after the other.
 
     The lease of a lone agent is stored before its order; everything else is stored at once. A
-    missing order is added later (ADR 0046).
+    missing order is added later (docs/adr/leases-and-orders.md).
     """
     is_lone = len(decision) == 2 and isinstance(decision[1].fact, events.JobAssigned)
     return (decision[:1], decision[1:]) if is_lone else (decision,)
