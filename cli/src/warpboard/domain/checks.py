@@ -46,7 +46,7 @@ _BROKEN = ("author_fails", "author_forks")
 # These are programming mistakes on any machine.
 _MISTAKES = ("SyntaxError(", "IndentationError(", "NameError(")
 MIB = 1024**2
-_WCPU_TYPE_CHARS_MAX = 200
+_WHERE_CHARS_MAX = 200
 
 # The files of a change that are named.
 CHANGES_MAX = 5
@@ -232,7 +232,7 @@ class CheckResult:
 def create_finding(code: str, level: Level, where: str, text: str) -> Finding:
     """Create a finding that fits into a report."""
     message = text.strip()[:TEXT_CHARS_MAX] or code
-    return Finding(code=code, level=level, where=where[:_WCPU_TYPE_CHARS_MAX], text=message)
+    return Finding(code=code, level=level, where=where[:_WHERE_CHARS_MAX], text=message)
 
 
 def refusal_finding(refused: Refused) -> Finding:
@@ -388,7 +388,7 @@ def build_report(  # noqa: PLR0913  (each is a field of the report)
     reported = sorted(findings, key=lambda finding: finding.level != "error")[:FINDINGS_MAX]
     solutions = [
         SolutionFound(
-            name=trial.file[:_WCPU_TYPE_CHARS_MAX],
+            name=trial.file[:_WHERE_CHARS_MAX],
             kind=trial.kind,
             verdict=trial.verdict if trial.is_shown else SKIPPED,
             as_expected=trial.is_expected or not trial.is_shown,
