@@ -126,7 +126,7 @@ class NoopRuns:
         return completed, RunFiles()
 
     async def health(self) -> str:
-        """There is nothing that could be ill."""
+        """There is nothing that could be unhealthy."""
         return ""
 
 

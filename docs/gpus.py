@@ -26,7 +26,7 @@ were measured at 117% of its tf32 and 115% of its bf16 (zzc0721/torch-performanc
 
 None of these figures was measured here, and none was read in a maker's data sheet: `looked up in`
 names the public pages and repositories (`owner/name`) that a row was held against, and what it
-excepts is from memory. A wrong one is mended in that file; problem versions published before keep
+excepts is from memory. A wrong one is fixed in that file; problem versions published before keep
 the floors that they were published with.
 
 """

@@ -93,7 +93,7 @@ def _doctor_rows(*, is_imitation: bool) -> list[Row]:
     began = time.monotonic()
     here = isolation()
     took_s = time.monotonic() - began
-    missing = [f"{wall.wall}: {wall.reason} ({wall.mend})" for wall in here.missing]
+    missing = [f"{wall.wall}: {wall.reason} ({wall.fix})" for wall in here.missing]
     said = f"{here.level}; missing: {'; '.join(missing) or 'nothing'}"
     is_strong = YES if here.level == "strong" else NO
     data = {"level": here.level, "walls": here.walls}

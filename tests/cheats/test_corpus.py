@@ -102,7 +102,7 @@ def zygote(warm: Warm) -> Iterator[Trials]:
 def bubblewrap(here: Isolation) -> Iterator[Trials]:
     """Boxes that bubblewrap makes, the same in every promise."""
     if not here.has_bubblewrap:
-        pytest.skip(f"no bubblewrap: {here.launchers[0].mend}")
+        pytest.skip(f"no bubblewrap: {here.launchers[0].fix}")
     with (
         tempfile.TemporaryDirectory() as folder,
         Trials(Path(folder), launcher="bubblewrap") as trials,
@@ -189,6 +189,6 @@ def test_a_killed_supervisor_takes_the_submission_along(zygote: Trials) -> None:
 
 def _try(one: Cheat, trials: Trials, here: Isolation) -> None:
     if not one.holds_at(here.level, "zygote"):
-        pytest.skip(f"this machine is {here.level}: {[wall.mend for wall in here.missing]}")
+        pytest.skip(f"this machine is {here.level}: {[wall.fix for wall in here.missing]}")
     assert not judge(one, trials).faults
     assert trials.bystanders.are_well

@@ -40,7 +40,7 @@ def of_the_future(agg: str) -> NewEvent:
 
 
 async def redrive(world: World, letter: DeadLetter) -> int:
-    return await world.log.append(redrive_event(letter, "mended", "operator:ada", T0))
+    return await world.log.append(redrive_event(letter, "fixed", "operator:ada", T0))
 
 
 async def test_nothing_given_up_is_no_dead_letter(world: World) -> None:
@@ -184,14 +184,14 @@ async def test_what_its_readers_die_of_is_a_dead_letter_in_the_end(client: Clien
     assert await heir.next(1) is None
     (letter,) = await NatsDeadLetters(client).list()
     assert (letter.seq, letter.reason) == (seq, TOO_MANY_DELIVERIES)
-    await NatsLog(client).append(redrive_event(letter, "the agent is mended", "operator:ada", T0))
+    await NatsLog(client).append(redrive_event(letter, "the agent is fixed", "operator:ada", T0))
     assert (await next_delivery(heir)).recorded.seq == seq
     await heir.close()
 
 
 def test_an_envelope_of_a_redrive_names_the_letter() -> None:
     letter = DeadLetter(A1, "EVENTS", 7, "why", T0, 5, 7)
-    envelope: Envelope = redrive_event(letter, "mended", "operator:ada", T0).envelope
+    envelope: Envelope = redrive_event(letter, "fixed", "operator:ada", T0).envelope
     assert (envelope.agg, envelope.actor) == (f"audit.redriven.{A1}", "operator:ada")
-    again = redrive_event(letter._replace(place=9), "mended", "operator:ada", T0).envelope
+    again = redrive_event(letter._replace(place=9), "fixed", "operator:ada", T0).envelope
     assert again.id != envelope.id

@@ -77,7 +77,7 @@ def test_a_failure_keeps_its_code_and_a_bounded_reason() -> None:
 
 
 def machine(level: str, tier: str) -> Machine:
-    missing = [Missing(wall="freezer", reason="no cgroup", mend="mount one")]
+    missing = [Missing(wall="freezer", reason="no cgroup", fix="mount one")]
     return Machine("2", level, tier, missing, {"g++": "13.2"}, {"torch": "2"})
 
 
@@ -108,7 +108,7 @@ def test_below_the_demand_ranked_is_not_offered_and_the_details_say_why(
     registration = build_registration("CPU", machine(level, tier), STRICT, {})
     assert registration.modes == ["test", "benchmark", "profile"]
     assert registration.details["ranked_not_offered"] == why
-    assert registration.missing[0].mend == "mount one"
+    assert registration.missing[0].fix == "mount one"
 
 
 def test_what_is_demanded_makes_no_other_machine() -> None:

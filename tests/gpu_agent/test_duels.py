@@ -35,7 +35,7 @@ async def test_a_duel_is_run_with_both_sources(world: World) -> None:
 
 
 def offered(level: str, *missing: str) -> list[str]:
-    walls = [Missing(wall=wall, reason="", mend="") for wall in missing]
+    walls = [Missing(wall=wall, reason="", fix="") for wall in missing]
     here = Machine("2", level, "C1", walls, {}, {})
     return build_registration("CPU", here, Demand("weak", ("C1",)), {}).modes
 

@@ -197,7 +197,7 @@ def test_where_counters_are_refused_the_text_says_so(tmp_path: Path, folder: Pat
 def test_bubblewrap_shows_ncu_to_its_boxes_too(tmp_path: Path, folder: Path) -> None:
     found = isolation()
     if not found.has_bubblewrap:
-        pytest.skip(f"no bubblewrap: {found.launchers[0].mend}")
+        pytest.skip(f"no bubblewrap: {found.launchers[0].fix}")
     (folder / "rows.csv").write_text(ROWS)
     warm = Warm(ncu=str(folder / "ncu"), launcher="bubblewrap")
     try:

@@ -115,7 +115,7 @@ async def open_logins(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[
         feed, register = AccessFeed(log, clock), PostgresAccountStore(connections)
         decisions = Decisions(log, clock, feed)
         following = asyncio.create_task(feed.run())
-        await eventually(lambda: not feed.ill())
+        await eventually(lambda: not feed.why_unhealthy())
         people, tokens = Accounts(decisions, feed, register), Tokens(decisions, feed, register)
         linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(connections, clock))
         hashes = Argon2Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))

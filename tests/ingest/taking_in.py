@@ -93,7 +93,7 @@ async def open_intake(
         )
         opened_counter = IntakeHarness(ingest(ports, feed, bounds), log, blobs)
         following = asyncio.create_task(feed.run())
-        await eventually(lambda: not feed.ill())
+        await eventually(lambda: not feed.why_unhealthy())
         await opened_counter.commands.problems.publish(publication("copy", FILES), ANN)
         yield opened_counter
         following.cancel()

@@ -45,7 +45,7 @@ async def followed(log: NatsLog, nats_client: Client, code: str = "1") -> AsyncI
     """A gate that has caught up, and stores a snapshot at its end."""
     feed = AccessFeed(log, snapshots=AccessSnapshots(log, NatsSnapshots(nats_client), code))
     following = asyncio.create_task(feed.run())
-    await eventually(lambda: not feed.ill() or following.done())
+    await eventually(lambda: not feed.why_unhealthy() or following.done())
     yield feed
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)

@@ -180,9 +180,9 @@ async def test_a_dead_letter_is_listed_and_redriven(door: Door) -> None:
         delivery = await inbox.next(0.01)
     (letter,) = (await door.admin("GET", "deadletters")).json()["items"]
     path = f"deadletters/{letter['consumer']}/{letter['seq']}/redrive"
-    redriven = await door.said(await door.admin("POST", path, reason="mended"))
+    redriven = await door.said(await door.admin("POST", path, reason="fixed"))
     assert redriven == DeadLetterRedriven(
-        consumer=letter["consumer"], seq=letter["seq"], reason="mended"
+        consumer=letter["consumer"], seq=letter["seq"], reason="fixed"
     )
     assert (await door.admin("GET", "deadletters")).json() == {"items": []}
     again = await door.admin("POST", path, reason="r")

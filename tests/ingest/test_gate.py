@@ -243,13 +243,13 @@ async def test_a_silent_log_makes_rights_uncertain(own_nats: NatsServer) -> None
     await ensure_streams(nc)
     feed = AccessFeed(NatsLog(nc), silent_s_max=6)
     following = asyncio.create_task(feed.run())
-    await eventually(lambda: not feed.ill())
+    await eventually(lambda: not feed.why_unhealthy())
     own_nats.kill()
-    await eventually(lambda: "silent" in feed.ill(), within_s=20)
+    await eventually(lambda: "silent" in feed.why_unhealthy(), within_s=20)
     with pytest.raises(Failed):
         feed.now()
     own_nats.start()
-    await eventually(lambda: not feed.ill(), within_s=20)
+    await eventually(lambda: not feed.why_unhealthy(), within_s=20)
     following.cancel()
     await asyncio.gather(following, return_exceptions=True)
     await nc.close()
@@ -275,7 +275,7 @@ async def test_a_damaged_log_makes_rights_uncertain() -> None:
     reasons = [""]
     feed = AccessFeed(MemoryLog(), damage=lambda: reasons[0])
     running = asyncio.create_task(feed.run())
-    await eventually(lambda: feed.ill() == "", 10)
+    await eventually(lambda: feed.why_unhealthy() == "", 10)
     reasons[0] = "the log is damaged: 2 of its 9 events are missing"
     with pytest.raises(Failed, match="2 of its 9 events are missing"):
         feed.now()
@@ -305,7 +305,7 @@ async def test_an_unreadable_event_keeps_requests_refused(
     nc = await connect(own_nats.url, "test")
     feed = AccessFeed(NatsLog(nc))
     running = asyncio.create_task(feed.run())
-    await eventually(lambda: "cannot read 1 of the log's events" in feed.ill(), 30)
+    await eventually(lambda: "cannot read 1 of the log's events" in feed.why_unhealthy(), 30)
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
     await nc.close()

@@ -141,7 +141,7 @@ async def test_own_submissions_are_filtered_and_paged(
 async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> None:
     log, live = ways.door.log, ways.reads.live
     agent = subjects.agent(AGENT)
-    walls = [events.Missing(wall="uid", reason="not <root>", mend="run as root")]
+    walls = [events.Missing(wall="uid", reason="not <root>", fix="run as root")]
     await say(log, agent, structs.replace(registration(), missing=walls))
     await say(log, agent, events.AgentQuarantined(reason="canary drifted: 9 %", failures=0))
     for ratio, is_good in ((0.98, True), (1.25, False), (0.0, False)):

@@ -32,7 +32,7 @@ class Well:
     def __init__(self) -> None:
         self.parts: dict[str, str | None] = {}
 
-    def ail(self, part: str, reason: str | None) -> None:
+    def report_unhealthy(self, part: str, reason: str | None) -> None:
         """Record a report."""
         self.parts[part] = reason
 
@@ -170,7 +170,7 @@ async def test_seals_are_read_newest_first(copy: Archive, postgres_dsn: str) -> 
 
 async def test_it_runs_beside_the_log_and_seals_it(postgres_dsn: str, tmp_path: Path) -> None:
     log, life = await full(), Well()
-    archiving = ArchiveService(log, postgres_dsn, life.ail)
+    archiving = ArchiveService(log, postgres_dsn, life.report_unhealthy)
     sealing = SealConfig(load_key(tmp_path / "seal.key"), OFTEN)
     running = [
         asyncio.create_task(archiving.keep()),

@@ -77,7 +77,7 @@ async def test_whatever_was_decided_about_a_row_is_among_its_reasons(
         (subjects.account("ada"), events.AccountBanned(reason="rude", until_at=T0)),
         (subjects.rejudge("r1"), requested),
         (subjects.rejudge("r1"), events.RejudgeJudged(submission="s1", result=again)),
-        (subjects.rejudge("r1"), events.RejudgeApplied(reason="mended")),
+        (subjects.rejudge("r1"), events.RejudgeApplied(reason="fixed")),
     ]
     for agg, fact in decisions:
         await platform.say(agg, fact, "operator:op")
@@ -89,6 +89,6 @@ async def test_whatever_was_decided_about_a_row_is_among_its_reasons(
         "the appeal was accepted: right",
         f"the participant stands on no leaderboard until {T0.isoformat()}: rude",
         "judged again: it may be ranked: 9.000 us",
-        "the rejudge counts: mended",
+        "the rejudge counts: fixed",
     ]
     assert rows["ada"].score_us == 9.0

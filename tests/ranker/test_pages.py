@@ -238,9 +238,9 @@ async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:
         "failed thrice",
         "looks odd",
     )
-    walls = [events.Missing(wall="uid", reason="not root", mend="run as root")]
+    walls = [events.Missing(wall="uid", reason="not root", fix="run as root")]
     await say(reads.log, agg, structs.replace(registration(), missing=walls))
-    await say(reads.log, agg, events.AgentReleased(reason="mended"))
+    await say(reads.log, agg, events.AgentReleased(reason="fixed"))
 
     async def enrolled() -> bool:
         return bool((await reads.get("agents"))["items"][0]["standing"] == "enrolled")

@@ -130,9 +130,9 @@ async def test_tables_that_were_switched_in_are_read_again(postgres_dsn: str) ->
         models, beside = ReadModels(first), ReadModels(second)
         for item in (models, beside):
             await item.write(0, events[:6])
-        await second.execute(b"update submission set reason = 'mended'")
+        await second.execute(b"update submission set reason = 'fixed'")
         await first.execute(f"alter schema {SCHEMA} rename to old".encode())
         await first.execute(f"alter schema beside rename to {SCHEMA}".encode())
         await models.write(6, events[6:])
         recalled = await first.execute(b"select reason from submission where id = 's1'")
-        assert await recalled.fetchone() == ("mended",)
+        assert await recalled.fetchone() == ("fixed",)

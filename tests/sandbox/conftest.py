@@ -38,7 +38,7 @@ def launcher(request: pytest.FixtureRequest, isolation: Isolation) -> Iterator[Z
         yield request.getfixturevalue("zygote")
         return
     if not isolation.has_bubblewrap:
-        pytest.skip(f"no bubblewrap: {isolation.launchers[0].mend}")
+        pytest.skip(f"no bubblewrap: {isolation.launchers[0].fix}")
     launcher = BubblewrapLauncher()
     yield launcher
     launcher.close()

@@ -48,7 +48,7 @@ def test_an_ordinary_user_makes_medium_and_is_told_why() -> None:
     found = seen("user")
     assert found.level == "medium"
     assert {one.wall for one in found.missing} == {"uid", "memory", "pids", "freezer"}
-    assert all("as root" in one.mend for one in found.missing)
+    assert all("as root" in one.fix for one in found.missing)
 
 
 @needs_root
@@ -58,7 +58,7 @@ def test_a_pod_makes_weak_and_is_told_why() -> None:
     assert {one.wall for one in found.missing} == {"namespaces", "image"}
     for missing in found.missing:
         assert "Operation not permitted" in missing.reason
-        assert "--cap-add SYS_ADMIN" in missing.mend
+        assert "--cap-add SYS_ADMIN" in missing.fix
 
 
 @needs_root
@@ -76,7 +76,7 @@ def test_a_closed_home_above_the_interpreter_is_named() -> None:
     found = seen("closed_pod")
     (missing,) = [one for one in found.missing if one.wall == "uid"]
     assert "cannot reach" in missing.reason
-    assert "chmod o+x" in missing.mend
+    assert "chmod o+x" in missing.fix
     assert found.level == "none"
 
 

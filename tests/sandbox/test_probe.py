@@ -49,7 +49,7 @@ def test_forbidden_user_namespaces_are_named() -> None:
     found = seen("walled_user")
     (missing,) = [one for one in found.missing if one.wall == "namespaces"]
     assert "max_user_namespaces is 0" in missing.reason
-    assert missing.mend.startswith("sysctl -w user.max_user_namespaces")
+    assert missing.fix.startswith("sysctl -w user.max_user_namespaces")
 
 
 @pytest.mark.box
@@ -93,7 +93,7 @@ DEBIAN = {"proc/sys/kernel/unprivileged_userns_clone": "0\n"}
 
 
 @pytest.mark.parametrize(
-    ("uid", "files", "asked", "mend"),
+    ("uid", "files", "asked", "fix"),
     [
         (
             1000,
@@ -161,8 +161,8 @@ def test_what_is_missing_comes_with_a_mend(
     uid: int,
     files: dict[str, str],
     asked: Callable[[HostMachine], MissingWall],
-    mend: str,
+    fix: str,
 ) -> None:
     found = asked(machine(tmp_path, uid, files))
-    assert mend in found.mend
+    assert fix in found.fix
     assert found.reason

@@ -112,7 +112,7 @@ def test_a_verdict_in_between_begins_the_count_anew() -> None:
 def test_a_release_begins_the_count_anew() -> None:
     history = given_known()
     fail(history, 3)
-    history.say(AGENT, events.AgentReleased(reason="mended"))
+    history.say(AGENT, events.AgentReleased(reason="fixed"))
     assert "AgentQuarantined" not in fail(history, 2)
 
 

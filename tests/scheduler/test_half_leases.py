@@ -1,4 +1,4 @@
-"""A lease whose order is missing, for its scheduler died in between, is mended by whoever lives."""
+"""A lease whose order is missing, for its scheduler died in between, is fixed by whoever lives."""
 
 from datetime import timedelta
 
@@ -42,13 +42,13 @@ def test_an_agent_with_half_a_lease_is_given_nothing_else_and_has_time_for_its_o
 
 def test_the_missing_order_is_the_same_event_whoever_says_it() -> None:
     history, (_, order) = given_half()
-    ((mended,),) = decide(history.state, world(OFFER, now=SOON))
-    assert (mended.id, mended.agg, mended.expected) == (order.id, order.agg, order.expected)
+    ((fixed,),) = decide(history.state, world(OFFER, now=SOON))
+    assert (fixed.id, fixed.agg, fixed.expected) == (order.id, order.agg, order.expected)
     assert isinstance(order.fact, events.JobAssigned)
-    assert isinstance(mended.fact, events.JobAssigned)
-    assert mended.fact.attempt == order.fact.attempt == 1
-    assert mended.fact.session == OFFER.session
-    assert mended.fact.lease_until_at > SOON
+    assert isinstance(fixed.fact, events.JobAssigned)
+    assert fixed.fact.attempt == order.fact.attempt == 1
+    assert fixed.fact.session == OFFER.session
+    assert fixed.fact.lease_until_at > SOON
     assert history.settle(world(OFFER, now=SOON)) == ["JobAssigned"]
     history.say(order.agg, completed())
     assert history.settle(world(OFFER, now=SOON)) == ["JobLeased", "JobAssigned"]

@@ -33,7 +33,7 @@ async def patient(life: Lifecycle) -> None:
 
 async def stubborn(life: Lifecycle) -> None:
     """Never drains."""
-    life.ail("log", "unreachable for 60 s")
+    life.report_unhealthy("log", "unreachable for 60 s")
     await asyncio.Event().wait()
 
 
@@ -137,7 +137,7 @@ def test_a_taken_address_is_a_failure_at_the_start(start: Start) -> None:
 async def test_health_names_the_part_that_ails(start: Start) -> None:
     service = start(stubborn)
     await service.is_up()
-    body = b'{"status": "ailing", "parts": {"log": "unreachable for 60 s"}}\n'
+    body = b'{"status": "unhealthy", "parts": {"log": "unreachable for 60 s"}}\n'
     await eventually(lambda: service.answer("/healthz") == (503, body))
 
 
@@ -154,10 +154,10 @@ async def test_ops_answers_health_metrics_and_nothing_else(start: Start) -> None
 
 def test_a_part_is_well_again() -> None:
     life = Lifecycle()
-    life.ail("log", "gone")
-    assert life.ailing() == {"log": "gone"}
-    life.ail("log", None)
-    assert life.ailing() == {}
+    life.report_unhealthy("log", "gone")
+    assert life.unhealthy_parts() == {"log": "gone"}
+    life.report_unhealthy("log", None)
+    assert life.unhealthy_parts() == {}
 
 
 async def test_the_first_loop_that_ends_cancels_the_others() -> None:

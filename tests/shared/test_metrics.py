@@ -60,10 +60,10 @@ async def test_answers_are_counted_by_status_whatever_was_asked(
 
 
 def test_a_process_says_how_many_of_its_parts_are_ill(registry: CollectorRegistry) -> None:
-    ailing: dict[str, str] = {}
-    life = ProcessMetrics("ranker", lambda: ailing, registry)
-    assert registry.get_sample_value("warpboard_ranker_ailing_parts") == 0
-    ailing["read models"] = "no Postgres"
-    assert registry.get_sample_value("warpboard_ranker_ailing_parts") == 1
+    unhealthy: dict[str, str] = {}
+    life = ProcessMetrics("ranker", lambda: unhealthy, registry)
+    assert registry.get_sample_value("warpboard_ranker_unhealthy_parts") == 0
+    unhealthy["read models"] = "no Postgres"
+    assert registry.get_sample_value("warpboard_ranker_unhealthy_parts") == 1
     life.turned(-0.1)
     assert registry.get_sample_value("warpboard_ranker_loop_lag_seconds_sum") == 0

@@ -338,7 +338,7 @@ async def opened(
         commands = ingest(ports, feed, limits)
 
         async def is_well() -> str:
-            return commands.feed.ill()
+            return commands.feed.why_unhealthy()
 
         linking = CliIdLinking(commands.people, commands.tokens, autolink)
         sign_in = build_sign_in(SETTINGS, stores.pool, commands.people, Argon2Hasher())
@@ -359,7 +359,7 @@ async def opened(
         async with httpx.AsyncClient(transport=transport, base_url="http://door") as http:
             door = Door(http, memory, bus, queue)
             door.commands, door.app, door.stores = commands, app, stores
-            await eventually(lambda: not feed.ill())
+            await eventually(lambda: not feed.why_unhealthy())
             if are_names_believed:
                 answer = await door.publish()
                 assert answer.status_code == (201 if first else 200), answer.text

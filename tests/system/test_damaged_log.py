@@ -39,7 +39,7 @@ def running(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator
 
 
 def is_ill(running: Running, port: str, part: str) -> bool:
-    """Whether a service says on its ops port that a part is ill."""
+    """Whether a service says on its ops port that a part is unhealthy."""
     address = f"http://127.0.0.1:{running.state['ports'][port]}/healthz"
     try:
         return part in httpx.get(address).json().get("parts", {})

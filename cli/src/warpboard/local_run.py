@@ -50,7 +50,7 @@ class LocalHarness:
         """Return what this machine offers, in the keys of an Offer."""
         isolation = entry.isolation()
         missing, launchers_missing, priorities_missing = (
-            [{"wall": wall.wall, "reason": wall.reason, "fix": wall.mend} for wall in walls]
+            [{"wall": wall.wall, "reason": wall.reason, "fix": wall.fix} for wall in walls]
             for walls in (isolation.missing, isolation.launchers, isolation.priorities)
         )
         return {

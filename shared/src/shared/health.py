@@ -181,31 +181,31 @@ def warn_rarely(logger: logging.Logger, key: str, message: str, *values: object)
 class Outage:
     """Retries of one part of a process, with growing pauses and few log lines.
 
-    `ail` reports the part to /healthz, with the reason, or None when it works again; the default
-    is for parts that /healthz does not name.
+    `report_unhealthy` reports the part to /healthz, with the reason, or None when it works again;
+    the default is for parts that /healthz does not name.
     """
 
     def __init__(
         self,
         part: str,
-        ail: HealthReporter = lambda _part, _reason: None,
+        report_unhealthy: HealthReporter = lambda _part, _reason: None,
         pause_s_min: float = PAUSE_S_MIN,
         pause_s_max: float = PAUSE_S_MAX,
     ) -> None:
         self.part = part
-        self._ail = ail
+        self._report_unhealthy = report_unhealthy
         self._pause_s_min, self._pause_s_max = pause_s_min, pause_s_max
         self._pause_s = pause_s_min
         self._worked_at: float | None = None
 
     def end(self) -> None:
         """Record that the part works."""
-        self._ail(self.part, None)
+        self._report_unhealthy(self.part, None)
         self._worked_at = time.monotonic()
 
     async def wait(self, failed: Failed) -> None:
         """Record that the part failed, and pause before the next try."""
-        self._ail(self.part, str(failed))
+        self._report_unhealthy(self.part, str(failed))
         warn_rarely(_log, self.part, "%s: waiting: %s", self.part, failed)
         worked_at, self._worked_at = self._worked_at, None
         if worked_at is not None and time.monotonic() - worked_at > RECOVERED_AFTER_S:

@@ -165,14 +165,14 @@ class Lifecycle:
         self._unhealthy_parts: dict[str, str] = {}
         self._heartbeat_at = time.monotonic()
 
-    def ail(self, part: str, reason: str | None) -> None:
+    def report_unhealthy(self, part: str, reason: str | None) -> None:
         """Mark a part unhealthy, with the reason shown in /healthz, or healthy again with None."""
         if reason is None:
             self._unhealthy_parts.pop(part, None)
         else:
             self._unhealthy_parts[part] = reason
 
-    def ailing(self) -> dict[str, str]:
+    def unhealthy_parts(self) -> dict[str, str]:
         """Return the unhealthy parts with their reasons; a stuck event loop is one of them."""
         silence_s = time.monotonic() - self._heartbeat_at
         stuck = {LOOP_PART: f"silent for {silence_s:.0f} s"} if silence_s > STUCK_AFTER_S else {}
@@ -271,8 +271,8 @@ async def _run(
     """Run main with its signals, ops server and time limits; `ending` outlives the event loop."""
     life = Lifecycle()
     _stop_on_signals(life)
-    server = metrics.serve_ops(ops, life.ailing)
-    observe_lag = metrics.ProcessMetrics(service, life.ailing).turned
+    server = metrics.serve_ops(ops, life.unhealthy_parts)
+    observe_lag = metrics.ProcessMetrics(service, life.unhealthy_parts).turned
     watchers = [
         asyncio.create_task(life.beat(observe_lag)),
         asyncio.create_task(life.stopping.wait()),

@@ -75,10 +75,10 @@ def _respond(path: str, health: Health) -> tuple[str, str, bytes]:
         return "200 OK", prometheus_client.CONTENT_TYPE_LATEST, prometheus_client.generate_latest()
     if path != "/healthz":
         return "404 Not Found", "text/plain", b"available paths: /metrics and /healthz\n"
-    ailing = health()
-    status = {"status": "ailing", "parts": ailing} if ailing else {"status": "ok"}
+    unhealthy = health()
+    status = {"status": "unhealthy", "parts": unhealthy} if unhealthy else {"status": "ok"}
     body = json.dumps(status).encode() + b"\n"
-    return "503 Service Unavailable" if ailing else "200 OK", "application/json", body
+    return "503 Service Unavailable" if unhealthy else "200 OK", "application/json", body
 
 
 def serve_ops(listen: Listen, health: Health) -> OpsServer:
@@ -121,8 +121,10 @@ class ProcessMetrics:
             buckets=LAG_S,
             registry=registry,
         )
-        ailing = Gauge(f"{start}_ailing_parts", "Parts that /healthz calls ill", registry=registry)
-        ailing.set_function(lambda: len(health()))
+        unhealthy = Gauge(
+            f"{start}_unhealthy_parts", "Parts that /healthz calls unhealthy", registry=registry
+        )
+        unhealthy.set_function(lambda: len(health()))
 
     def turned(self, late_s: float) -> None:
         """Observe that the loop turned, so much later than it should have."""

@@ -312,18 +312,20 @@ class WriteProbe:
         assert row is not None, "the migration creates the register's row"
         self.trouble, self.register = "", str(row[0])
 
-    async def run(self, ail: HealthReporter, prepare: Callable[[], Awaitable[None]]) -> None:
+    async def run(
+        self, report_unhealthy: HealthReporter, prepare: Callable[[], Awaitable[None]]
+    ) -> None:
         """Probe without end and report to /healthz; `prepare` migrates a replaced database."""
         while True:
             try:
                 await self.look()
             except MissingTables as missing:
                 warn_rarely(_log, "register", "recreating the tables: %s", missing)
-                ail(DATABASE, self.trouble)
+                report_unhealthy(DATABASE, self.trouble)
                 with suppress(Failed):
                     await prepare()
             else:
-                ail(DATABASE, self.trouble or None)
+                report_unhealthy(DATABASE, self.trouble or None)
             await asyncio.sleep(PROBE_EVERY_S)
 
 

@@ -15,7 +15,7 @@ ASK_S_MAX = 8.0
 PATIENCE_S = 120.0
 # A client that asks five times a second for as long as a server is away helps to keep it away.
 PAUSE_S, PAUSE_S_MAX = 0.2, 3.2
-# What an ill platform may say; whatever else is 5xx is a bug.
+# What an unhealthy platform may say; whatever else is 5xx is a bug.
 PASSING = (502, 503, 504)
 
 

@@ -38,7 +38,7 @@ HEALTH_BYTES_MAX = 64 * 1024
 # Steps grow, because a service that starts has to answer each probe.
 STEP_S, STEP_S_MAX, STEP_GROWTH = 0.02, 0.1, 1.1
 # A service that answers but reports trouble is up: what it waits for may take long.
-AILING_S_MAX = 10.0
+UNHEALTHY_S_MAX = 10.0
 PAUSE_S_MIN = 0.2
 PAUSE_S_MAX = 5.0
 DEATHS_MAX = 8
@@ -124,14 +124,16 @@ class ServiceProcess:
         """Start; it is up when /healthz is ok, or has reported trouble for 10 s."""
         self.process = process = self._launch.start()
         deadline = time.monotonic() + READY_S_MAX
-        ailing_since: float | None = None
+        unhealthy_since: float | None = None
         is_up = False
         try:
             while not is_up:
                 parts, at = read_health(self.service.ops_port), time.monotonic()
-                ailing_since = (ailing_since or at) if parts else None
-                is_ailing_long = ailing_since is not None and at - ailing_since >= AILING_S_MAX
-                is_up = parts == {} or is_ailing_long
+                unhealthy_since = (unhealthy_since or at) if parts else None
+                is_unhealthy_long = (
+                    unhealthy_since is not None and at - unhealthy_since >= UNHEALTHY_S_MAX
+                )
+                is_up = parts == {} or is_unhealthy_long
                 if is_up:
                     return
                 if process.poll() is not None or at > deadline:
@@ -287,7 +289,7 @@ class RestartPolicy:
     """
 
     def __init__(self) -> None:
-        self._failing_since_s: float | None = None
+        self._funhealthy_since_s: float | None = None
         self._well_since_s: float | None = None
         self._restarted_at_s: float | None = None
         self._pause_s = RESTART_PAUSE_S_MIN
@@ -295,18 +297,18 @@ class RestartPolicy:
     def is_due(self, *, is_failing: bool, has_room: bool, now_s: float) -> bool:
         """Return whether to restart now; the caller then restarts it."""
         if not is_failing:
-            self._failing_since_s = None
+            self._funhealthy_since_s = None
             self._well_since_s = self._well_since_s or now_s
             if now_s - self._well_since_s >= WELL_S_MIN:
                 self._pause_s, self._restarted_at_s = RESTART_PAUSE_S_MIN, None
             return False
         self._well_since_s = None
-        self._failing_since_s = self._failing_since_s or now_s
+        self._funhealthy_since_s = self._funhealthy_since_s or now_s
         since_restart_s = inf if self._restarted_at_s is None else now_s - self._restarted_at_s
-        is_long = now_s - self._failing_since_s >= FAILING_S_MIN
+        is_long = now_s - self._funhealthy_since_s >= FAILING_S_MIN
         if not (is_long and since_restart_s >= self._pause_s and has_room):
             return False
-        self._restarted_at_s, self._failing_since_s = now_s, None
+        self._restarted_at_s, self._funhealthy_since_s = now_s, None
         self._pause_s = min(2 * self._pause_s, RESTART_PAUSE_S_MAX)
         return True
 

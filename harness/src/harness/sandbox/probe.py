@@ -75,7 +75,7 @@ class MissingWall:
 
     wall: str
     reason: str
-    mend: str
+    fix: str
 
 
 @dataclass(frozen=True)
@@ -125,16 +125,16 @@ def explain_image(host: HostMachine, reason: str) -> MissingWall:
         return MissingWall("image", reason, f"mount -t tmpfs tmpfs {image.PARENT}")
     if host.is_root:
         return MissingWall("image", reason, "boot Linux 6.5 or later with overlayfs")
-    mend = f"boot Linux 6.16 or later with overlayfs, or {_RUN_AS_ROOT}"
-    return MissingWall("image", reason, mend)
+    fix = f"boot Linux 6.16 or later with overlayfs, or {_RUN_AS_ROOT}"
+    return MissingWall("image", reason, fix)
 
 
 def explain_uid(host: HostMachine, reason: str) -> MissingWall:
     """Explain why a worker cannot run as another user."""
     if not host.is_root:
         return MissingWall("uid", f"uid {host.uid} cannot become another user", _RUN_AS_ROOT)
-    mend = "docker run --cap-add SETUID --cap-add SETGID --cap-add SETPCAP"
-    return MissingWall("uid", reason, mend)
+    fix = "docker run --cap-add SETUID --cap-add SETGID --cap-add SETPCAP"
+    return MissingWall("uid", reason, fix)
 
 
 def explain_reach(path: str) -> MissingWall:
@@ -156,10 +156,10 @@ def explain_seccomp(reason: str) -> MissingWall:
 def explain_landlock(abi: int, needed: int) -> MissingWall:
     """Explain why Landlock cannot replace namespaces."""
     if abi == 0:
-        mend = "boot Linux 6.12 or later with landlock in its lsm= list"
-        return MissingWall("landlock", "this kernel has no Landlock, or forbids it", mend)
-    mend = "boot Linux 6.12 or later"
-    return MissingWall("landlock", f"Landlock {abi} is too old, at least {needed} is needed", mend)
+        fix = "boot Linux 6.12 or later with landlock in its lsm= list"
+        return MissingWall("landlock", "this kernel has no Landlock, or forbids it", fix)
+    fix = "boot Linux 6.12 or later"
+    return MissingWall("landlock", f"Landlock {abi} is too old, at least {needed} is needed", fix)
 
 
 def explain_group(host: HostMachine, wall: str) -> MissingWall:
@@ -180,19 +180,19 @@ def explain_group(host: HostMachine, wall: str) -> MissingWall:
 
 def explain_priority(host: HostMachine, reason: str) -> MissingWall:
     """Explain why the referee has no real-time priority while a call is timed."""
-    mend = "boot a kernel without CONFIG_RT_GROUP_SCHED"
+    fix = "boot a kernel without CONFIG_RT_GROUP_SCHED"
     if host.is_contained():
-        mend = _PRIORITY_IN_CONTAINER
+        fix = _PRIORITY_IN_CONTAINER
     elif not host.is_root:
-        mend = _PRIORITY_OF_USER
-    return MissingWall(_PRIORITY, reason, mend)
+        fix = _PRIORITY_OF_USER
+    return MissingWall(_PRIORITY, reason, fix)
 
 
 def explain_launcher(reason: str) -> MissingWall:
     """Explain why the second launcher cannot build the walls that the first one can."""
     if not reason.endswith("is not installed"):
-        mend = "bubblewrap 0.8 or later, and Python below /usr or /opt; the zygote needs neither"
-        return MissingWall("bubblewrap", reason, mend)
+        fix = "bubblewrap 0.8 or later, and Python below /usr or /opt; the zygote needs neither"
+        return MissingWall("bubblewrap", reason, fix)
     package = "util-linux" if reason.startswith("setpriv") else "bubblewrap"
     return MissingWall("bubblewrap", reason, f"apt install {package} (bubblewrap 0.8 or later)")
 

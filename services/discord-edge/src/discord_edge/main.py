@@ -41,7 +41,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         async def listen() -> None:
             """Act on one event after the other. Raises `Failed`; `Gap` stops the process."""
             nc = await connect(settings.nats_url, "discord-edge")
-            monitor = LogMonitor(nc, "discord-edge", life.ail)
+            monitor = LogMonitor(nc, "discord-edge", life.report_unhealthy)
             inbox = await NatsBus(nc).news(CONSUMER, *AGGS)
             sender = OutboxSender(inbox, outbox, TARGET, act)
 

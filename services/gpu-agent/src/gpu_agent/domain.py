@@ -106,7 +106,7 @@ def build_registration(
 def can_duel(machine: Machine) -> bool:
     """Return whether two submissions can be separated here, and one stopped while the other runs.
 
-    >>> can_duel(Machine("2", "weak", "C2", [Missing(wall="freezer", reason="", mend="")], {}, {}))
+    >>> can_duel(Machine("2", "weak", "C2", [Missing(wall="freezer", reason="", fix="")], {}, {}))
     False
     """
     return not any(missing.wall in DUEL_WALLS for missing in machine.missing)
@@ -115,7 +115,7 @@ def can_duel(machine: Machine) -> bool:
 def explain_unranked(machine: Machine, demand: Demand) -> str:
     """Return why this machine takes no ranked jobs; "" if it does.
 
-    >>> machine = Machine("2", "weak", "C1", [Missing(wall="uid", reason="", mend="")], {}, {})
+    >>> machine = Machine("2", "weak", "C1", [Missing(wall="uid", reason="", fix="")], {}, {})
     >>> explain_unranked(machine, Demand("strong", ("C1",)))
     'isolation is weak, strong is demanded; missing: uid'
     """

@@ -122,7 +122,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         ranker_http.open_client(settings.ranker_url, settings.reader_key) as client,
         oauth_http.open_client() as outside,
     ):
-        monitor = LogMonitor(nc, "ingest", life.ail)
+        monitor = LogMonitor(nc, "ingest", life.report_unhealthy)
         log, blobs, ranker = NatsLog(nc, monitor), NatsBlobStore(nc), RankerClient(client)
         snapshots = AccessSnapshots(log, NatsSnapshots(nc), _fold_digest())
         feed = AccessFeed(log, damage=lambda: monitor.damage, snapshots=snapshots)
@@ -139,7 +139,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         async def is_well() -> str:
             if not nc.is_connected:
                 return "the log does not respond"
-            return monitor.problem or feed.ill() or probe.trouble
+            return monitor.problem or feed.why_unhealthy() or probe.trouble
 
         async def follow_access() -> None:
             await monitor.until_whole()
@@ -151,8 +151,8 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             monitor.watch(),
             follow_access(),
             commands.tokens.store_usage_forever(),
-            probe.run(life.ail, prepare),
-            commands.account_tables.watch(lambda: probe.register, life.ail),
+            probe.run(life.report_unhealthy, prepare),
+            commands.account_tables.watch(lambda: probe.register, life.report_unhealthy),
             bootstrap.purge_expired(connections, repeats.purge),
             _serve(app, commands, settings, life),
         )

@@ -64,7 +64,7 @@ async def _run_projection(
     blobs: BlobStore,
 ) -> None:
     """Run the projection for ever; after a Postgres outage go on from the checkpoint."""
-    metrics, outage = RankerMetrics(lambda: progress.seq), Outage(PART, life.ail)
+    metrics, outage = RankerMetrics(lambda: progress.seq), Outage(PART, life.report_unhealthy)
     while True:
         try:
             async with open_read_models(settings.postgres_dsn, SCHEMA) as models:
@@ -110,13 +110,15 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     await prepare()
     nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
     await ensure_streams(nc, settings.replicas)
-    monitor = LogMonitor(nc, "ranker", life.ail)
+    monitor = LogMonitor(nc, "ranker", life.report_unhealthy)
     log, bus, blobs = NatsLog(nc, monitor), NatsBus(nc), NatsBlobStore(nc)
     progress, live = ProjectionProgress(), Live()
     LogMetrics("ranker", log)
     MonitorMetrics("ranker", monitor)
-    archive = ArchiveService(log, dsn, life.ail)
-    scrubber = Scrubber(LogRepair(nc), dsn, settings.scrub_s, life.ail, archive.metrics)
+    archive = ArchiveService(log, dsn, life.report_unhealthy)
+    scrubber = Scrubber(
+        LogRepair(nc), dsn, settings.scrub_s, life.report_unhealthy, archive.metrics
+    )
     async with create_pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
         reader = Reader(connections)
         read_sources = ReadSources(
@@ -142,8 +144,8 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             scrubber.run(),
             read_log(),
             _serve_reads(settings, life, read_sources),
-            progress.report_parked(life.ail),
-            WriteProbe(connections).run(life.ail, prepare),
+            progress.report_parked(life.report_unhealthy),
+            WriteProbe(connections).run(life.report_unhealthy, prepare),
             announce(settings.announce_url, dsn, bus),
             live.watch_agents(bus),
             live.watch_progress(bus),

@@ -54,7 +54,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         presence.watch(bus),
         requests.serve(),
         schedule(),
-        clock.watch(partial(server_time, nc), life.ail, metrics.clock_skew.set),
+        clock.watch(partial(server_time, nc), life.report_unhealthy, metrics.clock_skew.set),
         BusMetrics().watch(partial(read_bus_status, nc)),
     )
     # If the bus is gone too, the next start folds from an older snapshot.

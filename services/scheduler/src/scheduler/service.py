@@ -108,7 +108,7 @@ class ServerClock:
     async def watch(
         self,
         read: Callable[[], Awaitable[datetime]],
-        ail: HealthReporter,
+        report_unhealthy: HealthReporter,
         measured: Callable[[float], None],
     ) -> None:
         """Read the server's time without end; report to /healthz, and the skew to `measured`."""
@@ -121,7 +121,7 @@ class ServerClock:
             if trouble := self.trouble():
                 key = f"{CLOCK_PART} trouble"
                 warn_rarely(log, key, "%s; nothing is ended as overdue", trouble)
-            ail(CLOCK_PART, trouble or None)
+            report_unhealthy(CLOCK_PART, trouble or None)
             if (skew_s := self.skew_s()) is not None:
                 measured(skew_s)
             await asyncio.sleep(READ_EVERY_S)

@@ -114,7 +114,7 @@ class Missing(msgspec.Struct, frozen=True, kw_only=True):
 
     wall: str
     reason: str
-    mend: str
+    fix: str
 
 
 class RejudgeItem(msgspec.Struct, frozen=True, kw_only=True):

@@ -27,7 +27,7 @@ async def open_service_log(service: str, url: str, life: Lifecycle, replicas: in
     """
     nc = await connect(url, service, closed=life.stopping.set)
     await ensure_streams(nc, replicas)
-    monitor = LogMonitor(nc, service, life.ail)
+    monitor = LogMonitor(nc, service, life.report_unhealthy)
     log = NatsLog(nc, monitor)
     LogMetrics(service, log)
     MonitorMetrics(service, monitor)

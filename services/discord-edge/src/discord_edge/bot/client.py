@@ -179,7 +179,7 @@ class EdgeBot(commands.Bot):
             await retry_until_done(self._stay_connected, LOGIN_PAUSE_S_MAX)
         except FINAL as error:
             reason = startup_error_text(error)
-            life.ail("discord", reason)
+            life.report_unhealthy("discord", reason)
             _log.error("%s; the process ends in %.0f s", reason, REFUSED_S, exc_info=error)
             await asyncio.sleep(REFUSED_S)
             raise

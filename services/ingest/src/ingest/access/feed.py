@@ -187,7 +187,7 @@ class AccessFeed:
         """Return the preferences of all participants."""
         return self._state.choices
 
-    def ill(self) -> str:
+    def why_unhealthy(self) -> str:
         """Return why access rights are unknown now, "" if they are known.
 
         A log that has lost events may have lost a revocation, so its access rights are uncertain.
@@ -211,8 +211,8 @@ class AccessFeed:
 
     def now(self) -> Access:
         """Return the access rights. Raises `Failed` while they are unknown or uncertain."""
-        if ill := self.ill():
-            raise Failed(ill)
+        if reason := self.why_unhealthy():
+            raise Failed(reason)
         return self._state.access
 
     def token(self, secret: str) -> Token | None:

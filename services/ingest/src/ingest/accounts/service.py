@@ -142,7 +142,7 @@ class AccountTables:
         """
         row = await self.tables.register_row()
         adopted = await self.decisions.load_state(subjects.audit(ACCOUNTS), rules.tables)
-        if adopted is None and self.feed.ill():
+        if adopted is None and self.feed.why_unhealthy():
             return row.is_lost
         # A log older than registers has its accounts in tables with participants.
         is_first = adopted is None and (row.has_participants or not self.feed.now().has_accounts)
@@ -177,7 +177,7 @@ class AccountTables:
         settled_register = ""
         while True:
             current_register = register()
-            if current_register and not self.feed.ill():
+            if current_register and not self.feed.why_unhealthy():
                 try:
                     is_lost = await self.settle()
                 except Failed as failed:

@@ -210,7 +210,9 @@ class Authenticator:
         """Return whether a request has the cookie of a live session."""
         credential = self._session_credential(request)
         return (
-            credential is not None and not self.feed.ill() and self._token(credential) is not None
+            credential is not None
+            and not self.feed.why_unhealthy()
+            and self._token(credential) is not None
         )
 
     def has_credential(self, request: Request) -> bool:
@@ -350,7 +352,7 @@ class Authenticator:
         if credential is not None and _is_secret(credential, self.config.operator_token):
             return None
         for candidate in (credential, *headers, self._session_credential(request)):
-            if candidate is not None and not self.feed.ill():
+            if candidate is not None and not self.feed.why_unhealthy():
                 token = self._token(candidate)
                 if token is not None:
                     return f"token {token.id}"

@@ -146,9 +146,7 @@ def _has_left(row: Row) -> bool:
 def _describe_agent(row: Row, offer: Row | None, run: Row | None) -> Row:
     is_busy = offer is not None and not offer.get("is_free")
     standing = next((name for name in STANDINGS if row[name] is not None), None)
-    walls = [wall | {"fix": wall["mend"]} for wall in row["missing"]]
     return {
-        "missing": walls,
         "is_alive": offer is not None,
         "is_free": bool(offer and offer.get("is_free")),
         # The forecast may be older than the heartbeat.

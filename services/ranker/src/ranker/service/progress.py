@@ -135,7 +135,7 @@ class ProjectionProgress:
         self.parked = Parked(seq=seq, error=error)
         self._wake()
 
-    async def report_parked(self, ail: Callable[[str, str | None], None]) -> None:
+    async def report_parked(self, report_unhealthy: Callable[[str, str | None], None]) -> None:
         """Report on /healthz while the projection is stopped at an event that it cannot fold.
 
         Never returns.
@@ -143,7 +143,9 @@ class ProjectionProgress:
         # Once the process is to end, `wait` returns at once.
         while not self.is_over:
             parked = self.parked
-            ail(HEALTH_PART, None if parked is None else f"event {parked.seq}: {parked.error}")
+            report_unhealthy(
+                HEALTH_PART, None if parked is None else f"event {parked.seq}: {parked.error}"
+            )
             await self.wait(PARKED_S)
         await asyncio.Event().wait()
 
