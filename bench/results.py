@@ -16,7 +16,7 @@ HEAD = """# Results
 
 Written by `python -m bench` (`make bench`): the latest whole run of each benchmark. Compare ratios,
 for seconds belong to the machine. Earlier runs are in the history of this file. What a GPU showed
-is in `bench/gpu/results` ([summary](../docs/adr/gpu-validation.md)). The rows of
+is in `bench/gpu/results` ([GPU validation](../docs/adr/gpu-validation.md)). The rows of
 `harness, before` are from the last version that timed a submission alone.
 
 """
