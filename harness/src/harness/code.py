@@ -6,13 +6,13 @@ import zipfile
 from functools import cache
 from pathlib import Path
 
-HERE = Path(__file__).parent
+HARNESS_FOLDER = Path(__file__).parent
 # The earliest time in a zip; modification times are ignored.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 _UNIX, _PLAIN_FILE = 3, 0o100644
 
 
-def pack_harness(folder: Path = HERE) -> bytes:
+def pack_harness(folder: Path = HARNESS_FOLDER) -> bytes:
     """Return a package's files as an uncompressed zip, in order, under the package's name.
 
     Equal files give equal bytes, whoever packs them, where and when. Files that Python or an editor

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from shared.states import STATES
 
-UNKNOWN = "infra_failed"
+UNKNOWN_FAILURE = "infra_failed"
 
 
 class Ending(NamedTuple):
@@ -80,7 +80,7 @@ ENDINGS: dict[str, Ending] = {
     "bad_signature": Ending("ranker", "the verdict was not signed by the agent"),
     "bad_key": Ending("ranker", "the run did not use the key that it had committed to"),
     "unknown_harness": Ending("ranker", "the agent ran other code than it had registered"),
-    UNKNOWN: Ending("scheduler", "its agent reported a failure without a known code"),
+    UNKNOWN_FAILURE: Ending("scheduler", "its agent reported a failure without a known code"),
     "too_many_open": Ending(
         "scheduler",
         "its participant had too many open submissions",
@@ -96,4 +96,4 @@ def ending_code(reported: str) -> str:
     >>> ending_code("agent_silent"), ending_code("anything else")
     ('agent_silent', 'infra_failed')
     """
-    return reported if reported in ENDINGS else UNKNOWN
+    return reported if reported in ENDINGS else UNKNOWN_FAILURE

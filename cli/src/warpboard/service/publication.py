@@ -32,7 +32,7 @@ from warpboard.service.checks import examine_problem, load_known_check
 REPEAT_S_MAX = 30.0
 CREATED, UPDATED, SKIPPED, ERROR = "created", "updated", "skipped", "error"
 SAME = "no changes"
-UNKNOWN = "unknown_problem"
+UNKNOWN_PROBLEM = "unknown_problem"
 DEADLINE, GPU = "deadline", "gpu"
 FolderProblems = Sequence[tuple[Path, ProblemFiles]]
 
@@ -400,7 +400,7 @@ async def _plan_item(api: Api, item: PublishItem, options: ProblemOptions) -> Pu
     try:
         published = (await api.get(FullProblem, "problems", item.slug)).value
     except Refused as refused:
-        if refused.code != UNKNOWN:
+        if refused.code != UNKNOWN_PROBLEM:
             raise
         published = None
     if published is None or published.deadline_at != item.deadline_at:

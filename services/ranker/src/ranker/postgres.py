@@ -44,16 +44,19 @@ RowType = TypeVar("RowType", Submission, Run, Item)
 PROJECTION = "ranker"
 # Increase the number when the meaning of a table changes: the new schema is folded from event 1.
 SCHEMA = "rm_ranker_v8"
-AWAY = ("the read models cannot be read", "the read models cannot be read for a moment; ask again")
+UNREADABLE_TABLES = (
+    "the read models cannot be read",
+    "the read models cannot be read for a moment; ask again",
+)
 # The only statement that changes a submission's row.
-LIFTED = "hold_lifted"
+HOLD_LIFTED = "hold_lifted"
 # Earlier states of entries are kept a little longer than a cursor is valid.
 HISTORY_S = 3900.0
 HISTORY_PAUSE_S = 60.0
 # So many submissions' entries are updated at once in a rebuild, in a statement of about a second.
 DEFERRED_SUBMISSIONS_MAX = 30_000
-# Statistics are collected after so many changed entries, then after GROWTH times as many.
-CHANGED_MIN, GROWTH = 500, 4
+# Statistics are collected after so many changed entries, then after ANALYZE_GROWTH times as many.
+CHANGED_MIN, ANALYZE_GROWTH = 500, 4
 # Errors that an event may cause in a fold, or its row in a table; a broken connection is none.
 FOLD_ERRORS = (
     msgspec.MsgspecError,
@@ -130,7 +133,7 @@ class ReadModels:
         if prepared is None:
             self.cache.keep(rows, last)
             for step in rows.steps:
-                if step.statement == LIFTED:
+                if step.statement == HOLD_LIFTED:
                     self.cache.drop(step.values["id"])
         if self.deferred_rows is not None:
             await self._defer_entries(self.deferred_rows, rows)
@@ -169,7 +172,7 @@ class ReadModels:
             # `write` fails on it again and names the event.
             self.cache.forget()
             return
-        if any(step.statement == LIFTED for step in rows.steps):
+        if any(step.statement == HOLD_LIFTED for step in rows.steps):
             # It changes rows past the cache: `write` folds it again and drops them from there.
             self.cache.forget()
             return
@@ -336,7 +339,7 @@ class ReadModels:
         """Collect the statistics of tables that have grown."""
         self.changes_count += changes_count
         if self.changes_count >= self.analyze_at:
-            self.analyze_at = GROWTH * self.changes_count
+            self.analyze_at = ANALYZE_GROWTH * self.changes_count
             await self.connection.execute(self.sql["analyze"].encode())
 
     async def _trim_history(self, seq: int, *, is_recent: bool) -> None:
@@ -450,7 +453,7 @@ class Reader:
         """Run a named statement of sql/read.sql and return its rows. Raises Failed."""
         sql = load_statements("ranker", "read.sql")[statement].encode()
         try:
-            async with borrow_connection(self.pool, *AWAY) as connection:
+            async with borrow_connection(self.pool, *UNREADABLE_TABLES) as connection:
                 cursor = connection.cursor(row_factory=dict_row)
                 await cursor.execute(sql, values)
                 return await cursor.fetchall()

@@ -58,7 +58,7 @@ from shared.nats.streams import (
 )
 from shared.subjects import DEADLETTERS, STREAM
 
-PACE = PullLimits(batch=256, waiting_max=1024, heartbeat_s=5.0)
+PULL_LIMITS = PullLimits(batch=256, waiting_max=1024, heartbeat_s=5.0)
 # How late a heartbeat may come.
 LATE_S = 2.0
 # Heartbeats per agent that a reader decodes: an honest agent sends a few per second at most.
@@ -84,7 +84,7 @@ class _HeartbeatWatcher:
         self._expires_at: dict[str, float] = {}
         self._allowances: dict[str, Allowance] = {}
         self._pull = PullConsumer(
-            nc, LEASES_STREAM, self._consumer_settings, self._handle_message, PACE
+            nc, LEASES_STREAM, self._consumer_settings, self._handle_message, PULL_LIMITS
         )
 
     async def news(self) -> list[AgentHeartbeat]:

@@ -216,7 +216,7 @@ def _resolve(group: Sequence[_PendingAppend], last: int | None) -> None:
             last -= len(append.drafts)
 
 
-LOOK = frozenset({WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_IN_FLIGHT, DUPLICATE_IN_BATCH})
+MAY_BE_STORED = frozenset({WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_IN_FLIGHT, DUPLICATE_IN_BATCH})
 # No replica that still answers lags behind by more than this many writes.
 AGGREGATES_MAX = 10_000
 
@@ -341,7 +341,7 @@ class NatsLog:
             try:
                 return await self._publish(drafts)
             except RequestDenied as denied:
-                if denied.code not in LOOK or events[0].expected is None:
+                if denied.code not in MAY_BE_STORED or events[0].expected is None:
                     raise
                 return await self._resolve_denied(events, denied)
 

@@ -27,7 +27,7 @@ from shared.nats.streams import Settings, stream_state
 from shared.subjects import STREAM, aggregate, subject
 from shared.wire import read_envelope
 
-PACE = PullLimits()
+PULL_LIMITS = PullLimits()
 # The sequence, aggregate and body of an event that is not yet decoded.
 RawEvent = tuple[int, str, bytes]
 
@@ -36,7 +36,11 @@ class NatsFeed:
     """All events after a sequence; it reads without a filter, which would hide a gap."""
 
     def __init__(
-        self, nc: Client, after: int, pace: PullLimits = PACE, counts: LogCounts | None = None
+        self,
+        nc: Client,
+        after: int,
+        pace: PullLimits = PULL_LIMITS,
+        counts: LogCounts | None = None,
     ) -> None:
         self._nc = nc
         self._received = after

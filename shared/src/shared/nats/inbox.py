@@ -37,7 +37,7 @@ UNACKNOWLEDGED_MAX = 64
 REASON_CHARS_MAX = 400
 # How many answers are remembered, to be repeated.
 DONE_MAX = 10_000
-PACE = PullLimits(batch=1, waiting_max=1, heartbeat_s=5.0)
+PULL_LIMITS = PullLimits(batch=1, waiting_max=1, heartbeat_s=5.0)
 # A brief reader does not wait for its effects, so events are sent without a request for each.
 PACE_BRIEF = PullLimits(batch=16, waiting_max=32, heartbeat_s=5.0)
 
@@ -122,7 +122,7 @@ class NatsInbox:
         self._repeated_answers: list[tuple[str, bytes]] = []
         self._position: int | None = None
         self._keep_alive_task: asyncio.Task[None] | None = None
-        pace = PACE_BRIEF if config.brief else PACE
+        pace = PACE_BRIEF if config.brief else PULL_LIMITS
         self._pull = PullConsumer(
             nc, subjects.STREAM, self._consumer_settings, self._handle_message, pace
         )

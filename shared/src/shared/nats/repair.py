@@ -15,7 +15,7 @@ from shared.nats.connection import (
     publish,
     retry_request,
 )
-from shared.nats.event_log import LOOK, MessageDraft, publish_batch, read_stored_event
+from shared.nats.event_log import MAY_BE_STORED, MessageDraft, publish_batch, read_stored_event
 from shared.nats.pull import create_consumer, delivery_start, list_durable_consumers
 from shared.nats.scrub import read_scrub_state, scan_log, write_scrub_state
 from shared.nats.streams import Settings, ensure_streams, read_known_seq, stream_info, stream_state
@@ -43,7 +43,7 @@ async def append_raw(nc: Client, events: Sequence[tuple[str, str, bytes]], after
                 await publish_batch(nc, drafts)
         except RequestDenied as denied:
             # An answer was lost, and its batch was stored after we looked.
-            if denied.code not in LOOK or (await stream_state(nc, STREAM)).last_seq != end:
+            if denied.code not in MAY_BE_STORED or (await stream_state(nc, STREAM)).last_seq != end:
                 raise
 
     await retry_request(nc, attempt)

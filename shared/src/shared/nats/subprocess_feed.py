@@ -25,7 +25,7 @@ from shared.nats.feed import NatsFeed, RawEvent, decode_events
 from shared.nats.pull import PullLimits, create_consumer, pending_count, stream_sequence
 from shared.subjects import STREAM, aggregate
 
-PACE = PullLimits()
+PULL_LIMITS = PullLimits()
 CONNECT_S_MAX = 5.0
 READ_BYTES = 256 * 1024
 
@@ -81,7 +81,7 @@ class BulkReader:
     def _connect(self) -> socket.socket:
         """Open a connection and log in. Errors: OSError; BulkReadError if the server needs TLS."""
         connection = socket.create_connection(self._address, CONNECT_S_MAX)
-        connection.settimeout(2 * PACE.heartbeat_s)
+        connection.settimeout(2 * PULL_LIMITS.heartbeat_s)
         info = b""
         while not info.endswith(b"\r\n"):
             data = connection.recv(READ_BYTES)
@@ -108,10 +108,10 @@ class BulkReader:
 
     def _request_more(self, connection: socket.socket) -> None:
         """Request ahead, so that the server never waits for us."""
-        body = PACE.next_request
+        body = PULL_LIMITS.next_request
         head = f"PUB {self._next_subject} {self._inbox} {len(body)}\r\n".encode()
-        while self._requested + PACE.batch <= PACE.waiting_max:
-            self._requested += PACE.batch
+        while self._requested + PULL_LIMITS.batch <= PULL_LIMITS.waiting_max:
+            self._requested += PULL_LIMITS.batch
             connection.sendall(head + body + b"\r\n")
 
     def _parse(self, connection: socket.socket, data: bytes) -> list[RawEvent]:

@@ -21,7 +21,7 @@ PORT = 5432
 SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 SOCKET_PATH_BYTES_MAX = 80  # a socket address has at most 107, including the socket's name
 TRY_S_MAX = 10.0
-NOBODY = 65534
+NOBODY_UID = 65534
 
 
 def find_binaries() -> Path:
@@ -68,10 +68,10 @@ def _find_identity(*paths: Path) -> _Identity:
     parents = [parent for path in paths for parent in path.resolve().parents]
     closed_parents = [parent for parent in parents if not parent.stat().st_mode & 0o001]
     if not closed_parents:
-        nobody = pwd.getpwuid(NOBODY)
+        nobody = pwd.getpwuid(NOBODY_UID)
         return _Identity(nobody.pw_uid, nobody.pw_gid, f"{nobody.pw_uid}:{nobody.pw_gid}")
     # Below a closed home: root for the file system, and nobody for Postgres.
-    unshare = ("unshare", "--user", f"--map-user={NOBODY}", f"--map-group={NOBODY}")
+    unshare = ("unshare", "--user", f"--map-user={NOBODY_UID}", f"--map-group={NOBODY_UID}")
     result = subprocess.run([*unshare, "true"], capture_output=True, timeout=TRY_S_MAX, check=False)
     if result.returncode != 0:
         raise Failed(

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 from shared.events import CaseResult, SubmissionFinished
 from shared.ranking_rules import score_us, speedup_fields
 
-NORMAL = 1.95996
+NORMAL_QUANTILE = 1.95996
 # The 97.5 % quantiles for 1 to 30 degrees of freedom, from the usual table.
 _TABLE = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
@@ -33,13 +33,13 @@ def t_quantile(freedom: float) -> float:
     (4.303, 2.074, 2.0, 1.95996)
     """
     if freedom < 1:
-        return NORMAL
+        return NORMAL_QUANTILE
     if freedom < len(_TABLE) + 1:
         return _TABLE[int(freedom) - 1]
-    square = NORMAL**2
+    square = NORMAL_QUANTILE**2
     first = (square + 1) / (4 * freedom)
     second = (5 * square**2 + 16 * square + 3) / (96 * freedom**2)
-    return NORMAL * (1 + first + second)
+    return NORMAL_QUANTILE * (1 + first + second)
 
 
 # Times closer than this count as tied, whatever their errors (spec/timing.md 4 and 12).

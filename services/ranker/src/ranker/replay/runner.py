@@ -45,7 +45,7 @@ CLIENT = "ranker-replay"
 DIFFERENCES_MAX = 20
 # Each round folds the events that arrived during the round before.
 ROUNDS_MAX = 10
-NEAR = 1000
+CLOSE_TO_END = 1000
 
 
 class StreamLog:
@@ -273,7 +273,7 @@ async def _rounds(schemas: Schemas, source: ReplayInput, *, is_live: bool) -> As
         behind = until - await schemas.checkpoint(schemas.fresh)
         if behind > 0:
             yield until
-        if behind < NEAR:
+        if behind < CLOSE_TO_END:
             return
 
 

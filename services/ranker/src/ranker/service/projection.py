@@ -316,7 +316,7 @@ def project(
 
 
 # On a busy platform new events always arrive meanwhile; further behind, ranker only catches up.
-NEAR = 500
+CLOSE_TO_END = 500
 # Batches that may wait to be announced; then folding waits too.
 UNANNOUNCED_MAX = 100
 
@@ -353,7 +353,7 @@ class Ranker:
             decisions.hear(folded.batch)
             self.is_end_due = self.is_end_due or change is None or change.is_end_due
             self.is_draft_due = self.is_draft_due or change is None or change.is_draft_due
-            if folded.behind <= NEAR:
+            if folded.behind <= CLOSE_TO_END:
                 self.is_end_due = self.is_end_due and await decisions.ends()
                 self.is_draft_due = self.is_draft_due and await decisions.drafts()
             await unannounced.put(folded)
@@ -366,7 +366,7 @@ class Ranker:
             while not unannounced.empty():
                 folded = unannounced.get_nowait()
                 self._note(folded)
-            if folded.behind <= NEAR:
+            if folded.behind <= CLOSE_TO_END:
                 self.boards = await self.announcements.announce(self.boards)
                 await self.duels.judge()
                 await self.confirmations.judge()

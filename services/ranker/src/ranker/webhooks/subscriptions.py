@@ -144,7 +144,7 @@ def evolve(  # noqa: C901  (one case for each event)
 
 REPORTED_AGGREGATES = ("submission.>", "moderation.>", "rejudge.>")
 ENDED, RANKED, HELD = "submission.ended", "submission.ranked", "submission.held"
-OVERTAKEN = "entry.overtaken"
+ENTRY_OVERTAKEN = "entry.overtaken"
 OPENED, VERSION = "problem.opened", "problem.version_published"
 MOVED, CLOSED = "problem.deadline_moved", "problem.closed"
 APPLIED = "rejudge.applied"
@@ -193,9 +193,9 @@ def overtaken_payload(event: RecordedEvent, row: Row, passed: Row) -> Payload:
         "by_number": row["number"],
         "by_score_us": row["score_us"],
     }
-    cause = f"{OVERTAKEN}/{passed['account']}"
+    cause = f"{ENTRY_OVERTAKEN}/{passed['account']}"
     fields = _submission_fields(row) | data
-    return _owner_payload(event, cause, OVERTAKEN, passed["account"], fields)
+    return _owner_payload(event, cause, ENTRY_OVERTAKEN, passed["account"], fields)
 
 
 def _submission_fields(row: Row) -> dict[str, Any]:

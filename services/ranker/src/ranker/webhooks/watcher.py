@@ -18,8 +18,8 @@ from ranker.webhooks.postgres import Row, WatchPosition, WebhookStore
 from ranker.webhooks.sender import WebhookClient, WebhookSender
 from ranker.webhooks.subscriptions import (
     AGGREGATES,
+    ENTRY_OVERTAKEN,
     FOLDED,
-    OVERTAKEN,
     PROBLEM_TYPES,
     RANKED,
     REJUDGED,
@@ -180,7 +180,7 @@ class WebhookWatcher:
         return messages
 
     async def _find_overtaken(self, row: Row) -> list[Row]:
-        accounts = list(self.subscriptions.subscribers(OVERTAKEN))
+        accounts = list(self.subscriptions.subscribers(ENTRY_OVERTAKEN))
         if not accounts:
             return []
         submission_key = {"submission": row["id"], "problem_number": row["problem_number"]}

@@ -16,13 +16,13 @@ CANARY_TIMES_MAX = 50
 REASON_LENGTH_MAX = 2000
 WORD_LENGTH_MAX = 64
 # The codes of a run whose submission took its agent or its harness down.
-DEADLY = ("supervisor", "sandbox", "device", "agent_silent", "agent_restarted")
+AGENT_LOSS_CODES = ("supervisor", "sandbox", "device", "agent_silent", "agent_restarted")
 # The code of a leader's run whose gang lost a member.
 GANG_BROKEN = "gang_broken"
 # An operator took the agent away; the submission is not to blame.
 REPEATED = ("agent_revoked",)
 # Codes that do not count against the agent. A machine that is too busy for ranked runs still tests.
-BLAMELESS = (
+BLAMELESS_CODES = (
     *("problem_fault", "memory", "noisy", "drained", "overdue_running", GANG_BROKEN),
     *REPEATED,
 )
@@ -124,7 +124,7 @@ def _end_run(state: SchedulerState, event: RecordedEvent, run: Run, fact: events
     if run.end == "RunCompleted":
         agent.failures = 0
     elif run.end in ("RunFailed", "JobExpired") and not has_passed_self_test:
-        agent.failures += run.code not in BLAMELESS
+        agent.failures += run.code not in BLAMELESS_CODES
     if run.is_member or job is None:
         del state.runs[run.id]
     if job is None:
@@ -145,7 +145,7 @@ def _end_leader_run(
     state: SchedulerState, event: RecordedEvent, run: Run, fact: events.Fact, job: Job
 ) -> None:
     ended_at, took_s = settle_run(state, event, run, job)
-    job.took_down += run.code in DEADLY
+    job.took_down += run.code in AGENT_LOSS_CODES
     if isinstance(fact, events.RunCompleted):
         times = [case.time_us for case in fact.cases if case.stage == "time" and case.time_us]
         if fact.verdict == "passed" and times and min(times) > 0:

@@ -30,7 +30,7 @@ from shared.wire import UnknownEvent, is_genuine, is_written_by_agent
 REQUIRES_MAX = 4096
 # Without them a run is only slower, or timed in a unit of its own, which ranker converts.
 BESTS_MAX, YARDSTICKS_MAX = 10_000, 10_000
-NOTHING = Blob(digest="", bytes=0)
+NO_BLOB = Blob(digest="", bytes=0)
 RETURNED = ("infra_failed", "cancelled")
 REJUDGE_OVER = "the rejudge is over"
 
@@ -215,7 +215,7 @@ def _add_job(
     submission = state.submissions.get(queued.submission)
     fields = shared_fields(queued, Job)
     # If the submission ended at the same moment, the job is cancelled and never runs.
-    fields["source"] = queued.source or (submission.source if submission else NOTHING)
+    fields["source"] = queued.source or (submission.source if submission else NO_BLOB)
     fields["name"] = queued.name or (submission.name if submission else "")
     job = state.jobs[id_] = Job(
         id=id_,

@@ -12,7 +12,7 @@ from shared.events import AgentRegistered, is_at_least
 
 NAMED_MAX = 3
 # Runs in these modes change a leaderboard.
-COUNTING = ("ranked", DUEL)
+COUNTED_MODES = ("ranked", DUEL)
 # A GPU's index on its host has at most this many digits.
 INDEX_DIGITS_MAX = 3
 
@@ -203,7 +203,7 @@ def _checks() -> tuple[tuple[Check, Sentence], ...]:
         (
             # Canaries may run on an agent that is not enrolled.
             lambda need, candidate: (
-                need.mode not in COUNTING or need.is_canary or candidate.agent.is_enrolled
+                need.mode not in COUNTED_MODES or need.is_canary or candidate.agent.is_enrolled
             ),
             lambda need, _: (
                 f"no agent of {need.gpu} is enrolled, as ranked runs need: warpboard agent enroll"

@@ -33,7 +33,7 @@ REFUNDS_MAX = 100
 TAKEN_DOWN_MAX = 2
 # The author's mistake, which every agent would find.
 FINAL_FAILURES = ("problem_fault",)
-ORPHAN = "its submission is over"
+SUBMISSION_OVER = "its submission is over"
 # These make no rule due at once; the next tick is soon enough.
 IDLE = frozenset({"JobLeased", "JobAssigned", "RunStarted", "RunStageFinished", "JobFinished"})
 DEFAULT_POLICY = Policy()
@@ -197,7 +197,7 @@ def _decide_job(state: SchedulerState, job: Job, world: World) -> Iterator[Decis
     if job.run is not None:
         yield from _decide_leased_job(state, job, is_orphan, world)
     elif job.cancel or is_orphan:
-        yield _cancel_job(state, job, job.cancel or ORPHAN)
+        yield _cancel_job(state, job, job.cancel or SUBMISSION_OVER)
     elif world.is_past(job.deadline_at):
         yield _expire_waiting_job(state, job)
 
@@ -224,7 +224,7 @@ def _decide_leased_job(
         finished = append_to_job(job, events.JobFinished(run=run.id, verdict=run.verdict))
         yield leases.judge_canary(state, job, run) or (finished,)
     elif is_orphan:
-        yield _cancel_job(state, job, ORPHAN)
+        yield _cancel_job(state, job, SUBMISSION_OVER)
     elif run.end is not None:
         yield _retry_or_give_up(state, job, run, world)
     else:
