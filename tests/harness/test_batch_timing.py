@@ -12,7 +12,7 @@ from harness.check.judging import JudgeContext
 from harness.devices.device import CpuDevice, SharedMemory
 from harness.messages import CaseFailed
 from harness.problem import Case
-from harness.time.unranked import Batch, BatchMemory, ShortCase, count_sets, measure_batch
+from harness.time.batches import Batch, BatchMemory, ShortCase, count_sets, measure_batch
 from harness.worker import protocol
 
 from .test_gate import Team, Warmer

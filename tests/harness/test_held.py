@@ -2,12 +2,12 @@
 
 from harness.messages import CaseReport
 from harness.problem import Case
-from harness.time.stage import timed_case_report
+from harness.time.stage import report_timed_case
 from tests.timing.measuring import one_case
 
 
 def report_case(floor_us: float, doubt: str) -> CaseReport:
-    return timed_case_report(Case("n=4", {}, floor_us), one_case(), doubt, {}, {})
+    return report_timed_case(Case("n=4", {}, floor_us), one_case(), doubt, {})
 
 
 def test_a_case_that_the_device_doubts_is_held_and_says_why() -> None:

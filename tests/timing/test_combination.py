@@ -168,8 +168,8 @@ def test_a_record_holds_every_sample_of_both_sides() -> None:
     plan = plan_for()
     process = one_process()
     time = combine_processes([process], plan)
-    packed = compress_records({"n=4": make_record([process], plan, time)})
-    assert packed == compress_records({"n=4": make_record([process], plan, time)})
+    packed = compress_records({"n=4": make_record([process], plan)})
+    assert packed == compress_records({"n=4": make_record([process], plan)})
     case = json.loads(gzip.decompress(packed))["cases"]["n=4"]
     assert case["time"] == json.loads(json.dumps(asdict(time)))
     (record,) = case["processes"]

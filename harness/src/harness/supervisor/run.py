@@ -39,9 +39,9 @@ from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.crowding import QuietWait
 from harness.sandbox.realtime import Referee
+from harness.supervisor.profiler import Profiler
 from harness.time.sides import Side, SideFailed, TimingContext
 from harness.time.stage import StageTimer
-from harness.time.unranked import Profiler
 from harness.vocabulary import DUEL, MODES, STAGES
 from harness.worker.protocol import WARM
 

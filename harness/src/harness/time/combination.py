@@ -18,7 +18,7 @@ from harness.time.estimators import (
     mean_without_top,
     quantile,
 )
-from harness.time.process import Block, MeasurementPlan, Process, Sample
+from harness.time.process import MeasurementPlan, Process, Sample
 
 _NULL_MAX = 0.05
 # A time whose interval is this many times as wide as asked for claims no order.
@@ -78,8 +78,7 @@ def combine_processes(processes: Sequence[Process], plan: MeasurementPlan) -> Ca
         freedom=ratio.freedom,
         null_us=plan.null_us,
         grade=_grade(processes, ratio, plan),
-        statistics=_statistics(processes)
-        | _machine_statistics(processes, plan)
+        statistics=_statistics(processes, plan)
         | {"yardstick_measured_us": measured_us, "residue": slowdown},
     )
 
@@ -110,8 +109,8 @@ def residue(processes: Sequence[Process], plan: MeasurementPlan, half_width: flo
     A submission would gain from a yardstick that is slow beside it, for example because of what its
     calls leave in the caches. Before its first call and after its last one, they leave nothing.
     """
-    firsts = [_log_us(process.first, plan) for process in processes]
-    lasts = [_log_us(process.last, plan) for process in processes if process.last]
+    firsts = [log(plan.work_us(process.first)) for process in processes]
+    lasts = [log(plan.work_us(process.last)) for process in processes if process.last]
     beside = _logs_beside(processes, plan)
     edges = [fmean(edge) for edge in (firsts, lasts) if edge]
     if len(beside) < 2:
@@ -121,11 +120,7 @@ def residue(processes: Sequence[Process], plan: MeasurementPlan, half_width: flo
 
 
 def _logs_beside(processes: Sequence[Process], plan: MeasurementPlan) -> list[float]:
-    return [_log_us(pair.b, plan) for process in processes for pair in process.pairs]
-
-
-def _log_us(block: Block, plan: MeasurementPlan) -> float:
-    return log(plan.work_us(block.value_us(plan.policy.timer_step_us)))
+    return [log(plan.work_us(pair.b)) for process in processes for pair in process.pairs]
 
 
 def run_figures(times: Sequence[CaseTime]) -> tuple[float, float]:
@@ -165,8 +160,9 @@ def is_noisy(processes: Sequence[Process], ratio: Ratio, plan: MeasurementPlan) 
     )
 
 
-def _statistics(processes: Sequence[Process]) -> dict[str, float]:
+def _statistics(processes: Sequence[Process], plan: MeasurementPlan) -> dict[str, float]:
     times = [time for process in processes for time in process.samples_us]
+    pairs = [pair for process in processes for pair in process.pairs]
     deviation = stdev(times) if len(times) > 1 else 0.0
     return {
         "mean_us": fmean(times),
@@ -182,14 +178,7 @@ def _statistics(processes: Sequence[Process]) -> dict[str, float]:
         "p5_us": quantile(times, 0.05),
         "p95_us": quantile(times, 0.95),
         "p99_us": quantile(times, 0.99),
-    }
-
-
-def _machine_statistics(processes: Sequence[Process], plan: MeasurementPlan) -> dict[str, float]:
-    step_us = plan.policy.timer_step_us
-    pairs = [pair for process in processes for pair in process.pairs]
-    return {
-        "raw_us": fmean(pair.a.value_us(step_us) for pair in pairs),
+        "raw_us": fmean(pair.a.value_us(plan.policy.timer_step_us) for pair in pairs),
         "handshake_us": plan.handshake_us,
         "hideable_us": _hideable_us(plan),
         "processes": float(len(processes)),
@@ -208,12 +197,11 @@ def _hideable_us(plan: MeasurementPlan) -> float:
     return plan.stagger_us + (plan.null_us[2] - plan.null_us[0] if plan.null_us else 0.0)
 
 
-def make_record(
-    processes: Sequence[Process], plan: MeasurementPlan, time: CaseTime | None
-) -> dict[str, Any]:
+def make_record(processes: Sequence[Process], plan: MeasurementPlan) -> dict[str, Any]:
     """Return one case: the result and the samples of both sides; 10 to 40 kB compressed."""
     return {
-        "time": asdict(time) if time else None,
+        "time": asdict(combine_processes(processes, plan)) if processes else None,
+        "calibration": dict(plan.calibration),
         "handshake_us": plan.handshake_us,
         "nulls": encode_samples(plan.nulls),
         "processes": [_encode_process(process) for process in processes],
@@ -230,7 +218,6 @@ def compress_records(cases: Mapping[str, Any]) -> bytes:
 def _encode_process(process: Process) -> dict[str, Any]:
     return {
         "grade": process.grade,
-        "calibration": dict(process.calibration),
         "warm_ups": encode_samples(process.warm_ups),
         "first": encode_samples(process.first.samples),
         "last": encode_samples(process.last.samples if process.last else ()),

@@ -84,7 +84,6 @@ class _Measurement:
             looks=tuple(self._looks),
             grade=find_grade(self._pairs, self._plan),
             first=first,
-            calibration=self._plan.calibration,
         )
 
     def _warm_up_clock(self) -> None:

@@ -67,6 +67,27 @@ class Sample:
         return not self.flags or DROPPED.isdisjoint(self.flags)
 
 
+@dataclass(frozen=True)
+class Block:
+    """Consecutive calls of one side.
+
+    If too many samples are spoilt, all of them count, so that nobody gains from dropped samples.
+    """
+
+    samples: tuple[Sample, ...]
+
+    @cached_property
+    def kept_us(self) -> list[float]:
+        """The samples that count."""
+        return select_times_us(self.samples)
+
+    def value_us(self, timer_step_us: float, *, is_plain: bool = False) -> float:
+        """The mean of the middle half, or with `is_plain` of nearly all samples."""
+        if is_plain:
+            return mean_without_top(all_times_us(self.samples))
+        return block_value(self.kept_us, timer_step_us)
+
+
 class PairSource(Protocol):
     """One case in one fresh process of each side; each output of a submission is checked."""
 
@@ -111,31 +132,11 @@ class MeasurementPlan:
         times = select_times_us(self.nulls)
         return [quantile(times, share) for share in (0.1, 0.5, 0.9)] if times else []
 
-    def work_us(self, value_us: float) -> float:
-        """Return a value without the handshake, but at least a share of it."""
-        least_us = max(self.policy.timer_step_us, _WORK_SHARE_MIN * value_us)
-        return max(least_us, value_us - self.handshake_us)
-
-
-@dataclass(frozen=True)
-class Block:
-    """Consecutive calls of one side.
-
-    If too many samples are spoilt, all of them count, so that nobody gains from dropped samples.
-    """
-
-    samples: tuple[Sample, ...]
-
-    @cached_property
-    def kept_us(self) -> list[float]:
-        """The samples that count."""
-        return select_times_us(self.samples)
-
-    def value_us(self, timer_step_us: float, *, is_plain: bool = False) -> float:
-        """The mean of the middle half, or with `is_plain` of nearly all samples."""
-        if is_plain:
-            return mean_without_top(all_times_us(self.samples))
-        return block_value(self.kept_us, timer_step_us)
+    def work_us(self, block: Block, *, is_plain: bool = False) -> float:
+        """Return the value of a block without the handshake, but at least a share of it."""
+        step_us = self.policy.timer_step_us
+        value_us = block.value_us(step_us, is_plain=is_plain)
+        return max(step_us, _WORK_SHARE_MIN * value_us, value_us - self.handshake_us)
 
 
 @dataclass(frozen=True)
@@ -149,11 +150,7 @@ class BlockPair:
 
     def values_us(self, plan: MeasurementPlan, *, is_plain: bool = False) -> tuple[float, float]:
         """Return the times of A and B without the handshake."""
-        step_us = plan.policy.timer_step_us
-        value_a, value_b = (
-            plan.work_us(block.value_us(step_us, is_plain=is_plain)) for block in (self.a, self.b)
-        )
-        return value_a, value_b
+        return plan.work_us(self.a, is_plain=is_plain), plan.work_us(self.b, is_plain=is_plain)
 
     def difference(self, plan: MeasurementPlan, *, is_plain: bool = False) -> float:
         """Return ln(A / B)."""
@@ -183,7 +180,6 @@ class Process:
     grade: str
     first: Block
     last: Block | None = None
-    calibration: Mapping[str, float] = field(default_factory=dict)
 
     def differences(self, plan: MeasurementPlan, *, is_plain: bool = False) -> list[float]:
         """Return ln(A / B) of each pair."""
@@ -218,9 +214,8 @@ def flagged_share(flag: str, samples: Sequence[Sample]) -> float:
 
 def all_times_us(samples: Sequence[Sample]) -> list[float]:
     """Return the times of all calls but first ones and spot checks, if there are others."""
-    others = (COLD, SPOT)
-    ranked = [sample for sample in samples if not set(others) & set(sample.flags)] or list(samples)
-    return [sample.time_us for sample in ranked]
+    warm = [sample.time_us for sample in samples if not {COLD, SPOT} & set(sample.flags)]
+    return warm or [sample.time_us for sample in samples]
 
 
 def select_times_us(samples: Sequence[Sample]) -> list[float]:

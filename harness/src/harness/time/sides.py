@@ -137,7 +137,6 @@ class GatedPair:
     case: Case
     sides: Mapping[str, Side]
     gates: Mapping[str, GatedCase]
-    seeds: Iterator[int]
     handshake_us: float
     repeats_left: float = _REPEATS_MIN
     measured_us: float = 0.0
@@ -167,7 +166,7 @@ class GatedPair:
         return self.context.quiet_wait.read().is_crowded
 
     def _measure_once(self, order: str, calls: Mapping[str, int]) -> dict[str, list[Sample]]:
-        seeds = list(islice(self.seeds, max(calls[name] for name in order)))
+        seeds = list(islice(self.context.seeds_of(self.case), max(calls[name] for name in order)))
         first, *others = tuple(order)
         self.gates[first].draw(seeds)
         for name in others:

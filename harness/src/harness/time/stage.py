@@ -9,20 +9,21 @@ import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
-from statistics import median
 
 from harness.check.calls import GatedCase
 from harness.messages import CaseFailed, CaseReport, Progress
 from harness.problem import Case
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
-from harness.time import combination, unranked
+from harness.time.batches import ShortCase, measure_batch
 from harness.time.combination import (
     CaseTime,
     combine_processes,
+    compress_records,
     is_noisy,
+    make_record,
     measure_ratio,
     run_figures,
 )
@@ -55,6 +56,22 @@ class NoisyMachine(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, 
     """The machine was unfit for timing: its fault, not the submission's."""
 
 
+@dataclass
+class _TimedCase:
+    """What is known of a case so far; `columns` and `doubt` are what the device says of it."""
+
+    case: Case
+    plan: MeasurementPlan
+    processes: list[Process] = field(default_factory=list)
+    columns: dict[str, float] = field(default_factory=dict)
+    doubt: str = ""
+
+    @property
+    def time(self) -> CaseTime:
+        """The time by all processes so far; there must be one."""
+        return combine_processes(self.processes, self.plan)
+
+
 class StageTimer:
     """Times every case in as many fresh processes of both sides as the mode needs."""
 
@@ -68,10 +85,7 @@ class StageTimer:
         self.policy = _with_timer_step(
             policy_for(device.name, mode, context.precision), device.calibration()
         )
-        self._plans: dict[str, MeasurementPlan] = {}
-        self._processes: dict[str, list[Process]] = {}
-        self._doubts: dict[str, str] = {}
-        self._columns: dict[str, dict[str, float]] = {}
+        self._cases: list[_TimedCase] = []
         self._measured_us = 0.0
         self.stopped = ""
         self.sigma_run = 0.0
@@ -88,86 +102,82 @@ class StageTimer:
         began_s = time.monotonic()
         self._measure(cases, ranking_by, best_us)
         share = self._measured_us / 1e6 / (time.monotonic() - began_s)
-        return self._reports(cases, share)
+        times = [timed.time for timed in self._cases]
+        self.sigma_run, self.tie_us = run_figures(times)
+        return [
+            report_timed_case(
+                timed.case, case_time, timed.doubt, timed.columns | {"measured_share": share}
+            )
+            for timed, case_time in zip(self._cases, times, strict=True)
+        ]
 
-    def run_duel(self, cases: Sequence[Case]) -> list[list[tuple[float, ...]]]:
+    def run_duel(self, cases: Sequence[Case]) -> list[list[tuple[float, float]]]:
         """Measure a duel; return the values of A and B of each pair of each process, by case."""
         self._measure(cases, "", 0.0)
         return [
-            [
-                pair.values_us(self._plans[case.name])
-                for process in self._processes[case.name]
-                for pair in process.pairs
-            ]
-            for case in cases
+            [pair.values_us(timed.plan) for process in timed.processes for pair in process.pairs]
+            for timed in self._cases
         ]
 
     def record(self) -> bytes:
         """Return every sample of every case, compressed."""
-        records = {}
-        for name, processes in self._processes.items():
-            plan = self._plans[name]
-            case_time = combine_processes(processes, plan) if processes else None
-            records[name] = combination.make_record(processes, plan, case_time)
-        return combination.compress_records(records)
+        return compress_records(
+            {timed.case.name: make_record(timed.processes, timed.plan) for timed in self._cases}
+        )
 
     def _measure(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> None:
-        self._processes = {case.name: [] for case in cases}
         null_team = self._start_nulls(cases)
-        self._measure_rounds(cases, ranking_by, best_us)
-        self._end_nulls(cases, null_team)
+        self._measure_rounds(ranking_by, best_us)
+        self._end_nulls(null_team)
 
-    def _measure_rounds(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> None:
+    def _measure_rounds(self, ranking_by: str, best_us: float) -> None:
         for number in range(self.policy.processes_max):
-            if number >= self.policy.processes and not self._needs_more(cases):
+            if number >= self.policy.processes and not self._needs_more():
                 return
             began_s = time.monotonic()
             if reason := self._context.quiet_wait.wait():
                 raise NoisyMachine(reason)
             for side in self.sides:
                 side.budget.extend(time.monotonic() - began_s)
-            self._measure_round(number, cases)
+            self._measure_round(number)
             is_first_of_many = number == 0 and self.policy.processes > 1
-            if is_first_of_many and self._cannot_beat(cases, ranking_by, best_us):
+            if is_first_of_many and self._cannot_beat(ranking_by, best_us):
                 return
 
-    def _measure_round(self, number: int, cases: Sequence[Case]) -> None:
+    def _measure_round(self, number: int) -> None:
         """Measure every case in one fresh process of each side."""
         side_a, side_b = self.sides
         rounds_left = max(1, self.policy.processes - number)
-        for done_count, case in enumerate(cases):
+        count = len(self._cases)
+        for done_count, timed in enumerate(self._cases):
             left_s = _BUDGET_SHARE * (side_a.budget.ends_at - time.monotonic())
-            share_s = max(_SHARE_S_MIN, left_s / (rounds_left * len(cases) - done_count))
-            total = self.policy.processes * len(cases)
-            position = min(number * len(cases) + done_count, total - 1)
-            self._context.report_progress(Progress(self._stage, case.name, position, total))
-            self._ready_teams(case, is_fresh=number > 0 and done_count == 0)
+            share_s = max(_SHARE_S_MIN, left_s / (rounds_left * count - done_count))
+            total = self.policy.processes * count
+            position = min(number * count + done_count, total - 1)
+            self._context.report_progress(Progress(self._stage, timed.case.name, position, total))
+            self._ready_teams(timed.case, is_fresh=number > 0 and done_count == 0)
             policy = replace(self.policy, wall_s=min(self.policy.wall_s, share_s))
-            self._measure_process(case, policy)
+            timed.plan = replace(timed.plan, policy=policy)
+            self._measure_process(timed)
         if number == 0:
-            for case in cases:
-                self._columns[case.name] |= self._time_batch(case)
+            for timed in self._cases:
+                timed.columns |= self._time_batch(timed)
         if side_b.is_yardstick:
             # An ended submission does nothing any more.
             side_a.team.end()
-            for case in cases:
-                self._measure_last(case)
+            for timed in self._cases:
+                self._measure_last(timed)
 
-    def _time_batch(self, case: Case) -> dict[str, float]:
-        """Time a short case in batches on a GPU, for comparison alone.
-
-        A submission could answer all sets of a batch together, so these times never rank. A native
-        submission takes one set at a time.
-        """
-        context, side, plan = self._context, self.sides[0], self._plans[case.name]
-        is_native = "launch" in side.worker_teams.role
-        if is_native or context.judge_context.device.tier not in unranked.BATCH_TIERS:
+    def _time_batch(self, timed: _TimedCase) -> dict[str, float]:
+        """Time a short case in batches on a GPU; a native submission takes one set at a time."""
+        context, side, case = self._context, self.sides[0], timed.case
+        if "launch" in side.worker_teams.role or case.ranks > 1:
             return {}
-        pairs = self._processes[case.name][-1].pairs
-        time_us = median(pair.a.value_us(plan.policy.timer_step_us) for pair in pairs)
-        seeds, shape = context.seeds_of(case), context.shapes[case.name][0]
-        short = unranked.ShortCase(case, shape, seeds, time_us, plan.handshake_us)
-        return unranked.measure_batch(context.judge_context, side.team, short, side.budget.until())
+        shape, seeds = context.shapes[case.name][0], context.seeds_of(case)
+        statistics = timed.time.statistics
+        times_us = statistics["raw_us"], statistics["handshake_us"]
+        short = ShortCase(case, shape, seeds, *times_us)
+        return measure_batch(context.judge_context, side.team, short, side.budget.until())
 
     def _ready_teams(self, case: Case, *, is_fresh: bool) -> None:
         """Give both sides a frozen team with the ranks of a case; fresh ones for a new process.
@@ -190,8 +200,8 @@ class StageTimer:
             side.budget.extend(time.monotonic() - began_s)
 
     @contextmanager
-    def _open_gates(self, case: Case, sides: Sequence[Side]) -> Iterator[GatedPair]:
-        context, plan = self._context, self._plans[case.name]
+    def _open_gates(self, timed: _TimedCase, sides: Sequence[Side]) -> Iterator[GatedPair]:
+        context, case = self._context, timed.case
         shapes = context.shapes[case.name]
         with ExitStack() as stack:
             gates = {
@@ -201,43 +211,33 @@ class StageTimer:
                 for side in sides
             }
             by_name = {side.name: side for side in sides}
-            pair = GatedPair(
-                context,
-                self._stage,
-                case,
-                by_name,
-                gates,
-                context.seeds_of(case),
-                plan.handshake_us,
-            )
+            handshake_us = timed.plan.handshake_us
+            pair = GatedPair(context, self._stage, case, by_name, gates, handshake_us)
             yield pair
             self._measured_us += pair.measured_us
 
-    def _measure_process(self, case: Case, policy: Policy) -> None:
+    def _measure_process(self, timed: _TimedCase) -> None:
         """Measure one case in one process of each side. Raises SideFailed, NoisyMachine."""
-        context = self._context
-        plan = self._plans[case.name] = replace(self._plans[case.name], policy=policy)
-        with self._open_gates(case, self.sides) as pair:
+        with self._open_gates(timed, self.sides) as pair:
             for side in self.sides:
-                with side.failing_on(case, self._stage):
-                    context.warm_ups.warm_up(pair.gates[side.name], side.budget)
+                with side.failing_on(timed.case, self._stage):
+                    self._context.warm_ups.warm_up(pair.gates[side.name], side.budget)
                     side.team.freeze()
             teams = [side.team for side in self.sides]
-            clock = clock_without_freezing(teams, policy.wall_s)
+            clock = clock_without_freezing(teams, timed.plan.policy.wall_s)
             process = self._measure_when_fit(
-                lambda: measure_process(pair, plan, clock, secrets.randbelow)
+                lambda: measure_process(pair, timed.plan, clock, secrets.randbelow)
             )
-            self._require_honesty(case, pair)
-        self._processes[case.name].append(process)
+            self._require_honesty(timed, pair)
+        timed.processes.append(process)
 
-    def _measure_last(self, case: Case) -> None:
+    def _measure_last(self, timed: _TimedCase) -> None:
         """Measure the yardstick after the submission's end."""
         side = self.sides[1]
-        side.team = side.worker_teams.fit_team(side.team, case.ranks, side.budget)
-        with self._open_gates(case, [side]) as pair:
-            last = measure_edge(pair, self._plans[case.name])
-        processes = self._processes[case.name]
-        processes[-1] = replace(processes[-1], last=last)
+        side.team = side.worker_teams.fit_team(side.team, timed.case.ranks, side.budget)
+        with self._open_gates(timed, [side]) as pair:
+            last = measure_edge(pair, timed.plan)
+        timed.processes[-1] = replace(timed.processes[-1], last=last)
 
     def _measure_when_fit(self, attempt: Callable[[], Process]) -> Process:
         """Return a measurement on a fit device: `attempt`, and again after a pause.
@@ -257,26 +257,24 @@ class StageTimer:
                     return process
         raise NoisyMachine("the machine is unfit for timing: " + "; ".join(reasons))
 
-    def _require_honesty(self, case: Case, pair: GatedPair) -> None:
+    def _require_honesty(self, timed: _TimedCase, pair: GatedPair) -> None:
         """Note what the device finds suspicious about the calls of a submission, and its columns.
 
         Raises SideFailed for a rival; the submission of other runs is held for review.
         """
-        device = self._context.judge_context.device
-        null_us = self._plans[case.name].null_us
+        device, null_us = self._context.judge_context.device, timed.plan.null_us
         spread_us = null_us[2] - null_us[0] if null_us else 0.0
-        columns = self._columns.setdefault(case.name, {})
         for side in self.sides:
             inputs, _ = pair.gates[side.name].memories[0]
             if side.name == A:
                 for name, value in device.statistics(inputs).items():
-                    columns[name] = max(value, columns.get(name, value))
+                    timed.columns[name] = max(value, timed.columns.get(name, value))
             doubt = "" if side.is_yardstick else device.suspicion(inputs, spread_us)
             if doubt and self._stage == DUEL:
-                with side.failing_on(case, self._stage):
+                with side.failing_on(timed.case, self._stage):
                     raise CaseFailed("suspicious", doubt)
-            if doubt:
-                self._doubts[case.name] = doubt
+            timed.doubt = doubt or timed.doubt
+        timed.plan = replace(timed.plan, stagger_us=timed.columns.get("stagger_us", 0.0))
 
     def _start_nulls(self, cases: Sequence[Case]) -> Team:
         """Start the null worker and plan the cases with its calls: what a handshake takes."""
@@ -290,7 +288,7 @@ class StageTimer:
             worker_teams.wait_until_ready(team, "the null worker", _NULL_S_MAX)
             team.freeze()
             for case in cases:
-                self._plans[case.name] = MeasurementPlan(
+                plan = MeasurementPlan(
                     self.policy,
                     self._time_nulls(case, team),
                     inputs_max=context.inputs_max(case),
@@ -298,21 +296,21 @@ class StageTimer:
                     is_gated=device.tier != _IN_PROCESS,
                     calibration=device.calibration(),
                 )
+                self._cases.append(_TimedCase(case, plan))
         for side in self.sides:
             side.budget.extend(time.monotonic() - began_s)
         return team
 
-    def _end_nulls(self, cases: Sequence[Case], team: Team) -> None:
+    def _end_nulls(self, team: Team) -> None:
         """Make the null calls again at the end of the run; the faster ones count.
 
         A submission would gain from slow ones, and may have slowed the first ones at its import.
         """
         with _blaming_the_sandbox():
-            for case in cases:
-                plan = self._plans[case.name]
-                later = replace(plan, nulls=self._time_nulls(case, team))
-                if later.handshake_us < plan.handshake_us:
-                    self._plans[case.name] = later
+            for timed in self._cases:
+                later = replace(timed.plan, nulls=self._time_nulls(timed.case, team))
+                if later.handshake_us < timed.plan.handshake_us:
+                    timed.plan = later
             team.end()
 
     def _time_nulls(self, case: Case, team: Team) -> tuple[Sample, ...]:
@@ -335,26 +333,22 @@ class StageTimer:
                     samples.append(Sample(time_us - lost_us, flags, lost_us))
         return tuple(samples)
 
-    def _needs_more(self, cases: Sequence[Case]) -> bool:
+    def _needs_more(self) -> bool:
         """Return whether another process could make a case precise that is not."""
         half_widths = []
-        for case in cases:
-            processes, plan = self._processes[case.name], self._plans[case.name]
-            ratio = measure_ratio(processes, plan)
-            if is_noisy(processes, ratio, plan) or plan.policy.is_futile(ratio.half_width):
+        for timed in self._cases:
+            ratio = measure_ratio(timed.processes, timed.plan)
+            is_futile = timed.plan.policy.is_futile(ratio.half_width)
+            if is_futile or is_noisy(timed.processes, ratio, timed.plan):
                 return False
             half_widths.append(ratio.half_width)
         return max(half_widths) > self.policy.precision
 
-    def _cannot_beat(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> bool:
+    def _cannot_beat(self, ranking_by: str, best_us: float) -> bool:
         """Return whether the score is above the participant's own best, and note it."""
-        units = [self._plans[case.name].unit_us for case in cases]
-        if not best_us or None in units:
+        if not best_us or any(timed.plan.unit_us is None for timed in self._cases):
             return False
-        times = [
-            combine_processes(self._processes[case.name], self._plans[case.name]) for case in cases
-        ]
-        least_us = combine_cases(ranking_by, [case_time.interval_us[0] for case_time in times])
+        least_us = combine_cases(ranking_by, [timed.time.interval_us[0] for timed in self._cases])
         if least_us <= best_us:
             return False
         self.stopped = (
@@ -363,44 +357,20 @@ class StageTimer:
         )
         return True
 
-    def _reports(self, cases: Sequence[Case], share: float) -> list[CaseReport]:
-        times = {}
-        for case in cases:
-            stagger_us = self._columns.get(case.name, {}).get("stagger_us", 0.0)
-            plan = replace(self._plans[case.name], stagger_us=stagger_us)
-            times[case.name] = combine_processes(self._processes[case.name], plan)
-        self.sigma_run, self.tie_us = run_figures(list(times.values()))
-        shared = {"measured_share": share}
-        return [
-            timed_case_report(
-                case, times[case.name], self._doubts.get(case.name, ""), self._columns, shared
-            )
-            for case in cases
-        ]
 
-
-def timed_case_report(
-    case: Case,
-    case_time: CaseTime,
-    doubt: str,
-    columns: Mapping[str, Mapping[str, float]],
-    shared: Mapping[str, float],
+def report_timed_case(
+    case: Case, case_time: CaseTime, doubt: str, columns: Mapping[str, float]
 ) -> CaseReport:
-    """Report a timed case.
+    """Report a timed case, with more `columns` among its statistics.
 
     Below its floor, or with a `doubt` of the device's, it is held until somebody has reviewed it.
     """
     if case_time.time_us <= max(0.0, case.floor_us):
         doubt = f"{case_time.time_us:.4g} us is below the floor of {case.floor_us:.4g} us"
+    verdict = "suspicious" if doubt else "passed"
     values = asdict(case_time)
-    values["statistics"] |= dict(columns.get(case.name, {})) | dict(shared)
-    return CaseReport(
-        name=case.name,
-        stage="time",
-        verdict="suspicious" if doubt else "passed",
-        message=doubt,
-        **values,
-    )
+    values["statistics"] |= columns
+    return CaseReport(name=case.name, stage="time", verdict=verdict, message=doubt, **values)
 
 
 @contextmanager

@@ -258,7 +258,7 @@ class EmptyCapture(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, 
 
 
 def run_capture(order: dict[str, Any], descriptors: list[int], path: Path) -> None:
-    """Carry out an order of harness.time.unranked for the submission at `path`.
+    """Carry out an order of harness.supervisor.profiler for the submission at `path`.
 
     The descriptors are the three results (report, text, table), the program that ncu runs, and the
     memories that it gets. If ncu may not read the counters, the text says so and there is no
@@ -342,7 +342,7 @@ def _failure(reason: str, output: bytes) -> SubmissionFailure:
 
 
 def list_kernels(order: dict[str, Any], descriptors: list[int]) -> None:
-    """Carry out an order of harness.time.unranked: describe the GPU kernels of a build result.
+    """Describe the GPU kernels of a build result, for harness.supervisor.profiler.
 
     The descriptors are the result, a binary or a pack of compile caches, and a memory for the text
     that each option of cuobjdump prints. A text stays empty if there are no kernels. Raises
