@@ -4,14 +4,22 @@ import re
 
 import pytest
 
-from harness.check.inputs import AvailableMemory, Shape, measure_sizes, needed_bytes
+from harness.check.inputs import (
+    BLOCK_CALLS_MAX,
+    AvailableMemory,
+    Shape,
+    calls_ahead,
+    measure_sizes,
+    needed_bytes,
+)
 from harness.check.structure import Leaf
 from harness.entry import Progress
 from harness.problem import Case, MemoryShortage
 from harness.sandbox.host import total_bytes
+from harness.time.policy import PROCESSES, policy_for
 from tests.support.harness import HONEST, REFERENCE, Host
 
-GIB = 1024**3
+MIB, GIB = 1024**2, 1024**3
 NEEDS = re.compile(r"needs ([0-9.]+) GiB of memory.* (?:offers|has) ([0-9.]+) GiB$")
 # Its pages are there once somebody writes to them, which nobody does.
 ANSWER = "    torch = importlib.import_module('torch')\n    return torch.empty({size})\n"
@@ -38,6 +46,20 @@ def test_a_case_needs_every_copy_of_its_tensors(
     needed = needed_bytes(case, is_timed=bool(is_timed))
     assert needed >= tensors * GIB
     assert needed_bytes(case * 2, is_timed=bool(is_timed)) == 2 * needed
+
+
+@pytest.mark.parametrize("size", [MIB // 4, 16 * MIB, GIB])
+def test_a_timed_case_needs_the_data_that_are_drawn_ahead(size: int) -> None:
+    case = [measure_sizes(shape(size, size, is_buffer=True))]
+    ahead = min(policy_for("cpu", "ranked").calls_max, calls_ahead(case)) - 1
+    # Each call has inputs, a buffer and an answer of each side.
+    assert needed_bytes(case, is_timed=True) >= (16 + 4 * ahead) * size
+    assert 2 * size * calls_ahead(case) <= max(128 * MIB, 2 * size)
+
+
+def test_no_block_of_the_processor_has_more_calls_than_its_memory_is_counted_for() -> None:
+    modes = [policy_for("cpu", mode).calls_max for mode in PROCESSES]
+    assert max(modes) <= BLOCK_CALLS_MAX
 
 
 def test_what_does_not_fit_is_said_with_both_figures() -> None:

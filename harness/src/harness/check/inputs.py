@@ -241,6 +241,10 @@ def _is_same_view(tensor: Any, output: Any) -> bool:
     return bool(tensor.numel()) and first == second
 
 
+# The data of the calls of a block are drawn ahead, as far as they and the answers fit into this.
+_AHEAD_BYTES_MAX = 128 * 1024**2
+# A block of the cpu device, the only one whose memory is counted, has no more calls than this.
+BLOCK_CALLS_MAX = 25
 _SEED = 1
 _SANDBOX_OFFERS = "the sandbox on this machine offers"
 
@@ -252,6 +256,11 @@ class TensorSizes:
     inputs: int
     outputs: int
     answer: int
+
+    @property
+    def data(self) -> int:
+        """The bytes of the data of one call: inputs, and buffers for outputs."""
+        return self.inputs + self.outputs - self.answer
 
 
 @dataclass(frozen=True)
@@ -340,7 +349,18 @@ def needed_bytes(sizes: Sequence[TensorSizes], *, is_timed: bool) -> int:
     tensors of 95 MiB this is 37 to 58 % more than runs in mode test used, and 0 to 16 % more than
     runs in mode benchmark used (2026-11).
     """
-    return sum(_rank_bytes(rank_sizes, is_timed=is_timed) for rank_sizes in sizes)
+    first = sum(_rank_bytes(rank_sizes, is_timed=is_timed) for rank_sizes in sizes)
+    if not is_timed:
+        return first
+    # Both sides may draw data, as in a duel, and both keep their answers.
+    each = sum(2 * (rank_sizes.data + rank_sizes.outputs) for rank_sizes in sizes)
+    return first + each * (min(BLOCK_CALLS_MAX, calls_ahead(sizes)) - 1)
+
+
+def calls_ahead(sizes: Sequence[TensorSizes]) -> int:
+    """Return for how many calls of a timed case data and answers may exist at the same time."""
+    each = sum(rank_sizes.inputs + rank_sizes.outputs for rank_sizes in sizes)
+    return max(1, _AHEAD_BYTES_MAX // max(1, each))
 
 
 def shared_bytes(sizes: Sequence[TensorSizes], *, is_timed: bool) -> int:
@@ -350,7 +370,7 @@ def shared_bytes(sizes: Sequence[TensorSizes], *, is_timed: bool) -> int:
 
 
 def _rank_bytes(sizes: TensorSizes, *, is_timed: bool) -> int:
-    data = sizes.inputs + sizes.outputs - sizes.answer
+    data = sizes.data
     # What both map, the outputs' initial content, and the copy that is judged.
     buffers = sizes.inputs + 3 * sizes.outputs
     # The reference has its own data and makes an answer; the check has intermediate results.

@@ -10,9 +10,8 @@ from harness import messages
 from harness.build.teams import StageBudget, WorkerTeams
 from harness.build.yardstick import blame_yardstick
 from harness.check.calls import GatedCase, WarmUps, is_watched_call
-from harness.check.inputs import Shape
+from harness.check.inputs import Shape, calls_ahead, measure_sizes
 from harness.check.judging import JudgeContext
-from harness.check.structure import layout_bytes
 from harness.devices.device import Device
 from harness.messages import CaseFailed, CaseReport, Progress
 from harness.problem import Case
@@ -20,8 +19,6 @@ from harness.sandbox.crowding import QuietWait
 from harness.sandbox.team import Team
 from harness.time.process import COLD, REPEATED, WAITED, Sample
 
-# The inputs of a block are drawn ahead, as far as they fit into so much memory.
-DRAWN_BYTES_MAX = 128 * 1024 * 1024
 # A wait of the process with the clock that is longer spoils a call, and so is a share of its time.
 _WAIT_US_MAX = 5.0
 _WAIT_SHARE_MAX = 0.01
@@ -93,9 +90,7 @@ class TimingContext:
 
     def inputs_max(self, case: Case) -> int:
         """Return how many inputs and answers of a case may exist ahead."""
-        shapes = self.shapes[case.name]
-        size = sum(layout_bytes(shape.inputs) + layout_bytes(shape.outputs) for shape in shapes)
-        return max(1, DRAWN_BYTES_MAX // max(1, size))
+        return calls_ahead([measure_sizes(shape) for shape in self.shapes[case.name]])
 
 
 def lost_time_us(idle_us: float, waited_us: float, handshake_us: float) -> float:
