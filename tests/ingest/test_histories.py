@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
-from ingest.decisions import HistoryCache
+from ingest.histories import HistoryCache
 from ingest.quotas.rules import Quota, fold_uses
 from shared import subjects
 from shared.clock import new_id, now
@@ -123,7 +123,7 @@ async def test_a_cancelled_reader_does_not_cancel_others() -> None:
 
 async def test_recently_used_entries_are_kept() -> None:
     log = Counting()
-    histories = HistoryCache(log, kept_max=2)
+    histories = HistoryCache(log, aggregates_max=2)
     for account in ("a1", "a2", "a1", "a3", "a1"):
         await say(log, account, 1)
         await histories.load(subjects.quota(account), Quota(), fold)

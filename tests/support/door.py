@@ -23,7 +23,7 @@ from ingest.http.requests import AuthConfig, Authenticator, Edge
 from ingest.login.sign_in import Argon2Hasher
 from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
-from ingest.problems.routes import Check, Publication
+from ingest.problems.service import Check, Publication
 from ingest.ranker_http import RankerClient
 from ingest.reads import reads_router
 from ingest.settings import Settings

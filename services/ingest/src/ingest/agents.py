@@ -10,6 +10,7 @@ from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from ingest.decisions import Decisions
+from ingest.histories import load_submission
 from ingest.http.requests import (
     Authenticator,
     IdInPath,
@@ -20,7 +21,6 @@ from ingest.http.requests import (
     decision_response,
 )
 from ingest.ports import Ports
-from ingest.submissions.routes import load_submission
 from shared import events, subjects
 from shared.api.queues import DecisionResponse
 from shared.errors import Refused

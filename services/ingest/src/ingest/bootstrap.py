@@ -13,7 +13,8 @@ from ingest.access.feed import AccessFeed, hash_secret
 from ingest.accounts.service import Accounts, AccountTables, CliIdLinking, Tokens
 from ingest.baselines import Baselines
 from ingest.consents import Consents
-from ingest.decisions import Decisions, HistoryCache
+from ingest.decisions import Decisions
+from ingest.histories import HistoryCache
 from ingest.http.middleware import AttemptLimiter
 from ingest.invites import Invites
 from ingest.leaderboards import Leaderboards
@@ -24,16 +25,16 @@ from ingest.login.postgres import LoginStore
 from ingest.login.rules import CLI_ID, CliLogin
 from ingest.login.service import CliIds, Devices, Logins, Sessions
 from ingest.login.sign_in import Argon2Hasher, OAuthLogins, PasswordResets, SignIn
-from ingest.moderation.routes import Moderation
+from ingest.moderation.service import Moderation
 from ingest.platform import Operators
 from ingest.ports import Ports
 from ingest.preferences import PreferenceCommands
-from ingest.problems.routes import Problems
-from ingest.quotas.routes import Quotas
+from ingest.problems.service import Problems
+from ingest.quotas.service import Quotas
 from ingest.settings import Settings
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
 from ingest.submissions.intake import Intake
-from ingest.submissions.routes import Submissions
+from ingest.submissions.service import Submissions
 from shared.clock import now
 from shared.errors import Failed
 

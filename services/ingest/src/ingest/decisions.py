@@ -1,13 +1,11 @@
-"""Runs deciders: load, fold, decide, append, retry after a conflict; and caches histories."""
+"""Runs deciders: load, fold, decide, append, retry after a conflict."""
 
 import asyncio
 import random
-from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import reduce
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from ingest.access.feed import AccessFeed
 from shared.clock import new_id
@@ -18,7 +16,6 @@ from shared.subjects import last_token
 
 DECISIONS_MAX = 8
 PAUSE_S = 0.005
-KEPT_MAX = 10_000
 
 Command = TypeVar("Command")
 State = TypeVar("State")
@@ -154,68 +151,3 @@ def http_append(agg: str, fact: Fact, expected: int | None, corr: str) -> Append
 async def back_off(attempt: int) -> None:
     """Wait a random moment, a little longer with each attempt, so that others can append first."""
     await asyncio.sleep(PAUSE_S * (attempt + 1) * random.random())  # noqa: S311  (no secret)
-
-
-class FoldedState(NamedTuple, Generic[State]):
-    """The folded state of an aggregate, up to the sequence of its last event."""
-
-    state: State
-    seq: int
-
-
-class HistoryCache:
-    """Folds aggregates on from where each was last read; the most recently used are kept.
-
-    Results are never stale: the log is asked for new events each time. Concurrent requests for one
-    aggregate share one read that begins after the last of them asked.
-    """
-
-    def __init__(self, log: EventLog, kept_max: int = KEPT_MAX) -> None:
-        self._log = log
-        self._cached_max = kept_max
-        self._cache: OrderedDict[str, FoldedState[Any]] = OrderedDict()
-        self._running: dict[str, asyncio.Task[FoldedState[Any]]] = {}
-        self._next: dict[str, asyncio.Task[FoldedState[Any]]] = {}
-
-    def __len__(self) -> int:
-        """Return the number of cached aggregates."""
-        return len(self._cache)
-
-    async def load(
-        self, agg: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
-    ) -> FoldedState[State]:
-        """Return the current state of an aggregate; always use the same fold for an aggregate."""
-        if agg not in self._next:
-            self._next[agg] = asyncio.create_task(self._read(agg, start, fold))
-        # The first caller may be cancelled; the others still need the result.
-        return await asyncio.shield(self._next[agg])
-
-    async def state(self, agg: str, decider: Decider[Any, State, Fact]) -> State:
-        """Return the current state of an aggregate, as its decider folds it."""
-
-        return (
-            await self.load(
-                agg, decider.initial, lambda state, facts: reduce(decider.evolve, facts, state)
-            )
-        ).state
-
-    async def _read(
-        self, agg: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
-    ) -> FoldedState[State]:
-        if running := self._running.get(agg):
-            await asyncio.wait({running})
-        self._running[agg] = self._next.pop(agg)
-        try:
-            folded: FoldedState[State] = self._cache.get(agg, FoldedState(start, 0))
-            events = await self._log.history(agg, folded.seq)
-            if events:
-                folded = FoldedState(
-                    fold(folded.state, [event.fact for event in events]), events[-1].seq
-                )
-            self._cache[agg] = folded
-            self._cache.move_to_end(agg)
-            if len(self._cache) > self._cached_max:
-                self._cache.popitem(last=False)
-            return folded
-        finally:
-            del self._running[agg]

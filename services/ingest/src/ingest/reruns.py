@@ -10,6 +10,7 @@ from msgspec import structs
 from pydantic import AfterValidator, Field
 
 from ingest.decisions import DecisionResult, Decisions, http_append
+from ingest.histories import SubmissionHistory, load_submission
 from ingest.http.requests import (
     Authenticator,
     IdInPath,
@@ -24,7 +25,6 @@ from ingest.moderation.rules import moderation
 from ingest.platform import OPERATORS
 from ingest.ports import Ports
 from ingest.problems import rules as problems
-from ingest.submissions.routes import SubmissionHistory, load_submission
 from ingest.submissions.rules import submissions
 from shared import events, subjects
 from shared.api.moderation import RequestedRejudge

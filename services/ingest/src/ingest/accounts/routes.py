@@ -22,7 +22,7 @@ from ingest.http.requests import (
     Text,
     decision_response,
 )
-from ingest.moderation.routes import Moderation
+from ingest.moderation.service import Moderation
 from ingest.platform import Operators
 from ingest.ports import Identity
 from shared.api import accounts as api

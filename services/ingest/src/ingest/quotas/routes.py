@@ -1,114 +1,27 @@
-"""Reads and sets quotas: what is left of one's own, and the limits that operators set."""
+"""Routes of quotas, and the headers with what is left of them."""
 
-import asyncio
 import math
-from collections.abc import Awaitable, Callable, Collection, Sequence
-from dataclasses import dataclass
-from datetime import datetime
-from functools import partial
-from typing import Annotated, NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
 from ingest.access.rules import Caller
-from ingest.decisions import DecisionResult, Decisions, HistoryCache
 from ingest.http.middleware import rate_limit_headers
 from ingest.http.requests import Authenticator, Name, RequestModel, Text, decision_response
-from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
-from ingest.quotas.rules import EVERYBODY, Quota
+from ingest.quotas.service import Quotas
 from ingest.submissions import rules as submissions
-from shared import subjects
 from shared.api.queues import DecisionResponse
-from shared.api.quotas import Balance, Balances, OpenSubmissions
+from shared.api.quotas import Balance, Balances
 from shared.clock import now
-from shared.events import CATALOGUE, ProblemPublished, QuotaLimitSet, SubmissionsOpened
+from shared.events import ProblemPublished, QuotaLimitSet
 from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
 from shared.problems.submission_file import Directives
 
 BUCKET_LENGTH_MAX = 200
-
-
-class QuotaState(NamedTuple):
-    """An account's quotas with their version, and everybody's limits."""
-
-    own: Quota
-    version: int
-    everybody: Quota
-
-    def left(self, bucket: str, at: datetime) -> Balance | None:
-        """Return what is left of a bucket at a time, or None if it is unlimited."""
-        return rules.balance(bucket, self.own, self.everybody, at)
-
-
-@dataclass(frozen=True)
-class Quotas:
-    """The commands about quotas, and what is left of them."""
-
-    ports: Ports
-    decisions: Decisions
-    histories: HistoryCache
-    open_max: int
-
-    async def load(self, account: str, at: datetime) -> QuotaState:
-        """Return the current quotas of an account. Raises `Failed`."""
-        fold = partial(rules.fold_uses, at=at)
-        own, everybody = await asyncio.gather(
-            self.histories.load(subjects.quota(account), Quota(), fold),
-            self.histories.load(subjects.quota(EVERYBODY), Quota(), fold),
-        )
-        return QuotaState(own.state, own.seq, everybody.state)
-
-    async def balances(self, caller: Caller, buckets: Sequence[str] = ()) -> list[Balance]:
-        """Return what is left of these buckets, or of every quota. Raises `Failed`."""
-        at = self.decisions.clock()
-        state = await self.load(caller.account or EVERYBODY, at)
-        if not buckets:
-            return rules.balances(state.own, state.everybody, at)
-        limited = (state.left(bucket, at) for bucket in buckets)
-        return [balance for balance in limited if balance is not None]
-
-    async def find_ended(self, own: Quota) -> frozenset[str]:
-        """Return which of the submissions counted as open are over. Raises `Failed`."""
-        aggs = [subjects.submission(submission) for submission in own.opened]
-        newest = await self.ports.log.newest(aggs)
-        return frozenset(
-            subjects.last_token(agg)
-            for agg, event in newest.items()
-            if CATALOGUE[event.envelope.type].is_terminal
-        )
-
-    async def open(self, submissions: Collection[str], own: Quota) -> SubmissionsOpened:
-        """Return the event that counts new submissions as open.
-
-        It looks for ends only if there would be too many. Raises `Refused` (`too_many_open`) and
-        `Failed`.
-        """
-        is_crowded = len(own.opened) + len(submissions) > self.open_max
-        ended = await self.find_ended(own) if is_crowded else ()
-        return rules.open_submissions(submissions, own, ended, self.open_max)
-
-    async def open_submissions(self, caller: Caller) -> OpenSubmissions:
-        """Return how many submissions of a caller are open, and may be. Raises `Failed`."""
-        own = (await self.load(caller.account or EVERYBODY, self.decisions.clock())).own
-        used = len(own.opened) - len(await self.find_ended(own))
-        return OpenSubmissions(used=used, limit=self.open_max)
-
-    async def limit(
-        self, participant: str | None, command: QuotaLimitSet, operator: str
-    ) -> DecisionResult:
-        """Set the quota limit of a participant, or of everybody. Raises `Refused` and `Failed`."""
-        people = self.ports.people
-        if participant is None:
-            account = EVERYBODY
-        elif ACCOUNT.match(participant):
-            account = await resolve_account(people, self.ports.log, participant)
-        else:  # A limit may be set before its participant exists.
-            account = await people.account(participant)
-        agg = subjects.quota(account)
-        return await self.decisions.make(agg, rules.operator_decider, [command], operator)
 
 
 class QuotaLimitRequest(RequestModel):

@@ -28,6 +28,7 @@ from ingest.login.web import (
     parse_form,
     route_class,
 )
+from ingest.moderation.routes import AppealRequest
 from ingest.ports import ReadProxy
 from ingest.site.formatting import render_markdown
 from ingest.site.reads import (
@@ -41,7 +42,8 @@ from ingest.site.reads import (
 from ingest.site.submissions import NumberInPath, RejectedForm, SubmissionPage
 from ingest.submissions.admission import NO_AGENT
 from ingest.submissions.intake import GPUS_MAX, Intake, Upload
-from ingest.submissions.routes import AppealRequest, NoteRequest, Submissions
+from ingest.submissions.routes import NoteRequest
+from ingest.submissions.service import Submissions
 from shared.api.agents import Agents
 from shared.api.problems import FullProblem, Start
 from shared.api.queues import Queues

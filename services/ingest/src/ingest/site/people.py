@@ -15,7 +15,7 @@ from ingest.login.service import Session
 from ingest.login.web import Form, NotLoggedIn, Web, parse_form, route_class
 from ingest.ports import ReadProxy
 from ingest.preferences import PreferenceCommands, PreferencesRequest
-from ingest.quotas.routes import Quotas
+from ingest.quotas.service import Quotas
 from ingest.site.charts import ProgressChart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.webhooks import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks

@@ -19,7 +19,7 @@ from ingest.decisions import DECISIONS_MAX, back_off, http_append
 from ingest.ports import Note, Ports
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
-from ingest.quotas.routes import Quotas, QuotaState
+from ingest.quotas.service import Quotas, QuotaState
 from ingest.submissions import rules
 from ingest.submissions.admission import (
     AdmissionLimits,

@@ -1,20 +1,13 @@
-"""Submissions: submitting, cancelling, withdrawing, appeals and notes."""
+"""Routes of submissions: submitting, cancelling, withdrawing, appeals and notes."""
 
-import contextlib
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import partial
-from typing import Annotated, NamedTuple, TypeAlias
+from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from pydantic import Field
 
-from ingest.access.feed import AccessFeed
-from ingest.access.rules import Caller, check_problem
-from ingest.decisions import AggregateCommand, DecisionResult, Decisions
+from ingest.access.rules import Caller
 from ingest.http.middleware import idempotency_key
 from ingest.http.requests import (
-    APPEAL_LENGTH_MAX,
     PRINTABLE,
     TEXT_LENGTH_MAX,
     Authenticator,
@@ -25,12 +18,11 @@ from ingest.http.requests import (
     Tag,
     decision_response,
 )
-from ingest.moderation import rules as moderation
-from ingest.ports import Note, Ports
+from ingest.moderation.routes import AppealRequest
+from ingest.ports import Note
 from ingest.quotas.routes import quota_headers
-from ingest.submissions import rules
 from ingest.submissions.intake import Intake, Upload
-from shared import events, subjects
+from ingest.submissions.service import Submissions
 from shared.api.queues import DecisionResponse, IntakeStatus
 from shared.api.submissions import (
     CancelledSubmission,
@@ -39,13 +31,9 @@ from shared.api.submissions import (
     SubmissionRequest,
     WithdrawnSubmission,
 )
-from shared.blobs import BlobNotFound, describe_blob
-from shared.errors import Failed, Refused
-from shared.event_log import RecordedEvent
 from shared.http import DocumentedRoute
 from shared.problems.submission_file import parse_precision
 
-TEXT_MEDIA = "text/plain"
 RUNNER = "The launcher that starts an agent for this submission; empty means any agent."
 CASE = "The timed case to profile, counted from 1; 0 means all."
 WAITS = "False refuses the submission with `no_agent` if nobody serves a GPU type now."
@@ -58,159 +46,10 @@ PRECISION = (
 )
 
 
-class SubmissionHistory(NamedTuple):
-    """A submission with its events."""
-
-    id: str
-    received: events.SubmissionReceived
-    history: Sequence[RecordedEvent]
-
-    @property
-    def facts(self) -> list[events.Fact]:
-        """Return the facts of its events."""
-        return [event.fact for event in self.history]
-
-    @property
-    def account(self) -> str:
-        """Return its owner."""
-        return self.received.account
-
-
-async def load_submission(ports: Ports, number: int) -> SubmissionHistory:
-    """Load the submission with this number.
-
-    Raises `Refused` (`unknown_submission`) and `Failed`.
-    """
-    submission_id = await ports.lookups.submission(number)
-    history = await ports.log.history(subjects.submission(submission_id))
-    if not history or history[0].seq != number:
-        raise Failed(f"the read models and the log disagree on submission {number}: try again")
-    first = history[0].fact
-    assert isinstance(first, events.SubmissionReceived), (
-        "a number is the sequence of the first event"
-    )
-    return SubmissionHistory(submission_id, first, history)
-
-
-@dataclass(frozen=True)
-class Submissions:
-    """The commands about accepted submissions."""
-
-    ports: Ports
-    decisions: Decisions
-    feed: AccessFeed
-
-    async def cancel(self, number: int, caller: Caller, reason: str) -> DecisionResult:
-        """Cancel one's own submission; operators may cancel any. Raises `Refused` and `Failed`."""
-        return await self._cancel(await self._load_managed(number, caller), caller.actor, reason)
-
-    async def withdraw(self, number: int, caller: Caller, reason: str) -> DecisionResult:
-        """Withdraw one's own submission for ever, and cancel it; operators may withdraw any.
-
-        Raises `Refused` (`under_review` while it is held) and `Failed`.
-        """
-        return await self._withdraw(await self._load_managed(number, caller), caller.actor, reason)
-
-    async def withdraw_as_operator(self, operator: str, number: int, reason: str) -> DecisionResult:
-        """Withdraw a submission for an operator. Raises `Refused` and `Failed`."""
-        return await self._withdraw(await load_submission(self.ports, number), operator, reason)
-
-    async def appeal(self, number: int, caller: Caller, text: str) -> DecisionResult:
-        """Appeal against a decision about one's own submission. Raises `Refused` and `Failed`."""
-        submission = await self.load_own(number, caller)
-        data = text.encode()
-        command = events.AppealFiled(text=describe_blob(data, TEXT_MEDIA))
-        return await self.decisions.make_all(
-            [moderation_command(submission, command)],
-            f"account:{submission.account}",
-            partial(self.ports.blobs.put, data, TEXT_MEDIA),
-        )
-
-    async def write_note(self, number: int, caller: Caller, note: Note) -> None:
-        """Replace the private note on one's own submission. Raises `Refused` and `Failed`."""
-        submission = await self.load_own(number, caller)
-        await self.ports.people.say_note(submission.account, submission.id, note)
-
-    async def repeat_request(self, number: int, caller: Caller, mode: str) -> SubmissionRequest:
-        """Return the request that submits one's own submission again, in this mode.
-
-        Raises `Refused` and `Failed`.
-        """
-        received = (await self.load_own(number, caller)).received
-        try:
-            source = await self.ports.blobs.get(received.source.digest)
-        except BlobNotFound as missing:
-            message = f"the source of submission {number} is no longer stored: send the file again"
-            raise Refused("not_found", message, "number") from missing
-        return SubmissionRequest(
-            name=received.name,
-            source=source,
-            problem=received.problem,
-            mode=mode,
-            gpus=(received.gpu,),
-            runner=received.requires.runner,
-            **(rules.run_options(received) if mode == received.mode else {}),
-        )
-
-    async def load_own(self, number: int, caller: Caller) -> SubmissionHistory:
-        """Load the caller's own submission. Raises `Refused` (such as `not_yours`) and `Failed`.
-
-        Submissions on a leaderboard that the caller may not see do not exist for them.
-        """
-        submission = await load_submission(self.ports, number)
-        if submission.account == caller.account:
-            check_problem(caller, submission.received.problem)
-            return submission
-        try:
-            self.feed.now().check_sees(caller, submission.received.problem)
-        except Refused as refused:
-            message = f"there is no submission {number}"
-            raise Refused("unknown_submission", message, "number") from refused
-        raise Refused("not_yours", f"submission {number} belongs to another participant", "number")
-
-    async def _load_managed(self, number: int, caller: Caller) -> SubmissionHistory:
-        if caller.may("admin:submissions"):
-            return await load_submission(self.ports, number)
-        return await self.load_own(number, caller)
-
-    async def _withdraw(
-        self, submission: SubmissionHistory, actor: str, reason: str
-    ) -> DecisionResult:
-        command = moderation_command(submission, events.SubmissionWithdrawn(reason=reason))
-        # Decide first, so that a refused withdrawal cancels nothing.
-        await self.decisions.preview([command])
-        if not rules.submissions.fold(submission.facts).is_over:
-            with contextlib.suppress(Refused):
-                await self._cancel(submission, actor, reason)
-        return await self.decisions.make_all([command], actor)
-
-    async def _cancel(
-        self, submission: SubmissionHistory, actor: str, reason: str
-    ) -> DecisionResult:
-        command = events.SubmissionCancelRequested(reason=reason)
-        agg = subjects.submission(submission.id)
-        return await self.decisions.make(agg, rules.submissions, command, actor)
-
-
-def moderation_command(
-    submission: SubmissionHistory, command: moderation.ModerationCommand
-) -> AggregateCommand:
-    """Return a command that is decided on a submission's own history and its moderation's."""
-    decider = moderation.moderation
-    moderation_decider = replace(decider, initial=decider.fold(submission.facts))
-    return AggregateCommand(subjects.moderation(submission.id), moderation_decider, command)
-
-
 class CancelRequest(RequestModel):
     """Why a submission is cancelled; optional."""
 
     reason: Annotated[str, Field(max_length=TEXT_LENGTH_MAX, pattern=f"^{PRINTABLE}*$")] = ""
-
-
-class AppealRequest(RequestModel):
-    """The text of an appeal."""
-
-    text: Annotated[str, Field(min_length=1, max_length=APPEAL_LENGTH_MAX)]
 
 
 class NoteRequest(RequestModel):

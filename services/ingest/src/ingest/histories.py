@@ -1,0 +1,116 @@
+"""Reads histories from the log: the state of an aggregate, cached, and submissions by number."""
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from ingest.ports import Ports
+from shared import events, subjects
+from shared.errors import Failed
+from shared.event_log import Decider, EventLog, RecordedEvent
+from shared.events import Fact
+
+AGGREGATES_MAX = 10_000
+
+State = TypeVar("State")
+
+
+class SubmissionHistory(NamedTuple):
+    """A submission with its events."""
+
+    id: str
+    received: events.SubmissionReceived
+    history: Sequence[RecordedEvent]
+
+    @property
+    def facts(self) -> list[Fact]:
+        """Return the facts of its events."""
+        return [event.fact for event in self.history]
+
+    @property
+    def account(self) -> str:
+        """Return its owner."""
+        return self.received.account
+
+
+async def load_submission(ports: Ports, number: int) -> SubmissionHistory:
+    """Load the submission with this number.
+
+    Raises `Refused` (`unknown_submission`) and `Failed`.
+    """
+    submission_id = await ports.lookups.submission(number)
+    history = await ports.log.history(subjects.submission(submission_id))
+    if not history or history[0].seq != number:
+        raise Failed(f"the read models and the log disagree on submission {number}: try again")
+    first = history[0].fact
+    assert isinstance(first, events.SubmissionReceived), (
+        "a number is the sequence of the first event"
+    )
+    return SubmissionHistory(submission_id, first, history)
+
+
+class FoldedState(NamedTuple, Generic[State]):
+    """The folded state of an aggregate, up to the sequence of its last event."""
+
+    state: State
+    seq: int
+
+
+class HistoryCache:
+    """Folds aggregates on from where each was last read; the most recently used are kept.
+
+    Results are never stale: the log is asked for new events each time. Concurrent requests for one
+    aggregate share one read that begins after the last of them asked.
+    """
+
+    def __init__(self, log: EventLog, aggregates_max: int = AGGREGATES_MAX) -> None:
+        self._log = log
+        self._cached_max = aggregates_max
+        self._cache: OrderedDict[str, FoldedState[Any]] = OrderedDict()
+        self._running: dict[str, asyncio.Task[FoldedState[Any]]] = {}
+        self._next: dict[str, asyncio.Task[FoldedState[Any]]] = {}
+
+    def __len__(self) -> int:
+        """Return the number of cached aggregates."""
+        return len(self._cache)
+
+    async def load(
+        self, agg: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
+    ) -> FoldedState[State]:
+        """Return the current state of an aggregate; always use the same fold for an aggregate."""
+        if agg not in self._next:
+            self._next[agg] = asyncio.create_task(self._read(agg, start, fold))
+        # The first caller may be cancelled; the others still need the result.
+        return await asyncio.shield(self._next[agg])
+
+    async def state(self, agg: str, decider: Decider[Any, State, Fact]) -> State:
+        """Return the current state of an aggregate, as its decider folds it."""
+
+        return (
+            await self.load(
+                agg, decider.initial, lambda state, facts: reduce(decider.evolve, facts, state)
+            )
+        ).state
+
+    async def _read(
+        self, agg: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
+    ) -> FoldedState[State]:
+        if running := self._running.get(agg):
+            await asyncio.wait({running})
+        self._running[agg] = self._next.pop(agg)
+        try:
+            folded: FoldedState[State] = self._cache.get(agg, FoldedState(start, 0))
+            events = await self._log.history(agg, folded.seq)
+            if events:
+                folded = FoldedState(
+                    fold(folded.state, [event.fact for event in events]), events[-1].seq
+                )
+            self._cache[agg] = folded
+            self._cache.move_to_end(agg)
+            if len(self._cache) > self._cached_max:
+                self._cache.popitem(last=False)
+            return folded
+        finally:
+            del self._running[agg]

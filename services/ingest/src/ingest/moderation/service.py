@@ -1,0 +1,113 @@
+"""Moderation of submissions and participants by operators, and appeals against bans."""
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+from functools import partial
+
+from msgspec import structs
+
+from ingest.access.feed import AccessFeed
+from ingest.access.rules import Caller
+from ingest.accounts import rules as accounts
+from ingest.accounts.service import decide_account
+from ingest.decisions import AggregateCommand, DecisionResult, Decisions
+from ingest.histories import SubmissionHistory, load_submission
+from ingest.moderation import rules
+from ingest.ports import Ports, resolve_account
+from shared import events, subjects
+from shared.api.accounts import BanAppeal
+from shared.blobs import BlobNotFound, describe_blob
+
+APPEAL_MEDIA = "text/plain"
+
+
+def moderation_command(
+    submission: SubmissionHistory, command: rules.ModerationCommand
+) -> AggregateCommand:
+    """Return a command that is decided on a submission's own history and its moderation's."""
+    decider = rules.moderation
+    moderation_decider = replace(decider, initial=decider.fold(submission.facts))
+    return AggregateCommand(subjects.moderation(submission.id), moderation_decider, command)
+
+
+@dataclass(frozen=True)
+class Moderation:
+    """Moderation, and appeals against bans. Methods may raise `Refused` and `Failed`."""
+
+    ports: Ports
+    decisions: Decisions
+    feed: AccessFeed
+
+    async def judge(
+        self, number: int, command: rules.ModerationCommand, operator: str
+    ) -> DecisionResult:
+        """Hold, release, disqualify or restore, or answer an appeal."""
+        submission = await load_submission(self.ports, number)
+        return await self.decisions.make_all([moderation_command(submission, command)], operator)
+
+    async def ban(
+        self, participant: str, reason: str, until_at: datetime | None, operator: str
+    ) -> DecisionResult:
+        """Ban a participant, until a time or for ever. Raises `Refused` and `Failed`."""
+        event = events.AccountBanned(reason=reason, until_at=until_at)
+        return await self._decide_account(participant, event, operator)
+
+    async def unban(self, participant: str, reason: str, operator: str) -> DecisionResult:
+        """Lift a ban. Raises `Refused` and `Failed`."""
+        return await self._decide_account(
+            participant, events.AccountUnbanned(reason=reason), operator
+        )
+
+    async def answer_ban_appeal(
+        self, participant: str, answer: events.BanAppealDecided, operator: str
+    ) -> DecisionResult:
+        """Answer an appeal; accepting it lifts the ban. Raises `Refused` and `Failed`."""
+        account = await self._find_below(participant, operator)
+        command = rules.BanAppealCommand(answer, self.decisions.clock())
+        agg = subjects.account(account)
+        return await self.decisions.make(agg, rules.ban_appeals, command, operator)
+
+    async def appeal_ban(self, caller: Caller, text: str) -> DecisionResult:
+        """Appeal against the caller's own ban. Raises `Refused` and `Failed`."""
+        if caller.ban is None:
+            raise rules.not_banned()
+        data = text.encode()
+        filed = events.BanAppealFiled(text=describe_blob(data, APPEAL_MEDIA))
+        command = rules.BanAppealCommand(filed, self.decisions.clock())
+        return await self.decisions.make_all(
+            [AggregateCommand(subjects.account(caller.id), rules.ban_appeals, command)],
+            caller.actor,
+            partial(self.ports.blobs.put, data, APPEAL_MEDIA),
+        )
+
+    async def load_ban_appeal(self, account: str) -> BanAppeal | None:
+        """Return the appeal against an account's last ban, or None. Raises `Failed`."""
+        appeal: BanAppeal | None = None
+        for event in await self.ports.log.history(subjects.account(account)):
+            match event.fact:
+                case events.AccountBanned():
+                    appeal = None
+                case events.BanAppealFiled(text=blob):
+                    try:
+                        text = (await self.ports.blobs.get(blob.digest)).decode()
+                    except BlobNotFound:
+                        text = ""
+                    filed_at = event.envelope.at
+                    appeal = BanAppeal(text=text, filed_at=filed_at, is_accepted=None, reason=None)
+                case events.BanAppealDecided(is_accepted=is_accepted, reason=reason) if (
+                    appeal is not None
+                ):
+                    appeal = structs.replace(appeal, is_accepted=is_accepted, reason=reason)
+        return appeal
+
+    async def _decide_account(
+        self, participant: str, event: events.AccountBanned | events.AccountUnbanned, operator: str
+    ) -> DecisionResult:
+        account = await self._find_below(participant, operator)
+        return await decide_account(self.decisions, account, event, operator)
+
+    async def _find_below(self, participant: str, operator: str) -> str:
+        """Return an account that this operator may decide about. Raises `Refused` and `Failed`."""
+        account = await resolve_account(self.ports.people, self.ports.log, participant)
+        accounts.check_over(self.feed.now().roles, operator, account)
+        return account
