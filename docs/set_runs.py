@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from harness.vocabulary import CPU_TYPE
 from shared.api.fields import JsonObject
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
@@ -204,7 +205,7 @@ async def check_problem(
     if machine := [finding.text for finding in errors if finding.code == "machine"]:
         return Check(one_line(f"{NO_VERDICT}: {machine[0]}", REASON_CHARS))
     refusal = f"{errors[0].code} in {errors[0].where}: {errors[0].text}" if errors else ""
-    return Check(one_line(refusal, REASON_CHARS), checks.HERE in problem.gpus, zeros)
+    return Check(one_line(refusal, REASON_CHARS), CPU_TYPE in problem.gpus, zeros)
 
 
 async def run_exploits(harness: LocalHarness, checkout: Path, limit_s: float) -> list[Outcome]:

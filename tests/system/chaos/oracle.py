@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from math import exp, fsum, isclose, log
 from typing import NamedTuple
 
-from bench.noop_agent import PASSED, time_us, verdict_of
+from bench.noop_agent import time_us, verdict_of
 
+from harness.vocabulary import PASSED
 from shared import events
 from shared.subjects import last_token
 from tests.system.chaos.crowd import source_of
