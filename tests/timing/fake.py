@@ -41,8 +41,9 @@ class FakeKernel:
     """How a kernel behaves: `slow_share` of its calls take `slow_by` more, as a fraction.
 
     `drift` is how much longer each call takes than the one before. The first `slow_calls` of a
-    process take `slow_factor` times as long. `dry` and `late` are shares of its launches. From its
-    first call to its end, the other side is slower by `residue`, as a fraction.
+    process take `slow_factor` times as long. In every block whose number beside the other side is
+    a multiple of `slow_blocks`, all calls take `slow_by` more. `dry` and `late` are shares of its
+    launches. From its first call to its end, the other side is slower by `residue`, as a fraction.
     """
 
     time_us: float = 100.0
@@ -51,6 +52,7 @@ class FakeKernel:
     drift: float = 0.0
     slow_calls: int = 0
     slow_factor: float = 1.0
+    slow_blocks: int = 0
     dry: float = 0.0
     late: float = 0.0
     residue: float = 0.0
@@ -61,6 +63,7 @@ class _FakeSide:
     kernel: FakeKernel
     speed: float
     calls: int = 0
+    blocks: int = 0
 
 
 @dataclass
@@ -95,6 +98,8 @@ class FakePair:
     def measure(self, order: str, calls: Mapping[str, int]) -> dict[str, tuple[Sample, ...]]:
         """Make a block of calls of each side."""
         self.orders.append(order)
+        for name in order:
+            self.sides[name].blocks += len(order) > 1
         return {
             name: tuple(self._call(name, index, calls[name]) for index in range(calls[name]))
             for name in order
@@ -118,6 +123,8 @@ class FakePair:
         time_us = side.speed * kernel.time_us * (1 + kernel.drift * side.calls)
         if side.calls < kernel.slow_calls:
             time_us *= kernel.slow_factor
+        if kernel.slow_blocks and side.blocks and side.blocks % kernel.slow_blocks == 0:
+            time_us *= 1 + kernel.slow_by
         if kernel.slow_share and random_source.random() < kernel.slow_share:
             time_us *= 1 + kernel.slow_by
         if name == "B" and self.sides["A"].calls and not self._has_ended:

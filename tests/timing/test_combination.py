@@ -4,6 +4,7 @@ import gzip
 import json
 from dataclasses import asdict, replace
 from math import log, sqrt
+from statistics import fmean
 
 import pytest
 
@@ -13,6 +14,7 @@ from harness.time.combination import (
     make_record,
     run_figures,
 )
+from harness.time.process import COLD
 from harness.vocabulary import GRADES
 from tests.timing.fake import FakeKernel, FakeMachine
 from tests.timing.measuring import QUIET, one_case, one_process, plan_for
@@ -89,6 +91,34 @@ def test_slow_calls_in_one_process_rank_the_plain_mean() -> None:
 def test_a_kernel_that_is_slow_in_most_calls_is_ranked_by_them() -> None:
     time = one_case(FakeKernel(slow_share=0.85, slow_by=0.15))
     assert time.time_us > 112.0
+
+
+@pytest.mark.parametrize(("blocks", "slow_by"), [(6, 0.1), (6, 2.0), (5, 0.5), (4, 20.0)])
+def test_a_kernel_that_is_slow_in_some_blocks_is_ranked_by_all_its_calls(
+    blocks: int, slow_by: float
+) -> None:
+    plan = replace(plan_for(), unit_us=100.0)
+    kernel = FakeKernel(1000.0, slow_blocks=blocks, slow_by=slow_by)
+    processes = [one_process(kernel, plan=plan, seed=seed) for seed in (1, 2, 3)]
+    calls = [sample for process in processes for sample in process.samples]
+    mean_us = fmean(sample.time_us for sample in calls if COLD not in sample.flags)
+    time = combine_processes(processes, plan)
+    assert time.grade == "bimodal"
+    assert time.time_us > 0.99 * mean_us
+
+
+@pytest.mark.parametrize("blocks", [4, 6])
+def test_blocks_in_which_both_are_slow_are_the_machines(blocks: int) -> None:
+    slow = FakeKernel(1000.0, slow_blocks=blocks, slow_by=0.5)
+    assert one_case(slow, yardstick=slow).grade == "ok"
+
+
+def test_one_slow_block_of_a_run_is_chance() -> None:
+    slow = one_process(FakeKernel(1000.0, slow_blocks=6, slow_by=0.5))
+    usual = [one_process(FakeKernel(1000.0), seed=seed) for seed in (2, 3)]
+    time = combine_processes([slow, *usual], plan_for())
+    assert time.grade == "ok"
+    assert time.time_us == pytest.approx(1000.0, rel=0.01)
 
 
 @pytest.mark.parametrize("residue", [0.05, 0.2])

@@ -18,12 +18,11 @@ from harness.time.estimators import (
     mean_without_top,
     quantile,
 )
-from harness.time.process import MeasurementPlan, Process, Sample
+from harness.time.process import CROWDED_MAX, MeasurementPlan, Process, Sample, has_slow_blocks
 
 _NULL_MAX = 0.05
 # A time whose interval is this many times as wide as asked for claims no order.
 _NOISY_FACTOR = 5.0
-_CROWDED_SHARE_MAX = 0.5
 _WAITED_SHARE_MAX = 0.2
 # The most serious first. A grade of any process is the case's grade; but one process of several
 # can drift by chance.
@@ -60,8 +59,7 @@ def combine_processes(processes: Sequence[Process], plan: MeasurementPlan) -> Ca
     Shapes: at least one process. The time is the ratio to the yardstick, times the yardstick's
     frozen time, or its time in these processes if it has none.
     """
-    is_plain = any(process.grade == "bimodal" for process in processes)
-    ratio = measure_ratio(processes, plan, is_plain=is_plain)
+    ratio = measure_ratio(processes, plan)
     measured_us = yardstick_us(processes, plan)
     slowdown = residue(processes, plan, ratio.half_width)
     unit_us = plan.unit_us or measured_us
@@ -83,12 +81,21 @@ def combine_processes(processes: Sequence[Process], plan: MeasurementPlan) -> Ca
     )
 
 
-def measure_ratio(
-    processes: Sequence[Process], plan: MeasurementPlan, *, is_plain: bool = False
-) -> Ratio:
-    """Return the ratio of A to B in these processes."""
+def measure_ratio(processes: Sequence[Process], plan: MeasurementPlan) -> Ratio:
+    """Return the ratio of A to B in these processes; of all their calls if they are bimodal."""
+    is_plain = _is_bimodal(processes, plan)
     differences = [process.differences(plan, is_plain=is_plain) for process in processes]
-    return estimate_ratio(differences, _known_sigma(processes, plan))
+    return estimate_ratio(differences, _known_sigma(processes, plan), is_plain=is_plain)
+
+
+def _is_bimodal(processes: Sequence[Process], plan: MeasurementPlan) -> bool:
+    """Return whether slow calls of A count: those within a process, or slow blocks in most.
+
+    A slow block in a single process may be chance.
+    """
+    slow = sum(has_slow_blocks(process, plan) for process in processes)
+    is_usual = slow > 1 and 2 * slow > len(processes)
+    return is_usual or any(process.grade == "bimodal" for process in processes)
 
 
 def _known_sigma(processes: Sequence[Process], plan: MeasurementPlan) -> float:
@@ -136,6 +143,8 @@ def run_figures(times: Sequence[CaseTime]) -> tuple[float, float]:
 
 def _grade(processes: Sequence[Process], ratio: Ratio, plan: MeasurementPlan) -> str:
     grades = [process.grade for process in processes]
+    if _is_bimodal(processes, plan):
+        grades.append("bimodal")
     for grade in _GRADES_OF_ANY:
         if grade in grades:
             return grade
@@ -155,7 +164,7 @@ def is_noisy(processes: Sequence[Process], ratio: Ratio, plan: MeasurementPlan) 
     usual = max(plan.policy.precision, _known_sigma(processes, plan))
     return (
         ratio.half_width > _NOISY_FACTOR * usual
-        or fmean(process.crowded_share for process in processes) > _CROWDED_SHARE_MAX
+        or fmean(process.crowded_share for process in processes) > CROWDED_MAX
         or fmean(process.waited_share for process in processes) > _WAITED_SHARE_MAX
     )
 

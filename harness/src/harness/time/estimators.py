@@ -185,20 +185,37 @@ def trimmed_mean(values: Sequence[float]) -> tuple[float, float, int]:
     return fmean(middle), error, len(middle) - 1
 
 
+def arithmetic_mean(logs: Sequence[float]) -> tuple[float, float, int]:
+    """Return the logarithm of the mean of values, its standard error and the degrees of freedom.
+
+    Shapes: the logarithms of at least two values.
+
+    >>> mean, error, freedom = arithmetic_mean([log(1.0), log(1.0), log(4.0)])
+    >>> round(exp(mean), 4), round(error, 4), freedom
+    (2.0, 0.5, 2)
+    """
+    values = [exp(value) for value in logs]
+    mean = fmean(values)
+    return log(mean), stdev(values) / (mean * sqrt(len(values))), len(values) - 1
+
+
 def half_width_within(differences: Sequence[float]) -> float:
     """Return the half width of the 95 % interval of one process's mean difference."""
     _, error, freedom = trimmed_mean(differences)
     return LOOKS_FACTOR * t_quantile(freedom) * error
 
 
-def estimate_ratio(processes: Sequence[Sequence[float]], sigma: float) -> Ratio:
+def estimate_ratio(
+    processes: Sequence[Sequence[float]], sigma: float, *, is_plain: bool = False
+) -> Ratio:
     """Return the ratio of two kernels from ln(A / B) of the pairs of blocks of each process.
 
     Shapes: at least one process with at least two pairs. `sigma` is how much processes differ on
     this device at least. The deviation of processes is what they show, but not less than what is
-    known of them, combined with what they show, suggests.
+    known of them, combined with what they show, suggests. With `is_plain`, extreme pairs count.
     """
-    means, errors, freedoms = zip(*map(trimmed_mean, processes), strict=True)
+    estimate = arithmetic_mean if is_plain else trimmed_mean
+    means, errors, freedoms = zip(*map(estimate, processes), strict=True)
     count = len(means)
     spread = stdev(means) if count > 1 else 0.0
     within = LOOKS_FACTOR**2 * fmean(error**2 for error in errors)

@@ -7,7 +7,7 @@ platform's own, or in a duel the rival.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from math import log, sqrt
+from math import exp, log, sqrt
 from statistics import fmean, stdev
 from typing import Protocol
 
@@ -17,6 +17,7 @@ from harness.time.estimators import (
     mean_without_top,
     quantile,
     trend_p,
+    trimmed_mean,
 )
 from harness.time.policy import Policy
 
@@ -40,7 +41,7 @@ _PAIRS_MIN = 2
 _JITTER_US = 5.0
 # A machine stalls now and then, in few of the blocks.
 _SLOW_BLOCKS_MIN = 0.25
-_CROWDED_MAX = 0.5
+CROWDED_MAX = 0.5
 _TREND_P = 0.01
 # Less than this share of a time cannot be told from an empty call, and might be negative.
 _WORK_SHARE_MIN = 0.05
@@ -240,7 +241,7 @@ def find_grade(pairs: Sequence[BlockPair], plan: MeasurementPlan) -> str:
     not excuse them, or a submission would wait for one.
     """
     samples = [sample for pair in pairs for sample in pair.a.samples]
-    is_crowded = fmean(pair.is_crowded for pair in pairs) > _CROWDED_MAX
+    is_crowded = fmean(pair.is_crowded for pair in pairs) > CROWDED_MAX
     differences = [pair.difference(plan) for pair in pairs]
     grades = {
         "in_process": not plan.is_gated,
@@ -266,6 +267,22 @@ def is_bimodal(pairs: Sequence[BlockPair]) -> bool:
     slow_blocks = fmean(excess > _SKEW_MIN for excess in excesses)
     is_clear = fmean(excesses) > max(_SKEW_MIN, _SKEW_ERRORS * error)
     return is_clear and slow_blocks > _SLOW_BLOCKS_MIN
+
+
+def has_slow_blocks(process: Process, plan: MeasurementPlan) -> bool:
+    """Return whether whole blocks of A are slow, which rank as little as interrupted ones.
+
+    All calls of A must then take over 1 % longer than the ranked value, besides what B shows.
+    """
+
+    def excess(blocks: Sequence[Block], jitter_us: float) -> float:
+        ranked_us = exp(trimmed_mean([log(plan.work_us(block)) for block in blocks])[0])
+        plain_us = fmean(plan.work_us(block, is_plain=True) for block in blocks)
+        return (plain_us - jitter_us) / ranked_us - 1
+
+    excess_b = max(0.0, excess([pair.b for pair in process.pairs], 0.0))
+    excess_a = excess([pair.a for pair in process.pairs], _JITTER_US)
+    return process.crowded_share <= CROWDED_MAX and excess_a - excess_b > _SKEW_MIN
 
 
 def _excess(pair: BlockPair) -> float:
