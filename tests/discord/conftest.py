@@ -101,7 +101,8 @@ async def olga(edge_platform: EdgePlatform) -> AsyncIterator[ChannelUser]:
     person = edge_platform.sim.person("olga", edge_platform.roles["admin"])
     channel_user = ChannelUser(edge_platform, person, await edge_platform.sim.add_channel("office"))
     # The role on the server alone is not enough.
-    assert "scope_missing" in await channel_user.use_command("admin stop", **WHY)
+    asked = {"leaderboard_name": "identity", "value": "none", **WHY}
+    assert "scope_missing" in await channel_user.use_command("admin deadline", **asked)
     await grant_role(edge_platform, "olga", "admin")
     yield channel_user
 

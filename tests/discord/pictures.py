@@ -215,7 +215,7 @@ async def authoring(studio: Studio, _: Member) -> None:
 
 
 async def moderating(studio: Studio, ada: Member) -> None:
-    """What a moderator sees before something is taken away, and what its participant is told."""
+    """Show where operators do everything else, and what a decision tells its participant."""
     sim = studio.sim
     olga = ChannelUser(
         studio.edge_platform, sim.person("olga", studio.edge_platform.roles["admin"]), studio.lobby
@@ -224,12 +224,12 @@ async def moderating(studio: Studio, ada: Member) -> None:
     await grant_role(studio.edge_platform, "olga", "admin")
     rooms = [one for one in ada.threads(studio.lobby) if " ranked " in one["name"]]
     room, number = rooms[0]["id"], int(rooms[0]["name"].split()[0].removeprefix("#"))
-    path, which = "admin delete-submission", {"submission": number, **WHY}
-    message = await (await olga.person.slash(olga.channel, path, **which)).answered()
-    await studio.take("moderation", olga.person, message)
-    await olga.press(message, "Keep", "is kept")
+    message = await (await olga.person.slash(olga.channel, "admin pages")).answered()
+    await studio.take("pages", olga.person, message)
     before = len(ada.sees(room))
-    await olga.use_command("moderate disqualify", rule="no precomputed answers", **which)
+    await olga.use_command(
+        "moderate disqualify", submission=number, rule="no precomputed answers", **WHY
+    )
 
     def heard() -> list[Any]:
         return [*ada.sees(room)[before:], *ada.letters()]

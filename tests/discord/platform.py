@@ -12,8 +12,7 @@ from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
 from tests.discord.bot_process import BotProcess
 from tests.support.people import HONEST
-from tests.support.platform import PATIENT, ROOT, StrictRunning
-from tests.support.repository import REPOSITORY
+from tests.support.platform import PATIENT, StrictRunning
 from tests.support.waits import eventually
 
 # The marks of the tests by the real bot before the real platform.
@@ -61,7 +60,6 @@ class EdgePlatform:
             "TOKEN": self.sim.token,
             "EDGE_TOKEN": EDGE_TOKEN,
             "API_URL": self.sim.url,
-            "PROBLEMS": str(ROOT / "problems"),
             "ROLES": ",".join(f"{one}={role}" for one, role in self.roles.items()),
         }
         return {f"{PREFIX}_{name}": text for name, text in settings.items()}
@@ -80,8 +78,6 @@ def launch_platform(folder: Path) -> StrictRunning:
     told = {
         "EDGE_TOKEN": EDGE_TOKEN,
         "EDGE_ROLES": "moderator,admin",
-        # Made by the test that asks for it: it is fetched when it is asked for.
-        "REPOSITORIES": f"{REPOSITORY}=file://{folder.parent / 'repository'}",
     }
     settings = {f"WARPBOARD_INGEST_{name}": text for name, text in told.items()}
     settings["WARPBOARD_AGENTS"] = f"{GITHUB_AGENT} {MODAL_AGENT}"

@@ -5,14 +5,7 @@ from typing import Any
 
 import pytest
 
-from discord_edge.platform_api import DiscordUser
-from discord_edge.postgres import (
-    SCHEMA,
-    PendingMessage,
-    PostgresLedger,
-    PostgresRepositoryUpdates,
-    RepositoryUpdate,
-)
+from discord_edge.postgres import SCHEMA, PendingMessage, PostgresLedger
 from discord_sim.simulator import Simulator
 from discord_sim.state import NONCE_S
 from shared.postgres import create_pool
@@ -27,7 +20,6 @@ from tests.discord.platform import (
     wait_until_known,
 )
 from tests.discord.submitting import TEST, check_reported_once, submit_as_new_user
-from tests.support.repository import REPOSITORY
 from tests.support.waits import eventually
 
 pytestmark = EDGE_MARKS
@@ -128,42 +120,22 @@ async def test_a_button_works_although_its_acknowledgement_is_lost(
     assert all(" 40060 " in one for one in edge_sim.record.take_violations())
 
 
-async def test_a_start_waits_for_the_gateway_and_acts_on_no_old_confirmation(
+async def test_a_start_waits_for_the_gateway(
     edge_platform: EdgePlatform, edge_sim: Simulator
 ) -> None:
-    person = edge_sim.person("long-ago")
     await edge_platform.stop()
-    async with create_pool(edge_platform.dsn, 1, 1, SCHEMA) as connections:
-        errands, said = (
-            PostgresRepositoryUpdates(connections),
-            {"repository": REPOSITORY, "branch": "main"},
-        )
-        user = DiscordUser(int(person.id), "long-ago", ("admin",))
-        await errands.add(RepositoryUpdate("long-ago", user, "1", said, {"old": 0}))
-        async with connections.connection() as connection:
-            await connection.execute("update errand set began_at = now() - interval '1 day'")
-        edge_sim.gateway.is_down = True
-        before, waits = len(edge_sim.record.calls), "gateway does not answer"
-        waits_before = edge_platform.log.read_text().count(waits)
-        starting = asyncio.create_task(edge_platform.start())
-        try:
-            await eventually(
-                lambda: edge_platform.log.read_text().count(waits) > waits_before, END_S
-            )
-        finally:
-            edge_sim.gateway.is_down = False
-        await asyncio.wait_for(starting, END_S)
-        # It logged in once, and waited: a process that ended would have begun anew.
-        calls = [one.operation for one in edge_sim.record.calls[before:]]
-        assert calls.count("get_my_user") == 1
-        [letter] = await edge_sim.record.until(person.letters, "a letter", END_S)
-        why = "The bot was away too long: 0 of 1 published. Repeat the command to continue."
-        assert letter["content"].endswith(why)
-
-        async def is_over() -> bool:
-            return not await errands.list_open()
-
-        await eventually(is_over, END_S)
+    edge_sim.gateway.is_down = True
+    before, waits = len(edge_sim.record.calls), "gateway does not answer"
+    waits_before = edge_platform.log.read_text().count(waits)
+    starting = asyncio.create_task(edge_platform.start())
+    try:
+        await eventually(lambda: edge_platform.log.read_text().count(waits) > waits_before, END_S)
+    finally:
+        edge_sim.gateway.is_down = False
+    await asyncio.wait_for(starting, END_S)
+    # It logged in once and waited; a process that ended would have logged in again.
+    calls = [one.operation for one in edge_sim.record.calls[before:]]
+    assert calls.count("get_my_user") == 1
 
 
 async def test_messages_are_sent_once_without_access_to_the_history(

@@ -1,20 +1,17 @@
 """What moderators and admins decide on Discord, by the real bot before the real platform."""
 
-import json
 from functools import partial
-from typing import Any
 
 import httpx
 
 from discord_sim.simulator import Simulator
-from tests.discord.announcing import wait_for_posts
+from tests.discord.announcing import send_operator_request, wait_for_posts
 from tests.discord.channel_users import (
     WHY,
     ChannelUser,
     grant_role,
     message_text,
     start_publication,
-    wait_for_acts,
     zip_problem,
 )
 from tests.discord.platform import (
@@ -43,8 +40,8 @@ async def test_operators_decide_on_what_counts(
     await wait_for_report(edge_sim, kim, room)
     [thread] = [one for one in kim.threads(channel) if one["id"] == room]
     number = int(thread["name"].split()[0].removeprefix("#"))
-    # What has entries is archived by force alone, and nothing else of it happens.
-    doing = await olga.person.slash(olga.channel, "admin delete-leaderboard", **board)
+    # A leaderboard with entries is archived only by force.
+    doing = await olga.person.slash(olga.channel, "leaderboard delete", **board)
     await doing.acknowledged()
     filled = {"Type its name": "identity", "Why": "a test"}
     message = await (await olga.person.fill_in(doing, filled)).answered()
@@ -56,62 +53,12 @@ async def test_operators_decide_on_what_counts(
     assert "scope_missing" in await mia.use_command("moderate hold", rule="r", **which)
     await grant_role(edge_platform, "mia", "moderator")
     assert "until a moderator decides" in await mia.use_command("moderate hold", rule="r", **which)
-
-    async def is_listed() -> bool:
-        return f"#{number}" in await mia.use_command("moderate appeals")
-
-    await eventually(is_listed, END_S)
     assert "no longer held" in await mia.use_command("moderate release", **which)
     assert "does not count" in await mia.use_command("moderate disqualify", rule="r", **which)
-    assert "counts again" in await mia.use_command("moderate restore", **which)
-    assert "Not done" in await mia.use_command("moderate decide-appeal", decision="accept", **which)
-    # A moderator begins no rejudge, and is no admin.
-    asked = {**board, "select": "best", **WHY}
-    assert "role_missing" in await mia.use_command("moderate rejudge", **asked)
-    assert "role_missing" in await mia.use_command("admin health")
-
-    assert "runs on every agent" in await olga.use_command(
-        "agents canary", gpu="CPU", submission=number
-    )
-    [agent] = await olga.person.autocomplete(olga.channel, "agents drain", "agent", agent="")
-    treated = {"agent": agent["value"], **WHY}
-    for act, expected in (
-        ("drain", "no new jobs"),
-        ("undrain", "works again"),
-        ("quarantine", "is in quarantine"),
-        ("undrain", "works again"),
-    ):
-        assert expected in await olga.use_command(f"agents {act}", **treated)
-    assert agent["value"] in (await olga.use_command("agents list")).replace("\\", "")
-
-    await withdraw_submission(edge_sim, olga, number)
-    await wait_for_acts(edge_platform, "OperatorActed")
+    assert "already disqualified" in await mia.use_command("moderate disqualify", rule="r", **which)
 
 
-async def withdraw_submission(edge_sim: Simulator, olga: ChannelUser, number: int) -> None:
-    """Look at a submission, keep it, and then withdraw it."""
-    path = "admin get-submission"
-    doing = await olga.person.slash(olga.channel, path, submission_id=number)
-    message = await doing.answered()
-    files = [edge_sim.cdn.data(one) for one in message["attachments"]]
-    assert KERNEL.data in files
-    named = {one["filename"]: edge_sim.cdn.data(one) for one in message["attachments"]}
-    # The hidden run is in it as well, and why it was disqualified for a while.
-    assert {one["stage"] for one in json.loads(named["runs.json"])["cases"]} >= {"hidden_check"}
-    assert b"SubmissionDisqualified" in named["history.txt"]
-    assert "kim" in message["content"]
-    path = "admin delete-submission"
-    message = await (
-        await olga.person.slash(olga.channel, path, submission=number, **WHY)
-    ).answered()
-    await olga.press(message, "Keep", "is kept")
-    message = await (
-        await olga.person.slash(olga.channel, path, submission=number, **WHY)
-    ).answered()
-    await olga.press(message, "Delete", "was removed from its leaderboard")
-
-
-async def test_a_rejudge_is_shown_before_it_counts_and_announced_when_it_does(
+async def test_an_applied_rejudge_is_announced(
     announcing: EdgePlatform, edge_sim: Simulator, olga: ChannelUser
 ) -> None:
     asked = {
@@ -124,24 +71,21 @@ async def test_a_rejudge_is_shown_before_it_counts_and_announced_when_it_does(
     await eventually(partial(is_listed, announcing.running.url, "copied2"), END_S)
     [post] = await wait_for_posts(edge_sim, "copied2")
     lou, channel = edge_sim.person("lou"), await edge_sim.add_channel("rejudged")
-    named = {"leaderboard_name": "copied2"}
-    await lou.slash(channel, RANKED, script=KERNEL, gpu="CPU", **named)
+    await lou.slash(channel, RANKED, script=KERNEL, gpu="CPU", leaderboard_name="copied2")
     await wait_for_report(edge_sim, lou, await newest_thread(edge_sim, lou, channel))
     asked["reference_code"] = zip_problem("Said better.")[0]
     await olga.press(await start_publication(olga, asked), "Publish", "version 2 published")
-    shown = await wait_for_preview(olga, "rejudge", **named, select="best", **WHY)
-    which = {"rejudge_id": message_text(shown).split("`")[1], **WHY}
-    # Whoever did not answer, or somebody else, takes it up again.
-    await olga.press(
-        await wait_for_preview(olga, "settle-rejudge", **which), "Apply", "it counts now"
-    )
+    body = {"problem": "copied2", "select": "best"}
+    rejudge = await send_operator_request(announcing, "POST", "rejudges", **body)
+    path = f"rejudges/{rejudge['id']}"
 
-    async def is_applied() -> bool:
-        return "is already applied" in await olga.use_command("moderate settle-rejudge", **which)
+    async def is_previewed() -> bool:
+        async with httpx.AsyncClient(base_url=announcing.running.url) as http:
+            answer = await http.get(f"/v1/admin/{path}", headers=announcing.running.operator)
+        return answer.is_success and answer.json()["state"] == "previewed"
 
-    await eventually(is_applied, END_S)
-    unknown = {**which, "rejudge_id": "nothing"}
-    assert "Not done" in await olga.use_command("moderate settle-rejudge", **unknown)
+    await eventually(is_previewed, END_S)
+    await send_operator_request(announcing, "POST", f"{path}/apply")
 
     def is_announced() -> bool:
         first, *others = (one["content"] for one in edge_sim.owner().sees(post["id"]))
@@ -157,14 +101,3 @@ async def is_listed(url: str, slug: str) -> bool:
     """Whether the read models have a problem that was published."""
     async with httpx.AsyncClient(base_url=url) as http:
         return (await http.get(f"/v1/problems/{slug}")).is_success
-
-
-async def wait_for_preview(channel_user: ChannelUser, command: str, **given: Any) -> Any:
-    """Use a command, and return the message with the preview of a rejudge."""
-    doing = await channel_user.person.slash(channel_user.channel, f"moderate {command}", **given)
-    message = await doing.answered()
-    await channel_user.edge_platform.sim.record.until(
-        lambda: message["components"] or "Not done" in message_text(message), "a preview", END_S
-    )
-    assert "would change" in message_text(message), message_text(message)
-    return message

@@ -6,7 +6,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discord_edge.leaderboards import tables
-from discord_edge.moderation import standing_line
 from discord_edge.submissions.report import comparison_card, kernel_lines, public_times, report_card
 from discord_edge.wording import Attachment, Card, fit_attachments
 from shared.api.cases import Case
@@ -230,8 +229,3 @@ def test_a_comparison_shows_the_times_and_their_ratio() -> None:
     assert comparison_card(comparison).body == (
         "```text\nscore: 2 µs to 1 µs, ratio 0.5, faster\n```"
     )
-
-
-def test_an_audit_says_why_a_submission_has_no_rank() -> None:
-    submission = found(ranking=None)
-    assert standing_line(submission) == "**#7** sort · H100 · finished · on no leaderboard"

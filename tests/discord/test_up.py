@@ -107,12 +107,13 @@ def test_the_bot_works_without_an_account(simulated_platform: Running) -> None:
         ada.use_command("leaderboard list", "identity")
         # Each role has its commands, on the server and on the platform.
         for user in (ada, cora):
-            refused = user.send("slash", command="moderate appeals")
+            refused = user.send("slash", command="admin pages")
             assert "hidden from this user" in refused.json()["detail"]
-        mona.use_command("moderate appeals", "No submission needs a decision")
-        mona.use_command("agents list", "role_missing")
-        omar.use_command("agents list", "CPU")
-        omar.use_command("admin health", "healthy")
+        board = {"leaderboard_name": "identity", "value": "none", "reason": "a test"}
+        mona.use_command("admin deadline", "role_missing", **board)
+        for user in (mona, omar):
+            user.use_command("admin pages", f"<{running.url}/admin/appeals>: decide appeals")
+        omar.use_command("admin deadline", "not changed", **board)
         _publish(cora)
         state = http.get("/sim/state").json()
         assert state["violations"] == []

@@ -144,7 +144,7 @@ async def notify(
     else:
         await reply(interaction, "You are only notified of decisions about your submissions.")
         return
-    if interaction.client.forum_matcher is None:
+    if not interaction.client.settings.public:
         lines.append("This bot only answers commands at the moment: it sends no notifications.")
     await reply(interaction, "\n".join(lines))
 

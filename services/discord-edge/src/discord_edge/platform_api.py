@@ -27,8 +27,6 @@ from shared.errors import Failed, Refused
 
 CONNECT_S = 3.0
 ANSWER_S = 35.0
-# For requests that publish a whole repository or write a data set.
-SLOW_S = 120.0
 # A stream sends something every 15 s, if only a keep-alive.
 SILENCE_S = 40.0
 NAME_LENGTH_MAX = 100
@@ -152,29 +150,12 @@ class PlatformApi:
         response = await self._send("POST", "/v1/problems", data=fields, files=uploads)
         return _decode(response, PublishedVersion)
 
-    async def post_slow(self, path: str, bytes_max: int, **body: object) -> bytes:
-        """Return the answer to a POST of up to two minutes. Raises also `Refused` `too_large`."""
-        answer = bytearray()
-        try:
-            async with (
-                asyncio.timeout(SLOW_S),
-                self._stream("POST", path, SLOW_S, json=body) as response,
-            ):
-                async for chunk in response.aiter_bytes():
-                    answer += chunk
-                    if len(answer) > bytes_max:
-                        reason = f"the answer has more than {bytes_max:,} bytes"
-                        raise Refused("too_large", reason)
-        except (httpx.TransportError, TimeoutError) as error:
-            raise Failed(f"the platform does not answer: {type(error).__name__}") from error
-        return bytes(answer)
-
     async def events(self, number: int, after: int) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """Stream a submission's events and notices after a sequence, as kind and data."""
         headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
         path = f"/v1/submissions/{number}/events"
         try:
-            async with self._stream("GET", path, SILENCE_S, headers=headers) as response:
+            async with self._stream(path, headers) as response:
                 async for event in EventSource(response).aiter_sse():
                     yield event.event, _parse_object(event.data)
         except (httpx.TransportError, SSEError) as error:
@@ -191,14 +172,10 @@ class PlatformApi:
         return response
 
     @asynccontextmanager
-    async def _stream(
-        self, method: str, path: str, timeout_s: float, **options: Any
-    ) -> AsyncIterator[httpx.Response]:
-        headers = self._user_headers() | options.pop("headers", {})
-        timeout = httpx.Timeout(timeout_s, connect=CONNECT_S)
-        async with self.client.stream(
-            method, path, headers=headers, timeout=timeout, **options
-        ) as response:
+    async def _stream(self, path: str, headers: dict[str, str]) -> AsyncIterator[httpx.Response]:
+        headers = self._user_headers() | headers
+        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+        async with self.client.stream("GET", path, headers=headers, timeout=timeout) as response:
             if not response.is_success:
                 await response.aread()
                 _check_success(response)

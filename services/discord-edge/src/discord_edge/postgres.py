@@ -1,7 +1,5 @@
-"""The edge's own tables: tracked submissions, what was announced, and running updates."""
+"""The edge's own tables: tracked submissions and what was announced."""
 
-import json
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, ClassVar, NamedTuple
 
@@ -12,7 +10,6 @@ from psycopg_pool import AsyncConnectionPool
 from discord_edge.notifications.texts import PodiumUpdate, ProblemPost, ProblemSummary
 from discord_edge.platform_api import DiscordUser
 from discord_edge.submissions.models import PendingSubmission, TrackedSubmission
-from discord_edge.wording import escaped
 from shared.api.submissions import SubmissionRequest
 from shared.postgres import borrow_connection, load_statements
 
@@ -24,27 +21,6 @@ SAVE_STATEMENTS = {
     "report": "set_report",
     "ended": "set_ended",
 }
-
-
-@dataclass(frozen=True)
-class RepositoryUpdate:
-    """A repository to publish for a user; `body` is the request to the platform.
-
-    `before` are the versions of its problems, 0 for none. An update that `is_late` was confirmed
-    hours ago: the repository may have changed since.
-    """
-
-    key: str
-    user: DiscordUser
-    channel: str
-    body: Mapping[str, object]
-    before: Mapping[str, int]
-    is_late: bool = False
-
-    @property
-    def name(self) -> str:
-        """The escaped name of the repository."""
-        return escaped(str(self.body["repository"]))
 
 
 class PendingMessage(NamedTuple):
@@ -212,43 +188,6 @@ class PostgresLedger(_Tables):
     async def finish_podium(self, update: PodiumUpdate) -> None:
         """Mark a podium as announced."""
         await self._execute("told", **update._asdict())
-
-
-class PostgresRepositoryUpdates(_Tables):
-    """The running repository updates."""
-
-    file = "errands.sql"
-
-    async def add(self, update: RepositoryUpdate) -> None:
-        """Store an update until its result is reported."""
-        await self._execute(
-            "begin",
-            key=update.key,
-            person=str(update.user.id),
-            name=update.user.name,
-            roles=list(update.user.roles),
-            channel=update.channel,
-            said=json.dumps(dict(update.body)),
-            before=json.dumps(dict(update.before)),
-        )
-
-    async def remove(self, key: str) -> None:
-        """Remove an update whose result was reported."""
-        await self._execute("end", key=key)
-
-    async def list_open(self) -> list[RepositoryUpdate]:
-        """Return the updates whose results were not reported."""
-        return [
-            RepositoryUpdate(
-                key=row["key"],
-                user=DiscordUser(int(row["person"]), row["name"], tuple(row["roles"])),
-                channel=row["channel"],
-                body=json.loads(row["said"]),
-                before=json.loads(row["before"]),
-                is_late=row["is_late"],
-            )
-            for row in await self._execute("open")
-        ]
 
 
 def _decode_summary(text: str) -> ProblemSummary:

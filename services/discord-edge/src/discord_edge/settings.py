@@ -2,7 +2,6 @@
 
 import os
 from dataclasses import dataclass, field
-from pathlib import Path
 
 from shared.errors import Refused
 from shared.settings import Listen, read_settings
@@ -22,9 +21,9 @@ class Settings:
     another Discord than the public one, such as the simulator. `public` creates channels and
     announces results there, read from the log at `nats_url`; with `podiums`, also records and
     podiums. It greets new members in the channel `lobby`, by default in one of those that it
-    creates. `problems` is a local folder from which admins may create leaderboards during
-    development. `threads` gives users a thread per `submission` or per `problem`. `public_url` is
-    the platform's public address, for links to files that are too large for Discord.
+    creates. `threads` gives users a thread per `submission` or per `problem`. `public_url` is the
+    platform's public address, for links to operators' pages and to files that are too large for
+    Discord.
     """
 
     ingest_url: str
@@ -41,18 +40,12 @@ class Settings:
     public: bool = False
     podiums: bool = False
     public_url: str = ""
-    problems: str = ""
     threads: str = PER_SUBMISSION
 
     @property
     def channel_ids(self) -> frozenset[int]:
         """The channels where users may submit."""
         return frozenset(int(part) for part in self.channels.split(",") if part.strip())
-
-    @property
-    def problems_folder(self) -> Path | None:
-        """The folder with problems in development."""
-        return Path(self.problems) if self.problems.strip() else None
 
     @property
     def role_names(self) -> dict[int, str]:
@@ -81,9 +74,6 @@ def load_settings() -> Settings:
             f"{PREFIX}_THREADS is {settings.threads!r}: expected {PER_SUBMISSION} or {PER_PROBLEM}"
         )
         raise Refused("bad_settings", reason, "threads")
-    if settings.problems_folder is not None and not settings.problems_folder.is_dir():
-        reason = f"{PREFIX}_PROBLEMS is {settings.problems!r}: expected a folder of this machine"
-        raise Refused("bad_settings", reason, "problems")
     if settings.public and not settings.nats_url:
         reason = f"{PREFIX}_PUBLIC announces events from NATS: set {PREFIX}_NATS_URL as well"
         raise Refused("bad_settings", reason, "nats_url")

@@ -12,7 +12,7 @@ from discord import app_commands
 from discord.ext import commands
 from psycopg_pool import AsyncConnectionPool
 
-from discord_edge import accounts, admin, moderation, participants
+from discord_edge import accounts, operators
 from discord_edge.background import retry_until_done
 from discord_edge.bot.discord_py import (
     ApplicationEmojis,
@@ -23,18 +23,12 @@ from discord_edge.bot.discord_py import (
 from discord_edge.bot.interactions import BotInteraction, Commands, reply_with_error
 from discord_edge.leaderboards import commands as leaderboards
 from discord_edge.leaderboards.commands import PageButton, ping
-from discord_edge.notifications.announcer import ForumMatcher
 from discord_edge.notifications.channels import AppealButton, DiscordPublicChannels
 from discord_edge.notifications.messenger import DirectMessenger, MessageSender
 from discord_edge.platform_api import LeaderboardCache, PlatformApi, RankTrends, ReadCache
-from discord_edge.postgres import (
-    PostgresLedger,
-    PostgresRepositoryUpdates,
-    PostgresTrackedSubmissions,
-)
+from discord_edge.postgres import PostgresLedger, PostgresTrackedSubmissions
 from discord_edge.problems import commands as problems
 from discord_edge.problems import publishing
-from discord_edge.problems.repository_updates import RepositoryPublisher
 from discord_edge.settings import PER_PROBLEM, PREFIX, Settings
 from discord_edge.submissions import commands as submissions
 from discord_edge.submissions.reply import CancelButton, CompareButton, ResubmitButton
@@ -55,34 +49,29 @@ WRONG_TOKEN = 4004
 _log = logging.getLogger(__name__)
 
 
-def build_command_groups(
-    roles: Collection[str], *, has_local: bool = False
-) -> list[app_commands.Group]:
+def build_command_groups(roles: Collection[str]) -> list[app_commands.Group]:
     """Return the groups for participants, and those for the given platform roles.
 
     A module with commands lists them in `COMMANDS`, and this function alone puts them into groups.
     Discord hides the groups of operators from users who do not manage the server.
     """
-    is_admin = "admin" in roles
     general = (*leaderboards.COMMANDS, *submissions.COMMANDS, *problems.COMMANDS)
-    if is_admin or "creator" in roles:
-        general += publishing.AUTHOR_COMMANDS
+    if "admin" in roles or "creator" in roles:
+        general += publishing.COMMANDS
     leaderboard = _build_group("leaderboard", "Submit and see results", general)
     submit = app_commands.Group(name="submit", description="Submit a file to a leaderboard")
     for command in submissions.submit_commands():
         submit.add_command(command)
     leaderboard.add_command(submit)
     groups = [leaderboard, _build_group("account", "Your own account", accounts.COMMANDS)]
-    operators: list[tuple[str, str, Commands]] = []
-    if is_admin or "moderator" in roles:
-        operators.append(("moderate", "Decide about submissions", moderation.COMMANDS))
-    if is_admin:
-        local = publishing.LOCAL_COMMANDS if has_local else ()
-        platform = (*admin.COMMANDS, *participants.COMMANDS, *publishing.ADMIN_COMMANDS, *local)
-        operators.append(("agents", "The agents that run submissions", admin.AGENT_COMMANDS))
-        operators.append(("admin", "Run the platform", platform))
-    managers = discord.Permissions(manage_guild=True)
-    return groups + [_build_group(*group, permissions=managers) for group in operators]
+    if "admin" in roles or "moderator" in roles:
+        managers = discord.Permissions(manage_guild=True)
+        moderate, admin = operators.MODERATION_COMMANDS, operators.ADMIN_COMMANDS
+        groups += [
+            _build_group("moderate", "Decide about submissions", moderate, managers),
+            _build_group("admin", "Run the platform", admin, managers),
+        ]
+    return groups
 
 
 def _build_group(
@@ -139,12 +128,6 @@ class EdgeBot(commands.Bot):
         self.sender = SubmissionSender(
             api, self._submissions, self.tracker.track, self.messenger.notify_refused
         )
-        updates = PostgresRepositoryUpdates(connections)
-        self.publisher = RepositoryPublisher(api, updates, self.messenger)
-        # Only a bot that makes announcements has a forum.
-        self.forum_matcher = (
-            ForumMatcher(api, self.leaderboards, self.channels, ledger) if settings.public else None
-        )
 
     async def setup_hook(self) -> None:
         """Register buttons and commands, and resume open work, before the gateway connects."""
@@ -153,13 +136,12 @@ class EdgeBot(commands.Bot):
         # An earlier attempt to log in may have added the commands already.
         self.tree.clear_commands(guild=guild)
         roles = set(self.settings.role_names.values())
-        has_local = self.settings.problems_folder is not None
-        for group in build_command_groups(roles, has_local=has_local):
+        for group in build_command_groups(roles):
             self.tree.add_command(group, guild=guild)
         self.tree.add_command(ping, guild=guild)
         await self._sync_commands(guild)
         await self.app_emojis.load(self)
-        for service in (self.tracker, self.sender, self.publisher):
+        for service in (self.tracker, self.sender):
             await service.resume()
 
     async def _sync_commands(self, guild: discord.Object) -> None:
@@ -209,7 +191,7 @@ class EdgeBot(commands.Bot):
         try:
             await run_until_first(self._serve(token, life), life.stopping.wait())
         finally:
-            for service in (self.sender, self.tracker, self.publisher):
+            for service in (self.sender, self.tracker):
                 await service.tasks.stop()
             await self.close()
 

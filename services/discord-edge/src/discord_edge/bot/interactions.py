@@ -188,15 +188,6 @@ async def run_decision(api: PlatformApi, *path: str | int, **body: object) -> st
     return "" if decision.event else " This was already the case."
 
 
-async def record_access(
-    interaction: BotInteraction, api: PlatformApi, target: str, reason: str = "looked at on Discord"
-) -> None:
-    """Record in the log that a user saw data that is not public. Raises `Refused`, `Failed`."""
-    command = "discord /" + (interaction.command.qualified_name if interaction.command else "")
-    body = {"command": command, "target": target, "reason": reason}
-    await api.with_key(f"{api.key}-acted").request(object, "POST", "admin", "acted", **body)
-
-
 async def read_attachment(file: discord.Attachment, field: str) -> bytes:
     """Download an attachment, immediately: its URL expires. Raises `Refused` `bad_file`."""
     try:
@@ -262,7 +253,7 @@ async def _match_visible_leaderboards(interaction: BotInteraction, typed: str) -
     return match_names(typed, sorted(slugs))
 
 
-async def match_gpus(interaction: BotInteraction, typed: str) -> list[str]:
+async def _match_gpus(interaction: BotInteraction, typed: str) -> list[str]:
     """Complete a comma-separated list of the chosen leaderboard's GPU types."""
     slug = getattr(interaction.namespace, "leaderboard_name", None)
     return match_gpu_list(typed, interaction.client.leaderboards.gpus(slug))
@@ -276,17 +267,13 @@ async def _match_launchers(interaction: BotInteraction, typed: str) -> list[str]
 
 Leaderboard = app_commands.Transform[str, CompletedName(_match_known_leaderboards, is_slug=True)]
 OpenLeaderboard = app_commands.Transform[str, CompletedName(_match_open_leaderboards, is_slug=True)]
-# Any leaderboard that an author or operator may see, and the same without limits on its length.
+# Any leaderboard that an author or operator may see.
 VisibleLeaderboard = app_commands.Transform[
     str, CompletedName(_match_visible_leaderboards, is_slug=True, length_max=NAME_LENGTH_MAX)
 ]
-AnyVisibleLeaderboard = app_commands.Transform[
-    str, CompletedName(_match_visible_leaderboards, is_slug=True)
-]
-Gpus = app_commands.Transform[str, CompletedName(match_gpus)]
+Gpus = app_commands.Transform[str, CompletedName(_match_gpus)]
 Runner = app_commands.Transform[str, CompletedName(_match_launchers, length_max=64)]
 Slug = app_commands.Range[str, 1, NAME_LENGTH_MAX]
-Identifier = app_commands.Range[str, 1, 64]
 Reason = app_commands.Range[str, 1, 400]
 Number = app_commands.Range[int, 1, 2**53 - 1]
 

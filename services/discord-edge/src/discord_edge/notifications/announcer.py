@@ -2,7 +2,6 @@
 
 import asyncio
 import logging
-from dataclasses import dataclass
 
 import msgspec
 
@@ -10,8 +9,6 @@ from discord_edge.background import retry_until_done
 from discord_edge.notifications import texts
 from discord_edge.notifications.channels import DiscordPublicChannels
 from discord_edge.notifications.messenger import DirectMessenger
-from discord_edge.platform_api import LeaderboardCache, PlatformApi
-from discord_edge.postgres import PostgresLedger
 from discord_edge.submissions.report import public_times
 from discord_edge.wording import message_nonce
 from shared import events, subjects
@@ -39,36 +36,6 @@ SUBMISSION_FACTS = (
 )
 
 _log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class ForumMatcher:
-    """Matches posts with public problems; problems that are not public have no post."""
-
-    api: PlatformApi
-    leaderboards: LeaderboardCache
-    channels: DiscordPublicChannels
-    ledger: PostgresLedger
-
-    async def match(self) -> list[texts.PostMatch]:
-        """Match all posts and problems. Raises `Refused` and `Failed`."""
-        # The cached leaderboards may be two seconds old.
-        await self.leaderboards.refresh()
-        posts, recorded = await self.channels.posts(), {}
-        problems = sorted(self.leaderboards.known)
-        for slug in problems:
-            post = await self.ledger.problem_post(slug)
-            if post is not None:
-                recorded[slug] = post.thread
-        return texts.match_posts(problems, recorded, posts)
-
-    async def save(self, matches: list[texts.PostMatch]) -> None:
-        """Record the newly paired posts. Raises `Refused` and `Failed`."""
-        for match in matches:
-            if match.kind == "paired" and match.post is not None:
-                problem = await self.api.get(FullProblem, "problems", match.problem)
-                post = texts.ProblemPost(match.post, texts.summarize_problem(problem))
-                await self.ledger.save_problem_post(match.problem, post)
 
 
 class Announcer:

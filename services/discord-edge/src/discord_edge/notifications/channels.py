@@ -25,7 +25,6 @@ AUDIT_REASON = "Warpboard: channels and roles for its leaderboards"
 THREAD_MINUTES: Literal[1440] = 1440
 POST_MINUTES: Literal[10080] = 10080
 THREAD_EXISTS = 160004
-POSTS_MAX = 1000
 READY_STEP_S = 0.2
 # Discord bans who is refused too often: the pauses grow.
 AGAIN_S_MIN, AGAIN_S_MAX = 0.5, 10.0
@@ -218,17 +217,6 @@ class DiscordPublicChannels:
                 allowed_mentions=mentions,
             )
         return str(post.thread.id)
-
-    async def posts(self) -> dict[str, str]:
-        """Return the names of the bot's own posts by id, including archived ones."""
-        forum = self._forum(await self._wait_for_channels())
-        with translate_discord_errors():
-            archived = [thread async for thread in forum.archived_threads(limit=POSTS_MAX)]
-        return {
-            str(thread.id): thread.name
-            for thread in (*forum.threads, *archived)
-            if is_own(self._client, thread.owner_id)
-        }
 
     async def edit_post(self, thread: str, text: str) -> None:
         """Replace the first message of a post."""

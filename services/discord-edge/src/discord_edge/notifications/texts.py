@@ -1,8 +1,8 @@
 """The texts of notifications: public announcements and messages to one participant."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import msgspec
 
@@ -41,19 +41,12 @@ OFF, THREAD = "off", "thread"
 RULE_MAX, REASON_MAX = 200, 600
 HELD = " is held: it stays off its leaderboard until a moderator has reviewed it"
 DISQUALIFIED = " is disqualified: it is no longer on its leaderboard"
-MatchKind = Literal["kept", "paired", "missing", "strange"]
 GREETING = """\
 **Welcome! Submit a kernel here, and it is ranked by how fast it runs.**
 1. `/leaderboard list` shows what is open.
 2. `/leaderboard template` gives you a file to start from.
 3. `/leaderboard submit test` checks your file; `ranked` instead of `test` ranks it.
 Only you see the answers."""
-TEXTS: Mapping[str, str] = {
-    "kept": "✅ {problem}: its post exists",
-    "paired": "🔗 {problem}: the post with its name now belongs to it",
-    "missing": "⏭️ {problem}: no post of the bot has its name; the next announcement creates one",
-    "strange": "❓ {problem}: a post of the bot that belongs to no problem",
-}
 
 
 class ProblemSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -239,49 +232,6 @@ class ProblemPost(NamedTuple):
 
     thread: str
     facts: ProblemSummary
-
-
-class PostMatch(NamedTuple):
-    """A problem and the id of its post, if it has one; for a `strange` post, the post's name."""
-
-    problem: str
-    kind: MatchKind
-    post: str | None
-
-
-def match_posts(
-    problems: list[str], recorded: Mapping[str, str], posts: Mapping[str, str]
-) -> list[PostMatch]:
-    """Match every problem and every post; `posts` are the names of the bot's own posts, by id.
-
-    A post that is already recorded for a problem stays, even if it was renamed since. A problem
-    without one gets the post that has its name.
-
-    >>> match_posts(["copy", "sum"], {"copy": "7"}, {"7": "renamed", "8": "sum", "9": "old"})[1:]
-    [PostMatch(problem='sum', kind='paired', post='8'), \
-PostMatch(problem='old', kind='strange', post='9')]
-    """
-    taken = {recorded[problem] for problem in problems if recorded.get(problem) in posts}
-    unmatched = {post: name for post, name in posts.items() if post not in taken}
-    matches = []
-    for problem in problems:
-        post = recorded.get(problem)
-        if post in taken:
-            matches.append(PostMatch(problem, "kept", post))
-            continue
-        post = next((post for post, name in unmatched.items() if name == problem), None)
-        matches.append(PostMatch(problem, "paired" if post else "missing", post))
-        unmatched.pop(post or "", None)
-    return matches + [PostMatch(name, "strange", post) for post, name in unmatched.items()]
-
-
-def match_line(match: PostMatch) -> str:
-    """Describe a match in one line.
-
-    >>> match_line(PostMatch("copy", "kept", "7"))
-    '✅ copy: its post exists'
-    """
-    return TEXTS[match.kind].format(problem=escaped(match.problem, 100))
 
 
 def wants_notice(participant: DiscordParticipant, notice: str) -> bool:
