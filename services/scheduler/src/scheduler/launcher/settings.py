@@ -37,7 +37,7 @@ class Settings:
     """Addresses, what the launcher offers, and where it starts agents.
 
     `agent_nats_urls`, separated by spaces, has the account on the bus of each agent that may run at
-    once. `gpus` has the cost per hour for each GPU type, such as `CPU_TYPE:0 H100:3.95`.
+    once. `gpus` has the cost per hour for each GPU type, such as `CPU:0 H100:3.95`.
     `toolchains` are those of its agents, empty if unknown. `credential_key` is 32 bytes in base64,
     which the place where agents run must know, too. `poll_s` is how often a cloud is asked.
     """
@@ -48,7 +48,7 @@ class Settings:
     agent_nats_urls: str
     name: str = ""
     kind: str = LOCAL
-    gpus: str = "CPU_TYPE:0"
+    gpus: str = f"{CPU_TYPE}:0"
     daily_cost_max: float = 10.0
     start_s_max: float = 120.0
     toolchains: str = ""
@@ -124,7 +124,7 @@ def _parse_prices(gpus: str) -> dict[str, float]:
         if not 0 <= prices[gpu] < math.inf:
             raise _refusal("GPUS", f"has {item!r}: expected a type and its cost, such as H100:3.95")
     if not prices:
-        raise _refusal("GPUS", "is empty: expected GPU types with their cost, such as CPU_TYPE:0")
+        raise _refusal("GPUS", "is empty: expected GPU types with their cost, such as CPU:0")
     return prices
 
 
