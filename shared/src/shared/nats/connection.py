@@ -44,7 +44,7 @@ DUPLICATE_IN_BATCH = 10201
 # 429 means too many requests, 5xx a server that is starting, has no leader or no space.
 TEMPORARY_FROM = 429
 PAGE = 256
-END_OF_PAGE, NO_MESSAGE = "204", "404"
+END_OF_PAGE, NOT_FOUND = "204", "404"
 FIRST_CONNECT_S_MAX = 30.0
 CANCEL_S = 0.1
 FLUSH_S_MAX = 2.0
@@ -252,7 +252,7 @@ def _parse_message(headers: dict[str, str], data: bytes) -> StoredMessage:
 def _check_status(headers: dict[str, str]) -> None:
     """Check that a direct get ended as expected. Errors: TemporaryError."""
     status = headers["Status"]
-    if status not in (END_OF_PAGE, NO_MESSAGE):
+    if status not in (END_OF_PAGE, NOT_FOUND):
         reason = f"direct get answered {status} {headers.get('Description', '')}"
         raise TemporaryError(reason)
 
