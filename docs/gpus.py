@@ -3,13 +3,13 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from shared.gpus import DTYPES, GpuSpec, gpu_specs
+from harness.gpus import DTYPES, GpuSpec, gpu_specs
 from shared.problems.roofline import FLOOR_SHARE
 
 PAGE = Path(__file__).parent / "gpus.md"
 HEAD = f"""# What GPU types can do
 
-Generated from `shared/src/shared/gpus.csv` by `make docs`; a test fails when this page is stale.
+Generated from `harness/src/harness/gpus.csv` by `make docs`; a test fails when this page is stale.
 
 Figures of the makers' public data sheets, which the least work of a problem is held against
 ([timing](timing.md#what-a-machine-can-do)): memory bandwidth, the last cache, and dense operations

@@ -8,8 +8,8 @@ import pytest
 
 from harness.check.composition import read_composition
 from harness.check.families import FAMILIES
-from harness.check.shortcuts import LIBRARIES
 from harness.problem import ShortcutPolicy
+from harness.vocabulary import LIBRARIES
 from harness.worker.server import _count_operators
 from tests.harness.test_shortcuts import record, screen
 

@@ -13,9 +13,7 @@ from harness.check.screen import (
     screen_in_child,
     screen_source,
 )
-from harness.check.shortcuts import LIBRARIES
 from harness.problem import ShortcutPolicy
-from shared.problems import warpboard_yml
 from tests.support.harness import HONEST, REFERENCE, Host
 
 TRITON_PRODUCT = """import triton
@@ -43,10 +41,6 @@ def custom_kernel(data):
 
 def screen(source: str, policy: ShortcutPolicy, *, is_python: bool = True) -> Screening:
     return screen_source(source.encode(), policy, is_python=is_python)
-
-
-def test_the_harness_and_the_problem_format_know_the_same_libraries() -> None:
-    assert LIBRARIES == warpboard_yml.LIBRARIES
 
 
 @pytest.mark.parametrize(

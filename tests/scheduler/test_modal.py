@@ -11,6 +11,7 @@ import pytest
 
 pytest.importorskip("modal", reason="modal is not installed: see warpboard-scheduler[modal]")
 
+from harness.gpus import find_gpu_spec
 from harness.vocabulary import CPU_TYPE
 from scheduler.launcher.modal import FUNCTION, ModalRunner, connect_modal
 from scheduler.launcher.service import ACTOR, End, Launcher, LostAnswer, Request
@@ -19,7 +20,6 @@ from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Appender
 from shared.events import InstanceEnded, InstanceRequested, LauncherRegistered
-from shared.gpus import find_gpu_spec
 from shared.signing import open_credential
 from tests.scheduler.test_launcher import KEY, say
 from tests.support.memory import MemoryLog

@@ -26,6 +26,7 @@ from math import inf
 from pathlib import Path, PurePath
 from typing import Any
 
+from harness.ranking_rules import timed_cases
 from harness.vocabulary import CPU_TYPE, STAGES
 
 # The last is for one call of an author's function, all others are for stages.
@@ -172,7 +173,7 @@ class Problem:
 
         Raises ProblemFault if that case does not exist.
         """
-        timed = self.benchmarks[-1:] if self.ranking_by == "last" else self.benchmarks
+        timed = tuple(timed_cases(self.ranking_by, self.benchmarks))
         if stage == "timed_check":
             return self.benchmarks
         if stage == "profile" and case:

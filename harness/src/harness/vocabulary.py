@@ -78,6 +78,11 @@ MODES = {
 # What participants can request.
 SUBMISSION_MODES = tuple(name for name, mode in MODES.items() if mode.summary)
 
+# Libraries that a problem can forbid.
+LIBRARIES = ("cublas", "cudnn", "cufft", "cusolver", "cusparse", "cutlass")
+# The compiler of each language that is compiled before it runs; nvrtc compiles CUDA on request.
+COMPILERS = {"cpp": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
+
 # The sides of a duel, and how it may end.
 SIDES = ("A", "B")
 WINNERS = (*SIDES, "equal")

@@ -7,8 +7,8 @@ from docs import gpus as page
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.gpus import DTYPES, find_gpu_spec, gpu_specs
 from shared.errors import Refused
-from shared.gpus import DTYPES, find_gpu_spec, gpu_specs
 from shared.problems.roofline import Work, compare_to_roofline, floors_us, roofline_us
 from tests.shared.problems.examples import compile_example
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.ranking_rules import RANKING_TEXTS, score_us
+from harness.ranking_rules import RANKING_TEXTS, score_us
 
 TIMES = st.lists(st.floats(1e-3, 1e12), min_size=1, max_size=20)
 

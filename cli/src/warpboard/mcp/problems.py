@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import msgspec
 from msgspec import Meta, structs
 
+from harness.ranking_rules import RANKING_TEXTS
 from shared.api.cases import Baseline, Milestone
 from shared.api.leaderboards import Leaderboard
 from shared.api.problems import FullProblem, Problems
@@ -17,7 +18,6 @@ from shared.errors import Refused
 from shared.presentation.outcome import shortcuts_text
 from shared.presentation.report_parts import open_submissions_text
 from shared.presentation.units import one_line
-from shared.ranking_rules import RANKING_TEXTS
 from warpboard.api import Api
 from warpboard.files import read_template
 from warpboard.mcp.context import (

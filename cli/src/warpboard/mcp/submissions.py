@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
+from harness.ranking_rules import score_us
 from shared.api.fields import JsonObject, parse_response
 from shared.api.problems import FullProblem
 from shared.api.quotas import Balance
@@ -24,7 +25,6 @@ from shared.errors import Refused
 from shared.presentation.outcome import Run
 from shared.presentation.report_parts import run_progress, submission_progress
 from shared.problems.submission_file import parse_precision
-from shared.ranking_rules import score_us
 from warpboard.api import Api, StreamMessage, Unavailable
 from warpboard.files import ProblemFiles, compile_files
 from warpboard.mcp.context import (

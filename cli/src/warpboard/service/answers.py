@@ -28,7 +28,7 @@ from shared.presentation.report_parts import (
 )
 from shared.presentation.units import NO_VALUE, instant_text, one_line, seconds_text, time_text
 from shared.problems.submission_file import SUFFIXES, suffix
-from shared.ranking_rules import speedup_fields
+from shared.speedups import speedup_fields
 from warpboard.api import Api, Response, Unavailable
 from warpboard.screen import Screen, ShowProgress
 

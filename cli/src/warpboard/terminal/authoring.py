@@ -11,11 +11,11 @@ import click
 from click import IntRange
 from click import Path as PathType
 
+from harness.ranking_rules import timed_cases
 from harness.vocabulary import CPU_TYPE, MODES, SUBMISSION_MODES
 from shared.api.fields import JsonObject
 from shared.errors import Failed, Refused
 from shared.presentation.units import count_text
-from shared.ranking_rules import timed_cases
 from warpboard.context import AppContext
 from warpboard.domain.names import SLUG_LENGTH_MAX
 from warpboard.files import find_level, load_problem, read_template, write_files

@@ -8,6 +8,7 @@ import click
 import msgspec
 from click import Path as PathType
 
+from harness.ranking_rules import score_us
 from harness.vocabulary import CPU_TYPE
 from shared.api.agents import Agents
 from shared.api.fields import parse_response
@@ -18,7 +19,6 @@ from shared.presentation.outcome import Run, failure_lines
 from shared.presentation.report_parts import run_progress
 from shared.presentation.units import difference_text, one_line
 from shared.problems.submission_file import choose_precision, read_directives
-from shared.ranking_rules import score_us
 from warpboard.api import Api
 from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, INFRASTRUCTURE, OK

@@ -12,6 +12,7 @@ import click
 import msgspec
 from click import Choice
 
+from harness.ranking_rules import RANKING_TEXTS
 from shared.api.accounts import Consent
 from shared.api.leaderboards import LeaderboardSettings
 from shared.api.problems import FullProblem, Problem, Problems, Rules
@@ -25,7 +26,6 @@ from shared.presentation.units import (
     seconds_text,
     untested_text,
 )
-from shared.ranking_rules import RANKING_TEXTS
 from warpboard.api import Api
 from warpboard.context import AppContext, send_action
 from warpboard.domain.output import Table, make_table

@@ -26,10 +26,9 @@ from pathlib import Path, PurePath
 HEADER = Path(__file__).parent / "warpboard.h"
 # A submission to a problem in C++ is compiled together with this driver.
 DRIVER = HEADER.parent / "native" / "wb_submission.cpp"
-LANGUAGES = {".cpp": "c++", ".cu": "cuda", ".hip": "hip"}
+LANGUAGES = {".cpp": "cpp", ".cu": "cuda", ".hip": "hip"}
 # The languages whose code needs no GPU.
-HOST_LANGUAGES = ("c++",)
-COMPILERS = {"c++": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
+HOST_LANGUAGES = ("cpp",)
 
 BUILD_S_MAX = 120
 BUILD_MEMORY_BYTES = 4 * 1024**3
@@ -57,7 +56,7 @@ _FLAGS = {
 }
 _LEVEL, _STANDARD, _DEFINE, *_NVCC_FLAGS = _FLAGS
 _ALLOWED = {
-    "c++": (_LEVEL, _STANDARD, _DEFINE),
+    "cpp": (_LEVEL, _STANDARD, _DEFINE),
     "hip": (_LEVEL, _STANDARD, _DEFINE),
     "cuda": (_LEVEL, _STANDARD, _DEFINE, *_NVCC_FLAGS),
     "nvrtc": (_STANDARD, _DEFINE, "--use_fast_math", "-maxrregcount=N"),
@@ -191,7 +190,7 @@ def is_for_nvcc(flag: str) -> bool:
 def compiler_arguments(language: str, architecture: str) -> tuple[str, ...]:
     """Return how a compiler is called for a shared object, without source and result."""
     shared = ("-O3", "-std=c++20", "-shared")
-    if language == "c++":
+    if language == "cpp":
         return ("g++", *shared, "-march=native", "-fPIC", "-pipe")
     if language == "hip":
         return ("hipcc", *shared, "-fPIC", f"--offload-arch={architecture}")

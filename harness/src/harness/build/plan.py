@@ -21,7 +21,6 @@ from typing import NamedTuple
 
 from harness.build import command
 from harness.build.command import (
-    COMPILERS,
     DRIVER,
     HEADER,
     HOST_LANGUAGES,
@@ -38,6 +37,7 @@ from harness.build.command import (
 )
 from harness.messages import VERSION
 from harness.problem import Problem
+from harness.vocabulary import COMPILERS
 
 ENTRY_BYTES_MAX = 64 * 1024**2
 TOTAL_BYTES_MAX = 4 * 1024**3
@@ -352,7 +352,7 @@ def plan_driver_build(
     `texts` are the submission, which is at `path` in the box, and what is compiled with it. Raises
     BuildRefused; ToolMissing.
     """
-    directives = parse_directives(texts[0], "cuda" if tools.gpu else "c++")
+    directives = parse_directives(texts[0], "cuda" if tools.gpu else "cpp")
     flags, libraries = split_libraries(directives.flags)
     defines = [f'-DWB_SUBMISSION="{PurePath(path).name}"']
     defines += ["-DWB_DEVICE_ARRAYS"] if problem.native.arrays == "device" else []
@@ -387,7 +387,7 @@ def driver_arguments(
     tools: BuildTools, problem: Problem, flags: Sequence[str] = ()
 ) -> tuple[str, ...]:
     """Return the command line for a driver, without source and result. Raises ToolMissing."""
-    language = "cuda" if tools.gpu else "c++"
+    language = "cuda" if tools.gpu else "cpp"
     _require_compiler(tools, language)
     includes = tuple(f"-I{folder}" for folder in tools.includes)
     # Flags that only nvcc knows are not passed to g++ on the cpu device.

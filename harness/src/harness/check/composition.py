@@ -13,9 +13,10 @@ from typing import Any
 from harness.build.plan import read_memory
 from harness.build.teams import StageBudget
 from harness.check.calls import GatedCase, WarmUps
-from harness.check.shortcuts import LIBRARIES, Rules
+from harness.check.shortcuts import Rules
 from harness.messages import Composition, make_printable
 from harness.problem import ShortcutPolicy
+from harness.vocabulary import LIBRARIES
 from harness.worker.protocol import (
     RECORD,
     RECORD_BYTES_MAX,

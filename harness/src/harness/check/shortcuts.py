@@ -4,10 +4,7 @@ from collections.abc import Mapping
 
 from harness.check.families import FAMILIES, Family
 from harness.problem import ShortcutPolicy
-
-# The same list is in shared/problems/warpboard_yml.py.
-LIBRARIES = ("cublas", "cudnn", "cufft", "cusolver", "cusparse", "cutlass")
-
+from harness.vocabulary import LIBRARIES
 
 # The modules of Python that call a library.
 _MODULES: Mapping[str, tuple[str, ...]] = {

@@ -7,8 +7,9 @@ from statistics import fmean
 from harness.build.teams import Machine
 from harness.messages import DuelReport
 from harness.problem import Case
+from harness.ranking_rules import combine_times
 from harness.sandbox.box import SandboxFault
-from harness.time.estimators import DELTA, combine_cases, estimate_ratio
+from harness.time.estimators import DELTA, estimate_ratio
 from harness.time.stage import StageTimer
 
 _WALLS = ("namespaces", "freezer")
@@ -31,8 +32,8 @@ def run_duel(timer: StageTimer, cases: Sequence[Case], ranking_by: str) -> DuelR
     by_case = timer.run_duel(cases)
     pairs = [
         (
-            combine_cases(ranking_by, [value_a for value_a, _ in case_pairs]),
-            combine_cases(ranking_by, [value_b for _, value_b in case_pairs]),
+            combine_times(ranking_by, [value_a for value_a, _ in case_pairs]),
+            combine_times(ranking_by, [value_b for _, value_b in case_pairs]),
         )
         for case_pairs in zip(*by_case, strict=True)
     ]

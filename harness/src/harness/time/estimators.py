@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import erfc, exp, log, sqrt
+from math import erfc, exp, sqrt
 from statistics import StatisticsError, correlation, fmean, stdev
 
 TREND_BLOCKS_MIN = 8
@@ -228,18 +228,3 @@ def estimate_ratio(
     pooled = (known * expected + (count - 1) * spread**2) / freedom
     error = max(spread, sqrt(pooled)) / sqrt(count)
     return Ratio(fmean(means), error, max(1, round(freedom)), means)
-
-
-def combine_cases(ranking_by: str, times_us: Sequence[float]) -> float:
-    """Return the score of all cases' block values by their problem's ranking rule.
-
-    Raises ValueError for an unknown rule.
-    """
-    match ranking_by:
-        case "last":
-            return times_us[-1]
-        case "mean":
-            return fmean(times_us)
-        case "geom":
-            return exp(fmean(map(log, times_us)))
-    raise ValueError(f"unknown ranking rule {ranking_by!r}")

@@ -15,6 +15,7 @@ from itertools import islice
 from harness.check.calls import GatedCase
 from harness.messages import CaseFailed, CaseReport, Progress
 from harness.problem import Case
+from harness.ranking_rules import combine_times
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
 from harness.time.batches import ShortCase, measure_batch
@@ -27,7 +28,6 @@ from harness.time.combination import (
     measure_ratio,
     run_figures,
 )
-from harness.time.estimators import combine_cases
 from harness.time.policy import Policy, policy_for
 from harness.time.procedure import measure_edge, measure_process
 from harness.time.process import MeasurementPlan, Process, Sample
@@ -348,7 +348,7 @@ class StageTimer:
         """Return whether the score is above the participant's own best, and note it."""
         if not best_us or any(timed.plan.unit_us is None for timed in self._cases):
             return False
-        least_us = combine_cases(ranking_by, [timed.time.interval_us[0] for timed in self._cases])
+        least_us = combine_times(ranking_by, [timed.time.interval_us[0] for timed in self._cases])
         if least_us <= best_us:
             return False
         self.stopped = (

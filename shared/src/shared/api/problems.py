@@ -4,6 +4,7 @@ from typing import Annotated, Any, Literal
 
 from msgspec import Meta
 
+from harness.ranking_rules import RankingRule
 from shared.api.fields import (
     ApiModel,
     Digest,
@@ -13,7 +14,6 @@ from shared.api.fields import (
     Timestamp,
     Visibility,
 )
-from shared.ranking_rules import RankingRule
 
 Budgets = Annotated[
     dict[str, float], Meta(description="Seconds that each stage may take: build, test and so on.")

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from shared.gpus import GpuSpec, find_gpu_spec, gpu_specs
+from harness.gpus import GpuSpec, find_gpu_spec, gpu_specs
 from shared.problems.document import Document, StrictModel
 from shared.problems.task_yml import Case
 

@@ -7,8 +7,9 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import Literal
 
+from harness.gpus import is_amd
+from harness.vocabulary import COMPILERS
 from shared.errors import Refused
-from shared.gpus import is_amd
 
 Language = Literal["python", "cpp", "cuda", "hip"]
 SUFFIXES: Mapping[str, str] = {"python": ".py", "cpp": ".cpp", "cuda": ".cu", "hip": ".hip"}
@@ -21,8 +22,6 @@ MEDIA: Mapping[str, str] = {
 PLAIN = ".py"
 LEADING_LINES_MAX = 64
 
-# The toolchain of each language that is compiled before it runs.
-COMPILERS: Mapping[str, str] = {"cpp": "g++", "cuda": "nvcc", "hip": "hipcc"}
 # The languages that need a GPU, unless the whole problem is written in C++.
 GPU_LANGUAGES = ("cuda", "hip")
 _NVRTC = re.compile(r"//!\s*WARPBOARD\s+compiler\s*:\s*nvrtc\s*\Z", re.IGNORECASE)

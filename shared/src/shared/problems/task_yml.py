@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal, cast
 
 from pydantic import Field
 
+from harness.ranking_rules import RankingRule
 from shared.problems.document import Document, Path, StrictModel, quote_value, validate_document
-from shared.ranking_rules import RankingRule
 
 NAMES = ("task.yml", "task.yaml")
 SUBMISSION = "@SUBMISSION@"

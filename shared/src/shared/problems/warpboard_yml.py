@@ -16,6 +16,8 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 from pydantic.json_schema import models_json_schema
 
+from harness.ranking_rules import RankingRule
+from harness.vocabulary import LIBRARIES
 from shared.api.fields import PublishWhen, SourceVisible
 from shared.errors import Refused
 from shared.problems.document import (
@@ -31,7 +33,6 @@ from shared.problems.roofline import RooflineYml
 from shared.problems.sources import Sources, normalize_path
 from shared.problems.submission_file import SUFFIXES, Language
 from shared.problems.task_yml import HOST_GPUS_MAX, Gpus, NativeYml, TaskYml
-from shared.ranking_rules import RankingRule
 
 NAME = "warpboard.yml"
 SOURCE_BYTES_MAX = 1_000_000
@@ -39,7 +40,6 @@ BUILD_S_MAX = 600
 MEMORY_MIB_MAX = 1024 * 1024
 FORBIDDEN_MAX = 32
 # The libraries that a problem can forbid; the harness has the same list in check/shortcuts.py.
-LIBRARIES = ("cublas", "cudnn", "cufft", "cusolver", "cusparse", "cutlass")
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 Bound = Annotated[float, Field(ge=0, lt=1)]

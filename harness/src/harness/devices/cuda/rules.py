@@ -7,6 +7,8 @@ import statistics
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from harness.gpus import gpu_specs
+
 MIB = 1024**2
 
 # Inputs this small are copied while the clock runs; the copy costs less than any doubt.
@@ -28,8 +30,6 @@ _SLOWDOWNS = {
     0x40: "hardware thermal slowdown",
     0x80: "power brake",
 }
-# Twice the last-level cache by part of the device's name; drivers may report a smaller level.
-_FLUSH_MIB = {"GB200": 256, "B200": 256, "H200": 128, "H100": 128, "MI300X": 512}
 _BLANKET_COMPUTE_MIN = (8, 0)
 # What the driver answers in a context that a kernel has broken, not the machine.
 KERNEL_FAULTS = {
@@ -156,9 +156,12 @@ def find_suspicion(shots: Sequence[CallTiming], copy_us: float, null_spread_us: 
 
 
 def flush_bytes(name: str, cache_bytes: int) -> int:
-    """Return how much memory a flush sweeps: at least twice the cache."""
-    known = next((size for part, size in _FLUSH_MIB.items() if part in name), 0)
-    return max(2 * cache_bytes, known * MIB, 32 * MIB)
+    """Return how much memory a flush sweeps: at least twice the cache.
+
+    That of the data sheet counts too, since drivers may report a smaller level.
+    """
+    known_bytes = [spec.cache_bytes for spec in gpu_specs() if spec.name in name.replace(" ", "")]
+    return max(2 * max(cache_bytes, *known_bytes, 0), 32 * MIB)
 
 
 def architecture_name(compute: tuple[int, int]) -> str:

@@ -23,8 +23,8 @@ from discord.http import Route
 from discord.webhook.async_ import AsyncWebhookAdapter, async_context
 
 from discord_edge.wording import Card
+from harness.gpus import find_gpu_spec, is_amd
 from shared.errors import Failed, Refused
-from shared.gpus import find_gpu_spec, is_amd
 
 # Discord bans an address after 10 000 of these in ten minutes.
 INVALID = frozenset({401, 403, 429})

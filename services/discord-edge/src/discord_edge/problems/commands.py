@@ -29,11 +29,12 @@ from discord_edge.wording import (
     render_statement,
     without_mentions,
 )
+from harness.vocabulary import COMPILERS
 from shared.api.agents import Harness, Harnesses
 from shared.api.problems import FullProblem, Problem
 from shared.errors import Refused
 from shared.presentation.units import escape_control_characters, untested_text
-from shared.problems.submission_file import COMPILERS, SUFFIXES
+from shared.problems.submission_file import SUFFIXES
 
 LINE_MAX = 400
 PYTHON = "python"
@@ -44,6 +45,7 @@ CALLS: Mapping[str, str] = {
         language: f"{NATIVE} in a {SUFFIXES[language]} file that includes warpboard.h, "
         f"by the harness; {compiler} compiles it"
         for language, compiler in COMPILERS.items()
+        if language in SUFFIXES
     },
 }
 NVRTC = "NVRTC compiles the kernel alone if the file begins with //!WARPBOARD compiler: nvrtc"

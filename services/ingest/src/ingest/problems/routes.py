@@ -7,6 +7,7 @@ from fastapi import APIRouter, Form, Request, Response, UploadFile
 from msgspec import structs
 from pydantic import Field
 
+from harness.ranking_rules import RankingRule
 from ingest.access.rules import check_scope
 from ingest.http.requests import Authenticator, FormModel, Text
 from ingest.problems.rules import Change
@@ -19,7 +20,6 @@ from shared.http import DocumentedRoute
 from shared.problems.contest import is_zoneless, parse_deadline
 from shared.problems.task_yml import GPUS_MAX, GpuName
 from shared.problems.warpboard_yml import PublishSettings
-from shared.ranking_rules import RankingRule
 
 FILES_MAX = 256
 SAME: dict[int | str, dict[str, Any]] = {200: {"description": "This version already exists."}}

@@ -5,10 +5,10 @@ from dataclasses import asdict, dataclass, field
 from math import exp, fsum, inf, isfinite, log, nextafter
 from typing import Any, NamedTuple
 
+from harness.ranking_rules import score_us, timed_cases
 from shared.events import CaseResult, Milestone, MilestoneReached, PodiumChanged, RecordSet, Roof
 from shared.problems.goals import CASES_PASSED, ROOFLINE, SCORE, VS_BASELINE, comparison_holds
 from shared.problems.roofline import Work, compare_to_roofline, roofline_us
-from shared.ranking_rules import score_us, timed_cases
 
 Row = Mapping[str, Any]
 # Outcomes that say something about the baseline; other runs were cancelled or the platform failed.

@@ -10,8 +10,9 @@ from math import exp, fsum, isfinite, log, sqrt
 from statistics import stdev
 from typing import Any, NamedTuple
 
+from harness.ranking_rules import score_us
 from shared.events import CaseResult, SubmissionFinished
-from shared.ranking_rules import score_us, speedup_fields
+from shared.speedups import speedup_fields
 
 NORMAL_QUANTILE = 1.95996
 # The 97.5 % quantiles for 1 to 30 degrees of freedom, from the usual table.

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
+from harness.ranking_rules import score_us
 from ranker.domain.goals import BASELINE, HELD_WITH_SCORE, STOPPED
 from ranker.domain.score import (
     NOISY,
@@ -21,7 +22,7 @@ from ranker.domain.score import (
     tie_share,
 )
 from shared.events import CaseResult, RestatedScore, SubmissionFinished
-from shared.ranking_rules import score_us, speedup_fields
+from shared.speedups import speedup_fields
 
 # From so many runs on the median is fixed, even if all of them were noisy.
 FIRST_RUNS = 3

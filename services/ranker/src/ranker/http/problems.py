@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from msgspec import convert
 from pydantic import Field
 
+from harness.ranking_rules import RANKING_TEXTS
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, policy_text
 from ranker.http.responses import (
     LIMIT_MAX,
@@ -34,7 +35,6 @@ from shared.http import DocumentedRoute, TypedResponse
 from shared.problems import templates
 from shared.problems.report import read_report
 from shared.problems.task_yml import case_name
-from shared.ranking_rules import RANKING_TEXTS
 
 MANIFESTS_MAX = 200
 STATEMENT = "statement.md"

@@ -9,8 +9,6 @@ from importlib.resources import files
 
 DTYPES = ("fp64", "fp32", "tf32", "fp16", "bf16", "fp8", "fp4", "int8")
 MIB = 1024**2
-# The type of agents without a GPU.
-CPU = "CPU"
 
 
 @dataclass(frozen=True)
@@ -53,7 +51,7 @@ def gpu_specs() -> tuple[GpuSpec, ...]:
     Of a type with several variants a row has the one people rank by: SXM or OAM. A card and its Ti
     share a name here; the row is the Ti's, since a floor must hold for both.
     """
-    lines = (files("shared") / "gpus.csv").read_text(encoding="utf-8").splitlines()
+    lines = (files("harness") / "gpus.csv").read_text(encoding="utf-8").splitlines()
     return tuple(
         GpuSpec(
             row["name"],
@@ -68,7 +66,7 @@ def gpu_specs() -> tuple[GpuSpec, ...]:
 
 
 def find_gpu_spec(name: str) -> GpuSpec | None:
-    """Return a GPU type's data sheet; None for the CPU and for unknown types.
+    """Return a GPU type's data sheet; None for CPU and for unknown types.
 
     >>> find_gpu_spec("H200").bandwidth_gb_s, find_gpu_spec("CPU")
     (4800.0, None)
