@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import erfc, exp, sqrt
+from math import erfc, exp, log, sqrt
 from statistics import StatisticsError, correlation, fmean, stdev
 
 TREND_BLOCKS_MIN = 8
