@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from ingest.accounts.rules import PREFERENCES
+from ingest.identity.access.preferences import PREFERENCES
 from tests.cli.command_cases import PREFERENCES as CHOSEN
 from tests.cli.command_runner import run_against
 from tests.cli.stand_in import respond_in_turn

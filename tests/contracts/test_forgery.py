@@ -12,8 +12,8 @@ import msgspec
 import pytest
 from nats.aio.client import Client
 
-from ingest.access import rules as access
-from ingest.accounts.rules import PreferenceIndex
+from ingest.identity.access import fold as access
+from ingest.identity.access.preferences import PreferenceIndex
 from ranker.audit.auditor import audit
 from ranker.audit.report import AuditTrail
 from ranker.audit.signatures import ResultVerifier

@@ -13,15 +13,15 @@ from fastapi import FastAPI
 from psycopg_pool import AsyncConnectionPool
 
 from ingest import ranker_http
-from ingest.access.feed import AccessFeed
-from ingest.accounts.service import Accounts, CliIdLinking, NewToken, Tokens
 from ingest.app import add_login_routes
 from ingest.bootstrap import build_logins, ingest, pending_cli_ids
 from ingest.decisions import Decisions
-from ingest.http.requests import AuthConfig, Authenticator
-from ingest.login.service import Logins
-from ingest.login.sign_in import Argon2Hasher
-from ingest.login.web import Web
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.accounts.service import Accounts, CliIdLinking, NewToken, Tokens
+from ingest.identity.http.authenticator import AuthConfig, Authenticator
+from ingest.identity.login.service import Logins
+from ingest.identity.login.sign_in import Argon2Hasher
+from ingest.identity.login.web import Web
 from ingest.ports import Ports
 from ingest.postgres import PostgresAccountStore
 from ingest.ranker_http import RankerClient

@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 
 import httpx
 
-from ingest.access.feed import AccessFeed
-from ingest.access.rules import Caller
-from ingest.accounts.rules import PARTICIPANT_SCOPES
 from ingest.bootstrap import Ingest, ingest
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.caller import Caller
+from ingest.identity.scopes import PARTICIPANT_SCOPES
 from ingest.leaderboards import LeaderboardChange
 from ingest.ports import Ports
 from ingest.problems import rules as problems

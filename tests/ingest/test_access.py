@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as some
 from msgspec.structs import replace
 
-from ingest.access.rules import ANONYMOUS, Access, Caller, check_scope, evolve
-from ingest.accounts.rules import allowed_scopes, effective_scopes
+from ingest.identity.access.fold import Access, evolve
+from ingest.identity.caller import ANONYMOUS, Caller, check_scope
+from ingest.identity.scopes import allowed_scopes, effective_scopes
 from shared import events, subjects
 from shared.errors import Refused
 from shared.event_log import RecordedEvent

@@ -7,10 +7,9 @@ import pytest
 from hypothesis import given as every
 from hypothesis import strategies as st
 
-from ingest import invites
-from ingest.accounts import rules as accounts
-from ingest.accounts.rules import AccountCommand
-from ingest.invites import InviteCommand
+from ingest.identity.accounts import rules as accounts
+from ingest.identity.accounts.rules import AccountCommand
+from ingest.identity.invites.rules import InviteCommand, invites
 from ingest.moderation import rules as moderation
 from ingest.problems import rules as problems
 from shared.events import (
@@ -140,17 +139,15 @@ REVOKED = InviteRevoked(reason=R)
 def test_an_invalid_invite_is_refused(
     history: Sequence[Fact], command: InviteCommand, code: str
 ) -> None:
-    given(invites.invites, *history).when(command).then_refused(code)
+    given(invites, *history).when(command).then_refused(code)
 
 
 def test_an_invite_belongs_to_one_participant() -> None:
-    given(invites.invites, ISSUED).when(InviteCommand(InviteRedeemed(account="ada"), T0)).then(
-        REDEEMED
-    )
-    given(invites.invites, ISSUED, REDEEMED).when(
+    given(invites, ISSUED).when(InviteCommand(InviteRedeemed(account="ada"), T0)).then(REDEEMED)
+    given(invites, ISSUED, REDEEMED).when(
         InviteCommand(InviteRedeemed(account="ada"), LATER)
     ).then()
-    given(invites.invites, ISSUED, REDEEMED).when(InviteCommand(REVOKED, T0)).then(REVOKED)
+    given(invites, ISSUED, REDEEMED).when(InviteCommand(REVOKED, T0)).then(REVOKED)
 
 
 FIRST = example_event(ProblemPublished)

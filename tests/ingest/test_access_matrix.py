@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from ingest.accounts.rules import ALLOWED
 from ingest.http import document
+from ingest.identity.scopes import ALLOWED
 from tests.support.door import FILES, KERNEL, OPERATOR, Door
 from tests.support.holders import bearer, expired_token, made, role, token
 from tests.support.waits import eventually

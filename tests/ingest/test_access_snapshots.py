@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from nats.aio.client import Client
 
-from ingest.access.feed import SNAPSHOT_NAME, AccessFeed, AccessSnapshots
+from ingest.identity.access.feed import SNAPSHOT_NAME, AccessFeed, AccessSnapshots
 from shared import events, subjects
 from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.accounts import rules as accounts
-from ingest.accounts.rules import AccountCommand
+from ingest.identity.accounts import rules as accounts
+from ingest.identity.accounts.rules import AccountCommand
 from ingest.moderation import rules as moderation
 from ingest.moderation.rules import BanAppealCommand
 from shared.blobs import BlobNotFound, describe_blob

@@ -11,7 +11,7 @@ from hypothesis import given as every
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ingest.access.feed import REACH_S_MAX
+from ingest.identity.access.feed import REACH_S_MAX
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
 from ingest.quotas.rules import Limit

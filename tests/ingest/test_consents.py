@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ingest.accounts import rules
+from ingest.consents import rules
 from shared.errors import Refused
 from shared.events import Blob, ConsentGiven, ConsentWithdrawn, ProblemPublished
 from tests.ingest.test_submissions import version

@@ -10,8 +10,8 @@ from hypothesis import given as every
 from hypothesis import strategies as st
 
 from ingest import agents, platform, reruns
-from ingest.accounts import rules as accounts
-from ingest.accounts.rules import AccountCommand
+from ingest.identity.accounts import rules as accounts
+from ingest.identity.accounts.rules import AccountCommand
 from ingest.moderation import rules as moderation
 from ingest.submissions import rules as submissions
 from shared.errors import Refused

@@ -7,12 +7,14 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
-from ingest.access import feed as access_feed
-from ingest.access.feed import AccessFeed
-from ingest.accounts.service import CliIdLinking, NewToken, csrf_token
 from ingest.http.cookies import SESSION_COOKIE, site_cookies
-from ingest.http.requests import CSRF, AuthConfig, Authenticator
-from ingest.login.service import Sessions
+from ingest.identity.access import feed as access_feed
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.accounts.service import CliIdLinking, NewToken
+from ingest.identity.http.authenticator import AuthConfig, Authenticator
+from ingest.identity.http.credentials import CSRF
+from ingest.identity.login.service import Sessions
+from ingest.identity.secrets import csrf_token
 from ingest.ranker_http import RankerClient
 from ingest.reads import reads_router
 from shared import subjects

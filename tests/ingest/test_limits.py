@@ -6,8 +6,8 @@ import httpx
 import pytest
 from fastapi import FastAPI, Request
 
+from ingest.http.addresses import client_address
 from ingest.http.middleware import RateLimitMiddleware, RateLimitRules, ResponseHeadersMiddleware
-from ingest.http.requests import client_address
 from tests.support.door import nobodys_gate
 
 TOKEN = {"Authorization": "Bearer wb_unknown"}

@@ -142,7 +142,7 @@ async def test_a_linked_id_has_no_more_scopes_than_its_owner(
 async def test_unfinished_logins_are_deleted(
     doorway: LoginHarness, program: httpx.AsyncClient
 ) -> None:
-    from ingest.login.postgres import LoginStore
+    from ingest.identity.login.postgres import LoginStore
 
     ada, linked_id, expired_id = (
         await doorway.token(ADA),

@@ -8,9 +8,9 @@ from argon2.exceptions import VerifyMismatchError
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.access.rules import Caller
-from ingest.http.middleware import AttemptLimiter
-from ingest.login.rules import (
+from ingest.http.attempts import AttemptLimiter
+from ingest.identity.caller import Caller
+from ingest.identity.login.rules import (
     USER_CODE_LETTERS,
     CliLogin,
     DeviceLogin,
@@ -26,7 +26,9 @@ from ingest.login.rules import (
     normalize_code,
     parse_scopes,
 )
-from ingest.login.sign_in import Argon2Hasher, derive_token, new_secret, new_user_code
+from ingest.identity.login.service import new_user_code
+from ingest.identity.login.sign_in import Argon2Hasher
+from ingest.identity.secrets import derive_token, new_secret
 from shared.errors import Refused
 
 NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -110,7 +112,7 @@ def test_the_next_page_is_always_local(text: str) -> None:
 
 @given(st.text(max_size=80))
 def test_a_providers_login_becomes_a_valid_name(text: str) -> None:
-    from ingest.accounts.rules import NAME
+    from ingest.identity.names import NAME
 
     assert all(NAME.match(name) for name in candidate_names(text))
 

@@ -8,9 +8,9 @@ import httpx
 import psycopg
 import pytest
 
-from ingest.login.postgres import LoginStore
-from ingest.login.rules import check_password
-from ingest.login.sign_in import Argon2Hasher
+from ingest.identity.login.postgres import LoginStore
+from ingest.identity.login.rules import check_password
+from ingest.identity.login.sign_in import Argon2Hasher
 from ingest.ports import Identity
 from shared.clock import new_id, now
 from shared.errors import Refused

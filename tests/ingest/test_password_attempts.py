@@ -9,9 +9,9 @@ import httpx
 import pytest
 
 from ingest.http import middleware
-from ingest.http.middleware import KEYS_MAX, AttemptLimiter
-from ingest.login import attempts
-from ingest.login.attempts import (
+from ingest.http.attempts import KEYS_MAX, AttemptLimiter
+from ingest.identity.login import attempts
+from ingest.identity.login.attempts import (
     DELAY_S_MAX,
     DEVICE_S,
     DEVICES_MAX,
@@ -23,7 +23,7 @@ from ingest.login.attempts import (
     KnownDevices,
     Slowdown,
 )
-from ingest.login.web import DEVICE_COOKIE
+from ingest.identity.login.web import DEVICE_COOKIE
 from shared.errors import Refused
 from shared.http import serve
 from tests.ingest.logins import (

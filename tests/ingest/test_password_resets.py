@@ -5,8 +5,8 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from ingest.access.feed import hash_secret
 from ingest.http.cookies import SESSION_COOKIE
+from ingest.identity.secrets import hash_secret
 from shared.events import OperatorActed, RoleGranted
 from tests.ingest.logins import BASE, PASSWORD, LoginHarness, register_in_browser, send_form
 from tests.ingest.ways import open_ways

@@ -7,8 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ingest.accounts.rules import PREFERENCES, preferences, with_defaults
-from ingest.preferences import PreferencesRequest
+from ingest.identity.access.preferences import PREFERENCES, with_defaults
+from ingest.identity.preferences.rules import preferences
+from ingest.identity.preferences.service import PreferencesRequest
 from shared.errors import Refused
 from shared.events import Blob, PreferenceSet, RejudgeItem, RejudgeRequested
 from tests.ingest.test_edge import EDGE, EDGE_TOKEN, user

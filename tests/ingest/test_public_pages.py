@@ -10,7 +10,7 @@ from fastapi import Request
 
 from ingest.client_package import install_command
 from ingest.http.middleware import UPLOADS
-from ingest.login.web import Web
+from ingest.identity.login.web import Web
 from tests.ingest.logins import BASE, LoginHarness, open_site_without_ranker
 from tests.ingest.ways import CLOSED, OPEN, Ways
 from tests.support.door import FILES, report_of

@@ -8,9 +8,9 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
-from ingest.accounts.service import CliIdLinking
 from ingest.http.document import PublicApi
-from ingest.http.requests import AuthConfig, Authenticator
+from ingest.identity.accounts.service import CliIdLinking
+from ingest.identity.http.authenticator import AuthConfig, Authenticator
 from ingest.ranker_http import RankerClient
 from ingest.reads import OWN_STREAMS_MAX, StreamLimiter, reads_router
 from shared.http import install_error_handlers

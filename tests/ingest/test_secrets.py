@@ -10,10 +10,10 @@ import httpx
 import pytest
 from fastapi.routing import APIRoute
 
-from ingest.login.api import DeviceTokenResponse
 from shared import api
 from shared.api.accounts import CreatedWebhook, IssuedToken, PasswordResetLink
 from shared.api.fields import ApiModel
+from shared.api.logins import DeviceToken
 from shared.api.secrets import ResponseField, has_secret, parts, response_fields
 from shared.api.submissions import Code
 from shared.http import body_type, iter_routes, may_have_secret
@@ -39,9 +39,9 @@ PUBLIC: Mapping[str, str] = {
     **dict.fromkeys(("ProblemFile.url", "Start.url"), "a path of this API"),
     "Ranking.appeal_url": "a page that needs a login",
     **dict.fromkeys(("Webhook.url", "CreatedWebhook.url"), "the owner's own; it is not shown once"),
-    "DeviceTokenResponse.token_type": "always Bearer",
-    "CliIdResponse.link_url": "the page that everybody opens to link an id",
-    "DeviceCodeResponse.verification_uri": "the page that everybody opens to enter a code",
+    "DeviceToken.token_type": "always Bearer",
+    "CliId.link_url": "the page that everybody opens to link an id",
+    "DeviceCode.verification_uri": "the page that everybody opens to enter a code",
     "IdentityLinkPage.url": "a page that needs a login",
     "Profile.download_url": "a path of this API",
     **dict.fromkeys(("PolledSubmission.code", "StreamError.code"), "why something failed"),
@@ -95,7 +95,7 @@ async def test_the_type_of_every_response_that_may_be_stored_is_known(ways: Ways
 def test_known_secrets_are_marked(body: type) -> None:
     assert has_secret(body)
     assert has_secret(list[body])  # type: ignore[valid-type]
-    assert has_secret(DeviceTokenResponse | None)
+    assert has_secret(DeviceToken | None)
 
 
 def test_a_route_of_an_unknown_type_may_have_a_secret() -> None:

@@ -9,9 +9,9 @@ import httpx
 import pytest
 from msgspec import structs
 
-from ingest.accounts.rules import ALLOWED, STAFF_SCOPES
 from ingest.http.cookies import SESSION_COOKIE
-from ingest.login.web import NOTICE_COOKIE
+from ingest.identity.login.web import NOTICE_COOKIE
+from ingest.identity.scopes import ALLOWED, STAFF_SCOPES
 from ingest.site.admin.acts import FormField
 from ingest.site.admin.catalogue import ACTS
 from ingest.site.admin.pages import COUNTS, PAGES

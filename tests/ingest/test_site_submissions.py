@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import structs
 
-from ingest.login.web import NOTICE_COOKIE
+from ingest.identity.login.web import NOTICE_COOKIE
 from ingest.site.formatting import highlight_code
 from shared import events
 from shared.events import Artefact, Blob, Composition

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ingest.accounts.rules import TOKENS_MAX
-from ingest.accounts.service import NewToken
+from ingest.identity.accounts.rules import TOKENS_MAX
+from ingest.identity.accounts.service import NewToken
 from shared.errors import Refused
 from shared.events import RoleGranted
 from tests.ingest.conftest import shares_a_door

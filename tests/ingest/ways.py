@@ -9,15 +9,16 @@ import httpx
 from argon2 import PasswordHasher
 from starlette.routing import BaseRoute, Match, Route
 
-from ingest.accounts.rules import ALLOWED
-from ingest.accounts.service import CliIdLinking, NewToken, csrf_token
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import build_logins, pending_cli_ids
 from ingest.http.cookies import SESSION_COOKIE
-from ingest.http.requests import AuthConfig, Authenticator
-from ingest.login.service import Logins
-from ingest.login.sign_in import Argon2Hasher
-from ingest.login.web import FORM_COOKIE
+from ingest.identity.accounts.service import CliIdLinking, NewToken
+from ingest.identity.http.authenticator import AuthConfig, Authenticator
+from ingest.identity.login.service import Logins
+from ingest.identity.login.sign_in import Argon2Hasher
+from ingest.identity.login.web import FORM_COOKIE
+from ingest.identity.scopes import ALLOWED
+from ingest.identity.secrets import csrf_token
 from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.read_client import ReadClient
 from ingest.ranker_http import RankerClient

@@ -11,8 +11,8 @@ from psycopg import errors, sql
 from psycopg_pool import AsyncConnectionPool
 
 from discord_edge.postgres import PostgresLedger
-from ingest.login.postgres import LoginStore
-from ingest.login.rules import CliLogin
+from ingest.identity.login.postgres import LoginStore
+from ingest.identity.login.rules import CliLogin
 from ingest.ports import IdempotentRequest
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore
 from ranker.archive.postgres import open_archive

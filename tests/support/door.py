@@ -14,13 +14,13 @@ from fastapi import FastAPI
 from fastapi.responses import JSONResponse
 from psycopg_pool import AsyncConnectionPool
 
-from ingest.access.feed import AccessFeed
-from ingest.accounts.service import Accounts, CliIdLinking, Tokens
 from ingest.app import create_app
 from ingest.bootstrap import Ingest, build_sign_in, ingest
 from ingest.decisions import Decisions
-from ingest.http.requests import AuthConfig, Authenticator, Edge
-from ingest.login.sign_in import Argon2Hasher
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.accounts.service import Accounts, CliIdLinking, Tokens
+from ingest.identity.http.authenticator import AuthConfig, Authenticator, Edge
+from ingest.identity.login.sign_in import Argon2Hasher
 from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
 from ingest.problems.service import Check, Publication

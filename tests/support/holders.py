@@ -7,7 +7,7 @@ from typing import Any
 
 import httpx
 
-from ingest.accounts.service import NewToken, Tokens
+from ingest.identity.accounts.service import NewToken, Tokens
 from shared.clock import now
 from tests.support.door import KERNEL_FILE, Door
 

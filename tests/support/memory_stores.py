@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from ingest.accounts.rules import accounts_lost
+from ingest.identity.names import accounts_lost
 from ingest.ports import (
     LOST_AFTER_S,
     REPEATS_KEPT_S,

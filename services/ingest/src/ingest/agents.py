@@ -11,15 +11,9 @@ from pydantic import Field
 
 from ingest.decisions import Decisions
 from ingest.histories import load_submission
-from ingest.http.requests import (
-    Authenticator,
-    IdInPath,
-    ReasonRequest,
-    RequestModel,
-    Text,
-    Token,
-    decision_response,
-)
+from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
+from ingest.http.fields import IdInPath, Text, Token
+from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import Ports
 from shared import events, subjects
 from shared.api.queues import DecisionResponse

@@ -5,11 +5,10 @@ from collections.abc import Awaitable, Callable
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from ingest.accounts.routes import accounts_router, participants_router
 from ingest.agents import agents_router
 from ingest.baselines import baselines_router
 from ingest.bootstrap import Ingest
-from ingest.consents import consents_router
+from ingest.consents.routes import consents_router
 from ingest.http.document import PublicApi, add_docs_page, read_introduction
 from ingest.http.middleware import (
     BodyLimitMiddleware,
@@ -18,19 +17,20 @@ from ingest.http.middleware import (
     RateLimitRules,
     ResponseHeadersMiddleware,
 )
-from ingest.http.requests import Authenticator
-from ingest.invites import invites_router
+from ingest.identity.accounts.routes import accounts_router, participants_router
+from ingest.identity.http.authenticator import Authenticator
+from ingest.identity.invites.routes import invites_router
+from ingest.identity.login import pages
+from ingest.identity.login.routes import login_router
+from ingest.identity.login.service import Logins
+from ingest.identity.login.web import Web, route_class
+from ingest.identity.preferences.routes import preferences_router
 from ingest.leaderboards import leaderboards_router
-from ingest.login import pages
-from ingest.login.api import login_router
-from ingest.login.service import Logins
-from ingest.login.web import Web, route_class
 from ingest.moderation.routes import moderation_router
 from ingest.platform import platform_router
 from ingest.popcorn import add_popcorn_routes
 from ingest.popcorn.dependencies import CAPTURE_OPTIONS, Dependencies
 from ingest.ports import IdempotencyStore, ReadProxy
-from ingest.preferences import preferences_router
 from ingest.problems.routes import problems_router
 from ingest.quotas.routes import quota_headers, quotas_router
 from ingest.quotas.rules import QuotaExceeded

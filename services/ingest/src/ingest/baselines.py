@@ -12,7 +12,9 @@ from fastapi import APIRouter, Depends
 from msgspec import structs
 
 from ingest.decisions import Decisions
-from ingest.http.requests import Authenticator, ReasonRequest, SlugInPath
+from ingest.http.bodies import ReasonRequest
+from ingest.http.fields import SlugInPath
+from ingest.identity.http.authenticator import Authenticator
 from ingest.platform import Operators
 from ingest.ports import Ports
 from ingest.problems import rules as problems

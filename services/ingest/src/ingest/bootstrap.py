@@ -9,26 +9,27 @@ from datetime import datetime
 import httpx
 from psycopg_pool import AsyncConnectionPool
 
-from ingest.access.feed import AccessFeed, hash_secret
-from ingest.accounts.service import Accounts, AccountTables, CliIdLinking, Tokens
 from ingest.baselines import Baselines
-from ingest.consents import Consents
+from ingest.consents.service import Consents
 from ingest.decisions import Decisions
 from ingest.histories import HistoryCache
-from ingest.http.middleware import AttemptLimiter
-from ingest.invites import Invites
+from ingest.http.attempts import AttemptLimiter
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.accounts.service import Accounts, AccountTables, CliIdLinking, Tokens
+from ingest.identity.invites.service import Invites
+from ingest.identity.login import oauth_http
+from ingest.identity.login.attempts import GrowingDelay, KnownDevices, PasswordAttempts, Slowdown
+from ingest.identity.login.oauth_http import OAuthProvider
+from ingest.identity.login.postgres import LoginStore
+from ingest.identity.login.rules import CLI_ID, CliLogin
+from ingest.identity.login.service import CliIds, Devices, Logins, Sessions
+from ingest.identity.login.sign_in import Argon2Hasher, OAuthLogins, PasswordResets, SignIn
+from ingest.identity.preferences.service import PreferenceCommands
+from ingest.identity.secrets import hash_secret
 from ingest.leaderboards import Leaderboards
-from ingest.login import oauth_http
-from ingest.login.attempts import GrowingDelay, KnownDevices, PasswordAttempts, Slowdown
-from ingest.login.oauth_http import OAuthProvider
-from ingest.login.postgres import LoginStore
-from ingest.login.rules import CLI_ID, CliLogin
-from ingest.login.service import CliIds, Devices, Logins, Sessions
-from ingest.login.sign_in import Argon2Hasher, OAuthLogins, PasswordResets, SignIn
 from ingest.moderation.service import Moderation
 from ingest.platform import Operators
 from ingest.ports import Ports
-from ingest.preferences import PreferenceCommands
 from ingest.problems.service import Problems
 from ingest.quotas.service import Quotas
 from ingest.settings import Settings

@@ -22,7 +22,7 @@ from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 
-from ingest.login.web import Web
+from ingest.identity.login.web import Web
 from shared.errors import Refused
 
 PROJECT = "warpboard-cli"

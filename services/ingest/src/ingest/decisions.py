@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple, TypeVar
 
-from ingest.access.feed import AccessFeed
+from ingest.identity.access.feed import AccessFeed
 from shared.clock import new_id
 from shared.errors import Failed
 from shared.event_log import Append, Appender, Conflict, Decider, EventLog, RecordedEvent

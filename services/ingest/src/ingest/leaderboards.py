@@ -9,18 +9,13 @@ import msgspec
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 
-from ingest.access.feed import AccessFeed
-from ingest.access.rules import Caller
 from ingest.baselines import Baselines
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
-from ingest.http.requests import (
-    Authenticator,
-    ReasonRequest,
-    RequestModel,
-    SlugInPath,
-    Text,
-    decision_response,
-)
+from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
+from ingest.http.fields import SlugInPath, Text
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.caller import Caller, unknown_leaderboard
+from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import Lookups
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
@@ -78,7 +73,7 @@ class Leaderboards:
         access = self.feed.now()
         leaderboard = access.leaderboard(slug)
         if leaderboard.is_closed and not (caller.is_staff or slug in caller.reader.boards):
-            raise problems.unknown_leaderboard(slug, access.open_boards())
+            raise unknown_leaderboard(slug, access.open_boards())
         state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
         published = problems.newest_version(slug, state)
         try:

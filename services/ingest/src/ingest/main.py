@@ -12,15 +12,16 @@ from fastapi import FastAPI
 from psycopg_pool import AsyncConnectionPool
 
 from ingest import bootstrap, ranker_http
-from ingest.access.feed import AccessFeed, AccessSnapshots
-from ingest.accounts.service import CliIdLinking
 from ingest.app import add_routes, create_app
 from ingest.bootstrap import Ingest, ingest
 from ingest.http.cookies import site_cookies
 from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
-from ingest.http.requests import AuthConfig, Authenticator, Edge
-from ingest.login import oauth_http
-from ingest.login.sign_in import Argon2Hasher
+from ingest.identity import access
+from ingest.identity.access.feed import AccessFeed, AccessSnapshots
+from ingest.identity.accounts.service import CliIdLinking
+from ingest.identity.http.authenticator import AuthConfig, Authenticator, Edge
+from ingest.identity.login import oauth_http
+from ingest.identity.login.sign_in import Argon2Hasher
 from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.publication import parse_repositories
 from ingest.popcorn.read_client import ReadClient
@@ -50,7 +51,7 @@ SETTLE_S_MAX = 5.0
 
 def _fold_digest() -> str:
     """Return the digest of the fold's source code; any change of it invalidates snapshots."""
-    files = sorted(Path(__file__).parent.glob("*/rules.py"))
+    files = sorted(Path(access.__file__).parent.glob("*.py"))
     files += sorted(Path(events.__file__).parent.glob("*.py"))
     files += [Path(leaderboards.__file__), Path(wire.__file__)]
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()

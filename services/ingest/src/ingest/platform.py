@@ -7,17 +7,11 @@ from typing import Annotated, Literal, NamedTuple, TypeAlias
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.accounts.service import AccountTables
 from ingest.decisions import DecisionResult, Decisions
-from ingest.http.requests import (
-    Authenticator,
-    IdInPath,
-    NumberInPath,
-    ReasonRequest,
-    RequestModel,
-    Text,
-    decision_response,
-)
+from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
+from ingest.http.fields import IdInPath, NumberInPath, Text
+from ingest.identity.accounts.service import AccountTables
+from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import Ports
 from ingest.submissions import rules as submissions
 from ingest.submissions.intake import PLATFORM

@@ -2,16 +2,17 @@
 
 import asyncio
 import logging
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, nullcontext
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any, ClassVar
 
-from psycopg.errors import ForeignKeyViolation, UniqueViolation
+from psycopg.errors import UniqueViolation
 from psycopg_pool import AsyncConnectionPool
 
-from ingest.accounts.rules import accounts_lost, name_lost
+from ingest.identity.login.postgres import check_has_name
+from ingest.identity.names import accounts_lost
 from ingest.ports import (
     LOST_AFTER_S,
     REPEATS_KEPT_S,
@@ -202,15 +203,6 @@ class PostgresAccountStore(_Store):
             return await super()._ask(*names, **values)
         finally:
             self._turns.release()
-
-
-@contextmanager
-def check_has_name(account: object) -> Iterator[None]:
-    """Refuse rows that refer to a missing participant. Raises `Refused` (`name_lost`)."""
-    try:
-        yield
-    except ForeignKeyViolation as error:
-        raise name_lost(str(account)) from error
 
 
 def _remember(cache: dict[str, str], key: str, value: str) -> str:

@@ -11,9 +11,10 @@ from weakref import WeakValueDictionary
 from fastapi import APIRouter, Request, Response
 from starlette.types import Receive, Scope, Send
 
-from ingest.access.rules import Caller
+from ingest.http.addresses import client_address
 from ingest.http.document import read_paths
-from ingest.http.requests import Authenticator, client_address
+from ingest.identity.caller import Caller
+from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import ReadProxy
 from shared.errors import Failed, Refused
 from shared.http import LiveResponse

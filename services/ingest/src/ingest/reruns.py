@@ -11,16 +11,9 @@ from pydantic import AfterValidator, Field
 
 from ingest.decisions import DecisionResult, Decisions, http_append
 from ingest.histories import SubmissionHistory, load_submission
-from ingest.http.requests import (
-    Authenticator,
-    IdInPath,
-    NumberInPath,
-    ReasonRequest,
-    RequestModel,
-    Text,
-    Token,
-    decision_response,
-)
+from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
+from ingest.http.fields import IdInPath, NumberInPath, Text, Token
+from ingest.identity.http.authenticator import Authenticator
 from ingest.moderation.rules import moderation
 from ingest.platform import OPERATORS
 from ingest.ports import Ports

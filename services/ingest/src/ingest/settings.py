@@ -8,7 +8,7 @@ from itertools import chain
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from ingest.accounts.rules import NAME
+from ingest.identity.names import NAME
 from ingest.submissions.admission import DEFAULT_LIMITS
 from shared.errors import Refused
 from shared.http_connections import HttpLimits, check_times

@@ -9,12 +9,13 @@ from fastapi import APIRouter, Depends, Query
 from msgspec import structs
 from pydantic import Field
 
-from ingest.access.feed import AccessFeed
-from ingest.access.rules import Caller
-from ingest.accounts.routes import Slugs
 from ingest.decisions import DecisionResult, Decisions
-from ingest.http.middleware import AttemptLimiter
-from ingest.http.requests import Authenticator, IdInPath, RequestModel
+from ingest.http.attempts import AttemptLimiter
+from ingest.http.bodies import RequestModel
+from ingest.http.fields import IdInPath, Slugs
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.caller import Caller
+from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import NewWebhook, WebhookStore
 from shared import subjects
 from shared.addresses import URL_LENGTH_MAX, parse_target

@@ -2,10 +2,8 @@
 
 import hashlib
 import logging
-import math
 import re
 import time
-from collections import OrderedDict
 from collections.abc import Collection
 from dataclasses import dataclass
 
@@ -14,12 +12,12 @@ from fastapi import Request, Response
 from fastapi.responses import JSONResponse
 from limits import parse
 from limits.storage import MemoryStorage
-from limits.strategies import MovingWindowRateLimiter, SlidingWindowCounterRateLimiter
+from limits.strategies import SlidingWindowCounterRateLimiter
 from starlette.datastructures import URL, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ingest.http.requests import Authenticator
+from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import IdempotencyStore, IdempotentRequest, StoredResponse
 from shared.clock import new_id, now
 from shared.errors import STATUS_BY_CODE, Failed, Refused
@@ -32,7 +30,6 @@ from shared.http import (
     may_have_secret,
     refused_response,
 )
-from shared.presentation.units import about_text
 
 _SLASHES = re.compile(r"/{2,}")
 
@@ -75,8 +72,6 @@ EXEMPT_PATHS = ("/v1/submissions", "/v1/problems")
 # Stored in place of a response that has a secret, with what to do instead as its body.
 SHOWN_ONCE = STATUS_BY_CODE["shown_once"]
 RETRY_S = 1.0
-# Of the attempts of one kind, such as logins by address.
-KEYS_MAX = 50_000
 _log = logging.getLogger(__name__)
 
 
@@ -427,44 +422,3 @@ def _replay(request: IdempotentRequest, first: StoredResponse) -> Response:
         raise Refused("shown_once", first.body.decode())
     headers = {"Idempotent-Replayed": "true", "Content-Type": "application/json"}
     return Response(first.body, first.status, headers)
-
-
-class AttemptLimiter:
-    """Limits the attempts per key in a moving window; a rule is `10/minute` or `60/15 minutes`.
-
-    `attempts` names them in the refusal: "new accounts from your network". Of too many keys, the
-    one that was counted longest ago is forgotten.
-    """
-
-    def __init__(self, rule: str, attempts: str) -> None:
-        self._rule = parse(rule)
-        self._message = f"too many {attempts}: at most {rule.replace('/', ' per ')}"
-        self._storage = MemoryStorage()
-        self._window = MovingWindowRateLimiter(self._storage)
-        self._keys: OrderedDict[str, None] = OrderedDict()
-
-    def take(self, key: str) -> None:
-        """Count an attempt. Raises `Refused` (`rate_limited`) with the time of the next one."""
-        self._keys[key] = None
-        self._keys.move_to_end(key)
-        if len(self._keys) > KEYS_MAX:
-            self.forgive(next(iter(self._keys)))
-        if self._window.hit(self._rule, key):
-            return
-        raise self._rate_limited(key)
-
-    def check(self, key: str) -> None:
-        """Refuse as `take` would, without counting. Raises `Refused` (`rate_limited`)."""
-        if not self._window.test(self._rule, key):
-            raise self._rate_limited(key)
-
-    def forgive(self, key: str) -> None:
-        """Forget the attempts of a key, after a successful one."""
-        self._keys.pop(key, None)
-        self._window.clear(self._rule, key)
-
-    def _rate_limited(self, key: str) -> Refused:
-        wait_s = self._window.get_window_stats(self._rule, key).reset_time - time.time()
-        wait_s = max(1.0, wait_s)
-        message = f"{self._message}; try again in {about_text(math.ceil(wait_s))}"
-        return Refused("rate_limited", message, retry_after_s=wait_s)

@@ -6,17 +6,10 @@ from typing import Annotated, Literal, TypeAlias
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.access.rules import Caller
-from ingest.http.requests import (
-    APPEAL_LENGTH_MAX,
-    Authenticator,
-    NameInPath,
-    NumberInPath,
-    ReasonRequest,
-    RequestModel,
-    Text,
-    decision_response,
-)
+from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
+from ingest.http.fields import APPEAL_LENGTH_MAX, NameInPath, NumberInPath, Text
+from ingest.identity.caller import Caller
+from ingest.identity.http.authenticator import Authenticator
 from ingest.moderation import rules
 from ingest.moderation.service import Moderation
 from shared import events

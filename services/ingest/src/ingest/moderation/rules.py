@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from ingest.accounts.rules import Account, accounts
+from ingest.identity.accounts.rules import Account, accounts
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider

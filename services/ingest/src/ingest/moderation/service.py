@@ -6,12 +6,12 @@ from functools import partial
 
 from msgspec import structs
 
-from ingest.access.feed import AccessFeed
-from ingest.access.rules import Caller
-from ingest.accounts import rules as accounts
-from ingest.accounts.service import decide_account
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
 from ingest.histories import SubmissionHistory, load_submission
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.accounts.rules import check_over
+from ingest.identity.accounts.service import decide_account
+from ingest.identity.caller import Caller
 from ingest.moderation import rules
 from ingest.ports import Ports, resolve_account
 from shared import events, subjects
@@ -109,5 +109,5 @@ class Moderation:
     async def _find_below(self, participant: str, operator: str) -> str:
         """Return an account that this operator may decide about. Raises `Refused` and `Failed`."""
         account = await resolve_account(self.ports.people, self.ports.log, participant)
-        accounts.check_over(self.feed.now().roles, operator, account)
+        check_over(self.feed.now().roles, operator, account)
         return account

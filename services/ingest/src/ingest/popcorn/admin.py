@@ -7,7 +7,7 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
-from ingest.invites import NewInvites
+from ingest.identity.invites.service import NewInvites
 from ingest.leaderboards import LeaderboardChange
 from ingest.popcorn import response_models
 from ingest.popcorn.conversions import instant, leaderboard_id

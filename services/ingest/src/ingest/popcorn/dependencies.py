@@ -20,9 +20,9 @@ from pydantic import BaseModel, ConfigDict
 from python_multipart.exceptions import FormParserError
 from python_multipart.multipart import MultipartParser, parse_options_header
 
-from ingest.access.rules import Caller
 from ingest.bootstrap import Ingest
-from ingest.http.requests import Authenticator
+from ingest.identity.caller import Caller
+from ingest.identity.http.authenticator import Authenticator
 from ingest.popcorn.read_client import STAFF, ReadClient, retry_while_unavailable
 from ingest.reads import StreamLimiter
 from ingest.submissions.rules import NCU_NAME_BASES

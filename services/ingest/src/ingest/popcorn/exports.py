@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 from pydantic import Field
 
 from harness.vocabulary import MODES
-from ingest.access.rules import check_scope
+from ingest.identity.caller import check_scope
 from ingest.popcorn.conversions import leaderboard_id, seconds
 from ingest.popcorn.dependencies import Dependencies, PopcornRequest
 from ingest.popcorn.read_client import STAFF, ReadClient

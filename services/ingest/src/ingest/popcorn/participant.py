@@ -11,8 +11,8 @@ import msgspec
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
-from ingest.access.rules import Caller
-from ingest.http.requests import client_address
+from ingest.http.addresses import client_address
+from ingest.identity.caller import Caller
 from ingest.popcorn import response_models
 from ingest.popcorn.conversions import (
     DESCRIPTION_LENGTH_MAX,

@@ -11,7 +11,7 @@ from urllib.parse import quote, urlencode
 
 import msgspec
 
-from ingest.access.rules import Caller, check_problem
+from ingest.identity.caller import Caller, check_problem
 from ingest.ports import ReadProxy, ReadResponse
 from shared.api.leaderboards import Entry, Leaderboard, SetScores
 from shared.api.problems import Problem

@@ -18,10 +18,10 @@ from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
-from ingest.access.rules import Caller, check_problem
-from ingest.accounts.rules import SCOPE_OF_MODE
+from ingest.http.addresses import client_address
 from ingest.http.middleware import idempotency_key
-from ingest.http.requests import client_address
+from ingest.identity.caller import Caller, check_problem
+from ingest.identity.scopes import SCOPE_OF_MODE
 from ingest.popcorn.conversions import (
     MODE_OF_PUBLIC,
     instant,

@@ -8,8 +8,10 @@ from msgspec import structs
 from pydantic import Field
 
 from harness.ranking_rules import RankingRule
-from ingest.access.rules import check_scope
-from ingest.http.requests import Authenticator, FormModel, Text
+from ingest.http.bodies import FormModel
+from ingest.http.fields import Text
+from ingest.identity.caller import check_scope
+from ingest.identity.http.authenticator import Authenticator
 from ingest.problems.rules import Change
 from ingest.problems.service import Check, Problems, Publication
 from ingest.quotas.rules import QUOTAS_MAX, parse_quota

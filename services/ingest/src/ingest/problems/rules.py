@@ -1,6 +1,5 @@
 """Problems: versions, visibility, deadlines and GPU types, and what may be published when."""
 
-import difflib
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -8,7 +7,7 @@ from functools import reduce
 
 from msgspec import structs
 
-from ingest.accounts.rules import consent_digest
+from ingest.identity.caller import unknown_leaderboard
 from shared import events
 from shared.api.fields import QueueClass
 from shared.errors import Refused
@@ -285,18 +284,6 @@ def newest_version(slug: str, state: Problem) -> events.ProblemPublished:
     return structs.replace(state.published, gpus=list(state.open_gpus))
 
 
-def unknown_leaderboard(slug: str, known: Iterable[str] = ()) -> Refused:
-    """Return the refusal for a leaderboard that does not exist for the caller.
-
-    `known` are those that everybody may see: the most similar one is suggested.
-    """
-    similar = difflib.get_close_matches(slug.lower(), known, n=1)
-    suggestion = f"; did you mean {similar[0]}?" if similar else "."
-    how = "`warpboard problem list` and GET /v1/problems list them"
-    message = f"there is no leaderboard {slug!r}{suggestion} {how}"
-    return Refused("unknown_leaderboard", message, "problem")
-
-
 def deadline_refusal(slug: str, state: Problem, at: datetime) -> Refused | None:
     """Return the refusal for a submission after the deadline; None if it is in time."""
     if state.is_archived:
@@ -343,6 +330,14 @@ def released_versions(
     else:
         message = f"{slug} is published from {state.deadline_at.isoformat()} on"
     raise Refused("private_only", f"{message}; {PRIVATE}", "private")
+
+
+def consent_digest(published: events.ProblemPublished) -> str | None:
+    """Return the digest of the text that a problem asks to accept, or None.
+
+    The file named by the event is among its files; otherwise it would not have been published.
+    """
+    return published.files[published.consent].digest if published.consent else None
 
 
 def accepted_consents(facts: Iterable[events.Fact], slug: str) -> frozenset[str]:

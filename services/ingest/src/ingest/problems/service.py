@@ -6,10 +6,10 @@ from dataclasses import dataclass, replace
 from functools import partial
 
 from harness.vocabulary import CPU_TYPE
-from ingest.access.feed import AccessFeed
-from ingest.accounts.rules import ACTOR
 from ingest.baselines import Baselines, baseline_event, baseline_source
 from ingest.decisions import AggregateCommand, Decisions
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.accounts.rules import ACTOR
 from ingest.leaderboards import LeaderboardChange, Leaderboards
 from ingest.ports import Ports
 from ingest.problems import rules

@@ -7,9 +7,11 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
-from ingest.access.rules import Caller
+from ingest.http.bodies import RequestModel, decision_response
+from ingest.http.fields import Name, Text
 from ingest.http.middleware import rate_limit_headers
-from ingest.http.requests import Authenticator, Name, RequestModel, Text, decision_response
+from ingest.identity.caller import Caller
+from ingest.identity.http.authenticator import Authenticator
 from ingest.quotas import rules
 from ingest.quotas.service import Quotas
 from ingest.submissions import rules as submissions

@@ -7,9 +7,9 @@ from datetime import datetime
 from functools import partial
 from typing import NamedTuple
 
-from ingest.access.rules import Caller
 from ingest.decisions import DecisionResult, Decisions
 from ingest.histories import HistoryCache
+from ingest.identity.caller import Caller
 from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
 from ingest.quotas.rules import EVERYBODY, Quota

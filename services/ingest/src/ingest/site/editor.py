@@ -14,12 +14,12 @@ from starlette.datastructures import FormData, UploadFile
 from starlette.exceptions import HTTPException
 
 from harness.vocabulary import MODES, SUBMISSION_MODES
-from ingest.access.rules import Caller, check_scope
 from ingest.bootstrap import Ingest
+from ingest.http.fields import APPEAL_LENGTH_MAX, NOTE_LENGTH_MAX
 from ingest.http.middleware import IDEMPOTENCY_KEY, SUBMISSION_BYTES_MAX
-from ingest.http.requests import APPEAL_LENGTH_MAX, NOTE_LENGTH_MAX
-from ingest.login.service import Session
-from ingest.login.web import (
+from ingest.identity.caller import Caller, check_scope
+from ingest.identity.login.service import Session
+from ingest.identity.login.web import (
     FORM_FIELDS_MAX,
     SCRIPT_POLICY,
     Form,

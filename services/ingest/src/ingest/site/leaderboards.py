@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from ingest.login.web import Web
+from ingest.identity.login.web import Web
 from ingest.ports import ReadProxy
 from ingest.site.charts import (
     RECORDS_MAX,

@@ -12,7 +12,7 @@ from starlette.exceptions import HTTPException
 
 from ingest.bootstrap import Ingest
 from ingest.client_package import add_client_pages, build_wheel, install_command
-from ingest.login.web import Web, route_class
+from ingest.identity.login.web import Web, route_class
 from ingest.ports import ReadProxy
 from ingest.site.admin.pages import add_admin_pages
 from ingest.site.charts import CanaryChart, draw_canaries

@@ -8,13 +8,13 @@ from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
-from ingest.access.rules import check_scope
-from ingest.accounts.rules import PREFERENCES
-from ingest.http.requests import IdInPath
-from ingest.login.service import Session
-from ingest.login.web import Form, NotLoggedIn, Web, parse_form, route_class
+from ingest.http.fields import IdInPath
+from ingest.identity.access.preferences import PREFERENCES
+from ingest.identity.caller import check_scope
+from ingest.identity.login.service import Session
+from ingest.identity.login.web import Form, NotLoggedIn, Web, parse_form, route_class
+from ingest.identity.preferences.service import PreferenceCommands, PreferencesRequest
 from ingest.ports import ReadProxy
-from ingest.preferences import PreferenceCommands, PreferencesRequest
 from ingest.quotas.service import Quotas
 from ingest.site.charts import ProgressChart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlsplit
 from fastapi import APIRouter, Path, Request, Response
 from markupsafe import Markup
 
-from ingest.login.web import HEADERS, Web
+from ingest.identity.login.web import HEADERS, Web
 from ingest.ports import ReadProxy
 from ingest.site.formatting import highlight_code, language_title, render_markdown
 from ingest.site.leaderboards import parse_version

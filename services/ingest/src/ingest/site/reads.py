@@ -9,8 +9,8 @@ from urllib.parse import quote, urlencode
 import msgspec
 from fastapi import Request
 
-from ingest.login.service import Session
-from ingest.login.web import Web
+from ingest.identity.login.service import Session
+from ingest.identity.login.web import Web
 from ingest.ports import ReadProxy
 from shared.errors import Failed, Refused
 from shared.reader import ANONYMOUS_READER, Reader

@@ -13,7 +13,7 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from markupsafe import Markup
 
 from harness.vocabulary import MODES, PASSED, SKIPPED, STAGES
-from ingest.login.web import Form, Web
+from ingest.identity.login.web import Form, Web
 from ingest.ports import ReadProxy
 from ingest.site.charts import (
     BINS,

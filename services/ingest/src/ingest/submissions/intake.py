@@ -11,11 +11,14 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
-from ingest.access.feed import AccessFeed
-from ingest.access.rules import Caller, check_scope
-from ingest.accounts import rules as accounts
-from ingest.accounts.rules import SCOPE_OF_MODE, name_lost
+from ingest.consents.rules import check_consent
 from ingest.decisions import DECISIONS_MAX, back_off, http_append
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.accounts.rules import accounts
+from ingest.identity.bans import check_ban
+from ingest.identity.caller import Caller, check_scope
+from ingest.identity.names import name_lost
+from ingest.identity.scopes import SCOPE_OF_MODE
 from ingest.ports import Note, Ports
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
@@ -185,7 +188,7 @@ class Intake:
         _, problem, account_state = await asyncio.gather(
             self.check_open(),
             self._problem(slug),
-            self._histories.state(subjects.account(account), accounts.accounts),
+            self._histories.state(subjects.account(account), accounts),
         )
         rules.check_mode(request.mode)
         check_scope(caller, SCOPE_OF_MODE[request.mode])
@@ -202,8 +205,8 @@ class Intake:
         rules.check_case(request.case, request.mode, published)
         rules.check_ncu(request, gpus)
         precision = choose_precision(request.precision, request.mode, directives)
-        accounts.check_ban(account_state, at)
-        accounts.check_consent(account_state.consents, slug, published)
+        check_ban(account_state.ban, at)
+        check_consent(account_state.consents, slug, published)
         source = describe_blob(request.source, MEDIA[suffix(request.name)])
         received = SubmissionReceived(
             account=account,

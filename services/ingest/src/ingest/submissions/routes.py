@@ -5,19 +5,11 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from pydantic import Field
 
-from ingest.access.rules import Caller
+from ingest.http.bodies import FormModel, RequestModel, decision_response
+from ingest.http.fields import PRINTABLE, TEXT_LENGTH_MAX, NoteText, NumberInPath, Tag
 from ingest.http.middleware import idempotency_key
-from ingest.http.requests import (
-    PRINTABLE,
-    TEXT_LENGTH_MAX,
-    Authenticator,
-    FormModel,
-    NoteText,
-    NumberInPath,
-    RequestModel,
-    Tag,
-    decision_response,
-)
+from ingest.identity.caller import Caller
+from ingest.identity.http.authenticator import Authenticator
 from ingest.moderation.routes import AppealRequest
 from ingest.ports import Note
 from ingest.quotas.routes import quota_headers

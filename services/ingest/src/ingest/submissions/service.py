@@ -4,10 +4,10 @@ import contextlib
 from dataclasses import dataclass
 from functools import partial
 
-from ingest.access.feed import AccessFeed
-from ingest.access.rules import Caller, check_problem
 from ingest.decisions import DecisionResult, Decisions
 from ingest.histories import SubmissionHistory, load_submission
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.caller import Caller, check_problem
 from ingest.moderation.service import APPEAL_MEDIA, moderation_command
 from ingest.ports import Note, Ports
 from ingest.submissions import rules

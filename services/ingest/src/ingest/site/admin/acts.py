@@ -11,10 +11,11 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp
 
-from ingest.access.rules import Caller, check_scope
-from ingest.accounts.service import csrf_token
+from ingest.http.fields import TEXT_LENGTH_MAX
 from ingest.http.middleware import IDEMPOTENCY_HEADER
-from ingest.http.requests import CSRF, TEXT_LENGTH_MAX
+from ingest.identity.caller import Caller, check_scope
+from ingest.identity.http.credentials import CSRF
+from ingest.identity.secrets import csrf_token
 from ingest.site.reads import check_response, decode_response
 from shared.errors import Refused
 

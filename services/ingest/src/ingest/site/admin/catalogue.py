@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 from urllib.parse import urlencode
 
-from ingest.accounts.rules import ADMIN
+from ingest.identity.scopes import ADMIN
 from ingest.site.admin.acts import Act, FormField
 
 ACTS_PATH = "/admin/acts"

@@ -10,12 +10,12 @@ from urllib.parse import quote
 import msgspec
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
-from ingest.accounts.rules import ADMIN, STAFF_SCOPES
 from ingest.http.cookies import SESSION_COOKIE
-from ingest.http.requests import NameInPath
-from ingest.login.service import Session
-from ingest.login.sign_in import new_secret
-from ingest.login.web import Web
+from ingest.http.fields import NameInPath
+from ingest.identity.login.service import Session
+from ingest.identity.login.web import Web
+from ingest.identity.scopes import ADMIN, STAFF_SCOPES
+from ingest.identity.secrets import new_secret
 from ingest.site.admin import catalogue, tables
 from ingest.site.admin.acts import Act, SessionApi, check_any_scope, may_any
 from ingest.site.admin.tables import Link, Operator, Row, Section, Tag

@@ -7,9 +7,10 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import quote
 
-from ingest.access.rules import Caller
-from ingest.accounts.rules import Account, format_ban_end
-from ingest.accounts.service import Accounts
+from ingest.identity.accounts.rules import Account
+from ingest.identity.accounts.service import Accounts
+from ingest.identity.bans import format_ban_end
+from ingest.identity.caller import Caller
 from ingest.site.admin.acts import SessionApi
 from ingest.site.admin.catalogue import PARTICIPANT_PAGE, ActLink, link_act
 from ingest.site.reads import api_path

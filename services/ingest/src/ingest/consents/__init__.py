@@ -1,0 +1,1 @@
+"""The consent a problem requires before submitting: read, give and withdraw."""

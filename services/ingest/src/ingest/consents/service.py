@@ -1,0 +1,57 @@
+"""The consent a problem requires before submitting: read, give and withdraw."""
+
+from dataclasses import dataclass
+
+from ingest.consents import rules
+from ingest.decisions import Decisions
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.caller import Caller
+from ingest.ports import Ports
+from ingest.problems import rules as problems
+from shared import subjects
+from shared.api.accounts import Consent
+from shared.blobs import BlobNotFound
+from shared.errors import Failed
+from shared.events import ProblemPublished
+
+
+@dataclass(frozen=True)
+class Consents:
+    """Shows, gives and withdraws consents. Methods may raise `Refused` and `Failed`."""
+
+    ports: Ports
+    decisions: Decisions
+    feed: AccessFeed
+
+    async def status(self, caller: Caller, slug: str) -> Consent:
+        """Return the consent a problem requires. Raises `Refused` and `Failed`."""
+        published = await self.published(caller, slug)
+        digest, text, is_given = problems.consent_digest(published), "", False
+        if digest is not None:
+            account = subjects.account(caller.id)
+            accepted = await self.decisions.load_state(account, rules.consents)
+            is_given = accepted.get(slug) == digest
+            try:
+                text = (await self.ports.blobs.get(digest)).decode()
+            except BlobNotFound as missing:
+                raise Failed(f"the text to accept is missing: {missing}") from missing
+        return Consent(
+            problem=slug,
+            problem_version=published.number,
+            is_asked=digest is not None,
+            is_given=is_given,
+            file=published.consent,
+            digest=digest,
+            text=text,
+        )
+
+    async def accepted_digests(self, account: str, slug: str) -> frozenset[str]:
+        """Return the digests of a problem's texts that a participant accepts. Raises `Failed`."""
+        history = await self.ports.log.history(subjects.account(account))
+        return problems.accepted_consents((event.fact for event in history), slug)
+
+    async def published(self, caller: Caller, slug: str) -> ProblemPublished:
+        """Return the current version of a problem that the caller may see."""
+        self.feed.now().check_sees(caller, slug)
+        state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
+        return problems.newest_version(slug, state)

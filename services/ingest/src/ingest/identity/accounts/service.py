@@ -1,0 +1,361 @@
+"""Participants: accounts, names, identities, roles and tokens, and whether their tables were lost.
+
+The text of a token is shown once and never stored.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from prometheus_client import Gauge
+
+from ingest.decisions import DecisionResult, Decisions
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.access.fold import Token
+from ingest.identity.accounts import rules
+from ingest.identity.caller import Caller
+from ingest.identity.names import LOST, check_name
+from ingest.identity.secrets import hash_secret, new_token_text
+from ingest.ports import AccountStore, Identity, TokenRow, resolve_account
+from shared import subjects
+from shared.clock import new_id
+from shared.errors import Failed, Refused
+from shared.events import (
+    AccountOpened,
+    AccountTablesAdopted,
+    IdentityLinked,
+    IdentityUnlinked,
+    TokenIssued,
+    TokenRevoked,
+)
+from shared.health import HealthReporter, warn_rarely
+from shared.metrics import metric_prefix
+
+ACCOUNTS = "accounts"
+TABLES_ACTOR = "service:ingest"
+TABLES_LOOK_S = 1.0
+TABLES_START_S = 0.05
+USAGE_PAUSE_S = 60.0
+SHOWN_PREFIX_LENGTH = 10
+CLI_SCOPES = ("submit", "submit:ranked", "profile", "read:own", "delete:own", "join")
+CLI_LIFE_DAYS = 90
+CLI_ID_LENGTH_MIN, CLI_ID_LENGTH_MAX = 16, 128
+
+_log = logging.getLogger(__name__)
+
+
+async def decide_account(
+    decisions: Decisions, account: str, event: rules.AccountEvent, actor: str
+) -> DecisionResult:
+    """Decide about an account; the result applies at once. Raises `Refused` and `Failed`."""
+    command = rules.AccountCommand(event, decisions.clock())
+    return await decisions.make(subjects.account(account), rules.accounts, command, actor)
+
+
+@dataclass(frozen=True)
+class Accounts:
+    """The commands about accounts. Methods may raise `Refused` and `Failed`."""
+
+    decisions: Decisions
+    feed: AccessFeed
+    register: AccountStore
+
+    async def open(self, name: str, via: str, by: str) -> tuple[str, DecisionResult]:
+        """Return the account of a participant, opened if the name is new."""
+        account = await self.register.account(check_name(name))
+        return account, await self.decide(
+            account, AccountOpened(via=via), by or f"account:{account}"
+        )
+
+    async def find(self, name: str) -> str:
+        """Return the account of a participant by name or account. Raises `Refused` and `Failed`."""
+        return await resolve_account(self.register, self.decisions.log, name)
+
+    async def name_of(self, account: str) -> str:
+        """Return the name of an account; the account itself once the name is erased."""
+        return await self.register.name_of(account) or account
+
+    async def rename(self, name: str, new_name: str, by: str) -> str:
+        """Rename a participant and return the account; the old name still leads to it.
+
+        No event contains a name, so that names can be erased. Raises `Refused` (`name_taken`, or
+        `scope_missing` if a moderator renames an operator) and `Failed`.
+        """
+        account = await self.find(name)
+        rules.check_over(self.feed.now().roles, by, account)
+        if not await self.register.rename(account, check_name(new_name)):
+            message = f"{new_name} is or was the name of another participant: choose another"
+            raise Refused("name_taken", message, "name")
+        return account
+
+    async def account_of_identity(self, provider: str, subject: str) -> str | None:
+        """Return the account that an identity is linked to, or None. Raises `Failed`."""
+        identity = await self.register.identity_of(provider, subject)
+        return None if identity is None else identity.account
+
+    async def link(self, account: str, provider: str, subject: str, by: str) -> DecisionResult:
+        """Link an identity to a participant; repeating changes nothing.
+
+        Raises `Refused` (`identity_taken`) if it belongs to another participant, and `Failed`.
+        """
+        identity = Identity(new_id(), provider, subject, account)
+        if not await self.register.add_identity(identity):
+            existing = await self.register.identity_of(provider, subject)
+            if existing is None or existing.account != account:
+                message = f"this {provider} identity belongs to another participant"
+                raise Refused("identity_taken", message, "subject")
+            identity = existing
+        linked = IdentityLinked(identity=identity.id, provider=provider)
+        return await self.decide(account, linked, by)
+
+    async def unlink(self, account: str, identity: str, reason: str, by: str) -> DecisionResult:
+        """Remove an identity from a participant. Raises `Refused` and `Failed`."""
+        unlinked = IdentityUnlinked(identity=identity, reason=reason)
+        result = await self.decide(account, unlinked, by)
+        await self.register.remove_identity(identity)
+        return result
+
+    async def decide(self, account: str, event: rules.AccountEvent, by: str) -> DecisionResult:
+        """Decide about an account; the result applies at once. Raises `Refused` and `Failed`."""
+        return await decide_account(self.decisions, account, event, by)
+
+
+@dataclass(frozen=True)
+class AccountTables:
+    """Detects whether the tables of accounts were lost."""
+
+    decisions: Decisions
+    feed: AccessFeed
+    tables: AccountStore
+
+    async def settle(self) -> bool:
+        """Check whether the names are lost, and refuse new names while they are; return whether.
+
+        The first tables of a log are adopted if the log has no accounts. Raises `Failed`.
+        """
+        row = await self.tables.register_row()
+        adopted = await self.decisions.load_state(subjects.audit(ACCOUNTS), rules.tables)
+        if adopted is None and self.feed.why_unhealthy():
+            return row.is_lost
+        # A log older than registers has its accounts in tables with participants.
+        is_first = adopted is None and (row.has_participants or not self.feed.now().has_accounts)
+        is_lost = adopted != row.id and not is_first
+        if adopted is None and not is_lost:
+            await self._adopt(row.id, "these tables are the first of this log", TABLES_ACTOR)
+        if is_lost != row.is_lost:
+            await self.tables.set_lost(is_lost=is_lost)
+        self.tables.forget_names()
+        return is_lost
+
+    async def settle_at_start(self) -> None:
+        """Settle before serving, if possible: in an empty database every name is free."""
+        with suppress(Failed):
+            await self.settle()
+
+    async def adopt(self, reason: str, operator: str) -> DecisionResult:
+        """Allow new names in the current tables. Raises `Refused` and `Failed`."""
+        row = await self.tables.register_row()
+        result = await self._adopt(row.id, reason, operator)
+        await self.tables.set_lost(is_lost=False)
+        return result
+
+    async def watch(self, register: Callable[[], str], set_problem: HealthReporter) -> None:
+        """Settle at the start and whenever the database changes; never returns.
+
+        `register` returns the register that was found last, "" before the first look. Lost names
+        are reported to /healthz and the metrics.
+        """
+        name = f"{metric_prefix('ingest')}_accounts_lost"
+        gauge = Gauge(name, "1 while the names of participants are lost")
+        settled_register = ""
+        while True:
+            current_register = register()
+            if current_register and not self.feed.why_unhealthy():
+                try:
+                    is_lost = await self.settle()
+                except Failed as failed:
+                    warn_rarely(_log, ACCOUNTS, "cannot tell whether names are lost: %s", failed)
+                else:
+                    settled_register = current_register
+                    set_problem(ACCOUNTS, LOST if is_lost else None)
+                    gauge.set(is_lost)
+                    if is_lost:
+                        warn_rarely(_log, "accounts lost", LOST)
+            await asyncio.sleep(TABLES_LOOK_S if settled_register else TABLES_START_S)
+
+    async def _adopt(self, register: str, reason: str, by: str) -> DecisionResult:
+        adoption = AccountTablesAdopted(register=register, reason=reason)
+        return await self.decisions.make(subjects.audit(ACCOUNTS), rules.tables, adoption, by)
+
+
+class NewToken(NamedTuple):
+    """A token to issue; its text is generated unless `secret` is given.
+
+    `problems` limits it to these problems; empty means no limit.
+    """
+
+    kind: str
+    name: str
+    scopes: Sequence[str]
+    expires_at: datetime | None
+    problems: Sequence[str] = ()
+    secret: str | None = None
+    reason: str = ""
+
+
+class IssuedToken(NamedTuple):
+    """A token that was issued; `secret` is its text, which cannot be shown again."""
+
+    number: int
+    token_id: str
+    secret: str
+    prefix: str
+    expires_at: datetime | None
+
+
+class TokenDetails(NamedTuple):
+    """A token as its owner sees it."""
+
+    token: Token
+    row: TokenRow
+
+
+@dataclass(frozen=True)
+class Tokens:
+    """The commands about tokens; callers check rights. They may raise `Refused` and `Failed`."""
+
+    decisions: Decisions
+    feed: AccessFeed
+    rows: AccountStore
+    _used: dict[str, datetime] = field(default_factory=dict)
+
+    async def issue(self, account: str, new: NewToken, by: str) -> IssuedToken:
+        """Let a secret act for an account from now on.
+
+        Raises `Refused` (`cli_id_taken` if a given secret is in use) and `Failed`.
+        """
+        text = new.secret or new_token_text()
+        fact = TokenIssued(
+            token=new_id(),
+            token_hash=hash_secret(text),
+            kind=new.kind,
+            scopes=list(dict.fromkeys(new.scopes)),
+            expires_at=new.expires_at,
+            problems=list(dict.fromkeys(new.problems)),
+            reason=new.reason,
+        )
+        prefix = text[:SHOWN_PREFIX_LENGTH]
+        # The name first, so that every token in the log has one in the lists.
+        await self.rows.add_token(TokenRow(fact.token, account, new.name, prefix))
+        result = await decide_account(self.decisions, account, fact, by)
+        assert result.seq is not None, "an issued token is an event"
+        existing = self.feed.now().tokens.get(fact.token_hash)
+        if existing is not None and existing.id != fact.token:
+            raise Refused("cli_id_taken", "this id is already linked to somebody", "cli_id")
+        return IssuedToken(result.seq, fact.token, text, prefix, new.expires_at)
+
+    async def issue_own(self, caller: Caller, new: NewToken) -> IssuedToken:
+        """Issue a token for the caller; it may do no more than their current token."""
+        if missing := sorted(set(new.scopes) - caller.scopes):
+            message = f"you cannot grant {', '.join(missing)}: your own token does not have it"
+            raise Refused("scope_missing", message, "scopes")
+        if caller.problems and (not new.problems or set(new.problems) - caller.problems):
+            message = f"your own token is limited to {', '.join(sorted(caller.problems))}"
+            raise Refused("scope_missing", message, "problems")
+        for slug in new.problems:
+            self.feed.now().check_sees(caller, slug)
+        return await self.issue(caller.id, new, caller.actor)
+
+    async def revoke_any(self, number: int, reason: str, by: str) -> DecisionResult:
+        """Revoke any token, for an operator. Raises `Refused` (`unknown_token`) and `Failed`."""
+        access = self.feed.now()
+        token = _find(access.tokens.values(), number, f"there is no token {number}")
+        rules.check_over(access.roles, by, token.account)
+        return await self._revoke(token, reason, by)
+
+    async def revoke(self, account: str, number: int, reason: str, by: str) -> DecisionResult:
+        """Revoke a token of an account. Raises `Refused` (`unknown_token`) and `Failed`."""
+        own_tokens = self.feed.now().tokens_of(account)
+        token = _find(own_tokens, number, f"you have no token {number}")
+        return await self._revoke(token, reason, by)
+
+    async def _revoke(self, token: Token, reason: str, by: str) -> DecisionResult:
+        revoked = TokenRevoked(token=token.id, reason=reason)
+        return await decide_account(self.decisions, token.account, revoked, by)
+
+    async def list_tokens(self, account: str) -> list[TokenDetails]:
+        """Return the tokens of an account that are not revoked, oldest first. Raises `Failed`."""
+        rows = {row.token: row for row in await self.rows.tokens(account)}
+        blank = TokenRow("", account, "", "")
+        own_tokens = self.feed.now().tokens_of(account)
+        return [TokenDetails(token, rows.get(token.id, blank)) for token in own_tokens]
+
+    def known(self, secret: str) -> Token | None:
+        """Return the live token with this text, or None. Raises `Failed`."""
+        return self.feed.token(secret)
+
+    def used(self, token: str, at: datetime) -> None:
+        """Remember that a token was used; it is stored within a minute."""
+        self._used[token] = at
+
+    async def store_usage(self) -> None:
+        """Store which tokens were used since the last call. Raises `Failed`."""
+        if self._used:
+            used = self._used.copy()
+            await self.rows.used(used)
+            for token, at in used.items():
+                if self._used[token] == at:
+                    del self._used[token]
+
+    async def store_usage_forever(self) -> None:
+        """Store once a minute which tokens were used; never returns."""
+        while True:
+            await asyncio.sleep(USAGE_PAUSE_S)
+            try:
+                await self.store_usage()
+            except Failed as failed:
+                _log.warning("cannot store when tokens were used: %s", failed)
+
+
+def _find(tokens: Iterable[Token], number: int, message: str) -> Token:
+    for token in tokens:
+        if token.number == number:
+            return token
+    raise Refused("unknown_token", message, "id")
+
+
+@dataclass(frozen=True)
+class CliIdLinking:
+    """Links CLI ids; `autolink` is the participant who gets every id, "" for none."""
+
+    people: Accounts
+    tokens: Tokens
+    autolink: str = ""
+    is_pending: Callable[[str], Awaitable[bool]] | None = None
+
+    async def claim(self, cli_id: str) -> None:
+        """Link an unknown id if `autolink` is set, else refuse one that waits to be linked.
+
+        Raises `Refused` (`cli_id_not_linked`) and `Failed`. An id that was never issued stays
+        unknown.
+        """
+        if self.autolink and CLI_ID_LENGTH_MIN <= len(cli_id) <= CLI_ID_LENGTH_MAX:
+            account, _ = await self.people.open(self.autolink, "cli", "")
+            await self.link(account, cli_id)
+        elif self.is_pending is not None and await self.is_pending(cli_id):
+            message = (
+                "this CLI id is not linked to a participant yet: run `warpboard login`, use "
+                "`/account link` in Discord, or paste the id on the web page /link"
+            )
+            raise Refused("cli_id_not_linked", message)
+
+    async def link(self, account: str, cli_id: str, scopes: Sequence[str] = CLI_SCOPES) -> None:
+        """Let an id act for a participant. Raises `Refused` (`cli_id_taken`) and `Failed`."""
+        at = self.tokens.decisions.clock()
+        ends_at, name = at + timedelta(days=CLI_LIFE_DAYS), f"popcorn-cli {at:%Y-%m-%d}"
+        new = NewToken("cli", name, scopes, ends_at, secret=cli_id)
+        await self.tokens.issue(account, new, f"account:{account}")

@@ -1,0 +1,1 @@
+"""Authenticates requests: their credentials, and the callers behind them."""

@@ -1,0 +1,1 @@
+"""Invites: one code lets one participant join closed leaderboards."""

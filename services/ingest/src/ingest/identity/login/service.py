@@ -1,0 +1,225 @@
+"""Logins of clients: browser sessions, CLI ids and devices (RFC 8628).
+
+All methods may raise `Refused` and `Failed`.
+"""
+
+import secrets
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import NamedTuple
+
+from ingest.http.attempts import AttemptLimiter
+from ingest.identity.access.fold import Token
+from ingest.identity.accounts.service import CLI_SCOPES, Accounts, CliIdLinking, NewToken, Tokens
+from ingest.identity.caller import Caller
+from ingest.identity.login.postgres import LoginStore
+from ingest.identity.login.rules import (
+    CLI_ID,
+    POLL_EVERY_S,
+    POLL_LENIENCY_S,
+    SESSION_S,
+    USER_CODE_LENGTH,
+    USER_CODE_LETTERS,
+    CliLogin,
+    DeviceLogin,
+    check_approved,
+    check_cli,
+    check_device,
+    check_holds_scopes,
+    coarse_network,
+    normalize_code,
+    parse_scopes,
+    pending_until,
+)
+from ingest.identity.login.sign_in import OAuthLogins, PasswordResets, SignIn
+from ingest.identity.scopes import allowed_scopes
+from ingest.identity.secrets import derive_token, hash_secret, new_secret
+from shared.errors import Failed, Refused
+from shared.events import SCOPES
+
+SESSION_KIND, DEVICE_KIND = "web", "device"
+# A person has a few browsers; a new session replaces the oldest one, so nobody is locked out.
+SESSIONS_MAX = 10
+CODES_TRIED_MAX = 5
+
+
+def new_user_code() -> str:
+    """Return a new user code."""
+    return "".join(secrets.choice(USER_CODE_LETTERS) for _ in range(USER_CODE_LENGTH))
+
+
+class Session(NamedTuple):
+    """A logged-in caller, and the secret of their session."""
+
+    caller: Caller
+    secret: str
+
+
+@dataclass(frozen=True)
+class Sessions:
+    """Browser sessions."""
+
+    tokens: Tokens
+    people: Accounts
+
+    async def open(self, account: str) -> str:
+        """Open a session and return its secret, valid for 12 hours."""
+        by, access = f"account:{account}", self.tokens.feed.now()
+        sessions = [token for token in access.tokens_of(account) if token.kind == SESSION_KIND]
+        for old in sessions[: max(0, len(sessions) - SESSIONS_MAX + 1)]:
+            await self.tokens.revoke(account, old.number, "replaced by a newer login", by)
+        at = self.tokens.decisions.clock()
+        role_scopes = allowed_scopes(self.tokens.feed.now().roles.get(account, ()))
+        scopes = [scope for scope in SCOPES if scope in role_scopes]
+        ends_at = at + timedelta(seconds=SESSION_S)
+        new = NewToken(SESSION_KIND, f"web login {at:%Y-%m-%d}", scopes, ends_at)
+        return (await self.tokens.issue(account, new, by)).secret
+
+    async def find(self, secret: str) -> Session | None:
+        """Return the live session of a secret, or None."""
+        token = self.tokens.known(secret) if secret else None
+        if token is None or token.kind != SESSION_KIND:
+            return None
+        at = self.tokens.decisions.clock()
+        self.tokens.used(token.id, at)
+        caller = self.tokens.feed.now().caller(token, at)
+        return Session(replace(caller, name=await self.people.name_of(token.account)), secret)
+
+    async def close(self, secret: str) -> None:
+        """End a session; harmless if it has ended."""
+        token = self.tokens.known(secret) if secret else None
+        if token is not None and token.kind == SESSION_KIND:
+            by = f"account:{token.account}"
+            await self.tokens.revoke(token.account, token.number, "logged out", by)
+
+
+@dataclass(frozen=True)
+class CliIds:
+    """Issues and links CLI ids."""
+
+    store: LoginStore
+    linking: CliIdLinking
+
+    async def give(self, provider: str, address: str | None) -> str:
+        """Issue a CLI id that waits to be linked."""
+        cli_id, at = new_secret(), self.linking.tokens.decisions.clock()
+        login = CliLogin(provider, coarse_network(address), at, pending_until(at))
+        await self.store.execute("add_cli_login", cli=hash_secret(cli_id), **vars(login))
+        return cli_id
+
+    async def preview(self, cli_id: str, account: str) -> CliLogin:
+        """Return who asked for a CLI id and from where."""
+        login = None
+        if CLI_ID.match(cli_id):
+            login = await self.store.find(CliLogin, "cli_login_of", cli=hash_secret(cli_id))
+        tokens = self.linking.tokens
+        return check_cli(login, account, tokens.known(cli_id) is not None, tokens.decisions.clock())
+
+    async def link(self, cli_id: str, account: str, scopes: Sequence[str] = CLI_SCOPES) -> Token:
+        """Link a CLI id to a participant; repeating changes nothing."""
+        tokens = self.linking.tokens
+        await self.preview(cli_id, account)
+        values = {"cli": hash_secret(cli_id), "account": account, "at": tokens.decisions.clock()}
+        if await self.store.execute("claim_cli_login", **values) == 0:
+            # Somebody else was faster, or it expired meanwhile: this raises the right refusal.
+            await self.preview(cli_id, account)
+        if tokens.known(cli_id) is None:
+            await self.linking.link(account, cli_id, scopes)
+        token = tokens.known(cli_id)
+        if token is None or token.account != account:
+            raise Failed("the link has not taken effect yet: try again")
+        return token
+
+
+class DeviceGrant(NamedTuple):
+    """The token of a device, with its account, scopes and expiry."""
+
+    secret: str
+    account: str
+    scopes: Sequence[str]
+    expires_at: datetime
+
+
+@dataclass(frozen=True)
+class Devices:
+    """Device logins; `guesses` limits how often a participant may enter user codes."""
+
+    store: LoginStore
+    tokens: Tokens
+    guesses: AttemptLimiter
+
+    async def begin(self, client: str, scope: str, address: str | None) -> tuple[str, str]:
+        """Start a device login; return its device code and its user code."""
+        at, scopes = self.tokens.decisions.clock(), [*parse_scopes(scope)]
+        login = DeviceLogin(client, scopes, coarse_network(address), at, pending_until(at))
+        device_code = new_secret()
+        for _ in range(CODES_TRIED_MAX):
+            code = new_user_code()
+            values = {"device": hash_secret(device_code), "code": code, **vars(login)}
+            if await self.store.execute("add_device_login", **values) == 1:
+                return device_code, code
+        raise Failed("no free user code was found: try again")
+
+    async def preview(self, user_code: str, caller: Caller) -> DeviceLogin:
+        """Return the device with a user code."""
+        # Correct codes count, too: otherwise one's own codes would buy unlimited guesses.
+        self.guesses.take(caller.id)
+        code, at = normalize_code(user_code), self.tokens.decisions.clock()
+        login = check_device(
+            await self.store.find(DeviceLogin, "device_login_by_code", code=code), at
+        )
+        check_holds_scopes(login, caller)
+        return login
+
+    async def answer(self, user_code: str, caller: Caller, is_let_in: bool) -> DeviceLogin:
+        """Approve or deny a device for this participant."""
+        login = await self.preview(user_code, caller)
+        answered = await self.store.execute(
+            "answer_device_login",
+            code=normalize_code(user_code),
+            account=caller.id if is_let_in else None,
+            is_denied=not is_let_in,
+            at=self.tokens.decisions.clock(),
+        )
+        if not answered:
+            raise Refused("user_code_used", "this code was already used", "user_code")
+        return login
+
+    async def poll(self, device_code: str) -> DeviceGrant:
+        """Return the token of an approved device, else refuse as RFC 8628, 3.5 says."""
+        device, at = hash_secret(device_code), self.tokens.decisions.clock()
+        since = at - timedelta(seconds=POLL_EVERY_S - POLL_LENIENCY_S)
+        polled = await self.store.execute("poll_device_login", device=device, at=at, since=since)
+        login = await self.store.find(DeviceLogin, "device_login_by_hash", device=device)
+        if login is not None and not polled:
+            raise Refused("slow_down", f"poll once in {POLL_EVERY_S} s", None, POLL_EVERY_S)
+        login, account = check_approved(login, at)
+        secret = derive_token(device_code)
+        # A process may have ended between issuing the token and storing its number.
+        if login.token is None and self.tokens.known(secret) is None:
+            name, ends_at = f"{login.client} {login.requested_at:%Y-%m-%d}", login.grant_ends_at
+            new = NewToken(DEVICE_KIND, name, login.scopes, ends_at, secret=secret)
+            issued = await self.tokens.issue(account, new, f"account:{account}")
+            await self.store.execute("finish_device_login", device=device, token=issued.number)
+        return DeviceGrant(secret, account, login.scopes, login.grant_ends_at)
+
+
+@dataclass(frozen=True)
+class Logins:
+    """All logins; `public_url` is the public address of this platform.
+
+    `cli_id_attempts` limits new CLI ids and `login_attempts` other logins, by client address.
+    """
+
+    public_url: str
+    cli_ids: CliIds
+    devices: Devices
+    sessions: Sessions
+    sign_in: SignIn
+    oauth: OAuthLogins
+    resets: PasswordResets
+    tokens: Tokens
+    people: Accounts
+    cli_id_attempts: AttemptLimiter
+    login_attempts: AttemptLimiter
