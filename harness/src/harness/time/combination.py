@@ -18,12 +18,18 @@ from harness.time.estimators import (
     mean_without_top,
     quantile,
 )
-from harness.time.process import CROWDED_MAX, MeasurementPlan, Process, Sample, has_slow_blocks
+from harness.time.process import (
+    CROWDED_MAX,
+    WAITED_MAX,
+    MeasurementPlan,
+    Process,
+    Sample,
+    has_slow_blocks,
+)
 
 _NULL_MAX = 0.05
 # A time whose interval is this many times as wide as asked for claims no order.
 _NOISY_FACTOR = 5.0
-_WAITED_SHARE_MAX = 0.2
 # The most serious first. A grade of any process is the case's grade; but one process of several
 # can drift by chance.
 _GRADES_OF_ANY = ("in_process", "host_sync", "launch_bound", "bimodal")
@@ -60,8 +66,9 @@ def combine_processes(processes: Sequence[Process], plan: MeasurementPlan) -> Ca
     frozen time, or its time in these processes if it has none.
     """
     ratio = measure_ratio(processes, plan)
-    measured_us = yardstick_us(processes, plan)
-    slowdown = residue(processes, plan, ratio.half_width)
+    beside = [log(plan.work_us(pair.b)) for process in processes for pair in process.pairs]
+    measured_us = exp(fmean(beside))
+    slowdown = residue(processes, plan, beside, ratio.half_width)
     unit_us = plan.unit_us or measured_us
     low, high = ratio.interval
     scale = unit_us * exp(slowdown)
@@ -84,7 +91,10 @@ def combine_processes(processes: Sequence[Process], plan: MeasurementPlan) -> Ca
 def measure_ratio(processes: Sequence[Process], plan: MeasurementPlan) -> Ratio:
     """Return the ratio of A to B in these processes; of all their calls if they are bimodal."""
     is_plain = _is_bimodal(processes, plan)
-    differences = [process.differences(plan, is_plain=is_plain) for process in processes]
+    differences = [
+        [pair.difference(plan, is_plain=is_plain) for pair in process.pairs]
+        for process in processes
+    ]
     return estimate_ratio(differences, _known_sigma(processes, plan), is_plain=is_plain)
 
 
@@ -105,29 +115,21 @@ def _known_sigma(processes: Sequence[Process], plan: MeasurementPlan) -> float:
     return plan.policy.sigma_at(shorter_us)
 
 
-def yardstick_us(processes: Sequence[Process], plan: MeasurementPlan) -> float:
-    """Return the time of B beside A, without the handshake."""
-    return exp(fmean(_logs_beside(processes, plan)))
-
-
-def residue(processes: Sequence[Process], plan: MeasurementPlan, half_width: float) -> float:
+def residue(
+    processes: Sequence[Process], plan: MeasurementPlan, beside: Sequence[float], half_width: float
+) -> float:
     """Return by how much A has slowed B down, as a logarithm; 0 if it cannot be told from chance.
 
-    A submission would gain from a yardstick that is slow beside it, for example because of what its
-    calls leave in the caches. Before its first call and after its last one, they leave nothing.
+    A submission would gain from a yardstick that is slow `beside` it, for example because of what
+    its calls leave in the caches. Before its first call and after its last one, they leave nothing.
     """
     firsts = [log(plan.work_us(process.first)) for process in processes]
     lasts = [log(plan.work_us(process.last)) for process in processes if process.last]
-    beside = _logs_beside(processes, plan)
     edges = [fmean(edge) for edge in (firsts, lasts) if edge]
     if len(beside) < 2:
         return 0.0
     error = stdev(beside) * sqrt(1 / len(beside) + 1 / len(firsts))
     return max(0.0, fmean(beside) - min(edges) - max(half_width, _EDGE_ERRORS * error))
-
-
-def _logs_beside(processes: Sequence[Process], plan: MeasurementPlan) -> list[float]:
-    return [log(plan.work_us(pair.b)) for process in processes for pair in process.pairs]
 
 
 def run_figures(times: Sequence[CaseTime]) -> tuple[float, float]:
@@ -165,7 +167,7 @@ def is_noisy(processes: Sequence[Process], ratio: Ratio, plan: MeasurementPlan) 
     return (
         ratio.half_width > _NOISY_FACTOR * usual
         or fmean(process.crowded_share for process in processes) > CROWDED_MAX
-        or fmean(process.waited_share for process in processes) > _WAITED_SHARE_MAX
+        or fmean(process.waited_share for process in processes) > WAITED_MAX
     )
 
 

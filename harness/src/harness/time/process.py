@@ -31,7 +31,7 @@ SPOT = "spot"
 DROPPED = frozenset({WAITED, COLD, REPEATED, DRY, SPOT})
 _NEVER = frozenset({COLD, REPEATED, SPOT})
 
-_WAITED_MAX = 0.20
+WAITED_MAX = 0.20
 _DRY_MAX = 0.10
 _LATE_MAX = 0.10
 _SKEW_MIN = 0.01
@@ -182,10 +182,6 @@ class Process:
     first: Block
     last: Block | None = None
 
-    def differences(self, plan: MeasurementPlan, *, is_plain: bool = False) -> list[float]:
-        """Return ln(A / B) of each pair."""
-        return [pair.difference(plan, is_plain=is_plain) for pair in self.pairs]
-
     @property
     def samples(self) -> list[Sample]:
         """The samples of A, in order of time."""
@@ -227,7 +223,7 @@ def select_times_us(samples: Sequence[Sample]) -> list[float]:
     ranked = [sample for sample in samples if _NEVER.isdisjoint(sample.flags)] or list(samples)
     clean = [sample.time_us for sample in ranked if sample.is_clean]
     is_spoilt = (
-        flagged_share(WAITED, ranked) > _WAITED_MAX
+        flagged_share(WAITED, ranked) > WAITED_MAX
         or flagged_share(DRY, ranked) > _DRY_MAX
         or not clean
     )

@@ -67,9 +67,8 @@ class Side:
 class TimingContext:
     """What samples need: the judge context, the shapes of the cases, the seeds of calls.
 
-    `yardstick_us` has the frozen
-    times of the yardstick by case, and `precision` replaces the mode's own unless it is 0.
-    `quiet_wait` waits for a quiet machine before each process.
+    `yardstick_us` has the frozen times of the yardstick by case, and `precision` replaces the
+    mode's own unless it is 0. `quiet_wait` waits for a quiet machine before each process.
     """
 
     judge_context: JudgeContext
@@ -196,22 +195,17 @@ class GatedPair:
         lost_us = 0.0
         if device.name == "cpu":
             lost_us = lost_time_us(gate.idle_us, gate.waited_us, self.handshake_us)
-        flags = call_flags(gate, device, time_us, is_first=is_cold_call(index, calls))
+        flags = call_flags(gate, device, time_us, index, calls)
         side.budget.spend(time_us - lost_us)
         return Sample(time_us - lost_us, flags, lost_us)
 
 
-def is_cold_call(index: int, calls: int) -> bool:
-    """Return whether a call of a block does not count, because it comes first."""
-    return index == 0 and calls >= _WARM_CALLS_MIN
-
-
 def call_flags(
-    gate: GatedCase, device: Device, time_us: float, *, is_first: bool
+    gate: GatedCase, device: Device, time_us: float, index: int, calls: int
 ) -> tuple[str, ...]:
-    """Return the flags of the last call; `is_first` for the first one of several in a block."""
+    """Return the flags of the last call, which has this index among the calls of its block."""
     flags = device.flags
-    if is_first:
+    if index == 0 and calls >= _WARM_CALLS_MIN:
         flags = (*flags, COLD)
     # A GPU's own clock does not count what the host waits.
     limit_us = _WAIT_US_MAX + _WAIT_SHARE_MAX * time_us

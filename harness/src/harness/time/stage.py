@@ -37,7 +37,6 @@ from harness.time.sides import (
     TimingContext,
     call_flags,
     clock_without_freezing,
-    is_cold_call,
 )
 from harness.vocabulary import DUEL, SIDES
 
@@ -327,7 +326,7 @@ class StageTimer:
                 gate.draw(list(islice(seeds, block)))
                 for index in range(block):
                     time_us = gate.time(index, time.monotonic() + _NULL_S_MAX)
-                    flags = call_flags(gate, device, time_us, is_first=is_cold_call(index, block))
+                    flags = call_flags(gate, device, time_us, index, block)
                     # The platform's own worker never waits on purpose.
                     lost_us = min(gate.waited_us, time_us)
                     samples.append(Sample(time_us - lost_us, flags, lost_us))
