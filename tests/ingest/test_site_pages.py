@@ -134,6 +134,20 @@ async def test_a_leaderboard_shows_intervals_ties_baselines_and_records(ways: Wa
     assert f"--leaderboard identity --gpu CPU --url {BASE}" in first
 
 
+async def test_a_noisy_entry_has_a_range_of_ranks(ways: Ways) -> None:
+    quiet = [
+        Run(f"quiet{number}", f"p{number}", us, process_us=(us, us, us))
+        for number, us in enumerate((90.0, 100.0, 110.0, 150.0))
+    ]
+    noisy = Run("noisy", "p9", 99.0, process_us=(90.0, 99.0, 109.0), grade="noisy")
+    numbers = await run(ways, *quiet, noisy)
+    text = await page_of(ways, BOARD)
+    assert re.findall(r'class="rank">([^<]+)<', text) == ["1", "2", "3=", "1\N{EN DASH}3", "5"]
+    assert "its interval touches those of these ranks" in text
+    page = await page_of(ways, f"/submissions/{numbers['noisy']}")
+    assert "<strong>1\N{EN DASH}3</strong>" in page
+
+
 async def test_pages_say_how_a_score_was_measured(ways: Ways) -> None:
     measured = MeasuredRun("measured", "p1", 100.0, yardstick_us=150.0)
     numbers = await run(ways, measured, Run("alone", "p2", 120.0))

@@ -196,7 +196,9 @@ async def test_a_log_moves_to_other_servers_and_all_is_as_it_was(
     assert (code, offline["rows"]) == (0, output["rows"])
     assert (await command(new, "import", str(file)))[0] == 2
     async with await connect(new.postgres_dsn, SCHEMA) as connection:
-        await connection.execute(b"update entry set score_us = 1 where account = 'ada'")
+        await connection.execute(
+            b"update entry set score_us = 1, placed_us = 1 where account = 'ada'"
+        )
     code, spoilt = await command(new, "audit", "identity", "CPU", "--json")
     assert (code, len(spoilt["differences"])) == (1, 1)
 

@@ -113,6 +113,28 @@ async def test_a_baseline_is_shown_beside_the_rows_and_takes_no_place(
     assert (await replayed(postgres_dsn, reads.log)).differences == []
 
 
+async def test_a_noisy_time_sets_no_record_and_reaches_milestones_by_its_slow_end(
+    reads: Reads,
+) -> None:
+    noisy = Sent("n1", "ada", 100.0, process_us=(80.0, 100.0, 125.0), grade="noisy")
+    await over(reads, noisy)
+    assert met(reads) == [("half", "ada")]
+    quiet = Sent("s1", "grace", 105.0, process_us=(105.0, 105.0, 105.0))
+    await over(reads, quiet)
+    assert set(met(reads)) == {("half", "ada"), ("half", "grace"), ("quick", "grace")}
+    ranks = {
+        row["submission"]: (row["best_rank"], row["rank"]) for row in (await board(reads))["items"]
+    }
+    assert ranks == {"s1": (None, 1), "n1": (None, 1)}
+    facts = [event.fact for event in reads.log.since(0)]
+    # It shares the first rank with a noisy one.
+    assert not any(isinstance(fact, events.RecordSet) for fact in facts)
+    await over(reads, Sent("s2", "linus", 101.0, process_us=(101.0, 101.0, 101.0)))
+    facts = [event.fact for event in reads.log.since(0)]
+    records = [fact.submission for fact in facts if isinstance(fact, events.RecordSet)]
+    assert records == ["s2"]
+
+
 async def test_why_a_baseline_failed_is_its_authors_and_operators_to_know(reads: Reads) -> None:
     await over(reads, Sent("b1", "platform:baseline", verdict="wrong_answer", baseline="eager"))
     baselines_ = [

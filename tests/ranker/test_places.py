@@ -9,6 +9,7 @@ import pytest
 
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import assign_places
+from ranker.http.ranking import find_best_rank
 from ranker.postgres import SCHEMA, ReadModels
 from ranker.service import leaderboard
 from ranker.service.decisions import Metrics
@@ -71,7 +72,7 @@ async def check_pages(
 async def check_standings(models: ReadModels, board: LeaderboardKey, at: datetime) -> None:
     """Compare each account's stored place with the computed one."""
     all_placed = await rank_top(models, board, 1000, at)
-    scores_us = [row["score_us"] for row in await read_ladder(models, board, 1000, at)]
+    ladder = await read_ladder(models, board, 1000, at)
     ranks = [item.place.rank for item in all_placed]
     by_account = {item.row["account"]: item for item in all_placed}
     for account in ACCOUNTS:
@@ -80,9 +81,11 @@ async def check_standings(models: ReadModels, board: LeaderboardKey, at: datetim
         if account not in by_account:
             assert standing["number"] is None
             continue
-        rank = by_account[account].place.rank
-        ahead_us = scores_us[rank - 2] if rank > 1 else None
-        expected = (rank, ranks.count(rank), scores_us[0], ahead_us)
+        place = by_account[account].place
+        rank = place.rank
+        ahead_us = ladder[rank - 2]["placed_us"] if rank > 1 else None
+        expected = (rank, ranks.count(rank), ladder[0]["score_us"], ahead_us)
+        assert find_best_rank(standing) == place.best_rank
         names = ("rank", "shared", "best_us", "ahead_us")
         assert tuple(standing[name] for name in names) == expected
 

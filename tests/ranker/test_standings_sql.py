@@ -237,7 +237,9 @@ async def read_live(
     models: ReadModels, board: LeaderboardKey, at: datetime
 ) -> list[dict[str, Any]]:
     return [
-        row | {"rank": place.rank, "is_tied": place.is_tied, "duel": place.duel}
+        row
+        | {"rank": place.rank, "best_rank": place.best_rank}
+        | {"is_tied": place.is_tied, "duel": place.duel}
         for place, row in await rank_top(models, board, 1000, at)
     ]
 

@@ -1,11 +1,12 @@
 """Ranks claim no more than the times support."""
 
+from dataclasses import replace
 from math import exp
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.domain.score import Place, ScoredEntry, assign_places
+from ranker.domain.score import Place, ScoredEntry, assign_places, fast_end_us
 
 SCORES = st.lists(
     st.builds(
@@ -15,6 +16,7 @@ SCORES = st.lists(
         error=st.none() | st.floats(0.0, 0.05),
         freedom=st.floats(0.0, 60.0),
         delta=st.floats(0.0, 0.05),
+        is_noisy=st.booleans(),
     ),
     max_size=12,
     unique_by=lambda item: item.number,
@@ -54,9 +56,58 @@ def test_entries_whose_intervals_do_not_touch_share_no_rank_through_a_wider_one(
     assert ranks(wide, entry(2, 0.01), entry(3, 0.03)) == [(1, 1), (2, 1), (3, 3)]
 
 
-def test_a_noisy_entry_joins_no_others() -> None:
-    noisy = entry(2, 0.02, delta=0.5)
-    assert ranks(entry(1, 0.0), noisy, entry(3, 0.04)) == [(1, 1), (2, 1), (3, 3)]
+def noisy(number: int, share: float, delta: float) -> ScoredEntry:
+    return replace(entry(number, share, delta=delta), is_noisy=True)
+
+
+def test_a_noisy_entry_has_every_rank_that_its_interval_touches_and_stands_at_the_last() -> None:
+    quiet = [entry(number, 0.02 * number) for number in range(1, 6)]
+    places_ = assign_places([noisy(9, 0.05, delta=0.08), *quiet])
+    assert [(place.number, place.best_rank, place.rank) for place in places_] == [
+        *((1, None, 1), (2, None, 2), (3, None, 3)),
+        *((4, None, 4), (9, 1, 4), (5, None, 6)),
+    ]
+
+
+def test_a_noisy_entry_is_ahead_of_those_alone_that_it_can_be_told_from() -> None:
+    assert assign_places([noisy(1, 0.0, delta=0.1), entry(2, 0.06)]) == [
+        Place(1, 1, False),
+        Place(2, 2, False),
+    ]
+    assert assign_places([noisy(1, 0.0, delta=0.1), entry(2, 0.04)]) == [
+        Place(2, 1, True),
+        Place(1, 1, True),
+    ]
+
+
+@given(SCORES)
+def test_nobody_has_a_better_rank_for_being_noisy(standings: list[ScoredEntry]) -> None:
+    for one in standings:
+        others = [other for other in standings if other is not one]
+        ranks_ = [
+            next(
+                place.rank
+                for place in assign_places([*others, replace(one, is_noisy=is_noisy)])
+                if place.number == one.number
+            )
+            for is_noisy in (False, True)
+        ]
+        assert ranks_[0] <= ranks_[1]
+
+
+@given(SCORES)
+def test_a_noisy_range_has_no_rank_that_is_told_apart(standings: list[ScoredEntry]) -> None:
+    by_number = {item.number: item for item in standings}
+    places_ = assign_places(standings)
+    for place in places_:
+        one = by_number[place.number]
+        fast_us = fast_end_us(one.score_us, one.placed_us)
+        for rank in {other.rank for other in places_}:
+            slow_ends = [
+                by_number[other.number].interval_us[1] for other in places_ if other.rank == rank
+            ]
+            if place.best_rank is not None and rank < place.rank:
+                assert (min(slow_ends) < fast_us) == (rank < place.best_rank)
 
 
 @given(SCORES)

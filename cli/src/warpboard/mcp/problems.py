@@ -248,6 +248,7 @@ class RankedEntry(msgspec.Struct, frozen=True, kw_only=True):
     rank: int
     number: int
     score_us: float
+    best_rank: int | None = None
     participant: str | None = None
     interval_us: tuple[float, float] | None = None
     received_at: datetime | None = None

@@ -318,7 +318,7 @@ def _entry_row(entry: Entry, *, has_yardstick: bool) -> dict[str, Any]:
     """Return an entry's row; beside others that were timed with a yardstick it says how it was."""
     ratio = speedup_cell(entry.speedup, entry.speedup_interval)
     return {
-        "rank": rank_text(entry.rank, is_tied=entry.is_tied),
+        "rank": rank_text(entry.rank, entry.best_rank, is_tied=entry.is_tied),
         "participant": entry.participant or None,
         "score": time_text(entry.score_us),
         "interval": interval_text(entry.interval_us),

@@ -294,7 +294,7 @@ def report_lines(report: AuditReport) -> Iterator[str]:
     for ignored in report.ignored[:FINDINGS_MAX]:
         yield f"  ignored event {ignored.seq}: {one_line(ignored.what)}"
     for row in report.rows:
-        rank = rank_text(row.rank, is_tied=row.is_tied)
+        rank = rank_text(row.rank, row.best_rank, is_tied=row.is_tied)
         score = f"{time_text(row.score_us)} by {row.account}"
         yield f"{rank:>4}  {score}, submission {row.number}{pooled_text(row.pooled_over)}, because"
         for event in row.because:

@@ -33,7 +33,7 @@ class LeaderboardRow(ApiModel, frozen=True, kw_only=True):
     """An entry with its place, as derived from the log; an audit adds the events that made it.
 
     `pooled_over` has the numbers of the submissions in its score. `source` is the digest of its
-    source's normal form, or of its bytes if it has none.
+    source's normal form, or of its bytes if it has none. A noisy entry may have a `best_rank`.
     """
 
     rank: int
@@ -49,6 +49,7 @@ class LeaderboardRow(ApiModel, frozen=True, kw_only=True):
     delta: float
     received_at: datetime
     duel: str = ""
+    best_rank: int | None = None
     confirmation: str = ""
     because: list[CausingEvent] = []
 

@@ -30,6 +30,9 @@ Seconds = Annotated[float, Meta(description="Seconds.")]
 Timestamp = Annotated[datetime, Meta(description="An instant, in UTC.", tz=True)]
 SequenceNumber = Annotated[int, Meta(description="The sequence of an event in the log.", ge=0)]
 SubmissionNumber = Annotated[int, Meta(description="The number of a submission.", ge=1)]
+BestRank = Annotated[
+    int | None, Meta(description="The best rank that a noisy time may have; `rank` is the worst.")
+]
 OwnRunMicroseconds = Annotated[
     float | None, Meta(description="What the submission's own run measured, microseconds.")
 ]

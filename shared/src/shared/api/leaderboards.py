@@ -15,6 +15,7 @@ from shared.api.cases import (
 )
 from shared.api.fields import (
     ApiModel,
+    BestRank,
     Microseconds,
     Mode,
     OwnRunMicroseconds,
@@ -62,6 +63,7 @@ class Entry(YardstickComparison, frozen=True, kw_only=True):
     """A row of a leaderboard: a participant's best source, all its runs pooled."""
 
     rank: int
+    best_rank: BestRank = None
     is_tied: bool
     submission: str
     number: SubmissionNumber
@@ -174,6 +176,7 @@ class EntryCases(ApiModel, frozen=True, kw_only=True):
     """An entry of a leaderboard with the times of its public cases."""
 
     rank: int
+    best_rank: BestRank = None
     is_tied: bool
     number: SubmissionNumber
     participant_id: str
@@ -207,6 +210,7 @@ class ParticipantEntry(ApiModel, frozen=True, kw_only=True):
     problem_version: int
     gpu: str
     rank: int
+    best_rank: BestRank = None
     is_tied: bool
     entries_count: int
     number: SubmissionNumber

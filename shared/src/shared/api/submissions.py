@@ -8,6 +8,7 @@ from msgspec import Meta
 from shared.api.cases import Case, Interval, Verdict, YardstickComparison
 from shared.api.fields import (
     ApiModel,
+    BestRank,
     Digest,
     Microseconds,
     Mode,
@@ -140,6 +141,7 @@ class Ranking(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     evidence: Evidence | None = None
     gpu: str
     rank: int | None
+    best_rank: BestRank = None
     is_tied: bool
     tied_with: Annotated[int | None, Meta(description="How many others share the rank.")]
     score_us: Microseconds | None

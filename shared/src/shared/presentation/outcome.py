@@ -10,6 +10,7 @@ from shared.api.problems import ShortcutPolicy
 from shared.api.submissions import Composition, File, FullSubmission, Ranking
 from shared.presentation.units import (
     NO_VALUE,
+    RANGE_LEGEND,
     TIED_LEGEND,
     escape_control_characters,
     interval_text,
@@ -214,8 +215,10 @@ def _rank_line(submission: FullSubmission, ranking: Ranking) -> str:
     version_text = f", version {version}" if is_rejudged else ""
     leaderboard = f"{submission.problem} on {submission.gpu}{version_text}"
     if ranking.rank is not None:
-        rank = rank_text(ranking.rank, is_tied=ranking.is_tied)
+        rank = rank_text(ranking.rank, ranking.best_rank, is_tied=ranking.is_tied)
         tie_text = f": {TIED_LEGEND}" if ranking.is_tied else ""
+        if ranking.best_rank is not None:
+            tie_text = f": {RANGE_LEGEND}"
         return f"rank {rank} of {leaderboard}{tie_text}"
     if ranking.status == "held":
         reason = _shorten(escape_control_characters(ranking.reason or ""))

@@ -173,8 +173,11 @@ def mark_diff_lines(diff: str) -> list[tuple[str, str]]:
 
 
 NUMBERS_MAX = 6
+EN_DASH = "\N{EN DASH}"
 # Why several entries share a rank.
 TIED_LEGEND = "the measurements cannot tell those of this rank apart"
+# Why an entry has several ranks.
+RANGE_LEGEND = "the time is noisy and can be told from none of these ranks"
 
 
 def untested_text(gpus: Iterable[str]) -> str:
@@ -186,12 +189,16 @@ def untested_text(gpus: Iterable[str]) -> str:
     return f"this problem was not run on {', '.join(gpus)} before it was published"
 
 
-def rank_text(rank: int, *, is_tied: bool) -> str:
-    """Return a rank for display; `=` means that others share it.
+def rank_text(rank: int, best_rank: int | None = None, *, is_tied: bool) -> str:
+    """Return a rank for display; `=` means that others share it. A noisy time has several.
 
     >>> rank_text(1, is_tied=True), rank_text(3, is_tied=False)
     ('1=', '3')
+    >>> rank_text(5, best_rank=2, is_tied=True) == f"2{EN_DASH}5"
+    True
     """
+    if best_rank is not None:
+        return f"{best_rank}{EN_DASH}{rank}"
     return f"{rank}=" if is_tied else str(rank)
 
 

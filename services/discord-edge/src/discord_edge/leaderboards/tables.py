@@ -116,7 +116,10 @@ def other_versions_text(version: int, others: Sequence[OtherVersion]) -> str:
 
 def rank_labels(entries: Sequence[Entry]) -> dict[int, str]:
     """Return the ranks of a leaderboard by submission number; `=` marks shared ranks."""
-    return {entry.number: rank_text(entry.rank, is_tied=entry.is_tied) for entry in entries}
+    return {
+        entry.number: rank_text(entry.rank, entry.best_rank, is_tied=entry.is_tied)
+        for entry in entries
+    }
 
 
 def personal_page(

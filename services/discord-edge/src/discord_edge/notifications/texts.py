@@ -19,6 +19,7 @@ from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
 from shared.api.problems import FullProblem
 from shared.presentation.units import (
+    RANGE_LEGEND,
     TIED_LEGEND,
     count_text,
     escape_control_characters,
@@ -81,7 +82,7 @@ def _participant(entry: Entry) -> str:
 
 def result_line(entry: Entry, board: Leaderboard) -> str:
     """Announce a ranked result that is now on its leaderboard."""
-    rank = rank_text(entry.rank, is_tied=entry.is_tied)
+    rank = rank_text(entry.rank, entry.best_rank, is_tied=entry.is_tied)
     achievement = f"has rank {rank}"
     if entry.rank <= len(MEDALS):
         symbol = MEDALS[entry.rank - 1]
@@ -98,7 +99,7 @@ def result_line(entry: Entry, board: Leaderboard) -> str:
 def slower_result_line(entry: Entry, board: Leaderboard, number: int, score_us: float) -> str:
     """Announce a valid ranked result that is not its participant's best."""
     leaderboard = leaderboard_label(board.problem, board.gpu)
-    rank = rank_text(entry.rank, is_tied=entry.is_tied)
+    rank = rank_text(entry.rank, entry.best_rank, is_tied=entry.is_tied)
     note = f"valid but slower than their {time_text(entry.score_us)} at rank {rank}"
     if number in entry.pooled_over:
         score_us = entry.score_us
@@ -119,7 +120,8 @@ def result_details(entry: Entry) -> str:
     pooled = pooled_text(entry.pooled_over)
     tier = f"\nTiming tier {escaped(entry.tier, 20)}" if entry.tier else ""
     tied = f": {TIED_LEGEND}" if entry.is_tied else ""
-    rank = f"Rank {rank_text(entry.rank, is_tied=entry.is_tied)}{tied}"
+    tied = tied if entry.best_rank is None else f": {RANGE_LEGEND}"
+    rank = f"Rank {rank_text(entry.rank, entry.best_rank, is_tied=entry.is_tied)}{tied}"
     score = f"{time_text(entry.score_us)}{uncertainty}{pooled}"
     return f"Submission #{entry.number}: score {score}\n{rank}{tier}"
 
@@ -291,9 +293,10 @@ def overtaken_text(overtaken: Entry, entry: Entry, board: Leaderboard) -> str:
     name = escaped(entry.participant or "Another participant", 60)
     label = leaderboard_label(board.problem, board.gpu)
     score, own_score = time_text(entry.score_us), time_text(overtaken.score_us)
+    rank = rank_text(overtaken.rank, overtaken.best_rank, is_tied=False)
     return (
         f"**{name}** overtook you on {label}, with #{entry.number}: {score}. "
-        f"Your #{overtaken.number}, {own_score}, now has rank {overtaken.rank}."
+        f"Your #{overtaken.number}, {own_score}, now has rank {rank}."
     )
 
 
@@ -315,7 +318,8 @@ def newly_overtaken(entry: Entry, board: Leaderboard, best_us: float | None) -> 
     return [
         other
         for other in board.items
-        if other.rank > entry.rank and (best_us is None or other.score_us < best_us)
+        if (other.best_rank or other.rank) > entry.rank
+        and (best_us is None or other.score_us < best_us)
     ]
 
 

@@ -294,7 +294,7 @@ def _add_previews(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         )
         lines = tuple(
             PreviewLine(
-                rank_text(entry.rank, is_tied=entry.is_tied),
+                rank_text(entry.rank, entry.best_rank, is_tied=entry.is_tied),
                 one_line(entry.participant or "name deleted", 40),
                 spread_text(entry.score_us, entry.interval_us),
             )

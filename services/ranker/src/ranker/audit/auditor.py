@@ -40,7 +40,7 @@ ENTRY_FIELDS = (
     *("submission", "number", "source", "pooled_over"),
     *("score_us", "error", "freedom", "delta"),
 )
-PLACE_FIELDS = ("rank", "is_tied", "duel", "confirmation")
+PLACE_FIELDS = ("rank", "best_rank", "is_tied", "duel", "confirmation")
 
 
 class LogCopy(Protocol):

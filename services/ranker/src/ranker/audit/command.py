@@ -98,7 +98,8 @@ async def read_entries(reader: Reads, board: LeaderboardKey, at: datetime) -> li
     confirmations = {row["submission"]: row["shown"] for row in rows}
     return [
         row
-        | {"rank": place.rank, "is_tied": place.is_tied, "duel": place.duel}
+        | {"rank": place.rank, "best_rank": place.best_rank, "is_tied": place.is_tied}
+        | {"duel": place.duel}
         | {"confirmation": confirmations.get(row["submission"], "")}
         for place, row in placed
     ]

@@ -236,7 +236,7 @@ def report_lines(report: AuditReport) -> Iterator[str]:
 
 
 def _row_lines(row: LeaderboardRow) -> Iterator[str]:
-    rank = rank_text(row.rank, is_tied=row.is_tied)
+    rank = rank_text(row.rank, row.best_rank, is_tied=row.is_tied)
     score = f"{row.score_us:.3f} us{pooled_text(row.pooled_over)}"
     yield f"{rank:>5} {row.account}: {score}, submission {row.number}"
     for reason in row.because:

@@ -19,7 +19,7 @@ from ranker.domain.rows import (
     Submission,
     Work,
 )
-from ranker.domain.score import DELTA_MIN
+from ranker.domain.score import DELTA_MIN, pool_results
 from shared import events
 from shared.events import Fact, SubmissionFinished
 from shared.subjects import submission_job_id
@@ -312,6 +312,7 @@ def add_result(
         code=end.code,
         reason=end.reason,
         score_us=end.score_us,
+        placed_us=None if end.score_us is None else pool_results([end]).placed_us,
         low_us=low,
         high_us=high,
         process_us=end.process_us,

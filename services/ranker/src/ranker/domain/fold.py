@@ -10,6 +10,7 @@ from ranker.domain import changes
 from ranker.domain.conclusion import confirmation_text
 from ranker.domain.goals import HELD_WITH_SCORE
 from ranker.domain.rows import DecodedEvent, RequiredRows, Rows, Step
+from ranker.domain.score import slow_end_us
 from shared import events
 from shared.event_log import RecordedEvent
 from shared.events import HARNESS_CODE, Fact
@@ -154,7 +155,9 @@ def _yardstick_fixed(event: RecordedEvent, fact: events.YardstickFixed) -> list[
     steps = [Step("yardstick_fixed", values)]
     for score in fact.restated:
         low_us, high_us = score.interval_us
+        slow_us = slow_end_us(score.score_us, score.error, score.freedom, score.delta)
         restated = msgspec.structs.asdict(score) | {"low_us": low_us, "high_us": high_us}
+        restated["slow_us"] = slow_us
         steps.append(Step("result_restated", values | restated))
     return steps
 

@@ -159,7 +159,8 @@ class Result(msgspec.Struct, kw_only=True, gc=False):
     """The score of a submission under one problem version: its own or a rejudge's.
 
     `seq` is the event that made it count: the submission's end, or the rejudge's application.
-    `source` is its submission's `pooling_source`, which equal sources have in common.
+    `source` is its submission's `pooling_source`, which equal sources have in common. `placed_us`
+    decides the place of a result that is not pooled with others.
     """
 
     submission: str
@@ -177,6 +178,7 @@ class Result(msgspec.Struct, kw_only=True, gc=False):
     code: str
     reason: str
     score_us: float | None
+    placed_us: float | None
     low_us: float | None
     high_us: float | None
     process_us: list[float]

@@ -214,10 +214,23 @@ def add_interval(row: dict[str, Any]) -> dict[str, Any]:
     return row | {"interval_us": bounds} | speedup
 
 
+def slow_end_us(score_us: float, error: float | None, freedom: float, delta: float) -> float:
+    """Return the slow end of a noisy time's interval, which decides its place."""
+    return interval_us(score_us, error or 0.0, freedom, delta)[1]
+
+
+def fast_end_us(score_us: float, placed_us: float) -> float:
+    """Return the fast end of the interval of a noisy time, from its slow end.
+
+    Intervals are symmetric in the logarithm. This is the one arithmetic that SQL repeats.
+    """
+    return score_us * score_us / placed_us
+
+
 class PooledScore(NamedTuple):
     """The score of a participant's source on one leaderboard, made of its first `runs` runs.
 
-    `error` is the standard error of the score's logarithm.
+    `error` is the standard error of the score's logarithm. The score is placed by `placed_us`.
     """
 
     score_us: float
@@ -225,6 +238,14 @@ class PooledScore(NamedTuple):
     freedom: int
     delta: float
     runs: int
+    is_noisy: bool
+
+    @property
+    def placed_us(self) -> float:
+        """The score, or for a noisy time the slow end of its interval."""
+        if not self.is_noisy:
+            return self.score_us
+        return slow_end_us(self.score_us, self.error, self.freedom, self.delta)
 
 
 def results_that_count(results: Mapping[str, SubmissionFinished]) -> list[str]:
@@ -240,7 +261,8 @@ def pool_results(results: Iterable[SubmissionFinished]) -> PooledScore:
     `results_that_count` returns only if there are no others, the first counts.
     """
     first, *others = results
-    if first.grade == NOISY:
+    is_noisy = first.grade == NOISY
+    if is_noisy:
         others = []
     assert first.score_us is not None, "an eligible result has a score"
     processes = list(first.process_us) or [first.score_us]
@@ -254,10 +276,11 @@ def pool_results(results: Iterable[SubmissionFinished]) -> PooledScore:
         spare = max(spare, result.freedom - len(result.process_us) + 1)
         sigma, delta, runs = max(sigma, result.sigma_run), max(delta, _delta(result)), runs + 1
     if runs == 1:
-        return PooledScore(first.score_us, first.error, first.freedom, delta, 1)
+        return PooledScore(first.score_us, first.error, first.freedom, delta, 1, is_noisy)
     logs = [log(value) for value in processes]
     error = max(stdev(logs), sigma) / sqrt(len(logs))
-    return PooledScore(exp(fsum(logs) / len(logs)), error, spare + len(logs) - 1, delta, runs)
+    score_us = exp(fsum(logs) / len(logs))
+    return PooledScore(score_us, error, spare + len(logs) - 1, delta, runs, is_noisy)
 
 
 def _delta(result: SubmissionFinished) -> float:
@@ -271,6 +294,7 @@ class ScoredEntry:
     Units: microseconds; `error` is the standard error of ln(score_us), None if unknown; `delta` is
     the share of the score below which a difference means nothing; `source` is the source's digest.
     `ahead_of` maps the digests of sources that it beat in a duel to the difference in words.
+    A noisy entry claims no order: it is placed by the slow end of its interval.
     """
 
     number: int
@@ -280,6 +304,17 @@ class ScoredEntry:
     delta: float
     source: str = ""
     ahead_of: Mapping[str, str] = field(default_factory=dict)
+    is_noisy: bool = False
+
+    @property
+    def placed_us(self) -> float:
+        """The time that decides the place."""
+        return self.interval_us[1] if self.is_noisy else self.score_us
+
+    @property
+    def key(self) -> EntryKey:
+        """The sort key among the entries of a leaderboard."""
+        return self.placed_us, self.number
 
     @property
     def interval_us(self) -> tuple[float, float]:
@@ -291,13 +326,15 @@ class ScoredEntry:
 class Place:
     """A submission's rank; `is_tied` if another has the same.
 
-    `duel` says that a duel puts it ahead of the next entry of its rank.
+    `duel` says that a duel puts it ahead of the next entry of its rank. A noisy entry also has the
+    `best_rank` that its interval allows, if that is better.
     """
 
     number: int
     rank: int
     is_tied: bool
     duel: str = ""
+    best_rank: int | None = None
 
 
 class TieGroup:
@@ -332,30 +369,48 @@ def assign_places(standings: Sequence[ScoredEntry], least: int | None = None) ->
 
     Of submissions with equal source the earliest is first: a copy never passes its original. The
     fastest entry that is not placed yet leads a group, which those after it join as long as the
-    intervals of all have a value in common: ties do not chain.
+    intervals of all have a value in common: ties do not chain. A noisy entry stands where its slow
+    end does, and its rank is a range.
     With `least` the list ends with the group that reaches this many entries.
     """
     placed: list[Place] = []
-    ordered = sorted(standings, key=lambda entry: (entry.score_us, entry.number))
+    ordered = sorted(standings, key=lambda entry: entry.key)
     count = len(ordered) if least is None else min(least, len(ordered))
+    # The reach of each group and how many entries there are up to its end.
+    ends: list[tuple[float, int]] = []
     while len(placed) < count:
-        group = _group(ordered, len(placed))
+        group, reach_us = _group(ordered, len(placed))
         rank = len(placed) + 1
-        placed += place_group(_originals_first(group), rank, is_tied=len(group) > 1)
+        best_ranks = {entry.number: _best_rank(entry, ends) for entry in group if entry.is_noisy}
+        size = len(group)
+        placed += place_group(_originals_first(group), rank, best_ranks, is_tied=size > 1)
+        ends.append((reach_us, len(placed)))
     return placed
 
 
-def place_group(group: Sequence[ScoredEntry], rank: int, *, is_tied: bool) -> list[Place]:
+def place_group(
+    group: Sequence[ScoredEntry], rank: int, best_ranks: Mapping[int, int], *, is_tied: bool
+) -> list[Place]:
     """Return the places of entries that share a rank and are in order except for their duels.
 
     It may be a part of the group if no duel was won against the entry before it or its last entry.
+    `best_ranks` has the best ranks of the noisy entries by number.
     """
     ordered = _winners_first(group)
     following = [*ordered[1:], None]
-    return [
-        Place(entry.number, rank, is_tied, _duel_text(entry, next_entry))
-        for entry, next_entry in zip(ordered, following, strict=True)
-    ]
+    places = []
+    for entry, next_entry in zip(ordered, following, strict=True):
+        best_rank = best_ranks.get(entry.number, rank)
+        text = _duel_text(entry, next_entry)
+        is_range = best_rank < rank
+        places.append(Place(entry.number, rank, is_tied, text, best_rank if is_range else None))
+    return places
+
+
+def _best_rank(entry: ScoredEntry, ends: Sequence[tuple[float, int]]) -> int:
+    """Return the best rank that an entry's interval allows: behind those it can be told from."""
+    fast_us = fast_end_us(entry.score_us, entry.placed_us)
+    return 1 + next((count for reach_us, count in reversed(ends) if reach_us < fast_us), 0)
 
 
 def group_order(group: Sequence[ScoredEntry]) -> dict[int, EntryKey]:
@@ -373,8 +428,8 @@ def group_order(group: Sequence[ScoredEntry]) -> dict[int, EntryKey]:
     keys = {}
     for entry in group:
         original = earliest[entry.source or str(entry.number)]
-        ahead = original if entry.score_us <= original.score_us else entry
-        keys[entry.number] = (ahead.score_us, ahead.number)
+        ahead = original if entry.placed_us <= original.placed_us else entry
+        keys[entry.number] = ahead.key
     return keys
 
 
@@ -414,12 +469,12 @@ def _originals_first(group: Sequence[ScoredEntry]) -> list[ScoredEntry]:
     return sorted(group, key=lambda entry: (order[entry.number], entry.number))
 
 
-def _group(ordered: Sequence[ScoredEntry], first: int) -> list[ScoredEntry]:
-    """A leader and the entries directly behind it that share its rank."""
+def _group(ordered: Sequence[ScoredEntry], first: int) -> tuple[list[ScoredEntry], float]:
+    """A leader and the entries directly behind it that share its rank, and their reach."""
     group, members = TieGroup(ordered[first]), [ordered[first]]
     for entry in islice(ordered, first + 1, None):
         if not group.takes(entry):
             break
         group.add(entry)
         members.append(entry)
-    return members
+    return members, group.reach_us

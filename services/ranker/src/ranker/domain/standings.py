@@ -240,6 +240,7 @@ class Standings:
                 entry.pool.delta,
                 entry.received.source,
                 self.wins.get(board, {}).get(entry.received.source, {}),
+                is_noisy=entry.pool.is_noisy,
             )
             for number, entry in entries.items()
         ]
@@ -275,7 +276,7 @@ class Standings:
         return {source: results_that_count(results) for source, results in by_source.items()}
 
     def _best_entries(self, board: LeaderboardKey, at: datetime) -> dict[int, _Entry]:
-        """The best entry of each account by number: the fastest source, on a tie the first."""
+        """The best entry of each account by number: that of the source which is placed best."""
         best: dict[str, _Entry] = {}
         for (account, _), submissions in self._group_by_source(board).items():
             pool = pool_results(self.results[board][name] for name in submissions)
@@ -298,7 +299,7 @@ class Standings:
 
 
 def _entry_key(entry: _Entry) -> tuple[float, int]:
-    return entry.pool.score_us, entry.received.number
+    return entry.pool.placed_us, entry.received.number
 
 
 def _row(place: Place, entry: _Entry, confirmation: str) -> LeaderboardRow:
@@ -306,6 +307,7 @@ def _row(place: Place, entry: _Entry, confirmation: str) -> LeaderboardRow:
     return LeaderboardRow(
         rank=place.rank,
         is_tied=place.is_tied,
+        best_rank=place.best_rank,
         account=received.account,
         submission=entry.submission,
         number=received.number,

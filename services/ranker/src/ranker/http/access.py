@@ -98,8 +98,8 @@ STAGES_MAX = 16
 Row = dict[str, Any]
 
 RANKING = (
-    *("status", "is_eligible", "code", "gpu", "rank", "is_tied", "tied_with", "score_us", "run_us"),
-    *("pooled_over", "interval_us", "best_number", "delta_to_best"),
+    *("status", "is_eligible", "code", "gpu", "rank", "best_rank", "is_tied", "tied_with"),
+    *("score_us", "run_us", "pooled_over", "interval_us", "best_number", "delta_to_best"),
     *("delta_to_next", "problem_version", "decided_at"),
 )
 # Fields of a timed case that are public if the submission is on a leaderboard.

@@ -60,7 +60,7 @@ WAIT_S_MAX = 5.0
 EVENTS_PER_TURN = 500
 LIVE_NAMES = ("participant", "tier", "level", "policy", "is_withdrawn", "is_consented")
 ROW_FIELDS = (
-    *("rank", "is_tied", "submission", "number", "pooled_over", "score_us", "error"),
+    *("rank", "best_rank", "is_tied", "submission", "number", "pooled_over", "score_us", "error"),
     *("freedom", "delta", "received_at", "duel", "confirmation"),
 )
 
@@ -267,7 +267,8 @@ def _make_row(placed: PlacedEntry) -> Row:
     entry, place = placed.row, placed.place
     row = {name: entry[name] for name in ("submission", "score_us", "error", "freedom", "delta")}
     row["pooled_over"] = entry["pooled_over"] if len(entry["pooled_over"]) > 1 else []
-    return row | {"rank": place.rank, "is_tied": place.is_tied, "duel": place.duel}
+    rank_fields = {"rank": place.rank, "best_rank": place.best_rank, "is_tied": place.is_tied}
+    return row | rank_fields | {"duel": place.duel}
 
 
 def _add_shown(

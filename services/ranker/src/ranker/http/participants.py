@@ -20,7 +20,7 @@ from ranker.http.leaderboards import (
     read_checkpoint,
     read_records,
 )
-from ranker.http.ranking import Ladder
+from ranker.http.ranking import Ladder, find_best_rank
 from ranker.http.responses import (
     LIMIT_MAX,
     ProblemVersion,
@@ -98,7 +98,9 @@ async def _read_place(reads: Reads, account: str, entry: Row) -> Row:
     if standing["number"] is None:
         return {}
     rank, is_tied = standing["rank"], standing["shared"] > 1
-    return {"rank": rank, "is_tied": is_tied, "best_us": standing["best_us"]}
+    best_rank = find_best_rank(standing)
+    rank_fields = {"rank": rank, "best_rank": best_rank, "is_tied": is_tied}
+    return rank_fields | {"best_us": standing["best_us"]}
 
 
 async def find_participant(view: ReaderView, name: str) -> tuple[str, str]:

@@ -25,7 +25,7 @@ RESULT_FIELDS = (
 )
 FIELDS = (
     *RESULT_FIELDS,
-    *("rank", "tied_with", "best_number", "own_best_us"),
+    *("rank", "best_rank", "tied_with", "best_number", "own_best_us"),
     *("delta_to_best", "delta_to_next", "appeal_url"),
 )
 # Changes by the clock alone, such as the end of a ban, are seen this late.
@@ -115,10 +115,10 @@ class Ladder:
     def __init__(self, rows: list[Row]) -> None:
         self._rows = {row["account"]: row for row in rows}
         self._scores_us = [row["score_us"] for row in rows]
-        self._ranks = {
-            place.number: place.rank for place in assign_places(make_scored_entries(rows))
-        }
-        self._shared = Counter(self._ranks.values())
+        self._placed_us = [row["placed_us"] for row in rows]
+        places = assign_places(make_scored_entries(rows))
+        self._places = {place.number: place for place in places}
+        self._shared = Counter(place.rank for place in places)
 
     def standing(self, account: str) -> Row:
         """The rank of an account, and the slowest score of the rank before."""
@@ -126,10 +126,11 @@ class Ladder:
         entry = self._rows.get(account)
         if entry is None:
             return {"number": None, "best_us": best_us}
-        rank = self._ranks[entry["number"]]
-        ahead_us = self._scores_us[rank - 2] if rank > 1 else None
-        shared = self._shared[rank]
-        return {**entry, "rank": rank, "shared": shared, "best_us": best_us, "ahead_us": ahead_us}
+        place = self._places[entry["number"]]
+        rank = place.rank
+        ahead_us = self._placed_us[rank - 2] if rank > 1 else None
+        place_fields = {"rank": rank, "best_rank": place.best_rank, "shared": self._shared[rank]}
+        return {**entry, **place_fields, "best_us": best_us, "ahead_us": ahead_us}
 
 
 async def describe_ranking(snapshot: ReadSnapshot, row: Row, decided: Row) -> Row | None:
@@ -231,10 +232,18 @@ def _make_place(row: Row, standing: Row) -> Row:
     if standing["submission"] != row["id"]:
         place["code"] = "pooled"
     rank, others = standing["rank"], standing["shared"] - 1
-    rank_fields = {"rank": rank, "is_tied": others > 0, "tied_with": others}
+    best_rank = find_best_rank(standing)
+    rank_fields = {"rank": rank, "best_rank": best_rank, "is_tied": others > 0, "tied_with": others}
     # Entries that share a rank are not behind each other: their difference means nothing.
-    best_us = standing["score_us"] if rank == 1 else standing["best_us"]
-    return place | rank_fields | _distances(standing["score_us"], best_us, standing["ahead_us"])
+    best_us = standing["score_us"] if 1 in (rank, best_rank) else standing["best_us"]
+    ahead_us = standing["ahead_us"] if best_rank is None else None
+    return place | rank_fields | _distances(standing["score_us"], best_us, ahead_us)
+
+
+def find_best_rank(standing: Row) -> int | None:
+    """The best rank that a noisy entry may have; None if it has one rank."""
+    best_rank: int | None = standing["best_rank"]
+    return best_rank if best_rank is not None and best_rank < standing["rank"] else None
 
 
 def _distances(score_us: float, best_us: float, ahead_us: float | None = None) -> Row:

@@ -91,10 +91,12 @@ class Announcements:
     async def _find_record(
         self, board: LeaderboardKey, placed: list[PlacedEntry], at: datetime
     ) -> RecordSet | None:
-        """The record of an untied rank 1, None if it sets none."""
+        """The record of an untied rank 1, None if it sets none. A noisy time sets none."""
         if not placed or placed[0].place.is_tied:
             return None
         row, key = placed[0].row, key_values(board)
+        if row["placed_us"] > row["score_us"]:
+            return None
         entry_key = key | {"account": row["account"], "source": row["source"]}
         runs = await self.reads.rows("leader", **entry_key)
         if not runs:  # The leaderboard changed; the batch that changed it comes here too.

@@ -2,9 +2,10 @@
 
 Stored places are groups of ties, their sizes, and the order within. A leaderboard's groups depend
 only on its entries: the fastest entry that is in no group yet leads one, and the entries after it
-belong to it as long as the intervals of all have a value in common. The effect of a changed entry
-is found from its own group on: where a group begins at the same entry as before, all groups behind
-it are unchanged.
+belong to it as long as the intervals of all have a value in common. A noisy entry is placed by the
+slow end of its interval; its best rank is found when it is read. The effect of a changed entry is
+found from its own group on: where a group begins at the same entry as before, all groups behind it
+are unchanged.
 """
 
 from bisect import bisect_left
@@ -131,8 +132,11 @@ def _place_rows(
             part = [at for at in part if firm and at <= firm[-1]]
         if not part:
             continue
-        group = make_scored_entries([rows[at - first] for at in part])
-        for at, place in zip(part, place_group(group, start + 1, is_tied=size > 1), strict=True):
+        members = [rows[at - first] for at in part]
+        best_ranks = {row["number"]: row["best_rank"] for row in members if row["best_rank"]}
+        group = make_scored_entries(members)
+        places = place_group(group, start + 1, best_ranks, is_tied=size > 1)
+        for at, place in zip(part, places, strict=True):
             by_position[at] = PlacedEntry(place, known[place.number])
     needed = range(positions.start, min(positions.stop, total))
     # The entry after the last tells whether the last is ahead of it by a duel.
@@ -196,6 +200,7 @@ def _make_scored_entry(row: Row) -> ScoredEntry:
         row["delta"],
         row.get("source", ""),
         differences,
+        is_noisy=row["placed_us"] > row["score_us"],
     )
 
 
@@ -258,29 +263,25 @@ async def place_leaderboard(tables: PlaceTables, board: LeaderboardKey) -> None:
 def _make_change(row: Row) -> EntryChange:
     if "old_number" in row:
         is_old = row["old_number"] is not None and not row["is_hidden"]
-        old: EntryKey | None = (row["old_score_us"], row["old_number"]) if is_old else None
+        old: EntryKey | None = (row["old_placed_us"], row["old_number"]) if is_old else None
     else:
-        old = (row["score_us"], row["number"]) if row["is_hidden"] else None
+        old = (row["placed_us"], row["number"]) if row["is_hidden"] else None
     is_new = row["number"] is not None and not row["is_hidden"]
     sources = {row["source"], row.get("old_source")} - {None} if row["is_copied"] else set()
     return EntryChange(old, _make_scored_entry(row) if is_new else None, frozenset(sources))
-
-
-def _entry_key(entry: ScoredEntry) -> EntryKey:
-    return entry.score_us, entry.number
 
 
 def _next_key(key: EntryKey) -> EntryKey:
     return key[0], key[1] + 1
 
 
-def block_of(score_us: float) -> int:
-    """The block of a group, by its leader's score.
+def block_of(placed_us: float) -> int:
+    """The block of a group, by its leader's place.
 
     >>> block_of(100.0), block_of(111.0)
     (46, 47)
     """
-    return floor(BLOCKS * log(score_us))
+    return floor(BLOCKS * log(placed_us))
 
 
 @dataclass
@@ -315,7 +316,7 @@ class _Window:
             limit=size,
         )
         self.first, self.is_last = start, len(self.rows) < size
-        self.keys = [(row["score_us"], row["number"]) for row in self.rows]
+        self.keys = [(row["placed_us"], row["number"]) for row in self.rows]
 
 
 class _Places:
@@ -333,7 +334,7 @@ class _Places:
     async def keep(self, changes: Sequence[EntryChange]) -> None:
         """Group, count and order the affected entries again."""
         old = {change.old for change in changes if change.old is not None}
-        new = {_entry_key(change.new): change.new for change in changes if change.new is not None}
+        new = {change.new.key: change.new for change in changes if change.new is not None}
         if old or new:
             await self._update_groups(old, new)
         sources = {source for change in changes for source in change.sources}
@@ -357,9 +358,7 @@ class _Places:
                 settled = await self.lead(None, key, key)
             elif groups[0].key == key:
                 before = groups[1].leader if len(groups) > 1 else None
-                settled = await self.lead(
-                    before, key if before is None else _entry_key(before), key
-                )
+                settled = await self.lead(before, key if before is None else before.key, key)
             else:
                 leader = groups[0].leader
                 assert leader is not None, "a removed leader is the first of its group"
@@ -381,15 +380,14 @@ class _Places:
         rows = await self._tables.place(
             "groups_at",
             **self._board,
-            scores_us=[score_us for score_us, _ in keys],
+            keys_us=[placed_us for placed_us, _ in keys],
             numbers=[number for _, number in keys],
         )
         groups: dict[EntryKey, list[_Group]] = defaultdict(list)
         for row in rows:
             key = row["first_us"], row["first_number"]
             is_present = row["freedom"] is not None and key not in self._changed
-            entry_row = row | {"score_us": key[0], "number": key[1]}
-            leader = _make_scored_entry(entry_row) if is_present else None
+            leader = _make_scored_entry(row | {"number": key[1]}) if is_present else None
             group = _Group(key, leader, row["reach_us"])
             groups[row["at_us"], row["at_number"]].append(group)
         return groups
@@ -401,22 +399,22 @@ class _Places:
         or the next one is one.
         """
         groups = [] if leader is None else [TieGroup(leader)]
-        at, end = start if leader is None else _next_key(_entry_key(leader)), END
+        at, end = start if leader is None else _next_key(leader.key), END
         async for row in self._window.entries(at):
             entry = _make_scored_entry(row)
             if groups and groups[-1].takes(entry):
                 groups[-1].add(entry)
                 continue
-            if row["is_leader"] and _entry_key(entry) not in self._changed:
-                end = _entry_key(entry)
+            if row["is_leader"] and entry.key not in self._changed:
+                end = entry.key
                 break
             groups.append(TieGroup(entry))
         rows = await self._tables.place(
             "lead_groups",
             **self._board,
-            firsts_us=[group.leader.score_us for group in groups],
+            firsts_us=[group.leader.placed_us for group in groups],
             first_numbers=[group.leader.number for group in groups],
-            blocks=[block_of(group.leader.score_us) for group in groups],
+            blocks=[block_of(group.leader.placed_us) for group in groups],
             reaches_us=[group.reach_us for group in groups],
             from_us=first[0],
             from_number=first[1],
@@ -439,7 +437,7 @@ class _Places:
             rows = await self._tables.place(
                 "count_entries",
                 **self._board,
-                firsts_us=[score_us for score_us, _ in keys],
+                firsts_us=[first_us for first_us, _ in keys],
                 first_numbers=[number for _, number in keys],
                 entries_counts=[grown[key] for key in keys],
             )
@@ -473,7 +471,7 @@ class _Places:
             # The order among copies depends on nothing else.
             orders = group_order(
                 [
-                    ScoredEntry(row["number"], row["score_us"], None, 0, 0.0, row["source"])
+                    ScoredEntry(row["number"], row["placed_us"], None, 0, 0.0, row["source"])
                     for row in group
                 ]
             )

@@ -22,29 +22,29 @@ with clock as (
     ) as named
 ), changed as (
     select entry.problem, entry.gpu, entry.problem_number, entry.account, entry.submission,
-           entry.number, entry.source, entry.pooled_over, entry.score_us, entry.error,
-           entry.freedom, entry.delta, turned.is_hidden
+           entry.number, entry.source, entry.pooled_over, entry.score_us, entry.placed_us,
+           entry.error, entry.freedom, entry.delta, turned.is_hidden
     from entry
     join turned on turned.account = entry.account and turned.is_hidden <> entry.is_hidden
 ), hidden as (
     update entry
-    set is_hidden = changed.is_hidden, order_us = entry.score_us, order_number = entry.number
+    set is_hidden = changed.is_hidden, order_us = entry.placed_us, order_number = entry.number
     from changed
     where entry.problem = changed.problem and entry.gpu = changed.gpu
       and entry.problem_number = changed.problem_number and entry.account = changed.account
 ), remembered as (
     insert into entry_before (problem, gpu, problem_number, account, until_seq, at, submission,
-                              number, source, pooled_over, score_us, error, freedom, delta,
-                              is_hidden)
+                              number, source, pooled_over, score_us, placed_us, error, freedom,
+                              delta, is_hidden)
     select problem, gpu, problem_number, account, %(seq)s, %(at)s, submission, number, source,
-           pooled_over, score_us, error, freedom, delta, not is_hidden
+           pooled_over, score_us, placed_us, error, freedom, delta, not is_hidden
     from changed
     where %(is_recent)s
     on conflict do nothing
 )
 select changed.problem, changed.gpu, changed.problem_number, changed.account, changed.is_hidden,
-       changed.number, changed.score_us, changed.error, changed.freedom, changed.delta,
-       changed.source, exists (
+       changed.number, changed.score_us, changed.placed_us, changed.error, changed.freedom,
+       changed.delta, changed.source, exists (
            select 1 from entry as copy
            where copy.source = changed.source and copy.problem = changed.problem
              and copy.gpu = changed.gpu and copy.problem_number = changed.problem_number
@@ -66,37 +66,37 @@ update entry_before_since set seq = %(seq)s;
 
 -- name: groups_at
 -- The groups that scores fall into, and the group before each, nearest first.
-select asked.score_us as at_us, asked.number as at_number, one.first_us, one.first_number,
-       one.reach_us, leader.error, leader.freedom, leader.delta
-from unnest(%(scores_us)s::float8[], %(numbers)s::bigint[]) as asked(score_us, number)
+select asked.placed_us as at_us, asked.number as at_number, one.first_us, one.first_number,
+       one.reach_us, leader.score_us, leader.placed_us, leader.error, leader.freedom, leader.delta
+from unnest(%(keys_us)s::float8[], %(numbers)s::bigint[]) as asked(placed_us, number)
 cross join lateral (
     select first_us, first_number, reach_us
     from tie_group
     where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-      and (first_us, first_number) <= (asked.score_us, asked.number)
+      and (first_us, first_number) <= (asked.placed_us, asked.number)
     order by first_us desc, first_number desc
     limit 2
 ) as one
 left join lateral (
-    select error, freedom, delta
+    select score_us, placed_us, error, freedom, delta
     from entry
     where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-      and score_us = one.first_us and number = one.first_number and not is_hidden
+      and placed_us = one.first_us and number = one.first_number and not is_hidden
     limit 1
 ) as leader on true
-order by asked.score_us, asked.number, one.first_us desc, one.first_number desc;
+order by asked.placed_us, asked.number, one.first_us desc, one.first_number desc;
 
 -- name: entries_from
 -- The entries from a score on, and which of them led a group so far.
-select entry.number, entry.score_us, entry.error, entry.freedom, entry.delta,
+select entry.number, entry.score_us, entry.placed_us, entry.error, entry.freedom, entry.delta,
        tie_group.first_number is not null as is_leader
 from entry
 left join tie_group on tie_group.problem = entry.problem and tie_group.gpu = entry.gpu
      and tie_group.problem_number = entry.problem_number
-     and tie_group.first_us = entry.score_us and tie_group.first_number = entry.number
+     and tie_group.first_us = entry.placed_us and tie_group.first_number = entry.number
 where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
-  and (entry.score_us, entry.number) >= (%(from_us)s::float8, %(from_number)s::bigint) and not entry.is_hidden
-order by entry.score_us, entry.number
+  and (entry.placed_us, entry.number) >= (%(from_us)s::float8, %(from_number)s::bigint) and not entry.is_hidden
+order by entry.placed_us, entry.number
 limit %(limit)s;
 
 -- name: lead_groups
@@ -132,8 +132,8 @@ with leader as (
         from entry
         where entry.problem = %(problem)s and entry.gpu = %(gpu)s
           and entry.problem_number = %(number)s and not entry.is_hidden
-          and (entry.score_us, entry.number) >= (leader.first_us, leader.first_number)
-          and (entry.score_us, entry.number) < (leader.next_us, leader.next_number)
+          and (entry.placed_us, entry.number) >= (leader.first_us, leader.first_number)
+          and (entry.placed_us, entry.number) < (leader.next_us, leader.next_number)
     ) as counted
     on conflict (problem, gpu, problem_number, first_us, first_number) do update
     set entries_count = excluded.entries_count, reach_us = excluded.reach_us
@@ -181,8 +181,8 @@ set entries_count = excluded.entries_count;
 select distinct entry.source
 from unnest(%(froms_us)s::float8[], %(from_numbers)s::bigint[], %(ends_us)s::float8[],
             %(end_numbers)s::bigint[]) as moved(from_us, from_number, end_us, end_number)
-join entry on (entry.score_us, entry.number) >= (moved.from_us, moved.from_number)
-     and (entry.score_us, entry.number) < (moved.end_us, moved.end_number)
+join entry on (entry.placed_us, entry.number) >= (moved.from_us, moved.from_number)
+     and (entry.placed_us, entry.number) < (moved.end_us, moved.end_number)
 where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
   and not entry.is_hidden
   and exists (
@@ -194,14 +194,14 @@ where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_numb
 
 -- name: entries_of_sources
 -- The entries of some sources with the leaders of their groups and their current order.
-select entry.account, entry.number, entry.score_us, entry.source, entry.order_us,
+select entry.account, entry.number, entry.placed_us, entry.source, entry.order_us,
        entry.order_number, one.first_us, one.first_number
 from entry
 cross join lateral (
     select first_us, first_number
     from tie_group
     where problem = entry.problem and gpu = entry.gpu and problem_number = entry.problem_number
-      and (first_us, first_number) <= (entry.score_us, entry.number)
+      and (first_us, first_number) <= (entry.placed_us, entry.number)
     order by first_us desc, first_number desc
     limit 1
 ) as one

@@ -114,29 +114,29 @@ set state = excluded.state, state_at = excluded.state_at,
 -- name: keep_results
 -- Insert new results; under one problem version a newer one replaces the older and is pooled again.
 insert into result (submission, problem_number, problem, gpu, account, number, source, seq,
-                    rejudge, run, verdict, is_eligible, code, reason, score_us, low_us, high_us,
-                    process_us, error, freedom, sigma_run, delta, grade, is_provisional,
+                    rejudge, run, verdict, is_eligible, code, reason, score_us, placed_us, low_us,
+                    high_us, process_us, error, freedom, sigma_run, delta, grade, is_provisional,
                     received_at, at, yardstick_us)
 select submission, problem_number, problem, gpu, account, number, source, seq, rejudge, run,
-       verdict, is_eligible, code, reason, score_us, low_us, high_us, process_us, error, freedom,
-       sigma_run, delta, grade, is_provisional, received_at, at, yardstick_us
+       verdict, is_eligible, code, reason, score_us, placed_us, low_us, high_us, process_us, error,
+       freedom, sigma_run, delta, grade, is_provisional, received_at, at, yardstick_us
 from json_populate_recordset(null::result, %(rows)s::json)
 on conflict (submission, problem_number) do update
 set seq = excluded.seq, rejudge = excluded.rejudge, run = excluded.run,
     verdict = excluded.verdict, is_eligible = excluded.is_eligible, code = excluded.code,
-    reason = excluded.reason, score_us = excluded.score_us, low_us = excluded.low_us,
-    high_us = excluded.high_us, process_us = excluded.process_us, error = excluded.error,
+    reason = excluded.reason, score_us = excluded.score_us, placed_us = excluded.placed_us,
+    low_us = excluded.low_us, high_us = excluded.high_us, process_us = excluded.process_us, error = excluded.error,
     freedom = excluded.freedom, sigma_run = excluded.sigma_run, delta = excluded.delta,
     grade = excluded.grade, is_provisional = excluded.is_provisional, at = excluded.at,
     yardstick_us = excluded.yardstick_us,
-    pooled_us = null, pooled_error = null, pooled_freedom = null, pooled_delta = null,
-    pooled_over = null;
+    pooled_us = null, pooled_placed_us = null, pooled_error = null, pooled_freedom = null,
+    pooled_delta = null, pooled_over = null;
 
 -- name: unpool
 -- Remove results that are kept off their leaderboards or are no longer eligible.
 update result
-set pooled_us = null, pooled_error = null, pooled_freedom = null, pooled_delta = null,
-    pooled_over = null
+set pooled_us = null, pooled_placed_us = null, pooled_error = null, pooled_freedom = null,
+    pooled_delta = null, pooled_over = null
 where submission = any(%(touched)s::text[]) and pooled_us is not null
   and (not is_eligible or exists (
       select 1 from moderation
@@ -153,16 +153,16 @@ with source as (
     where submission = any(%(touched)s::text[])
 ), counted as (
     select one.submission, one.number, one.seq, one.account, one.problem, one.gpu,
-           one.problem_number, one.source, one.score_us, one.error, one.freedom, one.sigma_run,
-           one.delta, one.is_noisy, one.has_quiet,
+           one.problem_number, one.source, one.score_us, one.placed_us, one.error, one.freedom,
+           one.sigma_run, one.delta, one.is_noisy, one.has_quiet,
            case when cardinality(one.process_us) = 0 then array[one.score_us]
                 else one.process_us end as process_us,
            greatest(one.freedom - cardinality(one.process_us) + 1, 0) as history
     from source
     cross join lateral (
         select found.submission, found.number, found.seq, found.account, found.problem, found.gpu,
-               found.problem_number, found.source, found.score_us, found.error, found.freedom,
-               found.sigma_run, found.delta, found.process_us, found.grade = 'noisy' as is_noisy,
+               found.problem_number, found.source, found.score_us, found.placed_us, found.error,
+               found.freedom, found.sigma_run, found.delta, found.process_us, found.grade = 'noisy' as is_noisy,
                bool_or(found.grade <> 'noisy') over () as has_quiet
         from result as found
         where found.is_eligible and found.source = source.source
@@ -177,8 +177,8 @@ with source as (
         limit 300
     ) as one
 ), placed as (
-    select submission, number, account, problem, gpu, problem_number, source, score_us, error,
-           freedom, sigma_run, delta, process_us, history, is_noisy,
+    select submission, number, account, problem, gpu, problem_number, source, score_us, placed_us,
+           error, freedom, sigma_run, delta, process_us, history, is_noisy,
            row_number() over this as place,
            coalesce(sum(cardinality(process_us)) over (this rows between unbounded preceding
                                                       and 1 preceding), 0) as before
@@ -196,6 +196,7 @@ with source as (
            max(sigma_run) as sigma_run, max(delta) as delta, max(history) as history,
            bool_or(is_noisy) as is_noisy,
            min(score_us) filter (where place = 1) as own_us,
+           min(placed_us) filter (where place = 1) as own_placed_us,
            min(error) filter (where place = 1) as own_error,
            min(freedom) filter (where place = 1) as own_freedom
     from placed
@@ -205,23 +206,25 @@ with source as (
 ), fresh as (
     select account, problem, gpu, problem_number, source, is_noisy, pooled_over, delta,
            case when cardinality(pooled_over) = 1 then own_us else middle_us end as score_us,
+           case when cardinality(pooled_over) = 1 then own_placed_us
+                else middle_us end as placed_us,
            case when cardinality(pooled_over) = 1 then own_error
                 else greatest(spread, sigma_run) / sqrt(processes) end as error,
            case when cardinality(pooled_over) = 1 then own_freedom
                 else history + processes - 1 end as freedom
     from pool
 ), given as (
-    select account, problem, gpu, problem_number, source, is_noisy, score_us, error, freedom,
-           delta, pooled_over
+    select account, problem, gpu, problem_number, source, is_noisy, score_us, placed_us, error,
+           freedom, delta, pooled_over
     from fresh
     union all
-    select account, problem, gpu, problem_number, source, true, null, null, null, null, null
+    select account, problem, gpu, problem_number, source, true, null, null, null, null, null, null
     from fresh
     where not is_noisy
 )
 update result
-set pooled_us = given.score_us, pooled_error = given.error, pooled_freedom = given.freedom,
-    pooled_delta = given.delta, pooled_over = given.pooled_over
+set pooled_us = given.score_us, pooled_placed_us = given.placed_us, pooled_error = given.error,
+    pooled_freedom = given.freedom, pooled_delta = given.delta, pooled_over = given.pooled_over
 from given
 where (result.grade = 'noisy') = given.is_noisy
   and result.account = given.account and result.source = given.source
@@ -231,41 +234,41 @@ where (result.grade = 'noisy') = given.is_noisy
       select 1 from moderation
       where moderation.submission = result.submission and moderation.excluded_seq is not null
   )
-  and (result.pooled_us, result.pooled_error, result.pooled_freedom, result.pooled_delta,
-       result.pooled_over)
+  and (result.pooled_us, result.pooled_placed_us, result.pooled_error, result.pooled_freedom,
+       result.pooled_delta, result.pooled_over)
       is distinct from
-      (given.score_us, given.error, given.freedom, given.delta, given.pooled_over);
+      (given.score_us, given.placed_us, given.error, given.freedom, given.delta, given.pooled_over);
 
 -- name: choose_entries
--- Choose the best entry of each affected participant, if any: the fastest of their sources, on a
--- tie the first. Returns each changed entry before and after, and the leaderboards with a decision.
+-- Choose the best entry of each affected participant, if any: that of their sources which is placed
+-- best, on a tie the first. Returns each changed entry before and after, and the leaderboards with a decision.
 with place as (
     select distinct problem, gpu, problem_number, account
     from result
     where submission = any(%(touched)s::text[])
 ), best as (
     select place.problem, place.gpu, place.problem_number, place.account, one.submission,
-           one.number, one.source, one.pooled_over, one.pooled_us, one.pooled_error,
-           one.pooled_freedom, one.pooled_delta, one.received_at
+           one.number, one.source, one.pooled_over, one.pooled_us, one.pooled_placed_us,
+           one.pooled_error, one.pooled_freedom, one.pooled_delta, one.received_at
     from place
     left join lateral (
-        select submission, number, source, pooled_over, pooled_us, pooled_error, pooled_freedom,
-               pooled_delta, received_at
+        select submission, number, source, pooled_over, pooled_us, pooled_placed_us, pooled_error,
+               pooled_freedom, pooled_delta, received_at
         from result
         where result.account = place.account and result.problem = place.problem
           and result.gpu = place.gpu and result.problem_number = place.problem_number
           and result.pooled_us is not null
-        order by result.pooled_us, result.number
+        order by result.pooled_placed_us, result.number
         limit 1
     ) as one on true
 ), changed as (
     select best.problem, best.gpu, best.problem_number, best.account, best.submission, best.number,
-           best.source, best.pooled_over, best.pooled_us, best.pooled_error, best.pooled_freedom,
-           best.pooled_delta, best.received_at,
+           best.source, best.pooled_over, best.pooled_us, best.pooled_placed_us, best.pooled_error,
+           best.pooled_freedom, best.pooled_delta, best.received_at,
            entry.submission as old_submission, entry.number as old_number,
            entry.source as old_source, entry.pooled_over as old_pooled_over,
-           entry.score_us as old_score_us, entry.error as old_error, entry.freedom as old_freedom,
-           entry.delta as old_delta,
+           entry.score_us as old_score_us, entry.placed_us as old_placed_us,
+           entry.error as old_error, entry.freedom as old_freedom, entry.delta as old_delta,
            coalesce(entry.is_hidden, exists (
                select 1 from ban
                join checkpoint on checkpoint.name = 'ranker'
@@ -275,10 +278,11 @@ with place as (
     from best
     left join entry on entry.problem = best.problem and entry.gpu = best.gpu
          and entry.problem_number = best.problem_number and entry.account = best.account
-    where (entry.submission, entry.pooled_over, entry.score_us, entry.error, entry.freedom,
-           entry.delta)
-          is distinct from (best.submission, best.pooled_over, best.pooled_us, best.pooled_error,
-                            best.pooled_freedom, best.pooled_delta)
+    where (entry.submission, entry.pooled_over, entry.score_us, entry.placed_us, entry.error,
+           entry.freedom, entry.delta)
+          is distinct from (best.submission, best.pooled_over, best.pooled_us,
+                            best.pooled_placed_us, best.pooled_error, best.pooled_freedom,
+                            best.pooled_delta)
 ), gone as (
     delete from entry
     using changed
@@ -287,31 +291,33 @@ with place as (
       and entry.account = changed.account
 ), chosen as (
     insert into entry (problem, problem_number, gpu, account, submission, number, source,
-                       pooled_over, score_us, error, freedom, delta, received_at, is_hidden,
-                       order_us, order_number)
+                       pooled_over, score_us, placed_us, error, freedom, delta, received_at,
+                       is_hidden, order_us, order_number)
     select problem, problem_number, gpu, account, submission, number, source, pooled_over,
-           pooled_us, pooled_error, pooled_freedom, pooled_delta, received_at, is_hidden,
-           pooled_us, number
+           pooled_us, pooled_placed_us, pooled_error, pooled_freedom, pooled_delta, received_at,
+           is_hidden, pooled_placed_us, number
     from changed
     where submission is not null
     on conflict (problem, gpu, problem_number, account) do update
     set submission = excluded.submission, number = excluded.number, source = excluded.source,
-        pooled_over = excluded.pooled_over, score_us = excluded.score_us, error = excluded.error,
+        pooled_over = excluded.pooled_over, score_us = excluded.score_us,
+        placed_us = excluded.placed_us, error = excluded.error,
         freedom = excluded.freedom, delta = excluded.delta, received_at = excluded.received_at,
         order_us = excluded.order_us, order_number = excluded.order_number
 ), remembered as (
     insert into entry_before (problem, gpu, problem_number, account, until_seq, at, submission,
-                              number, source, pooled_over, score_us, error, freedom, delta,
-                              is_hidden)
+                              number, source, pooled_over, score_us, placed_us, error, freedom,
+                              delta, is_hidden)
     select problem, gpu, problem_number, account, %(seq)s, %(at)s, old_submission, old_number,
-           old_source, old_pooled_over, old_score_us, old_error, old_freedom, old_delta, is_hidden
+           old_source, old_pooled_over, old_score_us, old_placed_us, old_error, old_freedom, old_delta, is_hidden
     from changed
     where %(is_recent)s
 )
 select changed.problem, changed.gpu, changed.problem_number, changed.account, changed.is_hidden,
-       changed.number, changed.pooled_us as score_us, changed.pooled_error as error,
-       changed.pooled_freedom as freedom, changed.pooled_delta as delta, changed.source,
-       changed.old_number, changed.old_score_us, changed.old_source,
+       changed.number, changed.pooled_us as score_us, changed.pooled_placed_us as placed_us,
+       changed.pooled_error as error, changed.pooled_freedom as freedom,
+       changed.pooled_delta as delta, changed.source, changed.old_number, changed.old_placed_us,
+       changed.old_source,
        exists (
            select 1 from entry as copy
            where copy.source in (changed.source, changed.old_source)
@@ -322,8 +328,8 @@ select changed.problem, changed.gpu, changed.problem_number, changed.account, ch
 from changed
 union all
 select distinct result.problem, result.gpu, result.problem_number, null, false, null::bigint,
-       null::float8, null::float8, null::int, null::float8, null, null::bigint, null::float8, null,
-       false
+       null::float8, null::float8, null::float8, null::int, null::float8, null, null::bigint,
+       null::float8, null, false
 from result
 join moderation on moderation.submission = result.submission
 where result.submission = any(%(touched)s::text[]);
@@ -483,7 +489,9 @@ on conflict do nothing;
 -- name: result_restated
 -- The score of an earlier run in the unit that was fixed since.
 update result
-set score_us = %(score_us)s, yardstick_us = %(yardstick_us)s, low_us = %(low_us)s,
+set score_us = %(score_us)s,
+    placed_us = case when grade = 'noisy' then %(slow_us)s::float8 else %(score_us)s end,
+    yardstick_us = %(yardstick_us)s, low_us = %(low_us)s,
     high_us = %(high_us)s, process_us = %(process_us)s, error = %(error)s,
     freedom = %(freedom)s, delta = %(delta)s
 where submission = %(submission)s and problem_number = %(problem_number)s and run = %(run)s;

@@ -80,11 +80,11 @@ select number from problem where slug = %(slug)s order by number desc limit 1;
 -- name: leaderboards
 -- Every (problem, GPU type) with an entry that the reader can see, and its fastest entries.
 select board.problem, board.problem_number as problem_version, board.gpu, board.entries_count, (
-           select first_us
-           from tie_group
-           where tie_group.problem = board.problem and tie_group.gpu = board.gpu
-             and tie_group.problem_number = board.problem_number
-           order by first_us, first_number
+           select score_us
+           from entry
+           where entry.problem = board.problem and entry.gpu = board.gpu
+             and entry.problem_number = board.problem_number and not entry.is_hidden
+           order by placed_us, number
            limit 1
        ) as best_us, (
            select score_us
@@ -180,7 +180,7 @@ with won as (
     where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
     group by winner
 )
-select submission, account, number, source, pooled_over, score_us, error, freedom, delta,
+select submission, account, number, source, pooled_over, score_us, placed_us, error, freedom, delta,
        coalesce(won.wins, '[]') as wins
 from entry
 left join won on won.winner = entry.source
@@ -189,7 +189,7 @@ where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
       select 1 from ban
       where ban.account = entry.account and (ban.until_at is null or ban.until_at > %(at)s)
   )
-order by score_us, number
+order by placed_us, number
 limit %(limit)s;
 
 -- name: page
@@ -255,8 +255,10 @@ with state as (
 )
 select state.seq, state.total, state.is_settled, state.is_changed,
        start.before::bigint as before, sizes.sizes, line.submission, line.account, line.number,
-       line.source, line.pooled_over, line.score_us, line.error, line.freedom, line.delta,
-       exists (
+       line.source, line.pooled_over, line.score_us, line.placed_us, line.error, line.freedom,
+       line.delta, case when line.placed_us > line.score_us then best_rank(
+           %(problem)s, %(gpu)s, %(number)s, line.score_us * line.score_us / line.placed_us
+       ) end as best_rank, exists (
            select 1 from duel_win
            where duel_win.problem = %(problem)s and duel_win.gpu = %(gpu)s
              and duel_win.problem_number = %(number)s and duel_win.loser = line.source
@@ -272,8 +274,8 @@ from state
 cross join sizes
 left join start on true
 left join lateral (
-    select submission, account, number, source, pooled_over, score_us, error, freedom, delta,
-           order_us, order_number
+    select submission, account, number, source, pooled_over, score_us, placed_us, error, freedom,
+           delta, order_us, order_number
     from entry
     where entry.problem = %(problem)s and entry.gpu = %(gpu)s
       and entry.problem_number = %(number)s and not entry.is_hidden
@@ -288,7 +290,7 @@ order by line.order_us, line.order_number, line.number;
 -- The place of an account on a leaderboard, and the scores that its entry is compared with; it does
 -- not hold if a ban ended by the clock alone.
 with own as (
-    select submission, number, source, score_us
+    select submission, number, source, score_us, placed_us
     from entry
     where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
       and account = %(account)s and not is_hidden
@@ -300,7 +302,7 @@ with own as (
         select first_us, first_number, block, entries_count
         from tie_group
         where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-          and (first_us, first_number) <= (own.score_us, own.number)
+          and (first_us, first_number) <= (own.placed_us, own.number)
         order by first_us desc, first_number desc
         limit 1
     ) as one
@@ -313,6 +315,9 @@ select not exists (
               or (ban.until_at > %(at)s and ban.is_over)
        ) as is_settled,
        own.submission, own.number, own.source, own.score_us, led.entries_count as shared,
+       case when own.placed_us > own.score_us then best_rank(
+           %(problem)s, %(gpu)s, %(number)s, own.score_us * own.score_us / own.placed_us
+       ) end as best_rank,
        1 + (
            select coalesce(sum(entries_count), 0)::bigint
            from tie_block
@@ -324,17 +329,18 @@ select not exists (
            where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
              and block = led.block and (first_us, first_number) < (led.first_us, led.first_number)
        ) as rank, (
-           select first_us
-           from tie_group
-           where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-           order by first_us, first_number
-           limit 1
-       ) as best_us, (
            select score_us
            from entry
            where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-             and not is_hidden and (score_us, number) < (led.first_us, led.first_number)
-           order by score_us desc, number desc
+             and not is_hidden
+           order by placed_us, number
+           limit 1
+       ) as best_us, (
+           select placed_us
+           from entry
+           where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+             and not is_hidden and (placed_us, number) < (led.first_us, led.first_number)
+           order by placed_us desc, number desc
            limit 1
        ) as ahead_us
 from (select 1) as always
@@ -345,25 +351,25 @@ left join led on true;
 -- The inputs of ranks after an event: entries as they were, with the duels judged by then; none if
 -- that state is no longer stored.
 with undone as (
-    select distinct on (account) account, submission, number, source, pooled_over, score_us, error,
-           freedom, delta, is_hidden
+    select distinct on (account) account, submission, number, source, pooled_over, score_us,
+           placed_us, error, freedom, delta, is_hidden
     from entry_before
     where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
       and until_seq > %(as_of)s
     order by account, until_seq
 ), was as (
-    select account, submission, number, source, pooled_over, score_us, error, freedom, delta,
-           is_hidden
+    select account, submission, number, source, pooled_over, score_us, placed_us, error, freedom,
+           delta, is_hidden
     from undone
     where submission is not null
     union all
     (
-        select account, submission, number, source, pooled_over, score_us, error, freedom, delta,
-               is_hidden
+        select account, submission, number, source, pooled_over, score_us, placed_us, error,
+               freedom, delta, is_hidden
         from entry
         where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
           and not exists (select 1 from undone where undone.account = entry.account)
-        order by score_us, number
+        order by placed_us, number
         limit %(limit)s
     )
 ), judged as (
@@ -385,12 +391,12 @@ with undone as (
     group by winner
 )
 select was.submission, was.account, was.number, was.source, was.pooled_over, was.score_us,
-       was.error, was.freedom, was.delta, coalesce(won.wins, '[]') as wins
+       was.placed_us, was.error, was.freedom, was.delta, coalesce(won.wins, '[]') as wins
 from was
 left join won on won.winner = was.source
 where not was.is_hidden
   and (select seq from entry_before_since) <= %(as_of)s
-order by was.score_us, was.number
+order by was.placed_us, was.number
 limit %(limit)s;
 
 -- name: shown
@@ -738,13 +744,13 @@ limit 1000;
 
 -- name: best_of_others
 -- The best score that a leaderboard ever had besides one source's own, whatever happened to it;
--- submissions disqualified before an event do not count.
+-- submissions disqualified before an event and noisy times do not count.
 select (
     select result.score_us
     from scored as result
     left join moderation on moderation.submission = result.submission
     where result.problem = %(problem)s and result.gpu = %(gpu)s
-      and result.problem_number = %(number)s and result.is_eligible
+      and result.problem_number = %(number)s and result.is_eligible and result.grade <> 'noisy'
       and not (result.account = %(account)s and result.source = %(source)s and result.counts)
       and (moderation.is_disqualified is not true or moderation.excluded_seq > %(seq)s)
     order by result.score_us
@@ -991,11 +997,12 @@ where submission.id = any(%(submissions)s::text[])
 limit 100;
 
 -- name: unmet_by_score
--- Participants with a score within bounds who have not reached a milestone.
-select account, submission, score_us as measured
+-- Participants with a score within bounds who have not reached a milestone; a noisy time counts by
+-- the slow end of its interval.
+select account, submission, placed_us as measured
 from entry
 where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-  and score_us between %(low)s and %(high)s
+  and placed_us between %(low)s and %(high)s
   and not exists (
       select 1 from milestone
       where milestone.problem = entry.problem and milestone.gpu = entry.gpu
