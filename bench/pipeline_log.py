@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from shared.nats.event_log import NatsLog
 
-ENDS = frozenset({"SubmissionFinished", "SubmissionRejected"})
+ENDS = frozenset({"SubmissionFinished"})
 # What is between these, in this order, is where the time goes.
 STEPS = (
     "SubmissionReceived",

@@ -108,6 +108,7 @@ def _problem(slug: str) -> Told:
         budgets_s={"build": 60.0, "test": 60.0, "benchmark": 120.0, "ranked": 120.0},
         source_bytes_max=65536,
         languages=["python"],
+        lang="py",
     )
     return subjects.problem(slug), fact
 

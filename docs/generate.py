@@ -125,7 +125,7 @@ WHAT = {
     "submission": "`submission.<submission>`: exactly one terminal event",
     "job": "`job.<job>`: the work a submission gives on one GPU type",
     "run": "`run.<agent>.<run>`: one attempt; it counts only if JobLeased names it",
-    "report": "`report.<agent>.<run>`: what its agent says of a run; in older logs on `run.…`",
+    "report": "`report.<agent>.<run>`: what its agent says of a run",
     "agent": "`agent.<agent>`",
     "pool": "`pool.<gpu>`: all agents of one GPU type",
     "launcher": "`launcher.<launcher>`: what starts agents on demand, each for one job",

@@ -141,7 +141,6 @@ def test_an_ended_submission_has_the_status_of_the_contract(
 @pytest.mark.parametrize(
     ("state", "attempt", "status"),
     [
-        ("received", 0, "pending"),
         ("queued", 0, "pending"),
         ("assigned", 1, "running"),
         ("running", 1, "running"),
@@ -288,7 +287,7 @@ def test_the_queue_tells_the_jobs_ahead_and_nothing_once_it_runs() -> None:
 
 
 VERDICTS = ["passed", "wrong_answer", "timed_out", "crashed", "compile_error", None]
-STATES = ["received", "queued", "assigned", "running", "ranking", "finished"]
+STATES = ["queued", "assigned", "running", "ranking", "finished"]
 CASES = st.fixed_dictionaries(
     {
         "name": st.text(max_size=20),

@@ -16,7 +16,6 @@ from shared.events import (
     RunCompleted,
     RunDiscarded,
     RunFailed,
-    RunStageFinished,
     RunStarted,
 )
 from shared.nats import agent_requests
@@ -144,7 +143,7 @@ async def test_a_run_begins_once_and_ends_once(bus: Bus) -> None:
     started = await AgentLog(bus.agent, AGENT).append(report(RunStarted, run, assigned))
     assert await send(bus, report(RunStarted, run, started)) == CONFLICT
     ended = await AgentLog(bus.agent, AGENT).append(report(RunFailed, run, started))
-    for kind in (RunStarted, RunCompleted, RunFailed, RunStageFinished):
+    for kind in (RunStarted, RunCompleted, RunFailed):
         assert await send(bus, report(kind, run, ended)) == CONFLICT
     assert await bus.log.last() == ended
 

@@ -130,7 +130,7 @@ def test_pages_of_long_names_have_no_button_that_discord_refuses() -> None:
     assert page_buttons("show", "s" * 95, "g" * 40, page) is None
 
 
-HEARD = ("JobQueued", "RunCompleted", "SubmissionCancelRequested", "queue", "progress", "odd")
+HEARD = ("JobRequeued", "RunCompleted", "SubmissionCancelRequested", "queue", "progress", "odd")
 
 
 @given(st.lists(st.sampled_from(HEARD)), TEXT)

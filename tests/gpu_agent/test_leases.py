@@ -49,7 +49,7 @@ async def test_a_lease_that_is_over_stops_the_run_and_its_result_is_only_noted(
     async with serving(world.agent()):
         await world.order(ENDLESS, "r1")
         await world.until_built()
-        await end(world, "r1", JobExpired(reason="so"))
+        await end(world, "r1", JobExpired(reason="so", code="agent_silent"))
         await world.until("r1", "RunDiscarded")
         # Nobody is given a job before the agent is free again.
         assert await is_said_busy(world, None)
@@ -116,7 +116,12 @@ async def is_said_busy(world: World, run: str | None) -> bool:
 
 
 @pytest.mark.parametrize(
-    "ending", [RunReleased(reason="so"), RunCancelled(reason="so"), JobExpired(reason="so")]
+    "ending",
+    [
+        RunReleased(reason="so"),
+        RunCancelled(reason="so"),
+        JobExpired(reason="so", code="agent_silent"),
+    ],
 )
 async def test_a_member_of_a_gang_only_keeps_itself_free_until_it_is_released(
     world: World, ending: Fact

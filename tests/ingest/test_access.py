@@ -32,6 +32,7 @@ PUBLISHED = events.ProblemPublished(
     ranking_by="geom",
     budgets_s={},
     source_bytes_max=1,
+    lang="py",
 )
 
 

@@ -46,7 +46,6 @@ from shared.events import (
     SubmissionFinished,
     SubmissionHeld,
     SubmissionReceived,
-    SubmissionRejected,
     SubmissionReleased,
     SubmissionRestored,
 )
@@ -61,7 +60,6 @@ TEXT = Blob(digest="d", bytes=1)
 REGISTERED = example_event(AgentRegistered)
 ENROLLED = AgentEnrolled(sign_key=KEY, owner="lab", reason=R)
 RECEIVED = example_event(SubmissionReceived)
-REJECTED = SubmissionRejected(code="c", reason=R)
 PASSED = SubmissionFinished(outcome="passed", is_eligible=True, code="ok", reason="")
 HELD_AT_ONCE = SubmissionFinished(
     outcome="passed", is_eligible=True, code="ok", reason="", is_held=True
@@ -232,7 +230,6 @@ def test_valid_decisions_are_recorded(
         ),
         (CASES, [OFF], AppealDecided(is_accepted=True, reason=R), "wrong_state"),
         (ENDS, [RECEIVED, PASSED], SubmissionCancelRequested(reason=R), "already_ended"),
-        (ENDS, [RECEIVED, REJECTED], SubmissionCancelRequested(reason=R), "already_ended"),
         (REJUDGES, [], RejudgeDiscarded(reason=R), "unknown_rejudge"),
         (REJUDGES, [REQUESTED], RejudgeApplied(reason=R), "wrong_state"),
         (

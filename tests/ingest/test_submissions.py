@@ -30,6 +30,7 @@ def version(
         source_bytes_max=100,
         languages=list(languages),
         tested_gpus=["H100"],
+        lang="py",
     )
 
 
@@ -89,8 +90,6 @@ def test_a_problem_accepts_its_languages(name: str, language: str) -> None:
         ("py", "H100", ["nvcc", "cublas"]),
         ("cu", "CPU", ["g++", "cublas"]),
         ("cu", "H100", ["nvcc", "cublas"]),
-        # A version published before its language was recorded.
-        ("", "CPU", ["nvcc", "cublas"]),
     ],
 )
 def test_a_file_needs_the_compiler_that_builds_it_on_a_gpu_type(

@@ -69,7 +69,7 @@ class Ranked:
         """Append a life up to its verdict; returns the sequence of the order."""
         await enrol(self.log)
         await say(self.log, subjects.agent(AGENT), registration(CODE))
-        for agg, fact in LIFE.facts()[:6]:
+        for agg, fact in LIFE.facts()[:4]:
             await say(self.log, agg, fact)
         return (await self.log.history(RUN))[0].seq
 
@@ -131,7 +131,7 @@ async def audited(folder: Path, reason: str, *, is_counted: bool) -> tuple[Audit
     _, actor, forge = FORGED[reason]
     platform = await AuditPlatform(folder).found()
     await platform.say(subjects.agent(AGENT), registration(CODE))
-    for agg, fact in LIFE.facts()[:6]:
+    for agg, fact in LIFE.facts()[:4]:
         await platform.tell(agg, fact)
     token = next(
         event.seq for event in platform.log.since(0) if event.envelope.type == "JobAssigned"

@@ -15,10 +15,10 @@ from shared.api.audits import AuditReport, AuditRequest, Finding
 from shared.errors import Refused
 from shared.signing import load_key, verify_verdict
 from tests.ranker.audit_platform import AuditPlatform, chain_events
-from tests.support.lives import AGENT, T0, Life, ShortLife
+from tests.support.lives import AGENT, T0, Life
 
 ADA = Life("s1", time_us=100.0)
-GRACE = ShortLife("s2", account="grace", time_us=50.0)
+GRACE = Life("s2", account="grace", time_us=50.0)
 
 
 class List:
@@ -290,8 +290,8 @@ async def test_an_event_that_cannot_be_read_is_named_unless_it_was_skipped(
     platform: AuditPlatform,
 ) -> None:
     broken = msgspec.structs.replace(
-        platform.envelope("submission.s9", events.SubmissionRejected(code="", reason="")),
-        data=msgspec.Raw(b'{"code":1}'),
+        platform.envelope("moderation.s9", events.SubmissionReleased(reason="")),
+        data=msgspec.Raw(b'{"reason":1}'),
     )
     seq = await platform.append(broken)
     (finding,) = (await run_audit(platform)).findings

@@ -56,9 +56,9 @@ def facts_of(
     """The events of a confirmation's job."""
     id_ = confirmation_job_id(confirmation)
     job, run = subjects.job(id_), subjects.run(agent, "repeated")
-    _, (_, queued), (_, leased), (_, assigned), (_, began), _, (_, ended), _ = repetition.facts()
+    (_, queued), (_, leased), (_, assigned), (_, began), (_, ended), _ = repetition.side_facts()
     return [
-        (job, structs.replace(queued, confirmation=confirmation, class_="rejudge")),
+        (job, structs.replace(queued, confirmation=confirmation)),
         (job, structs.replace(leased, run="repeated", agent=agent)),
         (run, structs.replace(assigned, **{"job": id_, "class_": "rejudge"} | order)),
         (run, began),

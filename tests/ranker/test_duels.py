@@ -59,7 +59,7 @@ def facts_of(
     job, agg = subjects.job(duel_job_id(duel)), subjects.run(AGENT, run)
     first, second = requested.first, requested.second
     pattern = Life("fast", mode=DUEL)
-    _, (_, queued), (_, leased), (_, order), (_, began), _, (_, ended), _ = pattern.facts()
+    (_, queued), (_, leased), (_, order), (_, began), (_, ended), _ = pattern.side_facts()
     assert isinstance(order, events.JobAssigned)
     return [
         (
@@ -67,7 +67,6 @@ def facts_of(
             structs.replace(
                 queued,
                 mode=DUEL,
-                class_="rejudge",
                 duel=duel,
                 source=first.source,
                 rival=second.source,

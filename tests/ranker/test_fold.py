@@ -22,7 +22,7 @@ from shared.postgres import connect, migrate
 from shared.wire import EventMetadata, decode, encode_envelope, make_envelope
 from tests.ranker.test_moderation import Ruled
 from tests.support.chance import seeds
-from tests.support.lives import AGENT, BLOB, T0, Life, ShortLife, begin, say
+from tests.support.lives import AGENT, BLOB, T0, Life, begin, say
 from tests.support.memory import MemoryLog
 from tests.support.ranking import ranker_of, running
 from tests.support.servers import drop_schema
@@ -44,7 +44,7 @@ DECISIONS = (
 
 def lives(chance: Random) -> list[Life]:
     return [
-        chance.choice([Life, ShortLife])(
+        Life(
             f"s{number}",
             account=chance.choice(["ada", "grace", "linus"]),
             time_us=chance.uniform(90, 110),
@@ -159,7 +159,7 @@ def decoded_events(facts: Sequence[tuple[str, events.Fact]]) -> list[DecodedEven
     return decoded
 
 
-@given(st.permutations(range(8)))
+@given(st.permutations(range(5)))
 def test_no_order_of_events_breaks_a_fold(order: list[int]) -> None:
     life = decoded_life()
     rows = fold(Rows(), [life[place] for place in order])
@@ -170,8 +170,8 @@ def test_no_order_of_events_breaks_a_fold(order: list[int]) -> None:
 def test_a_batch_needs_nothing_that_it_makes() -> None:
     required = find_required_rows(decoded_life())
     assert (required.submissions, required.jobs, required.runs) == (set(), set(), set())
-    assert find_required_rows(decoded_life()[3:]).runs == set()
-    assert find_required_rows(decoded_life()[4:]).runs == {"run-s1"}
+    assert find_required_rows(decoded_life()[2:]).runs == set()
+    assert find_required_rows(decoded_life()[3:]).runs == {"run-s1"}
 
 
 @pytest.mark.parametrize("times", [{"score_us": 0.0}, {"process_us": [100.0, 0.0]}])
@@ -195,10 +195,10 @@ def test_a_run_of_another_agent_is_not_this_ones() -> None:
     agg = subjects.run("thief", "run-s1")
     stolen = [
         decode_event(item.event._replace(envelope=_moved(item, agg)))
-        for item in life[4:7]
+        for item in life[3:5]
         if item.event.envelope.agg == subjects.run(AGENT, "run-s1")
     ]
-    rows = fold(Rows(), [*life[:4], *stolen])
+    rows = fold(Rows(), [*life[:3], *stolen])
     assert rows.submissions["s1"].state == "assigned"
     assert rows.runs["run-s1"].verdict is None
 

@@ -31,6 +31,7 @@ async def registered(reads: Reads, agent: str, digest: str, version: str = "2") 
         level="none",
         harness=version,
         details={HARNESS_CODE: digest, "cores": "2"},
+        modes=["ranked"],
     )
     await say(reads.log, subjects.agent(agent), fact)
 

@@ -7,7 +7,7 @@ from shared import events, subjects
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, Fact, SubmissionFinished
 from shared.wire import EventMetadata, make_envelope
-from tests.support.lives import T0, Life, ShortLife
+from tests.support.lives import T0, Life
 
 
 def recorded(*facts: tuple[str, Fact]) -> list[RecordedEvent]:
@@ -33,14 +33,14 @@ def test_what_is_told_has_its_place_in_the_log_and_holes_never_shift() -> None:
     history = recorded(*Life("s1").facts())
     own = make_public_history(history, "ranked", is_own=True)
     others = make_public_history(history, "ranked", is_own=False)
-    assert [item["id"] for item in own] == [1, 2, 3, 5, 6, 7]
+    assert [item["id"] for item in own] == [1, 2, 4, 5]
     places = {item["id"]: item["type"] for item in own}
     assert {other["id"]: other["type"] for other in others}.items() <= places.items()
-    assert {"SubmissionReceived", "JobAssigned", "StageCompleted"} <= set(places.values())
+    assert {"SubmissionReceived", "JobAssigned", "RunCompleted"} <= set(places.values())
 
 
 def test_the_owner_is_told_the_stages_with_the_verdict() -> None:
-    history = recorded(*ShortLife("s1").facts())
+    history = recorded(*Life("s1").facts())
     (own,) = [
         o
         for o in make_public_history(history, "ranked", is_own=True)

@@ -156,10 +156,10 @@ async def test_a_ban_ends_by_itself_without_any_event(ruled: Ruled) -> None:
 async def test_a_hold_before_the_end_holds_after_it(ruled: Ruled) -> None:
     life = Life("s1")
     facts = life.facts()
-    for agg, fact in facts[:4]:
+    for agg, fact in facts[:3]:
         await say(ruled.log, agg, fact)
     await say(ruled.log, subjects.moderation("s1"), HELD)
-    for agg, fact in facts[4:]:
+    for agg, fact in facts[3:]:
         await say(ruled.log, agg, fact)
     await ruled.settle()
     assert await ruled.board() == []

@@ -25,7 +25,7 @@ from shared.wire import (
 BODIES = (b"", b"no event", b"[" * 200_000, b'{"id":"\xff"}', b"null")
 
 
-def noise(body: bytes, subject: str = "events.run.a1.r1") -> StoredEvent:
+def noise(body: bytes, subject: str = "events.report.a1.r1") -> StoredEvent:
     return StoredEvent(1, subject, "unreadable-1", body)
 
 
@@ -48,7 +48,7 @@ def test_what_is_no_event_elsewhere_is_poison() -> None:
 
 def test_a_verdict_whose_data_is_none_is_passed_over_on_an_agents_subject_alone() -> None:
     stamp = EventMetadata("e1", datetime(2026, 1, 2, tzinfo=UTC), "agent:a1", "", "")
-    empty = make_envelope(Fact(), "run.a1.r1", stamp)
+    empty = make_envelope(Fact(), "report.a1.r1", stamp)
     verdict = msgspec.structs.replace(empty, type="RunCompleted")
     assert fold(Rows(), [decode_event(RecordedEvent(1, verdict))]) == Rows()
     elsewhere = msgspec.structs.replace(empty, agg="submission.s1", type="SubmissionFinished")

@@ -97,7 +97,7 @@ def undecodable() -> Envelope:
 def unwritable() -> Envelope:
     """An event that decodes but fits no table: its version is not a 32-bit number."""
     published = events.AgentRegistered(
-        gpu="CPU", count=2**40, fingerprint="", level="", harness="", details={}
+        gpu="CPU", count=2**40, fingerprint="", level="", harness="", details={}, modes=[]
     )
     return fresh(published, subjects.agent("a9"))
 
@@ -163,7 +163,7 @@ async def test_tables_that_are_switched_in_let_the_projection_look_again(
     await say(poisoned.log, subjects.audit("projection"), switched)
     await eventually(lambda: is_folded(poisoned.log, poisoned.models))
     (row,) = await read_outcomes(poisoned.models)
-    assert (poisoned.progress.parked, row["state"]) == (None, "queued")
+    assert (poisoned.progress.parked, row["state"]) == (None, "assigned")
 
 
 async def test_a_rebuild_waits_for_nobody(postgres_dsn: str) -> None:

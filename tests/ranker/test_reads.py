@@ -236,7 +236,7 @@ async def test_a_ranked_job_that_no_agent_may_take_says_why(reads: Reads) -> Non
         "details": {"ranked_not_offered": why},
     }
     reads.live.agents["a1"] = {"is_free": True, "registration": registration}
-    for agg, fact in Life("s1").facts()[:2]:
+    for agg, fact in Life("s1").facts()[:1]:
         await say(reads.log, agg, fact)
 
     async def waiting() -> Any:
@@ -251,7 +251,7 @@ async def test_a_ranked_job_that_no_agent_may_take_says_why(reads: Reads) -> Non
 async def test_an_agent_in_quarantine_says_so_to_who_waits(reads: Reads) -> None:
     registration = {"gpu": "CPU", "modes": ["ranked"], "quarantine": "a process is left"}
     reads.live.agents["a1"] = {"is_free": False, "registration": registration}
-    for agg, fact in Life("s1").facts()[:2]:
+    for agg, fact in Life("s1").facts()[:1]:
         await say(reads.log, agg, fact)
 
     async def reason() -> Any:

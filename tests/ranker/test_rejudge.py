@@ -61,7 +61,7 @@ class Judging:
     async def ran(self, life: Life, time_us: float, verdict: str = "passed") -> None:
         """Append a rejudge's job of a submission, from its queue to its verdict."""
         again = Again(life.id, life.account, time_us, verdict=verdict, source=life.source)
-        for agg, fact in again.facts()[1:]:
+        for agg, fact in again.side_facts():
             await say(self.log, agg, fact)
 
     def find_events(self, kind: type[events.Fact]) -> list[RecordedEvent]:
@@ -106,14 +106,14 @@ class Again(Life):
         """Its run there."""
         return f"run-again-{self.id}"
 
-    def facts(self) -> list[tuple[str, events.Fact]]:
+    def side_facts(self) -> list[tuple[str, events.Fact]]:
         """As any life, for a rejudge."""
-        return [(agg, _rejudged(fact)) for agg, fact in super().facts()]
+        return [(agg, _rejudged(fact)) for agg, fact in super().side_facts()]
 
 
 def _rejudged(fact: events.Fact) -> events.Fact:
     if isinstance(fact, events.JobQueued):
-        return msgspec.structs.replace(fact, rejudge=REJUDGE, class_="rejudge")
+        return msgspec.structs.replace(fact, rejudge=REJUDGE)
     if isinstance(fact, events.JobAssigned):
         return msgspec.structs.replace(fact, class_="rejudge")
     return fact
@@ -225,9 +225,9 @@ async def test_a_failing_draft_is_judged_and_not_ranked(judging: Judging) -> Non
 async def test_a_job_that_was_given_up_does_not_hold_the_preview(judging: Judging) -> None:
     fast, slow = judging.lives
     await judging.ran(slow, 200)
-    facts = Again(fast.id, fast.account).facts()
-    await say(judging.log, *facts[1])
-    await say(judging.log, facts[1][0], events.JobGivenUp(attempts=3, reason="no agent"))
+    (job, queued), *_ = Again(fast.id, fast.account).side_facts()
+    await say(judging.log, job, queued)
+    await say(judging.log, job, events.JobGivenUp(attempts=3, reason="no agent"))
     items = {item["submission"]: item for item in (await judging.previewed())["items"]}
     assert items["fast"]["new"]["code"] == "given_up"
     await say(judging.log, AGG, events.RejudgeApplied(reason="right"))

@@ -102,14 +102,6 @@ def test_what_is_not_eligible_or_has_no_score_stands_nowhere(story: Story) -> No
     assert story.submissions_on() == []
 
 
-def test_a_submission_that_was_rejected_cannot_be_finished(story: Story) -> None:
-    agg = subjects.submission("s1")
-    story.say(agg, received("ada", "x"))
-    story.say(agg, events.SubmissionRejected(code="c", reason="r"))
-    story.say(agg, ended(100.0))
-    assert story.submissions_on() == []
-
-
 def test_the_same_source_is_pooled_for_each_participant(story: Story) -> None:
     story.submit("mine", "ada", ended(100.0, 100.0, 100.0), source="x")
     story.submit("theirs", "grace", ended(121.0, 121.0, 121.0), source="x")

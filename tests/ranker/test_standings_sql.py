@@ -122,11 +122,13 @@ class Chaos:
         await self.say(subjects.submission(submission), fact)
 
     async def finish(self) -> None:
-        """End a submission, rarely by a rejection."""
+        """End a submission, rarely without a verdict."""
         submission = self.open.pop(self.chance.randrange(len(self.open)))
         self.over.append(submission)
-        rejected = events.SubmissionRejected(code="c", reason="r")
-        fact = self.chance.choice([self.score(), self.score(), self.score(), rejected])
+        failed = events.SubmissionFinished(
+            outcome="infra_failed", is_eligible=False, code="c", reason="r"
+        )
+        fact = self.chance.choice([self.score(), self.score(), self.score(), failed])
         await self.say(subjects.submission(submission), fact)
 
     async def moderate(self) -> None:

@@ -21,7 +21,13 @@ T0 = datetime(2026, 1, 1, tzinfo=UTC)
 LATE = T0 + timedelta(hours=2)
 JOB = submission_job_id("s1")
 CPU = events.AgentRegistered(
-    gpu="CPU", count=1, fingerprint="f", level="none", harness="1", details={}
+    gpu="CPU",
+    count=1,
+    fingerprint="f",
+    level="none",
+    harness="1",
+    details={},
+    modes=["test", "benchmark", "ranked"],
 )
 ENROLLED = events.AgentEnrolled(sign_key="k", owner="test")
 OFFER = Offer("a1", "session-1", is_free=True, registration=CPU)

@@ -27,6 +27,7 @@ from tests.scheduler.histories import (
 from tests.scheduler.histories import started as begun
 from tests.support.memory import MemoryBus
 from tests.support.waits import eventually
+from tests.support.writers import written
 
 LONG = "x" * 254_000
 STAMP = EventMetadata("i" * 36, T0, "service:scheduler", "c" * 36, "c" * 36)
@@ -120,7 +121,8 @@ def test_whoever_measures_on_a_clock_gone_wrong_costs_a_participant_no_more_than
 def test_a_verdict_that_nobody_can_decode_stops_nobody(data: bytes) -> None:
     history = given_running()
     agg = history.run_agg()
-    envelope = make_envelope(completed(), agg, STAMP)
+    where, actor = written(agg, completed())
+    envelope = make_envelope(completed(), where, STAMP._replace(actor=actor))
     history.seq += 1
     broken = msgspec.structs.replace(envelope, data=msgspec.Raw(data))
     evolve(history.state, RecordedEvent(history.seq, broken))

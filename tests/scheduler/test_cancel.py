@@ -110,7 +110,6 @@ def test_a_lease_and_a_cancel_at_the_same_moment_exclude_each_other(
         (ranked_end(), False),
         (ranked_end(outcome="infra_failed", code="bad_signature", is_eligible=False), True),
         (ranked_end(outcome="failed", is_eligible=False), False),
-        (events.SubmissionRejected(code="too_many_open", reason=""), True),
     ],
 )
 def test_whoever_ends_it_the_platforms_failure_is_paid_back_exactly_once(

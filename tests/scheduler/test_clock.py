@@ -9,7 +9,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 
 import pytest
-from msgspec import structs
 from nats.aio.client import Client
 
 from scheduler.domain.rules import decide
@@ -24,6 +23,7 @@ from scheduler.service import (
 )
 from shared import subjects
 from shared.clock import new_id, now
+from shared.events import RejudgeRequested
 from shared.nats.blobs import NatsSnapshots
 from shared.nats.bus import NatsBus, server_time
 from shared.nats.connection import connect
@@ -39,6 +39,7 @@ from tests.scheduler.histories import (
 )
 from tests.scheduler.test_on_nats import JOBS, Crowd, say
 from tests.scheduler.test_service import NoMetrics
+from tests.support.examples import example_event
 from tests.support.waits import eventually
 
 NOON = datetime(2026, 11, 23, 12, tzinfo=UTC)
@@ -170,9 +171,9 @@ async def test_what_is_overdue_ends_once_the_clock_is_right_again(
     clock = ServerClock(lambda: now() + ahead[0])
     agg = subjects.submission(new_id())
     async with scheduling(nats_url, clock):
-        # One of version 1, so that the log shows when the scheduler has looked at it.
-        first = structs.replace(received(deadline_at=now() + timedelta(seconds=1)), is_queued=False)
-        await say(log, agg, first, 0)
+        await say(log, agg, received(deadline_at=now() + timedelta(seconds=1)), 0)
+        # The log shows when the scheduler has looked at this, and so at the submission before it.
+        await say(log, subjects.rejudge("r1"), example_event(RejudgeRequested), 0)
         await eventually(lambda: queued(log))
         deadline_at = now() + timedelta(seconds=1)
         await eventually(lambda: now() > deadline_at)
@@ -182,7 +183,7 @@ async def test_what_is_overdue_ends_once_the_clock_is_right_again(
 
 
 async def queued(log: NatsLog) -> bool:
-    """Whether the scheduler has looked at the submission."""
+    """Whether the scheduler has queued the rejudge."""
     feed = log.follow(0)
     try:
         return any(event.envelope.type == "JobQueued" for event in await feed.take())

@@ -86,7 +86,7 @@ def test_the_job_of_an_agent_that_died_too_goes_to_another() -> None:
 def test_an_agent_that_writes_its_own_order_first_loses_the_lease() -> None:
     history, (_, order) = given_half()
     assert isinstance(order.fact, events.JobAssigned)
-    history.say(order.agg, events.RunStageFinished(stage="x", verdict="y", took_s=0, cases=0))
+    history.say(order.agg, events.RunDiscarded(verdict="y"))
     assert history.settle(world(OFFER))[:2] == ["JobRequeued", "JobLeased"]
     assert history.of_type("JobAssigned")[0][0] != order.agg
     assert history.state.agents["a1"].failures == 1

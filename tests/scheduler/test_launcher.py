@@ -141,9 +141,10 @@ async def test_an_agent_that_github_refuses_ends_at_once(github: GitHub) -> None
 async def test_an_agent_that_nobody_needs_any_more_is_cancelled(github: GitHub) -> None:
     log = MemoryLog()
     async with launching(log, github):
-        await request(log)
+        requested = await request(log)
         await eventually(lambda: github.runs)
-        await say(log, AGG, InstanceEnded(agent="g-1", job="j1", reason="no agent came"))
+        ended = InstanceEnded(agent="g-1", job="j1", reason="no agent came", request=requested)
+        await say(log, AGG, ended)
         await eventually(lambda: github.cancelled == [100])
 
 
@@ -169,8 +170,9 @@ async def test_a_run_that_is_listed_late_is_cancelled_then(github: GitHub) -> No
     log = MemoryLog()
     github.lists_runs = False
     async with launching(log, github):
-        await request(log)
-        await say(log, AGG, InstanceEnded(agent="g-1", job="j1", reason="no agent came"))
+        requested = await request(log)
+        ended = InstanceEnded(agent="g-1", job="j1", reason="no agent came", request=requested)
+        await say(log, AGG, ended)
         # It asks for the runs, and finds none.
         await eventually(lambda: github.searches > 1)
         assert github.cancelled == []
@@ -185,9 +187,9 @@ async def test_a_run_that_github_may_have_started_is_no_failure(
     log = MemoryLog()
     github.answers.clear()
     async with launching(log, github):
-        await request(log)
+        requested = await request(log)
         await eventually(lambda: github.runs)
-        ended = InstanceEnded(agent="g-1", job="j1", reason="no agent came")
+        ended = InstanceEnded(agent="g-1", job="j1", reason="no agent came", request=requested)
         await say(log, AGG, ended)
         await request(log, "j2")
         # Requests are handled in their order.

@@ -192,13 +192,6 @@ def test_a_late_end_leaves_a_newer_request_for_the_same_job_and_agent_open() -> 
     assert (list(launcher.instances), launcher.failures, job.launches) == ([], 2, 2)
 
 
-def test_an_old_end_without_a_request_is_that_of_its_job_and_agent() -> None:
-    history = given_waiting()
-    history.settle(world())
-    end(history, "it failed", request="")
-    assert history.state.launchers["local"].instances == {}
-
-
 def test_a_standing_agent_takes_the_job_if_it_comes_first() -> None:
     history = given_waiting()
     history.settle(world())

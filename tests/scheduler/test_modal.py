@@ -88,13 +88,13 @@ async def ends(log: MemoryLog) -> list[InstanceEnded]:
     return [fact for fact in facts if isinstance(fact, InstanceEnded)]
 
 
-async def request(log: MemoryLog, gpu: str = "H100") -> None:
-    """Ask for an agent, as the scheduler does."""
+async def request(log: MemoryLog, gpu: str = "H100") -> str:
+    """Ask for an agent, as the scheduler does; return the id of the request."""
     start_by_at = now() + timedelta(minutes=5)
     requested = InstanceRequested(
         agent="g-1", job="j1", gpu=gpu, price=4.0, start_by_at=start_by_at
     )
-    await say(log, AGG, requested)
+    return await say(log, AGG, requested)
 
 
 async def test_a_request_becomes_a_call_with_a_credential_for_one_job(
@@ -152,9 +152,10 @@ async def test_an_agent_that_nobody_needs_any_more_is_cancelled(
 ) -> None:
     log = MemoryLog()
     async with launching(log, tmp_path):
-        await request(log)
+        requested = await request(log)
         await eventually(lambda: modal.calls)
-        await say(log, AGG, InstanceEnded(agent="g-1", job="j1", reason="no agent came"))
+        ended = InstanceEnded(agent="g-1", job="j1", reason="no agent came", request=requested)
+        await say(log, AGG, ended)
         await eventually(lambda: modal.calls[0].status == TERMINATED)
 
 
@@ -176,9 +177,10 @@ async def test_an_agent_that_ended_its_request_while_no_launcher_ran_is_cancelle
 ) -> None:
     log = MemoryLog()
     async with launching(log, tmp_path):
-        await request(log)
+        requested = await request(log)
         await eventually(lambda: [path.read_text() for path in list_files(tmp_path)] == ["fc-1"])
-    await say(log, AGG, InstanceEnded(agent="g-1", job="j1", reason="no agent came"))
+    ended = InstanceEnded(agent="g-1", job="j1", reason="no agent came", request=requested)
+    await say(log, AGG, ended)
     async with launching(log, tmp_path):
         await eventually(lambda: modal.calls[0].status == TERMINATED)
         await eventually(lambda: not list_files(tmp_path))

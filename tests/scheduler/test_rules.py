@@ -14,14 +14,10 @@ from tests.scheduler.histories import (
     JOB,
     OFFER,
     T0,
-    History,
     completed,
     given_received,
     given_running,
-    names,
-    ranked_end,
     received,
-    started,
     world,
 )
 
@@ -50,13 +46,7 @@ def test_one_agent_gets_one_job_at_a_time() -> None:
 
 def test_an_agent_of_another_gpu_type_gets_nothing() -> None:
     history = given_received()
-    h200 = replace(
-        OFFER,
-        registration=events.AgentRegistered(
-            gpu="H200", count=1, fingerprint="f", level="none", harness="1", details={}
-        ),
-    )
-    assert "JobAssigned" not in history.settle(world(h200))
+    assert "JobAssigned" not in history.settle(world(_offering(gpu="H200")))
 
 
 def _offering(**said: object) -> Offer:
@@ -102,36 +92,6 @@ def test_a_verdict_ends_the_job_and_frees_the_agent() -> None:
     history.say(history.run_agg(), completed())
     assert history.state.jobs[JOB].is_over
     assert history.settle(world(OFFER)) == ["JobLeased", "JobAssigned"]
-
-
-def test_an_older_log_that_says_when_a_job_began_and_ended_leads_to_the_same() -> None:
-    old = History().say(subjects.submission("s1"), received(is_queued=False))
-    assert names(list(decide(old.state, world()))) == ["JobQueued"]
-    new = given_received()
-    queued = events.JobQueued(
-        submission="s1",
-        account="ada",
-        problem="identity",
-        problem_digest="d",
-        gpu="CPU",
-        mode="ranked",
-        deadline_at=T0 + timedelta(hours=1),
-        attempts_max=ATTEMPTS_MAX,
-    )
-    old.say(subjects.job(JOB), queued)
-    for history in (old, new):
-        history.settle(world(OFFER))
-        history.say(history.run_agg(), started())
-        history.say(history.run_agg(), completed())
-        assert history.settle(world(OFFER)) == []
-    run = subjects.last_token(old.run_agg())
-    old.say(subjects.job(JOB), events.JobFinished(run=run, verdict="passed"))
-    assert old.state.submissions.keys() == new.state.submissions.keys()
-    assert old.state.pools == new.state.pools
-    for history in (old, new):
-        history.say(subjects.submission("s1"), ranked_end())
-        assert (history.state.jobs, history.state.runs) == ({}, {})
-        assert history.settle(world(OFFER)) == []
 
 
 def test_an_agents_clock_does_not_put_off_the_decision_on_its_verdict() -> None:
@@ -247,13 +207,6 @@ def test_every_submission_that_was_accepted_is_queued() -> None:
     history = given_received(300)
     assert history.settle(world()) == []
     assert len(history.state.jobs) == 300
-
-
-def test_a_submission_that_was_rejected_in_an_older_log_never_runs() -> None:
-    history = given_received()
-    history.say(subjects.submission("s1"), events.SubmissionRejected(code="c", reason="r"))
-    assert "JobAssigned" not in history.settle(world(OFFER))
-    assert (history.state.submissions, history.state.jobs) == ({}, {})
 
 
 def test_a_decision_made_twice_has_one_id() -> None:

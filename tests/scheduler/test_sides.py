@@ -135,6 +135,7 @@ def given_rejudge(count: int = 3, **problem: Any) -> History:
         ranking_by="mean",
         budgets_s={},
         source_bytes_max=1,
+        lang="py",
         **problem,
     )
     history.say(subjects.problem("identity"), published)

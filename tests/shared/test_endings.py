@@ -54,5 +54,5 @@ def test_the_agent_and_ranker_write_literal_codes() -> None:
 def test_what_ingest_refuses_instead_is_a_refusal_of_ingest() -> None:
     texts = " ".join(ending.prevented for ending in ENDINGS.values())
     refusals = set(texts.split("`")[1::2])
-    assert {"too_many_open", "no_agent", "queue_full", "toolchain_missing"} <= refusals
+    assert {"no_agent", "queue_full", "toolchain_missing"} <= refusals
     assert refusals <= set(STATUS_BY_CODE)

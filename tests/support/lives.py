@@ -3,7 +3,6 @@
 import hashlib
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import ClassVar
 
 from msgspec import Raw, structs
 from nacl.signing import SigningKey
@@ -28,10 +27,7 @@ RUN_KEY = "ab" * 32
 
 @dataclass(frozen=True)
 class Life:
-    """What one submission will be: whose, how fast, and how its run ends.
-
-    It is said as an older log has it, with events of its job's beginning, stages and end.
-    """
+    """What one submission will be: whose, how fast, and how its run ends."""
 
     id: str
     account: str = "ada"
@@ -45,7 +41,6 @@ class Life:
     problem_number: int = 1
     harness_code: str = ""
     grade: str = "ok"
-    is_older: ClassVar[bool] = True
 
     @property
     def blob(self) -> Blob:
@@ -55,7 +50,7 @@ class Life:
     @property
     def job(self) -> str:
         """Its job."""
-        return f"job-{self.id}"
+        return submission_job_id(self.id)
 
     @property
     def run(self) -> str:
@@ -67,7 +62,6 @@ class Life:
         run = subjects.run(AGENT, self.run)
         return [
             (subjects.submission(self.id), self._received()),
-            (subjects.job(self.job), self._queued()),
             (
                 subjects.job(self.job),
                 events.JobLeased(run=self.run, agent=AGENT, attempt=1, lease_until_at=T0),
@@ -83,10 +77,25 @@ class Life:
                     key_commit=hashlib.sha256(bytes.fromhex(RUN_KEY)).hexdigest(),
                 ),
             ),
-            (run, events.RunStageFinished(stage="check", verdict="passed", took_s=0.1, cases=1)),
             (run, self.completed()),
-            (subjects.job(self.job), events.JobFinished(run=self.run, verdict=self.verdict)),
         ]
+
+    def side_facts(self) -> list[tuple[str, Fact]]:
+        """The same run in a job that is not the submission's own, from its queue to its end."""
+        queued = events.JobQueued(
+            submission=self.id,
+            account=self.account,
+            problem="identity",
+            problem_digest="d" * 64,
+            gpu="CPU",
+            mode=self.mode,
+            deadline_at=T0,
+            attempts_max=3,
+            class_="rejudge",
+        )
+        finished = events.JobFinished(run=self.run, verdict=self.verdict)
+        job = subjects.job(self.job)
+        return [(job, queued), *self.facts()[1:], (job, finished)]
 
     def _received(self) -> Fact:
         return events.SubmissionReceived(
@@ -100,20 +109,7 @@ class Life:
             name="kernel.py",
             deadline_at=T0,
             via="http",
-            is_queued=not self.is_older,
             normal_digest=self.normal_digest,
-        )
-
-    def _queued(self) -> Fact:
-        return events.JobQueued(
-            submission=self.id,
-            account=self.account,
-            problem="identity",
-            problem_digest="d" * 64,
-            gpu="CPU",
-            mode=self.mode,
-            deadline_at=T0,
-            attempts_max=3,
         )
 
     def _assigned(self) -> Fact:
@@ -163,28 +159,8 @@ class Life:
             log=BLOB,
             artefacts=[Artefact(name="profile.json", media="application/json", blob=self.artefact)],
             usage={"cpu_s": 0.5},
+            stages=[StageResult(stage="check", verdict="passed", took_s=0.1, cases=1)],
         )
-
-
-class ShortLife(Life):
-    """A life as it is said today: its job follows from it, and its run's end names the stages."""
-
-    is_older: ClassVar[bool] = False
-
-    @property
-    def job(self) -> str:
-        """Its job."""
-        return submission_job_id(self.id)
-
-    def facts(self) -> list[tuple[str, Fact]]:
-        """Everything up to the verdict, in order."""
-        older = (events.JobQueued, events.RunStageFinished, events.JobFinished)
-        return [told for told in super().facts() if not isinstance(told[1], older)]
-
-    def completed(self) -> events.RunCompleted:
-        """The verdict, with one timed case."""
-        stage = StageResult(stage="check", verdict="passed", took_s=0.1, cases=1)
-        return structs.replace(super().completed(), stages=[stage])
 
 
 class DoubtedLife(Life):
@@ -216,7 +192,13 @@ def registration(harness_code: str = "") -> events.AgentRegistered:
     """What an agent of all lives offers."""
     details = {events.HARNESS_CODE: harness_code} if harness_code else {}
     return events.AgentRegistered(
-        gpu="CPU", count=1, fingerprint="f", level="none", harness="1", details=details
+        gpu="CPU",
+        count=1,
+        fingerprint="f",
+        level="none",
+        harness="1",
+        details=details,
+        modes=["test", "benchmark", "ranked"],
     )
 
 
@@ -267,6 +249,7 @@ def problem(number: int = 1) -> events.ProblemPublished:
         budgets_s={"build": 1, "test": 1, "benchmark": 1, "ranked": 1},
         source_bytes_max=1000,
         roofs=[ROOF],
+        lang="py",
     )
 
 

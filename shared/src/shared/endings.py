@@ -36,11 +36,6 @@ ENDINGS: dict[str, Ending] = {
         "the request to cancel comes later",
         "cancelled",
     ),
-    STATES["received"].overdue: Ending(
-        "scheduler",
-        "its job was not queued before its deadline",
-        "only in older logs: a job is now queued by the event that accepts it",
-    ),
     STATES["queued"].overdue: Ending(
         "scheduler",
         "no agent took it before its deadline; a baseline ends as `cancelled` then",
@@ -81,12 +76,6 @@ ENDINGS: dict[str, Ending] = {
     "bad_key": Ending("ranker", "the run did not use the key that it had committed to"),
     "unknown_harness": Ending("ranker", "the agent ran other code than it had registered"),
     UNKNOWN_FAILURE: Ending("scheduler", "its agent reported a failure without a known code"),
-    "too_many_open": Ending(
-        "scheduler",
-        "its participant had too many open submissions",
-        "only in older logs: ingest now refuses it with 429 `too_many_open`",
-        "rejected",
-    ),
 }
 
 

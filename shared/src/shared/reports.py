@@ -8,7 +8,7 @@ import msgspec
 
 from shared import subjects
 from shared.event_log import RecordedEvent
-from shared.events import CATALOGUE, JobAssigned, RunDiscarded, RunStageFinished, RunStarted
+from shared.events import CATALOGUE, JobAssigned, RunDiscarded, RunStarted
 from shared.subjects import derive_id
 from shared.wire import (
     Envelope,
@@ -23,8 +23,6 @@ from shared.wire import (
 # A report's own time is at most this long before its order, or in the future.
 SKEW_S_MAX = 3600.0
 ORDER, START, NOTE = JobAssigned.__name__, RunStarted.__name__, RunDiscarded.__name__
-# Agents no longer send these.
-FORMER = RunStageFinished.__name__
 
 
 class ReportRefused(Exception):  # noqa: N818
@@ -85,8 +83,6 @@ def parse_report(agent: str, body: bytes) -> Envelope:
         raise ReportRefused(f"it is not an event: {error}") from error
     if reason := forgery_reason(envelope):
         raise ReportRefused(reason)
-    if envelope.type == FORMER:
-        raise ReportRefused(f"no agent sends {FORMER} any more")
     return envelope
 
 

@@ -33,7 +33,6 @@ class State:
 FINISHED = "finished"
 # In the usual order; an assigned submission may be queued again.
 STATES: dict[str, State] = {
-    "received": State("received", "scheduler", "acceptance"),
     "queued": State("queued", "scheduler", "acceptance"),
     "assigned": State("assigned", "gpu-agent", "lease"),
     "running": State("running", "gpu-agent", "acceptance"),

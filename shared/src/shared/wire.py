@@ -1,9 +1,8 @@
-"""Events as bytes: the envelope, upcasters from old versions, and the hash chain over the log."""
+"""Events as bytes: the envelope, and the hash chain over the log."""
 
 import hashlib
-from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -54,20 +53,13 @@ class UnknownEvent(Exception):  # noqa: N818
 # The decoder's errors for invalid JSON, including deep nesting and bad encoding.
 _DECODE_ERRORS = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
-Upcaster = Callable[[dict[str, Any]], dict[str, Any]]
-UPCASTERS: dict[tuple[str, int], Upcaster] = {
-    ("SubmissionReceived", 1): lambda data: data | {"is_queued": False}
-}
 
 encode = msgspec.json.Encoder().encode
 decode = msgspec.json.Decoder(Envelope).decode
 _decoders: dict[str, msgspec.json.Decoder[AnyFact]] = {
     name: msgspec.json.Decoder(fact) for name, fact in CATALOGUE.items()
 }
-_aggregate_prefixes = {
-    name: tuple(f"{agg}." for agg in (fact.aggregate, fact.former_aggregate) if agg)
-    for name, fact in CATALOGUE.items()
-}
+_aggregate_prefixes = {name: f"{fact.aggregate}." for name, fact in CATALOGUE.items()}
 # The publisher of agents' events, and the prefix of an agent as actor.
 _AGENT = "gpu-agent"
 _AGENT_ACTOR = "agent:"
@@ -123,8 +115,7 @@ def is_noise(envelope: Envelope) -> bool:
 def is_written_by_agent(envelope: Envelope) -> bool:
     """Return whether it is on a subject that an agent writes; errors there must stop nobody.
 
-    In older logs agents wrote to the aggregate of their orders. An unknown type or version is not
-    covered: that means this code is too old to judge.
+    An unknown type or version is not covered: that means this code is too old to judge.
     """
     return envelope.agg.startswith(_aggregate_prefixes["RunCompleted"])
 
@@ -170,23 +161,16 @@ def is_genuine(envelope: Envelope) -> bool:
 
 
 def decode_fact(envelope: Envelope) -> AnyFact:
-    """Decode an event's fact in its newest version. Errors: UnknownEvent, msgspec.DecodeError."""
+    """Decode an event's fact. Errors: UnknownEvent, msgspec.DecodeError."""
     if envelope.type == UNREADABLE:
         raise msgspec.DecodeError("it is not an event")
     kind = CATALOGUE.get(envelope.type)
-    if kind is None or envelope.v > kind.version:
+    if kind is None or envelope.v != kind.version:
         raise UnknownEvent(envelope.type, envelope.v)
     try:
-        if envelope.v == kind.version:
-            return _decoders[envelope.type].decode(envelope.data)
-        data: dict[str, Any] = msgspec.json.decode(envelope.data)
+        return _decoders[envelope.type].decode(envelope.data)
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from error
-    for v in range(envelope.v, kind.version):
-        if (envelope.type, v) not in UPCASTERS:
-            raise UnknownEvent(envelope.type, envelope.v)
-        data = UPCASTERS[envelope.type, v](data)
-    return msgspec.convert(data, kind)
 
 
 CHAIN_START = b"\0" * 32

@@ -16,7 +16,7 @@ from tests.system.chaos.reading import Kept
 GRACE = timedelta(seconds=120)
 # They change nothing, so they expect nothing.
 UNCHAINED = frozenset({"RunDiscarded", "AuditSealed"})
-RETURNING = frozenset({"infra_failed", "rejected", "cancelled"})
+RETURNING = frozenset({"infra_failed", "cancelled"})
 # What may be said of a history that is over.
 AFTERWARDS = frozenset({"RunDiscarded"})
 
@@ -77,7 +77,7 @@ def _is_of_submission(event: Kept) -> bool:
 
 
 def _none_overdue(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
-    ends = {e.agg: e for e in _of(log, "SubmissionFinished", "SubmissionRejected")}
+    ends = {e.agg: e for e in _of(log, "SubmissionFinished")}
     for event in _of(log, "SubmissionReceived"):
         end, fact = ends.get(event.agg), event.recorded.fact
         assert isinstance(fact, events.SubmissionReceived)
@@ -147,7 +147,7 @@ def _quotas_add_up(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
     """Taken in the submission's own batch; given back once where its end says so, else never."""
     taken = _quota(log, "QuotaTaken")
     returned = _quota(log, "QuotaReturned")
-    ends = {_id(e): _outcome(e) for e in _of(log, "SubmissionFinished", "SubmissionRejected")}
+    ends = {_id(e): _outcome(e) for e in _of(log, "SubmissionFinished")}
     for event in _of(log, "SubmissionReceived"):
         fact, one = event.recorded.fact, _id(event)
         assert isinstance(fact, events.SubmissionReceived)
@@ -187,7 +187,8 @@ def _quota(log: Log, type_: str) -> dict[str, list[tuple[str, str, int]]]:
 
 def _outcome(event: Kept) -> str:
     fact = event.recorded.fact
-    return fact.outcome if isinstance(fact, events.SubmissionFinished) else "rejected"
+    assert isinstance(fact, events.SubmissionFinished)
+    return fact.outcome
 
 
 def _of(log: Log, *types: str) -> Iterator[Kept]:

@@ -137,8 +137,6 @@ async def audit(
             is_flag=True,
             help="Leave out names, passwords and webhooks; the backup records that.",
         ),
-        # Blobs are always included now; older scripts still pass this option.
-        click.option("--blobs", is_flag=True, hidden=True, expose_value=False),
     ),
     access=options.DATA_FOLDER,
 )

@@ -199,8 +199,6 @@ def repeat_submission(
         raise Refused("wrong_state", f"{message} again", "number")
     for fact in submission.facts:
         match fact:
-            case events.SubmissionRejected():
-                outcome = "rejected"
             case events.SubmissionFinished():
                 outcome = fact.outcome
             case _:
@@ -216,7 +214,6 @@ def repeat_submission(
         request_hash="",
         bucket="",
         cost=0,
-        is_queued=True,
     )
 
 

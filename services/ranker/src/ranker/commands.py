@@ -9,7 +9,7 @@ import json
 import logging
 import sys
 import time
-from argparse import SUPPRESS, ArgumentParser, Namespace, _SubParsersAction
+from argparse import ArgumentParser, Namespace, _SubParsersAction
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
@@ -202,8 +202,6 @@ def _make_parser() -> ArgumentParser:
         part_help = f"leave out the {part}; the manifest records it"
         left_out: dict[str, Any] = {"dest": "left_out", "action": "append_const", "const": part}
         export(f"--without-{part}", **left_out, default=[], help=part_help)
-    # Blobs are always exported now; the old option is still accepted.
-    export("--blobs", action="store_true", help=SUPPRESS)
 
     gc_help = "count, or remove, the blobs that no event refers to"
     gc_parser = commands.add_parser("gc", help=gc_help, allow_abbrev=False)

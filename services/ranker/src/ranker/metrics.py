@@ -13,9 +13,9 @@ from shared.health import ScrubState
 from shared.wire import UnknownEvent
 
 START = "warpboard_ranker"
+END = "SubmissionFinished"
 # Outcomes that the participant caused, then those of the platform.
-OUTCOMES = ("passed", "failed", "timed_out", "cancelled", "rejected", "infra_failed")
-END, REJECTION = "SubmissionFinished", "SubmissionRejected"
+OUTCOMES = ("passed", "failed", "timed_out", "cancelled", "infra_failed")
 
 
 class RankerMetrics(Metrics):
@@ -47,7 +47,7 @@ class RankerMetrics(Metrics):
         if at is not None:
             self.lag_seconds.set((now() - at).total_seconds())
         for event in batch:
-            if event.envelope.type in (END, REJECTION):
+            if event.envelope.type == END:
                 self.ends.labels(_outcome(event)).inc()
 
     def parked(self, events: int) -> None:
@@ -61,8 +61,6 @@ class RankerMetrics(Metrics):
 
 def _outcome(event: RecordedEvent) -> str:
     """The outcome label of a submission; unknown outcomes become "other"."""
-    if event.envelope.type == REJECTION:
-        return "rejected"
     with suppress(UnknownEvent):
         outcome = getattr(event.fact, "outcome", "")
         return outcome if outcome in OUTCOMES else "other"

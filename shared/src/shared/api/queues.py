@@ -58,7 +58,7 @@ class DeadLetters(ApiModel, frozen=True, kw_only=True):
     items: list[DeadLetter]
 
 
-WaitingState = Literal["received", "queued", "assigned", "running", "ranking"]
+WaitingState = Literal["queued", "assigned", "running", "ranking"]
 
 
 class Parked(ApiModel, frozen=True, kw_only=True):

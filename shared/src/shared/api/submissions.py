@@ -23,7 +23,7 @@ from shared.api.fields import (
 from shared.api.queues import DecisionResponse, Parked, Queue, QueueSnapshot
 from shared.api.quotas import Balance
 
-State = Literal["received", "queued", "assigned", "running", "ranking", "finished"]
+State = Literal["queued", "assigned", "running", "ranking", "finished"]
 Outcome = Literal["passed", "failed", "timed_out", "cancelled", "infra_failed"]
 # What lists of submissions can be filtered by; `open` is any state but finished.
 LISTED_STATES: tuple[str, ...] = ("open", *get_args(State), *get_args(Outcome))
@@ -426,14 +426,12 @@ HistoryEventType = Literal[
     "SubmissionRejudged",
     "AppealFiled",
     "AppealDecided",
-    "JobQueued",
     "JobAssigned",
     "JobExpired",
     "JobRequeued",
     "JobGivenUp",
     "JobCancelled",
     "RunStarted",
-    "StageCompleted",
     "RunCompleted",
     "RunFailed",
     "RunCancelled",

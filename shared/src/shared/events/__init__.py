@@ -1,6 +1,6 @@
 """The catalogue of all facts that the platform records for ever, and the values in them.
 
-A field may be added with a default; anything else is a new version with an upcaster in `wire`.
+A field may be added with a default; anything else is a new version, which `wire` must read too.
 Each fact names its aggregate (the subject it is on), its publisher, and whether it is the last
 of its aggregate. `docs/events.md` is generated from here.
 """

@@ -3,11 +3,8 @@
 from datetime import datetime
 from typing import ClassVar, TypeAlias
 
-import msgspec
-
 from shared.events.submissions import SubmissionFinished
 from shared.events.values import (
-    FIRST_MODES,
     Blob,
     DuelResult,
     DuelSide,
@@ -42,7 +39,7 @@ class AgentRegistered(AgentEvent, frozen=True, kw_only=True):
     tier: str = ""
     missing: list[Missing] = []
     toolchains: dict[str, str] = {}
-    modes: list[str] = msgspec.field(default_factory=lambda: list(FIRST_MODES))
+    modes: list[str]
     quarantine: str = ""
     memory_mib: int = 0
     host: str = ""
@@ -186,7 +183,7 @@ class InstanceEnded(LauncherEvent, frozen=True, kw_only=True):
     """An agent that a launcher was to start has left or never came.
 
     `reason` is what went wrong, "" if it left in order; `url` leads to its log. `request` is the id
-    of its InstanceRequested; "", as in older events, stands for the open one of its agent and job.
+    of its InstanceRequested.
     """
 
     publisher: ClassVar[str] = "launcher, scheduler"
@@ -194,7 +191,7 @@ class InstanceEnded(LauncherEvent, frozen=True, kw_only=True):
     job: str
     reason: str = ""
     url: str = ""
-    request: str = ""
+    request: str
 
 
 class PlatformEvent(Fact, frozen=True, kw_only=True):
@@ -345,7 +342,7 @@ class PodiumChanged(LeaderboardEvent, frozen=True, kw_only=True):
     problem_number: int
     before: list[str]
     after: list[str]
-    is_by_run: bool = True
+    is_by_run: bool
 
 
 class MilestoneReached(LeaderboardEvent, frozen=True, kw_only=True):

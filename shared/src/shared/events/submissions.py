@@ -28,7 +28,7 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     `report` is the report of its check; `unchecked` says why there is none. `tested_gpus` are those
     on which the check ran its code and a correct solution. Only the platform runs the `baselines`.
     `roofs` are of the timed cases, if the author declared their minimum work. `lang` is that
-    of the problem's own code, `py` or `cu`; "" in older events.
+    of the problem's own code, `py` or `cu`.
     """
 
     aggregate: ClassVar[str] = "problem"
@@ -53,7 +53,7 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     baselines: list[Baseline] = []
     milestones: list[Milestone] = []
     roofs: list[Roof] = []
-    lang: str = ""
+    lang: str
     tested_gpus: list[str] = []
 
 
@@ -78,10 +78,9 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     """A participant's source was accepted; it must now end in one terminal event.
 
     `bucket` is the quota it was counted on, "" for none; `class_` is its class in the queue. One
-    with a `baseline` is the platform's own, by that name, and is never ranked. With `is_queued` its
-    job waits from now on. `normal_digest` is that of the source without comments, white space and
-    the names of local variables, "" if it has none. In version 1 the job begins with JobQueued, so
-    code that only knows version 1 must not read this version.
+    with a `baseline` is the platform's own, by that name, and is never ranked. Its job waits from
+    now on; `is_queued` always says so. `normal_digest` is that of the source without comments,
+    white space and the names of local variables, "" if it has none.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -110,19 +109,6 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     def pooling_digest(self) -> str:
         """What equal sources have in common: scores are pooled, and copies found, by it."""
         return self.normal_digest or self.source.digest
-
-
-class SubmissionRejected(Fact, frozen=True, kw_only=True):
-    """An accepted submission was rejected before any run; only in older logs.
-
-    Its participant had too many open submissions, which ingest refuses now.
-    """
-
-    aggregate: ClassVar[str] = "submission"
-    publisher: ClassVar[str] = "scheduler"
-    is_terminal: ClassVar[bool] = True
-    code: str
-    reason: str
 
 
 class SubmissionFinished(Fact, frozen=True, kw_only=True):
@@ -192,12 +178,11 @@ class JobEvent(Fact, frozen=True, kw_only=True):
 
 
 class JobQueued(JobEvent, frozen=True, kw_only=True):
-    """A submission's work on one GPU type waits for an agent.
+    """The job of a rejudge, canary, duel or confirmation waits for an agent.
 
-    A submission's own job waits from SubmissionReceived on: it has this event only in older logs.
-    The job of a rejudge or a canary names its `source`, since its submission may be over; a
-    canary's is for `agent` only. So does a duel's, which also names the `rival` of its source, and
-    a confirmation's, which goes to none of the `excluded_agents`.
+    A submission's own job waits from SubmissionReceived on. This one names its `source`, since its
+    submission may be over. A canary's is for `agent` only, a duel's also names the `rival` of its
+    source, and a confirmation's goes to none of the `excluded_agents`.
     """
 
     submission: str
@@ -244,10 +229,9 @@ class JobRequeued(JobEvent, frozen=True, kw_only=True):
 
 
 class JobFinished(JobEvent, frozen=True, kw_only=True):
-    """A run of the job ended with a verdict; only for rejudges, canaries and duels.
+    """A run of a rejudge, canary, duel or confirmation ended with a verdict.
 
-    A submission's own job ends with the RunCompleted of the run that its lease names; older logs
-    have this event too.
+    A submission's own job ends with the RunCompleted of the run that its lease names.
     """
 
     is_terminal: ClassVar[bool] = True
@@ -312,7 +296,6 @@ class ReportEvent(Fact, frozen=True, kw_only=True):
     """An agent's report on its run."""
 
     aggregate: ClassVar[str] = "report"
-    former_aggregate: ClassVar[str] = "run"
     publisher: ClassVar[str] = "gpu-agent"
 
 
@@ -327,21 +310,11 @@ class RunStarted(ReportEvent, frozen=True, kw_only=True):
     missing: list[str] = []
 
 
-class RunStageFinished(ReportEvent, frozen=True, kw_only=True):
-    """A stage of the run ended; only in older logs, since the end of a run lists its stages."""
-
-    stage: str
-    verdict: str
-    took_s: float
-    cases: int
-
-
 class RunCompleted(ReportEvent, frozen=True, kw_only=True):
     """The harness gave a verdict; `key` opens `key_commit`, so that the run can be repeated.
 
-    `stages` lists the completed stages in order; older runs have RunStageFinished events instead.
-    `composition` is what produced the answer, None if it was not recorded. `stopped` says in words
-    why a ranked run stopped early, "" if it did not.
+    `stages` lists the completed stages in order. `composition` is what produced the answer, None if
+    it was not recorded. `stopped` says in words why a ranked run stopped early, "" if it did not.
     """
 
     is_terminal: ClassVar[bool] = True
@@ -386,7 +359,7 @@ class JobExpired(RunEvent, frozen=True, kw_only=True):
 
     is_terminal: ClassVar[bool] = True
     reason: str
-    code: str = ""
+    code: str
 
 
 class RunDiscarded(ReportEvent, frozen=True, kw_only=True):
@@ -412,7 +385,6 @@ class RunReleased(RunEvent, frozen=True, kw_only=True):
 SubmissionFact: TypeAlias = (
     ProblemPublished
     | SubmissionReceived
-    | SubmissionRejected
     | SubmissionFinished
     | SubmissionCancelRequested
     | YardstickFixed
@@ -421,7 +393,6 @@ JobFact: TypeAlias = JobQueued | JobLeased | JobRequeued | JobFinished | JobGive
 RunFact: TypeAlias = (
     JobAssigned
     | RunStarted
-    | RunStageFinished
     | RunCompleted
     | RunFailed
     | JobExpired

@@ -11,12 +11,11 @@ from harness.vocabulary import LEVELS
 class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The data of an event; its class name is the event's type.
 
-    `former_aggregate` is the aggregate of these events in older logs. With `is_operator_act` only
-    operators cause them, with the platform's token or their own, and services.
+    With `is_operator_act` only operators cause them, with the platform's token or their own, and
+    services.
     """
 
     aggregate: ClassVar[str] = ""
-    former_aggregate: ClassVar[str] = ""
     publisher: ClassVar[str] = ""
     is_terminal: ClassVar[bool] = False
     is_operator_act: ClassVar[bool] = False
@@ -25,8 +24,6 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 # What a submission came through, if an operator repeated another one.
 VIA_OPERATOR = "operator"
-# The modes of agents that do not report theirs.
-FIRST_MODES = ("test", "benchmark", "ranked")
 # The order in a queue; an operator may change it.
 CLASSES = ("canary", "contest", "practice", "rejudge")
 # The key of the harness code's digest in an agent's details and a run's environment.

@@ -70,7 +70,7 @@ CACHE_BYTES_MAX = 128 * 1024 * 1024
 # How many blobs are read at once, each of 64 MiB at most.
 LOADS_MAX = 4
 WAITING_MAX = 64
-# A run has an order, three reports and an end; older ones had a report for each stage.
+# A run has an order, three reports and an end: these are far more.
 RUN_EVENTS_MAX = 64
 # An agent's requests: one that runs nothing but no-op jobs makes 250 a second.
 REQUESTS_BURST, REQUESTS_PER_S = 1000.0, 500.0

@@ -30,7 +30,7 @@ TICK_S = 1.0
 RANKED = "ranked"
 PROBLEM_FACTS = (events.ProblemPublished, events.LeaderboardChanged, events.LeaderboardArchived)
 SUBMISSION_FACTS = (
-    *(events.SubmissionFinished, events.SubmissionRejected, events.SubmissionHeld),
+    *(events.SubmissionFinished, events.SubmissionHeld),
     *(events.SubmissionReleased, events.SubmissionDisqualified, events.SubmissionRestored),
     events.AppealDecided,
 )

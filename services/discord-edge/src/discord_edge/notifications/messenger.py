@@ -23,7 +23,7 @@ from shared.api.submissions import FullSubmission
 from shared.clock import now
 from shared.errors import Refused
 from shared.event_log import RecordedEvent
-from shared.events import BanAppealDecided, SubmissionFinished, SubmissionRejected
+from shared.events import BanAppealDecided, SubmissionFinished
 
 OVERTAKEN, FINISHED, NEAR = "overtaken", "run_finished", "deadline_near"
 NEAR_HOURS = 24
@@ -105,8 +105,7 @@ class DirectMessenger:
                 notice = texts.Notice(f"{text}\n{texts.appeal_hint(owner.number)}", owner.number)
             thread = await self.sender.ledger.submission_thread(owner.number)
             await self._send(owner.discord, notice, f"letter:{event}", thread)
-        is_over = isinstance(fact, SubmissionFinished | SubmissionRejected)
-        if is_over and texts.wants_notice(owner, FINISHED):
+        if isinstance(fact, SubmissionFinished) and texts.wants_notice(owner, FINISHED):
             await self._notify_finished(recorded, owner)
 
     async def answer_ban_appeal(

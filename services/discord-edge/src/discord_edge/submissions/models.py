@@ -24,7 +24,6 @@ STAGES_MAX = 12
 GOOD_MARK, RUNNING_MARK, BAD_MARK = "✅", "⏳", "❌"
 _TEXTS: Mapping[str, str] = {
     "SubmissionReceived": "queued",
-    "JobQueued": "queued",
     "JobRequeued": "queued again",
     "JobExpired": "its agent was lost",
     "RunStarted": "running",

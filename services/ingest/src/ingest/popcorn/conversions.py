@@ -25,7 +25,7 @@ STAGE_WORDS = {
     for name, stage in STAGES.items()
 } | {"time": "benchmark"}
 STATUSES: Mapping[str, Literal["no_agent", "paused"]] = {"no_agent": "no_agent", "paused": "paused"}
-WAITING = ("received", "queued")
+WAITING = "queued"
 
 
 def leaderboard_id(slug: str) -> int:
@@ -90,7 +90,7 @@ def job_status(submission: FullSubmission) -> JobStatus:
     """Return the status of a submission; an ended one has its final status."""
     if not submission.is_over:
         # After a failed attempt it stays "running", although it waits for an agent again.
-        is_pending = submission.state in WAITING and submission.attempt == 0
+        is_pending = submission.state == WAITING and submission.attempt == 0
         status = "pending" if is_pending else "running"
         return JobStatus(status, False, more=_progress_text(submission))
     status, error = _final_status(submission)
@@ -101,7 +101,7 @@ def job_status(submission: FullSubmission) -> JobStatus:
 
 def _progress_text(submission: FullSubmission) -> str:
     """Return what the client prints after the status."""
-    if submission.state in WAITING:
+    if submission.state == WAITING:
         return _wait_text(submission.queue) if submission.queue else ""
     if submission.state == "ranking":
         return "deciding"
@@ -179,7 +179,7 @@ def job_response(submission: FullSubmission, *, is_long: bool = False) -> JobSta
 
 def runner_queue(submission: FullSubmission) -> RunnerQueue | None:
     """Return the queue that a submission waits in, None once it has been assigned."""
-    is_waiting = not submission.is_over and submission.state in WAITING
+    is_waiting = not submission.is_over and submission.state == WAITING
     return queue_response(submission.queue) if is_waiting and submission.queue else None
 
 

@@ -147,9 +147,8 @@ def required(name: str, text: str, published: events.ProblemPublished, gpu: str)
         if published.lang == "py":
             message = f"a {suffix(name)} file needs a GPU: choose another GPU type than {CPU_TYPE}"
             raise Refused("toolchain_missing", f"{message}, or another language", "file")
-        if published.lang == "cu":
-            # The whole problem is compiled for the processor.
-            needed = ["g++", *needed[1:]]
+        # The whole problem is compiled for the processor.
+        needed = ["g++", *needed[1:]]
     requires = published.requires
     combined = dict.fromkeys([*requires.toolchains, *needed])
     return structs.replace(requires, toolchains=list(combined))
@@ -232,7 +231,7 @@ def evolve_submission(state: Submission, fact: events.Fact) -> Submission:
     match fact:
         case events.SubmissionCancelRequested():
             return replace(state, is_cancelled=True)
-        case events.SubmissionFinished() | events.SubmissionRejected():
+        case events.SubmissionFinished():
             return replace(state, is_over=True)
     return state
 

@@ -234,13 +234,13 @@ class IgnoredEvents:
             self.findings.append(Finding(seq, reason))
 
     def _find_misplaced(self, event: RecordedEvent) -> str:
-        """Why an agent's event is ignored although its writer is right, or ""."""
+        """Why an event of a run is ignored although its writer is right, or ""."""
         envelope = event.envelope
-        if not is_written_by_agent(envelope):
-            return ""
-        if envelope.type == UNREADABLE:
+        if is_noise(envelope):
             return f"the message on {envelope.agg} is not an event"
         run, kind = history_of(envelope.agg), CATALOGUE.get(envelope.type)
+        if not run.startswith("run.") or envelope.type == UNREADABLE:
+            return ""
         if run in self._ended:
             late = f"{envelope.type} comes after the end of {run}"
             return "" if kind is RunDiscarded else late

@@ -90,7 +90,7 @@ class AuditTrail:
                     self._numbers[event.seq] = id_
                     self._jobs[submission_job_id(id_)] = id_
             case events.JobQueued():
-                # A rejudge's or, in older logs, the submission's own.
+                # A rejudge's; the submission's own has no such event.
                 if fact.submission in self._submissions and not (fact.duel or fact.confirmation):
                     self._jobs[id_] = fact.submission
             case events.JobLeased():

@@ -68,9 +68,9 @@ def _received(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionReceived
         source_media=fact.source.media,
         received_at=event.envelope.at,
         deadline_at=fact.deadline_at,
-        state="queued" if fact.is_queued else "received",
+        state="queued",
         state_at=event.envelope.at,
-        job=submission_job_id(decoded.id) if fact.is_queued else None,
+        job=submission_job_id(decoded.id),
         baseline=fact.baseline,
     )
     rows.add([submission], ())
@@ -90,11 +90,7 @@ def _cancel_requested(
 
 
 def _job_queued(rows: Rows, decoded: DecodedEvent, fact: events.JobQueued) -> None:
-    if fact.class_ == CANARY or fact.duel or fact.confirmation:
-        return
-    work: Work | None = rows.submissions.get(fact.submission)
-    if fact.rejudge:
-        work = rows.items.get((fact.rejudge, fact.submission))
+    work = rows.items.get((fact.rejudge, fact.submission))
     if work is None or work.is_over:
         return
     work.job = decoded.id
@@ -182,17 +178,6 @@ def _run_started(rows: Rows, decoded: DecodedEvent, fact: events.RunStarted) -> 
     add_timeline_entry(work, decoded, f"isolation {fact.level}, timing tier {fact.tier}")
 
 
-def _run_stage_finished(rows: Rows, decoded: DecodedEvent, fact: events.RunStageFinished) -> None:
-    run, work = _find_run(rows, decoded)
-    if run is None or run.ended_at is not None:
-        return
-    rows.changed.add(run.id)
-    run.stage = fact.stage
-    add_timeline_entry(
-        work, decoded, f"{fact.stage}: {fact.verdict}, {fact.cases} cases in {fact.took_s:.2f} s"
-    )
-
-
 def _run_completed(rows: Rows, decoded: DecodedEvent, fact: events.RunCompleted) -> None:
     """The verdict is there; the decision on eligibility is due."""
     run, work = _find_run(rows, decoded)
@@ -216,7 +201,7 @@ def _run_completed(rows: Rows, decoded: DecodedEvent, fact: events.RunCompleted)
 
 
 def _stages_text(fact: events.RunCompleted | events.RunFailed) -> str:
-    """The finished stages as the end of a sentence; "" if an older run does not name them."""
+    """The finished stages as the end of a sentence; "" if there are none."""
     stages = (
         f"{stage.stage} {stage.verdict} in {stage.took_s:.2f} s"
         for stage in fact.stages[:STAGES_MAX]
@@ -463,22 +448,11 @@ RULES: tuple[ChangeRule[Any], ...] = (
     ChangeRule(events.JobCancelled, _job_ended),
     ChangeRule(events.JobAssigned, _job_assigned),
     ChangeRule(events.RunStarted, _run_started),
-    ChangeRule(events.RunStageFinished, _run_stage_finished),
     ChangeRule(events.RunCompleted, _run_completed),
     ChangeRule(events.RunFailed, _run_over),
     ChangeRule(events.JobExpired, _run_over),
     ChangeRule(events.RunCancelled, _run_over),
     ChangeRule(events.RunDiscarded, _run_discarded),
-    ChangeRule(
-        events.SubmissionRejected,
-        lambda rows, decoded, fact: _finished(
-            rows,
-            decoded,
-            SubmissionFinished(
-                outcome="failed", is_eligible=False, code=fact.code, reason=fact.reason
-            ),
-        ),
-    ),
     ChangeRule(events.SubmissionFinished, _finished),
     ChangeRule(events.YardstickFixed, _yardstick_fixed),
     ChangeRule(events.AccountBanned, _ban_changed),

@@ -282,15 +282,13 @@ def find_required_rows(  # noqa: C901  (one case for each kind of history)
     required, created = RequiredRows(), RequiredRows()
     for event in batch:
         match event.fact.aggregate, event.fact:
-            case "submission", events.SubmissionReceived() as fact:
+            case "submission", events.SubmissionReceived():
                 created.submissions.add(event.id)
-                if fact.is_queued:
-                    created.jobs.add(submission_job_id(event.id))
+                created.jobs.add(submission_job_id(event.id))
             case "submission" | "moderation", _:
                 required.submissions.add(event.id)
             case "job", events.JobQueued() as fact:
                 created.jobs.add(event.id)
-                required.submissions.add(fact.submission)
                 if fact.rejudge:
                     required.rejudges.add(fact.rejudge)
             case "job", _:

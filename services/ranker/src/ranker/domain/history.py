@@ -15,23 +15,18 @@ RANKED = "ranked"
 # Public names of events that have another name in the log.
 PUBLIC_NAMES = {
     "JobLeased": "JobAssigned",
-    "RunStageFinished": "StageCompleted",
-    "SubmissionRejected": "SubmissionEnded",
     "RejudgeApplied": "SubmissionRejudged",
 }
 # The fields of each event that its owner sees; events that are not listed are never shown.
 OWNER_FIELDS: dict[str, tuple[str, ...]] = {
     "SubmissionReceived": ("problem", "gpu", "mode", "name", "deadline_at"),
     "SubmissionCancelRequested": ("reason",),
-    "SubmissionRejected": ("code", "reason"),
     "SubmissionFinished": ("outcome", "verdict", "code", "reason", "grade", "is_provisional"),
-    "JobQueued": ("gpu", "mode", "attempts_max"),
     "JobLeased": ("agent", "attempt", "lease_until_at"),
     "JobRequeued": ("reason",),
     "JobGivenUp": ("attempts", "reason"),
     "JobCancelled": ("reason",),
     "RunStarted": ("harness", "level", "tier", "key_commit"),
-    "RunStageFinished": ("stage", "verdict", "took_s", "cases"),
     "RunCompleted": ("verdict", "stage", "reason", "took_s", "stages"),
     "RunFailed": ("stage", "code", "reason", "stages"),
     "RunCancelled": ("reason",),
@@ -48,7 +43,6 @@ OWNER_FIELDS: dict[str, tuple[str, ...]] = {
 # The fields that others see of a ranked submission; they do not see the other events.
 PUBLIC_FIELDS: dict[str, tuple[str, ...]] = {
     "SubmissionReceived": ("problem", "gpu", "mode"),
-    "SubmissionRejected": ("code",),
     "SubmissionFinished": ("outcome", "verdict", "code", "grade", "is_provisional"),
     "JobLeased": ("attempt",),
     "RunStarted": ("level", "tier"),
@@ -132,8 +126,6 @@ def _extra_fields(fact: Fact) -> PublicEvent:
         case events.RunCompleted():
             failed = sum(case.verdict not in ("passed", "skipped") for case in fact.cases)
             return {"cases": len(fact.cases), "cases_failed": failed}
-        case events.SubmissionRejected():
-            return {"outcome": "failed", "verdict": None, "is_eligible": False, "is_over": True}
         case SubmissionFinished():
             return {"is_eligible": fact.is_eligible, "score_us": fact.score_us, "is_over": True}
         case _:

@@ -38,7 +38,6 @@ RepetitionFact: TypeAlias = (
 StandingsFact: TypeAlias = (
     events.ProblemPublished
     | events.SubmissionReceived
-    | events.SubmissionRejected
     | events.SubmissionFinished
     | events.YardstickFixed
     | events.SubmissionHeld
@@ -120,8 +119,6 @@ class Standings:
                     self._add_result(id_, known.board, fact)
             case events.YardstickFixed():
                 self._restate_results(fact)
-            case events.SubmissionRejected():
-                self.over.add(id_)
             case events.ProblemPublished():
                 self.newest[id_] = fact
             case events.SubmissionHeld():

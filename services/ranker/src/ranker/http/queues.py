@@ -17,11 +17,11 @@ from shared.api.fields import Mode
 from shared.api.leaderboards import GpuLeaderboard
 from shared.clock import now
 from shared.errors import Refused
-from shared.events import EPHEMERAL, FIRST_MODES, LAUNCHER
+from shared.events import EPHEMERAL, LAUNCHER
 from shared.http import DocumentedRoute
 
 REASON_LENGTH_MAX = 1000
-WAITING = ("received", "queued")
+WAITING = "queued"
 ANY_MODE = ""
 DAY_S = 86400.0
 JOB = ("submission", "position", "eta_s", "eta_p90_s", "why", "queue_class")
@@ -97,7 +97,7 @@ def _add_queue_of_gpu(router: APIRouter, reads: Reads, live: Live) -> None:
             raise Refused("not_found", f"there is no GPU type {gpu!r} here", "gpu")
         name = rows[gpu.lower()]
         items = [row for row in await reads.rows("waiting") if row["gpu"] == name]
-        depth = sum(row["submissions"] for row in items if row["state"] in WAITING)
+        depth = sum(row["submissions"] for row in items if row["state"] == WAITING)
         paused = [row["paused"] for row in await reads.rows("pools") if row["gpu"] == name]
         held = {row["id"]: text for row in await reads.rows("agents") if (text := _held_text(row))}
         queue_state = _make_queue(live, name, mode or ANY_MODE, paused[0] if paused else None, held)
@@ -158,7 +158,7 @@ def _describe_agent(row: Row, offer: Row | None, run: Row | None) -> Row:
 
 def _make_pool(gpu: str, items: list[Row], paused: str | None, live: Live) -> Row:
     forecast = live.queues.get(gpu, {})
-    waiting = [row for row in items if row["gpu"] == gpu and row["state"] in WAITING]
+    waiting = [row for row in items if row["gpu"] == gpu and row["state"] == WAITING]
     return {
         "gpu": gpu,
         "waiting": sum(row["submissions"] for row in waiting),
@@ -199,7 +199,7 @@ def describe_wait(live: Live, row: Row) -> models.Queue | None:
     The place comes from the scheduler's forecast, None until then: the order is not that of
     arrival.
     """
-    if row["state"] not in WAITING:
+    if row["state"] != WAITING:
         return None
     jobs = live.queues.get(row["gpu"], {}).get("jobs", [])
     own_job = next((job for job in jobs if job[0] == row["id"]), ())
@@ -299,6 +299,6 @@ def _find_refusal(offer: Row, mode: str) -> str | None:
     registration = offer["registration"]
     if registration.get("quarantine"):
         return f"in quarantine: {registration['quarantine']}"
-    if mode == ANY_MODE or mode in registration.get("modes", FIRST_MODES):
+    if mode == ANY_MODE or mode in registration.get("modes", ()):
         return None
     return str(registration.get("details", {}).get(f"{mode}_not_offered", "not offered"))

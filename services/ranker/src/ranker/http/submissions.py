@@ -56,13 +56,11 @@ TIMELINE_FIELDS = ("seq", "type", "at", "note", "actor")
 # The state that an event leads to.
 STATE_AFTER = {
     "SubmissionReceived": "queued",
-    "JobQueued": "queued",
     "JobRequeued": "queued",
     "JobLeased": "assigned",
     "RunStarted": "running",
     "RunCompleted": "ranking",
     "SubmissionFinished": "finished",
-    "SubmissionRejected": "finished",
 }
 KINDS = {"log.txt": "log", "samples.json.gz": "samples"}
 

@@ -148,9 +148,9 @@ ENTRY_OVERTAKEN = "entry.overtaken"
 OPENED, VERSION = "problem.opened", "problem.version_published"
 MOVED, CLOSED = "problem.deadline_moved", "problem.closed"
 APPLIED = "rejudge.applied"
-END_TYPES = ("SubmissionFinished", "SubmissionRejected")
+END = "SubmissionFinished"
 REINSTATED_TYPES = ("SubmissionReleased", "SubmissionRestored")
-SUBMISSION_TYPES = frozenset((*END_TYPES, *REINSTATED_TYPES, "SubmissionHeld"))
+SUBMISSION_TYPES = frozenset((END, *REINSTATED_TYPES, "SubmissionHeld"))
 PROBLEM_TYPES = frozenset(("ProblemPublished", "LeaderboardChanged", "LeaderboardArchived"))
 REJUDGED = "RejudgeApplied"
 TYPES = SUBMISSION_TYPES | PROBLEM_TYPES | {REJUDGED}
@@ -166,10 +166,10 @@ def kinds_for_event(event: RecordedEvent, row: Row) -> list[str]:
     kind, fact = event.envelope.type, event.fact
     if kind == "SubmissionHeld":
         return [HELD]
-    kinds = [ENDED] if kind in END_TYPES else []
+    kinds = [ENDED] if kind == END else []
     if isinstance(fact, events.SubmissionFinished) and fact.is_held:
         kinds.append(HELD)
-    elif kind != "SubmissionRejected" and row["mode"] == "ranked" and row["counts"]:
+    elif row["mode"] == "ranked" and row["counts"]:
         kinds.append(RANKED)
     return kinds
 

@@ -8,8 +8,7 @@ from scheduler.domain import queue
 from scheduler.domain.state import CANARY, Canary, Job, Run, SchedulerState, next_run
 from shared import events
 from shared.event_log import RecordedEvent
-from shared.subjects import last_token
-from shared.wire import is_written_by_agent
+from shared.subjects import history_of, last_token
 
 CANARY_TIMES_MAX = 50
 # An agent may fill an event with text; our own event that quotes it has to fit into one as well.
@@ -77,7 +76,7 @@ def _is_leased(state: SchedulerState, job: Job, name: str, id_: str) -> bool:
 
 def advance_run_version(state: SchedulerState, event: RecordedEvent) -> None:
     """Advance the version of the run whose subject holds an event without other effect."""
-    if not is_written_by_agent(event.envelope):
+    if not history_of(event.envelope.agg).startswith("run."):
         return
     id_ = last_token(event.envelope.agg)
     run = state.runs.get(id_)
@@ -156,7 +155,7 @@ def _end_leader_run(
         # The run was the last thing that kept this job.
         state.runs.pop(run.id, None)
     elif isinstance(fact, events.RunCompleted) and not job.is_side:
-        # A verdict ends a submission's job; older logs repeat that with JobFinished.
+        # A verdict ends a submission's job.
         job.is_over, job.over_at = True, ended_at
         forget_job(state, job)
 

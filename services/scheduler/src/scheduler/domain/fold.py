@@ -86,7 +86,7 @@ def _apply(  # noqa: C901, PLR0912  (one case for each event)
     Each type that does not match costs 0.2 µs (CPython 3.11, 2026-11).
     """
     match fact:
-        case events.RunStarted() | events.RunStageFinished() | events.RunCompleted():
+        case events.RunStarted() | events.RunCompleted():
             agent_fold.apply_run_event(state, event, fact, id_)
         case events.SubmissionReceived():
             _receive_submission(state, event, fact, id_)
@@ -112,8 +112,6 @@ def _apply(  # noqa: C901, PLR0912  (one case for each event)
         case events.SubmissionCancelRequested():
             if (submission := state.submissions.get(id_)) is not None:
                 submission.version, submission.cancel = event.seq, fact.reason
-        case events.SubmissionRejected():
-            _end_submission(state, id_, fact.code)
         case events.QuotaReturned():
             _return_quota(state, event, fact, id_)
         case _:
@@ -199,14 +197,13 @@ def _receive_submission(
     submission = Submission(
         id=id_,
         version=event.seq,
+        job=submission_job_id(id_),
         options=RunOptions(**shared_fields(fact, RunOptions)),
         **shared_fields(fact, Submission),
     )
     state.submissions[id_] = submission
-    if fact.is_queued:
-        # Its history is still empty, as its first lease expects.
-        submission.job = submission_job_id(id_)
-        _add_job(state, event, submission.job, own_job(submission), version=0)
+    # The job's history is still empty, as its first lease expects.
+    _add_job(state, event, submission.job, own_job(submission), version=0)
 
 
 def _add_job(
@@ -239,7 +236,7 @@ def _end_submission(state: SchedulerState, id_: str, refund_reason: str) -> None
         refund = Refund(submission.bucket, submission.cost, refund_reason)
         state.refunds.setdefault(account, {})[id_] = refund
     _close_account(state, account)
-    job = state.jobs.get(submission.job or "")
+    job = state.jobs.get(submission.job)
     if job is not None:
         agent_fold.forget_job(state, job)
 
@@ -255,11 +252,6 @@ def _close_account(state: SchedulerState, account: str) -> None:
 def _queue_job(
     state: SchedulerState, event: RecordedEvent, fact: events.JobQueued, id_: str
 ) -> None:
-    existing = state.jobs.get(id_)
-    if existing is not None:
-        # Only in older logs, if its participant had too many open submissions at first.
-        existing.version = event.seq
-        return
     job = _add_job(state, event, id_, fact, event.seq)
     if job.class_ == CANARY:
         agent = state.agent(job.agent)
@@ -271,8 +263,6 @@ def _queue_job(
         state.duels.pop(job.duel, None)
     elif job.confirmation:
         state.confirmations.pop(job.confirmation, None)
-    elif (submission := state.submissions.get(fact.submission)) is not None:
-        submission.job = id_
 
 
 def _drop_queued_item(state: SchedulerState, job: Job) -> None:

@@ -75,8 +75,8 @@ def _close_instance(
     state: SchedulerState, launcher: Launcher, event: RecordedEvent, fact: events.InstanceEnded
 ) -> None:
     instance = launcher.instances.get(fact.agent)
-    # The end of an earlier request for the same job and agent may come late.
-    if instance is None or instance.job != fact.job or fact.request not in ("", instance.request):
+    # The end of an earlier request of the agent may come late.
+    if instance is None or instance.request != fact.request:
         return
     del launcher.instances[fact.agent]
     ended_at = event.envelope.at

@@ -21,13 +21,11 @@ from scheduler.domain.state import (
     append_to_run,
     fail_submission,
     give_up,
-    own_job,
 )
 from shared import events, subjects
 from shared.endings import ending_code
 from shared.event_log import Append
 from shared.states import STATES, state_deadline
-from shared.subjects import submission_job_id
 
 REFUNDS_MAX = 100
 TAKEN_DOWN_MAX = 2
@@ -35,7 +33,7 @@ TAKEN_DOWN_MAX = 2
 FINAL_FAILURES = ("problem_fault",)
 SUBMISSION_OVER = "its submission is over"
 # These make no rule due at once; the next tick is soon enough.
-IDLE = frozenset({"JobLeased", "JobAssigned", "RunStarted", "RunStageFinished", "JobFinished"})
+IDLE = frozenset({"JobLeased", "JobAssigned", "RunStarted", "JobFinished"})
 DEFAULT_POLICY = Policy()
 
 
@@ -48,7 +46,7 @@ def decide(
     yield from _decide_agents(state, world, policy)
     yield from _return_quotas(state)
     for submission in state.submissions.values():
-        job = state.jobs.get(submission.job or "")
+        job = state.jobs.get(submission.job)
         if submission.cancel is not None or job is None or job.is_over:
             yield from _decide_submission(state, submission, job, world)
     for job in state.jobs.values():
@@ -125,15 +123,6 @@ def _decide_submission(
     if submission.cancel is not None and not _has_verdict(state, job):
         if not _is_half_leased(state, job):
             yield _cancel_submission(state, submission, job)
-    elif job is None and submission.job is None:
-        stage = STATES["received"]
-        if world.is_past(deadline_at):
-            reason = f"its deadline passed while it was {stage.name}, the matter of {stage.owner}"
-            yield tuple(fail_submission(state, id_, stage.overdue, reason))
-        else:
-            # Its event is of version 1.
-            queued = own_job(submission)
-            yield (Append(subjects.job(submission_job_id(id_)), queued, 0, id_, id_),)
     elif job is not None and job.is_over and world.is_settled:
         stage, since_at = STATES["ranking"], job.over_at or deadline_at
         if world.is_past(state_deadline("ranking", deadline_at, since_at)):

@@ -31,13 +31,13 @@ class Submission(msgspec.Struct):
     source: Blob
     name: str
     deadline_at: datetime
+    job: str
     class_: str = "practice"
     requires: Requires = Requires()
     bucket: str = ""
     cost: int = 0
     options: RunOptions = RunOptions()
     normal_digest: str = ""
-    job: str | None = None
     cancel: str | None = None
 
     @property
@@ -444,7 +444,7 @@ def fail_submission(state: SchedulerState, id_: str, code: str, reason: str) -> 
     submission = state.submissions.get(id_)
     if submission is None:
         return ()
-    job = state.jobs.get(submission.job or "")
+    job = state.jobs.get(submission.job)
     finished = events.SubmissionFinished(
         outcome="infra_failed",
         is_eligible=False,
@@ -454,7 +454,7 @@ def fail_submission(state: SchedulerState, id_: str, code: str, reason: str) -> 
         run=job.run if job else None,
     )
     agg = subjects.submission(id_)
-    return (Append(agg, finished, submission.version, submission.job or id_, id_),)
+    return (Append(agg, finished, submission.version, submission.job, id_),)
 
 
 def give_up(state: SchedulerState, job: Job, code: str, reason: str) -> Decision:

@@ -132,8 +132,8 @@ class Launcher:
             return request
         if isinstance(fact, events.InstanceEnded):
             opened = self.open.get(fact.agent)
-            # The end of an earlier request for the same job and agent may come late.
-            if opened is not None and opened.job == fact.job and fact.request in ("", opened.id):
+            # The end of an earlier request of the agent may come late.
+            if opened is not None and opened.id == fact.request:
                 return self.open.pop(fact.agent)
         return None
 

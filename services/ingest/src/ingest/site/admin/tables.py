@@ -27,8 +27,8 @@ READ_MAX = 200
 FAILED_MAX = 50
 # As many submissions as may wait by default (WARPBOARD_INGEST_QUEUED_MAX).
 OPEN_MAX = 10_000
-# A submission is in these states for a moment only.
-MOMENTARY_STATES, MOMENT_S = ("received", "assigned"), 60.0
+# A submission is in this state for a moment only.
+MOMENTARY_STATE, MOMENT_S = "assigned", 60.0
 NAMES_MAX, BANS_MAX, INVITES_MAX = 100, 200, 500
 BAN_APPEAL_ACTS = ("accept-ban-appeal", "reject-ban-appeal")
 
@@ -79,7 +79,7 @@ def explain_delay(submission: SubmissionLine, pool: Pool | None, at: datetime) -
     until_at = submission.state_deadline_at
     if until_at is not None and at > until_at:
         return f"Overdue: {submission.state_owner} had to act until {instant_text(until_at, UTC)}."
-    is_momentary = submission.state in MOMENTARY_STATES
+    is_momentary = submission.state == MOMENTARY_STATE
     if is_momentary and at - submission.state_since > timedelta(seconds=MOMENT_S):
         return f"Stuck: {submission.state} for more than a minute."
     if submission.state != "queued" or pool is None:

@@ -6,8 +6,8 @@ const REFRESH_MS_MIN = 1000;
 const POLL_MS = 5000;
 const EVENTS = [
   "SubmissionCancelRequested", "SubmissionRanked", "SubmissionNotRanked", "SubmissionHeld",
-  "SubmissionCancelled", "SubmissionEnded", "JobQueued", "JobAssigned", "JobExpired", "JobRequeued",
-  "JobGivenUp", "JobCancelled", "RunStarted", "StageCompleted", "RunCompleted", "RunFailed",
+  "SubmissionCancelled", "SubmissionEnded", "JobAssigned", "JobExpired", "JobRequeued",
+  "JobGivenUp", "JobCancelled", "RunStarted", "RunCompleted", "RunFailed",
   "RunCancelled", "progress", "queue", "end",
 ];
 
