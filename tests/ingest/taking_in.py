@@ -16,7 +16,7 @@ from ingest.ports import Ports
 from ingest.problems import rules as problems
 from ingest.ranker_http import RankerClient
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
-from ingest.submissions.intake import Upload
+from ingest.submissions.resolution import Upload
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from tests.support.door import FILES, KERNEL, Queue, publication, reading
@@ -47,11 +47,11 @@ class IntakeHarness:
         key: str | None = None,
         via: str = "http",
         source: bytes = KERNEL,
-        vouched_by: str = "",
+        operator: str = "",
     ) -> list[int]:
         """Submit as ada and return the submission numbers."""
         request = SubmissionRequest("kernel.py", source, "copy", "test", ("CPU", "H100"))
-        upload = Upload(ADA, request, via, key, vouched_by)
+        upload = Upload(ADA, request, via, key, operator)
         return [
             receipt.number for receipt in (await self.commands.intake.submit(upload)).submissions
         ]

@@ -1,6 +1,7 @@
 """What is decided about accounts, invites and leaderboards: each refusal is one clear error."""
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from ingest.identity.accounts.rules import AccountCommand
 from ingest.identity.invites.rules import InviteCommand, invites
 from ingest.moderation import rules as moderation
 from ingest.problems import rules as problems
+from shared.errors import Refused
 from shared.events import (
     AccountOpened,
     Fact,
@@ -185,8 +187,9 @@ def test_a_leaderboard_closes_at_its_last_deadline(history: list[Fact]) -> None:
         if isinstance(fact, LeaderboardChanged) and fact.has_deadline is not None
     ]
     is_open = not dates or not dates[-1].has_deadline
-    assert problems.deadline_refusal("copy", state, T0) is None
-    assert (problems.deadline_refusal("copy", state, LATER) is None) == is_open
+    problems.check_in_time("copy", state, T0)
+    with nullcontext() if is_open else pytest.raises(Refused, match="deadline"):
+        problems.check_in_time("copy", state, LATER)
 
 
 def test_a_held_submission_is_withdrawn_after_review() -> None:

@@ -25,7 +25,7 @@ BOARD = "leaderboards/copy"
 async def test_the_time_of_the_event_decides_about_the_deadline() -> None:
     async with open_intake(AdmissionLimits(at_once_max=1)) as intake:
         await intake.close_at(T0 + timedelta(hours=1))
-        room = intake.commands.intake.admission
+        room = intake.commands.intake.admission.slots
         early = await intake.submit("k")
         async with room.admit("eve"):
             late = asyncio.create_task(intake.refusal())
@@ -43,7 +43,7 @@ async def test_the_time_of_the_event_decides_about_the_deadline() -> None:
 
 async def test_a_deadline_moved_meanwhile_counts() -> None:
     async with open_intake(AdmissionLimits(at_once_max=1)) as intake:
-        room = intake.commands.intake.admission
+        room = intake.commands.intake.admission.slots
         async with room.admit("eve"):
             late = asyncio.create_task(intake.refusal())
             await eventually(lambda: room.waiting == 1)

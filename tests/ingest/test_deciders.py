@@ -9,10 +9,11 @@ import pytest
 from hypothesis import given as every
 from hypothesis import strategies as st
 
-from ingest import agents, platform, reruns
+from ingest import agents, reruns
 from ingest.identity.accounts import rules as accounts
 from ingest.identity.accounts.rules import AccountCommand
 from ingest.moderation import rules as moderation
+from ingest.platform import rules as platform
 from ingest.submissions import rules as submissions
 from shared.errors import Refused
 from shared.event_log import Decider
@@ -158,9 +159,9 @@ PEOPLE, ENDS, REJUDGES = accounts.accounts, submissions.submissions, reruns.reju
         ),
         (REJUDGES, [REQUESTED, PREVIEWED], RejudgeApplied(reason=R), RejudgeApplied(reason=R)),
         (REJUDGES, [REQUESTED], RejudgeDiscarded(reason=R), RejudgeDiscarded(reason=R)),
-        (submissions.intake, [], IntakePaused(reason=R), IntakePaused(reason=R)),
+        (platform.intake, [], IntakePaused(reason=R), IntakePaused(reason=R)),
         (
-            submissions.intake,
+            platform.intake,
             [IntakePaused(reason=R)],
             IntakeResumed(reason=R),
             IntakeResumed(reason=R),
@@ -239,12 +240,12 @@ def test_valid_decisions_are_recorded(
             "wrong_state",
         ),
         (
-            submissions.intake,
+            platform.intake,
             [IntakePaused(reason=R)],
             IntakePaused(reason=R),
             "wrong_state",
         ),
-        (submissions.intake, [], IntakeResumed(reason=R), "wrong_state"),
+        (platform.intake, [], IntakeResumed(reason=R), "wrong_state"),
         (
             platform.skips,
             [],

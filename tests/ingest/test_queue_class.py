@@ -36,7 +36,7 @@ async def test_a_submission_to_a_contest_has_its_class_until_the_deadline() -> N
         await intake.submit()
         intake.advance(seconds=1)
         # An operator may submit for a participant after the deadline.
-        await intake.submit(vouched_by="olga")
+        await intake.submit(operator="olga")
         assert classes(intake) == ["practice", "contest", "contest", "practice"]
 
 

@@ -15,7 +15,7 @@ from ingest.submissions.admission import (
     AdmissionQueue,
     GpuQueues,
 )
-from ingest.submissions.intake import Upload
+from ingest.submissions.resolution import Upload
 from shared.api.queues import Launcher
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
@@ -50,7 +50,7 @@ async def test_waiting_requests_are_admitted_in_order() -> None:
 
     await asyncio.gather(*(one(index) for index in range(52)))
     assert came == sorted(came)
-    assert (room.under_way, room.waiting, room.turned_away) == (0, 0, 0)
+    assert (room.under_way, room.waiting, room.refused) == (0, 0, 0)
 
 
 async def test_a_full_line_refuses_requests() -> None:
@@ -63,7 +63,7 @@ async def test_a_full_line_refuses_requests() -> None:
             await held.enter_async_context(room.admit("ada"))
         assert (refused.value.code, refused.value.retry_after_s) == ("queue_full", 2.0)
     await second
-    assert (room.under_way, room.waiting, room.turned_away) == (1, 0, 1)
+    assert (room.under_way, room.waiting, room.refused) == (1, 0, 1)
 
 
 async def test_waits_are_bounded_and_cancelled_requests_leave_no_gap() -> None:
@@ -89,7 +89,7 @@ async def test_one_participant_cannot_fill_the_queue() -> None:
         assert refused.value.code == "queue_full"
         await held.enter_async_context(room.admit("ada"))
     async with room.admit("eve"):
-        assert (room.under_way, room.turned_away) == (1, 1)
+        assert (room.under_way, room.refused) == (1, 1)
 
 
 async def test_a_burst_is_accepted_and_the_excess_leaves_nothing() -> None:
@@ -102,7 +102,7 @@ async def test_a_burst_is_accepted_and_the_excess_leaves_nothing() -> None:
         )
         refused = [source for source in ends if isinstance(source, Refused)]
         assert {source.code for source in refused} == {"queue_full"}
-        assert len(refused) == intake.commands.intake.admission.turned_away == 30
+        assert len(refused) == intake.commands.intake.admission.slots.refused == 30
         # An event and three blobs are the problem's own; each is sent to two GPU types.
         assert len(intake.log.since(0)) == 1 + (1 + 2) * 200
         assert len([source async for source in intake.blobs.kept()]) == 3 + 200
@@ -110,31 +110,31 @@ async def test_a_burst_is_accepted_and_the_excess_leaves_nothing() -> None:
 
 async def test_a_full_queue_accepts_only_repeats_and_operators() -> None:
     async with open_intake(AdmissionLimits(queued_max=7), Queue(waiting=7)) as intake:
-        first = await intake.submit("k", vouched_by="olga")
+        first = await intake.submit("k", operator="olga")
         assert await intake.refusal() == await intake.refusal("other") == "queue_full"
         assert await intake.submit("k") == first
         registry = CollectorRegistry()
-        AdmissionMetrics(intake.commands.intake.admission, intake.commands.intake.queues, registry)
-        name = "warpboard_ingest_submissions_turned_away_total"
-        assert registry.get_sample_value(name, {"for_want_of": "queue"}) == 2
-        assert registry.get_sample_value(name, {"for_want_of": "room"}) == 0
+        AdmissionMetrics(intake.commands.intake.admission, registry)
+        name = "warpboard_ingest_submissions_refused_total"
+        assert registry.get_sample_value(name, {"reason": "queue"}) == 2
+        assert registry.get_sample_value(name, {"reason": "slots"}) == 0
 
 
 async def test_concurrent_requests_share_one_look_at_a_queue() -> None:
     queue = Queue(waiting=6)
     async with open_intake(AdmissionLimits(queued_max=7), queue) as intake:
         looks = (
-            intake.commands.intake.queues.refusal([submission()], waits_for_agent=True)
+            intake.commands.intake.admission.queues.report([submission()], waits_for_agent=True)
             for _ in range(50)
         )
-        assert set(await asyncio.gather(*looks)) == {None}
+        assert {report.refused for report in await asyncio.gather(*looks)} == {None}
         assert queue.asked == 1
 
 
 async def test_an_unknown_queue_refuses_nobody() -> None:
     async with ranker_http.open_client("http://127.0.0.1:1", "k" * 16) as nobody:
         queues = GpuQueues(ranker_http.RankerClient(nobody), 1)
-        assert await queues.refusal([submission()], waits_for_agent=False) is None
+        assert (await queues.report([submission()], waits_for_agent=False)).refused is None
 
 
 NOBODY = Queue(state="no_agent", reason="no agent with CPU is alive")
@@ -194,7 +194,7 @@ async def test_a_toolchain_that_no_agent_offers_is_refused_with_what_they_offer(
             f"{start}g++, ninja, numpy, nvcc, triton), or another GPU"
         )
         assert len(intake.log.since(0)) == before
-        assert intake.commands.intake.queues.turned_away == 0
+        assert intake.commands.intake.admission.queues.refused == 0
 
 
 @pytest.mark.parametrize(

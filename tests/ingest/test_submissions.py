@@ -7,6 +7,7 @@ from msgspec import structs
 
 from ingest.problems import rules as problems
 from ingest.submissions import rules as domain
+from ingest.submissions.resolution import check_mode
 from shared.errors import Refused
 from shared.events import Blob, LauncherRegistered, ProblemPublished
 from shared.problems.submission_file import Directives, read_directives
@@ -150,7 +151,7 @@ def test_an_unknown_leaderboard_is_refused() -> None:
 
 def test_an_unknown_mode_is_refused() -> None:
     with pytest.raises(Refused, match="not one of test, benchmark, profile, ranked"):
-        domain.check_mode("fastest")
+        check_mode("fastest")
 
 
 def test_a_file_for_another_leaderboard_is_refused() -> None:

@@ -27,7 +27,7 @@ from ingest.identity.login.web import Web, route_class
 from ingest.identity.preferences.routes import preferences_router
 from ingest.leaderboards import leaderboards_router
 from ingest.moderation.routes import moderation_router
-from ingest.platform import platform_router
+from ingest.platform.routes import platform_router
 from ingest.popcorn import add_popcorn_routes
 from ingest.popcorn.dependencies import CAPTURE_OPTIONS, Dependencies
 from ingest.ports import IdempotencyStore, ReadProxy

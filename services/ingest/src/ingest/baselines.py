@@ -15,7 +15,7 @@ from ingest.decisions import Decisions
 from ingest.http.bodies import ReasonRequest
 from ingest.http.fields import SlugInPath
 from ingest.identity.http.authenticator import Authenticator
-from ingest.platform import Operators
+from ingest.platform.service import Operators
 from ingest.ports import Ports
 from ingest.problems import rules as problems
 from ingest.submissions.rules import QUEUE_WAIT_S_MAX, deadline, safe_name, submissions

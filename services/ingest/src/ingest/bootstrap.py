@@ -28,7 +28,7 @@ from ingest.identity.preferences.service import PreferenceCommands
 from ingest.identity.secrets import hash_secret
 from ingest.leaderboards import Leaderboards
 from ingest.moderation.service import Moderation
-from ingest.platform import Operators
+from ingest.platform.service import Operators
 from ingest.ports import Ports
 from ingest.problems.service import Problems
 from ingest.quotas.service import Quotas
@@ -72,8 +72,9 @@ class Ingest:
 def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIMITS) -> Ingest:
     """Build the services over these ports and the access feed."""
     decisions = Decisions(ports.log, ports.clock, feed)
-    quotas = Quotas(ports, decisions, HistoryCache(ports.log), bounds.open_max)
-    intake = Intake(ports, quotas, feed, bounds)
+    histories = HistoryCache(ports.log)
+    quotas = Quotas(ports, decisions, histories, bounds.open_max)
+    intake = Intake(ports, histories, quotas, feed, bounds)
     people = Accounts(decisions, feed, ports.people)
     baselines = Baselines(ports, decisions)
     boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs, baselines)

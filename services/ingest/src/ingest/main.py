@@ -134,7 +134,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         commands = ingest(Ports(log, blobs, account_store, ranker, dead_letters), feed, bounds)
         LogMetrics("ingest", log)
         MonitorMetrics("ingest", monitor)
-        AdmissionMetrics(commands.intake.admission, commands.intake.queues)
+        AdmissionMetrics(commands.intake.admission)
         probe = WriteProbe(connections)
 
         async def is_well() -> str:

@@ -15,9 +15,10 @@ from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
 from ingest.http.fields import IdInPath, NumberInPath, Text, Token
 from ingest.identity.http.authenticator import Authenticator
 from ingest.moderation.rules import moderation
-from ingest.platform import OPERATORS
+from ingest.platform.service import OPERATORS
 from ingest.ports import Ports
 from ingest.problems import rules as problems
+from ingest.problems.service import load_problem
 from ingest.submissions.rules import submissions
 from shared import events, subjects
 from shared.api.moderation import RequestedRejudge
@@ -149,7 +150,7 @@ def _add_rejudges(
     @router.post("/rejudges", status_code=201)
     async def request(body: RejudgeRequest, actor: Operator) -> RequestedRejudge:
         """Run submissions again under another version; nothing counts until it is applied."""
-        problem = await problems.load_problem(body.problem, decisions.load_state)
+        problem = await load_problem(body.problem, decisions.load_state)
         published = problems.newest_version(body.problem, problem)
         # GPU types that were closed still have entries.
         gpus = {gpu.lower(): gpu for gpu in (*problem.gpus_ever, *published.gpus)}
@@ -226,7 +227,7 @@ async def retry_submission(
     """
     submission = await load_submission(ports, number)
     received = repeat_submission(number, submission, decisions.clock())
-    problem = await problems.load_problem(received.problem, decisions.load_state)
+    problem = await load_problem(received.problem, decisions.load_state)
     if problem.is_archived:
         message = f"{received.problem} is archived: it accepts no submissions"
         raise Refused("wrong_state", message, "number")

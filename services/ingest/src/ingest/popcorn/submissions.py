@@ -53,7 +53,7 @@ from ingest.popcorn.results import (
     render_report,
 )
 from ingest.reads import StreamLimiter
-from ingest.submissions.intake import Upload
+from ingest.submissions.resolution import Upload
 from ingest.submissions.routes import rate_limit_headers
 from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound
@@ -332,11 +332,11 @@ def add_stream_routes(app: FastAPI, deps: Dependencies) -> None:
 
 
 async def submit_file(
-    deps: Dependencies, request: Request, target: SubmissionTarget, vouched_by: str = ""
+    deps: Dependencies, request: Request, target: SubmissionTarget, operator: str = ""
 ) -> TakenSubmission:
     """Submit a file; refusals come in the order of the API contract. Raises `Refused` and `Failed`.
 
-    With `vouched_by`, an operator may submit after the deadline.
+    With `operator`, an operator may submit after the deadline.
     """
     file = await read_upload(request)
     mode, slug = MODE_OF_PUBLIC.get(target.mode.lower()), target.leaderboard.lower()
@@ -353,7 +353,7 @@ async def submit_file(
     submission = SubmissionRequest(
         file.name, file.data, slug, mode, (target.gpu,), **options.request_fields
     )
-    upload = Upload(caller, submission, "popcorn", idempotency_key(request), vouched_by)
+    upload = Upload(caller, submission, "popcorn", idempotency_key(request), operator)
     receipts = await deps.ingest.intake.submit(upload)
     return TakenSubmission(caller, receipts, target.mode.lower(), options)
 

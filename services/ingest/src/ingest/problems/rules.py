@@ -1,6 +1,6 @@
 """Problems: versions, visibility, deadlines and GPU types, and what may be published when."""
 
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import reduce
@@ -12,7 +12,6 @@ from shared import events
 from shared.api.fields import QueueClass
 from shared.errors import Refused
 from shared.event_log import Decider
-from shared.subjects import problem as problem_aggregate
 
 PUBLIC = "public"
 # First path segments of the public API: a leaderboard with such a name could not be reached.
@@ -255,18 +254,6 @@ def _remember_gpus(state: Problem) -> Problem:
 problems = Decider[ProblemCommand, Problem, events.Fact](Problem(), decide, evolve)
 
 
-async def load_problem(
-    slug: str,
-    load: Callable[[str, Decider[ProblemCommand, Problem, events.Fact]], Awaitable[Problem]],
-) -> Problem:
-    """Load a problem, an empty one for a slug that cannot exist. Raises `Failed`."""
-    try:
-        agg = problem_aggregate(slug)
-    except ValueError:
-        return Problem()
-    return await load(agg, problems)
-
-
 def check_slug(slug: str) -> None:
     """Refuse a slug that is a route of the API."""
     if slug in RESERVED:
@@ -284,15 +271,14 @@ def newest_version(slug: str, state: Problem) -> events.ProblemPublished:
     return structs.replace(state.published, gpus=list(state.open_gpus))
 
 
-def deadline_refusal(slug: str, state: Problem, at: datetime) -> Refused | None:
-    """Return the refusal for a submission after the deadline; None if it is in time."""
+def check_in_time(slug: str, state: Problem, at: datetime) -> None:
+    """Refuse a submission after the deadline."""
     if state.is_archived:
         message = f"{slug} is archived: it accepts no submissions"
-        return Refused("deadline_passed", message, "problem")
+        raise Refused("deadline_passed", message, "problem")
     if state.deadline_at is not None and at >= state.deadline_at:
         message = f"the deadline of {slug} was {state.deadline_at.isoformat()}"
-        return Refused("deadline_passed", message, "problem")
-    return None
+        raise Refused("deadline_passed", message, "problem")
 
 
 def versions(facts: Iterable[events.Fact]) -> dict[int, events.ProblemPublished]:

@@ -1,7 +1,7 @@
 """Publishes problems: files, check report and leaderboard settings."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -17,6 +17,7 @@ from shared import subjects
 from shared.api.problems import PublishedVersion
 from shared.blobs import describe_blob
 from shared.errors import Refused
+from shared.event_log import Decider
 from shared.events import Fact, ProblemPublished, QuotaLimitSet, Requires, Roof
 from shared.presentation.units import untested_text
 from shared.problems.compilation import ProblemVersion, compile_problem
@@ -28,6 +29,20 @@ SLUG_LENGTH_MAX = 64
 JSON = "application/json"
 # Every agent has this much: a harness and a submission that imports torch need it.
 USUAL_MEMORY_MIB = 2048
+
+
+async def load_problem(
+    slug: str,
+    load: Callable[
+        [str, Decider[rules.ProblemCommand, rules.Problem, Fact]], Awaitable[rules.Problem]
+    ],
+) -> rules.Problem:
+    """Load a problem, an empty one for a slug that cannot exist. Raises `Failed`."""
+    try:
+        agg = subjects.problem(slug)
+    except ValueError:
+        return rules.Problem()
+    return await load(agg, rules.problems)
 
 
 @dataclass(frozen=True)

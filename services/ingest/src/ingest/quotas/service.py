@@ -1,7 +1,7 @@
 """Reads and sets quotas: what is left of one's own, and the limits that operators set."""
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -15,7 +15,13 @@ from ingest.quotas import rules
 from ingest.quotas.rules import EVERYBODY, Quota
 from shared import subjects
 from shared.api.quotas import Balance, OpenSubmissions
-from shared.events import CATALOGUE, QuotaLimitSet, SubmissionsOpened
+from shared.events import (
+    CATALOGUE,
+    QuotaLimitSet,
+    QuotaTaken,
+    SubmissionReceived,
+    SubmissionsOpened,
+)
 
 
 class QuotaState(NamedTuple):
@@ -28,6 +34,28 @@ class QuotaState(NamedTuple):
     def left(self, bucket: str, at: datetime) -> Balance | None:
         """Return what is left of a bucket at a time, or None if it is unlimited."""
         return rules.balance(bucket, self.own, self.everybody, at)
+
+    def left_of_each(
+        self, submissions: Mapping[str, SubmissionReceived], at: datetime
+    ) -> dict[str, Balance | None]:
+        """Return what is left of the bucket of each submission, by id."""
+        return {id_: self.left(name, at) for id_, name in bucket_names(submissions).items()}
+
+
+class QuotaCharge(NamedTuple):
+    """What submissions take of their account's quotas, and what is left for each by its id."""
+
+    opened: SubmissionsOpened
+    uses: Sequence[QuotaTaken]
+    left: Mapping[str, Balance | None]
+
+
+def bucket_names(submissions: Mapping[str, SubmissionReceived]) -> dict[str, str]:
+    """Return the bucket of each submission, by id."""
+    return {
+        id_: rules.bucket_name(submission.problem, submission.gpu, submission.mode)
+        for id_, submission in submissions.items()
+    }
 
 
 @dataclass(frozen=True)
@@ -67,15 +95,21 @@ class Quotas:
             if CATALOGUE[event.envelope.type].is_terminal
         )
 
-    async def open(self, submissions: Collection[str], own: Quota) -> SubmissionsOpened:
-        """Return the event that counts new submissions as open.
+    async def charge(
+        self, submissions: Mapping[str, SubmissionReceived], state: QuotaState, at: datetime
+    ) -> QuotaCharge:
+        """Return what new submissions take of these quotas, all of them or none.
 
-        It looks for ends only if there would be too many. Raises `Refused` (`too_many_open`) and
-        `Failed`.
+        It looks for ends of open submissions only if there would be too many. Raises `Refused`
+        (`quota_exceeded`, `too_many_open`) and `Failed`.
         """
-        is_crowded = len(own.opened) + len(submissions) > self.open_max
-        ended = await self.find_ended(own) if is_crowded else ()
-        return rules.open_submissions(submissions, own, ended, self.open_max)
+        buckets = bucket_names(submissions)
+        uses = rules.take(buckets, state.own, state.everybody, at)
+        is_crowded = len(state.own.opened) + len(submissions) > self.open_max
+        ended = await self.find_ended(state.own) if is_crowded else ()
+        opened = rules.open_submissions(submissions, state.own, ended, self.open_max)
+        after = state._replace(own=rules.fold_uses(state.own, [opened, *uses]))
+        return QuotaCharge(opened, uses, after.left_of_each(submissions, at))
 
     async def open_submissions(self, caller: Caller) -> OpenSubmissions:
         """Return how many submissions of a caller are open, and may be. Raises `Failed`."""

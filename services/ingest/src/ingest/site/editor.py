@@ -41,8 +41,10 @@ from ingest.site.reads import (
 )
 from ingest.site.submissions import NumberInPath, RejectedForm, SubmissionPage
 from ingest.submissions.admission import NO_AGENT
-from ingest.submissions.intake import GPUS_MAX, Intake, Upload
+from ingest.submissions.intake import Intake
+from ingest.submissions.resolution import Upload
 from ingest.submissions.routes import NoteRequest
+from ingest.submissions.rules import GPUS_MAX
 from ingest.submissions.service import Submissions
 from shared.api.agents import Agents
 from shared.api.problems import FullProblem, Start

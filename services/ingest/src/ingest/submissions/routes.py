@@ -13,7 +13,8 @@ from ingest.identity.http.authenticator import Authenticator
 from ingest.moderation.routes import AppealRequest
 from ingest.ports import Note
 from ingest.quotas.routes import quota_headers
-from ingest.submissions.intake import Intake, Upload
+from ingest.submissions.intake import Intake
+from ingest.submissions.resolution import Upload
 from ingest.submissions.service import Submissions
 from shared.api.queues import DecisionResponse, IntakeStatus
 from shared.api.submissions import (

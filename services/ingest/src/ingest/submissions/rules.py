@@ -4,12 +4,12 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any
+from typing import NamedTuple
 
 from msgspec import structs
 
-from harness.vocabulary import CPU_TYPE, MODES, STAGES, SUBMISSION_MODES
-from shared import events, subjects
+from harness.vocabulary import CPU_TYPE, MODES, STAGES
+from shared import events
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from shared.event_log import Decider
@@ -17,21 +17,45 @@ from shared.problems.submission_file import (
     GPU_LANGUAGES,
     Directives,
     language_of,
+    read_directives,
     suffix,
     suffixes,
     toolchains,
 )
 
+GPUS_MAX = 8
 QUEUE_WAIT_S_MAX = 3600.0
 STARTING_S_MAX = 60.0
 ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
-PAUSE_RETRY_S = 60.0
 NCU_NAME_LENGTH_MAX = 1024
 NCU_KERNEL_NAME = re.compile(rf"[^\x00-\x1f\x7f]{{0,{NCU_NAME_LENGTH_MAX}}}")
 NCU_NAME_BASES = ("function", "demangled", "mangled")
 NCU_LAUNCHES_MAX = 1000
 # The GPU types of AMD are named like this one's: MI300X.
 AMD_PREFIX = "MI"
+
+
+class SourceFile(NamedTuple):
+    """A submitted file: its text, its directives, and the GPU types to run it on."""
+
+    text: str
+    directives: Directives
+    gpus: Sequence[str]
+
+
+def parse_file(
+    request: SubmissionRequest, slug: str, published: events.ProblemPublished
+) -> SourceFile:
+    """Return the file of a request. Raises `Refused` for it, its GPU types and its options."""
+    for gpu in request.gpus:
+        choose_gpu(gpu, Directives(), published)
+    text = file_text(request.name, request.source, published)
+    directives = read_directives(text)
+    check_directives(slug, directives)
+    gpus = choose_gpus(request.gpus, directives, published)
+    check_case(request.case, request.mode, published)
+    check_ncu(request, gpus)
+    return SourceFile(text, directives, gpus)
 
 
 def file_text(name: str, source: bytes, published: events.ProblemPublished) -> str:
@@ -57,14 +81,6 @@ def file_text(name: str, source: bytes, published: events.ProblemPublished) -> s
     return text
 
 
-def check_mode(mode: str) -> None:
-    """Refuse an unknown mode."""
-    if mode not in SUBMISSION_MODES:
-        raise Refused(
-            "unknown_mode", f"mode {mode!r} is not one of {', '.join(SUBMISSION_MODES)}", "mode"
-        )
-
-
 def check_case(case: int, mode: str, published: events.ProblemPublished) -> None:
     """Refuse a single case to profile that does not exist; 0 means all."""
     if not case:
@@ -78,13 +94,6 @@ def check_case(case: int, mode: str, published: events.ProblemPublished) -> None
     )
     if case > timed_count:
         raise Refused("invalid_request", f"case {case} is none of 1 to {timed_count}", "case")
-
-
-def run_options(
-    requested: SubmissionRequest | events.SubmissionReceived,
-) -> dict[str, Any]:
-    """Return the options of a submission's run by their names, which are the same everywhere."""
-    return {name: getattr(requested, name) for name in events.RunOptions.__struct_fields__}
 
 
 def check_ncu(request: SubmissionRequest, gpus: Iterable[str]) -> None:
@@ -124,6 +133,18 @@ def choose_gpu(
     return spellings[candidates[0].lower()]
 
 
+def choose_gpus(
+    requested_gpus: Sequence[str], directives: Directives, published: events.ProblemPublished
+) -> Sequence[str]:
+    """Return the GPU types to submit to, each once. Raises `Refused` (`unknown_gpu`)."""
+    gpus = list(dict.fromkeys(requested_gpus or directives.gpus))
+    requested: list[str | None] = [*gpus] or [None]
+    if len(requested) > GPUS_MAX:
+        raise Refused("unknown_gpu", f"at most {GPUS_MAX} GPU types at once", "gpu")
+    chosen = [choose_gpu(gpu, directives, published) for gpu in requested]
+    return list(dict.fromkeys(chosen))
+
+
 def check_directives(slug: str, directives: Directives) -> None:
     """Refuse a file that names another leaderboard than the request."""
     if directives.leaderboard and directives.leaderboard.lower() != slug:
@@ -154,12 +175,22 @@ def required(name: str, text: str, published: events.ProblemPublished, gpu: str)
     return structs.replace(requires, toolchains=list(combined))
 
 
-def launcher_history(runner: str) -> str:
-    """Return the name of a launcher's history. Raises `Refused` if the runner is not an id."""
-    try:
-        return subjects.launcher(runner)
-    except ValueError as error:
-        raise Refused("unknown_runner", f"runner: {error}", "runner") from error
+def with_requirements(
+    received: events.SubmissionReceived,
+    file: SourceFile,
+    published: events.ProblemPublished,
+    runner: str,
+) -> Sequence[events.SubmissionReceived]:
+    """Return a submission for each GPU type of a file, with what an agent needs to run it.
+
+    Raises `Refused` (`toolchain_missing`).
+    """
+    submissions = []
+    for gpu in file.gpus:
+        requires = required(received.name, file.text, published, gpu)
+        requires = structs.replace(requires, runner=runner)
+        submissions.append(structs.replace(received, gpu=gpu, requires=requires))
+    return submissions
 
 
 def check_runner(
@@ -239,38 +270,3 @@ def evolve_submission(state: Submission, fact: events.Fact) -> Submission:
 submissions = Decider[events.SubmissionCancelRequested, Submission, events.Fact](
     Submission(), decide_cancel, evolve_submission
 )
-
-
-IntakeCommand = events.IntakePaused | events.IntakeResumed
-
-
-def decide_intake(command: IntakeCommand, reason: str | None) -> Sequence[events.Fact]:
-    """Return the event. Raises `Refused` if intake is in that state already.
-
-    The state is the reason why intake is paused, None if it is not.
-    """
-    if isinstance(command, events.IntakePaused) and reason is not None:
-        raise Refused("wrong_state", f"intake is already paused: {reason}")
-    if isinstance(command, events.IntakeResumed) and reason is None:
-        raise Refused("wrong_state", "intake is not paused")
-    return (command,)
-
-
-def evolve_intake(reason: str | None, fact: events.Fact) -> str | None:
-    """Return the intake state after one more event."""
-    match fact:
-        case events.IntakePaused():
-            return fact.reason
-        case events.IntakeResumed():
-            return None
-    return reason
-
-
-intake = Decider[IntakeCommand, str | None, events.Fact](None, decide_intake, evolve_intake)
-
-
-def check_intake(reason: str | None) -> None:
-    """Refuse a submission while intake is paused, with the reason."""
-    if reason is not None:
-        message = f"submissions are paused: {reason}"
-        raise Refused("submissions_paused", message, retry_after_s=PAUSE_RETRY_S)

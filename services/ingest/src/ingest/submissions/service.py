@@ -11,6 +11,7 @@ from ingest.identity.caller import Caller, check_problem
 from ingest.moderation.service import APPEAL_MEDIA, moderation_command
 from ingest.ports import Note, Ports
 from ingest.submissions import rules
+from ingest.submissions.resolution import run_options
 from shared import events, subjects
 from shared.api.submissions import SubmissionRequest
 from shared.blobs import BlobNotFound, describe_blob
@@ -74,7 +75,7 @@ class Submissions:
             mode=mode,
             gpus=(received.gpu,),
             runner=received.requires.runner,
-            **(rules.run_options(received) if mode == received.mode else {}),
+            **(run_options(received) if mode == received.mode else {}),
         )
 
     async def load_own(self, number: int, caller: Caller) -> SubmissionHistory:

@@ -13,7 +13,7 @@ from ingest.identity.bans import format_ban_end
 from ingest.identity.caller import Caller, check_unlimited
 from ingest.identity.http.authenticator import Authenticator
 from ingest.moderation.service import Moderation
-from ingest.platform import Operators
+from ingest.platform.service import Operators
 from ingest.ports import Identity
 from shared.api import accounts as api
 from shared.api.queues import DecisionResponse

@@ -31,7 +31,7 @@ from ingest.identity.login.rules import (
 )
 from ingest.identity.names import NAME, accounts_lost, check_name
 from ingest.identity.secrets import hash_secret, new_secret, pkce_challenge
-from ingest.platform import OPERATORS
+from ingest.platform.service import OPERATORS
 from ingest.ports import Identity
 from shared import subjects
 from shared.api.accounts import PasswordResetLink

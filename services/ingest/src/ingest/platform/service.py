@@ -1,0 +1,51 @@
+"""Commands that operate the platform: intake, projections, dead letters, manual actions."""
+
+from dataclasses import dataclass
+
+from ingest.decisions import DecisionResult, Decisions
+from ingest.platform import rules
+from ingest.ports import Ports
+from shared import subjects
+from shared.bus import redrive_event
+from shared.errors import Refused
+from shared.events import EventSkipped, OperatorActed
+from shared.wire import decode_fact
+
+OPERATORS = "operators"
+
+
+@dataclass(frozen=True)
+class Operators:
+    """The commands that operate the platform."""
+
+    ports: Ports
+    decisions: Decisions
+
+    async def intake(self, command: rules.IntakeCommand, operator: str) -> DecisionResult:
+        """Pause or resume intake. Raises `Refused` and `Failed`."""
+        agg = subjects.audit(rules.PLATFORM)
+        return await self.decisions.make(agg, rules.intake, command, operator)
+
+    async def redrive(self, consumer: str, seq: int, reason: str, operator: str) -> DecisionResult:
+        """Deliver a dead letter to its consumer again. Raises `Refused` and `Failed`."""
+        for dead_letter in await self.ports.dead_letters.list():
+            if (dead_letter.consumer, dead_letter.seq) == (consumer, seq):
+                event = redrive_event(dead_letter, reason, operator, self.decisions.clock())
+                seq = await self.ports.log.append(event)
+                return DecisionResult(seq, [decode_fact(event.envelope)])
+        message = f"{consumer} has no dead letter {seq}: GET /v1/admin/deadletters lists them"
+        raise Refused("unknown_dead_letter", message, "seq")
+
+    async def record_action(
+        self, command: str, target: str, reason: str, operator: str
+    ) -> DecisionResult:
+        """Record an action that an operator reports. Raises `Failed`."""
+        fact = OperatorActed(command=command, target=target, reason=reason)
+        # Records are independent: none depends on the version of the one before.
+        return await self.decisions.record(subjects.audit(OPERATORS), fact, operator, None)
+
+    async def skip(self, event: EventSkipped, operator: str) -> DecisionResult:
+        """Let a projection skip an event that it cannot fold. Raises `Refused` and `Failed`."""
+        command = rules.Skip(event, await self.ports.log.last())
+        agg = subjects.audit(rules.PROJECTIONS)
+        return await self.decisions.make(agg, rules.skips, command, operator, event.projection)
