@@ -1,4 +1,4 @@
-"""Pending logins and passwords in Postgres (migration 0004)."""
+"""Pending logins and passwords in Postgres."""
 
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
