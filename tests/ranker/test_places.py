@@ -83,7 +83,7 @@ async def check_standings(models: ReadModels, board: LeaderboardKey, at: datetim
             continue
         place = by_account[account].place
         rank = place.rank
-        ahead_us = ladder[rank - 2]["placed_us"] if rank > 1 else None
+        ahead_us = ladder[rank - 2]["order_us"] if rank > 1 else None
         expected = (rank, ranks.count(rank), ladder[0]["score_us"], ahead_us)
         assert find_best_rank(standing) == place.best_rank
         names = ("rank", "shared", "best_us", "ahead_us")
@@ -114,7 +114,7 @@ async def test_any_history_keeps_the_places_that_its_entries_give(
 async def test_where_a_ban_ended_by_the_clock_alone_no_kept_place_is_believed(
     postgres_dsn: str,
 ) -> None:
-    chaos = Chaos(3, ACCOUNTS, (100, 150))
+    chaos = Chaos(4, ACCOUNTS, (100, 150))
     await publish(chaos.log)
     held = refused = 0
     async with projection(postgres_dsn) as models:

@@ -92,17 +92,24 @@ async def test_a_stranger_who_sends_the_same_source_moves_nobody_else(reads: Rea
     ]
     await reads.ended(*copies)
     board = await reads.board()
-    assert board[0] == alone
+    assert board[0] == alone | {"is_tied": True}
     assert [item["score_us"] for item in board] == pytest.approx([7.9, 26.4, 36.3])
+    # The same kernel has the same rank, whatever the machine did while it was timed.
+    assert [item["rank"] for item in board] == [1, 1, 1]
     assert [item["pooled_over"] for item in board] == [[], [], []]
 
 
-async def test_a_copy_that_is_tied_stands_behind_what_it_copies(reads: Reads) -> None:
-    mine = Life("mine", source="x", time_us=100.1, process_us=(100.1, 100.1, 100.1))
-    copy = Life("copy", "grace", source="x", time_us=100.0, process_us=(100.0, 100.0, 100.0))
-    await reads.ended(mine, copy)
+async def test_a_copy_shares_the_rank_of_what_it_copies_and_stands_behind_it(reads: Reads) -> None:
+    mine = Life("mine", source="x", time_us=120.0, process_us=(120.0, 120.0, 120.0))
+    copy = Life("copy", "grace", source="x", time_us=90.0, process_us=(90.0, 90.0, 90.0))
+    other = Life("other", "linus", source="y", time_us=100.0, process_us=(100.0, 100.0, 100.0))
+    pages = await reads.ended(mine, copy, other)
     board = await reads.board()
-    assert [(item["participant_id"], item["rank"]) for item in board] == [("ada", 1), ("grace", 1)]
+    assert [(item["participant_id"], item["rank"]) for item in board] == [
+        *(("linus", 1), ("ada", 2), ("grace", 2)),
+    ]
+    ranking = pages[1]["ranking"]
+    assert (ranking["rank"], ranking["tied_with"], ranking["delta_to_next"]) == (2, 1, None)
 
 
 async def test_a_quiet_run_of_a_source_replaces_its_noisy_ones(reads: Reads) -> None:

@@ -103,7 +103,7 @@ class Chaos:
         """Append a submission; some sources repeat."""
         submission = f"s{len(self.places)}"
         account, gpu = self.chance.choice(self.accounts), self.chance.choice(["CPU", "H200"])
-        source = self.chance.choice([submission, "x", "y"]).rjust(64, "0")
+        source = self.chance.choice([submission, submission, "x", "y"]).rjust(64, "0")
         self.places[submission] = account, gpu, source
         self.open.append(submission)
         fact = events.SubmissionReceived(

@@ -80,6 +80,46 @@ def test_a_noisy_entry_is_ahead_of_those_alone_that_it_can_be_told_from() -> Non
     ]
 
 
+def sourced(number: int, share: float, source: str) -> ScoredEntry:
+    return replace(entry(number, share), source=source)
+
+
+def test_equal_sources_share_a_rank_whatever_their_scores() -> None:
+    original, faster, slower = (
+        sourced(3, 0.1, "a"),
+        sourced(7, 0.0, "a"),
+        sourced(9, 0.5, "a"),
+    )
+    others = [entry(1, 0.05), entry(2, 0.2)]
+    assert ranks(slower, faster, original, *others) == [(1, 1), (3, 2), (7, 2), (9, 2), (2, 5)]
+
+
+def test_a_copy_has_the_range_of_a_noisy_original() -> None:
+    original = replace(noisy(3, 0.0, delta=0.1), source="a")
+    places_ = assign_places([original, sourced(7, 0.0, "a"), entry(1, -0.02), entry(2, 0.02)])
+    assert [(place.number, place.best_rank, place.rank) for place in places_] == [
+        *((1, None, 1), (2, None, 2), (3, 1, 2), (7, 1, 2)),
+    ]
+
+
+@given(SCORES, st.data())
+def test_a_copy_counts_as_one_more_entry_and_changes_nothing_else(
+    standings: list[ScoredEntry], data: st.DataObject
+) -> None:
+    originals = [replace(item, source=f"s{item.number}") for item in standings]
+    if not originals:
+        return
+    source = data.draw(st.sampled_from(originals)).source
+    score_us = data.draw(st.floats(1.0, 1e6))
+    copy = ScoredEntry(10**7, score_us, 0.01, 22, 0.003, source)
+    before = {place.number: place.rank for place in assign_places(originals)}
+    after = {place.number: place.rank for place in assign_places([*originals, copy])}
+    shared = before[int(source[1:])]
+    for number, rank in before.items():
+        assert after[number] == rank + (rank > shared)
+    assert after[copy.number] == shared
+
+
 @given(SCORES)
 def test_nobody_has_a_better_rank_for_being_noisy(standings: list[ScoredEntry]) -> None:
     for one in standings:

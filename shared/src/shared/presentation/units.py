@@ -175,7 +175,7 @@ def mark_diff_lines(diff: str) -> list[tuple[str, str]]:
 NUMBERS_MAX = 6
 EN_DASH = "\N{EN DASH}"
 # Why several entries share a rank.
-TIED_LEGEND = "the measurements cannot tell those of this rank apart"
+TIED_LEGEND = "these cannot be told apart, or their sources are equal"
 # Why an entry has several ranks.
 RANGE_LEGEND = "the time is noisy and can be told from none of these ranks"
 

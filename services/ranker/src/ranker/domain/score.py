@@ -367,23 +367,30 @@ class TieGroup:
 def assign_places(standings: Sequence[ScoredEntry], least: int | None = None) -> list[Place]:
     """Return the ranks of a whole leaderboard, by rank and then by score.
 
-    Of submissions with equal source the earliest is first: a copy never passes its original. The
-    fastest entry that is not placed yet leads a group, which those after it join as long as the
+    Entries of equal sources share the place of the earliest, their original, whatever their scores.
+    The fastest entry that is not placed yet leads a group, which those after it join as long as the
     intervals of all have a value in common: ties do not chain. A noisy entry stands where its slow
     end does, and its rank is a range.
     With `least` the list ends with the group that reaches this many entries.
     """
     placed: list[Place] = []
-    ordered = sorted(standings, key=lambda entry: entry.key)
-    count = len(ordered) if least is None else min(least, len(ordered))
+    units = copies_behind(standings)
+    count = len(standings) if least is None else min(least, len(standings))
+    first = 0
     # The reach of each group and how many entries there are up to its end.
     ends: list[tuple[float, int]] = []
     while len(placed) < count:
-        group, reach_us = _group(ordered, len(placed))
+        group, reach_us = _group(units, first)
+        first += len(group)
         rank = len(placed) + 1
-        best_ranks = {entry.number: _best_rank(entry, ends) for entry in group if entry.is_noisy}
-        size = len(group)
-        placed += place_group(_originals_first(group), rank, best_ranks, is_tied=size > 1)
+        best_ranks = {
+            entry.number: _best_rank(unit[0], ends)
+            for unit in group
+            for entry in unit
+            if unit[0].is_noisy
+        }
+        members = [entry for unit in group for entry in unit]
+        placed += place_group(members, rank, best_ranks, is_tied=len(members) > 1)
         ends.append((reach_us, len(placed)))
     return placed
 
@@ -413,24 +420,18 @@ def _best_rank(entry: ScoredEntry, ends: Sequence[tuple[float, int]]) -> int:
     return 1 + next((count for reach_us, count in reversed(ends) if reach_us < fast_us), 0)
 
 
-def group_order(group: Sequence[ScoredEntry]) -> dict[int, EntryKey]:
-    """Return the sort key of each entry of a group, by number.
-
-    A copy is placed behind the earliest submission of its source, which keeps its own place.
+def copies_behind(standings: Iterable[ScoredEntry]) -> list[list[ScoredEntry]]:
+    """Return the entries in order, those of equal sources together: the original is first.
 
     >>> copy, other = ScoredEntry(9, 1.0, None, 1, 0.5, "a"), ScoredEntry(7, 1.1, None, 1, 0.5, "b")
-    >>> group_order([copy, other, ScoredEntry(3, 1.2, None, 1, 0.5, "a")])
-    {9: (1.2, 3), 7: (1.1, 7), 3: (1.2, 3)}
+    >>> units = copies_behind([copy, other, ScoredEntry(3, 1.2, None, 1, 0.5, "a")])
+    >>> [[entry.number for entry in unit] for unit in units]
+    [[7], [3, 9]]
     """
-    earliest: dict[str, ScoredEntry] = {}
-    for entry in sorted(group, key=lambda entry: entry.number):
-        earliest.setdefault(entry.source or str(entry.number), entry)
-    keys = {}
-    for entry in group:
-        original = earliest[entry.source or str(entry.number)]
-        ahead = original if entry.placed_us <= original.placed_us else entry
-        keys[entry.number] = ahead.key
-    return keys
+    units: dict[str, list[ScoredEntry]] = {}
+    for entry in sorted(standings, key=lambda entry: entry.number):
+        units.setdefault(entry.source or str(entry.number), []).append(entry)
+    return sorted(units.values(), key=lambda unit: unit[0].key)
 
 
 def _winners_first(group: Sequence[ScoredEntry]) -> list[ScoredEntry]:
@@ -457,24 +458,15 @@ def _duel_text(entry: ScoredEntry, next_entry: ScoredEntry | None) -> str:
     return f"ahead of #{next_entry.number} by a duel: {entry.ahead_of[next_entry.source]}"
 
 
-def _originals_first(group: Sequence[ScoredEntry]) -> list[ScoredEntry]:
-    """Order by score, but each copy behind the earliest submission of its source.
+def _group(units: Sequence[list[ScoredEntry]], first: int) -> tuple[list[list[ScoredEntry]], float]:
+    """A leader and the entries directly behind it that share its rank, and their reach.
 
-    >>> copy, other = ScoredEntry(9, 1.0, None, 1, 0.5, "a"), ScoredEntry(7, 1.1, None, 1, 0.5, "b")
-    >>> original = ScoredEntry(3, 1.2, None, 1, 0.5, "a")
-    >>> [entry.number for entry in _originals_first([copy, other, original])]
-    [7, 3, 9]
+    Copies share the rank of their original and limit nobody else.
     """
-    order = group_order(group)
-    return sorted(group, key=lambda entry: (order[entry.number], entry.number))
-
-
-def _group(ordered: Sequence[ScoredEntry], first: int) -> tuple[list[ScoredEntry], float]:
-    """A leader and the entries directly behind it that share its rank, and their reach."""
-    group, members = TieGroup(ordered[first]), [ordered[first]]
-    for entry in islice(ordered, first + 1, None):
-        if not group.takes(entry):
+    group, members = TieGroup(units[first][0]), [units[first]]
+    for unit in islice(units, first + 1, None):
+        if not group.takes(unit[0]):
             break
-        group.add(entry)
-        members.append(entry)
+        group.add(unit[0])
+        members.append(unit)
     return members, group.reach_us

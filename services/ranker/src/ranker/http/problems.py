@@ -46,7 +46,8 @@ HIDDEN_PREFIXES = ("hidden", "solution")
 SEED = "seed"
 TIES_TEXT = (
     "scores whose difference is within machine noise or what a cheat could hide share a rank; "
-    "within a rank entries are ordered by score, a copy is placed behind its original, "
+    "an equal source of another participant has the rank of its original and is placed behind it; "
+    "within a rank entries are ordered by score, "
     "and a participant's runs of the same source are pooled"
 )
 TOLERANCES_TEXT = "as reference.py checks the output; exact where it has no tolerances"

@@ -115,7 +115,7 @@ class Ladder:
     def __init__(self, rows: list[Row]) -> None:
         self._rows = {row["account"]: row for row in rows}
         self._scores_us = [row["score_us"] for row in rows]
-        self._placed_us = [row["placed_us"] for row in rows]
+        self._orders_us = [row["order_us"] for row in rows]
         places = assign_places(make_scored_entries(rows))
         self._places = {place.number: place for place in places}
         self._shared = Counter(place.rank for place in places)
@@ -128,7 +128,7 @@ class Ladder:
             return {"number": None, "best_us": best_us}
         place = self._places[entry["number"]]
         rank = place.rank
-        ahead_us = self._placed_us[rank - 2] if rank > 1 else None
+        ahead_us = self._orders_us[rank - 2] if rank > 1 else None
         place_fields = {"rank": rank, "best_rank": place.best_rank, "shared": self._shared[rank]}
         return {**entry, **place_fields, "best_us": best_us, "ahead_us": ahead_us}
 
@@ -248,7 +248,9 @@ def find_best_rank(standing: Row) -> int | None:
 
 def _distances(score_us: float, best_us: float, ahead_us: float | None = None) -> Row:
     """The distance to the best score and to the next better rank, in seconds."""
+    # A copy may be faster than its original, which gives it its rank.
+    is_behind = ahead_us is not None and score_us > ahead_us
     return {
         "delta_to_best": max(0.0, score_us - best_us) * US,
-        "delta_to_next": None if ahead_us is None else (score_us - ahead_us) * US,
+        "delta_to_next": (score_us - ahead_us) * US if ahead_us is not None and is_behind else None,
     }

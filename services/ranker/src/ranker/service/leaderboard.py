@@ -10,7 +10,7 @@ are unchanged.
 
 from bisect import bisect_left
 from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Collection, Iterable, Sequence
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import accumulate
@@ -24,7 +24,7 @@ from ranker.domain.score import (
     ScoredEntry,
     TieGroup,
     assign_places,
-    group_order,
+    copies_behind,
     place_group,
 )
 from ranker.service.decisions import Reads
@@ -217,12 +217,47 @@ class PlaceTables(Protocol):
 class EntryChange(NamedTuple):
     """An account's visible entry on a leaderboard before and after a change.
 
-    `sources` are those that other entries there may share.
+    `old` is its order and number. `sources` are those that other entries there may share.
     """
 
-    old: EntryKey | None
+    old: "Slot | None"
     new: ScoredEntry | None
     sources: frozenset[str]
+
+
+class Slot(NamedTuple):
+    """Where an entry stands: at the key of its original, which has the same number."""
+
+    key: EntryKey
+    number: int
+
+    @property
+    def is_original(self) -> bool:
+        """Whether the entry is no copy of another."""
+        return self.number == self.key[1]
+
+
+class _Moves(NamedTuple):
+    """What changes in the order of a leaderboard.
+
+    `old` and `new` are originals by their keys. `copies` counts how many more copies there are at
+    the key of an original.
+    """
+
+    old: set[EntryKey]
+    new: dict[EntryKey, ScoredEntry]
+    copies: Counter[EntryKey]
+
+    def add(self, old: Slot | None, new: Slot | None, entry: ScoredEntry | None) -> None:
+        """Add what one entry does."""
+        if old is not None and old.is_original:
+            self.old.add(old.key)
+        elif old is not None:
+            self.copies[old.key] -= 1
+        if new is not None and entry is not None and new.is_original:
+            self.new[new.key] = entry
+        elif new is not None:
+            self.copies[new.key] += 1
 
 
 class _Group(NamedTuple):
@@ -250,7 +285,7 @@ async def update_places(tables: PlaceTables, rows: Iterable[Row]) -> None:
                 change = EntryChange(earlier.old, change.new, sources)
             accounts[row["account"]] = change
     for board, accounts in changes.items():
-        await _Places(tables, board).keep(list(accounts.values()))
+        await _Places(tables, board).keep(accounts)
 
 
 async def place_leaderboard(tables: PlaceTables, board: LeaderboardKey) -> None:
@@ -262,10 +297,10 @@ async def place_leaderboard(tables: PlaceTables, board: LeaderboardKey) -> None:
 
 def _make_change(row: Row) -> EntryChange:
     if "old_number" in row:
-        is_old = row["old_number"] is not None and not row["is_hidden"]
-        old: EntryKey | None = (row["old_placed_us"], row["old_number"]) if is_old else None
+        is_old, number = row["old_number"] is not None and not row["is_hidden"], row["old_number"]
     else:
-        old = (row["placed_us"], row["number"]) if row["is_hidden"] else None
+        is_old, number = row["is_hidden"], row["number"]
+    old = Slot((row["old_order_us"], row["old_order_number"]), number) if is_old else None
     is_new = row["number"] is not None and not row["is_hidden"]
     sources = {row["source"], row.get("old_source")} - {None} if row["is_copied"] else set()
     return EntryChange(old, _make_scored_entry(row) if is_new else None, frozenset(sources))
@@ -316,7 +351,7 @@ class _Window:
             limit=size,
         )
         self.first, self.is_last = start, len(self.rows) < size
-        self.keys = [(row["placed_us"], row["number"]) for row in self.rows]
+        self.keys = [(row["order_us"], row["order_number"]) for row in self.rows]
 
 
 class _Places:
@@ -326,29 +361,28 @@ class _Places:
         self._window = _Window(tables, board)
         self._changed: Collection[EntryKey] = ()
         self._blocks: set[int] = set()
-        # Between these keys, entries may have moved to other groups.
-        self._moved: list[tuple[EntryKey, EntryKey]] = []
         # The groups of these keys were counted again.
         self._counted: list[tuple[EntryKey, EntryKey]] = []
 
-    async def keep(self, changes: Sequence[EntryChange]) -> None:
-        """Group, count and order the affected entries again."""
-        old = {change.old for change in changes if change.old is not None}
-        new = {change.new.key: change.new for change in changes if change.new is not None}
-        if old or new:
-            await self._update_groups(old, new)
-        sources = {source for change in changes for source in change.sources}
-        source_counts = Counter(entry.source for entry in new.values())
+    async def keep(self, changes: Mapping[str, EntryChange]) -> None:
+        """Order, group and count the affected entries again."""
+        sources = {source for change in changes.values() for source in change.sources}
+        new = [change.new for change in changes.values() if change.new is not None]
+        source_counts = Counter(entry.source for entry in new)
         sources |= {source for source, count in source_counts.items() if count > 1}
-        await self._update_order(sources)
+        moves = await self._update_order(changes, sources)
+        if moves.old or moves.new or moves.copies:
+            await self._update_groups(moves)
 
-    async def _update_groups(
-        self, old: Collection[EntryKey], new: dict[EntryKey, ScoredEntry]
-    ) -> None:
+    async def _update_groups(self, moves: _Moves) -> None:
         """Find the groups again from each changed key on, and count those that only grew."""
+        old, new = moves.old, moves.new
         self._changed = {*old, *new}
-        near = await self._read_groups(sorted(self._changed))
+        near = await self._read_groups(sorted({*self._changed, *moves.copies}))
         grown: Counter[EntryKey] = Counter()
+        for key, count in moves.copies.items():
+            if near.get(key):
+                grown[near[key][0].key] += count
         settled = BEGIN
         for key in sorted(self._changed):
             if key < settled:
@@ -422,7 +456,6 @@ class _Places:
             end_number=end[1],
         )
         self._blocks |= {row["block"] for row in rows}
-        self._moved.append((first, end))
         self._counted.append((first, end))
         return end
 
@@ -447,42 +480,49 @@ class _Places:
                 "count_blocks", **self._board, blocks=sorted(self._blocks)
             )
 
-    async def _update_order(self, sources: set[str]) -> None:
-        if self._moved:
+    async def _update_order(
+        self, changes: Mapping[str, EntryChange], sources: Collection[str]
+    ) -> _Moves:
+        """Order the changed entries and those of equal sources; return what moves."""
+        rows: list[Row] = []
+        if sources:
             rows = await self._tables.place(
-                "copied_between",
-                **self._board,
-                froms_us=[first[0] for first, _ in self._moved],
-                from_numbers=[first[1] for first, _ in self._moved],
-                ends_us=[end[0] for _, end in self._moved],
-                end_numbers=[end[1] for _, end in self._moved],
+                "entries_of_sources", **self._board, sources=sorted(sources)
             )
-            sources |= {row["source"] for row in rows}
-        if not sources:
-            return
-        rows = await self._tables.place(
-            "entries_of_sources", **self._board, sources=sorted(sources)
-        )
-        groups: dict[EntryKey, list[Row]] = defaultdict(list)
-        for row in rows:
-            groups[row["first_us"], row["first_number"]].append(row)
-        new_orders: dict[str, EntryKey] = {}
-        for group in groups.values():
-            # The order among copies depends on nothing else.
-            orders = group_order(
-                [
-                    ScoredEntry(row["number"], row["placed_us"], None, 0, 0.0, row["source"])
-                    for row in group
-                ]
-            )
-            for row in group:
-                if orders[row["number"]] != (row["order_us"], row["order_number"]):
-                    new_orders[row["account"]] = orders[row["number"]]
-        if new_orders:
+        shared = {row["number"] for row in rows}
+        moves = _Moves(set(), {}, Counter())
+        for change in changes.values():
+            if change.new is None:
+                moves.add(change.old, None, None)
+            elif change.new.number not in shared:
+                moves.add(change.old, Slot(change.new.key, change.new.number), change.new)
+        await self._order_copies(rows, changes, moves)
+        return moves
+
+    async def _order_copies(
+        self, rows: Sequence[Row], changes: Mapping[str, EntryChange], moves: _Moves
+    ) -> None:
+        """Put copies behind their originals, and add what moves."""
+        by_number = {row["number"]: row for row in rows}
+        orders: dict[str, EntryKey] = {}
+        for unit in copies_behind([_make_scored_entry(row) for row in rows]):
+            key = unit[0].key
+            for entry in unit:
+                row = by_number[entry.number]
+                order, change = (row["order_us"], row["order_number"]), changes.get(row["account"])
+                if order != key:
+                    orders[row["account"]] = key
+                old = Slot(order, entry.number) if change is None else change.old
+                if change is not None or order != key:
+                    moves.add(old, Slot(key, entry.number), entry)
+        await self._write_orders(orders)
+
+    async def _write_orders(self, orders: Mapping[str, EntryKey]) -> None:
+        if orders:
             await self._tables.write_places(
                 "order_entries",
                 **self._board,
-                accounts=list(new_orders),
-                orders_us=[order_us for order_us, _ in new_orders.values()],
-                order_numbers=[number for _, number in new_orders.values()],
+                accounts=list(orders),
+                orders_us=[order_us for order_us, _ in orders.values()],
+                order_numbers=[number for _, number in orders.values()],
             )

@@ -23,7 +23,8 @@ with clock as (
 ), changed as (
     select entry.problem, entry.gpu, entry.problem_number, entry.account, entry.submission,
            entry.number, entry.source, entry.pooled_over, entry.score_us, entry.placed_us,
-           entry.error, entry.freedom, entry.delta, turned.is_hidden
+           entry.order_us, entry.order_number, entry.error, entry.freedom, entry.delta,
+           turned.is_hidden
     from entry
     join turned on turned.account = entry.account and turned.is_hidden <> entry.is_hidden
 ), hidden as (
@@ -44,7 +45,8 @@ with clock as (
 )
 select changed.problem, changed.gpu, changed.problem_number, changed.account, changed.is_hidden,
        changed.number, changed.score_us, changed.placed_us, changed.error, changed.freedom,
-       changed.delta, changed.source, exists (
+       changed.delta, changed.source, changed.order_us as old_order_us,
+       changed.order_number as old_order_number, exists (
            select 1 from entry as copy
            where copy.source = changed.source and copy.problem = changed.problem
              and copy.gpu = changed.gpu and copy.problem_number = changed.problem_number
@@ -81,22 +83,24 @@ left join lateral (
     select score_us, placed_us, error, freedom, delta
     from entry
     where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-      and placed_us = one.first_us and number = one.first_number and not is_hidden
+      and order_us = one.first_us and order_number = one.first_number
+      and number = order_number and not is_hidden
     limit 1
 ) as leader on true
 order by asked.placed_us, asked.number, one.first_us desc, one.first_number desc;
 
 -- name: entries_from
--- The entries from a score on, and which of them led a group so far.
+-- The entries from a place on without copies, and which of them led a group so far.
 select entry.number, entry.score_us, entry.placed_us, entry.error, entry.freedom, entry.delta,
-       tie_group.first_number is not null as is_leader
+       entry.order_us, entry.order_number, tie_group.first_number is not null as is_leader
 from entry
 left join tie_group on tie_group.problem = entry.problem and tie_group.gpu = entry.gpu
      and tie_group.problem_number = entry.problem_number
-     and tie_group.first_us = entry.placed_us and tie_group.first_number = entry.number
+     and tie_group.first_us = entry.order_us and tie_group.first_number = entry.order_number
 where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
-  and (entry.placed_us, entry.number) >= (%(from_us)s::float8, %(from_number)s::bigint) and not entry.is_hidden
-order by entry.placed_us, entry.number
+  and (entry.order_us, entry.order_number) >= (%(from_us)s::float8, %(from_number)s::bigint)
+  and entry.number = entry.order_number and not entry.is_hidden
+order by entry.order_us, entry.order_number
 limit %(limit)s;
 
 -- name: lead_groups
@@ -132,8 +136,8 @@ with leader as (
         from entry
         where entry.problem = %(problem)s and entry.gpu = %(gpu)s
           and entry.problem_number = %(number)s and not entry.is_hidden
-          and (entry.placed_us, entry.number) >= (leader.first_us, leader.first_number)
-          and (entry.placed_us, entry.number) < (leader.next_us, leader.next_number)
+          and (entry.order_us, entry.order_number) >= (leader.first_us, leader.first_number)
+          and (entry.order_us, entry.order_number) < (leader.next_us, leader.next_number)
     ) as counted
     on conflict (problem, gpu, problem_number, first_us, first_number) do update
     set entries_count = excluded.entries_count, reach_us = excluded.reach_us
@@ -176,41 +180,16 @@ where entries_count > 0
 on conflict (problem, gpu, problem_number, block) do update
 set entries_count = excluded.entries_count;
 
--- name: copied_between
--- The sources of entries within ranges of scores that other entries of the leaderboard share.
-select distinct entry.source
-from unnest(%(froms_us)s::float8[], %(from_numbers)s::bigint[], %(ends_us)s::float8[],
-            %(end_numbers)s::bigint[]) as moved(from_us, from_number, end_us, end_number)
-join entry on (entry.placed_us, entry.number) >= (moved.from_us, moved.from_number)
-     and (entry.placed_us, entry.number) < (moved.end_us, moved.end_number)
-where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
-  and not entry.is_hidden
-  and exists (
-      select 1 from entry as copy
-      where copy.source = entry.source and copy.problem = entry.problem and copy.gpu = entry.gpu
-        and copy.problem_number = entry.problem_number and not copy.is_hidden
-        and copy.account <> entry.account
-  );
-
 -- name: entries_of_sources
--- The entries of some sources with the leaders of their groups and their current order.
-select entry.account, entry.number, entry.placed_us, entry.source, entry.order_us,
-       entry.order_number, one.first_us, one.first_number
+-- The entries of some sources with their current order.
+select account, number, score_us, placed_us, error, freedom, delta, source, order_us, order_number
 from entry
-cross join lateral (
-    select first_us, first_number
-    from tie_group
-    where problem = entry.problem and gpu = entry.gpu and problem_number = entry.problem_number
-      and (first_us, first_number) <= (entry.placed_us, entry.number)
-    order by first_us desc, first_number desc
-    limit 1
-) as one
-where entry.source = any(%(sources)s::text[]) and entry.problem = %(problem)s
-  and entry.gpu = %(gpu)s and entry.problem_number = %(number)s and not entry.is_hidden
-order by entry.number;
+where source = any(%(sources)s::text[]) and problem = %(problem)s and gpu = %(gpu)s
+  and problem_number = %(number)s and not is_hidden
+order by number;
 
 -- name: order_entries
--- Change the order of entries within their groups.
+-- Change the order of entries.
 update entry
 set order_us = one.order_us, order_number = one.order_number
 from unnest(%(accounts)s::text[], %(orders_us)s::float8[], %(order_numbers)s::bigint[])

@@ -267,7 +267,8 @@ with place as (
            best.pooled_freedom, best.pooled_delta, best.received_at,
            entry.submission as old_submission, entry.number as old_number,
            entry.source as old_source, entry.pooled_over as old_pooled_over,
-           entry.score_us as old_score_us, entry.placed_us as old_placed_us,
+           entry.score_us as old_score_us, entry.placed_us as old_placed_us, entry.order_us as old_order_us,
+           entry.order_number as old_order_number,
            entry.error as old_error, entry.freedom as old_freedom, entry.delta as old_delta,
            coalesce(entry.is_hidden, exists (
                select 1 from ban
@@ -316,8 +317,8 @@ with place as (
 select changed.problem, changed.gpu, changed.problem_number, changed.account, changed.is_hidden,
        changed.number, changed.pooled_us as score_us, changed.pooled_placed_us as placed_us,
        changed.pooled_error as error, changed.pooled_freedom as freedom,
-       changed.pooled_delta as delta, changed.source, changed.old_number, changed.old_placed_us,
-       changed.old_source,
+       changed.pooled_delta as delta, changed.source, changed.old_number, changed.old_order_us,
+       changed.old_order_number, changed.old_source,
        exists (
            select 1 from entry as copy
            where copy.source in (changed.source, changed.old_source)
@@ -329,7 +330,7 @@ from changed
 union all
 select distinct result.problem, result.gpu, result.problem_number, null, false, null::bigint,
        null::float8, null::float8, null::float8, null::int, null::float8, null, null::bigint,
-       null::float8, null, false
+       null::float8, null::bigint, null, false
 from result
 join moderation on moderation.submission = result.submission
 where result.submission = any(%(touched)s::text[]);

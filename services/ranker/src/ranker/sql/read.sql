@@ -84,7 +84,7 @@ select board.problem, board.problem_number as problem_version, board.gpu, board.
            from entry
            where entry.problem = board.problem and entry.gpu = board.gpu
              and entry.problem_number = board.problem_number and not entry.is_hidden
-           order by placed_us, number
+           order by order_us, order_number, number
            limit 1
        ) as best_us, (
            select score_us
@@ -171,7 +171,7 @@ limit 10000;
 
 -- name: ladder
 -- The inputs of ranks: the fastest entries of a leaderboard without participants banned at that
--- time, and the sources that each beat in a duel.
+-- time, copies behind their originals, and the sources that each beat in a duel.
 with won as (
     select winner,
            json_agg(json_build_object('loser', loser, 'ratio', ratio, 'low', low, 'high', high)
@@ -181,7 +181,8 @@ with won as (
     group by winner
 )
 select submission, account, number, source, pooled_over, score_us, placed_us, error, freedom, delta,
-       coalesce(won.wins, '[]') as wins
+       first_value(placed_us) over copies as order_us,
+       first_value(number) over copies as order_number, coalesce(won.wins, '[]') as wins
 from entry
 left join won on won.winner = entry.source
 where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
@@ -189,7 +190,8 @@ where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
       select 1 from ban
       where ban.account = entry.account and (ban.until_at is null or ban.until_at > %(at)s)
   )
-order by placed_us, number
+window copies as (partition by source order by number)
+order by order_us, order_number, number
 limit %(limit)s;
 
 -- name: page
@@ -256,8 +258,8 @@ with state as (
 select state.seq, state.total, state.is_settled, state.is_changed,
        start.before::bigint as before, sizes.sizes, line.submission, line.account, line.number,
        line.source, line.pooled_over, line.score_us, line.placed_us, line.error, line.freedom,
-       line.delta, case when line.placed_us > line.score_us then best_rank(
-           %(problem)s, %(gpu)s, %(number)s, line.score_us * line.score_us / line.placed_us
+       line.delta, case when first.placed_us > first.score_us then best_rank(
+           %(problem)s, %(gpu)s, %(number)s, first.score_us * first.score_us / first.placed_us
        ) end as best_rank, exists (
            select 1 from duel_win
            where duel_win.problem = %(problem)s and duel_win.gpu = %(gpu)s
@@ -284,13 +286,22 @@ left join lateral (
     offset greatest(%(offset)s - start.before, 0)
     limit %(limit)s
 ) as line on true
+left join lateral (
+    select score_us, placed_us
+    from entry
+    where entry.problem = %(problem)s and entry.gpu = %(gpu)s
+      and entry.problem_number = %(number)s and not entry.is_hidden
+      and entry.order_us = line.order_us and entry.order_number = line.order_number
+      and entry.number = line.order_number
+    limit 1
+) as first on true
 order by line.order_us, line.order_number, line.number;
 
 -- name: standing
 -- The place of an account on a leaderboard, and the scores that its entry is compared with; it does
 -- not hold if a ban ended by the clock alone.
 with own as (
-    select submission, number, source, score_us, placed_us
+    select submission, number, source, score_us, order_us, order_number
     from entry
     where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
       and account = %(account)s and not is_hidden
@@ -302,7 +313,7 @@ with own as (
         select first_us, first_number, block, entries_count
         from tie_group
         where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-          and (first_us, first_number) <= (own.placed_us, own.number)
+          and (first_us, first_number) <= (own.order_us, own.order_number)
         order by first_us desc, first_number desc
         limit 1
     ) as one
@@ -315,8 +326,8 @@ select not exists (
               or (ban.until_at > %(at)s and ban.is_over)
        ) as is_settled,
        own.submission, own.number, own.source, own.score_us, led.entries_count as shared,
-       case when own.placed_us > own.score_us then best_rank(
-           %(problem)s, %(gpu)s, %(number)s, own.score_us * own.score_us / own.placed_us
+       case when first.placed_us > first.score_us then best_rank(
+           %(problem)s, %(gpu)s, %(number)s, first.score_us * first.score_us / first.placed_us
        ) end as best_rank,
        1 + (
            select coalesce(sum(entries_count), 0)::bigint
@@ -333,19 +344,23 @@ select not exists (
            from entry
            where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
              and not is_hidden
-           order by placed_us, number
+           order by order_us, order_number, number
            limit 1
        ) as best_us, (
-           select placed_us
+           select order_us
            from entry
            where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-             and not is_hidden and (placed_us, number) < (led.first_us, led.first_number)
-           order by placed_us desc, number desc
+             and not is_hidden and (order_us, order_number) < (led.first_us, led.first_number)
+           order by order_us desc, order_number desc
            limit 1
        ) as ahead_us
 from (select 1) as always
 left join own on true
-left join led on true;
+left join led on true
+left join entry as first on first.problem = %(problem)s and first.gpu = %(gpu)s
+     and first.problem_number = %(number)s and not first.is_hidden
+     and first.order_us = own.order_us and first.order_number = own.order_number
+     and first.number = own.order_number;
 
 -- name: ladder_before
 -- The inputs of ranks after an event: entries as they were, with the duels judged by then; none if
@@ -363,15 +378,11 @@ with undone as (
     from undone
     where submission is not null
     union all
-    (
-        select account, submission, number, source, pooled_over, score_us, placed_us, error,
-               freedom, delta, is_hidden
-        from entry
-        where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-          and not exists (select 1 from undone where undone.account = entry.account)
-        order by placed_us, number
-        limit %(limit)s
-    )
+    select account, submission, number, source, pooled_over, score_us, placed_us, error, freedom,
+           delta, is_hidden
+    from entry
+    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+      and not exists (select 1 from undone where undone.account = entry.account)
 ), judged as (
     select distinct on (least(first_source, second_source), greatest(first_source, second_source))
            case winner when 'A' then first_source else second_source end as winner,
@@ -396,7 +407,8 @@ from was
 left join won on won.winner = was.source
 where not was.is_hidden
   and (select seq from entry_before_since) <= %(as_of)s
-order by was.placed_us, was.number
+window copies as (partition by was.source order by was.number)
+order by first_value(was.placed_us) over copies, first_value(was.number) over copies, was.number
 limit %(limit)s;
 
 -- name: shown
