@@ -6,10 +6,12 @@ import re
 import httpx
 import msgspec
 
+from discord_edge.notifications.postgres import PostgresLedger
 from discord_edge.notifications.texts import PodiumUpdate
 from discord_edge.platform_api import DiscordUser, PlatformApi
-from discord_edge.postgres import SCHEMA, PostgresLedger, PostgresTrackedSubmissions
+from discord_edge.postgres import SCHEMA
 from discord_edge.submissions.models import PendingSubmission, TrackedSubmission
+from discord_edge.submissions.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.tracker import SubmissionSender
 from discord_sim import shapes
 from discord_sim.cdn import FileUpload

@@ -5,7 +5,8 @@ from typing import Any
 
 import pytest
 
-from discord_edge.postgres import SCHEMA, PendingMessage, PostgresLedger
+from discord_edge.notifications.postgres import PendingMessage, PostgresLedger
+from discord_edge.postgres import SCHEMA
 from discord_sim.simulator import Simulator
 from discord_sim.state import NONCE_S
 from shared.postgres import create_pool

@@ -4,8 +4,9 @@ import asyncio
 from pathlib import Path
 from typing import Any
 
+from discord_edge.notifications.postgres import PostgresLedger
 from discord_edge.notifications.texts import GREETING
-from discord_edge.postgres import SCHEMA, PostgresLedger
+from discord_edge.postgres import SCHEMA
 from discord_sim import shapes
 from discord_sim.guild import BITS
 from discord_sim.simulator import Simulator

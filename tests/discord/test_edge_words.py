@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from discord_edge.bot.client import build_command_groups
 from discord_edge.bot.discord_py import BODY_MAX, build_embed
+from discord_edge.client import build_command_groups
 from discord_edge.leaderboards import tables
 from discord_edge.leaderboards.commands import page_buttons
 from discord_edge.leaderboards.tables import ROWS, WIDTH_MAX

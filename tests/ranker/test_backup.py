@@ -9,7 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from discord_edge.postgres import PostgresLedger
+from discord_edge.notifications.postgres import PostgresLedger
 from ingest.ports import Note
 from ingest.postgres import PostgresAccountStore
 from ranker.blobs import check_blobs, find_blob_digests

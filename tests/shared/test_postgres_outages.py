@@ -10,7 +10,7 @@ import pytest
 from psycopg import errors, sql
 from psycopg_pool import AsyncConnectionPool
 
-from discord_edge.postgres import PostgresLedger
+from discord_edge.notifications.postgres import PostgresLedger
 from ingest.identity.login.postgres import LoginStore
 from ingest.identity.login.rules import CliLogin
 from ingest.ports import IdempotentRequest

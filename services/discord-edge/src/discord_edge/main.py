@@ -4,8 +4,8 @@ import asyncio
 import contextlib
 
 from discord_edge.background import retry_until_done
-from discord_edge.bot.client import EdgeBot
 from discord_edge.bot.discord_py import cap_reconnect_backoff, retry_lost_answers, use_discord_url
+from discord_edge.client import EdgeBot
 from discord_edge.metrics import BotMonitor, EdgeMetrics
 from discord_edge.notifications.announcer import AGGS, CONSUMER, TARGET, Announcer
 from discord_edge.platform_api import connect_api

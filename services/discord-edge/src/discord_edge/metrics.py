@@ -19,8 +19,8 @@ from shared.metrics import metric_prefix
 from shared.outbox import EffectHandler
 
 if TYPE_CHECKING:
-    from discord_edge.bot.client import EdgeBot
     from discord_edge.bot.interactions import BotInteraction
+    from discord_edge.client import EdgeBot
 
 # Discord takes no answer later than three seconds after a command.
 ACKNOWLEDGED_S = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 5.0)

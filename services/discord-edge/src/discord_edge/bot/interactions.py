@@ -10,14 +10,22 @@ import re
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
-from typing import TYPE_CHECKING, Any, Self, TypeAlias
+from typing import Any, Generic, Self, TypeVar
 
 import aiohttp
 import discord
 from discord import app_commands
+from discord.ext import commands
 
-from discord_edge.bot.discord_py import build_embed, build_files
-from discord_edge.platform_api import DiscordUser, PlatformApi
+from discord_edge.bot.discord_py import ApplicationEmojis, build_embed, build_files
+from discord_edge.platform_api import (
+    DiscordUser,
+    LeaderboardCache,
+    PlatformApi,
+    RankTrends,
+    ReadCache,
+)
+from discord_edge.settings import Settings
 from discord_edge.wording import (
     CONTENT_MAX,
     Card,
@@ -33,12 +41,6 @@ from shared.presentation.report_parts import list_launchers
 
 MENU_S_MAX = 120.0
 OPTIONS_MAX = 25
-
-
-if TYPE_CHECKING:
-    from discord_edge.bot.client import EdgeBot
-
-BotInteraction: TypeAlias = "discord.Interaction[EdgeBot]"
 Commands = tuple[app_commands.Command[Any, ..., Any], ...]
 ADMIN = "admin"
 NOT_YOURS = Refused("not_yours", "only the user who asked for it can use this")
@@ -55,6 +57,22 @@ BOARDS_PAGE, BOARDS_PAGES_MAX = 100, 5
 READ_S_MAX = 10.0
 
 _log = logging.getLogger(__name__)
+
+
+class CommandBot(commands.Bot):
+    """The bot as its commands see it: the services that they use."""
+
+    settings: Settings
+    api: PlatformApi
+    app_emojis: ApplicationEmojis
+    leaderboards: LeaderboardCache
+    trends: RankTrends
+    cache: ReadCache
+
+
+BotInteraction = discord.Interaction[CommandBot]
+# What a button uses of the bot, which may be more than the services that all commands use.
+ButtonBot = TypeVar("ButtonBot", bound=CommandBot)
 
 
 def interaction_user(interaction: BotInteraction) -> DiscordUser:
@@ -278,7 +296,11 @@ Reason = app_commands.Range[str, 1, 400]
 Number = app_commands.Range[int, 1, 2**53 - 1]
 
 
-class BotButton(discord.ui.DynamicItem[discord.ui.Button[discord.ui.View]], template="(?!)"):
+class BotButton(
+    discord.ui.DynamicItem[discord.ui.Button[discord.ui.View]],
+    Generic[ButtonBot],
+    template="(?!)",
+):
     """A button that works however old it is: its id contains the arguments of its class."""
 
     def __init__(self, label: str, identity: str, *, is_off: bool = False) -> None:
@@ -291,12 +313,14 @@ class BotButton(discord.ui.DynamicItem[discord.ui.Button[discord.ui.View]], temp
         """Restore the button of a message."""
         return cls(*match.groups(""))
 
-    async def callback(self, interaction: BotInteraction) -> None:  # type: ignore[override]
+    async def callback(  # type: ignore[override]
+        self, interaction: discord.Interaction[ButtonBot]
+    ) -> None:
         """Act on a press, and explain errors."""
         async with reply_on_error(interaction):
             await self.press(interaction)
 
-    async def press(self, interaction: BotInteraction) -> None:
+    async def press(self, interaction: discord.Interaction[ButtonBot]) -> None:
         """Act on a press."""
         raise NotImplementedError
 

@@ -11,6 +11,7 @@ from discord_edge.bot.discord_py import build_embed
 from discord_edge.bot.interactions import (
     BotButton,
     BotInteraction,
+    CommandBot,
     Commands,
     CompletedName,
     GpuMenu,
@@ -238,7 +239,7 @@ def page_buttons(kind: str, slug: str, gpu: str, page: tables.Page) -> discord.u
 
 
 class PageButton(
-    BotButton,
+    BotButton[CommandBot],
     template=r"page:(?P<where>(?:list|show|own):[a-z0-9_.-]*:[A-Za-z0-9_.@-]*):(?P<number>-?\d+)",
 ):
     """A button whose id names the page that it leads to."""

@@ -9,9 +9,9 @@ from typing import Literal, NamedTuple
 import discord
 
 from discord_edge.bot.discord_py import connected, is_own, translate_discord_errors
-from discord_edge.bot.interactions import BotButton, BotInteraction, Form, defer, reply
+from discord_edge.bot.interactions import BotButton, BotInteraction, CommandBot, Form, defer, reply
+from discord_edge.notifications.postgres import PendingMessage, PostgresLedger
 from discord_edge.notifications.texts import Notice
-from discord_edge.postgres import PendingMessage, PostgresLedger
 from shared.errors import Failed, Refused
 
 CATEGORY, CENTRAL, GENERAL, SUBMISSIONS = "Leaderboards", "central", "general", "submissions"
@@ -259,7 +259,7 @@ class AppealModal(Form, title="Appeal"):
         await reply(interaction, text)
 
 
-class AppealButton(BotButton, template=r"appeal:(?P<number>[0-9]{1,15})"):
+class AppealButton(BotButton[CommandBot], template=r"appeal:(?P<number>[0-9]{1,15})"):
     """Opens the appeal; the platform checks whose submission it is."""
 
     def __init__(self, number: int | str) -> None:

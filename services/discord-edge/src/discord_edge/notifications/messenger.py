@@ -12,8 +12,8 @@ from discord_edge.background import retry_until_done
 from discord_edge.bot.discord_py import connected, find_own_message, open_direct_channel
 from discord_edge.notifications import texts
 from discord_edge.notifications.channels import send_notice
+from discord_edge.notifications.postgres import PendingMessage, PostgresLedger
 from discord_edge.platform_api import DiscordUser, LeaderboardCache, PlatformApi
-from discord_edge.postgres import PendingMessage, PostgresLedger
 from discord_edge.submissions.models import PendingSubmission
 from discord_edge.submissions.report import headline
 from discord_edge.wording import escaped, message_nonce, refusal_text

@@ -29,6 +29,7 @@ from discord_edge.submissions.models import (
     first_status,
 )
 from discord_edge.submissions.reply import (
+    SubmissionInteraction,
     fetch_own_submission,
     reply_with_comparison,
     submit_and_reply,
@@ -63,7 +64,7 @@ def _submit_command(mode: str) -> app_commands.Command[Any, ..., Any]:
     @app_commands.command(name=mode, description=MODES[mode].summary)
     @app_commands.describe(**OPTION_TEXTS, runner=RUNNER_TEXT)
     async def submit(
-        interaction: BotInteraction,
+        interaction: SubmissionInteraction,
         script: discord.Attachment,
         leaderboard_name: OpenLeaderboard | None = None,
         gpu: Gpus | None = None,
@@ -78,7 +79,7 @@ def _runner_command(runner: str) -> app_commands.Command[Any, ..., Any]:
     @app_commands.command(name=runner, description=f"Submit ranked, run by {RUNNERS[runner]}")
     @app_commands.describe(**OPTION_TEXTS)
     async def submit(
-        interaction: BotInteraction,
+        interaction: SubmissionInteraction,
         script: discord.Attachment,
         leaderboard_name: OpenLeaderboard | None = None,
         gpu: Gpus | None = None,
@@ -93,7 +94,7 @@ def _runner_command(runner: str) -> app_commands.Command[Any, ..., Any]:
     **OPTION_TEXTS, case="The only timed case to profile, counted from 1", runner=RUNNER_TEXT
 )
 async def profile(  # noqa: PLR0913, PLR0917 - each is an option on Discord
-    interaction: BotInteraction,
+    interaction: SubmissionInteraction,
     script: discord.Attachment,
     leaderboard_name: OpenLeaderboard | None = None,
     gpu: Gpus | None = None,
@@ -105,7 +106,7 @@ async def profile(  # noqa: PLR0913, PLR0917 - each is an option on Discord
 
 
 async def _submit(  # noqa: PLR0913, PLR0917 - each is an option on Discord
-    interaction: BotInteraction,
+    interaction: SubmissionInteraction,
     mode: str,
     script: discord.Attachment,
     leaderboard_name: str | None,

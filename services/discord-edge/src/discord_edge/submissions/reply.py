@@ -4,9 +4,9 @@ import asyncio
 import contextlib
 import logging
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Protocol
 
 import aiohttp
 import discord
@@ -17,6 +17,7 @@ from discord_edge.bot.interactions import (
     UNHEARD,
     BotButton,
     BotInteraction,
+    CommandBot,
     Confirmation,
     Question,
     defer,
@@ -64,11 +65,46 @@ ENDS_ALONE = "This answer is no longer updated: use `/leaderboard get-submission
 # The modes whose times can be compared with those of ranked submissions.
 TIMED = ("benchmark", "ranked")
 
+# Called with each status and the channel of its message, "" for none; it never fails.
+StatusListener = Callable[[Status, str], None]
+
 _log = logging.getLogger(__name__)
 
 
+class Sender(Protocol):
+    """Sends submissions; `SubmissionSender` does."""
+
+    async def send(self, pending: PendingSubmission) -> list[TrackedSubmission] | None:
+        """Return the accepted submissions; None while there is no answer.
+
+        Raises `Refused` and `Failed`.
+        """
+
+
+class Tracker(Protocol):
+    """Reports on open submissions; `SubmissionTracker` does."""
+
+    async def track(
+        self, submissions: Sequence[TrackedSubmission], listener: StatusListener
+    ) -> None:
+        """Report on submissions until they end."""
+
+    def set_cancelling(self, number: int, *, is_cancelling: bool) -> None:
+        """Show that a submission is being cancelled, or no longer."""
+
+
+class SubmissionBot(CommandBot):
+    """The bot as the commands about submissions see it."""
+
+    sender: Sender
+    tracker: Tracker
+
+
+SubmissionInteraction = discord.Interaction[SubmissionBot]
+
+
 class CancelButton(
-    BotButton, template=r"cancel:(?P<number>[0-9]{1,15})(?::(?P<owner>[0-9]{1,20}))?"
+    BotButton[SubmissionBot], template=r"cancel:(?P<number>[0-9]{1,15})(?::(?P<owner>[0-9]{1,20}))?"
 ):
     """Cancels for the owner; the ids of old buttons name no owner, so ingest alone checks it."""
 
@@ -79,7 +115,7 @@ class CancelButton(
         identity = f"cancel:{number}:{owner}" if owner else f"cancel:{number}"
         super().__init__(label[:LABEL_MAX], identity, is_off=is_off)
 
-    async def press(self, interaction: BotInteraction) -> None:
+    async def press(self, interaction: SubmissionInteraction) -> None:
         """Cancel the submission and disable the button."""
         if self.owner and str(interaction.user.id) != self.owner:
             await reply_with_error(interaction, NOT_YOURS)
@@ -210,7 +246,9 @@ async def _confirm_wait(interaction: BotInteraction, reason: str) -> bool:
 
 
 async def _send(
-    interaction: BotInteraction, pending: PendingSubmission, asked: frozenset[str] = frozenset()
+    interaction: SubmissionInteraction,
+    pending: PendingSubmission,
+    asked: frozenset[str] = frozenset(),
 ) -> list[TrackedSubmission] | None:
     """Send a request, and ask the user what ingest wants to know, each question once.
 
@@ -231,7 +269,7 @@ async def _send(
     return await _send(interaction, pending, asked | {code}) if is_wanted else []
 
 
-async def submit_and_reply(interaction: BotInteraction, request: SubmissionRequest) -> None:
+async def submit_and_reply(interaction: SubmissionInteraction, request: SubmissionRequest) -> None:
     """Submit, track the submissions, and show their status. Raises `Refused` and `Failed`."""
     user, channel = interaction_user(interaction), str(parent_channel(interaction))
     request = msgspec.structs.replace(request, waits_for_agent=False)
@@ -317,7 +355,7 @@ async def fetch_own_submission(interaction: BotInteraction, number: int) -> Full
 
 
 class ResubmitButton(
-    BotButton,
+    BotButton[SubmissionBot],
     template=r"resubmit:(?P<number>[0-9]{1,15})"
     r"(?::(?P<case>[0-9]{1,4})(?::(?P<runner>[A-Za-z0-9_-]{1,64}))?)?",
 ):
@@ -328,7 +366,7 @@ class ResubmitButton(
         options = f":{self.case}:{self.runner}" if self.runner else f":{case}" if case else ""
         super().__init__("Resubmit", f"resubmit:{number}{options}")
 
-    async def press(self, interaction: BotInteraction) -> None:
+    async def press(self, interaction: SubmissionInteraction) -> None:
         """Submit the file again, as a submission of its own."""
         api = await defer(interaction)
         submission = await fetch_own_submission(interaction, self.number)
@@ -346,7 +384,7 @@ class ResubmitButton(
         await submit_and_reply(interaction, request)
 
 
-class CompareButton(BotButton, template=r"best:(?P<number>[0-9]{1,15})"):
+class CompareButton(BotButton[CommandBot], template=r"best:(?P<number>[0-9]{1,15})"):
     """Compares with the user's best on the leaderboard, case by case."""
 
     def __init__(self, number: int | str) -> None:

@@ -19,8 +19,8 @@ from discord_edge.bot.discord_py import (
     open_direct_channel,
 )
 from discord_edge.platform_api import DiscordUser, PlatformApi
-from discord_edge.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.models import Status, TrackedSubmission
+from discord_edge.submissions.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.reply import cancel_buttons, has_cancel_button, report_buttons
 from discord_edge.wording import Card, fit_attachments
 from shared.api.accounts import Preferences

@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from discord_edge.background import PAUSE_S_MAX, PAUSE_S_MIN, BackgroundTasks, retry_until_done
 from discord_edge.platform_api import DiscordUser, PlatformApi
-from discord_edge.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.models import (
     PendingSubmission,
     Status,
@@ -17,14 +16,14 @@ from discord_edge.submissions.models import (
     evolve,
     first_status,
 )
+from discord_edge.submissions.postgres import PostgresTrackedSubmissions
+from discord_edge.submissions.reply import StatusListener
 from discord_edge.submissions.report import fetch_report, headline, is_good
 from discord_edge.submissions.threads import SubmissionThreads
 from discord_edge.wording import escaped, message_nonce
 from shared.api.submissions import FullSubmission
 from shared.errors import Failed, Refused
 
-# Called with each status and the channel of its message, "" for none; it never fails.
-StatusListener = Callable[[Status, str], None]
 # Edits count towards the same rate limit as all other messages of the channel.
 EDIT_EVERY_S = 2.0
 # Longer than any submission may take; afterwards it is no longer tracked.

@@ -9,7 +9,7 @@ from collections.abc import Collection
 import aiohttp
 import discord
 from discord import app_commands
-from discord.ext import commands
+from discord.ext.commands import when_mentioned
 from psycopg_pool import AsyncConnectionPool
 
 from discord_edge import accounts, operators
@@ -25,13 +25,19 @@ from discord_edge.leaderboards import commands as leaderboards
 from discord_edge.leaderboards.commands import PageButton, ping
 from discord_edge.notifications.channels import AppealButton, DiscordPublicChannels
 from discord_edge.notifications.messenger import DirectMessenger, MessageSender
+from discord_edge.notifications.postgres import PostgresLedger
 from discord_edge.platform_api import LeaderboardCache, PlatformApi, RankTrends, ReadCache
-from discord_edge.postgres import PostgresLedger, PostgresTrackedSubmissions
 from discord_edge.problems import commands as problems
 from discord_edge.problems import publishing
 from discord_edge.settings import PER_PROBLEM, PREFIX, Settings
 from discord_edge.submissions import commands as submissions
-from discord_edge.submissions.reply import CancelButton, CompareButton, ResubmitButton
+from discord_edge.submissions.postgres import PostgresTrackedSubmissions
+from discord_edge.submissions.reply import (
+    CancelButton,
+    CompareButton,
+    ResubmitButton,
+    SubmissionBot,
+)
 from discord_edge.submissions.threads import SubmissionThreads
 from discord_edge.submissions.tracker import SubmissionSender, SubmissionTracker
 from shared.errors import Failed, Refused
@@ -98,14 +104,17 @@ class EdgeCommandTree(app_commands.CommandTree["EdgeBot"]):
         await reply_with_error(interaction, getattr(error, "original", error))
 
 
-class EdgeBot(commands.Bot):
+class EdgeBot(SubmissionBot):
     """The bot with its services; it needs no privileged intent, and mentions nobody by default."""
+
+    sender: SubmissionSender
+    tracker: SubmissionTracker
 
     def __init__(
         self, settings: Settings, api: PlatformApi, connections: AsyncConnectionPool
     ) -> None:
         super().__init__(
-            command_prefix=commands.when_mentioned,
+            command_prefix=when_mentioned,
             help_command=None,
             intents=discord.Intents(guilds=True),
             tree_cls=EdgeCommandTree,
