@@ -2,6 +2,10 @@
 
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from typing import Literal
+
+UnfinishedState = Literal["queued", "assigned", "running", "ranking"]
+SubmissionState = Literal[UnfinishedState, "finished"]
 
 # How long after the deadline a verdict may still be decided: that delay is ours.
 DECISION_GRACE_S = 300.0
@@ -9,16 +13,18 @@ DECISION_GRACE_S = 300.0
 
 @dataclass(frozen=True)
 class State:
-    """A state before the last: who must end it, and what limits it.
+    """A state before the last: who must end it, what limits it, and its text for people.
 
     `bound` is `acceptance` (the one deadline set when the submission was accepted), `lease` (the
     time an agent has to start) or `decision` (the deadline, or the verdict if it is later, plus
-    DECISION_GRACE_S).
+    DECISION_GRACE_S). `events` are those after which a submission is in this state.
     """
 
-    name: str
+    name: UnfinishedState
     owner: str
     bound: str
+    text: str
+    events: tuple[str, ...]
 
     @property
     def overdue(self) -> str:
@@ -30,13 +36,20 @@ class State:
         return f"overdue_{self.name}"
 
 
-FINISHED = "finished"
+QUEUED: UnfinishedState = "queued"
+FINISHED: SubmissionState = "finished"
 # In the usual order; an assigned submission may be queued again.
-STATES: dict[str, State] = {
-    "queued": State("queued", "scheduler", "acceptance"),
-    "assigned": State("assigned", "gpu-agent", "lease"),
-    "running": State("running", "gpu-agent", "acceptance"),
-    "ranking": State("ranking", "ranker", "decision"),
+_STATES = (
+    State(QUEUED, "scheduler", "acceptance", "queued", ("SubmissionReceived", "JobRequeued")),
+    State("assigned", "gpu-agent", "lease", "given to an agent", ("JobLeased",)),
+    State("running", "gpu-agent", "acceptance", "running", ("RunStarted",)),
+    State("ranking", "ranker", "decision", "the verdict is there; ranking", ("RunCompleted",)),
+)
+STATES: dict[str, State] = {state.name: state for state in _STATES}
+# The state that an event leads to.
+STATE_AFTER: dict[str, SubmissionState] = {
+    **{event: state.name for state in _STATES for event in state.events},
+    "SubmissionFinished": FINISHED,
 }
 
 

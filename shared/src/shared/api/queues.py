@@ -12,6 +12,7 @@ from shared.api.fields import (
     SubmissionNumber,
     Timestamp,
 )
+from shared.states import UnfinishedState
 
 Event = Annotated[
     str | None, Meta(description="The event that was written; null if nothing had to change.")
@@ -58,9 +59,6 @@ class DeadLetters(ApiModel, frozen=True, kw_only=True):
     items: list[DeadLetter]
 
 
-WaitingState = Literal["queued", "assigned", "running", "ranking"]
-
-
 class Parked(ApiModel, frozen=True, kw_only=True):
     """The event at which the read models are stopped, and why."""
 
@@ -96,7 +94,7 @@ class Depth(ApiModel, frozen=True, kw_only=True):
     """The number of submissions in an unfinished state."""
 
     gpu: str
-    state: WaitingState
+    state: UnfinishedState
     submissions: int
     oldest_at: Timestamp
 

@@ -22,11 +22,11 @@ from shared.api.fields import (
 )
 from shared.api.queues import DecisionResponse, Parked, Queue, QueueSnapshot
 from shared.api.quotas import Balance
+from shared.states import SubmissionState
 
-State = Literal["queued", "assigned", "running", "ranking", "finished"]
 Outcome = Literal["passed", "failed", "timed_out", "cancelled", "infra_failed"]
 # What lists of submissions can be filtered by; `open` is any state but finished.
-LISTED_STATES: tuple[str, ...] = ("open", *get_args(State), *get_args(Outcome))
+LISTED_STATES: tuple[str, ...] = ("open", *get_args(SubmissionState), *get_args(Outcome))
 Owner = Literal["scheduler", "gpu-agent", "ranker"]
 Code = Annotated[str, Meta(description="Why it ended this way, for programs.")]
 ResultVersion = Annotated[
@@ -89,7 +89,7 @@ class SubmissionLine(ApiModel, frozen=True, kw_only=True):
     mode: Mode
     name: str
     received_at: Timestamp
-    state: State
+    state: SubmissionState
     state_since: Timestamp
     deadline_at: Timestamp
     lease_until_at: Timestamp | None
@@ -167,7 +167,7 @@ class TimelineEntry(ApiModel, frozen=True, kw_only=True):
     at: Timestamp
     note: str
     actor: str
-    state: Annotated[State | None, Meta(description="The state after the event.")]
+    state: Annotated[SubmissionState | None, Meta(description="The state after the event.")]
 
 
 class File(ApiModel, frozen=True, kw_only=True):
@@ -275,7 +275,7 @@ class SubmissionSummary(YardstickComparison, frozen=True, kw_only=True):
     name: str
     received_at: Timestamp
     deadline_at: Timestamp
-    state: State
+    state: SubmissionState
     state_since: Timestamp
     state_deadline_at: Timestamp | None
     state_owner: Owner | None

@@ -31,6 +31,7 @@ from shared.presentation.units import (
     spread_text,
     time_text,
 )
+from shared.states import STATES
 
 TIME = "time"
 MARKS = {PASSED: "✅", SKIPPED: "⏭"}
@@ -231,15 +232,6 @@ def captured_log(run: AnyRun) -> list[str]:
     return ["it printed:", *(head or tail)] if head or tail else []
 
 
-_STATES = {
-    "received": "received",
-    "queued": "queued",
-    "running": "running",
-    "ranking": "the verdict is there; ranking",
-    "finished": "finished",
-}
-
-
 @dataclass(frozen=True)
 class ProgressText:
     """A sentence, the completed cases of a stage if known, and whether all is over.
@@ -269,7 +261,7 @@ def submission_progress(submission: FullSubmission) -> ProgressText:
         return ProgressText(f"given to agent {submission.agent}")
     if submission.queue is not None:
         return queue_text(submission.queue)
-    return ProgressText(_STATES.get(submission.state, submission.state))
+    return ProgressText(STATES[submission.state].text)
 
 
 def run_progress(progress: Progress) -> ProgressText:

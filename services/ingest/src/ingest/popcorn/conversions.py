@@ -11,6 +11,7 @@ from harness.vocabulary import MODES, STAGES, SUBMISSION_MODES
 from ingest.popcorn.response_models import JobState, RunnerQueue
 from shared.api.queues import Queue
 from shared.api.submissions import FullSubmission
+from shared.states import QUEUED
 
 # The client's modes and ours; the client lower-cases modes, and so do we.
 MODE_OF_PUBLIC = {MODES[mode].public_mode: mode for mode in SUBMISSION_MODES}
@@ -25,7 +26,6 @@ STAGE_WORDS = {
     for name, stage in STAGES.items()
 } | {"time": "benchmark"}
 STATUSES: Mapping[str, Literal["no_agent", "paused"]] = {"no_agent": "no_agent", "paused": "paused"}
-WAITING = "queued"
 
 
 def leaderboard_id(slug: str) -> int:
@@ -90,7 +90,7 @@ def job_status(submission: FullSubmission) -> JobStatus:
     """Return the status of a submission; an ended one has its final status."""
     if not submission.is_over:
         # After a failed attempt it stays "running", although it waits for an agent again.
-        is_pending = submission.state == WAITING and submission.attempt == 0
+        is_pending = submission.state == QUEUED and submission.attempt == 0
         status = "pending" if is_pending else "running"
         return JobStatus(status, False, more=_progress_text(submission))
     status, error = _final_status(submission)
@@ -101,7 +101,7 @@ def job_status(submission: FullSubmission) -> JobStatus:
 
 def _progress_text(submission: FullSubmission) -> str:
     """Return what the client prints after the status."""
-    if submission.state == WAITING:
+    if submission.state == QUEUED:
         return _wait_text(submission.queue) if submission.queue else ""
     if submission.state == "ranking":
         return "deciding"
@@ -179,7 +179,7 @@ def job_response(submission: FullSubmission, *, is_long: bool = False) -> JobSta
 
 def runner_queue(submission: FullSubmission) -> RunnerQueue | None:
     """Return the queue that a submission waits in, None once it has been assigned."""
-    is_waiting = not submission.is_over and submission.state == WAITING
+    is_waiting = not submission.is_over and submission.state == QUEUED
     return queue_response(submission.queue) if is_waiting and submission.queue else None
 
 

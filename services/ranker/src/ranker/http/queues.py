@@ -19,9 +19,9 @@ from shared.clock import now
 from shared.errors import Refused
 from shared.events import EPHEMERAL, LAUNCHER
 from shared.http import DocumentedRoute
+from shared.states import QUEUED
 
 REASON_LENGTH_MAX = 1000
-WAITING = "queued"
 ANY_MODE = ""
 DAY_S = 86400.0
 JOB = ("submission", "position", "eta_s", "eta_p90_s", "why", "queue_class")
@@ -97,7 +97,7 @@ def _add_queue_of_gpu(router: APIRouter, reads: Reads, live: Live) -> None:
             raise Refused("not_found", f"there is no GPU type {gpu!r} here", "gpu")
         name = rows[gpu.lower()]
         items = [row for row in await reads.rows("waiting") if row["gpu"] == name]
-        depth = sum(row["submissions"] for row in items if row["state"] == WAITING)
+        depth = sum(row["submissions"] for row in items if row["state"] == QUEUED)
         paused = [row["paused"] for row in await reads.rows("pools") if row["gpu"] == name]
         held = {row["id"]: text for row in await reads.rows("agents") if (text := _held_text(row))}
         queue_state = _make_queue(live, name, mode or ANY_MODE, paused[0] if paused else None, held)
@@ -158,7 +158,7 @@ def _describe_agent(row: Row, offer: Row | None, run: Row | None) -> Row:
 
 def _make_pool(gpu: str, items: list[Row], paused: str | None, live: Live) -> Row:
     forecast = live.queues.get(gpu, {})
-    waiting = [row for row in items if row["gpu"] == gpu and row["state"] == WAITING]
+    waiting = [row for row in items if row["gpu"] == gpu and row["state"] == QUEUED]
     return {
         "gpu": gpu,
         "waiting": sum(row["submissions"] for row in waiting),
@@ -199,7 +199,7 @@ def describe_wait(live: Live, row: Row) -> models.Queue | None:
     The place comes from the scheduler's forecast, None until then: the order is not that of
     arrival.
     """
-    if row["state"] != WAITING:
+    if row["state"] != QUEUED:
         return None
     jobs = live.queues.get(row["gpu"], {}).get("jobs", [])
     own_job = next((job for job in jobs if job[0] == row["id"]), ())

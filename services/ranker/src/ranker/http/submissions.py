@@ -47,21 +47,12 @@ from shared.blobs import BlobNotFound, BlobStore
 from shared.clock import now
 from shared.errors import Refused
 from shared.http import DocumentedRoute, TypedResponse
-from shared.states import STATES, state_deadline
+from shared.states import STATE_AFTER, STATES, state_deadline
 
 WAIT_S_MAX = 25.0
 # Changes without an event are seen this late.
 RECHECK_S = 1.0
 TIMELINE_FIELDS = ("seq", "type", "at", "note", "actor")
-# The state that an event leads to.
-STATE_AFTER = {
-    "SubmissionReceived": "queued",
-    "JobRequeued": "queued",
-    "JobLeased": "assigned",
-    "RunStarted": "running",
-    "RunCompleted": "ranking",
-    "SubmissionFinished": "finished",
-}
 KINDS = {"log.txt": "log", "samples.json.gz": "samples"}
 
 Row = dict[str, Any]
