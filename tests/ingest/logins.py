@@ -17,6 +17,7 @@ from ingest.app import add_login_routes
 from ingest.bootstrap import build_logins, ingest, pending_cli_ids
 from ingest.decisions import Decisions
 from ingest.identity.access.feed import AccessFeed
+from ingest.identity.access.usage import TokenUsage
 from ingest.identity.accounts.service import Accounts, CliIdLinking, NewToken, Tokens
 from ingest.identity.http.authenticator import AuthConfig, Authenticator
 from ingest.identity.login.service import Logins
@@ -116,13 +117,16 @@ async def open_logins(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[
         decisions = Decisions(log, clock, feed)
         following = asyncio.create_task(feed.run())
         await eventually(lambda: not feed.why_unhealthy())
-        people, tokens = Accounts(decisions, feed, register), Tokens(decisions, feed, register)
+        people, tokens = (
+            Accounts(decisions, feed, register),
+            Tokens(decisions, feed, register, TokenUsage(register)),
+        )
         linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(connections, clock))
         hashes = Argon2Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
         all_logins = build_logins(settings, connections, client, linking, hashes)
         app = FastAPI()
         install_error_handlers(app)
-        auth = Authenticator(feed, people, tokens, linking, AuthConfig())
+        auth = Authenticator(feed, register, tokens.usage, linking.claim, AuthConfig())
         add_login_routes(app, Web(all_logins), auth)
         doorway = LoginHarness(app, all_logins, log, clock)
         doorway.pool = connections

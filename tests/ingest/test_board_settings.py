@@ -11,7 +11,7 @@ from hypothesis import given as every
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
-from ingest.identity.access.feed import REACH_S_MAX
+from ingest.identity.access.feed import FOLD_WAIT_S_MAX
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
 from ingest.quotas.rules import Limit
@@ -392,7 +392,7 @@ async def test_authors_set_quotas_and_operators_raise_them(
     await role(strict, "ann", "creator")
     tight, loose = ({"quotas": [f"ranked={count}/day"], "reason": R} for count in (1, 2))
     # Nobody waits until those hear of it who need not.
-    async with asyncio.timeout(0.8 * REACH_S_MAX):
+    async with asyncio.timeout(0.8 * FOLD_WAIT_S_MAX):
         assert (await strict.http.put(url, json=tight, headers=ann)).status_code == 200
     assert code(await strict.http.put(url, json=loose, headers=ann)) == (403, "scope_missing")
     answer = await strict.http.put(url, json=loose, headers=OPERATOR)

@@ -191,7 +191,9 @@ async def test_under_tls_only_the_hosts_own_cookie_is_a_session(strict: Door) ->
     linking = CliIdLinking(commands.people, commands.tokens)
     cookies = site_cookies("https://kernels.example.org")
     config = AuthConfig(cookies=cookies)
-    gate = Authenticator(commands.feed, commands.people, commands.tokens, linking, config)
+    gate = Authenticator(
+        commands.feed, commands.people.register, commands.tokens.usage, linking.claim, config
+    )
     names = {}
     for name in (SESSION_COOKIE, cookies.name(SESSION_COOKIE)):
         header = (b"cookie", f"{name}={session}".encode())

@@ -22,7 +22,7 @@ async def test_a_token_is_shown_once_listed_and_revoked(
     assert page.status_code == 200
     match = re.search(r">(wb_[A-Za-z0-9_-]{43})<", page.text)
     assert match
-    token = doorway.logins.tokens.known(match[1])
+    token = doorway.logins.tokens.feed.find_token(match[1])
     assert token is not None
     assert (token.kind, token.scopes) == ("api", ("submit", "read:own"))
     assert "my &lt;laptop&gt;" in page.text
@@ -31,7 +31,7 @@ async def test_a_token_is_shown_once_listed_and_revoked(
     assert match[1][:10] in overview
     answer = await send_form(browser, "/account", f"/account/tokens/{token.number}/revoke")
     assert answer.status_code == 303
-    assert doorway.logins.tokens.known(match[1]) is None
+    assert doorway.logins.tokens.feed.find_token(match[1]) is None
     assert isinstance(doorway.events_of("TokenRevoked")[0], TokenRevoked)
 
 
@@ -56,7 +56,7 @@ async def test_nobody_revokes_tokens_of_others(
     doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
     header = await doorway.token("grace")
-    token = doorway.logins.tokens.known(header["Authorization"].removeprefix("Bearer "))
+    token = doorway.logins.tokens.feed.find_token(header["Authorization"].removeprefix("Bearer "))
     assert token is not None
     await register_in_browser(browser)
     answer = await send_form(browser, "/account", f"/account/tokens/{token.number}/revoke")

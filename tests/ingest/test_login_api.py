@@ -24,7 +24,7 @@ async def test_anybody_gets_a_cli_id_that_has_no_rights(
     body = answer.json()
     assert (body["expires_in"], body["link_url"]) == (600, f"{BASE}/link")
     assert 43 <= len(body["state"]) <= 128
-    assert doorway.logins.tokens.known(body["state"]) is None
+    assert doorway.logins.tokens.feed.find_token(body["state"]) is None
     refused = await program.post(
         "/v1/auth/link",
         json={"cli_id": body["state"], "confirm": True},
@@ -62,7 +62,7 @@ async def test_a_participant_previews_an_id_before_linking(
     assert (preview["network"], preview["provider"]) == ("203.0.113.0/24", "github")
     assert preview["requested_at"].endswith("Z")
     assert set(preview) == {"requested_at", "network", "provider", "expires_at"}
-    assert doorway.logins.tokens.known(cli_id) is None
+    assert doorway.logins.tokens.feed.find_token(cli_id) is None
 
 
 async def test_a_linked_id_acts_for_its_participant(
@@ -75,7 +75,7 @@ async def test_a_linked_id_acts_for_its_participant(
     assert answer.status_code == 200, answer.text
     linked = answer.json()
     assert (linked["status"], linked["scopes"], linked["participant"]) == ("ok", expected, ADA)
-    token = doorway.logins.tokens.known(cli_id)
+    token = doorway.logins.tokens.feed.find_token(cli_id)
     assert token is not None
     assert (token.number, token.account) == (linked["token_id"], linked["participant_id"])
     days = (token.expires_at - doorway.clock()).days if token.expires_at else 0

@@ -36,7 +36,7 @@ async def test_a_device_is_approved_by_its_code(
     assert (answer.status_code, answer.json()["status"]) == (200, "ok"), answer.text
     grant = (await poll(doorway, program, device["device_code"])).json()
     assert (grant["token_type"], grant["scope"]) == ("Bearer", "submit read:own")
-    token = doorway.logins.tokens.known(grant["access_token"])
+    token = doorway.logins.tokens.feed.find_token(grant["access_token"])
     assert token is not None
     assert (token.kind, token.account) == ("device", grant["participant_id"])
     assert grant["participant"] == ADA

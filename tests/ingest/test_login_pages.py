@@ -186,7 +186,7 @@ async def test_logging_out_ends_the_session_everywhere(
     secret = browser.cookies[SESSION_COOKIE]
     answer = await send_form(browser, "/logout", "/logout")
     assert answer.headers["location"] == "/login"
-    assert doorway.logins.tokens.known(secret) is None
+    assert doorway.logins.tokens.feed.find_token(secret) is None
     browser.cookies.set(SESSION_COOKIE, secret)
     assert (await browser.get("/account")).status_code == 303
 
@@ -201,7 +201,7 @@ async def test_an_api_token_is_not_a_session(doorway: LoginHarness) -> None:
 async def test_ten_browsers_may_be_logged_in(doorway: LoginHarness) -> None:
     account, _ = await doorway.logins.people.open("ada", "test", "")
     secrets = [await doorway.logins.sessions.open(account) for _ in range(12)]
-    alive = [doorway.logins.tokens.known(secret) is not None for secret in secrets]
+    alive = [doorway.logins.tokens.feed.find_token(secret) is not None for secret in secrets]
     assert alive == [False] * 2 + [True] * 10
 
 
@@ -253,13 +253,13 @@ async def test_a_cli_id_is_linked_on_the_page(
     await register_in_browser(browser)
     page = await send_form(browser, "/link", "/link", cli_id=f" {cli_id} ")
     assert "Did you start this?" in page.text
-    assert doorway.logins.tokens.known(cli_id) is None
+    assert doorway.logins.tokens.feed.find_token(cli_id) is None
     declined = await send_form(browser, "/link", "/link/answer", cli_id=cli_id, answer="no")
     assert "Not linked" in declined.text
-    assert doorway.logins.tokens.known(cli_id) is None
+    assert doorway.logins.tokens.feed.find_token(cli_id) is None
     linked = await send_form(browser, "/link", "/link/answer", cli_id=cli_id, answer="yes")
     assert "Linked" in linked.text
-    assert doorway.logins.tokens.known(cli_id) is not None
+    assert doorway.logins.tokens.feed.find_token(cli_id) is not None
 
 
 async def test_banned_participants_cannot_link(

@@ -202,7 +202,7 @@ async def test_a_client_of_the_own_application_links_after_confirmation(
         query = {"code": provider.code(packed), "state": state}
         page = await browser.get("/auth/cli/github", params=query)
         assert (page.status_code, "Did you start this?" in page.text) == (200, True)
-        assert doorway.logins.tokens.known(cli_id) is None
+        assert doorway.logins.tokens.feed.find_token(cli_id) is None
         assert SESSION_COOKIE not in browser.cookies
         fields = dict(re.findall(r'name="(\w+)" value="([^"]*)"', page.text)) | {"answer": "yes"}
         json_please = {"Accept": "application/json"}
@@ -210,7 +210,7 @@ async def test_a_client_of_the_own_application_links_after_confirmation(
         assert answer.status_code == 200, answer.text
         body = answer.json()
         assert (body["status"], body["user_name"], body["is_reset"]) == ("ok", "ada", True)
-        token = doorway.logins.tokens.known(cli_id)
+        token = doorway.logins.tokens.feed.find_token(cli_id)
         assert token is not None
         assert token.account == body["user_id"]
         again = await browser.post("/auth/cli/github", data=fields, headers=json_please)

@@ -8,7 +8,7 @@ from datetime import timedelta
 import httpx
 import pytest
 
-from ingest.http import middleware
+from ingest.http import attempts as attempt_limits
 from ingest.http.attempts import KEYS_MAX, AttemptLimiter
 from ingest.identity.login import attempts
 from ingest.identity.login.attempts import (
@@ -234,7 +234,7 @@ def test_a_delay_grows_to_an_hour_and_is_forgotten_after_a_day() -> None:
 def test_every_store_of_attempts_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     assert KEYS_MAX <= ENTRIES_MAX <= 100_000
     monkeypatch.setattr(attempts, "ENTRIES_MAX", 10)
-    monkeypatch.setattr(middleware, "KEYS_MAX", 10)
+    monkeypatch.setattr(attempt_limits, "KEYS_MAX", 10)
     delay, limiter = GrowingDelay(MovableClock()), AttemptLimiter("2/hour", "tries")
     for number in range(100):
         delay.take(f"ada {number}")

@@ -69,8 +69,8 @@ async def test_a_link_sets_a_new_password_once(
         assert (reused.status_code, "was used, has expired" in reused.text) == (404, True)
     assert await log_in(doorway, PASSWORD) == 401
     assert await log_in(doorway, NEW_PASSWORD) == 303
-    assert doorway.logins.tokens.known(session) is None
-    assert doorway.logins.tokens.known(token) is not None
+    assert doorway.logins.tokens.feed.find_token(session) is None
+    assert doorway.logins.tokens.feed.find_token(token) is not None
 
 
 async def test_who_created_a_link_is_in_the_log_and_its_secret_is_nowhere(
@@ -97,7 +97,7 @@ async def test_the_participant_may_revoke_all_tokens_with_the_reset(
         fields = {"password": NEW_PASSWORD, "revoke_tokens": "yes"}
         answer = await send_form(other, path, path, **fields)
     assert "All tokens and devices were revoked" in answer.text
-    assert doorway.logins.tokens.known(secret) is None
+    assert doorway.logins.tokens.feed.find_token(secret) is None
 
 
 async def test_a_link_that_expired_or_is_wrong_is_refused(

@@ -119,7 +119,9 @@ async def test_a_stream_is_forwarded_at_once_with_its_position(door: Door, behin
 async def test_a_stream_ends_when_its_token_is_revoked(strict: People, behind: Behind) -> None:
     commands = strict.commands
     linking = CliIdLinking(commands.people, commands.tokens)
-    auth = Authenticator(commands.feed, commands.people, commands.tokens, linking, AuthConfig())
+    auth = Authenticator(
+        commands.feed, commands.people.register, commands.tokens.usage, linking.claim, AuthConfig()
+    )
     app = FastAPI()
     install_error_handlers(app)
     ada = await made(strict, "ada", "read:own")

@@ -75,7 +75,7 @@ async def test_the_last_use_of_a_token_is_stored_later(strict: Door) -> None:
     assert (await strict.http.get("/v1/tokens", headers=headers)).json()["items"][0][
         "last_used_at"
     ] is None
-    await strict.commands.tokens.store_usage()
+    await strict.commands.tokens.usage.save()
     (item,) = (await strict.http.get("/v1/tokens", headers=headers)).json()["items"]
     assert item["last_used_at"] is not None
 
@@ -197,7 +197,7 @@ async def test_of_two_concurrent_claims_of_a_secret_one_is_refused(strict: Door)
     tried = [tokens.issue(account, new, "operator:o") for account in accounts if account]
     results = await asyncio.gather(*tried, return_exceptions=True)
     assert sorted(type(result).__name__ for result in results) == ["IssuedToken", "Refused"]
-    assert tokens.known("s" * 32) is not None
+    assert tokens.feed.find_token("s" * 32) is not None
 
 
 async def test_of_two_authors_who_publish_a_new_problem_one_owns_it(strict: Door) -> None:

@@ -95,7 +95,7 @@ class Ways:
 
     async def cli_id(self) -> str:
         """Return a CLI id that waits to be linked."""
-        return await self.logins.cli_ids.give("github", None)
+        return await self.logins.cli_ids.issue("github", None)
 
     def browser(self, name: str, headers: Mapping[str, str]) -> httpx.AsyncClient:
         """Return a client at the caller's own address that follows no redirects."""
@@ -131,7 +131,9 @@ async def open_ways(dsn: str) -> AsyncIterator[Ways]:
         outside = await stack.enter_async_context(httpx.AsyncClient())
         people, tokens = door.commands.people, door.commands.tokens
         linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(connections))
-        auth = Authenticator(door.commands.feed, people, tokens, linking, AuthConfig(TOKEN))
+        auth = Authenticator(
+            door.commands.feed, people.register, tokens.usage, linking.claim, AuthConfig(TOKEN)
+        )
         hashes = Argon2Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
         all_ways = build_logins(WAYS, connections, outside, linking, hashes)
 
@@ -211,4 +213,6 @@ async def _create_former_callers(ways: Ways) -> None:
         "code": await ways.device(),
         "cli_id": await ways.cli_id(),
     }
-    await eventually(lambda: tokens.known(expired) is None and tokens.known(revoked) is None)
+    await eventually(
+        lambda: tokens.feed.find_token(expired) is None and tokens.feed.find_token(revoked) is None
+    )

@@ -18,6 +18,7 @@ from ingest.app import create_app
 from ingest.bootstrap import Ingest, build_sign_in, ingest
 from ingest.decisions import Decisions
 from ingest.identity.access.feed import AccessFeed
+from ingest.identity.access.usage import TokenUsage
 from ingest.identity.accounts.service import Accounts, CliIdLinking, Tokens
 from ingest.identity.http.authenticator import AuthConfig, Authenticator, Edge
 from ingest.identity.login.sign_in import Argon2Hasher
@@ -263,8 +264,11 @@ def nobodys_gate() -> Authenticator:
     """A gate that knows nobody, over nothing."""
     log = MemoryLog()
     feed, decisions, register = AccessFeed(log), Decisions(log, now), MemoryAccountStore()
-    people, tokens = Accounts(decisions, feed, register), Tokens(decisions, feed, register)
-    return Authenticator(feed, people, tokens, CliIdLinking(people, tokens), AuthConfig())
+    people = Accounts(decisions, feed, register)
+    tokens = Tokens(decisions, feed, register, TokenUsage(register))
+    return Authenticator(
+        feed, register, tokens.usage, CliIdLinking(people, tokens).claim, AuthConfig()
+    )
 
 
 @dataclass
@@ -344,7 +348,9 @@ async def opened(
         sign_in = build_sign_in(SETTINGS, stores.pool, commands.people, Argon2Hasher())
         vouched = Edge(edge[0], feed, sign_in.resolve_account, edge[1])
         keys = AuthConfig(token, are_names_believed, vouched)
-        gate = Authenticator(feed, commands.people, commands.tokens, linking, keys)
+        gate = Authenticator(
+            feed, commands.people.register, commands.tokens.usage, linking.claim, keys
+        )
         hooks = Webhooks(commands.boards.decisions, feed, stores.webhooks, are_webhooks_local)
         parts = (commands, *vars(commands).values(), gate, stores.repeats, hooks, ranker)
         reused = _reuse_application(parts)

@@ -85,10 +85,8 @@ def create_app(
         accounts_router(ingest.people, ingest.tokens, auth),
         leaderboards_router(ingest.boards, auth),
         invites_router(ingest.invites, auth),
-        baselines_router(ingest.baselines, ingest.operators, auth),
-        participants_router(
-            ingest.people, ingest.tokens, ingest.moderation, ingest.operators, auth
-        ),
+        baselines_router(ingest.baselines, auth),
+        participants_router(ingest.people, ingest.tokens, ingest.moderation.load_ban_appeal, auth),
         consents_router(ingest.consents, auth),
         agents_router(ingest.ports, ingest.decisions, auth),
         # Before `/submissions/{number}/{act}`, which would match a retry, too.

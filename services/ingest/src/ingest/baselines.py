@@ -15,7 +15,6 @@ from ingest.decisions import Decisions
 from ingest.http.bodies import ReasonRequest
 from ingest.http.fields import SlugInPath
 from ingest.identity.http.authenticator import Authenticator
-from ingest.platform.service import Operators
 from ingest.ports import Ports
 from ingest.problems import rules as problems
 from ingest.submissions.rules import QUEUE_WAIT_S_MAX, deadline, safe_name, submissions
@@ -212,7 +211,7 @@ class Baselines:
         )
 
 
-def baselines_router(baselines: Baselines, operators: Operators, auth: Authenticator) -> APIRouter:
+def baselines_router(baselines: Baselines, auth: Authenticator) -> APIRouter:
     """The route, for operators only."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
     operator = auth.operator("admin:problems")
@@ -226,7 +225,7 @@ def baselines_router(baselines: Baselines, operators: Operators, auth: Authentic
         What still waits is not run twice.
         """
         runs = await baselines.run_again(slug.lower(), actor)
-        await operators.record_action("baselines", slug.lower(), body.reason, actor)
+        await baselines.decisions.record_action("baselines", slug.lower(), body.reason, actor)
         return api.Baselines(slug=slug.lower(), items=runs)
 
     return router

@@ -15,6 +15,7 @@ from ingest.decisions import Decisions
 from ingest.histories import HistoryCache
 from ingest.http.attempts import AttemptLimiter
 from ingest.identity.access.feed import AccessFeed
+from ingest.identity.access.usage import TokenUsage
 from ingest.identity.accounts.service import Accounts, AccountTables, CliIdLinking, Tokens
 from ingest.identity.invites.service import Invites
 from ingest.identity.login import oauth_http
@@ -91,11 +92,11 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIM
         moderation=Moderation(ports, decisions, feed),
         operators=Operators(ports, decisions),
         boards=boards,
-        invites=Invites(decisions, feed, ports.people, people, account_attempts, address_attempts),
+        invites=Invites(decisions, feed, ports.people, account_attempts, address_attempts),
         people=people,
         consents=Consents(ports, decisions, feed),
         preferences=PreferenceCommands(ports, decisions, feed),
-        tokens=Tokens(decisions, feed, ports.people),
+        tokens=Tokens(decisions, feed, ports.people, TokenUsage(ports.people)),
         account_tables=AccountTables(decisions, feed, ports.people),
         feed=feed,
     )

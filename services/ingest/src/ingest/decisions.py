@@ -5,16 +5,17 @@ import random
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, Protocol, TypeVar
 
-from ingest.identity.access.feed import AccessFeed
+from shared import subjects
 from shared.clock import new_id
 from shared.errors import Failed
 from shared.event_log import Append, Appender, Conflict, Decider, EventLog, RecordedEvent
-from shared.events import Fact
+from shared.events import Fact, OperatorActed
 from shared.subjects import last_token
 
 DECISIONS_MAX = 8
+OPERATORS = "operators"
 PAUSE_S = 0.005
 
 Command = TypeVar("Command")
@@ -46,16 +47,23 @@ class AggregateCommand(NamedTuple):
     history: Sequence[RecordedEvent] | None = None
 
 
+class Follower(Protocol):
+    """Follows the log in memory, such as the access rights."""
+
+    async def wait_until_folded(self, seq: int, batch: Sequence[Fact] = ()) -> None:
+        """Wait until the events of a batch, which ends at `seq`, are folded."""
+
+
 @dataclass(frozen=True)
 class Decisions:
     """Makes decisions; each is appended only to the history it was decided on.
 
-    With a feed, a decision about access rights applies before `make` returns.
+    With a follower, a decision about access rights applies before `make` returns.
     """
 
     log: EventLog
     clock: Callable[[], datetime]
-    feed: AccessFeed | None = None
+    follower: Follower | None = None
 
     async def make(
         self,
@@ -106,8 +114,8 @@ class Decisions:
                 commands = [command._replace(history=None) for command in commands]
                 continue
             facts = [append.fact for append in appends]
-            if self.feed is not None:
-                await self.feed.reach(seq, facts)
+            if self.follower is not None:
+                await self.follower.wait_until_folded(seq, facts)
             return DecisionResult(seq, facts, before)
         names = " and ".join(command.agg for command in commands)
         raise Failed(f"{names} changed {DECISIONS_MAX} times during the decision: try again")
@@ -118,6 +126,14 @@ class Decisions:
         """Append a fact that depends on no history. Raises `Failed`."""
         append = http_append(agg, fact, expected, last_token(agg))
         return DecisionResult(await self.append(actor, append), [fact])
+
+    async def record_action(
+        self, command: str, target: str, reason: str, operator: str
+    ) -> DecisionResult:
+        """Record what an operator did. Raises `Failed`."""
+        fact = OperatorActed(command=command, target=target, reason=reason)
+        # Records are independent: none depends on the version of the one before.
+        return await self.record(subjects.audit(OPERATORS), fact, operator, None)
 
     async def preview(self, commands: Sequence[AggregateCommand]) -> list[Fact]:
         """Return what would be decided, without appending it. Raises `Refused` and `Failed`."""

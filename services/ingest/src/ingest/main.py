@@ -78,7 +78,7 @@ def _build_app(
     edge = Edge(settings.edge_token, feed, logins.sign_in.resolve_account, settings.edge_staff)
     cookies = site_cookies(settings.public_base)
     keys = AuthConfig(settings.operator_token, settings.names_believed, edge, cookies)
-    auth = Authenticator(feed, people, tokens, linking, keys)
+    auth = Authenticator(feed, people.register, tokens.usage, linking.claim, keys)
     rates = RateLimitRules(settings.rate_per_token, settings.rate_per_address)
     app = create_app(commands, auth, is_well, PostgresIdempotencyStore(connections), rates)
     webhook_store = PostgresWebhookStore(connections)
@@ -151,7 +151,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         await run_until_first(
             monitor.watch(),
             follow_access(),
-            commands.tokens.store_usage_forever(),
+            commands.tokens.usage.save_forever(),
             probe.run(life.report_unhealthy, prepare),
             commands.account_tables.watch(lambda: probe.register, life.report_unhealthy),
             bootstrap.purge_expired(connections, repeats.purge),
@@ -159,7 +159,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         )
         # Store what the next start would otherwise compute again: the tokens used in the last
         # minute, and a snapshot, unless the log is unavailable, too.
-        await commands.tokens.store_usage()
+        await commands.tokens.usage.save()
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(SAVE_S_MAX):
                 await feed.save()

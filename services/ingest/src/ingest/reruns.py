@@ -9,13 +9,12 @@ from fastapi import APIRouter, Depends
 from msgspec import structs
 from pydantic import AfterValidator, Field
 
-from ingest.decisions import DecisionResult, Decisions, http_append
+from ingest.decisions import OPERATORS, DecisionResult, Decisions, http_append
 from ingest.histories import SubmissionHistory, load_submission
 from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
 from ingest.http.fields import IdInPath, NumberInPath, Text, Token
 from ingest.identity.http.authenticator import Authenticator
 from ingest.moderation.rules import moderation
-from ingest.platform.service import OPERATORS
 from ingest.ports import Ports
 from ingest.problems import rules as problems
 from ingest.problems.service import load_problem

@@ -6,6 +6,7 @@ import re
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Protocol
 
 import msgspec
 from fastapi import Request, Response
@@ -17,7 +18,6 @@ from starlette.datastructures import URL, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import IdempotencyStore, IdempotentRequest, StoredResponse
 from shared.clock import new_id, now
 from shared.errors import STATUS_BY_CODE, Failed, Refused
@@ -75,6 +75,45 @@ RETRY_S = 1.0
 _log = logging.getLogger(__name__)
 
 
+class RequestCaller(Protocol):
+    """The caller of a request, as an Idempotency-Key needs it."""
+
+    @property
+    def kind(self) -> str:
+        """Return `anonymous` for a caller without a valid credential."""
+
+    @property
+    def actor(self) -> str:
+        """Return the actor for events; an anonymous caller has none."""
+
+    @property
+    def scopes(self) -> frozenset[str]:
+        """Return what the caller may do."""
+
+    @property
+    def problems(self) -> frozenset[str]:
+        """Return the problems that the caller is limited to."""
+
+
+class RequestAuthenticator(Protocol):
+    """Tells the middleware who sends a request."""
+
+    def has_session(self, request: Request) -> bool:
+        """Return whether a request has the cookie of a live session."""
+
+    def has_credential(self, request: Request) -> bool:
+        """Return whether a request has anything that names a caller, valid or not."""
+
+    async def check_credential(self, request: Request) -> None:
+        """Raise `Refused` for a request without a valid credential."""
+
+    async def caller(self, request: Request) -> RequestCaller:
+        """Return the caller. Raises `Refused` for conflicting credentials."""
+
+    def rate_limit_key(self, request: Request) -> str | None:
+        """Return whose rate limit a request counts against; None for no limit."""
+
+
 class AllowedHostsMiddleware:
     """Answers requests only for the host names of this machine.
 
@@ -123,7 +162,7 @@ class BodyLimitMiddleware:
     The rest of a refused body is discarded as it arrives, so that the client can read the response.
     """
 
-    def __init__(self, app: ASGIApp, auth: Authenticator) -> None:
+    def __init__(self, app: ASGIApp, auth: RequestAuthenticator) -> None:
         self.app = app
         self._auth = auth
 
@@ -184,7 +223,7 @@ class RateLimitMiddleware:
     counted per process, so several ingests behind one name each allow the whole rate.
     """
 
-    def __init__(self, app: ASGIApp, auth: Authenticator, rates: RateLimitRules) -> None:
+    def __init__(self, app: ASGIApp, auth: RequestAuthenticator, rates: RateLimitRules) -> None:
         self.app = app
         self._auth = auth
         self._rules = {
@@ -242,7 +281,7 @@ class ResponseHeadersMiddleware:
     credential is stored only if it is the same for everybody (`public`).
     """
 
-    def __init__(self, app: ASGIApp, auth: Authenticator) -> None:
+    def __init__(self, app: ASGIApp, auth: RequestAuthenticator) -> None:
         self.app = app
         self._auth = auth
 
@@ -281,7 +320,7 @@ class IdempotencyMiddleware:
     A request that was refused or failed changed nothing, and may be sent again.
     """
 
-    def __init__(self, app: ASGIApp, auth: Authenticator, repeats: IdempotencyStore) -> None:
+    def __init__(self, app: ASGIApp, auth: RequestAuthenticator, repeats: IdempotencyStore) -> None:
         self.app = app
         self._auth = auth
         self._repeats = repeats

@@ -58,7 +58,7 @@ def platform_router(
     async def acted(body: OperatorActionRequest, actor: Operator) -> DecisionResponse:
         """Record an action of an operator that has no event of its own."""
         return decision_response(
-            await operators.record_action(body.command, body.target, body.reason, actor)
+            await operators.decisions.record_action(body.command, body.target, body.reason, actor)
         )
 
     @router.get("/deadletters", dependencies=[Depends(operator)])

@@ -8,10 +8,8 @@ from ingest.ports import Ports
 from shared import subjects
 from shared.bus import redrive_event
 from shared.errors import Refused
-from shared.events import EventSkipped, OperatorActed
+from shared.events import EventSkipped
 from shared.wire import decode_fact
-
-OPERATORS = "operators"
 
 
 @dataclass(frozen=True)
@@ -35,14 +33,6 @@ class Operators:
                 return DecisionResult(seq, [decode_fact(event.envelope)])
         message = f"{consumer} has no dead letter {seq}: GET /v1/admin/deadletters lists them"
         raise Refused("unknown_dead_letter", message, "seq")
-
-    async def record_action(
-        self, command: str, target: str, reason: str, operator: str
-    ) -> DecisionResult:
-        """Record an action that an operator reports. Raises `Failed`."""
-        fact = OperatorActed(command=command, target=target, reason=reason)
-        # Records are independent: none depends on the version of the one before.
-        return await self.decisions.record(subjects.audit(OPERATORS), fact, operator, None)
 
     async def skip(self, event: EventSkipped, operator: str) -> DecisionResult:
         """Let a projection skip an event that it cannot fold. Raises `Refused` and `Failed`."""

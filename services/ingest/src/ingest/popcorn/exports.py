@@ -187,8 +187,7 @@ def add_export_route(router: APIRouter, deps: Dependencies) -> None:
             boards, at = deps.ingest.boards, deps.clock()
             released = {slug: await boards.released_versions(slug, at) for slug in slugs}
         details = f"{'private' if body.private else 'public'}: {body.filename}"
-        operators = deps.ingest.operators
-        await operators.record_action("export", ", ".join(slugs), details, caller.actor)
+        await deps.ingest.decisions.record_action("export", ", ".join(slugs), details, caller.actor)
         disposition = f'attachment; filename="{body.filename}"'
         headers = {"Content-Type": PARQUET, "Content-Disposition": disposition}
         return LiveResponse(chunks(slugs, released), 200, headers)

@@ -28,8 +28,8 @@ SNAPSHOT_NAME = "ingest"
 
 log = logging.getLogger(__name__)
 
-LOOK_S = 0.05
-REACH_S_MAX = 5.0
+READY_POLL_S = 0.05
+FOLD_WAIT_S_MAX = 5.0
 # A log that has been silent for longer may have revoked a token that is still accepted here.
 SILENT_S_MAX = 30.0
 # Events that a connected server does not deliver for this long cannot be read.
@@ -121,7 +121,7 @@ class AccessFeed:
         self._branch: Branch | None = None
         self._is_ready = False
         self._taken_at = time.monotonic()
-        self._grown = asyncio.Event()
+        self._folded_event = asyncio.Event()
 
     async def run(self) -> None:
         """Follow the log; never returns. Raises `Gap` and `UnknownEvent`, which end the process."""
@@ -133,7 +133,7 @@ class AccessFeed:
         take_task = asyncio.create_task(branch.take())
         try:
             while True:
-                limit_s = SWEEP_S if self._is_ready else LOOK_S
+                limit_s = SWEEP_S if self._is_ready else READY_POLL_S
                 await asyncio.wait({take_task}, timeout=limit_s)
                 if take_task.done():
                     self._taken_at = time.monotonic()
@@ -144,8 +144,8 @@ class AccessFeed:
                     take_task = asyncio.create_task(branch.take())
                 self._is_ready = self._is_ready or branch.behind == 0
                 self._tidy_up()
-                self._grown.set()
-                self._grown = asyncio.Event()
+                self._folded_event.set()
+                self._folded_event = asyncio.Event()
         finally:
             tasks = [task for task in (take_task, self._saving) if task is not None]
             for task in tasks:
@@ -210,11 +210,11 @@ class AccessFeed:
             raise Failed(reason)
         return self._state.access
 
-    def token(self, secret: str) -> Token | None:
+    def find_token(self, secret: str) -> Token | None:
         """Return the live token with this text, or None. Raises `Failed`."""
         return self.now().token(hash_secret(secret), self._clock())
 
-    async def reach(self, seq: int | None, batch: Sequence[Fact] = ()) -> None:
+    async def wait_until_folded(self, seq: int | None, batch: Sequence[Fact] = ()) -> None:
         """Wait until an event is folded, at most 5 s.
 
         Events at the end of `batch` (which ends at `seq`) that carry no access rights never come
@@ -229,6 +229,6 @@ class AccessFeed:
         seq -= len(trailing)
         # After the timeout the event is in the log all the same, and every ingest will fold it.
         with suppress(TimeoutError):
-            async with asyncio.timeout(REACH_S_MAX):
+            async with asyncio.timeout(FOLD_WAIT_S_MAX):
                 while self._state.access.seq < seq:
-                    await self._grown.wait()
+                    await self._folded_event.wait()

@@ -26,6 +26,7 @@ from shared.wire import is_genuine
 
 # Ended tokens are remembered this long; nobody can reuse their id or secret meanwhile.
 ENDED_KEPT_DAYS = 1
+SESSION_KIND = "web"
 AGGREGATES = ("account.>", "invite.>", "problem.>")
 APPEAL_OPEN = "your appeal is waiting for an answer"
 APPEAL = "`warpboard auth appeal TEXT`, or POST /v1/me/appeal, files an appeal"
@@ -43,6 +44,11 @@ class Token(NamedTuple):
     issued_at: datetime
     expires_at: datetime | None
     problems: tuple[str, ...] = ()
+
+    @property
+    def is_session(self) -> bool:
+        """Return whether this is the login of a browser."""
+        return self.kind == SESSION_KIND
 
     def is_live(self, at: datetime) -> bool:
         """Return whether the token has not expired."""

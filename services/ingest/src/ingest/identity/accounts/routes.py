@@ -1,5 +1,6 @@
 """Routes of participants about their own account, and of operators about all accounts."""
 
+from collections.abc import Awaitable, Callable
 from datetime import timedelta
 from typing import Annotated, Any, Literal, TypeAlias
 
@@ -12,8 +13,6 @@ from ingest.identity.accounts.service import Accounts, IssuedToken, NewToken, To
 from ingest.identity.bans import format_ban_end
 from ingest.identity.caller import Caller, check_unlimited
 from ingest.identity.http.authenticator import Authenticator
-from ingest.moderation.service import Moderation
-from ingest.platform.service import Operators
 from ingest.ports import Identity
 from shared.api import accounts as api
 from shared.api.queues import DecisionResponse
@@ -37,6 +36,8 @@ Days = Annotated[int, Field(ge=1, le=DAYS_MAX)]
 TokenName = Annotated[Text, Field(max_length=NAME_LENGTH_MAX)]
 Role = Literal["creator", "moderator", "admin"]
 After = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
+# Returns the appeal against an account's last ban, or None.
+LoadBanAppeal = Callable[[str], Awaitable[api.BanAppeal | None]]
 Limit = Annotated[int, Query(ge=1, le=NAMES_MAX)]
 
 
@@ -196,13 +197,12 @@ class IdentityRequest(RequestModel):
 def participants_router(
     people: Accounts,
     tokens: Tokens,
-    moderation: Moderation,
-    operators: Operators,
+    load_ban_appeal: LoadBanAppeal,
     auth: Authenticator,
 ) -> APIRouter:
     """The routes, each for operators only; those that give more rights are for admins."""
     router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
-    _participants(router, people, tokens, moderation, auth)
+    _participants(router, people, tokens, load_ban_appeal, auth)
 
     @router.put("/participants/{name}/name")
     async def rename(
@@ -212,7 +212,7 @@ def participants_router(
     ) -> api.OpenedAccount:
         """Rename a participant. They keep the old name, too, and nobody else can get it."""
         account = await people.rename(name, body.name, actor)
-        result = await operators.record_action("rename", account, body.reason, actor)
+        result = await people.decisions.record_action("rename", account, body.reason, actor)
         return api.OpenedAccount(
             participant_id=account, name=body.name, event=result.event, seq=result.seq
         )
@@ -222,7 +222,11 @@ def participants_router(
 
 
 def _participants(
-    router: APIRouter, people: Accounts, tokens: Tokens, moderation: Moderation, auth: Authenticator
+    router: APIRouter,
+    people: Accounts,
+    tokens: Tokens,
+    load_ban_appeal: LoadBanAppeal,
+    auth: Authenticator,
 ) -> None:
     operator = auth.operator("admin:participants")
 
@@ -251,7 +255,7 @@ def _participants(
             roles=sorted({"participant"} | access.roles.get(account, set())),
             leaderboards=sorted(access.boards_of(account)),
             ban=f"{format_ban_end(ban)}: {ban.reason}" if ban else None,
-            ban_appeal=await moderation.load_ban_appeal(account),
+            ban_appeal=await load_ban_appeal(account),
             identities=[identity_response(identity) for identity in identities],
             tokens=[token_response(details) for details in await tokens.list_tokens(account)],
         )

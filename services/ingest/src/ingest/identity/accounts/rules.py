@@ -5,6 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple, TypeVar
 
+from ingest.identity.access.fold import SESSION_KIND
 from ingest.identity.bans import ban_at, format_ban_end
 from ingest.identity.scopes import GRANTABLE, STAFF_ROLES, STAFF_SCOPES, allowed_scopes
 from shared import events
@@ -12,12 +13,10 @@ from shared.errors import Refused
 from shared.event_log import Decider
 
 ACTOR = "account:"
+# Browser sessions do not count: with too many tokens, one must still be able to log in and revoke.
 TOKENS_MAX = 100
 IDENTITIES_MAX = 20
 Held = TypeVar("Held")
-# Web logins do not count against TOKENS_MAX: somebody with too many tokens must be able to log in
-# and revoke some.
-WEB = "web"
 
 # The digest of the text that was accepted, by problem.
 Consents = Mapping[str, str]
@@ -174,9 +173,9 @@ def _check_new_token(fact: events.TokenIssued, at: datetime, state: Account) -> 
     if fact.problems and not STAFF_SCOPES.isdisjoint(fact.scopes):
         message = "a token that is limited to problems cannot have operator scopes"
         raise Refused("invalid_request", message, "problems")
-    api_tokens = [token for token in state.tokens.values() if token.kind != WEB]
+    api_tokens = [token for token in state.tokens.values() if token.kind != SESSION_KIND]
     live_tokens = [token for token in api_tokens if not token.expires_at or at < token.expires_at]
-    if fact.kind != WEB and len(live_tokens) >= TOKENS_MAX:
+    if fact.kind != SESSION_KIND and len(live_tokens) >= TOKENS_MAX:
         message = f"a participant has at most {TOKENS_MAX} tokens: revoke one first"
         raise Refused("wrong_state", message)
 

@@ -7,7 +7,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
@@ -16,6 +16,7 @@ from prometheus_client import Gauge
 from ingest.decisions import DecisionResult, Decisions
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.access.fold import Token
+from ingest.identity.access.usage import TokenUsage
 from ingest.identity.accounts import rules
 from ingest.identity.caller import Caller
 from ingest.identity.names import LOST, check_name
@@ -39,7 +40,6 @@ ACCOUNTS = "accounts"
 TABLES_ACTOR = "service:ingest"
 TABLES_LOOK_S = 1.0
 TABLES_START_S = 0.05
-USAGE_PAUSE_S = 60.0
 SHOWN_PREFIX_LENGTH = 10
 CLI_SCOPES = ("submit", "submit:ranked", "profile", "read:own", "delete:own", "join")
 CLI_LIFE_DAYS = 90
@@ -231,7 +231,7 @@ class Tokens:
     decisions: Decisions
     feed: AccessFeed
     rows: AccountStore
-    _used: dict[str, datetime] = field(default_factory=dict)
+    usage: TokenUsage
 
     async def issue(self, account: str, new: NewToken, by: str) -> IssuedToken:
         """Let a secret act for an account from now on.
@@ -293,32 +293,6 @@ class Tokens:
         blank = TokenRow("", account, "", "")
         own_tokens = self.feed.now().tokens_of(account)
         return [TokenDetails(token, rows.get(token.id, blank)) for token in own_tokens]
-
-    def known(self, secret: str) -> Token | None:
-        """Return the live token with this text, or None. Raises `Failed`."""
-        return self.feed.token(secret)
-
-    def used(self, token: str, at: datetime) -> None:
-        """Remember that a token was used; it is stored within a minute."""
-        self._used[token] = at
-
-    async def store_usage(self) -> None:
-        """Store which tokens were used since the last call. Raises `Failed`."""
-        if self._used:
-            used = self._used.copy()
-            await self.rows.used(used)
-            for token, at in used.items():
-                if self._used[token] == at:
-                    del self._used[token]
-
-    async def store_usage_forever(self) -> None:
-        """Store once a minute which tokens were used; never returns."""
-        while True:
-            await asyncio.sleep(USAGE_PAUSE_S)
-            try:
-                await self.store_usage()
-            except Failed as failed:
-                _log.warning("cannot store when tokens were used: %s", failed)
 
 
 def _find(tokens: Iterable[Token], number: int, message: str) -> Token:

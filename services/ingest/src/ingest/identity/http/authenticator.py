@@ -1,8 +1,4 @@
-"""What routes take from a request: who sends it, and its fields.
-
-Operators, participants by token, session or name, and the Discord edge are authenticated. The
-models of bodies, and the response to a decision, serve operators and participants.
-"""
+"""Authenticates operators, participants by token, session or name, and the Discord edge."""
 
 import hmac
 import re
@@ -15,9 +11,8 @@ from fastapi import Request
 from ingest.http.addresses import client_address
 from ingest.http.cookies import SESSION_COOKIE, Cookies
 from ingest.identity.access.feed import AccessFeed
-from ingest.identity.access.fold import Token as KnownToken
-from ingest.identity.accounts.rules import WEB as WEB_SESSION
-from ingest.identity.accounts.service import Accounts, CliIdLinking, Tokens
+from ingest.identity.access.fold import Token
+from ingest.identity.access.usage import TokenUsage
 from ingest.identity.caller import ANONYMOUS, Caller, check_problem, check_scope
 from ingest.identity.http.credentials import (
     CLI_ID_HEADERS,
@@ -38,19 +33,23 @@ from ingest.identity.http.credentials import (
 from ingest.identity.names import check_name
 from ingest.identity.scopes import STAFF_SCOPES
 from ingest.identity.secrets import csrf_token
+from ingest.ports import AccountStore
 from shared.clock import now
 from shared.errors import Failed, Refused
 
 SNOWFLAKE = re.compile(r"[1-9][0-9]{0,19}\Z")
-PROVIDER = "discord"
+DISCORD = "discord"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
-UNKNOWN = ("invalid_credential", "cli_id_not_linked")
+UNKNOWN_CREDENTIAL_CODES = ("invalid_credential", "cli_id_not_linked")
 LOGIN_HINT = (
     "send the header Authorization: Bearer <token>; create one with `warpboard login` or on the "
     "web page /login"
 )
 # Returns the account of a provider's subject; for an unknown one None, or a new one under the name.
 ResolveAccount = Callable[[str, str, str | None], Awaitable[str | None]]
+
+# Links an unknown CLI id if the platform does so, or refuses it if it waits to be linked.
+ClaimCliId = Callable[[str], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -84,12 +83,12 @@ class Edge:
         assert self.feed is not None, "an edge with a token has a feed"
         assert self.arrive is not None, "an edge with a token resolves accounts"
         is_read = request.method in SAFE_METHODS
-        account = await self.arrive(PROVIDER, subject, None if is_read else name)
+        account = await self.arrive(DISCORD, subject, None if is_read else name)
         if account is None:
             return None
         listed_roles = single_header(request, ROLES_HEADER.lower()).split(",")
         confirmed_roles = self.roles.intersection(role.strip() for role in listed_roles)
-        return self.feed.now().caller_through(account, PROVIDER, now(), *confirmed_roles)
+        return self.feed.now().caller_through(account, DISCORD, now(), *confirmed_roles)
 
 
 @dataclass(frozen=True)
@@ -114,9 +113,9 @@ class Authenticator:
     """
 
     feed: AccessFeed
-    people: Accounts
-    tokens: Tokens
-    linking: CliIdLinking
+    people: AccountStore
+    usage: TokenUsage
+    claim_cli_id: ClaimCliId
     config: AuthConfig
 
     async def caller(self, request: Request) -> Caller:
@@ -129,7 +128,7 @@ class Authenticator:
         try:
             return await self._participant_caller(request) or ANONYMOUS
         except Refused as refused:
-            if refused.code in UNKNOWN:
+            if refused.code in UNKNOWN_CREDENTIAL_CODES:
                 return ANONYMOUS
             raise
 
@@ -170,10 +169,10 @@ class Authenticator:
             if caller.name or caller.account is None:
                 return caller
             try:
-                return replace(caller, name=await self.people.name_of(caller.account))
+                name = await self.people.name_of(caller.account)
             except Failed:
-                # A name is only for display, so a failure does not stop the request.
-                return replace(caller, name=caller.account)
+                name = None  # It is only for display, so a failure does not stop the request.
+            return replace(caller, name=name or caller.account)
 
         return require_participant
 
@@ -272,7 +271,7 @@ class Authenticator:
         try:
             credential = bearer_credential(request)
             if self.config.edge.is_edge(credential):
-                return f"token {PROVIDER}:{single_header(request, USER_HEADER.lower())[:20]}"
+                return f"token {DISCORD}:{single_header(request, USER_HEADER.lower())[:20]}"
             headers = [header_credential(request, header) for header in CLI_ID_HEADERS]
         except Refused:  # Two of one kind are refused later and count against the address.
             credential, headers = None, []
@@ -334,8 +333,8 @@ class Authenticator:
 
     async def _cli_id_caller(self, credential: Credential) -> Caller:
         """Return the caller of a CLI id, who is never an operator."""
-        if self.tokens.known(credential.secret) is None:
-            await self.linking.claim(credential.secret)
+        if self.feed.find_token(credential.secret) is None:
+            await self.claim_cli_id(credential.secret)
         caller = self._token_caller(credential)
         return replace(caller, scopes=caller.scopes - STAFF_SCOPES)
 
@@ -343,20 +342,19 @@ class Authenticator:
         """Return the caller by name, where names are believed."""
         name = request.headers[PARTICIPANT_HEADER]
         check_name(name, "invalid_credential", "participant")
-        register = self.people.register
         is_read = request.method in SAFE_METHODS
-        account = await (register.known(name) if is_read else register.account(name))
+        account = await (self.people.known(name) if is_read else self.people.account(name))
         return self.feed.now().local(account, name, now())
 
     def _session_credential(self, request: Request) -> Credential | None:
         secret = self.config.cookies.read(request, SESSION_COOKIE)
         return parse_credential(SESSION_COOKIE, secret)
 
-    def _token(self, credential: Credential) -> KnownToken | None:
+    def _token(self, credential: Credential) -> Token | None:
         """Return the valid token of a credential; a cookie must be a session, a header must not."""
-        token = self.tokens.known(credential.secret)
+        token = self.feed.find_token(credential.secret)
         is_cookie = credential.header == SESSION_COOKIE
-        return token if token and (token.kind == WEB_SESSION) == is_cookie else None
+        return token if token and token.is_session == is_cookie else None
 
     def _token_caller(self, credential: Credential) -> Caller:
         at = now()
@@ -364,5 +362,5 @@ class Authenticator:
         if token is None:
             message = f"this token is unknown, expired or revoked: {LOGIN_HINT}"
             raise Refused("invalid_credential", message, credential.header.lower())
-        self.tokens.used(token.id, at)
+        self.usage.record(token.id, at)
         return self.feed.now().caller(token, at)

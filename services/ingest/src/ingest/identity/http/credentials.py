@@ -16,7 +16,7 @@ NAME_HEADER = "Warpboard-Discord-Name"
 ROLES_HEADER = "Warpboard-Discord-Roles"
 CREDENTIAL_HEADERS = ("Authorization", *CLI_ID_HEADERS, PARTICIPANT_HEADER)
 # What clients send that have no credential.
-NOTHING = ("", "None")
+EMPTY_CREDENTIALS = ("", "None")
 
 
 class Credential(NamedTuple):
@@ -37,7 +37,7 @@ def single_header(request: Request, header: str) -> str:
 def parse_credential(header: str, text: str) -> Credential | None:
     """Return a credential, None for an empty header."""
     secret = text.strip()
-    return None if secret in NOTHING else Credential(header, secret)
+    return None if secret in EMPTY_CREDENTIALS else Credential(header, secret)
 
 
 def bearer_credential(request: Request) -> Credential | None:

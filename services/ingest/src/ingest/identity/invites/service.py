@@ -9,7 +9,6 @@ from ingest.decisions import Decisions, http_append
 from ingest.http.attempts import AttemptLimiter
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.access.fold import Invite
-from ingest.identity.accounts.service import Accounts
 from ingest.identity.invites.rules import InviteCommand, invalid_invite, invites
 from ingest.identity.secrets import hash_secret, new_invite_code
 from ingest.ports import AccountStore
@@ -43,7 +42,6 @@ class Invites:
     decisions: Decisions
     feed: AccessFeed
     rows: AccountStore
-    people: Accounts
     account_attempts: AttemptLimiter
     address_attempts: AttemptLimiter
 
@@ -71,7 +69,7 @@ class Invites:
         seq = None
         for start in range(0, len(appends), BATCH_MAX):
             seq = await self.decisions.append(actor, *appends[start : start + BATCH_MAX])
-        await self.feed.reach(seq)
+        await self.feed.wait_until_folded(seq)
         return list(codes.values())
 
     async def list_invites(self, slug: str) -> list[api.Invite]:
@@ -84,13 +82,17 @@ class Invites:
             api.Invite(
                 code=codes.get(invite.id, ""),
                 participant_id=invite.account,
-                participant=await self.people.name_of(invite.account) if invite.account else None,
+                participant=await self._name_of(invite.account),
                 claimed_at=invite.claimed_at,
                 created_at=invite.issued_at,
                 expires_at=invite.expires_at,
             )
             for invite in invites
         ]
+
+    async def _name_of(self, account: str | None) -> str | None:
+        """Return the name of a participant; the account itself once the name is erased."""
+        return None if account is None else await self.rows.name_of(account) or account
 
     async def revoke(self, code: str, reason: str, actor: str) -> bool:
         """Revoke an invite; return whether somebody had used it.

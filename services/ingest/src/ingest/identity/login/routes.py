@@ -50,7 +50,7 @@ Grant = Literal["urn:ietf:params:oauth:grant-type:device_code"]
 Client = Annotated[str, Field(min_length=1, max_length=64, pattern=f"^{PRINTABLE}+$")]
 Kind = TypeVar("Kind", bound="OAuthRequest")
 # Declared by hand: a missing provider is answered with 400 (http-api.md, 3.1), not FastAPI's 422.
-PROVIDER = {
+PROVIDER_PARAMETER = {
     "name": "provider",
     "in": "query",
     "required": True,
@@ -146,7 +146,7 @@ def login_router(logins: Logins, auth: Authenticator) -> APIRouter:
 
 
 def _cli_ids(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
-    @router.get("/auth/init", openapi_extra={"parameters": [PROVIDER]})
+    @router.get("/auth/init", openapi_extra={"parameters": [PROVIDER_PARAMETER]})
     async def init(request: Request, response: Response) -> CliId:
         """A new CLI id, which a participant can link within ten minutes."""
         provider = request.query_params.get("provider", "")
@@ -154,7 +154,7 @@ def _cli_ids(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
         if provider not in PROVIDERS:
             known = " or ".join(PROVIDERS)
             raise Refused("unknown_provider", f"provider is {provider[:32]!r}: expected {known}")
-        state = await logins.cli_ids.give(provider, client_address(request))
+        state = await logins.cli_ids.issue(provider, client_address(request))
         response.headers.update(NO_STORE)
         return CliId(state=state, expires_in=PENDING_S, link_url=f"{logins.public_url}/link")
 

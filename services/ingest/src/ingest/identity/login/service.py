@@ -10,7 +10,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ingest.http.attempts import AttemptLimiter
-from ingest.identity.access.fold import Token
+from ingest.identity.access.fold import SESSION_KIND, Token
 from ingest.identity.accounts.service import CLI_SCOPES, Accounts, CliIdLinking, NewToken, Tokens
 from ingest.identity.caller import Caller
 from ingest.identity.login.postgres import LoginStore
@@ -38,7 +38,7 @@ from ingest.identity.secrets import derive_token, hash_secret, new_secret
 from shared.errors import Failed, Refused
 from shared.events import SCOPES
 
-SESSION_KIND, DEVICE_KIND = "web", "device"
+DEVICE_KIND = "device"
 # A person has a few browsers; a new session replaces the oldest one, so nobody is locked out.
 SESSIONS_MAX = 10
 CODES_TRIED_MAX = 5
@@ -66,7 +66,7 @@ class Sessions:
     async def open(self, account: str) -> str:
         """Open a session and return its secret, valid for 12 hours."""
         by, access = f"account:{account}", self.tokens.feed.now()
-        sessions = [token for token in access.tokens_of(account) if token.kind == SESSION_KIND]
+        sessions = [token for token in access.tokens_of(account) if token.is_session]
         for old in sessions[: max(0, len(sessions) - SESSIONS_MAX + 1)]:
             await self.tokens.revoke(account, old.number, "replaced by a newer login", by)
         at = self.tokens.decisions.clock()
@@ -78,18 +78,18 @@ class Sessions:
 
     async def find(self, secret: str) -> Session | None:
         """Return the live session of a secret, or None."""
-        token = self.tokens.known(secret) if secret else None
-        if token is None or token.kind != SESSION_KIND:
+        token = self.tokens.feed.find_token(secret) if secret else None
+        if token is None or not token.is_session:
             return None
         at = self.tokens.decisions.clock()
-        self.tokens.used(token.id, at)
+        self.tokens.usage.record(token.id, at)
         caller = self.tokens.feed.now().caller(token, at)
         return Session(replace(caller, name=await self.people.name_of(token.account)), secret)
 
     async def close(self, secret: str) -> None:
         """End a session; harmless if it has ended."""
-        token = self.tokens.known(secret) if secret else None
-        if token is not None and token.kind == SESSION_KIND:
+        token = self.tokens.feed.find_token(secret) if secret else None
+        if token is not None and token.is_session:
             by = f"account:{token.account}"
             await self.tokens.revoke(token.account, token.number, "logged out", by)
 
@@ -101,7 +101,7 @@ class CliIds:
     store: LoginStore
     linking: CliIdLinking
 
-    async def give(self, provider: str, address: str | None) -> str:
+    async def issue(self, provider: str, address: str | None) -> str:
         """Issue a CLI id that waits to be linked."""
         cli_id, at = new_secret(), self.linking.tokens.decisions.clock()
         login = CliLogin(provider, coarse_network(address), at, pending_until(at))
@@ -114,7 +114,9 @@ class CliIds:
         if CLI_ID.match(cli_id):
             login = await self.store.find(CliLogin, "cli_login_of", cli=hash_secret(cli_id))
         tokens = self.linking.tokens
-        return check_cli(login, account, tokens.known(cli_id) is not None, tokens.decisions.clock())
+        return check_cli(
+            login, account, tokens.feed.find_token(cli_id) is not None, tokens.decisions.clock()
+        )
 
     async def link(self, cli_id: str, account: str, scopes: Sequence[str] = CLI_SCOPES) -> Token:
         """Link a CLI id to a participant; repeating changes nothing."""
@@ -124,9 +126,9 @@ class CliIds:
         if await self.store.execute("claim_cli_login", **values) == 0:
             # Somebody else was faster, or it expired meanwhile: this raises the right refusal.
             await self.preview(cli_id, account)
-        if tokens.known(cli_id) is None:
+        if tokens.feed.find_token(cli_id) is None:
             await self.linking.link(account, cli_id, scopes)
-        token = tokens.known(cli_id)
+        token = tokens.feed.find_token(cli_id)
         if token is None or token.account != account:
             raise Failed("the link has not taken effect yet: try again")
         return token
@@ -197,7 +199,7 @@ class Devices:
         login, account = check_approved(login, at)
         secret = derive_token(device_code)
         # A process may have ended between issuing the token and storing its number.
-        if login.token is None and self.tokens.known(secret) is None:
+        if login.token is None and self.tokens.feed.find_token(secret) is None:
             name, ends_at = f"{login.client} {login.requested_at:%Y-%m-%d}", login.grant_ends_at
             new = NewToken(DEVICE_KIND, name, login.scopes, ends_at, secret=secret)
             issued = await self.tokens.issue(account, new, f"account:{account}")

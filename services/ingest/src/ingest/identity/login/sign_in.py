@@ -15,7 +15,6 @@ from argon2.exceptions import Argon2Error, InvalidHashError
 from argon2.low_level import ARGON2_VERSION
 
 from ingest.http.attempts import AttemptLimiter
-from ingest.identity.accounts.rules import WEB as WEB_SESSION
 from ingest.identity.accounts.service import Accounts, Tokens
 from ingest.identity.login.attempts import KnownDevices, PasswordAttempts
 from ingest.identity.login.oauth_http import OAuthProvider
@@ -31,13 +30,11 @@ from ingest.identity.login.rules import (
 )
 from ingest.identity.names import NAME, accounts_lost, check_name
 from ingest.identity.secrets import hash_secret, new_secret, pkce_challenge
-from ingest.platform.service import OPERATORS
 from ingest.ports import Identity
-from shared import subjects
 from shared.api.accounts import PasswordResetLink
 from shared.clock import new_id
 from shared.errors import Refused
-from shared.events import AccountOpened, OperatorActed
+from shared.events import AccountOpened
 
 WEB = "web"
 LOGIN, CLI, RESET = "login", "cli", "password_reset"
@@ -202,8 +199,7 @@ class PasswordResets:
         """
         await self._password_name(account)
         decisions, secret = self.tokens.decisions, new_secret()
-        act = OperatorActed(command="reset-password", target=account, reason=reason)
-        await decisions.record(subjects.audit(OPERATORS), act, actor, None)
+        await decisions.record_action("reset-password", account, reason, actor)
         expires_at = decisions.clock() + timedelta(seconds=RESET_LINK_S)
         reset = LoginState(RESET, WEB, "", "", account, "", expires_at)
         await self.store.execute("add_login_state", state=hash_secret(secret), **vars(reset))
@@ -242,7 +238,7 @@ class PasswordResets:
             raise _invalid_reset()
         by = f"account:{account}"
         for token in self.tokens.feed.now().tokens_of(account):
-            if is_all_revoked or token.kind == WEB_SESSION:
+            if is_all_revoked or token.is_session:
                 await self.tokens.revoke(account, token.number, "the password was reset", by)
         return name
 
