@@ -38,6 +38,7 @@ LIMITS = """
 | a baseline | no | no | no | one open run for each baseline, GPU type and version |
 | a rejudge | no | no | no | 400 submissions per rejudge |
 | a duel or confirmation | no | no | no | one for each pair or podium run; it waits last |
+| a noisy run that is timed again | no | no | no | three attempts; it waits last |
 | a canary | no | no | no | one at a time for each agent |
 
 The platform's own work never ends a participant's submission; the submission only waits longer.

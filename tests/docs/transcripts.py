@@ -45,10 +45,11 @@ DURATION = r"[\d.,]+ (?:ns|µs|ms|s|min|h)\b"
 WILDCARD = re.compile(rf"…|{DURATION}(?: \d+ (?:s|min)\b)?|{PLACEHOLDER.pattern}")
 # A reader's shell has these; what else the tests' environment has is left out.
 INHERITED = ("LANG", "PATH", "PIP_CERT", "PIP_FIND_LINKS", "SSL_CERT_FILE", "TMPDIR", "USER")
-# Duels, confirmations and baselines would keep the only agent busy between the commands.
+# Duels, confirmations, retimes and baselines would keep the only agent busy between the commands.
 SETTINGS = {
     "WARPBOARD_RANKER_DUELS": "false",
     "WARPBOARD_RANKER_CONFIRMATIONS": "false",
+    "WARPBOARD_RANKER_RETIMES": "false",
     "WARPBOARD_SCHEDULER_BASELINE_PAUSE_S": "3600",
     **TIMED_AT_ONCE,
     "PYTHONDONTWRITEBYTECODE": "",

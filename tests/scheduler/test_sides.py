@@ -1,5 +1,6 @@
 """Canaries and rejudges: jobs beside the submissions', that end none."""
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -18,6 +19,7 @@ from tests.scheduler.histories import (
     failed,
     offering,
     received,
+    started,
     world,
 )
 
@@ -121,7 +123,7 @@ def test_a_removed_canary_leaves_nothing_waiting() -> None:
     assert history.settle(world(OFFER)) == ["JobCancelled"]
 
 
-def given_rejudge(count: int = 3, **problem: Any) -> History:
+def given_rejudge(count: int = 3, *, is_retime: bool = False, **problem: Any) -> History:
     history = History()
     history.settle(world(OFFER))
     published = events.ProblemPublished(
@@ -151,7 +153,7 @@ def given_rejudge(count: int = 3, **problem: Any) -> History:
     ]
     requested = events.RejudgeRequested(
         problem="identity",
-        from_number=1,
+        from_number=2 if is_retime else 1,
         to_number=2,
         to_digest="new",
         select="best",
@@ -208,6 +210,27 @@ def test_a_discarded_rejudge_cancels_what_waits_and_lets_the_rest_end() -> None:
 def test_a_rejudge_discarded_before_it_was_queued_queues_nothing() -> None:
     history = given_rejudge(3).say(REJUDGE, events.RejudgeDiscarded(reason="a mistake"))
     assert history.settle(world(OFFER)) == []
+
+
+def test_a_noisy_run_that_is_timed_again_gives_way_to_a_participant() -> None:
+    history = given_rejudge(1, is_retime=True)
+    history.settle(world(OFFER))
+    history.say(history.run_agg(), started())
+    history.say(subjects.submission("s9"), received())
+    assert history.settle(world(replace(OFFER, is_free=False))) == ["RunCancelled", "JobRequeued"]
+    history.settle(world(OFFER))
+    (_, order) = history.of_type("JobAssigned")[-1]
+    assert isinstance(order, events.JobAssigned)
+    assert order.submission == "s9"
+
+
+def test_a_noisy_run_that_finds_no_quiet_machine_again_is_given_up_after_two_tries() -> None:
+    history = given_rejudge(1, is_retime=True)
+    for _ in range(2):
+        history.settle(world(OFFER))
+        history.say(history.run_agg(), failed("noisy"))
+    assert history.settle(world(OFFER)) == ["JobGivenUp"]
+    assert history.state.jobs == {}
 
 
 def test_a_rejudged_submission_that_is_open_is_not_touched() -> None:

@@ -39,10 +39,12 @@ QUICK = {
     "WARPBOARD_SCHEDULER_SILENT_S_MAX": "5",
     "WARPBOARD_SCHEDULER_TICK_S": "0.1",
 }
-# Duels and confirmations would keep the agents of most tests busy; who wants them says so.
+# Duels, confirmations and noisy runs that are timed again would keep the agents of most tests busy;
+# who wants them says so.
 NO_PODIUM_JOBS = {
     "WARPBOARD_RANKER_DUELS": "false",
     "WARPBOARD_RANKER_CONFIRMATIONS": "false",
+    "WARPBOARD_RANKER_RETIMES": "false",
 }
 # The tests themselves keep the machine busy.
 TIMED_AT_ONCE = {"WARPBOARD_GPU_AGENT_QUIET_WAIT_S": "0"}

@@ -12,12 +12,14 @@ from ranker.service.decisions import Decisions, Metrics
 from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import Ranker
+from ranker.service.retimes import Retimes
 from shared.event_log import EventLog
 from shared.postgres import connect
 from tests.support.memory import MemoryBlobStore
 from tests.support.waits import eventually
 
 LOOSE = Demand("none", ("C2",))
+RETIME_LOOK_S = 0.02
 
 
 def ranker_of(
@@ -29,8 +31,12 @@ def ranker_of(
     *,
     has_duels: bool = False,
     has_confirmations: bool = False,
+    retime_delays_s: tuple[float, ...] = (),
 ) -> Ranker:
-    """A ranker that writes these read models, with duels and confirmations if it has them."""
+    """A ranker that writes these read models, with duels and confirmations if it has them.
+
+    It times noisy runs again after these delays, if there are any.
+    """
     decisions = Decisions(log, models, blobs or MemoryBlobStore(), Metrics(), wanted)
     reads = ReadsBetweenWrites(models)
     duels = Duels(log, reads, wanted, is_on=has_duels)
@@ -38,7 +44,9 @@ def ranker_of(
     podium_jobs = (duels, confirmations)
     announcing = Announcements(log, reads, podium_jobs=podium_jobs)
     milestones = Milestones(log, reads)
-    return Ranker(decisions, announcing, news or ProjectionProgress(), milestones, *podium_jobs)
+    retimes = Retimes(log, reads, bool(retime_delays_s), retime_delays_s, RETIME_LOOK_S)
+    progress = news or ProjectionProgress()
+    return Ranker(decisions, announcing, progress, milestones, *podium_jobs, retimes)
 
 
 @asynccontextmanager

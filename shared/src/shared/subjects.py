@@ -44,6 +44,11 @@ def run_confirmation_id(run: str) -> str:
     return derive_id(run, "confirmation")
 
 
+def retime_id(submission: str, number: int, attempt: int) -> str:
+    """Return the id of the rejudge that times a noisy run again, under the same version."""
+    return derive_id(f"{submission}/{number}", f"retime/{attempt}")
+
+
 def podium_duel_id(problem: str, number: int, gpu: str, sources: tuple[str, str]) -> str:
     """Return the id of the automatic duel between two sources on a leaderboard.
 

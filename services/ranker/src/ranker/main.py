@@ -18,6 +18,7 @@ from ranker.service.decisions import Decisions
 from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import Live, ProjectionProgress
 from ranker.service.projection import Ranker
+from ranker.service.retimes import Retimes
 from ranker.settings import Settings, load
 from ranker.webhooks.sender import announce
 from ranker.webhooks.watcher import run_webhooks
@@ -75,9 +76,12 @@ async def _run_projection(
                 duels = Duels(log, reads, demand, is_on=settings.duels)
                 confirmations = Confirmations(log, reads, demand, is_on=settings.confirmations)
                 podium_jobs = (duels, confirmations)
+                retimes = Retimes(log, reads, is_on=settings.retimes)
                 announcements = Announcements(log, reads, podium_jobs=podium_jobs)
                 milestones = Milestones(log, reads)
-                ranker = Ranker(decisions, announcements, progress, milestones, *podium_jobs)
+                ranker = Ranker(
+                    decisions, announcements, progress, milestones, *podium_jobs, retimes
+                )
                 await ranker.run()
         except Failed as failed:
             await outage.wait(failed)

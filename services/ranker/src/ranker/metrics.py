@@ -36,8 +36,15 @@ class RankerMetrics(Metrics):
         self.decisions = Counter(
             f"{START}_decisions", "Verdicts decided here, by eligibility", ["is_eligible"]
         )
+        self.retimes = Counter(
+            f"{START}_retimes",
+            "Noisy runs timed again, by whether the new result counts",
+            ["counts"],
+        )
         for outcome in OUTCOMES:
             self.ends.labels(outcome)
+        for counts in ("yes", "no"):
+            self.retimes.labels(counts)
 
     def folded(self, batch: Sequence[RecordedEvent], behind: int) -> None:
         """Count a batch that is in Postgres, and set how many events are still waiting."""
@@ -57,6 +64,10 @@ class RankerMetrics(Metrics):
     def decided(self, end: SubmissionFinished) -> None:
         """Count a decided submission."""
         self.decisions.labels("yes" if end.is_eligible else "no").inc()
+
+    def retimed(self, *, is_replaced: bool) -> None:
+        """Count a noisy run that was timed again."""
+        self.retimes.labels("yes" if is_replaced else "no").inc()
 
 
 def _outcome(event: RecordedEvent) -> str:

@@ -26,8 +26,7 @@ from ranker.domain.rows import (
     Submission,
 )
 from ranker.service.decisions import BatchChange, DueRejudge, PendingDecision, Unfoldable
-from ranker.service.leaderboard import RANKED_MAX, rank_top
-from ranker.service.places import update_places
+from ranker.service.leaderboard import RANKED_MAX, rank_top, update_places
 from shared.clock import now
 from shared.errors import Refused
 from shared.event_log import platform_time
@@ -265,13 +264,14 @@ class ReadModels:
         return [
             PendingDecision.from_row(row, row["submission"])._replace(
                 rejudge=row["rejudge"],
+                is_retime=row["is_retime"],
                 given_up=row["why"] if row["state"] == "given_up" else None,
             )
             for row in rows
         ]
 
     async def unpreviewed(self) -> list[DueRejudge]:
-        """The rejudges that wait for their preview."""
+        """The rejudges under another version that wait for their preview."""
         return [DueRejudge(**row) for row in await self._rows(self.sql["unpreviewed"], {})]
 
     async def preview(self, due: DueRejudge) -> Row:
@@ -279,7 +279,7 @@ class ReadModels:
         at = now()
         changes: Row = {}
         async with self.transaction, self.connection.transaction(force_rollback=True):
-            required = RequiredRows(rejudges={due.id}, applied={due.id})
+            required = RequiredRows(rejudges={due.id}, ended={due.id})
             loaded = await _add_loaded(await self._load(required), Rows())
             rows = apply_rejudge(loaded, due.id, (due.version, at))
             items = await self._read_items(due, rows)

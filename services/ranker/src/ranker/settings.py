@@ -20,7 +20,8 @@ class Settings:
     `announce_url` receives records, podium changes and seals; `replicas` is 3 on a cluster.
     `webhooks_local` allows webhooks to loopback addresses, for a single-user machine. `duels` times
     tied neighbours among the first three of a leaderboard against each other. `confirmations`
-    repeats ranked runs of the first three on another agent. `seal_key` is a file; the key is
+    repeats ranked runs of the first three on another agent. `retimes` times noisy entries again
+    later. `seal_key` is a file; the key is
     generated at the first start. Without it nothing is sealed. Every `scrub_s` a slow comparison of
     the whole log with the archive begins.
     """
@@ -41,6 +42,7 @@ class Settings:
     webhooks_local: bool = False
     duels: bool = True
     confirmations: bool = True
+    retimes: bool = True
     # Seconds allowed for a request's head, and for its body in addition to one per 16 KiB.
     head_s: float = HttpLimits.head_s
     body_s: float = HttpLimits.body_s

@@ -58,7 +58,7 @@ class Rejudge(ApiModel, frozen=True, kw_only=True):
     problem: str
     from_version: int
     to_version: int
-    select: Literal["best", "all"]
+    select: Literal["best", "all", "noisy"]
     reason: str
     actor: str
     count: int

@@ -424,6 +424,8 @@ HistoryEventType = Literal[
     "SubmissionRestored",
     "SubmissionWithdrawn",
     "SubmissionRejudged",
+    "RetimeRequested",
+    "RetimeDiscarded",
     "AppealFiled",
     "AppealDecided",
     "JobAssigned",

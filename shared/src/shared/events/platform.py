@@ -444,8 +444,13 @@ class RejudgeEvent(Fact, frozen=True, kw_only=True):
 
 
 class RejudgeRequested(RejudgeEvent, frozen=True, kw_only=True):
-    """These submissions are to run again with another version of their problem."""
+    """These submissions are to run again.
 
+    An operator requests it under another version of their problem. Ranker requests it under the
+    same version, for an entry whose run was noisy, and applies or discards it by itself.
+    """
+
+    publisher: ClassVar[str] = "ingest, ranker"
     is_operator_act: ClassVar[bool] = True
     problem: str
     from_number: int
@@ -454,6 +459,11 @@ class RejudgeRequested(RejudgeEvent, frozen=True, kw_only=True):
     select: str
     reason: str
     items: list[RejudgeItem]
+
+    @property
+    def is_retime(self) -> bool:
+        """Whether it times a noisy run again, under the same version."""
+        return self.from_number == self.to_number
 
 
 class RejudgeJudged(RejudgeEvent, frozen=True, kw_only=True):
@@ -475,6 +485,7 @@ class RejudgePreviewed(RejudgeEvent, frozen=True, kw_only=True):
 class RejudgeApplied(RejudgeEvent, frozen=True, kw_only=True):
     """The results of a rejudge count."""
 
+    publisher: ClassVar[str] = "ingest, ranker"
     is_operator_act: ClassVar[bool] = True
     is_terminal: ClassVar[bool] = True
     reason: str
@@ -483,6 +494,7 @@ class RejudgeApplied(RejudgeEvent, frozen=True, kw_only=True):
 class RejudgeDiscarded(RejudgeEvent, frozen=True, kw_only=True):
     """The results of a rejudge do not count."""
 
+    publisher: ClassVar[str] = "ingest, ranker"
     is_operator_act: ClassVar[bool] = True
     is_terminal: ClassVar[bool] = True
     reason: str

@@ -222,8 +222,8 @@ class Announcer:
     async def _announce_rejudge(self, identity: str, sequence: int, reason: str) -> None:
         rejudge = await self._api.read(RejudgeSummary, "edge", "rejudges", identity)
         post = None if rejudge is None else await self._ledger.problem_post(rejudge.problem)
-        if rejudge is None or post is None:
-            return
+        if rejudge is None or post is None or rejudge.from_version == rejudge.to_version:
+            return  # A noisy run was timed again, which only its own page tells.
         problem = await self._api.read_as_of(sequence, FullProblem, "problems", rejudge.problem)
         if problem is None:
             return

@@ -28,6 +28,14 @@ from shared.wire import is_genuine
 SCORE_TOLERANCE = 1e-9
 
 
+# Runs that were repeated: against a rival, on another agent, or in a rejudge.
+RepetitionFact: TypeAlias = (
+    events.ComparisonFact
+    | events.RejudgeRequested
+    | events.RejudgeJudged
+    | events.RejudgeApplied
+    | events.RejudgeDiscarded
+)
 CheckedFact: TypeAlias = (
     events.AgentEnrolled
     | events.AgentRevoked
@@ -40,9 +48,7 @@ CheckedFact: TypeAlias = (
     | events.JobAssigned
     | events.RunStarted
     | events.RunCompleted
-    | events.ComparisonFact
-    | events.RejudgeRequested
-    | events.RejudgeJudged
+    | RepetitionFact
 )
 _FOLDED = frozenset(kind.__name__ for kind in get_args(CheckedFact))
 
@@ -50,6 +56,7 @@ _FOLDED = frozenset(kind.__name__ for kind in get_args(CheckedFact))
 class _Run(NamedTuple):
     """A run of this leaderboard: its verdict's event, its fault if any, and its times."""
 
+    submission: str
     seq: int
     fault: Fault | None
     verdict: str
@@ -83,6 +90,8 @@ class ResultVerifier:
         self._floors: dict[int, dict[str, float]] = {}
         self._versions: dict[str, int] = {}
         self._rejudges: dict[str, int] = {}
+        self._drafts: dict[str, dict[tuple[str, int], Finding | None]] = {}
+        self._submissions: dict[str, str] = {}
         self._orders: dict[str, events.JobAssigned] = {}
         self._duels: dict[str, events.DuelRequested] = {}
         self._duel_faults: dict[tuple[int, frozenset[str]], Finding] = {}
@@ -138,6 +147,13 @@ class ResultVerifier:
                 self._harness_codes[id_] = fact.details.get(HARNESS_CODE, "")
             case events.ProblemPublished():
                 self._take_version(id_, fact)
+            case _:
+                self._check_repetition(event, id_, fact)
+
+    def _check_repetition(  # noqa: C901  (one case for each event)
+        self, event: RecordedEvent, id_: str, fact: RepetitionFact
+    ) -> None:
+        match fact:
             case events.DuelRequested():
                 if (fact.problem, fact.gpu) == (self._problem, self._gpu):
                     self._duels.setdefault(id_, fact)
@@ -153,7 +169,11 @@ class ResultVerifier:
             case events.RejudgeJudged():
                 number = self._rejudges.get(id_)
                 if fact.submission in self._versions and number is not None:
-                    self._check_result((fact.submission, number), event.seq, fact.result)
+                    self._check_draft(id_, (fact.submission, number), event.seq, fact.result)
+            case events.RejudgeApplied():
+                self._apply_drafts(id_)
+            case events.RejudgeDiscarded():
+                self._drafts.pop(id_, None)
             case _:
                 assert_never(fact)
 
@@ -169,6 +189,7 @@ class ResultVerifier:
             return
         if fact.submission in self._versions and fact.mode in ("ranked", DUEL):
             self._tokens[agg] = event.seq
+            self._submissions[agg] = fact.submission
             if fact.mode == DUEL or fact.job in self._confirmations:
                 self._orders[agg] = fact
         else:
@@ -178,7 +199,7 @@ class ResultVerifier:
         """Check the verdict now, so that its bytes need not be stored."""
         agg = history_of(event.envelope.agg)
         token, key_commit = self._tokens.pop(agg, None), self._key_commits.pop(agg, None)
-        order = self._orders.pop(agg, None)
+        order, submission = self._orders.pop(agg, None), self._submissions.pop(agg, "")
         run = last_token(agg)
         if token is None or self._leased.pop(run, None) != agg:
             return
@@ -192,6 +213,7 @@ class ResultVerifier:
         timed = tuple(case for case in fact.cases if case.stage == "time")
         spread = fact.sigma_run, fact.tie_us
         self._runs[run] = _Run(
+            submission,
             event.seq,
             fault,
             fact.verdict,
@@ -247,29 +269,54 @@ class ResultVerifier:
     def _check_result(self, key: tuple[str, int], seq: int, fact: SubmissionFinished) -> None:
         """Check that a rankable result has a signed run that gives this score."""
         run = self._runs.pop(fact.run or "", None)
-        self._faults.pop(key, None)
         self._note_first_run(key, fact, run)
+        self._set_fault(key, self._find_fault(key, seq, fact, run))
+
+    def _check_draft(
+        self, rejudge: str, key: tuple[str, int], seq: int, fact: SubmissionFinished
+    ) -> None:
+        """Check the result of a rejudge, which counts once the rejudge is applied."""
+        run = self._runs.pop(fact.run or "", None)
+        drafts = self._drafts.setdefault(rejudge, {})
+        # Where the platform failed, the earlier result stays.
+        if fact.outcome != "infra_failed":
+            drafts[key] = self._find_fault(key, seq, fact, run)
+
+    def _apply_drafts(self, rejudge: str) -> None:
+        for key, fault in self._drafts.pop(rejudge, {}).items():
+            self._set_fault(key, fault)
+
+    def _set_fault(self, key: tuple[str, int], fault: Finding | None) -> None:
+        if fault is None:
+            self._faults.pop(key, None)
+        else:
+            self._faults[key] = fault
+
+    def _find_fault(
+        self, key: tuple[str, int], seq: int, fact: SubmissionFinished, run: _Run | None
+    ) -> Finding | None:
         # A result held with its score counts once it is released, so it is checked now.
         is_held = fact.code in HELD_WITH_SCORE and fact.score_us is not None
         if not fact.is_eligible and not is_held:
-            return
-        if run is None or run.order is not None:
-            fault = Finding(seq, f"it counts, but no leased run {fact.run} ended before it")
-            self._faults[key] = fault
-        elif run.fault is not None:
-            self._faults[key] = Finding(run.seq, run.fault.reason)
-        elif not self._follows(fact, run, key[1]):
-            fault = Finding(seq, f"its score does not follow from its run (event {run.seq})")
-            self._faults[key] = fault
-        elif fact.is_eligible and self._is_below_floor(run, key[1]):
-            fault = Finding(seq, f"it counts, but its run (event {run.seq}) is under a floor")
-            self._faults[key] = fault
-        elif fact.is_eligible and run.is_stopped:
-            fault = Finding(seq, f"it counts, but its run (event {run.seq}) stopped early")
-            self._faults[key] = fault
-        elif fact.is_eligible and run.has_doubts:
-            fault = Finding(seq, f"it counts, but its run (event {run.seq}) needed a review")
-            self._faults[key] = fault
+            return None
+        if run is None or run.order is not None or run.submission != key[0]:
+            return Finding(seq, f"it counts, but no leased run {fact.run} ended before it")
+        if run.fault is not None:
+            return Finding(run.seq, run.fault.reason)
+        if not self._follows(fact, run, key[1]):
+            return Finding(seq, f"its score does not follow from its run (event {run.seq})")
+        problem = self._find_objection(run, key[1]) if fact.is_eligible else ""
+        return (
+            Finding(seq, f"it counts, but its run (event {run.seq}) {problem}") if problem else None
+        )
+
+    def _find_objection(self, run: _Run, number: int) -> str:
+        """Why a run may not be ranked without a decision, "" if it may."""
+        if self._is_below_floor(run, number):
+            return "is under a floor"
+        if run.is_stopped:
+            return "stopped early"
+        return "needed a review" if run.has_doubts else ""
 
     def _is_below_floor(self, run: _Run, number: int) -> bool:
         timed = convert_times(run.timed, self._fixed_us.get(number))

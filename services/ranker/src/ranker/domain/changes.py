@@ -334,10 +334,13 @@ def _ban_changed(rows: Rows, decoded: DecodedEvent, _fact: Fact) -> None:
 
 def _rejudge_requested(rows: Rows, decoded: DecodedEvent, fact: events.RejudgeRequested) -> None:
     for item in fact.items:
+        if fact.is_retime:
+            add_timeline_entry(rows.submissions.get(item.submission), decoded, fact.reason)
         rows.items[decoded.id, item.submission] = Item(
             rejudge=decoded.id,
             submission=item.submission,
             to_number=fact.to_number,
+            is_retime=fact.is_retime,
             account=item.account,
             gpu=item.gpu,
             state="waiting",
@@ -352,12 +355,21 @@ def _rejudge_judged(rows: Rows, decoded: DecodedEvent, fact: events.RejudgeJudge
         item.move("judged", decoded.event.envelope.at)
 
 
-def _rejudge_applied(rows: Rows, decoded: DecodedEvent, _fact: Fact) -> None:
+def _rejudge_applied(rows: Rows, decoded: DecodedEvent, fact: events.RejudgeApplied) -> None:
     apply_rejudge(rows, decoded.id, (decoded.event.seq, decoded.event.envelope.at))
     for (rejudge, submission), item in rows.items.items():
         if rejudge == decoded.id:
             text = f"rejudged under version {item.to_number}"
-            add_timeline_entry(rows.submissions.get(submission), decoded, text)
+            add_timeline_entry(
+                rows.submissions.get(submission), decoded, fact.reason if item.is_retime else text
+            )
+
+
+def _rejudge_discarded(rows: Rows, decoded: DecodedEvent, fact: events.RejudgeDiscarded) -> None:
+    """Only the discarded attempts to time a run again are in its timeline."""
+    for (rejudge, submission), item in rows.items.items():
+        if rejudge == decoded.id and item.is_retime:
+            add_timeline_entry(rows.submissions.get(submission), decoded, fact.reason)
 
 
 def apply_rejudge(rows: Rows, rejudge: str, since: tuple[int, datetime]) -> Rows:
@@ -467,4 +479,5 @@ RULES: tuple[ChangeRule[Any], ...] = (
     ChangeRule(events.RejudgeRequested, _rejudge_requested),
     ChangeRule(events.RejudgeJudged, _rejudge_judged),
     ChangeRule(events.RejudgeApplied, _rejudge_applied),
+    ChangeRule(events.RejudgeDiscarded, _rejudge_discarded),
 )

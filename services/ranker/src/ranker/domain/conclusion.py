@@ -29,9 +29,12 @@ from shared.events import (
     HARNESS_CODE,
     CaseResult,
     ConfirmationJudged,
+    RejudgeApplied,
+    RejudgeDiscarded,
     SubmissionFinished,
     is_at_least,
 )
+from shared.presentation.units import time_text
 from shared.wire import Envelope, forgery_reason
 
 RUN_KEY_BYTES = 32
@@ -355,6 +358,27 @@ def _failure(run: RunVerdict) -> tuple[str, str]:
     if is_secret:
         return "hidden_run_failed", f"a hidden case ended {hidden[0].verdict}"
     return NOT_RANKED.get(run.stage, "check_failed"), run.reason
+
+
+def conclude_retime(result: SubmissionFinished) -> RejudgeApplied | RejudgeDiscarded:
+    """Decide whether the result of a noisy run that was timed again replaces the noisy one.
+
+    It does if it may be ranked and is not noisy itself.
+
+    >>> end = SubmissionFinished(outcome="passed", is_eligible=True, code="ranked", reason="",
+    ...     score_us=120.0, grade="ok")
+    >>> conclude_retime(end)
+    RejudgeApplied(reason='timed again: 120 µs replaces a noisy time')
+    >>> conclude_retime(replace(end, grade="noisy"))
+    RejudgeDiscarded(reason='timed again: noisy again, so the earlier time stays')
+    """
+    if result.is_eligible and result.score_us is not None and result.grade != NOISY:
+        time = time_text(result.score_us)
+        return RejudgeApplied(reason=f"timed again: {time} replaces a noisy time")
+    if result.is_eligible:
+        return RejudgeDiscarded(reason="timed again: noisy again, so the earlier time stays")
+    reason = f"timed again without a result ({result.code}): {result.reason}"
+    return RejudgeDiscarded(reason=reason[:REASON_LENGTH_MAX])
 
 
 CONFIRMED = "confirmed"

@@ -302,8 +302,8 @@ def find_required_rows(  # noqa: C901  (one case for each kind of history)
                 required.rejudges.add(event.id)
                 if isinstance(fact, events.RejudgeRequested):
                     required.submissions.update(item.submission for item in fact.items)
-                if isinstance(fact, events.RejudgeApplied):
-                    required.applied.add(event.id)
+                if isinstance(fact, events.RejudgeApplied | events.RejudgeDiscarded):
+                    required.ended.add(event.id)
     required.submissions -= created.submissions
     required.jobs -= created.jobs
     required.runs -= created.runs

@@ -16,6 +16,9 @@ RANKED = "ranked"
 PUBLIC_NAMES = {
     "JobLeased": "JobAssigned",
     "RejudgeApplied": "SubmissionRejudged",
+    # Only attempts to time a noisy run again have these two in a timeline.
+    "RejudgeRequested": "RetimeRequested",
+    "RejudgeDiscarded": "RetimeDiscarded",
 }
 # The fields of each event that its owner sees; events that are not listed are never shown.
 OWNER_FIELDS: dict[str, tuple[str, ...]] = {
@@ -38,7 +41,9 @@ OWNER_FIELDS: dict[str, tuple[str, ...]] = {
     "SubmissionWithdrawn": ("reason",),
     "AppealFiled": (),
     "AppealDecided": ("is_accepted", "reason"),
+    "RejudgeRequested": ("reason",),
     "RejudgeApplied": ("reason",),
+    "RejudgeDiscarded": ("reason",),
 }
 # The fields that others see of a ranked submission; they do not see the other events.
 PUBLIC_FIELDS: dict[str, tuple[str, ...]] = {
@@ -52,7 +57,9 @@ PUBLIC_FIELDS: dict[str, tuple[str, ...]] = {
     "SubmissionDisqualified": (),
     "SubmissionRestored": (),
     "SubmissionWithdrawn": (),
+    "RejudgeRequested": (),
     "RejudgeApplied": (),
+    "RejudgeDiscarded": (),
 }
 
 

@@ -98,11 +98,15 @@ class Submission(_Job, kw_only=True, gc=False):
 
 
 class Item(_Job, kw_only=True, gc=False):
-    """A submission in a rejudge: its job there, and the result as a draft."""
+    """A submission in a rejudge: its job there, and the result as a draft.
+
+    `is_retime` if it is timed again under the same version, because its run was noisy.
+    """
 
     rejudge: str
     submission: str
     to_number: int
+    is_retime: bool = False
     account: str
     gpu: str
     reason: str = ""
@@ -215,7 +219,7 @@ class RequiredRows:
     jobs: set[str] = field(default_factory=set)
     runs: set[str] = field(default_factory=set)
     rejudges: set[str] = field(default_factory=set)
-    applied: set[str] = field(default_factory=set)
+    ended: set[str] = field(default_factory=set)
 
 
 @dataclass(slots=True)

@@ -12,7 +12,14 @@ from typing import Any, NamedTuple, Protocol
 
 import msgspec
 
-from ranker.domain.conclusion import Demand, RunOrigin, RunVerdict, conclude_submission, find_fault
+from ranker.domain.conclusion import (
+    Demand,
+    RunOrigin,
+    RunVerdict,
+    conclude_retime,
+    conclude_submission,
+    find_fault,
+)
 from ranker.domain.goals import case_floors_us
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from ranker.domain.yardsticks import (
@@ -33,6 +40,7 @@ from shared.events import (
     CaseResult,
     Composition,
     Fact,
+    RejudgeApplied,
     RejudgeJudged,
     RejudgePreviewed,
     Roof,
@@ -101,6 +109,7 @@ class PendingDecision(NamedTuple):
     board: LeaderboardKey
     problem_digest: str
     rejudge: str = ""
+    is_retime: bool = False
     given_up: str | None = None
 
     @property
@@ -183,7 +192,7 @@ class DecisionStore(ReadModelStore, Reads, Protocol):
         """The items of rejudges that wait for a decision."""
 
     async def unpreviewed(self) -> Sequence[DueRejudge]:
-        """The rejudges that wait for their preview."""
+        """The rejudges under another version that wait for their preview."""
 
     async def preview(self, due: DueRejudge) -> dict[str, Any]:
         """What a rejudge would change, without changing it."""
@@ -200,6 +209,9 @@ class Metrics:
 
     def decided(self, end: SubmissionFinished) -> None:
         """A submission was ended."""
+
+    def retimed(self, *, is_replaced: bool) -> None:
+        """A noisy run was timed again; `is_replaced` if the new result counts."""
 
     def archived(self, seq: int, behind: int) -> None:
         """Everything up to `seq` is archived; `behind` events are still waiting."""
@@ -310,7 +322,7 @@ class Decisions:
         return chosen
 
     async def drafts(self) -> bool:
-        """Draft and preview due rejudges; True if there may be more. Raises Failed."""
+        """Draft due rejudges, and preview or end them; True if there may be more. Raises Failed."""
         rejudges: dict[str, list[PendingDecision]] = {}
         items = await self.models.undecided_items(DUE_MAX)
         for item in items:
@@ -319,7 +331,10 @@ class Decisions:
         previews = await self.models.unpreviewed()
         for due in previews:
             await self._append_preview(due)
-        return bool(items or previews)
+        retimes = await self.models.rows("retimes_judged")
+        for retime in retimes:
+            await self._end_retime(retime["id"], retime["version"], retime["result"])
+        return bool(items or previews or retimes)
 
     async def _conclude(self, waiting: PendingDecision) -> bool:
         """Decide on a submission; False if another process appended first."""
@@ -338,10 +353,13 @@ class Decisions:
     async def _make_conclusion(self, waiting: PendingDecision, verdict: RunVerdict) -> Conclusion:
         """Conclude a run; one of the first of its leaderboard may fix the yardstick.
 
-        The first item of a rejudge fixes it at once, because its other items are not restated.
+        The first item of a rejudge fixes it at once, because its other items are not restated. A
+        noisy run that is timed again and is noisy again does not count, and fixes nothing.
         """
         end = conclude_submission(verdict, self.demand)
         if verdict.fixed_us or verdict.mode != "ranked" or not is_first_run(end):
+            return Conclusion(end)
+        if waiting.is_retime and not is_good(end):
             return Conclusion(end)
         values = waiting.board._asdict() | {"codes": list(FIRST_RUN_CODES)}
         rows = await self.models.rows("first_runs", **values)
@@ -394,6 +412,14 @@ class Decisions:
                 outcome="infra_failed", is_eligible=False, code="given_up", reason=item.given_up
             )
         )
+
+    async def _end_retime(self, retime: str, version: int, draft: Any) -> None:
+        """Let the result of a run that was timed again count, unless it is noisy again."""
+        result = msgspec.convert(draft, SubmissionFinished)
+        fact = conclude_retime(result)
+        cause = EventCause(retime, corr=retime)
+        if await append_event(self.log, subjects.rejudge(retime), fact, version, cause):
+            self.metrics.retimed(is_replaced=isinstance(fact, RejudgeApplied))
 
     async def _append_preview(self, due: DueRejudge) -> None:
         preview = await self.models.preview(due)

@@ -16,6 +16,8 @@ from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import BatchChange, Decisions, Metrics, ReadModelStore, Unfoldable
 from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import ProjectionProgress
+from ranker.service.retimes import Retimes
+from shared.clock import now
 from shared.event_log import EventSource, Feed, RecordedEvent
 from shared.events import EventSkipped, Fact, ProjectionSwitched
 from shared.lifecycle import run_until_first
@@ -325,7 +327,8 @@ UNANNOUNCED_MAX = 100
 class Ranker:
     """Projects the log; near the log's end it also decides and announces.
 
-    Announcements run beside the projection, so that no submission's end waits for them.
+    Announcements run beside the projection, so that no submission's end waits for them. `is_near`
+    tells whether the last announced batch was near the log's end.
     """
 
     decisions: Decisions
@@ -334,6 +337,8 @@ class Ranker:
     milestones: Milestones
     duels: Duels
     confirmations: Confirmations
+    retimes: Retimes
+    is_near: bool = False
     boards: set[LeaderboardKey] | None = None
     met: set[LeaderboardKey] | None = None
     is_end_due: bool = True
@@ -342,7 +347,9 @@ class Ranker:
     async def run(self) -> None:
         """Fold, decide and announce for ever. Gap, Fenced and Failed stop it."""
         unannounced: asyncio.Queue[FoldedBatch] = asyncio.Queue(UNANNOUNCED_MAX)
-        await run_until_first(self._decide(unannounced), self._announce(unannounced))
+        await run_until_first(
+            self._decide(unannounced), self._announce(unannounced), self._retime()
+        )
 
     async def _decide(self, unannounced: "asyncio.Queue[FoldedBatch]") -> None:
         decisions = self.decisions
@@ -366,12 +373,20 @@ class Ranker:
             while not unannounced.empty():
                 folded = unannounced.get_nowait()
                 self._note(folded)
-            if folded.behind <= CLOSE_TO_END:
+            self.is_near = folded.behind <= CLOSE_TO_END
+            if self.is_near:
                 self.boards = await self.announcements.announce(self.boards)
                 await self.duels.judge()
                 await self.confirmations.judge()
                 self.met = await self.milestones.announce(self.met)
                 self.progress.announced_seq = folded.seq
+
+    async def _retime(self) -> None:
+        """Let noisy runs be timed again when the time has come, for ever."""
+        while True:
+            await asyncio.sleep(self.retimes.look_s)
+            if self.is_near:
+                await self.retimes.look(now())
 
     def _note(self, folded: FoldedBatch) -> None:
         """Record which leaderboards and jobs to check once the log's end is near."""

@@ -35,7 +35,7 @@ where found.id in (
     union
     select submission from run where id = any(%(runs)s::text[])
     union
-    select submission from rejudge_item where rejudge = any(%(applied)s::text[])
+    select submission from rejudge_item where rejudge = any(%(ended)s::text[])
 );
 
 -- name: load_runs
@@ -100,10 +100,10 @@ set started_at = excluded.started_at, ended_at = excluded.ended_at,
 
 -- name: keep_items
 -- Insert or update rejudge items.
-insert into rejudge_item (rejudge, submission, to_number, account, gpu, state, state_at,
+insert into rejudge_item (rejudge, submission, to_number, is_retime, account, gpu, state, state_at,
                           lease_until_at, job, run, agent, attempt, reason, result)
-select rejudge, submission, to_number, account, gpu, state, state_at, lease_until_at, job, run,
-       agent, attempt, reason, result
+select rejudge, submission, to_number, is_retime, account, gpu, state, state_at, lease_until_at,
+       job, run, agent, attempt, reason, result
 from json_populate_recordset(null::rejudge_item, %(rows)s::json)
 on conflict (rejudge, submission) do update
 set state = excluded.state, state_at = excluded.state_at,
@@ -710,7 +710,8 @@ limit %(limit)s;
 
 -- name: undecided_items
 -- Rejudge items that are due: verdicts without a result, and jobs that were given up.
-select item.rejudge, item.submission, item.state, item.reason as why, rejudge.version, item.job,
+select item.rejudge, item.is_retime, item.submission, item.state,
+       item.reason as why, rejudge.version, item.job,
        submission.mode, run.id as run, run.agent, run.token, run.ended_seq, run.verdict,
        run.stage, run.reason, coalesce(run.cases, '[]') as cases, run.level, run.tier,
        run.sigma_run, run.tie_us, run.composition, run.stopped, problem.ranking_by,
@@ -736,10 +737,10 @@ order by rejudge.seq, submission.number
 limit %(limit)s;
 
 -- name: unpreviewed
--- Rejudges with all drafts.
+-- Rejudges under another version with all drafts.
 select rejudge.id, rejudge.version, rejudge.problem, rejudge.from_number, rejudge.to_number
 from rejudge
-where rejudge.state = 'running' and not exists (
+where rejudge.state = 'running' and rejudge.from_number <> rejudge.to_number and not exists (
     select 1 from rejudge_item as item
     where item.rejudge = rejudge.id and item.state <> 'judged'
 )

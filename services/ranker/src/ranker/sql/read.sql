@@ -454,8 +454,8 @@ where result.submission = any(%(submissions)s::text[])
 limit 100;
 
 -- name: submission
--- One submission with its newest run, its result under the newest version that it has one under,
--- and later decisions about it.
+-- One submission with the run that counts, or else its newest run, its result under the newest
+-- version that it has one under, and later decisions about it.
 select submission.id, submission.number, submission.account as participant_id,
        participant.name as participant,
        submission.problem, submission.problem_number as problem_version, submission.gpu,
@@ -513,19 +513,21 @@ left join accounts.participant on participant.account = submission.account
 left join leaderboard on leaderboard.slug = submission.problem
 left join problem on problem.slug = submission.problem
      and problem.number = submission.problem_number
-left join run on run.id = submission.run and run.submission = submission.id
 left join accounts.submission_note on submission_note.submission = submission.id
 left join moderation on moderation.submission = submission.id
 left join ban on ban.account = submission.account
      and (ban.until_at is null or ban.until_at > %(at)s)
 left join lateral (
     select problem_number, code, reason, is_eligible, score_us, run_us, low_us, high_us, process_us,
-           pooled_over, error, freedom, delta, grade, is_provisional, counts, yardstick_us
+           pooled_over, error, freedom, delta, grade, is_provisional, counts, yardstick_us, run
     from scored
     where scored.submission = submission.id
     order by scored.problem_number desc
     limit 1
 ) as result on true
+left join run on run.submission = submission.id
+     and run.id = case when result.problem_number = submission.problem_number
+                       then coalesce(result.run, submission.run) else submission.run end
 where submission.number = %(number)s
 limit 1;
 
@@ -908,6 +910,45 @@ where result.submission = any(%(submissions)s::text[]) and result.problem_number
 order by result.score_us
 limit 10;
 
+-- name: retimes_due
+-- Entries whose run was noisy and that are due to be timed again, with their earlier attempts and
+-- the open ones of their leaderboards. The delays are in seconds, one for each attempt.
+select noisy.problem, noisy.gpu, noisy.problem_number, noisy.digest, noisy.submission,
+       submission.account, submission.name, submission.source, submission.source_bytes,
+       submission.source_media, earlier.attempts, (
+           select count(*) from retime
+           where retime.problem = noisy.problem and retime.gpu = noisy.gpu
+             and retime.problem_number = noisy.problem_number and retime.state = 'running'
+       ) as open_count
+from noisy_entry as noisy
+join submission on submission.id = noisy.submission
+cross join lateral (
+    select count(*)::int as attempts, max(ended_at) as ended_at,
+           coalesce(bool_or(state = 'running'), false) as is_open
+    from retime
+    where retime.submission = noisy.submission and retime.problem_number = noisy.problem_number
+) as earlier
+where not earlier.is_open and (noisy.deadline_at is null or noisy.deadline_at > %(at)s)
+  and coalesce(earlier.ended_at, noisy.at)
+      + make_interval(secs => (%(delays_s)s::float8[])[earlier.attempts + 1]) <= %(at)s
+order by noisy.number
+limit 1000;
+
+-- name: retimes_needless
+-- Open attempts to time an entry again that has changed or left its leaderboard since.
+select retime.id, retime.version
+from retime
+where retime.state = 'running' and retime.item_state <> 'judged'
+  and not exists (
+      select 1 from noisy_entry as noisy
+      where noisy.submission = retime.submission and noisy.problem_number = retime.problem_number
+  )
+limit 1000;
+
+-- name: retimes_judged
+-- Open attempts to time an entry again whose run is judged.
+select id, version, result from retime where state = 'running' and item_state = 'judged' limit 100;
+
 -- name: agent_then
 -- The signing key and harness code of an agent before an event.
 select (select sign_key from agent_key
@@ -1151,7 +1192,8 @@ order by submission.number desc
 limit %(limit)s;
 
 -- name: rejudges
--- Rejudges, newest first, with the number of drafts but not the drafts.
+-- Rejudges, newest first, with the number of drafts but not the drafts. Noisy runs that are timed
+-- again are found by their id only.
 select rejudge.id, rejudge.problem, rejudge.from_number as from_version,
        rejudge.to_number as to_version, rejudge.select_ as "select", rejudge.reason, rejudge.actor, rejudge.count, rejudge.state,
        rejudge.changed_count, rejudge.diff, rejudge.requested_at, rejudge.previewed_at,
@@ -1159,7 +1201,8 @@ select rejudge.id, rejudge.problem, rejudge.from_number as from_version,
        (select count(submission) from rejudge_item as item
         where item.rejudge = rejudge.id and item.state = 'judged') as judged
 from rejudge
-where %(id)s::text is null or rejudge.id = %(id)s
+where rejudge.id = %(id)s
+   or (%(id)s::text is null and rejudge.from_number <> rejudge.to_number)
 order by rejudge.seq desc
 limit %(limit)s;
 

@@ -176,14 +176,15 @@ def _apply_rare(  # noqa: C901, PLR0912  (one case for each event)
             state.confirmations.pop(id_, None)
         case events.RejudgeRequested():
             if fact.items:
-                state.rejudges[id_] = Rejudge(fact.problem, fact.to_digest, list(fact.items))
-        case events.RejudgeApplied() | events.RejudgeDiscarded():
+                state.rejudges[id_] = Rejudge(
+                    fact.problem, fact.to_digest, list(fact.items), fact.is_retime
+                )
+        case events.RejudgeApplied():
             # Results of many submissions may have been replaced by slower ones.
             state.bests.clear()
-            state.rejudges.pop(id_, None)
-            for job in state.jobs.values():
-                if job.rejudge == id_:
-                    job.cancel = REJUDGE_OVER
+            _end_rejudge(state, id_)
+        case events.RejudgeDiscarded():
+            _end_rejudge(state, id_)
         case _ if isinstance(fact, IgnoredFact):
             return  # `evolve` does not even decode these.
         case _:
@@ -265,11 +266,19 @@ def _queue_job(
         state.confirmations.pop(job.confirmation, None)
 
 
+def _end_rejudge(state: SchedulerState, id_: str) -> None:
+    state.rejudges.pop(id_, None)
+    for job in state.jobs.values():
+        if job.rejudge == id_:
+            job.cancel = REJUDGE_OVER
+
+
 def _drop_queued_item(state: SchedulerState, job: Job) -> None:
     rejudge = state.rejudges.get(job.rejudge)
     if rejudge is None:
         job.cancel = REJUDGE_OVER
         return
+    job.is_retime = rejudge.is_retime
     rejudge.items = [item for item in rejudge.items if item.submission != job.submission]
     if not rejudge.items:
         del state.rejudges[job.rejudge]

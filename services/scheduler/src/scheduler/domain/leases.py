@@ -246,7 +246,8 @@ CANARY_RATIO_MAX = 1e6
 REJUDGE_S_MAX = 24 * 3600.0
 REJUDGE_BATCH_MAX = 100
 REJUDGE_ATTEMPTS_MAX = 3
-# The longest wait of a duel or a confirmation, which come after all jobs that await a verdict.
+# The longest wait of a duel, a confirmation or a noisy run that is timed again, which come after
+# all jobs that await a verdict.
 REPEAT_S_MAX = 24 * 3600.0
 # It is repeated once if the platform failed, then it ends without a result.
 REPEAT_ATTEMPTS_MAX = 2
@@ -267,7 +268,7 @@ def queue_rejudges(state: SchedulerState, world: World) -> Iterator[Decision]:
                 gpu=item.gpu,
                 mode="ranked",
                 deadline_at=world.now + timedelta(seconds=REJUDGE_S_MAX),
-                attempts_max=REJUDGE_ATTEMPTS_MAX,
+                attempts_max=REPEAT_ATTEMPTS_MAX if rejudge.is_retime else REJUDGE_ATTEMPTS_MAX,
                 class_="rejudge",
                 rejudge=id_,
             )

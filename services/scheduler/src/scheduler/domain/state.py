@@ -74,6 +74,7 @@ class Job(msgspec.Struct):
     queued_at: datetime
     agent: str = ""
     rejudge: str = ""
+    is_retime: bool = False
     options: RunOptions = RunOptions()
     duel: str = ""
     rival: Blob | None = None
@@ -107,7 +108,7 @@ class Job(msgspec.Struct):
     @property
     def is_deferrable(self) -> bool:
         """Whether nobody waits for its result, so that it gives way to whoever does."""
-        return self.is_baseline or bool(self.duel or self.confirmation)
+        return self.is_baseline or self.is_retime or bool(self.duel or self.confirmation)
 
     @property
     def kind(self) -> str:
@@ -272,11 +273,12 @@ class Launcher(msgspec.Struct):
 
 
 class Rejudge(msgspec.Struct):
-    """A rejudge with submissions that are not queued yet."""
+    """A rejudge with submissions that are not queued yet; `is_retime` if ranker requested it."""
 
     problem: str
     to_digest: str
     items: list[RejudgeItem]
+    is_retime: bool = False
 
 
 class Refund(msgspec.Struct):

@@ -47,10 +47,10 @@ where submission.id = any(%(ids)s)
 limit 10000;
 
 -- name: rejudge
--- A rejudge as it is now.
+-- A rejudge under another version as it is now.
 select id, problem, from_number, to_number, count, changed_count
 from rejudge
-where id = %(id)s
+where id = %(id)s and from_number <> to_number
 limit 1;
 
 -- name: passed
