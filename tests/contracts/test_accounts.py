@@ -123,8 +123,8 @@ async def test_the_first_note_stays_until_it_is_replaced(stores: Stores) -> None
     ada = await people.account("ada")
     await people.begin_notes(ada, ["s1", "s2"], Note("one", "v1"))
     await people.begin_notes(ada, ["s1"], Note("two"))
-    await people.say_note(ada, "s2", Note())
-    await people.say_note(ada, "s3", Note("new"))
+    await people.set_note(ada, "s2", Note())
+    await people.set_note(ada, "s3", Note("new"))
     assert await notes(stores) == {"s1": ("one", "v1"), "s2": (None, None), "s3": ("new", None)}
 
 

@@ -161,7 +161,7 @@ class Readers:
 
     def __init__(self, events: list[RecordedEvent]) -> None:
         self.board, self.rows, self.standings = SchedulerState(), Rows(), Standings()
-        self.access, self.choices, self.hooks = (
+        self.access, self.preferences, self.hooks = (
             access.Access(),
             PreferenceIndex(),
             hooks.Subscriptions(),
@@ -179,14 +179,14 @@ class Readers:
         for folding in (self.standings, self.trail, self.witness):
             folding.fold(event)
         access.evolve(self.access, event)
-        self.choices.take(event)
+        self.preferences.fold(event)
         hooks.evolve(self.hooks, event)
         self.told += event.envelope.type in subscriptions.TYPES and is_genuine(event.envelope)
 
     def state(self) -> dict[str, Any]:
         """Return all their knowledge, without their position and the forging agent's own row."""
         found = {name: plain(value) for name, value in vars(self).items() if name != "board"}
-        for name in ("access", "choices", "hooks"):
+        for name in ("access", "preferences", "hooks"):
             found[name]["seq"] = 0
         board = msgspec.to_builtins(self.board)
         board["seq"] = board["last_id"] = 0

@@ -150,7 +150,7 @@ async def open_site_without_ranker(logins: Logins) -> AsyncIterator[httpx.AsyncC
     app, people, log = FastAPI(), logins.people, MemoryLog()
     async with ranker_http.open_client("http://127.0.0.1:1", "a-key-of-the-readers") as client:
         ranker, dead_letters = RankerClient(client), MemoryDeadLetters(log, MemoryBus(log))
-        ports = Ports(log, MemoryBlobStore(), people.register, ranker, dead_letters)
+        ports = Ports(log, MemoryBlobStore(), people.store, ranker, dead_letters)
         add_public_pages(app, Web(logins), ranker, ingest(ports, people.feed))
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url=BASE) as browser:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ingest.http import document
-from ingest.identity.scopes import ALLOWED
+from ingest.identity.scopes import SCOPES_BY_ROLE
 from tests.support.door import FILES, KERNEL, OPERATOR, Door
 from tests.support.holders import bearer, expired_token, made, role, token
 from tests.support.waits import eventually
@@ -41,9 +41,9 @@ async def callers(door: Door) -> dict[str, dict[str, str]]:
     for name in CALLERS:
         if name in headers:
             continue
-        scopes = sorted(ALLOWED[roles.get(name, "participant")])
+        scopes = sorted(SCOPES_BY_ROLE[roles.get(name, "participant")])
         if name == "author":
-            scopes = sorted(ALLOWED["creator"])
+            scopes = sorted(SCOPES_BY_ROLE["creator"])
         headers[name] = await token(door, "ann" if name == "author" else name, *scopes)
     account = await door.commands.people.find("expired")
     assert account is not None

@@ -54,7 +54,7 @@ async def followed(log: NatsLog, nats_client: Client, code: str = "1") -> AsyncI
 
 def tokens(feed: AccessFeed) -> set[str]:
     """The tokens that are alive."""
-    return {token.id for token in feed.now().tokens.values()}
+    return {token.id for token in feed.rights().tokens.values()}
 
 
 async def recorded(log: NatsLog) -> Sequence[tuple[str, str, bytes]]:
@@ -74,13 +74,13 @@ async def test_after_a_snapshot_only_new_events_are_read(nats_client: Client) ->
     await say(log, ADA, *KEPT)
     await say(log, GRACE, events.RoleGranted(role="moderator", reason="r"))
     async with followed(log, nats_client) as feed:
-        before = feed.now()
+        before = feed.rights()
     await say(log, ADA, issued("t3"))
     async with followed(log, nats_client) as feed:
         assert feed.folded == 1
         assert tokens(feed) == {"t1", "t2", "t3"}
-        assert feed.now().roles == before.roles == {"grace": {"moderator"}}
-        assert feed.choices.of("ada")["overtaken"] == "dm"
+        assert feed.rights().roles == before.roles == {"grace": {"moderator"}}
+        assert feed.preferences.find("ada")["overtaken"] == "dm"
 
 
 async def test_a_snapshot_brings_no_revoked_token_back(nats_client: Client) -> None:
@@ -180,4 +180,4 @@ async def test_expired_tokens_are_forgotten(nats_client: Client) -> None:
         assert tokens(feed) == {"old", "new", "t1"}
     async with followed(log, nats_client) as feed:
         assert tokens(feed) == {"new", "t1"}
-        assert set(feed.now().named) == {"new", "t1"}
+        assert set(feed.rights().named) == {"new", "t1"}

@@ -192,7 +192,7 @@ async def test_under_tls_only_the_hosts_own_cookie_is_a_session(strict: Door) ->
     cookies = site_cookies("https://kernels.example.org")
     config = AuthConfig(cookies=cookies)
     gate = Authenticator(
-        commands.feed, commands.people.register, commands.tokens.usage, linking.claim, config
+        commands.feed, commands.people.store, commands.tokens.usage, linking.claim, config
     )
     names = {}
     for name in (SESSION_COOKIE, cookies.name(SESSION_COOKIE)):
@@ -251,7 +251,7 @@ async def test_a_silent_log_makes_rights_uncertain(own_nats: NatsServer) -> None
     own_nats.kill()
     await eventually(lambda: "silent" in feed.why_unhealthy(), within_s=20)
     with pytest.raises(Failed):
-        feed.now()
+        feed.rights()
     own_nats.start()
     await eventually(lambda: not feed.why_unhealthy(), within_s=20)
     following.cancel()
@@ -282,7 +282,7 @@ async def test_a_damaged_log_makes_rights_uncertain() -> None:
     await eventually(lambda: feed.why_unhealthy() == "", 10)
     reasons[0] = "the log is damaged: 2 of its 9 events are missing"
     with pytest.raises(Failed, match="2 of its 9 events are missing"):
-        feed.now()
+        feed.rights()
     running.cancel()
     await asyncio.gather(running, return_exceptions=True)
 

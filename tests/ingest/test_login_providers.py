@@ -74,7 +74,7 @@ async def test_a_taken_name_is_not_taken_over(doorway: LoginHarness, provider: P
     async with doorway.browser() as browser:
         await came(browser, provider)
         assert "ada-2" in (await browser.get("/account")).text
-    assert doorway.logins.tokens.feed.now().tokens_of(mine) == []
+    assert doorway.logins.tokens.feed.rights().tokens_of(mine) == []
 
 
 async def test_the_same_id_at_two_providers_is_two_participants(

@@ -120,7 +120,7 @@ async def test_a_stream_ends_when_its_token_is_revoked(strict: People, behind: B
     commands = strict.commands
     linking = CliIdLinking(commands.people, commands.tokens)
     auth = Authenticator(
-        commands.feed, commands.people.register, commands.tokens.usage, linking.claim, AuthConfig()
+        commands.feed, commands.people.store, commands.tokens.usage, linking.claim, AuthConfig()
     )
     app = FastAPI()
     install_error_handlers(app)

@@ -11,7 +11,7 @@ from msgspec import structs
 
 from ingest.http.cookies import SESSION_COOKIE
 from ingest.identity.login.web import NOTICE_COOKIE
-from ingest.identity.scopes import ALLOWED, STAFF_SCOPES
+from ingest.identity.scopes import SCOPES_BY_ROLE, STAFF_SCOPES
 from ingest.site.admin.acts import FormField
 from ingest.site.admin.catalogue import ACTS
 from ingest.site.admin.pages import COUNTS, PAGES
@@ -69,7 +69,7 @@ def test_a_form_is_offered_to_those_whom_the_api_lets_in(name: str) -> None:
     # The table has one row for acts that share a route.
     row = rows.get(route) or rows[f"{route.rpartition('/')[0]}/{{}}"]
     for caller in ("creator", "moderator", "admin"):
-        is_offered = any(scope in ALLOWED[caller] for scope in ACTS[name].scopes)
+        is_offered = any(scope in SCOPES_BY_ROLE[caller] for scope in ACTS[name].scopes)
         is_let_in = row[CALLERS.index(caller)] == "yes"
         assert is_offered == is_let_in, f"{name} for {caller}"
 
@@ -132,7 +132,7 @@ async def test_each_page_is_for_those_whom_the_api_lets_in(ways: Ways) -> None:
             async with ways.browser(name, headers) as browser:
                 answer = await browser.get(page.path)
             role = "participant" if name == "nobody" else name
-            is_open = not ALLOWED[role].isdisjoint(page.scopes)
+            is_open = not SCOPES_BY_ROLE[role].isdisjoint(page.scopes)
             expected = 303 if name == "nobody" else 200 if is_open else 403
             assert answer.status_code == expected, f"{page.path} for {name}: {answer.text}"
             if name == "nobody":
@@ -144,12 +144,12 @@ async def test_each_page_is_for_those_whom_the_api_lets_in(ways: Ways) -> None:
             if expected == 200:
                 links = set(re.findall(r'<a href="(/admin[^"?]*)', answer.text))
                 offered = {path.rpartition("/")[2] for path in links if "/acts/" in path}
-                scopes = ALLOWED[role]
+                scopes = SCOPES_BY_ROLE[role]
                 assert all(not scopes.isdisjoint(ACTS[act_].scopes) for act_ in offered)
                 assert answer.headers["cache-control"] == "no-store"
     for name in ("participant", "moderator"):
         text = await page_of(ways, "/", name)
-        is_staff = not ALLOWED[name].isdisjoint(STAFF_SCOPES)
+        is_staff = not SCOPES_BY_ROLE[name].isdisjoint(STAFF_SCOPES)
         assert ('<a href="/admin">Admin</a>' in text) == is_staff
     overview = await page_of(ways, "/admin", "moderator")
     assert "/admin/held" in overview

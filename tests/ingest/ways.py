@@ -17,7 +17,7 @@ from ingest.identity.http.authenticator import AuthConfig, Authenticator
 from ingest.identity.login.service import Logins
 from ingest.identity.login.sign_in import Argon2Hasher
 from ingest.identity.login.web import FORM_COOKIE
-from ingest.identity.scopes import ALLOWED
+from ingest.identity.scopes import SCOPES_BY_ROLE
 from ingest.identity.secrets import csrf_token
 from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.read_client import ReadClient
@@ -132,7 +132,7 @@ async def open_ways(dsn: str) -> AsyncIterator[Ways]:
         people, tokens = door.commands.people, door.commands.tokens
         linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(connections))
         auth = Authenticator(
-            door.commands.feed, people.register, tokens.usage, linking.claim, AuthConfig(TOKEN)
+            door.commands.feed, people.store, tokens.usage, linking.claim, AuthConfig(TOKEN)
         )
         hashes = Argon2Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
         all_ways = build_logins(WAYS, connections, outside, linking, hashes)
@@ -163,7 +163,9 @@ async def _create_callers(ways: Ways) -> None:
     for name in PARTICIPANTS:
         if name in ROLES:
             await role(ways.door, name, ROLES[name])
-        issued = await made(ways.door, name, *sorted(ALLOWED[ROLES.get(name, "participant")]))
+        issued = await made(
+            ways.door, name, *sorted(SCOPES_BY_ROLE[ROLES.get(name, "participant")])
+        )
         account = await ways.door.commands.people.find(name)
         assert account is not None
         cookie = await ways.logins.sessions.open(account)
@@ -189,14 +191,14 @@ async def _publish_problems(ways: Ways) -> None:
         headers = ways.people[name].headers
         url = "/v1/user/join"
         assert (await ways.door.http.post(url, json={"code": code}, headers=headers)).is_success
-    scopes = sorted(ALLOWED["participant"])
+    scopes = sorted(SCOPES_BY_ROLE["participant"])
     elsewhere = (await made(ways.door, "owner", *scopes, problems=[SPARE]))["token"]
     ways.people["elsewhere"] = Person(bearer(elsewhere), elsewhere)
 
 
 async def _create_former_callers(ways: Ways) -> None:
     """Create the banned, expired and revoked callers, and what the paths name."""
-    owner, scopes = ways.people["owner"].account, sorted(ALLOWED["participant"])
+    owner, scopes = ways.people["owner"].account, sorted(SCOPES_BY_ROLE["participant"])
     tokens = ways.logins.tokens
     expired = await expired_token(tokens, owner, "web", *scopes)
     ways.people["expired"] = Person(bearer(expired), expired)

@@ -349,7 +349,7 @@ async def opened(
         vouched = Edge(edge[0], feed, sign_in.resolve_account, edge[1])
         keys = AuthConfig(token, are_names_believed, vouched)
         gate = Authenticator(
-            feed, commands.people.register, commands.tokens.usage, linking.claim, keys
+            feed, commands.people.store, commands.tokens.usage, linking.claim, keys
         )
         hooks = Webhooks(commands.boards.decisions, feed, stores.webhooks, are_webhooks_local)
         parts = (commands, *vars(commands).values(), gate, stores.repeats, hooks, ranker)

@@ -139,7 +139,7 @@ class MemoryAccountStore:
         for submission in submissions:
             self.notes.setdefault(submission, note)
 
-    async def say_note(self, account: str, submission: str, note: Note) -> None:  # noqa: ARG002
+    async def set_note(self, account: str, submission: str, note: Note) -> None:  # noqa: ARG002
         """Replace the note on a submission."""
         self.notes[submission] = note
 

@@ -70,7 +70,7 @@ class Leaderboards:
 
     async def settings(self, caller: Caller, slug: str) -> LeaderboardSettings:
         """Return the settings of a leaderboard that the caller may see."""
-        access = self.feed.now()
+        access = self.feed.rights()
         leaderboard = access.leaderboard(slug)
         if leaderboard.is_closed and not (caller.is_staff or slug in caller.reader.boards):
             raise unknown_leaderboard(slug, access.open_boards())
@@ -136,7 +136,7 @@ class Leaderboards:
     async def change(self, request: LeaderboardChange, actor: str) -> DecisionResult:
         """Change the settings of a leaderboard. Raises `Refused` and `Failed`."""
         slug = request.slug
-        self.feed.now().leaderboard(slug)
+        self.feed.rights().leaderboard(slug)
         if request.change.contest is not None and not request.is_operator:
             message = "a contest counts the places on several leaderboards: ask an operator"
             raise Refused("scope_missing", f"{message} (scope admin:problems)", "contest")
@@ -157,7 +157,7 @@ class Leaderboards:
 
         Raises `Refused` and `Failed`.
         """
-        self.feed.now().leaderboard(slug)
+        self.feed.rights().leaderboard(slug)
         archived = LeaderboardArchived(reason=reason)
         agg = subjects.problem(slug)
         result = await self.decisions.make(agg, problems.problems, archived, actor)

@@ -78,7 +78,7 @@ def _build_app(
     edge = Edge(settings.edge_token, feed, logins.sign_in.resolve_account, settings.edge_staff)
     cookies = site_cookies(settings.public_base)
     keys = AuthConfig(settings.operator_token, settings.names_believed, edge, cookies)
-    auth = Authenticator(feed, people.register, tokens.usage, linking.claim, keys)
+    auth = Authenticator(feed, people.store, tokens.usage, linking.claim, keys)
     rates = RateLimitRules(settings.rate_per_token, settings.rate_per_address)
     app = create_app(commands, auth, is_well, PostgresIdempotencyStore(connections), rates)
     webhook_store = PostgresWebhookStore(connections)

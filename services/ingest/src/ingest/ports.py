@@ -152,7 +152,7 @@ class AccountStore(Protocol):
     async def begin_notes(self, account: str, submissions: Sequence[str], note: Note) -> None:
         """Store a first note on each submission that has none."""
 
-    async def say_note(self, account: str, submission: str, note: Note) -> None:
+    async def set_note(self, account: str, submission: str, note: Note) -> None:
         """Replace a note."""
 
 

@@ -187,9 +187,9 @@ class PostgresAccountStore(_Store):
         ids = list(submissions)
         await self._ask("begin_notes", account=account, submissions=ids, **note._asdict())
 
-    async def say_note(self, account: str, submission: str, note: Note) -> None:
+    async def set_note(self, account: str, submission: str, note: Note) -> None:
         """Replace a note. Raises `Failed`."""
-        await self._ask("say_note", account=account, submission=submission, **note._asdict())
+        await self._ask("set_note", account=account, submission=submission, **note._asdict())
 
     async def _ask(self, *names: str, **values: object) -> list[tuple[Any, ...]]:
         """Allow as many at once as there are connections, in order."""

@@ -157,7 +157,7 @@ class Webhooks:
                 f"your token is limited to {', '.join(sorted(caller.problems))}: name problems"
             )
             raise Refused("scope_missing", message, "problems")
-        access = self.feed.now()
+        access = self.feed.rights()
         for slug in problems:
             access.check_sees(caller, slug)
 

@@ -52,6 +52,6 @@ class Consents:
 
     async def published(self, caller: Caller, slug: str) -> ProblemPublished:
         """Return the current version of a problem that the caller may see."""
-        self.feed.now().check_sees(caller, slug)
+        self.feed.rights().check_sees(caller, slug)
         state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
         return problems.newest_version(slug, state)

@@ -8,6 +8,8 @@ from ingest.identity.scopes import STAFF_SCOPES
 from shared.errors import Refused
 from shared.reader import Reader
 
+ACCOUNT_ACTOR = "account:"
+
 
 @dataclass(frozen=True)
 class Caller:
@@ -34,7 +36,7 @@ class Caller:
     def actor(self) -> str:
         """Return the actor for events."""
         assert self.kind != "anonymous", "an anonymous caller never acts"
-        return f"operator:{self.name}" if self.account is None else f"account:{self.account}"
+        return f"operator:{self.name}" if self.account is None else account_actor(self.account)
 
     @property
     def is_staff(self) -> bool:
@@ -42,7 +44,7 @@ class Caller:
         return bool(self.scopes & STAFF_SCOPES)
 
     @property
-    def keeps_tokens(self) -> bool:
+    def manages_tokens(self) -> bool:
         """Return whether they may list and revoke their own tokens; on Discord they may, too."""
         return self.may("account") or (self.kind == "discord" and self.ban is None)
 
@@ -74,6 +76,20 @@ class Caller:
 
 
 ANONYMOUS = Caller()
+
+
+def account_actor(account: str) -> str:
+    """Return the actor for events of a participant."""
+    return f"{ACCOUNT_ACTOR}{account}"
+
+
+def acting_account(actor: str) -> str | None:
+    """Return the account of an actor; None for an operator without one.
+
+    >>> acting_account("account:ada"), acting_account("operator:olga")
+    ('ada', None)
+    """
+    return actor.removeprefix(ACCOUNT_ACTOR) if actor.startswith(ACCOUNT_ACTOR) else None
 
 
 def check_scope(caller: Caller, scope: str) -> None:

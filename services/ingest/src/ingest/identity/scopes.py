@@ -16,10 +16,10 @@ CREATOR_SCOPES = PARTICIPANT_SCOPES | {"author"}
 MODERATOR_SCOPES = CREATOR_SCOPES | {"admin:submissions", "admin:participants"}
 STAFF_SCOPES = frozenset(SCOPES) - CREATOR_SCOPES
 # Callers through the Discord bot get no operator scopes and create nothing that outlives the visit.
-NOT_VOUCHED = STAFF_SCOPES | {"account", "webhooks"}
+NOT_THROUGH_DISCORD = STAFF_SCOPES | {"account", "webhooks"}
 # Operators through the Discord bot keep these scopes: none that gives anybody more rights.
-STAFF_VOUCHED = STAFF_SCOPES - {ADMIN}
-ALLOWED: Mapping[str, frozenset[str]] = {
+STAFF_SCOPES_THROUGH_DISCORD = STAFF_SCOPES - {ADMIN}
+SCOPES_BY_ROLE: Mapping[str, frozenset[str]] = {
     "participant": PARTICIPANT_SCOPES,
     "creator": CREATOR_SCOPES,
     "moderator": MODERATOR_SCOPES,
@@ -34,7 +34,7 @@ SCOPE_OF_MODE = {
     "ranked": "submit:ranked",
 }
 STAFF_ROLES = frozenset({"moderator", "admin"})
-GRANTABLE = tuple(role for role in ALLOWED if role != "participant")
+GRANTABLE_ROLES = tuple(role for role in SCOPES_BY_ROLE if role != "participant")
 
 
 def allowed_scopes(roles: Iterable[str]) -> frozenset[str]:
@@ -43,7 +43,7 @@ def allowed_scopes(roles: Iterable[str]) -> frozenset[str]:
     >>> "author" in allowed_scopes([]), "author" in allowed_scopes(["creator"])
     (False, True)
     """
-    return PARTICIPANT_SCOPES.union(*(ALLOWED.get(role, frozenset()) for role in roles))
+    return PARTICIPANT_SCOPES.union(*(SCOPES_BY_ROLE.get(role, frozenset()) for role in roles))
 
 
 def effective_scopes(scopes: Iterable[str], roles: Iterable[str]) -> frozenset[str]:

@@ -9,7 +9,7 @@ from msgspec import structs
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
 from ingest.histories import SubmissionHistory, load_submission
 from ingest.identity.access.feed import AccessFeed
-from ingest.identity.accounts.rules import check_over
+from ingest.identity.accounts.rules import check_outranks
 from ingest.identity.accounts.service import decide_account
 from ingest.identity.caller import Caller
 from ingest.moderation import rules
@@ -109,5 +109,5 @@ class Moderation:
     async def _find_below(self, participant: str, operator: str) -> str:
         """Return an account that this operator may decide about. Raises `Refused` and `Failed`."""
         account = await resolve_account(self.ports.people, self.ports.log, participant)
-        check_over(self.feed.now().roles, operator, account)
+        check_outranks(self.feed.rights().roles, operator, account)
         return account

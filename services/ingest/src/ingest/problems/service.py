@@ -9,7 +9,7 @@ from harness.vocabulary import CPU_TYPE
 from ingest.baselines import Baselines, baseline_event, baseline_source
 from ingest.decisions import AggregateCommand, Decisions
 from ingest.identity.access.feed import AccessFeed
-from ingest.identity.accounts.rules import ACTOR
+from ingest.identity.caller import acting_account
 from ingest.leaderboards import LeaderboardChange, Leaderboards
 from ingest.ports import Ports
 from ingest.problems import rules
@@ -191,9 +191,9 @@ class Problems:
         Checked again here, because another author may have published it since the request was
         authorized. Raises `Refused` for a problem of another author, and `Failed`.
         """
-        access, account = self.feed.now(), actor.removeprefix(ACTOR)
+        access, account = self.feed.rights(), acting_account(actor)
         board = access.boards.get(slug)
-        if not actor.startswith(ACTOR) or "admin" in access.roles.get(account, ()):
+        if account is None or "admin" in access.roles.get(account, ()):
             return False
         if board is None or not board.is_published:
             return True

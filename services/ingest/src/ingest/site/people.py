@@ -171,9 +171,9 @@ def _add_overview(
         request: Request, session: Session, error: Refused | None = None, **more: Any
     ) -> Response:
         caller = session.caller
-        identities = await web.logins.people.register.identities(caller.id)
+        identities = await web.logins.people.store.identities(caller.id)
         values: dict[str, Any] = {
-            "chosen": preferences.of(caller.account),
+            "chosen": preferences.find(caller.account),
             "choices": PREFERENCES,
             "has_discord": any(identity.provider == DISCORD for identity in identities),
             "webhooks": await webhooks.list_webhooks(caller),

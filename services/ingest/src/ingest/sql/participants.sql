@@ -167,7 +167,7 @@ select said.submission, %(account)s, %(note)s, %(tag)s
 from unnest(%(submissions)s::text []) as said (submission)
 on conflict (submission) do nothing;
 
--- name: say_note
+-- name: set_note
 -- Replace the note on a submission.
 insert into accounts.submission_note (submission, account, note, tag)
 values (%(submission)s, %(account)s, %(note)s, %(tag)s)

@@ -58,7 +58,7 @@ class Intake:
             self._histories.state(subjects.audit(platform.PLATFORM), platform.intake),
         )
         platform.check_intake(paused)
-        access = self._feed.now()
+        access = self._feed.rights()
         return SubmissionContext(at, access, problem, account_state, launcher, has_name)
 
     async def check_open(self) -> None:

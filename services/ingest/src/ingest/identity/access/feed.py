@@ -45,7 +45,7 @@ class AccessState:
     """Everything that the access feed folds."""
 
     access: Access = field(default_factory=Access)
-    choices: PreferenceIndex = field(default_factory=PreferenceIndex)
+    preferences: PreferenceIndex = field(default_factory=PreferenceIndex)
 
 
 class _Snapshot(msgspec.Struct, array_like=True):
@@ -138,7 +138,7 @@ class AccessFeed:
                 if take_task.done():
                     self._taken_at = time.monotonic()
                     for event in take_task.result():
-                        self._state.choices.take(event)
+                        self._state.preferences.fold(event)
                         evolve(self._state.access, event)
                         self.folded += 1
                     take_task = asyncio.create_task(branch.take())
@@ -178,9 +178,9 @@ class AccessFeed:
             self._saving = asyncio.create_task(self.save())
 
     @property
-    def choices(self) -> PreferenceIndex:
+    def preferences(self) -> PreferenceIndex:
         """Return the preferences of all participants."""
-        return self._state.choices
+        return self._state.preferences
 
     def why_unhealthy(self) -> str:
         """Return why access rights are unknown now, "" if they are known.
@@ -204,7 +204,7 @@ class AccessFeed:
             f"{self._state.access.seq}: compare the log with its archive (warpboard server scrub)"
         )
 
-    def now(self) -> Access:
+    def rights(self) -> Access:
         """Return the access rights. Raises `Failed` while they are unknown or uncertain."""
         if reason := self.why_unhealthy():
             raise Failed(reason)
@@ -212,7 +212,7 @@ class AccessFeed:
 
     def find_token(self, secret: str) -> Token | None:
         """Return the live token with this text, or None. Raises `Failed`."""
-        return self.now().token(hash_secret(secret), self._clock())
+        return self.rights().token(hash_secret(secret), self._clock())
 
     async def wait_until_folded(self, seq: int | None, batch: Sequence[Fact] = ()) -> None:
         """Wait until an event is folded, at most 5 s.

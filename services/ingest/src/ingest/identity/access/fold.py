@@ -11,9 +11,9 @@ from ingest.identity.caller import Caller, check_problem, check_scope, unknown_l
 from ingest.identity.scopes import (
     BANNED_SCOPES,
     CREATOR,
-    NOT_VOUCHED,
+    NOT_THROUGH_DISCORD,
     STAFF_SCOPES,
-    STAFF_VOUCHED,
+    STAFF_SCOPES_THROUGH_DISCORD,
     allowed_scopes,
     effective_scopes,
 )
@@ -159,13 +159,13 @@ class Access:
         )
         return self._with_leaderboards(caller, token.account, at)
 
-    def local(self, account: str | None, name: str, at: datetime) -> Caller:
+    def named_caller(self, account: str | None, name: str, at: datetime) -> Caller:
         """Return the caller for a name that is believed: a creator, never an operator."""
         scopes, roles = allowed_scopes([CREATOR]), frozenset({CREATOR})
         caller = Caller(account=account, name=name, scopes=scopes, roles=roles, kind="local")
         return caller if account is None else self._with_leaderboards(caller, account, at)
 
-    def caller_through(
+    def delegated_caller(
         self, account: str, provider: str, at: datetime, *confirmed_roles: str
     ) -> Caller:
         """Return the caller that another service acts for.
@@ -174,8 +174,8 @@ class Access:
         """
         roles = frozenset(self.roles.get(account, ()))
         scopes = (
-            allowed_scopes(roles) - NOT_VOUCHED
-            | allowed_scopes(roles.intersection(confirmed_roles)) & STAFF_VOUCHED
+            allowed_scopes(roles) - NOT_THROUGH_DISCORD
+            | allowed_scopes(roles.intersection(confirmed_roles)) & STAFF_SCOPES_THROUGH_DISCORD
         )
         caller = Caller(account=account, scopes=scopes, roles=roles, kind=provider)
         return self._with_leaderboards(caller, account, at)

@@ -40,7 +40,7 @@ class PreferenceIndex:
     seq: int = 0
     chosen: dict[str, Chosen] = field(default_factory=dict)
 
-    def take(self, event: RecordedEvent) -> None:
+    def fold(self, event: RecordedEvent) -> None:
         """Fold one more event; an event that was folded before changes nothing."""
         if event.seq <= self.seq:
             return
@@ -49,11 +49,11 @@ class PreferenceIndex:
             account = last_token(event.envelope.agg)
             self.chosen[account] = evolve_preferences(self.chosen.get(account, {}), event.fact)
 
-    def of(self, account: str) -> dict[str, str]:
+    def find(self, account: str) -> dict[str, str]:
         """Return the preferences of a participant."""
         return with_defaults(self.chosen.get(account, {}))
 
-    def who(self, preference: str) -> Iterable[str]:
+    def accounts_with(self, preference: str) -> Iterable[str]:
         """Return the accounts that chose something other than the default."""
         default = DEFAULTS[preference]
         return [

@@ -69,8 +69,8 @@ def accounts_router(people: Accounts, tokens: Tokens, auth: Authenticator) -> AP
         account.
         """
         account = caller.account
-        identities = await people.register.identities(account) if account else []
-        own_tokens = tokens.feed.now().tokens_of(account) if account else []
+        identities = await people.store.identities(account) if account else []
+        own_tokens = tokens.feed.rights().tokens_of(account) if account else []
         return api.CurrentAccount(
             participant_id=account,
             name=caller.name,
@@ -114,9 +114,9 @@ def _tokens(router: APIRouter, tokens: Tokens, auth: Authenticator) -> None:
         caller: Annotated[Caller, Depends(auth.participant())],
     ) -> api.RevokedToken:
         """Revoke a token, everywhere within a second; every token may revoke itself."""
-        own_tokens = tokens.feed.now().tokens_of(caller.id)
+        own_tokens = tokens.feed.rights().tokens_of(caller.id)
         is_own = any((token.number, token.id) == (id, caller.token) for token in own_tokens)
-        if not (is_own or caller.keeps_tokens):
+        if not (is_own or caller.manages_tokens):
             message = "this needs the scope account, or the token that is revoked"
             raise Refused("scope_missing", message)
         if not is_own:
@@ -246,9 +246,9 @@ def _participants(
     async def participant(name: NameInPath) -> api.Participant:
         """A participant: roles, ban, identities, and tokens without their texts."""
         account = await people.find(name)
-        access = people.feed.now()
+        access = people.feed.rights()
         ban = access.bans.get(account)
-        identities = await people.register.identities(account)
+        identities = await people.store.identities(account)
         return api.Participant(
             participant_id=account,
             name=name,
@@ -263,7 +263,7 @@ def _participants(
     @router.get("/participants", dependencies=[Depends(operator)])
     async def names(after: After = "", limit: Limit = 1000) -> api.ParticipantNames:
         """The names of participants, ordered by id."""
-        accounts = await people.register.names(after, limit + 1)
+        accounts = await people.store.names(after, limit + 1)
         page = accounts[:limit]
         return api.ParticipantNames(
             items=[

@@ -7,12 +7,12 @@ from typing import NamedTuple, TypeVar
 
 from ingest.identity.access.fold import SESSION_KIND
 from ingest.identity.bans import ban_at, format_ban_end
-from ingest.identity.scopes import GRANTABLE, STAFF_ROLES, STAFF_SCOPES, allowed_scopes
+from ingest.identity.caller import acting_account
+from ingest.identity.scopes import ADMIN, GRANTABLE_ROLES, STAFF_ROLES, STAFF_SCOPES, allowed_scopes
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider
 
-ACTOR = "account:"
 # Browser sessions do not count: with too many tokens, one must still be able to log in and revoke.
 TOKENS_MAX = 100
 IDENTITIES_MAX = 20
@@ -150,8 +150,8 @@ def _check_identity(event: events.IdentityLinked | events.IdentityUnlinked, stat
 
 def _check_role(event: events.RoleGranted | events.RoleRevoked, state: Account) -> bool:
     """Return whether the event changes anything. Raises `Refused`."""
-    if event.role not in GRANTABLE:
-        message = f"role {event.role!r} is none of {', '.join(GRANTABLE)}"
+    if event.role not in GRANTABLE_ROLES:
+        message = f"role {event.role!r} is none of {', '.join(GRANTABLE_ROLES)}"
         raise Refused("invalid_request", message, "role")
     has_role = event.role in state.roles
     if isinstance(event, events.RoleRevoked) and not has_role:
@@ -180,12 +180,11 @@ def _check_new_token(fact: events.TokenIssued, at: datetime, state: Account) -> 
         raise Refused("wrong_state", message)
 
 
-def check_over(roles: Mapping[str, Collection[str]], actor: str, account: str) -> None:
+def check_outranks(roles: Mapping[str, Collection[str]], actor: str, account: str) -> None:
     """Refuse decisions of moderators about other operators; admins may decide about anybody."""
-    actor_roles = (
-        roles.get(actor.removeprefix(ACTOR), ()) if actor.startswith(ACTOR) else ("admin",)
-    )
-    if "admin" not in actor_roles and not STAFF_ROLES.isdisjoint(roles.get(account, ())):
+    acting = acting_account(actor)
+    actor_roles = (ADMIN,) if acting is None else roles.get(acting, ())
+    if ADMIN not in actor_roles and not STAFF_ROLES.isdisjoint(roles.get(account, ())):
         raise Refused("scope_missing", "this participant is an operator: only an admin may do this")
 
 

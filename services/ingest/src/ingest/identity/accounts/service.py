@@ -18,7 +18,7 @@ from ingest.identity.access.feed import AccessFeed
 from ingest.identity.access.fold import Token
 from ingest.identity.access.usage import TokenUsage
 from ingest.identity.accounts import rules
-from ingest.identity.caller import Caller
+from ingest.identity.caller import Caller, account_actor
 from ingest.identity.names import LOST, check_name
 from ingest.identity.secrets import hash_secret, new_token_text
 from ingest.ports import AccountStore, Identity, TokenRow, resolve_account
@@ -62,66 +62,66 @@ class Accounts:
 
     decisions: Decisions
     feed: AccessFeed
-    register: AccountStore
+    store: AccountStore
 
-    async def open(self, name: str, via: str, by: str) -> tuple[str, DecisionResult]:
+    async def open(self, name: str, via: str, actor: str) -> tuple[str, DecisionResult]:
         """Return the account of a participant, opened if the name is new."""
-        account = await self.register.account(check_name(name))
+        account = await self.store.account(check_name(name))
         return account, await self.decide(
-            account, AccountOpened(via=via), by or f"account:{account}"
+            account, AccountOpened(via=via), actor or account_actor(account)
         )
 
     async def find(self, name: str) -> str:
         """Return the account of a participant by name or account. Raises `Refused` and `Failed`."""
-        return await resolve_account(self.register, self.decisions.log, name)
+        return await resolve_account(self.store, self.decisions.log, name)
 
     async def name_of(self, account: str) -> str:
         """Return the name of an account; the account itself once the name is erased."""
-        return await self.register.name_of(account) or account
+        return await self.store.name_of(account) or account
 
-    async def rename(self, name: str, new_name: str, by: str) -> str:
+    async def rename(self, name: str, new_name: str, actor: str) -> str:
         """Rename a participant and return the account; the old name still leads to it.
 
         No event contains a name, so that names can be erased. Raises `Refused` (`name_taken`, or
         `scope_missing` if a moderator renames an operator) and `Failed`.
         """
         account = await self.find(name)
-        rules.check_over(self.feed.now().roles, by, account)
-        if not await self.register.rename(account, check_name(new_name)):
+        rules.check_outranks(self.feed.rights().roles, actor, account)
+        if not await self.store.rename(account, check_name(new_name)):
             message = f"{new_name} is or was the name of another participant: choose another"
             raise Refused("name_taken", message, "name")
         return account
 
     async def account_of_identity(self, provider: str, subject: str) -> str | None:
         """Return the account that an identity is linked to, or None. Raises `Failed`."""
-        identity = await self.register.identity_of(provider, subject)
+        identity = await self.store.identity_of(provider, subject)
         return None if identity is None else identity.account
 
-    async def link(self, account: str, provider: str, subject: str, by: str) -> DecisionResult:
+    async def link(self, account: str, provider: str, subject: str, actor: str) -> DecisionResult:
         """Link an identity to a participant; repeating changes nothing.
 
         Raises `Refused` (`identity_taken`) if it belongs to another participant, and `Failed`.
         """
         identity = Identity(new_id(), provider, subject, account)
-        if not await self.register.add_identity(identity):
-            existing = await self.register.identity_of(provider, subject)
+        if not await self.store.add_identity(identity):
+            existing = await self.store.identity_of(provider, subject)
             if existing is None or existing.account != account:
                 message = f"this {provider} identity belongs to another participant"
                 raise Refused("identity_taken", message, "subject")
             identity = existing
         linked = IdentityLinked(identity=identity.id, provider=provider)
-        return await self.decide(account, linked, by)
+        return await self.decide(account, linked, actor)
 
-    async def unlink(self, account: str, identity: str, reason: str, by: str) -> DecisionResult:
+    async def unlink(self, account: str, identity: str, reason: str, actor: str) -> DecisionResult:
         """Remove an identity from a participant. Raises `Refused` and `Failed`."""
         unlinked = IdentityUnlinked(identity=identity, reason=reason)
-        result = await self.decide(account, unlinked, by)
-        await self.register.remove_identity(identity)
+        result = await self.decide(account, unlinked, actor)
+        await self.store.remove_identity(identity)
         return result
 
-    async def decide(self, account: str, event: rules.AccountEvent, by: str) -> DecisionResult:
+    async def decide(self, account: str, event: rules.AccountEvent, actor: str) -> DecisionResult:
         """Decide about an account; the result applies at once. Raises `Refused` and `Failed`."""
-        return await decide_account(self.decisions, account, event, by)
+        return await decide_account(self.decisions, account, event, actor)
 
 
 @dataclass(frozen=True)
@@ -142,7 +142,7 @@ class AccountTables:
         if adopted is None and self.feed.why_unhealthy():
             return row.is_lost
         # A log older than registers has its accounts in tables with participants.
-        is_first = adopted is None and (row.has_participants or not self.feed.now().has_accounts)
+        is_first = adopted is None and (row.has_participants or not self.feed.rights().has_accounts)
         is_lost = adopted != row.id and not is_first
         if adopted is None and not is_lost:
             await self._adopt(row.id, "these tables are the first of this log", TABLES_ACTOR)
@@ -187,9 +187,9 @@ class AccountTables:
                         warn_rarely(_log, "accounts lost", LOST)
             await asyncio.sleep(TABLES_LOOK_S if settled_register else TABLES_START_S)
 
-    async def _adopt(self, register: str, reason: str, by: str) -> DecisionResult:
+    async def _adopt(self, register: str, reason: str, actor: str) -> DecisionResult:
         adoption = AccountTablesAdopted(register=register, reason=reason)
-        return await self.decisions.make(subjects.audit(ACCOUNTS), rules.tables, adoption, by)
+        return await self.decisions.make(subjects.audit(ACCOUNTS), rules.tables, adoption, actor)
 
 
 class NewToken(NamedTuple):
@@ -233,7 +233,7 @@ class Tokens:
     rows: AccountStore
     usage: TokenUsage
 
-    async def issue(self, account: str, new: NewToken, by: str) -> IssuedToken:
+    async def issue(self, account: str, new: NewToken, actor: str) -> IssuedToken:
         """Let a secret act for an account from now on.
 
         Raises `Refused` (`cli_id_taken` if a given secret is in use) and `Failed`.
@@ -251,9 +251,9 @@ class Tokens:
         prefix = text[:SHOWN_PREFIX_LENGTH]
         # The name first, so that every token in the log has one in the lists.
         await self.rows.add_token(TokenRow(fact.token, account, new.name, prefix))
-        result = await decide_account(self.decisions, account, fact, by)
+        result = await decide_account(self.decisions, account, fact, actor)
         assert result.seq is not None, "an issued token is an event"
-        existing = self.feed.now().tokens.get(fact.token_hash)
+        existing = self.feed.rights().tokens.get(fact.token_hash)
         if existing is not None and existing.id != fact.token:
             raise Refused("cli_id_taken", "this id is already linked to somebody", "cli_id")
         return IssuedToken(result.seq, fact.token, text, prefix, new.expires_at)
@@ -267,31 +267,31 @@ class Tokens:
             message = f"your own token is limited to {', '.join(sorted(caller.problems))}"
             raise Refused("scope_missing", message, "problems")
         for slug in new.problems:
-            self.feed.now().check_sees(caller, slug)
+            self.feed.rights().check_sees(caller, slug)
         return await self.issue(caller.id, new, caller.actor)
 
-    async def revoke_any(self, number: int, reason: str, by: str) -> DecisionResult:
+    async def revoke_any(self, number: int, reason: str, actor: str) -> DecisionResult:
         """Revoke any token, for an operator. Raises `Refused` (`unknown_token`) and `Failed`."""
-        access = self.feed.now()
+        access = self.feed.rights()
         token = _find(access.tokens.values(), number, f"there is no token {number}")
-        rules.check_over(access.roles, by, token.account)
-        return await self._revoke(token, reason, by)
+        rules.check_outranks(access.roles, actor, token.account)
+        return await self._revoke(token, reason, actor)
 
-    async def revoke(self, account: str, number: int, reason: str, by: str) -> DecisionResult:
+    async def revoke(self, account: str, number: int, reason: str, actor: str) -> DecisionResult:
         """Revoke a token of an account. Raises `Refused` (`unknown_token`) and `Failed`."""
-        own_tokens = self.feed.now().tokens_of(account)
+        own_tokens = self.feed.rights().tokens_of(account)
         token = _find(own_tokens, number, f"you have no token {number}")
-        return await self._revoke(token, reason, by)
+        return await self._revoke(token, reason, actor)
 
-    async def _revoke(self, token: Token, reason: str, by: str) -> DecisionResult:
+    async def _revoke(self, token: Token, reason: str, actor: str) -> DecisionResult:
         revoked = TokenRevoked(token=token.id, reason=reason)
-        return await decide_account(self.decisions, token.account, revoked, by)
+        return await decide_account(self.decisions, token.account, revoked, actor)
 
     async def list_tokens(self, account: str) -> list[TokenDetails]:
         """Return the tokens of an account that are not revoked, oldest first. Raises `Failed`."""
         rows = {row.token: row for row in await self.rows.tokens(account)}
         blank = TokenRow("", account, "", "")
-        own_tokens = self.feed.now().tokens_of(account)
+        own_tokens = self.feed.rights().tokens_of(account)
         return [TokenDetails(token, rows.get(token.id, blank)) for token in own_tokens]
 
 
@@ -332,4 +332,4 @@ class CliIdLinking:
         at = self.tokens.decisions.clock()
         ends_at, name = at + timedelta(days=CLI_LIFE_DAYS), f"popcorn-cli {at:%Y-%m-%d}"
         new = NewToken("cli", name, scopes, ends_at, secret=cli_id)
-        await self.tokens.issue(account, new, f"account:{account}")
+        await self.tokens.issue(account, new, account_actor(account))

@@ -61,7 +61,7 @@ class Edge:
 
     token: str = field(default="", repr=False)
     feed: AccessFeed | None = None
-    arrive: ResolveAccount | None = None
+    resolve_account: ResolveAccount | None = None
     roles: frozenset[str] = frozenset()
 
     def is_edge(self, credential: Credential | None) -> bool:
@@ -81,14 +81,14 @@ class Edge:
             raise Refused("invalid_credential", message, USER_HEADER.lower())
         name = unquote(single_header(request, NAME_HEADER.lower())) or "participant"
         assert self.feed is not None, "an edge with a token has a feed"
-        assert self.arrive is not None, "an edge with a token resolves accounts"
+        assert self.resolve_account is not None, "an edge with a token resolves accounts"
         is_read = request.method in SAFE_METHODS
-        account = await self.arrive(DISCORD, subject, None if is_read else name)
+        account = await self.resolve_account(DISCORD, subject, None if is_read else name)
         if account is None:
             return None
         listed_roles = single_header(request, ROLES_HEADER.lower()).split(",")
         confirmed_roles = self.roles.intersection(role.strip() for role in listed_roles)
-        return self.feed.now().caller_through(account, DISCORD, now(), *confirmed_roles)
+        return self.feed.rights().delegated_caller(account, DISCORD, now(), *confirmed_roles)
 
 
 @dataclass(frozen=True)
@@ -184,7 +184,7 @@ class Authenticator:
 
         async def require_keeper(request: Request) -> Caller:
             caller = await self.participant()(request)
-            if not caller.keeps_tokens:
+            if not caller.manages_tokens:
                 check_scope(caller, "account")
             return caller
 
@@ -227,7 +227,7 @@ class Authenticator:
         caller = await self.participant_or_staff(request, "author", "admin:problems")
         if not caller.may("admin:problems"):
             check_problem(caller, slug)
-            self.feed.now().check_owns(caller, slug)
+            self.feed.rights().check_owns(caller, slug)
         return caller
 
     def author_or_operator(self) -> Callable[[Request], Awaitable[Caller]]:
@@ -250,11 +250,11 @@ class Authenticator:
 
     def check_manages(self, caller: Caller, slug: str) -> None:
         """Refuse a caller who may not manage a leaderboard."""
-        self.feed.now().check_manages(caller, slug)
+        self.feed.rights().check_manages(caller, slug)
 
     def check_sees(self, caller: Caller, slug: str) -> None:
         """Refuse a caller who may not see a leaderboard."""
-        self.feed.now().check_sees(caller, slug)
+        self.feed.rights().check_sees(caller, slug)
 
     def edge(self, request: Request) -> None:
         """Refuse everybody but the Discord edge itself. Raises `Refused` (`missing_credential`)."""
@@ -344,7 +344,7 @@ class Authenticator:
         check_name(name, "invalid_credential", "participant")
         is_read = request.method in SAFE_METHODS
         account = await (self.people.known(name) if is_read else self.people.account(name))
-        return self.feed.now().local(account, name, now())
+        return self.feed.rights().named_caller(account, name, now())
 
     def _session_credential(self, request: Request) -> Credential | None:
         secret = self.config.cookies.read(request, SESSION_COOKIE)
@@ -363,4 +363,4 @@ class Authenticator:
             message = f"this token is unknown, expired or revoked: {LOGIN_HINT}"
             raise Refused("invalid_credential", message, credential.header.lower())
         self.usage.record(token.id, at)
-        return self.feed.now().caller(token, at)
+        return self.feed.rights().caller(token, at)

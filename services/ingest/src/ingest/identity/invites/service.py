@@ -9,6 +9,7 @@ from ingest.decisions import Decisions, http_append
 from ingest.http.attempts import AttemptLimiter
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.access.fold import Invite
+from ingest.identity.caller import account_actor
 from ingest.identity.invites.rules import InviteCommand, invalid_invite, invites
 from ingest.identity.secrets import hash_secret, new_invite_code
 from ingest.ports import AccountStore
@@ -47,7 +48,7 @@ class Invites:
 
     async def issue(self, request: NewInvites, actor: str) -> list[str]:
         """Create invites and return their codes. Raises `Refused` and `Failed`."""
-        access = self.feed.now()
+        access = self.feed.rights()
         for slug in request.problems:
             access.leaderboard(slug)
         codes = {new_id(): new_invite_code() for _ in range(request.how_many)}
@@ -74,7 +75,7 @@ class Invites:
 
     async def list_invites(self, slug: str) -> list[api.Invite]:
         """Return the invites to a leaderboard, oldest first. Raises `Refused` and `Failed`."""
-        access = self.feed.now()
+        access = self.feed.rights()
         access.leaderboard(slug)
         invites = access.invites_to(slug)[:INVITES_MAX]
         codes = await self.rows.codes([invite.id for invite in invites])
@@ -110,18 +111,18 @@ class Invites:
         """
         self.account_attempts.check(account)
         self.address_attempts.check(address)
-        invite = self.feed.now().invite(hash_secret(code))
+        invite = self.feed.rights().invite(hash_secret(code))
         if invite is None:
             self.account_attempts.take(account)
             self.address_attempts.take(address)
             raise invalid_invite()
         redeemed = InviteRedeemed(account=account)
-        await self._decide(invite.id, redeemed, f"account:{account}")
+        await self._decide(invite.id, redeemed, account_actor(account))
         return invite.problems
 
     def by_code(self, code: str) -> Invite:
         """Return an invite. Raises `Refused` (`unknown_invite`) and `Failed`."""
-        invite = self.feed.now().invite(hash_secret(code))
+        invite = self.feed.rights().invite(hash_secret(code))
         if invite is None:
             message = "this invite does not exist or is revoked"
             raise Refused("unknown_invite", message, "code")

@@ -229,7 +229,7 @@ def add_account_pages(router: APIRouter, web: Web) -> None:
         """Unlink an identity, unless it is the last one."""
         session, _ = await web.require_form(request, ACCOUNT)
         account, people = session.caller.id, web.logins.people
-        if len(await people.register.identities(account)) < 2:
+        if len(await people.store.identities(account)) < 2:
             raise Refused("wrong_state", "this is your only way to log in: link another one first")
         reason = "unlinked on the account's page"
         await people.unlink(account, identity, reason, session.caller.actor)
@@ -251,7 +251,7 @@ async def _account_page(
             tokens.append({"token": token, "row": row, "is_all": is_all, **row_values})
     values = {
         "tokens": tokens,
-        "identities": await web.logins.people.register.identities(account),
+        "identities": await web.logins.people.store.identities(account),
         "scopes": [scope for scope in SCOPES if scope in scopes],
         "chosen": CLI_SCOPES,
         "days_offered": DAYS,

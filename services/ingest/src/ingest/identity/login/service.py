@@ -12,7 +12,7 @@ from typing import NamedTuple
 from ingest.http.attempts import AttemptLimiter
 from ingest.identity.access.fold import SESSION_KIND, Token
 from ingest.identity.accounts.service import CLI_SCOPES, Accounts, CliIdLinking, NewToken, Tokens
-from ingest.identity.caller import Caller
+from ingest.identity.caller import Caller, account_actor
 from ingest.identity.login.postgres import LoginStore
 from ingest.identity.login.rules import (
     CLI_ID,
@@ -65,16 +65,16 @@ class Sessions:
 
     async def open(self, account: str) -> str:
         """Open a session and return its secret, valid for 12 hours."""
-        by, access = f"account:{account}", self.tokens.feed.now()
+        actor, access = account_actor(account), self.tokens.feed.rights()
         sessions = [token for token in access.tokens_of(account) if token.is_session]
         for old in sessions[: max(0, len(sessions) - SESSIONS_MAX + 1)]:
-            await self.tokens.revoke(account, old.number, "replaced by a newer login", by)
+            await self.tokens.revoke(account, old.number, "replaced by a newer login", actor)
         at = self.tokens.decisions.clock()
-        role_scopes = allowed_scopes(self.tokens.feed.now().roles.get(account, ()))
+        role_scopes = allowed_scopes(self.tokens.feed.rights().roles.get(account, ()))
         scopes = [scope for scope in SCOPES if scope in role_scopes]
         ends_at = at + timedelta(seconds=SESSION_S)
         new = NewToken(SESSION_KIND, f"web login {at:%Y-%m-%d}", scopes, ends_at)
-        return (await self.tokens.issue(account, new, by)).secret
+        return (await self.tokens.issue(account, new, actor)).secret
 
     async def find(self, secret: str) -> Session | None:
         """Return the live session of a secret, or None."""
@@ -83,15 +83,15 @@ class Sessions:
             return None
         at = self.tokens.decisions.clock()
         self.tokens.usage.record(token.id, at)
-        caller = self.tokens.feed.now().caller(token, at)
+        caller = self.tokens.feed.rights().caller(token, at)
         return Session(replace(caller, name=await self.people.name_of(token.account)), secret)
 
     async def close(self, secret: str) -> None:
         """End a session; harmless if it has ended."""
         token = self.tokens.feed.find_token(secret) if secret else None
         if token is not None and token.is_session:
-            by = f"account:{token.account}"
-            await self.tokens.revoke(token.account, token.number, "logged out", by)
+            actor = account_actor(token.account)
+            await self.tokens.revoke(token.account, token.number, "logged out", actor)
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ class Devices:
         if login.token is None and self.tokens.feed.find_token(secret) is None:
             name, ends_at = f"{login.client} {login.requested_at:%Y-%m-%d}", login.grant_ends_at
             new = NewToken(DEVICE_KIND, name, login.scopes, ends_at, secret=secret)
-            issued = await self.tokens.issue(account, new, f"account:{account}")
+            issued = await self.tokens.issue(account, new, account_actor(account))
             await self.store.execute("finish_device_login", device=device, token=issued.number)
         return DeviceGrant(secret, account, login.scopes, login.grant_ends_at)
 

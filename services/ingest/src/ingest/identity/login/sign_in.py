@@ -16,6 +16,7 @@ from argon2.low_level import ARGON2_VERSION
 
 from ingest.http.attempts import AttemptLimiter
 from ingest.identity.accounts.service import Accounts, Tokens
+from ingest.identity.caller import account_actor
 from ingest.identity.login.attempts import KnownDevices, PasswordAttempts
 from ingest.identity.login.oauth_http import OAuthProvider
 from ingest.identity.login.postgres import LoginStore
@@ -174,9 +175,9 @@ class SignIn:
 
     async def _record_in_log(self, account: str, provider: str, subject: str) -> str:
         """Record account and identity in the log, where they mostly are already."""
-        by = f"account:{account}"
-        await self.people.decide(account, AccountOpened(via=provider), by)
-        await self.people.link(account, provider, subject, by)
+        actor = account_actor(account)
+        await self.people.decide(account, AccountOpened(via=provider), actor)
+        await self.people.link(account, provider, subject, actor)
         return account
 
 
@@ -227,7 +228,7 @@ class PasswordResets:
         name = await self._password_name(account)
         check_password(password, name)
         # If the log cannot be read, no session could be ended: fail before the link is used.
-        self.tokens.feed.now()
+        self.tokens.feed.rights()
         hashed = await self.sign_in.hashes.hash_password(password)
         values = {
             "state": hash_secret(secret),
@@ -236,10 +237,10 @@ class PasswordResets:
         }
         if await self.store.execute("reset_password", hash=hashed, **values) == 0:
             raise _invalid_reset()
-        by = f"account:{account}"
-        for token in self.tokens.feed.now().tokens_of(account):
+        actor = account_actor(account)
+        for token in self.tokens.feed.rights().tokens_of(account):
             if is_all_revoked or token.is_session:
-                await self.tokens.revoke(account, token.number, "the password was reset", by)
+                await self.tokens.revoke(account, token.number, "the password was reset", actor)
         return name
 
     async def _password_name(self, account: str) -> str:
@@ -315,7 +316,7 @@ class OAuthLogins:
         if account is None:
             account = await self.sign_in.with_provider(name, user)
         else:
-            await self.sign_in.people.link(account, name, user.subject, f"account:{account}")
+            await self.sign_in.people.link(account, name, user.subject, account_actor(account))
         return account, local_path(login.next_path)
 
     async def fetch_user(self, name: str, code: str) -> ProviderUser:

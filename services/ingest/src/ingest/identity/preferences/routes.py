@@ -28,7 +28,7 @@ def preferences_router(preferences: PreferenceCommands, auth: Authenticator) -> 
     @router.get("/me/preferences")
     async def chosen(caller: TokenManager) -> Preferences:
         """One's own preferences; nothing is sent that was not asked for."""
-        return preferences.of(caller.account)
+        return preferences.find(caller.account)
 
     @router.put("/me/preferences")
     async def choose(body: PreferencesRequest, caller: TokenManager) -> Preferences:
@@ -38,8 +38,8 @@ def preferences_router(preferences: PreferenceCommands, auth: Authenticator) -> 
     @router.get("/edge/participants", dependencies=edge)
     async def interested(wish: Annotated[NoticeKind, Query()]) -> DiscordParticipants:
         """Participants who want this notification, for the Discord edge only."""
-        preferences.feed.now()
-        accounts = preferences.feed.choices.who(wish)
+        preferences.feed.rights()
+        accounts = preferences.feed.preferences.accounts_with(wish)
         return DiscordParticipants(
             items=[await preferences.load_participant(account) for account in accounts]
         )

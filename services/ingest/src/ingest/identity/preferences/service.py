@@ -48,10 +48,10 @@ class PreferenceCommands:
     decisions: Decisions
     feed: AccessFeed
 
-    def of(self, account: str | None) -> Preferences:
+    def find(self, account: str | None) -> Preferences:
         """Return the preferences of an account; None is a participant without one."""
-        self.feed.now()
-        return msgspec.convert(self.feed.choices.of(account or ""), Preferences)
+        self.feed.rights()
+        return msgspec.convert(self.feed.preferences.find(account or ""), Preferences)
 
     async def choose(self, caller: Caller, changes: PreferencesRequest) -> Preferences:
         """Change the caller's preferences and return all of them."""
@@ -59,7 +59,7 @@ class PreferenceCommands:
         command = changes.model_dump(exclude_none=True)
         agg = subjects.account(caller.id)
         await self.decisions.make(agg, rules.preferences, command, caller.actor)
-        return self.of(caller.id)
+        return self.find(caller.id)
 
     async def load_participant(self, account: str) -> DiscordParticipant:
         """Return a participant by account; an unknown one has no Discord id. Raises `Failed`."""
@@ -68,7 +68,7 @@ class PreferenceCommands:
         return DiscordParticipant(
             participant_id=account,
             discord=discord_ids[0] if discord_ids else None,
-            preferences=self.of(account),
+            preferences=self.find(account),
         )
 
     async def owner(self, submission: str) -> SubmissionOwner:

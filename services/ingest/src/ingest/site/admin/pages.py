@@ -107,7 +107,7 @@ async def _count_appeals(operator: Operator) -> int:
 
 
 async def _count_ban_appeals(operator: Operator) -> int:
-    return len(operator.people.feed.now().open_ban_appeals())
+    return len(operator.people.feed.rights().open_ban_appeals())
 
 
 async def _count_agents(operator: Operator) -> int:

@@ -7,9 +7,8 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 from urllib.parse import quote
 
-from ingest.identity.accounts.rules import Account
 from ingest.identity.accounts.service import Accounts
-from ingest.identity.bans import format_ban_end
+from ingest.identity.bans import ban_at, format_ban_end
 from ingest.identity.caller import Caller
 from ingest.site.admin.acts import SessionApi
 from ingest.site.admin.catalogue import PARTICIPANT_PAGE, ActLink, link_act
@@ -344,7 +343,7 @@ async def dead_letter_tables(operator: Operator) -> list[Section]:
 async def ban_appeals(operator: Operator) -> Section:
     """Open appeals against bans. Raises `Refused` and `Failed`."""
     people, rows = operator.people, []
-    for account in people.feed.now().open_ban_appeals()[:BANS_MAX]:
+    for account in people.feed.rights().open_ban_appeals()[:BANS_MAX]:
         path = api_path("admin", "participants", account)
         participant = await operator.api.get(path, Participant)
         if appeal := participant.ban_appeal:
@@ -358,9 +357,7 @@ async def ban_appeals(operator: Operator) -> Section:
 
 async def _bans(operator: Operator) -> Section:
     people, at = operator.people, now()
-    bans = [
-        (account, ban) for account, ban in people.feed.now().bans.items() if Account(ban).ban_at(at)
-    ]
+    bans = [(account, ban) for account, ban in people.feed.rights().bans.items() if ban_at(ban, at)]
     rows = []
     for account, ban in bans[:BANS_MAX]:
         name = await people.name_of(account)
