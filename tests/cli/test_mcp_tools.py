@@ -1,42 +1,53 @@
 """What the tools promise before anybody is asked: their schemas, their bounds, their words."""
 
 import re
+from dataclasses import replace
 from typing import Any
 
 import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mcp import Client, MCPError
 
 from shared.errors import Failed, Refused
 from shared.presentation.units import escape_control_characters
 from tests.cli.command_runner import run_warpboard
+from tests.cli.mcp_client import call_failing_tool
 from warpboard.api import Unavailable
+from warpboard.context import AppContext, PlatformTarget, create_context
 from warpboard.mcp import context, server
-from warpboard.mcp.context import Tool
-from warpboard.mcp.server import build_schema, format_failure, format_refusal, parse_arguments
+from warpboard.mcp.server import format_failure, format_refusal
 
-TOOLS = {tool.name: tool for tool in server.TOOLS}
+TOOLS = {tool.__name__: tool for tool in server.TOOLS}
 LISTING_BYTES_MAX = 32_000
 
 
-@pytest.mark.parametrize("tool", TOOLS.values(), ids=TOOLS)
-def test_a_tool_says_what_it_does_and_what_it_takes_and_answers(tool: Tool) -> None:
-    assert re.match(r"[A-Z].{20,300}\.$", tool.about, re.DOTALL)
-    for kind in (tool.request_type, tool.response_type):
-        schema = build_schema(kind)
-        assert schema["type"] == "object"
-        assert "$ref" not in schema
-    assert build_schema(tool.request_type)["additionalProperties"] is False
-    for name, about in build_schema(tool.request_type)["properties"].items():
-        assert about.get("description"), name
+def connect_agent() -> Client:
+    """Return a client of a server whose platform is away."""
+    place = PlatformTarget(url="http://127.0.0.1:9", participant="ada")
+    return Client(server.WarpboardServer(replace(create_context(), place=place)))
 
 
-def test_all_tools_together_are_little_to_read() -> None:
-    descriptions = [
-        [tool.about, build_schema(tool.request_type), build_schema(tool.response_type)]
-        for tool in TOOLS.values()
-    ]
+async def test_each_tool_says_what_it_does_and_what_it_takes_and_answers() -> None:
+    async with connect_agent() as agent:
+        tools = (await agent.list_tools()).tools
+    assert [tool.name for tool in tools] == list(TOOLS)
+    for tool in tools:
+        assert re.match(r"[A-Z].{20,300}\.$", tool.description or "", re.DOTALL)
+        for schema in (tool.input_schema, tool.output_schema):
+            assert schema is not None
+            assert schema["type"] == "object"
+            assert "$ref" not in schema
+        assert tool.input_schema["additionalProperties"] is False
+        for name, about in tool.input_schema["properties"].items():
+            assert about.get("description"), name
+
+
+async def test_all_tools_together_are_little_to_read() -> None:
+    async with connect_agent() as agent:
+        tools = (await agent.list_tools()).tools
+    descriptions = [[tool.description, tool.input_schema, tool.output_schema] for tool in tools]
     assert len(msgspec.json.encode(descriptions)) < LISTING_BYTES_MAX
 
 
@@ -54,28 +65,42 @@ def test_all_tools_together_are_little_to_read() -> None:
         ("submit", {"problem": "p", "gpus": [""]}, ("field gpus",)),
         ("submit", {"problem": "p" * 200}, ("field problem",)),
         ("submit", {"problem": "p", "runner": "a b"}, ("field runner",)),
-        ("follow", {"number": 0}, (">= 1", "field number")),
+        ("follow", {"number": 0}, ("greater than or equal to 1", "field number")),
         ("follow", {"number": "twelve"}, ("field number",)),
-        ("follow", {"number": 1, "wait_s": 300}, ("<= 50", "at most 50 seconds")),
+        (
+            "follow",
+            {"number": 1, "wait_s": 300},
+            ("less than or equal to 50", "at most 50 seconds"),
+        ),
         ("read_log", {"number": 1, "chars_max": 10**9}, ("field chars_max",)),
         ("list_problems", {"all": True}, ("list_problems takes nothing",)),
     ],
 )
-def test_a_wrong_argument_is_told_with_its_field_and_the_mend(
+async def test_a_wrong_argument_is_named_with_what_it_may_be(
     tool: str, arguments: dict[str, Any], pieces: tuple[str, ...]
 ) -> None:
-    with pytest.raises(Refused) as refused:
-        parse_arguments(tool, TOOLS[tool].request_type, arguments)
-    text = format_refusal(refused.value)
+    async with connect_agent() as agent:
+        text = await call_failing_tool(agent, tool, **arguments)
+    assert "code bad_argument" in text
     for piece in pieces:
         assert piece in text, text
 
 
-def test_numbers_may_come_as_text() -> None:
-    request = parse_arguments(
-        "follow", TOOLS["follow"].request_type, {"number": "12", "wait_s": "1.5"}
-    )
-    assert msgspec.to_builtins(request) == {"number": 12, "after": 0, "wait_s": 1.5}
+async def test_numbers_may_come_as_text() -> None:
+    async with connect_agent() as agent:
+        # The arguments are accepted: only the platform is away.
+        text = await call_failing_tool(agent, "follow", number="12", wait_s="0.1")
+    assert "code unavailable" in text
+
+
+async def test_an_error_of_the_server_is_one_line_on_stderr(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(AppContext, "api", None)
+    async with connect_agent() as agent:
+        with pytest.raises(MCPError, match="an error in this server"):
+            await agent.call_tool("list_problems", {})
+    assert re.fullmatch(r"warpboard: list_problems failed: TypeError.*\n", capsys.readouterr().err)
 
 
 @given(st.text(), st.integers(1, 50))

@@ -1,14 +1,12 @@
 """What all tools share: access to the platform, types of arguments, and limits on results."""
 
-import inspect
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Any, TypeVar, cast, get_type_hints
+from typing import Annotated, TypeVar
 
 import msgspec
-from msgspec import Meta
+from pydantic import Field
 
 from shared.errors import Refused
 from shared.presentation.units import escape_control_characters
@@ -24,23 +22,23 @@ FILES_CHARS_MAX = 60_000
 TEXT_CHARS = 8_000
 TEXT_CHARS_MAX = 40_000
 MESSAGE_CHARS_MAX = 1_200
-Slug = Annotated[str, Meta(min_length=1, max_length=95, description="The problem's slug.")]
-Number = Annotated[int, Meta(ge=1, le=2**53 - 1, description="The submission's number.")]
-Gpu = Annotated[str, Meta(min_length=1, max_length=32, description="A GPU type, such as H200.")]
-Name = Annotated[str, Meta(min_length=1, max_length=256)]
+Slug = Annotated[str, Field(min_length=1, max_length=95, description="The problem's slug.")]
+Number = Annotated[int, Field(ge=1, le=2**53 - 1, description="The submission's number.")]
+Gpu = Annotated[str, Field(min_length=1, max_length=32, description="A GPU type, such as H200.")]
+Name = Annotated[str, Field(min_length=1, max_length=256)]
 Chars = Annotated[
-    int, Meta(ge=100, le=TEXT_CHARS_MAX, description="The maximum number of characters.")
+    int, Field(ge=100, le=TEXT_CHARS_MAX, description="The maximum number of characters.")
 ]
 Source = Annotated[
-    str | None, Meta(description="The whole text of the kernel file; give either this or path.")
+    str | None, Field(description="The whole text of the kernel file; give either this or path.")
 ]
 KernelPath = Annotated[
     str | None,
-    Meta(description="A kernel file (.py, .cpp, .cu) on the machine this server runs on."),
+    Field(description="A kernel file (.py, .cpp, .cu) on the machine this server runs on."),
 ]
-Gpus = Annotated[Sequence[Gpu], Meta(max_length=16)]
+Gpus = Annotated[Sequence[Gpu], Field(max_length=16)]
 Language = Annotated[
-    LanguageName, Meta(description="The language of source; the suffix of path implies it.")
+    LanguageName, Field(description="The language of source; the suffix of path implies it.")
 ]
 
 
@@ -126,52 +124,5 @@ def load_kernel(source: str | None, path: str | None, language: str) -> tuple[st
     return file.name, data
 
 
-class ToolRequest(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The base of all arguments: unknown fields are refused."""
-
-
 class ToolResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The base of all results: default values are omitted."""
-
-
-@dataclass(frozen=True)
-class Tool:
-    """One tool: a function whose parameters, but for the context, are what it takes.
-
-    Its docstring is what a model reads about it. It may raise Refused and Failed. `is_reading` if
-    it changes nothing on the platform, `is_slow` if it waits.
-    """
-
-    run: Callable[..., Awaitable[ToolResponse]]
-    is_reading: bool = True
-    is_slow: bool = False
-
-    @property
-    def name(self) -> str:
-        """The name by which a model calls it."""
-        return self.run.__name__
-
-    @property
-    def about(self) -> str:
-        """The description for a model."""
-        return " ".join((self.run.__doc__ or "").split())
-
-    @cached_property
-    def request_type(self) -> type[ToolRequest]:
-        """The type of its arguments."""
-        hints = get_type_hints(self.run, include_extras=True)
-        _, *parameters = inspect.signature(self.run).parameters.values()
-        fields: list[tuple[str, Any] | tuple[str, Any, Any]] = [
-            (parameter.name, hints[parameter.name])
-            if parameter.default is parameter.empty
-            else (parameter.name, hints[parameter.name], parameter.default)
-            for parameter in parameters
-        ]
-        name = "".join(word.capitalize() for word in self.name.split("_"))
-        request_type = msgspec.defstruct(f"{name}Request", fields, bases=(ToolRequest,))
-        return cast("type[ToolRequest]", request_type)
-
-    @property
-    def response_type(self) -> type[ToolResponse]:
-        """The type of its result."""
-        return cast("type[ToolResponse]", get_type_hints(self.run)["return"])

@@ -1,12 +1,13 @@
 """Tools, resources and the prompt about problems, and tools that show standings."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from string import Template
 from typing import Annotated, Any
 
 import msgspec
-from msgspec import Meta, structs
+from msgspec import structs
+from pydantic import Field
 
 from harness.ranking_rules import RANKING_TEXTS
 from shared.api.cases import Baseline, Milestone
@@ -14,7 +15,6 @@ from shared.api.leaderboards import Leaderboard
 from shared.api.problems import FullProblem, Problems
 from shared.api.quotas import Balance, Balances, OpenSubmissions
 from shared.api.submissions import OwnSubmissions
-from shared.errors import Refused
 from shared.presentation.outcome import shortcuts_text
 from shared.presentation.report_parts import open_submissions_text
 from shared.presentation.units import one_line
@@ -39,19 +39,8 @@ CASES_MAX = 64
 FILES_MAX = 16
 SOURCES = (".py", ".cu", ".cuh", ".cpp", ".h", ".hpp", ".md", ".yml", ".txt")
 RULES = ("formula", "tolerances", "ties", "source_policy")
-SCHEME = "warpboard://problems/"
-STARTER = "/starter"
-PAGE_TYPE, SOURCE_TYPE = "text/markdown", "text/plain"
-TEMPLATES = (
-    (f"{SCHEME}{{slug}}", "task", "A problem: statement, reference, rules.", PAGE_TYPE),
-    (f"{SCHEME}{{slug}}{STARTER}", "starter", "The starter file for a kernel.", SOURCE_TYPE),
-)
-PROMPT = "optimise"
-PROMPT_ABOUT = "Make a kernel for a problem correct, then faster, in measured steps."
-PROMPT_ARGUMENTS = (
-    ("problem", "The problem's slug; list_problems has them.", True),
-    ("gpu", "The GPU type to optimise for; default: the problem's first.", False),
-)
+TASK_URI = "warpboard://problems/{slug}"
+STARTER_URI = f"{TASK_URI}/starter"
 NAME_LENGTH_MAX = 95
 BOARDS_MAX = 16
 
@@ -117,9 +106,9 @@ async def list_problems(context: ToolContext) -> ProblemsResult:
 async def read_task(
     context: ToolContext,
     problem: Slug,
-    gpus: Annotated[Gpus, Meta(description="The GPU types for the starter; none means all.")] = (),
+    gpus: Annotated[Gpus, Field(description="The GPU types for the starter; none means all.")] = (),
     language: Annotated[
-        str | None, Meta(description="The language of the starter file, such as Python or CUDA.")
+        str | None, Field(description="The language of the starter file, such as Python or CUDA.")
     ] = None,
 ) -> Task:
     """Read everything needed to solve a problem: statement, reference, starter file, rules, cases,
@@ -190,9 +179,9 @@ async def load_files(api: Api, problem: FullProblem) -> tuple[dict[str, str], li
     return texts, cut + ([f"files not shown: {', '.join(omitted[:20])}"] if omitted else [])
 
 
-async def _render_page(api: Api, slug: str) -> str:
+async def render_page(context: ToolContext, slug: str) -> str:
     """Return a problem as one page of text. Raises Refused and Failed."""
-    task = await _load_task(api, slug)
+    task = await _load_task(context.api, slug)
     rules = [f"- {name}: {text}" for name, text in task.rules.items()]
     parts = [
         f"# {task.title} ({task.slug}, version {task.problem_version})",
@@ -205,41 +194,27 @@ async def _render_page(api: Api, slug: str) -> str:
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-async def list_resources(context: ToolContext) -> list[tuple[str, str, str, str]]:
-    """Return the resources of all problems: URI, name, description and media type.
-
-    Raises Refused and Failed.
-    """
-    entries = []
-    for problem in (await list_problems(context)).problems:
-        uri, slug, title = f"{SCHEME}{problem.slug}", problem.slug, problem.title
-        entries.append((uri, slug, f"The task {title}.", PAGE_TYPE))
-        about = f"The starter file for {title}."
-        entries.append((f"{uri}{STARTER}", f"{slug} starter", about, SOURCE_TYPE))
-    return entries
+async def render_starter(context: ToolContext, slug: str) -> str:
+    """Return the starter file of a problem. Raises Refused and Failed."""
+    return (await _load_task(context.api, slug)).starter.text
 
 
-async def read_resource(context: ToolContext, uri: str) -> tuple[str, str]:
-    """Return a resource's text and type. Raises Refused and Failed."""
-    slug = uri.removeprefix(SCHEME)
-    if slug == uri or not slug:
-        known = " and ".join(uri for uri, *_ in TEMPLATES)
-        raise Refused("unknown_page", f"there is no page {uri!r}: there are {known}", "uri")
-    if slug.endswith(STARTER):
-        task = await _load_task(context.api, slug.removesuffix(STARTER))
-        return task.starter.text, SOURCE_TYPE
-    return await _render_page(context.api, slug), PAGE_TYPE
-
-
-def render_prompt(name: str, arguments: Mapping[str, str]) -> str:
-    """Return the prompt for a problem. Raises Refused and names the missing argument."""
-    if name != PROMPT:
-        raise Refused("unknown_prompt", f"there is no prompt {name!r}: {PROMPT}", "name")
-    problem = arguments.get("problem", "").strip()
-    if not problem or len(problem) > NAME_LENGTH_MAX:
-        raise Refused("bad_argument", "name the problem by its slug", "problem")
-    gpu = arguments.get("gpu", "").strip()[:NAME_LENGTH_MAX] or "the first GPU type of read_task"
-    return Template(read_template("optimise.md")).substitute(problem=problem, gpu=gpu)
+def optimise(
+    problem: Annotated[
+        str,
+        Field(
+            min_length=1,
+            max_length=NAME_LENGTH_MAX,
+            description="The problem's slug; list_problems has them.",
+        ),
+    ],
+    gpu: Annotated[
+        str, Field(description="The GPU type to optimise for; default: the problem's first.")
+    ] = "",
+) -> str:
+    """Make a kernel for a problem correct, then faster, in measured steps."""
+    gpu = gpu.strip()[:NAME_LENGTH_MAX] or "the first GPU type of read_task"
+    return Template(read_template("optimise.md")).substitute(problem=problem.strip(), gpu=gpu)
 
 
 class RankedEntry(msgspec.Struct, frozen=True, kw_only=True):
@@ -322,8 +297,10 @@ class QuotaResult(ToolResponse, frozen=True, kw_only=True):
 async def leaderboard(
     context: ToolContext,
     problem: Slug,
-    gpu: Annotated[Gpu | None, Meta(description="None means every GPU type with an entry.")] = None,
-    limit: Annotated[int, Meta(ge=1, le=100, description="Entries of each leaderboard.")] = 20,
+    gpu: Annotated[
+        Gpu | None, Field(description="None means every GPU type with an entry.")
+    ] = None,
+    limit: Annotated[int, Field(ge=1, le=100, description="Entries of each leaderboard.")] = 20,
 ) -> LeaderboardsResult:
     """Show a problem's leaderboards, best first: the times to beat."""
     gpus = await resolve_gpus(context.api, problem, gpu)
@@ -354,9 +331,9 @@ async def leaderboard(
 
 async def my_submissions(
     context: ToolContext,
-    problem: Annotated[Slug | None, Meta(description="None means all problems.")] = None,
-    limit: Annotated[int, Meta(ge=1, le=100, description="How many, newest first.")] = 20,
-    cursor: Annotated[Name | None, Meta(description="next_cursor of the page before.")] = None,
+    problem: Annotated[Slug | None, Field(description="None means all problems.")] = None,
+    limit: Annotated[int, Field(ge=1, le=100, description="How many, newest first.")] = 20,
+    cursor: Annotated[Name | None, Field(description="next_cursor of the page before.")] = None,
 ) -> MySubmissionsResult:
     """List your own submissions, newest first, with verdicts and scores."""
     path = ("me", "submissions")
@@ -371,8 +348,8 @@ async def my_submissions(
 
 async def quota(
     context: ToolContext,
-    problem: Annotated[Slug | None, Meta(description="None means all that were used.")] = None,
-    gpu: Annotated[Gpu | None, Meta(description="With a problem; none means all it has.")] = None,
+    problem: Annotated[Slug | None, Field(description="None means all that were used.")] = None,
+    gpu: Annotated[Gpu | None, Field(description="With a problem; none means all it has.")] = None,
 ) -> QuotaResult:
     """Show how many submissions you have left, until when, and how many are open."""
     gpus = [None] if problem is None else await resolve_gpus(context.api, problem, gpu)

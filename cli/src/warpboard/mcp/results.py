@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from pydantic import Field
 
 from shared.api.cases import Mismatch, Roofline
 from shared.api.leaderboards import ComparedCase, Comparison
@@ -203,7 +203,7 @@ async def read_log(
     context: ToolContext,
     number: Number,
     end: Annotated[
-        Literal["head", "tail"], Meta(description="The log's beginning or its end.")
+        Literal["head", "tail"], Field(description="The log's beginning or its end.")
     ] = "tail",
     chars_max: Chars = TEXT_CHARS,
 ) -> SubmissionText:
@@ -226,7 +226,7 @@ async def read_profile(
     context: ToolContext,
     number: Number,
     file: Annotated[
-        Name | None, Meta(description="A name from files; none is the first report in text.")
+        Name | None, Field(description="A name from files; none is the first report in text.")
     ] = None,
     chars_max: Chars = TEXT_CHARS,
 ) -> SubmissionText:

@@ -8,7 +8,7 @@ from datetime import UTC
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from pydantic import Field
 
 from harness.ranking_rules import score_us
 from shared.api.fields import JsonObject, parse_response
@@ -57,7 +57,7 @@ from warpboard.service.answers import (
 FOLLOW_S_MAX = 50
 Mode = Annotated[
     Literal["test", "benchmark", "profile", "ranked"],
-    Meta(
+    Field(
         description="test: is it right; benchmark: how fast; profile: where the time goes; "
         "ranked: counts for the leaderboard."
     ),
@@ -144,21 +144,21 @@ async def submit(
     mode: Mode = "test",
     gpus: Annotated[
         Gpus,
-        Meta(description="One submission each; none means all that the file's directives name."),
+        Field(description="One submission each; none means all that the file's directives name."),
     ] = (),
     runner: Annotated[
         str,
-        Meta(
+        Field(
             pattern="^[A-Za-z0-9_-]{0,64}$",
             description="The launcher that starts an agent for it; none means any agent.",
         ),
     ] = "",
     precision: Annotated[
         str,
-        Meta(description="With mode benchmark: end at this precision, such as 2%; none means 5%."),
+        Field(description="With mode benchmark: end at this precision, such as 2%; none means 5%."),
     ] = "",
     wait_for_agent: Annotated[
-        bool, Meta(description="Submit although nobody can run it now; ask the person first.")
+        bool, Field(description="Submit although nobody can run it now; ask the person first.")
     ] = False,
 ) -> SubmitResult:
     """Submit a kernel and get its number at once; call follow next. Use mode test until it is
@@ -217,11 +217,11 @@ async def follow(
     context: ToolContext,
     number: Number,
     after: Annotated[
-        int, Meta(ge=0, description="Only events after this place: next_after of the last call.")
+        int, Field(ge=0, description="Only events after this place: next_after of the last call.")
     ] = 0,
     wait_s: Annotated[
         float,
-        Meta(
+        Field(
             ge=0, le=FOLLOW_S_MAX, description="How long to wait for its end, at most 50 seconds."
         ),
     ] = 25.0,
@@ -287,7 +287,7 @@ def _describe_message(message: StreamMessage, batch: EventBatch) -> str:
 async def cancel(
     context: ToolContext,
     number: Number,
-    reason: Annotated[str, Meta(max_length=500, description="For the record.")] = "",
+    reason: Annotated[str, Field(max_length=500, description="For the record.")] = "",
 ) -> CancelResult:
     """Cancel your submission; its quota is refunded if no run had begun."""
     path, body = ("submissions", number, "cancel"), {"reason": reason}
@@ -307,10 +307,10 @@ async def run_locally(
     path: KernelPath = None,
     language: Language = "python",
     mode: Annotated[
-        Literal["test", "benchmark"], Meta(description="test: is it right; benchmark: how fast.")
+        Literal["test", "benchmark"], Field(description="test: is it right; benchmark: how fast.")
     ] = "test",
     within_s: Annotated[
-        float, Meta(ge=1, le=RUN_S_MAX, description="The run is stopped after this.")
+        float, Field(ge=1, le=RUN_S_MAX, description="The run is stopped after this.")
     ] = 45.0,
 ) -> LocalRunResult:
     """Run a kernel on this machine's CPU in the platform's own harness: no quota, no queue, but no
