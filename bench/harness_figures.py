@@ -8,7 +8,8 @@ from math import log, prod
 from bench.figures import Figure, at_least, at_most
 from bench.harness_runs import Record
 from bench.intervals import share_interval
-from ranker.domain.score import ScoredEntry, assign_places, error_of_difference, t_quantile
+from ranker.domain.places import ScoredEntry, assign_places
+from ranker.domain.score import error_of_difference, t_quantile
 
 SPREAD_PERCENT_MAX = 5.0
 # Shorter kernels have no goal: of their time the handshake is a large part.

@@ -12,7 +12,7 @@ from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.postgres import SCHEMA, Reader, ReadModels
-from ranker.service.leaderboard import place_leaderboard
+from ranker.service.places import place_leaderboard
 from ranker.service.progress import Live, ProjectionProgress
 from shared.postgres import connect, create_pool, load_statements
 from shared.reader import READER_HEADER, encode_reader

@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ranker.domain.conclusion import Demand, RunVerdict, conclude_submission
-from ranker.domain.score import ScoredEntry, assign_places, pool_results
+from ranker.domain.places import ScoredEntry, assign_places
+from ranker.domain.score import pool_results
 from shared.events import CaseResult, RejudgeJudged, SubmissionFinished
 from shared.wire import EventMetadata, encode_envelope, make_envelope
 from tests.support.lives import T0

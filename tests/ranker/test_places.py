@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
+from ranker.domain.places import assign_places
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.score import assign_places
 from ranker.http.ranking import find_best_rank
 from ranker.postgres import SCHEMA, ReadModels
-from ranker.service import leaderboard
+from ranker.service import places
 from ranker.service.decisions import Metrics
 from ranker.service.leaderboard import (
     PlacedEntry,
@@ -95,7 +95,7 @@ async def check_standings(models: ReadModels, board: LeaderboardKey, at: datetim
 async def test_any_history_keeps_the_places_that_its_entries_give(
     postgres_dsn: str, seed: int, window: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(leaderboard, "WINDOW", window)
+    monkeypatch.setattr(places, "WINDOW", window)
     chaos = Chaos(seed, ACCOUNTS, (100, 112 + 40 * (seed % 2)))
     await publish(chaos.log)
     async with projection(postgres_dsn) as models:

@@ -9,8 +9,8 @@ import pytest
 
 from ranker.audit.auditor import find_differences
 from ranker.domain.goals import BELOW_FLOOR, HELD_WITH_SCORE, POLICY_REVIEW
+from ranker.domain.places import assign_places
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.score import assign_places
 from ranker.domain.standings import Standings
 from ranker.postgres import SCHEMA, ReadModels
 from ranker.service.decisions import Metrics

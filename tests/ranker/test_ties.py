@@ -6,7 +6,8 @@ from math import exp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.domain.score import Place, ScoredEntry, assign_places, fast_end_us
+from ranker.domain.places import Place, ScoredEntry, assign_places
+from ranker.domain.score import fast_end_us
 
 SCORES = st.lists(
     st.builds(

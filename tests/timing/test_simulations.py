@@ -13,7 +13,7 @@ from harness.time.combination import CaseTime
 from harness.time.duel import compare
 from harness.time.estimators import Ratio, block_order, estimate_ratio, half_width_within
 from harness.time.policy import Policy, policy_for
-from ranker.domain.score import ScoredEntry, assign_places
+from ranker.domain.places import ScoredEntry, assign_places
 from tests.timing.fake import FakeKernel, FakeMachine
 from tests.timing.measuring import one_case, plan_for
 

@@ -26,7 +26,8 @@ from ranker.domain.rows import (
     Submission,
 )
 from ranker.service.decisions import BatchChange, DueRejudge, PendingDecision, Unfoldable
-from ranker.service.leaderboard import RANKED_MAX, rank_top, update_places
+from ranker.service.leaderboard import RANKED_MAX, rank_top
+from ranker.service.places import update_places
 from shared.clock import now
 from shared.errors import Refused
 from shared.event_log import platform_time

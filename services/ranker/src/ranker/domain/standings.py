@@ -8,15 +8,9 @@ from msgspec.structs import replace
 
 from ranker.domain.conclusion import confirmation_text
 from ranker.domain.goals import HELD_WITH_SCORE
+from ranker.domain.places import Place, ScoredEntry, assign_places
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.score import (
-    Place,
-    PooledScore,
-    ScoredEntry,
-    assign_places,
-    pool_results,
-    results_that_count,
-)
+from ranker.domain.score import PooledScore, pool_results, results_that_count
 from ranker.domain.yardsticks import apply_restated
 from shared import events
 from shared.api.audits import LeaderboardRow

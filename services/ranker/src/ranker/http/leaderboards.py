@@ -14,8 +14,9 @@ from msgspec import convert
 from pydantic import Field
 
 from ranker.archive.postgres import ArchiveReader
+from ranker.domain.places import assign_places
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.score import add_interval, assign_places
+from ranker.domain.score import add_interval
 from ranker.domain.standings import Standings
 from ranker.http.access import RANKED, CurrentReader, ReaderView, ReadSources
 from ranker.http.cases import make_goals

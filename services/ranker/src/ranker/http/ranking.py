@@ -9,8 +9,8 @@ from collections.abc import Callable, Coroutine, Hashable
 from datetime import datetime
 from typing import Any, TypeVar
 
+from ranker.domain.places import assign_places
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.score import assign_places
 from ranker.service.decisions import Reads
 from ranker.service.leaderboard import RANKED_MAX, make_scored_entries, read_ladder, read_standing
 from shared.clock import now

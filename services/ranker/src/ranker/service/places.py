@@ -1,0 +1,350 @@
+"""Updates the stored places of a leaderboard where its entries changed.
+
+A leaderboard's groups depend only on its entries: the fastest entry that is in no group yet leads
+one, and the entries after it belong to it as long as the intervals of all have a value in common.
+A noisy entry is placed by the slow end of its interval; its best rank is found when it is read. The
+effect of a changed entry is found from its own group on: where a group begins at the same entry as
+before, all groups behind it are unchanged.
+"""
+
+from bisect import bisect_left
+from collections import Counter, defaultdict
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from math import floor, inf, log
+from typing import NamedTuple, Protocol
+
+from ranker.domain.places import EntryKey, ScoredEntry, TieGroup, copies_behind
+from ranker.domain.rows import LeaderboardKey
+from ranker.service.leaderboard import Row, key_values, make_scored_entry
+
+# Blocks within a factor of e; a group spans at least 0.3 %, so a block has at most about thirty.
+BLOCKS = 10
+# Entries per read: the first time, and at most.
+WINDOW, WINDOW_MAX = 100, 5000
+BEGIN: EntryKey = (-inf, 0)
+END: EntryKey = (inf, 0)
+
+
+class PlaceTables(Protocol):
+    """The tables of places, within the transaction that changes entries."""
+
+    async def place(self, statement: str, **values: object) -> list[Row]:
+        """Run one statement of sql/place.sql and return its rows."""
+
+    async def write_places(self, statement: str, **values: object) -> None:
+        """Run one statement of sql/place.sql that returns no rows."""
+
+
+class EntryChange(NamedTuple):
+    """An account's visible entry on a leaderboard before and after a change.
+
+    `old` is its order and number. `sources` are those that other entries there may share.
+    """
+
+    old: "Slot | None"
+    new: ScoredEntry | None
+    sources: frozenset[str]
+
+
+class Slot(NamedTuple):
+    """Where an entry stands: at the key of its original, which has the same number."""
+
+    key: EntryKey
+    number: int
+
+    @property
+    def is_original(self) -> bool:
+        """Whether the entry is no copy of another."""
+        return self.number == self.key[1]
+
+
+class _Moves(NamedTuple):
+    """What changes in the order of a leaderboard.
+
+    `old` and `new` are originals by their keys. `copies` counts how many more copies there are at
+    the key of an original.
+    """
+
+    old: set[EntryKey]
+    new: dict[EntryKey, ScoredEntry]
+    copies: Counter[EntryKey]
+
+    def add(self, old: Slot | None, new: Slot | None, entry: ScoredEntry | None) -> None:
+        """Add what one entry does."""
+        if old is not None and old.is_original:
+            self.old.add(old.key)
+        elif old is not None:
+            self.copies[old.key] -= 1
+        if new is not None and entry is not None and new.is_original:
+            self.new[new.key] = entry
+        elif new is not None:
+            self.copies[new.key] += 1
+
+
+class _Group(NamedTuple):
+    """An existing group and its reach; `leader` is None if that entry is gone."""
+
+    key: EntryKey
+    leader: ScoredEntry | None
+    reach_us: float
+
+
+async def update_places(tables: PlaceTables, rows: Iterable[Row]) -> None:
+    """Place the changed entries again, and those that they move.
+
+    `rows` are those of `choose_entries` and `end_bans`, in the order of the changes.
+    """
+    changes: dict[LeaderboardKey, dict[str, EntryChange]] = defaultdict(dict)
+    for row in rows:
+        if row["account"] is not None:
+            board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
+            accounts = changes[board]
+            earlier = accounts.get(row["account"])
+            change = _make_change(row)
+            if earlier is not None:
+                sources = earlier.sources | change.sources
+                change = EntryChange(earlier.old, change.new, sources)
+            accounts[row["account"]] = change
+    for board, accounts in changes.items():
+        await _Places(tables, board).keep(accounts)
+
+
+async def place_leaderboard(tables: PlaceTables, board: LeaderboardKey) -> None:
+    """Place all entries of a leaderboard without stored places and without copied sources."""
+    places = _Places(tables, board)
+    await places.lead(None, BEGIN, BEGIN)
+    await places.count(Counter())
+
+
+def _make_change(row: Row) -> EntryChange:
+    if "old_number" in row:
+        is_old, number = row["old_number"] is not None and not row["is_hidden"], row["old_number"]
+    else:
+        is_old, number = row["is_hidden"], row["number"]
+    old = Slot((row["old_order_us"], row["old_order_number"]), number) if is_old else None
+    is_new = row["number"] is not None and not row["is_hidden"]
+    sources = {row["source"], row.get("old_source")} - {None} if row["is_copied"] else set()
+    return EntryChange(old, make_scored_entry(row) if is_new else None, frozenset(sources))
+
+
+def _next_key(key: EntryKey) -> EntryKey:
+    return key[0], key[1] + 1
+
+
+def block_of(placed_us: float) -> int:
+    """The block of a group, by its leader's place.
+
+    >>> block_of(100.0), block_of(111.0)
+    (46, 47)
+    """
+    return floor(BLOCKS * log(placed_us))
+
+
+@dataclass
+class _Window:
+    tables: PlaceTables
+    board: LeaderboardKey
+    first: EntryKey = END
+    keys: list[EntryKey] = field(default_factory=list)
+    rows: list[Row] = field(default_factory=list)
+    is_last: bool = False
+
+    async def entries(self, start: EntryKey) -> AsyncIterator[Row]:
+        """The entries from a key on."""
+        size = WINDOW
+        while True:
+            is_covered = self.is_last or (bool(self.keys) and self.keys[-1] >= start)
+            if not (self.first <= start and is_covered):
+                await self._read(start, size)
+                size = min(2 * size, WINDOW_MAX)
+            for row in self.rows[bisect_left(self.keys, start) :]:
+                yield row
+            if self.is_last:
+                return
+            start = _next_key(self.keys[-1])
+
+    async def _read(self, start: EntryKey, size: int) -> None:
+        self.rows = await self.tables.place(
+            "entries_from",
+            **key_values(self.board),
+            from_us=start[0],
+            from_number=start[1],
+            limit=size,
+        )
+        self.first, self.is_last = start, len(self.rows) < size
+        self.keys = [(row["order_us"], row["order_number"]) for row in self.rows]
+
+
+class _Places:
+    def __init__(self, tables: PlaceTables, board: LeaderboardKey) -> None:
+        self._tables = tables
+        self._board = key_values(board)
+        self._window = _Window(tables, board)
+        self._changed: Collection[EntryKey] = ()
+        self._blocks: set[int] = set()
+        # The groups of these keys were counted again.
+        self._counted: list[tuple[EntryKey, EntryKey]] = []
+
+    async def keep(self, changes: Mapping[str, EntryChange]) -> None:
+        """Order, group and count the affected entries again."""
+        sources = {source for change in changes.values() for source in change.sources}
+        new = [change.new for change in changes.values() if change.new is not None]
+        source_counts = Counter(entry.source for entry in new)
+        sources |= {source for source, count in source_counts.items() if count > 1}
+        moves = await self._update_order(changes, sources)
+        if moves.old or moves.new or moves.copies:
+            await self._update_groups(moves)
+
+    async def _update_groups(self, moves: _Moves) -> None:
+        """Find the groups again from each changed key on, and count those that only grew."""
+        old, new = moves.old, moves.new
+        self._changed = {*old, *new}
+        near = await self._read_groups(sorted({*self._changed, *moves.copies}))
+        grown: Counter[EntryKey] = Counter()
+        for key, count in moves.copies.items():
+            if near.get(key):
+                grown[near[key][0].key] += count
+        settled = BEGIN
+        for key in sorted(self._changed):
+            if key < settled:
+                continue
+            groups = near.get(key, [])
+            if not groups:
+                settled = await self.lead(None, key, key)
+            elif groups[0].key == key:
+                before = groups[1].leader if len(groups) > 1 else None
+                settled = await self.lead(before, key if before is None else before.key, key)
+            else:
+                leader = groups[0].leader
+                assert leader is not None, "a removed leader is the first of its group"
+                entry, reach_us = new.get(key), groups[0].reach_us
+                group = TieGroup(leader, reach_us)
+                # An entry that is gone may have limited the reach of its group.
+                if (
+                    key in old
+                    or entry is None
+                    or not group.takes(entry)
+                    or entry.interval_us[1] < reach_us
+                ):
+                    settled = await self.lead(leader, groups[0].key, key)
+                else:
+                    grown[groups[0].key] += 1
+        await self.count(grown)
+
+    async def _read_groups(self, keys: Sequence[EntryKey]) -> dict[EntryKey, list[_Group]]:
+        rows = await self._tables.place(
+            "groups_at",
+            **self._board,
+            keys_us=[placed_us for placed_us, _ in keys],
+            numbers=[number for _, number in keys],
+        )
+        groups: dict[EntryKey, list[_Group]] = defaultdict(list)
+        for row in rows:
+            key = row["first_us"], row["first_number"]
+            is_present = row["freedom"] is not None and key not in self._changed
+            leader = make_scored_entry(row | {"number": key[1]}) if is_present else None
+            group = _Group(key, leader, row["reach_us"])
+            groups[row["at_us"], row["at_number"]].append(group)
+        return groups
+
+    async def lead(self, leader: ScoredEntry | None, first: EntryKey, start: EntryKey) -> EntryKey:
+        """Find the groups from `leader` on, until one begins where an unchanged one did.
+
+        Returns the key from which all groups are unchanged. Without a leader, the entry at `start`
+        or the next one is one.
+        """
+        groups = [] if leader is None else [TieGroup(leader)]
+        at, end = start if leader is None else _next_key(leader.key), END
+        async for row in self._window.entries(at):
+            entry = make_scored_entry(row)
+            if groups and groups[-1].takes(entry):
+                groups[-1].add(entry)
+                continue
+            if row["is_leader"] and entry.key not in self._changed:
+                end = entry.key
+                break
+            groups.append(TieGroup(entry))
+        rows = await self._tables.place(
+            "lead_groups",
+            **self._board,
+            firsts_us=[group.leader.placed_us for group in groups],
+            first_numbers=[group.leader.number for group in groups],
+            blocks=[block_of(group.leader.placed_us) for group in groups],
+            reaches_us=[group.reach_us for group in groups],
+            from_us=first[0],
+            from_number=first[1],
+            end_us=end[0],
+            end_number=end[1],
+        )
+        self._blocks |= {row["block"] for row in rows}
+        self._counted.append((first, end))
+        return end
+
+    async def count(self, grown: Counter[EntryKey]) -> None:
+        """Count the groups that entries joined or left, and the blocks of all that changed."""
+        keys = [
+            key
+            for key, count in grown.items()
+            if count and not any(first <= key < end for first, end in self._counted)
+        ]
+        if keys:
+            rows = await self._tables.place(
+                "count_entries",
+                **self._board,
+                firsts_us=[first_us for first_us, _ in keys],
+                first_numbers=[number for _, number in keys],
+                entries_counts=[grown[key] for key in keys],
+            )
+            self._blocks |= {row["block"] for row in rows}
+        if self._blocks:
+            await self._tables.write_places(
+                "count_blocks", **self._board, blocks=sorted(self._blocks)
+            )
+
+    async def _update_order(
+        self, changes: Mapping[str, EntryChange], sources: Collection[str]
+    ) -> _Moves:
+        """Order the changed entries and those of equal sources; return what moves."""
+        rows: list[Row] = []
+        if sources:
+            rows = await self._tables.place(
+                "entries_of_sources", **self._board, sources=sorted(sources)
+            )
+        shared = {row["number"] for row in rows}
+        moves = _Moves(set(), {}, Counter())
+        for change in changes.values():
+            if change.new is None:
+                moves.add(change.old, None, None)
+            elif change.new.number not in shared:
+                moves.add(change.old, Slot(change.new.key, change.new.number), change.new)
+        await self._order_copies(rows, changes, moves)
+        return moves
+
+    async def _order_copies(
+        self, rows: Sequence[Row], changes: Mapping[str, EntryChange], moves: _Moves
+    ) -> None:
+        """Put copies behind their originals, and add what moves."""
+        by_number = {row["number"]: row for row in rows}
+        orders: dict[str, EntryKey] = {}
+        for unit in copies_behind([make_scored_entry(row) for row in rows]):
+            key = unit[0].key
+            for entry in unit:
+                row = by_number[entry.number]
+                order, change = (row["order_us"], row["order_number"]), changes.get(row["account"])
+                if order != key:
+                    orders[row["account"]] = key
+                old = Slot(order, entry.number) if change is None else change.old
+                if change is not None or order != key:
+                    moves.add(old, Slot(key, entry.number), entry)
+        await self._write_orders(orders)
+
+    async def _write_orders(self, orders: Mapping[str, EntryKey]) -> None:
+        if orders:
+            await self._tables.write_places(
+                "order_entries",
+                **self._board,
+                accounts=list(orders),
+                orders_us=[order_us for order_us, _ in orders.values()],
+                order_numbers=[number for _, number in orders.values()],
+            )
