@@ -66,12 +66,6 @@ def test_classes_come_in_order_and_modes_within_them(
     assert give(history, 2) == ["bob1", "ada0"]
 
 
-def test_an_operator_may_order_them_otherwise() -> None:
-    history = waiting(("ada", "practice", "test"), ("bob", "practice", "ranked"))
-    policy = Policy(modes=("ranked", "test"))
-    assert give(history, 2, policy) == ["bob1", "ada0"]
-
-
 def test_of_equals_the_oldest_is_first() -> None:
     history = waiting(("ada", "practice", "test"), ("bob", "practice", "test"))
     assert give(history, 2) == ["ada0", "bob1"]

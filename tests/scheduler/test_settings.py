@@ -15,27 +15,16 @@ def policy(**other: str) -> Policy:
     return read_settings(Settings, PREFIX, GIVEN | environ).policy()
 
 
-def test_the_usual_order_is_that_of_the_specification() -> None:
+def test_the_usual_numbers_are_those_of_the_rules() -> None:
     assert policy() == Policy()
-
-
-def test_classes_and_modes_may_be_put_in_another_order() -> None:
-    configured = policy(
-        CLASSES="contest canary practice rejudge", MODES="ranked test benchmark profile"
-    )
-    assert configured.rank("contest/ranked") < configured.rank("canary/test")
 
 
 @pytest.mark.parametrize(
     ("name", "value"),
     [
-        ("CLASSES", "contest practice"),
-        ("MODES", "test test benchmark ranked"),
-        ("PASSED_MAX", "1"),
         ("GANG_PASSED_MAX", "-1"),
         ("BASELINE_PAUSE_S", "-0.5"),
         ("BASELINE_PAUSE_S", "nan"),
-        ("QUARANTINE_AFTER", "0"),
     ],
 )
 def test_a_setting_that_makes_no_sense_is_named(name: str, value: str) -> None:

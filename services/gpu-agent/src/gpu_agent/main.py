@@ -21,15 +21,19 @@ from shared.metrics import LogMetrics
 from shared.nats.agent import AgentBlobStore, AgentBus, AgentLog, open_inbox
 from shared.nats.connection import connect
 
-# The agent bounds its own drain by its settings; this is the limit on that.
+# The agent bounds its own drain by DRAIN_S; this only has to be longer.
 DRAIN_S_MAX = 600.0
+# What the current run gets on SIGTERM.
+DRAIN_S = 8.0
 READ_EVERY_S = 15.0
+# How long an agent with --once waits for its job.
+ONCE_WAIT_S = 120.0
 ONCE = "--once"
 USAGE = """usage: python -m gpu_agent [key | --once]
 
 Run jobs until SIGTERM. With `key`, print the public key of the agent. With `--once`, run one job
 and leave. Its exit code is 0 after a verdict, 1 after a failure, 2 if a setting is wrong, 3 if no
-job came within WARPBOARD_GPU_AGENT_ONCE_WAIT_S, 4 if the job ended without a verdict.
+job came within two minutes, 4 if the job ended without a verdict.
 """
 NO_JOB, NO_VERDICT = 3, 4
 
@@ -73,14 +77,14 @@ async def _run(
         ),
         began=await open_inbox(nc, settings.id),
         heartbeat_s=settings.heartbeat_s,
-        drain_s=settings.drain_s,
+        drain_s=DRAIN_S,
     )
     try:
         gpu_uuid = machine.environment.get("gpu_uuid", "")
         serving = (
             agent.serve(life.stopping)
             if once_codes is None
-            else agent.serve_once(life.stopping, settings.once_wait_s)
+            else agent.serve_once(life.stopping, ONCE_WAIT_S)
         )
         await run_until_first(serving, _watch_gpu(agent, metrics, gpu_uuid))
     finally:

@@ -26,10 +26,9 @@ class Settings:
 
     `device` is what it times: cpu, cuda or hip. `gpu_index` picks one of the GPUs that this process
     can see, counted from 0. `nats_url` has the agent's own bus user, which has only the rights that
-    the agent needs. `gpu_duels` offers duels on a GPU as well. With --once the agent waits
-    `once_wait_s` for its job. `sign_seed` is the seed of its key, base64; without one, the key is
-    in a file. A ranked run waits up to `quiet_wait_s` while the machine has more runnable threads
-    than cores, and then fails; with 0 it is timed at once.
+    the agent needs. `gpu_duels` offers duels on a GPU as well. `sign_seed` is the seed of its key,
+    base64; without one, the key is in a file. A ranked run waits up to `quiet_wait_s` while the
+    machine has more runnable threads than cores, and then fails; with 0 it is timed at once.
     """
 
     nats_url: str
@@ -37,13 +36,11 @@ class Settings:
     data: Path
     ops_listen: Listen
     heartbeat_s: float = 5.0
-    drain_s: float = 8.0
     level_min: str = "strong"
     tiers: str = "G1 G2 C1"
     device: str = "cpu"
     gpu_index: int = 0
     gpu_duels: bool = False
-    once_wait_s: float = 120.0
     quiet_wait_s: float = 60.0
     sign_seed: str = ""
 

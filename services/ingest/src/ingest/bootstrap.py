@@ -44,6 +44,10 @@ WRONG_CODES = "10/hour"
 # Allows for thirty people behind one address who each mistype a code a few times.
 WRONG_CODES_PER_ADDRESS = "200/hour"
 PURGE_EVERY_S = 60.0
+# Of a browser that logged in before, for one name.
+PASSWORDS_PER_DEVICE = "10/hour"
+# Right or wrong ones.
+USER_CODES_PER_PARTICIPANT = "30/hour"
 _log = logging.getLogger(__name__)
 
 
@@ -143,9 +147,7 @@ def build_logins(
     return Logins(
         public_url=settings.public_base,
         cli_ids=CliIds(store, linking),
-        devices=Devices(
-            store, tokens, AttemptLimiter(settings.user_codes_per_participant, "codes entered")
-        ),
+        devices=Devices(store, tokens, AttemptLimiter(USER_CODES_PER_PARTICIPANT, "codes entered")),
         sessions=Sessions(tokens, people),
         sign_in=sign_in,
         oauth=OAuthLogins(providers, store, sign_in, settings.public_base),
@@ -167,7 +169,7 @@ def build_sign_in(
     """Build the sign-in with the limits of the settings."""
     clock = people.decisions.clock
     attempts = PasswordAttempts(
-        per_device=AttemptLimiter(settings.passwords_per_device, "passwords tried in this browser"),
+        per_device=AttemptLimiter(PASSWORDS_PER_DEVICE, "passwords tried in this browser"),
         per_address=AttemptLimiter(
             settings.passwords_per_address, "passwords tried from your network address"
         ),

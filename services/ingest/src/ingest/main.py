@@ -127,9 +127,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         log, blobs, ranker = NatsLog(nc, monitor), NatsBlobStore(nc), RankerClient(client)
         snapshots = AccessSnapshots(log, NatsSnapshots(nc), _fold_digest())
         feed = AccessFeed(log, damage=lambda: monitor.damage, snapshots=snapshots)
-        bounds = AdmissionLimits(
-            settings.at_once_max, settings.waiting_max, settings.queued_max, settings.open_max
-        )
+        bounds = AdmissionLimits(queued_max=settings.queued_max, open_max=settings.open_max)
         account_store, dead_letters = PostgresAccountStore(connections), NatsDeadLetters(nc)
         commands = ingest(Ports(log, blobs, account_store, ranker, dead_letters), feed, bounds)
         LogMetrics("ingest", log)

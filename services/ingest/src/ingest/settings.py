@@ -24,8 +24,7 @@ OPEN_MAX = 1000
 REQUEST_RATES = ("rate_per_token", "rate_per_address")
 LOGIN_RATES = (
     *("signups_per_address", "passwords_per_address", "passwords_per_name"),
-    *("passwords_per_device", "logins_per_address", "cli_ids_per_address"),
-    "user_codes_per_participant",
+    *("logins_per_address", "cli_ids_per_address"),
 )
 
 
@@ -58,9 +57,7 @@ class Settings:
     webhooks_local: bool = False
     rate_per_token: str = "600/minute"  # noqa: S105  (no secret: a rate)
     rate_per_address: str = "600/minute"
-    # How many submissions are processed at once, wait for that, and wait for a GPU type.
-    at_once_max: int = DEFAULT_LIMITS.at_once_max
-    waiting_max: int = DEFAULT_LIMITS.waiting_max
+    # How many submissions may wait for a GPU type.
     queued_max: int = DEFAULT_LIMITS.queued_max
     # How many submissions of one participant may be open, that is, not over.
     open_max: int = DEFAULT_LIMITS.open_max
@@ -79,13 +76,11 @@ class Settings:
     # Limits on logins and new accounts. A class may share one address.
     signups_per_address: str = "200/hour"
     passwords_per_address: str = "60/15 minutes"
-    # Beyond this rate a name is only slowed; a device is a browser that logged in before.
+    # Beyond this rate a name is only slowed.
     passwords_per_name: str = "20/hour"
-    passwords_per_device: str = "10/hour"
     # Device logins, and redirects to GitHub or Discord.
     logins_per_address: str = "60/minute"
     cli_ids_per_address: str = "10/minute"
-    user_codes_per_participant: str = "30/hour"
     github_client_id: str = ""
     github_client_secret: str = field(default="", repr=False)
     github_url: str = "https://github.com"
@@ -160,9 +155,8 @@ def _find_limit_problems(settings: Settings) -> Iterator[tuple[str, str]]:
         if not (RATE.match(rate) or (may_be_empty and not rate)):
             example = "600/minute, or nothing" if may_be_empty else "200/hour or 60/15 minutes"
             yield name, f"is {rate!r}: expected {example}"
-    for name, minimum in (("at_once_max", 1), ("waiting_max", 0), ("queued_max", 1)):
-        if (value := getattr(settings, name)) < minimum:
-            yield name, f"is {value}: expected at least {minimum}"
+    if settings.queued_max < 1:
+        yield "queued_max", f"is {settings.queued_max}: expected at least 1"
     if not 1 <= settings.open_max <= OPEN_MAX:
         yield "open_max", f"is {settings.open_max}: expected 1 to {OPEN_MAX}"
 

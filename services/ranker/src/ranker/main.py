@@ -41,6 +41,10 @@ from shared.signing import load_key, public_key
 
 MIGRATED = (("shared", "accounts"), ("ranker", SCHEMA), (ARCHIVE_PACKAGE, ARCHIVE_SCHEMA))
 POOL_MAX = 8
+# The log is sealed after so many events, or so much time.
+SEAL_EVENTS, SEAL_S = 10_000, 86_400.0
+# How often a slow comparison of the whole log with the archive begins.
+SCRUB_S = 3600.0
 # Another instance writes: this one waits for it to end.
 STANDBY_S = 5.0
 # Everything here is a GET.
@@ -93,7 +97,7 @@ async def _run_projection(
 def _load_seal_config(settings: Settings) -> SealConfig | None:
     if settings.seal_key is None:
         return None
-    interval = SealInterval(settings.seal_events, settings.seal_s)
+    interval = SealInterval(SEAL_EVENTS, SEAL_S)
     return SealConfig(load_key(settings.seal_key), interval)
 
 
@@ -101,7 +105,7 @@ async def _serve_reads(settings: Settings, life: Lifecycle, sources: ReadSources
     app = BodyLimitMiddleware(create_app(sources), BODY_BYTES_MAX)
     authenticated = ReaderAuthentication(app, settings.reader_key)
     metered, (host, port) = HttpMetricsMiddleware(authenticated, "ranker"), settings.listen
-    await serve(metered, host, port, life.stopping, settings.http_limits)
+    await serve(metered, host, port, life.stopping)
 
 
 async def _run(settings: Settings, life: Lifecycle) -> None:
@@ -120,9 +124,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     LogMetrics("ranker", log)
     MonitorMetrics("ranker", monitor)
     archive = ArchiveService(log, dsn, life.report_unhealthy)
-    scrubber = Scrubber(
-        LogRepair(nc), dsn, settings.scrub_s, life.report_unhealthy, archive.metrics
-    )
+    scrubber = Scrubber(LogRepair(nc), dsn, SCRUB_S, life.report_unhealthy, archive.metrics)
     async with create_pool(dsn, 1, POOL_MAX, SCHEMA) as connections:
         reader = Reader(connections)
         read_sources = ReadSources(

@@ -7,23 +7,21 @@ from urllib.parse import urlsplit
 
 from ranker.domain.conclusion import Demand, parse_demand
 from shared.errors import Refused
-from shared.http_connections import HttpLimits, check_times
 from shared.reader import check_key
 from shared.settings import LOOPBACK, Listen, read_settings
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, which times are ranked, and how often the log is sealed.
+    """Addresses, which times are ranked, and what signs the log.
 
     `reader_key` is shared with ingest: requests that carry it are trusted to name the reader.
     `announce_url` receives records, podium changes and seals; `replicas` is 3 on a cluster.
     `webhooks_local` allows webhooks to loopback addresses, for a single-user machine. `duels` times
     tied neighbours among the first three of a leaderboard against each other. `confirmations`
     repeats ranked runs of the first three on another agent. `retimes` times noisy entries again
-    later. `seal_key` is a file; the key is
-    generated at the first start. Without it nothing is sealed. Every `scrub_s` a slow comparison of
-    the whole log with the archive begins.
+    later. `seal_key` is a file; the key is generated at the first start. Without it nothing is
+    sealed.
     """
 
     nats_url: str
@@ -34,23 +32,12 @@ class Settings:
     level_min: str = "strong"
     tiers: str = "G1 G2 C1"
     seal_key: Path | None = None
-    seal_events: int = 10_000
-    seal_s: float = 86_400.0
-    scrub_s: float = 3600.0
     announce_url: str | None = None
     replicas: int = 1
     webhooks_local: bool = False
     duels: bool = True
     confirmations: bool = True
     retimes: bool = True
-    # Seconds allowed for a request's head, and for its body in addition to one per 16 KiB.
-    head_s: float = HttpLimits.head_s
-    body_s: float = HttpLimits.body_s
-
-    @property
-    def http_limits(self) -> HttpLimits:
-        """The time limits for clients of the HTTP server."""
-        return HttpLimits(self.head_s, self.body_s)
 
     def demand(self) -> Demand:
         """The policy for which times are ranked. Raises Refused."""
@@ -84,7 +71,6 @@ def load() -> Settings:
     settings = read_settings(Settings, "WARPBOARD_RANKER", os.environ)
     settings.demand()
     check_key(settings.reader_key, "WARPBOARD_RANKER_READER_KEY")
-    check_times("WARPBOARD_RANKER", settings.http_limits)
     check_url(settings.announce_url)
     check_local(settings)
     return settings

@@ -38,7 +38,6 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         clock=clock,
         policy=settings.policy(),
         tick_s=settings.tick_s,
-        snapshot_events=settings.snapshot_events,
     )
     requests = AgentRequests(nc, NatsBlobStore(nc), log, scheduler.find_run, metrics.machines)
     scheduler.has_listened = requests.has_listened

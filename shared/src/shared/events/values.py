@@ -24,7 +24,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 # What a submission came through, if an operator repeated another one.
 VIA_OPERATOR = "operator"
-# The order in a queue; an operator may change it.
+# In the order of a queue.
 CLASSES = ("canary", "contest", "practice", "rejudge")
 # The key of the harness code's digest in an agent's details and a run's environment.
 HARNESS_CODE = "harness_code"

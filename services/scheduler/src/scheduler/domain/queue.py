@@ -15,6 +15,7 @@ from itertools import islice
 
 import msgspec
 
+from harness.vocabulary import SUBMISSION_MODES
 from scheduler.domain.match import Candidate, Need, explain_no_match, job_need
 from scheduler.domain.state import Job, Lane, Pool, SchedulerState, World
 from shared.events import CLASSES
@@ -29,24 +30,24 @@ IDLE_ACCOUNTS_MAX = 4096
 
 @dataclass(frozen=True)
 class Policy:
-    """What an operator configures: the order of classes, and when an agent is quarantined.
+    """The numbers of the rules.
 
     No lane with work is passed over `passed_max` times in a row. A job of several GPUs is passed
     over `gang_passed_max` times before a host is kept free for it. A baseline begins
-    `baseline_pause_s` after it was queued at the earliest.
+    `baseline_pause_s` after it was queued at the earliest. An agent is quarantined after
+    `quarantine_after` failures of the platform in a row.
     """
 
-    classes: tuple[str, ...] = CLASSES
-    modes: tuple[str, ...] = ("test", "benchmark", "profile", "ranked")
     passed_max: int = 8
     gang_passed_max: int = 32
     quarantine_after: int = 3
     baseline_pause_s: float = 30.0
 
-    def rank(self, lane: str) -> tuple[int, int]:
-        """Return the place of a lane; unnamed classes and modes come last."""
-        class_, _, mode = lane.partition("/")
-        return _place(self.classes, class_), _place(self.modes, mode)
+
+def lane_rank(lane: str) -> tuple[int, int]:
+    """Return the place of a lane in the order of classes and modes; unnamed ones come last."""
+    class_, _, mode = lane.partition("/")
+    return _place(CLASSES, class_), _place(SUBMISSION_MODES, mode)
 
 
 def _place(names: tuple[str, ...], name: str) -> int:
@@ -219,7 +220,7 @@ def order_jobs(
         for name, lane in pool.lanes.items()
         if lane.waiting
     }
-    ranks = {name: policy.rank(name) for name in views}
+    ranks = {name: lane_rank(name) for name in views}
     while views:
         name = min(views, key=lambda name: _urgency(views[name], ranks[name], policy))
         view = views[name]
