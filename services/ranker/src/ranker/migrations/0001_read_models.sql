@@ -1,11 +1,17 @@
--- The read models, all folded from the log; a rebuild fills the same tables in another schema.
+-- The read models. All of them are folded from the log: a rebuild fills the same tables in another
+-- schema, and the two are compared row by row.
+
+-- How far the log is folded. `folded_at` is the newest time in an event of the platform itself;
+-- bans end in these tables by that time, so that a rebuild has the same rows.
 create table checkpoint (
     name text primary key,
-    seq bigint not null
+    seq bigint not null,
+    folded_at timestamptz not null default '1970-01-01 00:00:00Z'
 );
+
 insert into checkpoint (name, seq) values ('ranker', 0);
 
--- The event at which a projection stopped: going on without it takes an EventSkipped.
+-- The event at which a projection stopped. It goes on only after an EventSkipped.
 create table parked (
     projection text not null,
     seq bigint not null,
@@ -14,6 +20,11 @@ create table parked (
     primary key (projection, seq)
 );
 
+-- The versions of each problem. `roofs` has the minimum work of each timed case and the times that
+-- no call can be under. `baselines` and `milestones` are as in the event. `source_visible` and
+-- `publish` say who reads the sources submitted to a version, and when they are published;
+-- `consent` is the digest of the text to accept, '' for none. `report` is the report of its check,
+-- `unchecked` why there is none. On `tested_gpus` the check ran its code and a correct solution.
 create table problem (
     slug text not null,
     number int not null,
@@ -27,9 +38,23 @@ create table problem (
     source_bytes_max int not null,
     languages text[] not null,
     published_at timestamptz not null,
+    roofs jsonb not null default '[]',
+    baselines json not null default '[]',
+    milestones json not null default '[]',
+    source_visible text not null default 'after_close',
+    publish text not null default 'after_close',
+    consent text not null default '',
+    report text not null default '',
+    unchecked text not null default '',
+    tested_gpus text[] not null default '{}',
     primary key (slug, number)
 );
 
+-- `timeline` is what a submission's page shows: an array for each event, with its sequence, type,
+-- time, note and actor. A `baseline` is the platform's own, by that name; '' for all others.
+-- `cases_passed` counts the public checked cases that its run passed. `pooling_source` is what
+-- equal sources have in common: the digest of the source without comments, white space and the
+-- names of local variables, or of its bytes if it has no such form.
 create table submission (
     id text primary key,
     number bigint not null unique,
@@ -59,15 +84,23 @@ create table submission (
     is_eligible boolean not null,
     is_held boolean not null,
     finished_at timestamptz,
-    -- What its page tells, an array an event: sequence, type, time, note.
-    timeline json not null
+    timeline json not null,
+    baseline text not null default '',
+    cases_passed int not null default 0,
+    pooling_source text not null default ''
 );
+
 create index submission_of_account on submission (account, number desc);
 create index submission_of_problem on submission (problem, number desc);
 create index submission_by_job on submission (job);
 create index submission_open on submission (gpu, number) where state <> 'finished';
 create index submission_held on submission (number) where is_held;
+create index submission_baseline on submission (problem, gpu, problem_number, number desc)
+    where baseline <> '';
 
+-- `files` has the name, media type, size and digest of each file to download. `composition` is what
+-- produced the answer, null if it was not recorded. `stopped` is why a ranked run stopped early, ''
+-- if it did not.
 create table run (
     id text primary key,
     submission text not null,
@@ -91,20 +124,23 @@ create table run (
     environment json not null,
     log_head text not null,
     log_tail text not null,
-    -- Name, media type, size and digest of each thing that can be downloaded.
     files json not null,
     usage json not null,
     sigma_run double precision not null,
     tie_us double precision not null,
     key_commit text,
-    key text
+    key text,
+    composition json,
+    stopped text not null default ''
 );
 
--- The score of a submission under a problem version: its own, or that of an applied rejudge.
--- A participant who sends the same source again gains nothing, for the best of many tries is luck:
--- the processes of their eligible runs of it are pooled. The pooled columns are the score that
--- counts, over the submissions in `pooled_over`; they are equal for all results of the participant's
--- source, and null for a result that does not count.
+-- The score of a submission under a problem version: its own, or that of an applied rejudge. The
+-- best of many runs of one source is luck, so a participant gains nothing by sending it again: the
+-- processes of all their eligible runs of it are pooled. The pooled columns are the score that
+-- counts, over the submissions in `pooled_over`. All results of a participant's source have the
+-- same values there, and a result that does not count has null. `source` is a `pooling_source`.
+-- `yardstick_us` is the score of the yardstick in the same unit, null if the run was timed alone.
+-- `placed_us` decides the place: the score, or for a noisy time the slow end of its interval.
 create table result (
     submission text not null,
     problem_number int not null,
@@ -137,12 +173,21 @@ create table result (
     pooled_freedom int,
     pooled_delta double precision,
     pooled_over bigint[],
+    yardstick_us double precision,
+    placed_us double precision,
+    pooled_placed_us double precision,
     primary key (submission, problem_number)
 );
+
 create index result_of_source on result (account, source, problem, gpu, problem_number, seq)
     where is_eligible;
-create index result_in_order on result (account, problem, gpu, problem_number, pooled_us, number)
+create index result_in_order
+    on result (account, problem, gpu, problem_number, pooled_placed_us, number)
     where pooled_us is not null;
+create index result_noisy on result (submission, problem_number) where grade = 'noisy';
+-- For the best score that ever counted, which is read whenever a first place changes.
+create index result_by_score
+    on result (problem, gpu, problem_number, (coalesce(pooled_us, score_us))) where is_eligible;
 
 -- The one score of a submission under a problem version, which every reader shows: that of the
 -- leaderboard where it counts, else that of its own run. `run_us` and its bounds are its own run's.
@@ -155,10 +200,14 @@ select submission, problem_number, rejudge, run, verdict, is_eligible, code, rea
        coalesce(pooled_freedom, freedom) as freedom,
        coalesce(pooled_delta, delta) as delta,
        case when cardinality(pooled_over) > 1 then pooled_over else '{}' end as pooled_over,
-       pooled_us is not null as counts
+       pooled_us is not null as counts,
+       yardstick_us
 from result;
 
--- The best source of each participant, by its pooled score; of equals the earlier submission.
+-- The best source of each participant, by its pooled score; of equals the earlier submission. An
+-- entry is hidden while its participant is banned. Entries are in the order of (order_us,
+-- order_number, number). A copy has the order of its original, the earliest entry of an equal
+-- source, whatever its own score: `order_number` is the number of the original.
 create table entry (
     problem text not null,
     problem_number int not null,
@@ -173,12 +222,150 @@ create table entry (
     freedom int not null,
     delta double precision not null,
     received_at timestamptz not null,
+    is_hidden boolean not null default false,
+    order_us double precision not null,
+    order_number bigint not null,
+    placed_us double precision not null,
     primary key (problem, gpu, problem_number, account)
 );
-create index entry_in_order on entry (problem, gpu, problem_number, score_us, number);
 
--- What was decided about a submission beside its end; `excluded_seq` is the event since which it
--- is kept off its leaderboards, null while it is not.
+create index entry_by_place on entry (problem, gpu, problem_number, placed_us);
+create index entry_of_original on entry (problem, gpu, problem_number, order_us, order_number)
+    where not is_hidden and number = order_number;
+create index entry_in_order on entry (problem, gpu, problem_number, order_us, order_number, number)
+    where not is_hidden;
+create index entry_of_source on entry (source, problem, gpu, problem_number);
+create index entry_of_account on entry (account);
+
+-- What an entry was until a batch that ended with an event, for as long as cursors are valid. It
+-- has no submission if the entry did not exist. A rebuild leaves this out: it belongs to the pages
+-- that were sent.
+create table entry_before (
+    problem text not null,
+    gpu text not null,
+    problem_number int not null,
+    account text not null,
+    until_seq bigint not null,
+    at timestamptz not null,
+    submission text,
+    number bigint,
+    source text,
+    pooled_over bigint[],
+    score_us double precision,
+    error double precision,
+    freedom int,
+    delta double precision,
+    is_hidden boolean not null,
+    placed_us double precision,
+    primary key (problem, gpu, problem_number, account, until_seq)
+);
+
+create index entry_before_in_order on entry_before (problem, gpu, problem_number, until_seq);
+create index entry_before_by_age on entry_before (at);
+
+-- Since which event earlier states of all entries are in that table.
+create table entry_before_since (
+    seq bigint not null
+);
+
+insert into entry_before_since (seq) values (0);
+
+-- A rank, and how many entries share it, so that no read has to compute ranks. It begins with its
+-- leader, the fastest, and ends before the leader of the next rank. So a changed entry rewrites the
+-- row of its own rank, and of those that follow as long as their leaders change. `reach_us` is the
+-- smallest upper end of the intervals of its entries: an entry that begins above it is separate
+-- from at least one of them, and does not share the rank.
+create table tie_group (
+    problem text not null,
+    gpu text not null,
+    problem_number int not null,
+    first_us double precision not null,
+    first_number bigint not null,
+    block int not null,
+    entries_count int not null,
+    reach_us double precision not null,
+    primary key (problem, gpu, problem_number, first_us, first_number)
+);
+
+create index tie_group_of_block
+    on tie_group (problem, gpu, problem_number, block, first_us, first_number);
+
+-- How many entries the groups have whose leaders are within a tenth of each other, so that a rank
+-- is a sum over few rows, however long the leaderboard is.
+create table tie_block (
+    problem text not null,
+    gpu text not null,
+    problem_number int not null,
+    block int not null,
+    entries_count int not null,
+    primary key (problem, gpu, problem_number, block)
+);
+
+-- The best rank that an interval allows, by its fast end: one more than the entries of the groups
+-- that it is behind. `reach_us` grows from group to group, so the last group that it is behind is
+-- enough.
+create function best_rank(slug text, gpu_type text, version int, fast_us double precision)
+returns bigint
+language sql
+stable
+as $$
+    select 1 + coalesce((
+        select (
+            select coalesce(sum(entries_count), 0)
+            from tie_block
+            where problem = slug and gpu = gpu_type and problem_number = version
+              and block < last.block
+        ) + (
+            select coalesce(sum(entries_count), 0)
+            from tie_group
+            where problem = slug and gpu = gpu_type and problem_number = version
+              and block = last.block
+              and (first_us, first_number) <= (last.first_us, last.first_number)
+        )
+        from tie_group as last
+        where last.problem = slug and last.gpu = gpu_type and last.problem_number = version
+          and last.first_us < fast_us and last.reach_us < fast_us
+        order by last.first_us desc, last.first_number desc
+        limit 1
+    ), 0)::bigint
+$$;
+
+-- The fixed times of the yardstick by timed case: the unit of all scores on one leaderboard.
+create table yardstick (
+    problem text not null,
+    gpu text not null,
+    problem_number int not null,
+    seq bigint not null,
+    times_us jsonb not null,
+    runs text[] not null,
+    at timestamptz not null,
+    primary key (problem, gpu, problem_number)
+);
+
+-- The state of each leaderboard beside its versions; without a row it is public and has no
+-- deadline. `gpus` accept submissions, null for those of the newest version; `gpus_said` are all
+-- that any event named. `contest` is '' for none.
+create table leaderboard (
+    slug text primary key,
+    visibility text not null default 'public',
+    deadline_at timestamptz,
+    archived_at timestamptz,
+    gpus text[],
+    gpus_said text[] not null default '{}',
+    contest text not null default ''
+);
+
+-- Who accepts which text of a problem; withdrawing it withdraws all of the problem's texts.
+create table consent (
+    account text not null,
+    problem text not null,
+    digest text not null,
+    primary key (account, problem, digest)
+);
+
+-- Decisions about a submission beside its end. `excluded_seq` is the event since which it is kept
+-- off its leaderboards, null while it is not. A withdrawn submission was taken off for ever by its
+-- owner or an operator.
 create table moderation (
     submission text primary key,
     seq bigint not null,
@@ -193,19 +380,28 @@ create table moderation (
     appeal text check (appeal in ('filed', 'accepted', 'rejected')),
     appeal_text text,
     appeal_reason text,
-    appealed_at timestamptz
+    appealed_at timestamptz,
+    is_withdrawn boolean not null default false,
+    withdrawn_reason text,
+    withdrawn_at timestamptz
 );
+
 create index moderation_open on moderation (seq) where is_held or appeal = 'filed';
 
--- A ban hides a participant from leaderboards while it lasts, judged by the clock of who reads.
+-- A ban hides a participant's entries while it lasts.
 create table ban (
     account text primary key,
     seq bigint not null,
     reason text not null,
     banned_at timestamptz not null,
-    until_at timestamptz
+    until_at timestamptz,
+    is_over boolean not null default false
 );
 
+create index ban_ending on ban (until_at) where until_at is not null and not is_over;
+create index ban_ended on ban (until_at) where until_at is not null and is_over;
+
+-- What each agent offers.
 create table agent (
     id text primary key,
     gpu text not null,
@@ -222,7 +418,8 @@ create table agent (
     registered_at timestamptz not null
 );
 
--- What people and the scheduler decided about an agent; each text is the reason, null if it is not so.
+-- What operators and the scheduler decided about an agent; each column is the reason, null if it
+-- does not apply.
 create table agent_standing (
     id text primary key,
     owner text,
@@ -233,7 +430,7 @@ create table agent_standing (
     revoked text
 );
 
--- Which key an agent signs with since an event; null since it was revoked.
+-- The key with which an agent signs since an event, null since it was revoked.
 create table agent_key (
     agent text not null,
     seq bigint not null,
@@ -241,13 +438,43 @@ create table agent_key (
     primary key (agent, seq)
 );
 
+-- The harness code that an agent has registered since an event, '' if none; its runs may name no
+-- other.
+create table agent_harness (
+    agent text not null,
+    seq bigint not null,
+    digest text not null,
+    primary key (agent, seq)
+);
+
+-- Each harness code that any agent registered, by the digest of its zip. Its version is what the
+-- agent says.
+create table harness (
+    digest text primary key,
+    version text not null,
+    seq bigint not null,
+    seen_at timestamptz not null
+);
+
+-- How each canary on an agent was judged; `ratio` is its time divided by the pool's usual time, 0
+-- if it failed.
+create table canary (
+    agent text not null,
+    seq bigint not null,
+    at timestamptz not null,
+    ratio double precision not null,
+    is_good boolean not null,
+    primary key (agent, seq)
+);
+
+-- Whether jobs of a GPU type are paused, and why.
 create table pool (
     gpu text primary key,
     paused text,
     paused_at timestamptz
 );
 
--- How far the history of a leaderboard's records is known, for appending to it.
+-- The last event in the history of a leaderboard: the version that the next append to it expects.
 create table ranking (
     problem text not null,
     gpu text not null,
@@ -255,6 +482,7 @@ create table ranking (
     primary key (problem, gpu)
 );
 
+-- The records of each leaderboard.
 create table record (
     seq bigint primary key,
     problem text not null,
@@ -267,8 +495,10 @@ create table record (
     previous_us double precision,
     at timestamptz not null
 );
+
 create index record_of_board on record (problem, gpu, problem_number, seq);
 
+-- The accounts in the first three places, as they were last announced.
 create table podium (
     problem text not null,
     gpu text not null,
@@ -277,6 +507,86 @@ create table podium (
     primary key (problem, gpu, problem_number)
 );
 
+-- Who reached which milestone on which leaderboard: one row for ever, in all versions.
+create table milestone (
+    problem text not null,
+    gpu text not null,
+    milestone text not null,
+    account text not null,
+    problem_number int not null,
+    submission text not null,
+    title text not null,
+    value double precision not null,
+    seq bigint not null,
+    at timestamptz not null,
+    primary key (problem, gpu, milestone, account)
+);
+
+create index milestone_of_account on milestone (account, seq);
+
+-- Two submissions timed in alternation, requested by an operator or for tied neighbours on a
+-- podium. The sources are `pooling_source`s.
+create table duel (
+    id text primary key,
+    seq bigint not null,
+    problem text not null,
+    gpu text not null,
+    problem_number int not null,
+    first_number bigint not null,
+    second_number bigint not null,
+    first_source text not null,
+    second_source text not null,
+    judged_seq bigint,
+    run text,
+    winner text,
+    ratio double precision,
+    low double precision,
+    high double precision,
+    code text not null default '',
+    reason text not null default ''
+);
+
+create index duel_of_board on duel (problem, gpu, problem_number, seq desc);
+create index duel_open on duel (seq) where judged_seq is null;
+
+-- Which source comes before which other one on a leaderboard where they share a rank.
+create table duel_win (
+    problem text not null,
+    gpu text not null,
+    problem_number int not null,
+    winner text not null,
+    loser text not null,
+    ratio double precision not null,
+    low double precision not null,
+    high double precision not null,
+    primary key (problem, gpu, problem_number, winner, loser)
+);
+
+create index duel_win_of_loser on duel_win (problem, gpu, problem_number, loser);
+
+-- A ranked run that is repeated on another agent. `shown` is what its leaderboard says of it;
+-- `yardstick_us` is the score of its yardstick, null if it was timed alone.
+create table confirmation (
+    id text primary key,
+    seq bigint not null,
+    problem text not null,
+    gpu text not null,
+    problem_number int not null,
+    submission text not null,
+    run text not null,
+    score_us double precision not null,
+    judged_seq bigint,
+    code text not null default '',
+    reason text not null default '',
+    shown text not null default '',
+    yardstick_us double precision
+);
+
+create index confirmation_of_board on confirmation (problem, gpu, problem_number, seq desc);
+create unique index confirmation_of_run on confirmation (run);
+create index confirmation_open on confirmation (seq) where judged_seq is null;
+
+-- Runs of many submissions under another version of their problem.
 create table rejudge (
     id text primary key,
     seq bigint not null,
@@ -298,7 +608,8 @@ create table rejudge (
     end_actor text
 );
 
--- Drafts: nothing public reads them before they are applied.
+-- The submissions of a rejudge. Their results are drafts: nothing public reads them before the
+-- rejudge is applied. A retime is a run under the same version, which times a noisy run again.
 create table rejudge_item (
     rejudge text not null,
     submission text not null,
@@ -314,7 +625,33 @@ create table rejudge_item (
     attempt int not null,
     reason text not null,
     result json,
+    is_retime boolean not null default false,
     primary key (rejudge, submission)
 );
+
 create index rejudge_item_by_job on rejudge_item (job);
 create index rejudge_item_open on rejudge_item (rejudge) where state <> 'judged';
+create index retime_of_submission on rejudge_item (submission) where is_retime;
+
+create view retime as
+select rejudge.id, rejudge.problem, rejudge.to_number as problem_number, item.gpu, item.submission,
+       rejudge.version, rejudge.state, rejudge.ended_at, item.state as item_state, item.result
+from rejudge
+join rejudge_item as item on item.rejudge = rejudge.id
+where item.is_retime;
+
+-- What may be timed again: entries whose run was noisy, of the newest version of an open problem.
+create view noisy_entry as
+select entry.problem, entry.gpu, entry.problem_number, entry.submission, entry.number,
+       result.at, version.digest, leaderboard.deadline_at
+from result
+join entry on entry.problem = result.problem and entry.gpu = result.gpu
+     and entry.problem_number = result.problem_number and entry.account = result.account
+     and entry.submission = result.submission
+join problem as version on version.slug = entry.problem and version.number = entry.problem_number
+left join leaderboard on leaderboard.slug = entry.problem
+where result.grade = 'noisy' and not entry.is_hidden and leaderboard.archived_at is null
+  and not exists (
+      select 1 from problem as newer
+      where newer.slug = version.slug and newer.number > version.number
+  );
