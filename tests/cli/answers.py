@@ -14,7 +14,7 @@ _ANSWER: dict[str, Any] = {
     "gpu": "CPU",
     "mode": "ranked",
     "name": "kernel.py",
-    "state": "received",
+    "state": "queued",
     "version": 12,
     "is_over": False,
     "received_at": RECEIVED_AT,

@@ -120,7 +120,7 @@ def test_logs_without_following_are_what_happened_so_far() -> None:
     assert "  hello" in result.stdout
 
 
-@pytest.mark.parametrize(("found", "code", "words"), [(ANSWER, 0, "received"), (WRONG, 1, "size")])
+@pytest.mark.parametrize(("found", "code", "words"), [(ANSWER, 0, "queued"), (WRONG, 1, "size")])
 def test_a_status_is_brief(found: dict[str, Any], code: int, words: str) -> None:
     result, _ = run_against(respond_in_turn((200, found)), "submission", "status", 12)
     assert result.exit_code == code

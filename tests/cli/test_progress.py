@@ -21,7 +21,7 @@ STEP = {"stage": "check", "case": "size=64", "done": 2, "total": 5}
 @pytest.mark.parametrize(
     ("change", "sentence"),
     [
-        ({}, "received"),
+        ({}, "queued"),
         ({"state": "queued", "queue": QUEUE}, WAITING),
         (
             {"state": "queued", "queue": SOON},

@@ -13,7 +13,9 @@ from shared.events import WEBHOOK_KINDS
 from tests.ranker.test_webhook_client import letter
 from tests.support.receiver import ReceivedRequest, Receiver
 
-PAGE = (Path(__file__).parents[2] / "docs" / "webhooks.md").read_text()
+DOCS = Path(__file__).parents[2] / "docs"
+PAGE = (DOCS / "webhooks.md").read_text()
+METRICS = (DOCS / "operating/metrics.md").read_text()
 SECRET = "s" * 16
 Verified = Callable[[str, Mapping[str, str], bytes], dict[str, Any]]
 
@@ -55,6 +57,11 @@ async def test_the_pages_example_refuses_what_is_old(verified: Verified) -> None
         verified(SECRET, headers, b"{}")
 
 
-@pytest.mark.parametrize("word", [*WEBHOOK_KINDS, *TRY_OUTCOMES])
-def test_every_kind_and_outcome_is_on_the_page(word: str) -> None:
-    assert f"`{word}`" in PAGE
+@pytest.mark.parametrize("kind", WEBHOOK_KINDS)
+def test_every_kind_is_on_the_page(kind: str) -> None:
+    assert f"`{kind}`" in PAGE
+
+
+@pytest.mark.parametrize("outcome", TRY_OUTCOMES)
+def test_every_outcome_of_a_try_is_on_the_page_of_metrics(outcome: str) -> None:
+    assert f"`{outcome}`" in METRICS
