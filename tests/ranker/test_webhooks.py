@@ -4,6 +4,7 @@ from datetime import timedelta
 from functools import partial
 
 import pytest
+from msgspec import structs
 
 from shared import events, subjects
 from shared.clock import now
@@ -163,7 +164,9 @@ async def test_a_hook_is_told_of_its_own_problems_alone(
     assert receiver.kinds("/one") == ["problem.opened"]
 
 
-async def test_a_rejudge_that_counts_is_told(hooked: WebhookPlatform, receiver: Receiver) -> None:
+async def test_a_rejudge_that_counts_is_told_and_a_retime_is_not(
+    hooked: WebhookPlatform, receiver: Receiver
+) -> None:
     item = events.RejudgeItem(submission="s1", account="ada", gpu="CPU", source=BLOB, name="k.py")
     request = events.RejudgeRequested(
         problem="identity",
@@ -176,6 +179,9 @@ async def test_a_rejudge_that_counts_is_told(hooked: WebhookPlatform, receiver: 
     )
     async with hooked.telling():
         await hooked.add("h1", "ada", f"{receiver.url}/in", "rejudge.applied")
+        retime = structs.replace(request, to_number=1)
+        await say(hooked.log, subjects.rejudge("again"), retime)
+        await say(hooked.log, subjects.rejudge("again"), events.RejudgeApplied(reason="r"))
         await say(hooked.log, subjects.rejudge("r1"), request)
         await say(hooked.log, subjects.rejudge("r1"), events.RejudgeApplied(reason="r"))
         await eventually(lambda: receiver.requests)
