@@ -4,7 +4,7 @@ import asyncio
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from discord_edge.platform_api import ASKED_MAX, DiscordUser, ReadCache
+from discord_edge.platform_api import READS_MAX, DiscordUser, ReadCache
 from shared.errors import Failed
 from tests.support.waits import eventually
 
@@ -58,10 +58,10 @@ async def test_answers_are_cached_per_user() -> None:
 async def test_many_completions_cause_few_reads() -> None:
     slow = Slow()
     held = memory(slow)
-    people = [DiscordUser(n) for n in range(ASKED_MAX + 10)]
+    people = [DiscordUser(n) for n in range(READS_MAX + 10)]
     answers = await asyncio.gather(*(held.get(one, dict, "me") for one in people for _ in range(3)))
     assert not any(answers)
-    assert len(slow.asked) == ASKED_MAX
+    assert len(slow.asked) == READS_MAX
     slow.free.set()
 
 

@@ -7,7 +7,7 @@ from discord_edge.background import retry_until_done
 from discord_edge.bot.discord_py import cap_reconnect_backoff, retry_lost_answers, use_discord_url
 from discord_edge.client import EdgeBot
 from discord_edge.metrics import BotMonitor, EdgeMetrics
-from discord_edge.notifications.announcer import AGGS, CONSUMER, TARGET, Announcer
+from discord_edge.notifications.announcer import AGGREGATES, CONSUMER, TARGET, Announcer
 from discord_edge.platform_api import connect_api
 from discord_edge.postgres import SCHEMA
 from discord_edge.settings import Settings, load_settings
@@ -42,7 +42,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             """Act on one event after the other. Raises `Failed`; `Gap` stops the process."""
             nc = await connect(settings.nats_url, "discord-edge")
             monitor = LogMonitor(nc, "discord-edge", life.report_unhealthy)
-            inbox = await NatsBus(nc).news(CONSUMER, *AGGS)
+            inbox = await NatsBus(nc).news(CONSUMER, *AGGREGATES)
             sender = OutboxSender(inbox, outbox, TARGET, act)
 
             async def send() -> None:

@@ -40,7 +40,7 @@ T = TypeVar("T")
 FRESH_S, OLD_S = 3.0, 60.0
 # Discord waits for three seconds; by then the user has typed on.
 WAIT_S_MAX = 0.5
-HELD_MAX, ASKED_MAX = 1000, 32
+ANSWERS_MAX, READS_MAX = 1000, 32
 Key = tuple[Any, ...]
 REFRESH_EVERY_S = 2.0
 REFRESH_PAGES_MAX = 20
@@ -256,7 +256,7 @@ class ReadCache:
     ) -> T | None:
         """Return the last answer to a read under /v1; None if none arrives within half a second."""
         key = (user.id if user else None, path, tuple(sorted(query.items())))
-        if self._age_s(key) > FRESH_S and key not in self._reads and len(self._reads) < ASKED_MAX:
+        if self._age_s(key) > FRESH_S and key not in self._reads and len(self._reads) < READS_MAX:
             read = partial(self.api.on_behalf_of(user).get, model, *path, **query)
             task = asyncio.create_task(self._store(key, read))
             self._reads[key] = task
@@ -273,7 +273,7 @@ class ReadCache:
             return
         self._answers[key] = time.monotonic(), answer
         self._answers.move_to_end(key)
-        if len(self._answers) > HELD_MAX:
+        if len(self._answers) > ANSWERS_MAX:
             self._answers.popitem(last=False)
 
     def _age_s(self, key: Key) -> float:

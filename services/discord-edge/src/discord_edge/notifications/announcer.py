@@ -22,7 +22,7 @@ from shared.event_log import RecordedEvent
 from shared.wire import UnknownEvent
 
 CONSUMER, TARGET = "discord-edge-news", "discord"
-AGGS = ("submission.>", "moderation.>", "ranking.>", "rejudge.>", "problem.>", "account.>")
+AGGREGATES = ("submission.>", "moderation.>", "ranking.>", "rejudge.>", "problem.>", "account.>")
 ENTRIES_MAX = 100
 # A podium is announced at most once per interval; changes that come together share a message.
 PODIUM_EVERY_S, PODIUM_QUIET_S = 600.0, 3.0
@@ -88,15 +88,15 @@ class Announcer:
         await retry_until_done(lambda: self._announce(recorded, fact))
 
     async def _announce(self, recorded: RecordedEvent, fact: events.Fact) -> None:
-        agg = recorded.envelope.agg
-        identity = subjects.last_token(agg)
+        aggregate = recorded.envelope.agg
+        identity = subjects.last_token(aggregate)
         match fact:
             case events.PodiumChanged(is_by_run=False):
                 pass  # The leaderboard shows it, but no participant's run caused it.
             case events.RecordSet() | events.PodiumChanged() if self._has_podiums:
                 before = fact.before if isinstance(fact, events.PodiumChanged) else None
                 is_record = isinstance(fact, events.RecordSet)
-                slug = agg.split(".")[1]
+                slug = aggregate.split(".")[1]
                 update = texts.PodiumUpdate(slug, identity, recorded.seq, is_record, before)
                 await self._ledger.add_podium_update(update)
             case _ if isinstance(fact, PROBLEM_FACTS):

@@ -29,7 +29,7 @@ OVERTAKEN, FINISHED, NEAR = "overtaken", "run_finished", "deadline_near"
 NEAR_HOURS = 24
 NEAR_EVERY_S = 10.0
 # Names that are forgotten are still in the ledger.
-NEAR_HELD_MAX = 10_000
+SENT_DEADLINES_MAX = 10_000
 
 _log = logging.getLogger(__name__)
 
@@ -180,7 +180,7 @@ class DirectMessenger:
             if name not in self.sent_deadlines:
                 thread = await self._chosen_thread(recipient, NEAR, slug)
                 await self._send(recipient.discord, notice, name, thread)
-                if len(self.sent_deadlines) >= NEAR_HELD_MAX:
+                if len(self.sent_deadlines) >= SENT_DEADLINES_MAX:
                     self.sent_deadlines.clear()
                 self.sent_deadlines.add(name)
 
