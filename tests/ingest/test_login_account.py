@@ -84,7 +84,7 @@ async def test_a_renamed_participant_logs_in_with_the_new_name(
 ) -> None:
     await register_in_browser(browser)
     for old, new in (("ada", "lovelace"), ("lovelace", "ada")):
-        await doorway.logins.people.rename(old, new, "operator:test")
+        await doorway.logins.people.rename(old, new, "asked", "operator:test")
         async with doorway.browser() as other:
             for name, status in ((old, 401), (new, 303)):
                 answer = await send_form(other, "/login", "/login", name=name, password=PASSWORD)

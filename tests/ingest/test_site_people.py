@@ -96,7 +96,7 @@ async def test_a_profile_shows_strangers_what_the_api_shows_them(ways: Ways) -> 
     missing = await page_of(ways, "/people/%3Cscript%3E", status=404)
     assert "<script>" not in missing + board
     # Someone who was renamed is found by the former name.
-    await ways.logins.people.rename("walker", "strider", "operator:o")
+    await ways.logins.people.rename("walker", "strider", "asked", "operator:o")
     async with ways.browser("nobody", {}) as browser:
         moved = await browser.get("/people/walker")
         assert (moved.status_code, moved.headers["location"]) == (303, "/people/strider")

@@ -5,13 +5,11 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.consents import rules
 from ingest.consents.service import Consents
 from ingest.http.bodies import RequestModel, decision_response
 from ingest.http.fields import SlugInPath
 from ingest.identity.caller import Caller, check_scope
 from ingest.identity.http.authenticator import Authenticator
-from shared import subjects
 from shared.api.accounts import Consent
 from shared.api.queues import DecisionResponse
 from shared.http import DocumentedRoute
@@ -27,7 +25,6 @@ def consents_router(consents: Consents, auth: Authenticator) -> APIRouter:
     """The routes, each for the participants themselves."""
     router = APIRouter(prefix="/v1/problems/{slug}/consent", route_class=DocumentedRoute)
     Submitter: TypeAlias = Annotated[Caller, Depends(auth.participant("submit"))]
-    decisions = consents.decisions
 
     @router.get("")
     async def consent_status(slug: SlugInPath, caller: Submitter) -> Consent:
@@ -37,12 +34,7 @@ def consents_router(consents: Consents, auth: Authenticator) -> APIRouter:
     @router.post("")
     async def give(slug: SlugInPath, body: ConsentRequest, caller: Submitter) -> DecisionResponse:
         """Accept the text with this digest, for every version that requires the same text."""
-        slug = slug.lower()
-        published = await consents.published(caller, slug)
-        agg, command = subjects.account(caller.id), rules.GiveConsent(slug, body.digest, published)
-        return decision_response(
-            await decisions.make(agg, rules.consents, command, caller.actor, slug)
-        )
+        return decision_response(await consents.give(caller, slug.lower(), body.digest))
 
     @router.delete("")
     async def withdraw(
@@ -54,11 +46,6 @@ def consents_router(consents: Consents, auth: Authenticator) -> APIRouter:
         """
         if not caller.ban:
             check_scope(caller, "submit")
-        slug = slug.lower()
-        await consents.published(caller, slug)
-        agg = subjects.account(caller.id)
-        return decision_response(
-            await decisions.make(agg, rules.withdrawals, slug, caller.actor, slug)
-        )
+        return decision_response(await consents.withdraw(caller, slug.lower()))
 
     return router

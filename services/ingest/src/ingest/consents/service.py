@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from ingest.consents import rules
-from ingest.decisions import Decisions
+from ingest.decisions import DecisionResult, Decisions
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller
 from ingest.ports import Ports
@@ -25,7 +25,7 @@ class Consents:
 
     async def status(self, caller: Caller, slug: str) -> Consent:
         """Return the consent a problem requires. Raises `Refused` and `Failed`."""
-        published = await self.published(caller, slug)
+        published = await self._published(caller, slug)
         digest, text, is_given = problems.consent_digest(published), "", False
         if digest is not None:
             account = subjects.account(caller.id)
@@ -45,12 +45,24 @@ class Consents:
             text=text,
         )
 
+    async def give(self, caller: Caller, slug: str, digest: str) -> DecisionResult:
+        """Accept the text with this digest. Raises `Refused` and `Failed`."""
+        command = rules.GiveConsent(slug, digest, await self._published(caller, slug))
+        agg = subjects.account(caller.id)
+        return await self.decisions.make(agg, rules.consents, command, caller.actor, slug)
+
+    async def withdraw(self, caller: Caller, slug: str) -> DecisionResult:
+        """Withdraw the consent to a problem's text. Raises `Refused` and `Failed`."""
+        await self._published(caller, slug)
+        agg = subjects.account(caller.id)
+        return await self.decisions.make(agg, rules.withdrawals, slug, caller.actor, slug)
+
     async def accepted_digests(self, account: str, slug: str) -> frozenset[str]:
         """Return the digests of a problem's texts that a participant accepts. Raises `Failed`."""
         history = await self.ports.log.history(subjects.account(account))
         return problems.accepted_consents((event.fact for event in history), slug)
 
-    async def published(self, caller: Caller, slug: str) -> ProblemPublished:
+    async def _published(self, caller: Caller, slug: str) -> ProblemPublished:
         """Return the current version of a problem that the caller may see."""
         self.feed.rights().check_sees(caller, slug)
         state = await self.decisions.load_state(subjects.problem(slug), problems.problems)

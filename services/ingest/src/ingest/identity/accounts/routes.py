@@ -17,8 +17,6 @@ from ingest.ports import Identity
 from shared.api import accounts as api
 from shared.api.queues import DecisionResponse
 from shared.clock import now
-from shared.errors import Refused
-from shared.events import RoleGranted, RoleRevoked
 from shared.http import DocumentedRoute
 
 DAYS_MAX = 365
@@ -114,14 +112,7 @@ def _tokens(router: APIRouter, tokens: Tokens, auth: Authenticator) -> None:
         caller: Annotated[Caller, Depends(auth.participant())],
     ) -> api.RevokedToken:
         """Revoke a token, everywhere within a second; every token may revoke itself."""
-        own_tokens = tokens.feed.rights().tokens_of(caller.id)
-        is_own = any((token.number, token.id) == (id, caller.token) for token in own_tokens)
-        if not (is_own or caller.manages_tokens):
-            message = "this needs the scope account, or the token that is revoked"
-            raise Refused("scope_missing", message)
-        if not is_own:
-            check_unlimited(caller)
-        result = await tokens.revoke(caller.id, id, "revoked by its owner", caller.actor)
+        result = await tokens.revoke_own(caller, id)
         return api.RevokedToken(id=id, state="revoked", event=result.event, seq=result.seq)
 
 
@@ -211,8 +202,7 @@ def participants_router(
         actor: Annotated[str, Depends(auth.operator("admin:participants"))],
     ) -> api.OpenedAccount:
         """Rename a participant. They keep the old name, too, and nobody else can get it."""
-        account = await people.rename(name, body.name, actor)
-        result = await people.decisions.record_action("rename", account, body.reason, actor)
+        account, result = await people.rename(name, body.name, body.reason, actor)
         return api.OpenedAccount(
             participant_id=account, name=body.name, event=result.event, seq=result.seq
         )
@@ -279,16 +269,14 @@ def _rights(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authentic
     @router.post("/participants/{name}/roles")
     async def grant(name: NameInPath, body: RoleRequest, actor: Admin) -> DecisionResponse:
         """Give a participant a role."""
-        event = RoleGranted(role=body.role, reason=body.reason)
-        return decision_response(await people.decide(await people.find(name), event, actor))
+        return decision_response(await people.grant_role(name, body.role, body.reason, actor))
 
     @router.delete("/participants/{name}/roles/{role}")
     async def take(
         name: NameInPath, role: Role, body: ReasonRequest, actor: Admin
     ) -> DecisionResponse:
         """Take a role from a participant."""
-        event = RoleRevoked(role=role, reason=body.reason)
-        return decision_response(await people.decide(await people.find(name), event, actor))
+        return decision_response(await people.revoke_role(name, role, body.reason, actor))
 
     @router.post("/tokens", status_code=201)
     async def issue(body: ParticipantTokenRequest, actor: Admin) -> api.IssuedToken:

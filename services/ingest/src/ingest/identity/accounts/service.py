@@ -18,7 +18,7 @@ from ingest.identity.access.feed import AccessFeed
 from ingest.identity.access.fold import Token
 from ingest.identity.access.usage import TokenUsage
 from ingest.identity.accounts import rules
-from ingest.identity.caller import Caller, account_actor
+from ingest.identity.caller import Caller, account_actor, check_unlimited
 from ingest.identity.names import LOST, check_name
 from ingest.identity.secrets import hash_secret, new_token_text
 from ingest.ports import AccountStore, Identity, TokenRow, resolve_account
@@ -30,6 +30,8 @@ from shared.events import (
     AccountTablesAdopted,
     IdentityLinked,
     IdentityUnlinked,
+    RoleGranted,
+    RoleRevoked,
     TokenIssued,
     TokenRevoked,
 )
@@ -64,6 +66,10 @@ class Accounts:
     feed: AccessFeed
     store: AccountStore
 
+    def clock(self) -> datetime:
+        """Return the time."""
+        return self.decisions.clock()
+
     async def open(self, name: str, via: str, actor: str) -> tuple[str, DecisionResult]:
         """Return the account of a participant, opened if the name is new."""
         account = await self.store.account(check_name(name))
@@ -79,7 +85,9 @@ class Accounts:
         """Return the name of an account; the account itself once the name is erased."""
         return await self.store.name_of(account) or account
 
-    async def rename(self, name: str, new_name: str, actor: str) -> str:
+    async def rename(
+        self, name: str, new_name: str, reason: str, actor: str
+    ) -> tuple[str, DecisionResult]:
         """Rename a participant and return the account; the old name still leads to it.
 
         No event contains a name, so that names can be erased. Raises `Refused` (`name_taken`, or
@@ -90,7 +98,7 @@ class Accounts:
         if not await self.store.rename(account, check_name(new_name)):
             message = f"{new_name} is or was the name of another participant: choose another"
             raise Refused("name_taken", message, "name")
-        return account
+        return account, await self.decisions.record_action("rename", account, reason, actor)
 
     async def account_of_identity(self, provider: str, subject: str) -> str | None:
         """Return the account that an identity is linked to, or None. Raises `Failed`."""
@@ -118,6 +126,18 @@ class Accounts:
         result = await self.decide(account, unlinked, actor)
         await self.store.remove_identity(identity)
         return result
+
+    async def grant_role(self, name: str, role: str, reason: str, actor: str) -> DecisionResult:
+        """Give a participant a role. Raises `Refused` and `Failed`."""
+        return await self.decide(
+            await self.find(name), RoleGranted(role=role, reason=reason), actor
+        )
+
+    async def revoke_role(self, name: str, role: str, reason: str, actor: str) -> DecisionResult:
+        """Take a role from a participant. Raises `Refused` and `Failed`."""
+        return await self.decide(
+            await self.find(name), RoleRevoked(role=role, reason=reason), actor
+        )
 
     async def decide(self, account: str, event: rules.AccountEvent, actor: str) -> DecisionResult:
         """Decide about an account; the result applies at once. Raises `Refused` and `Failed`."""
@@ -233,6 +253,10 @@ class Tokens:
     rows: AccountStore
     usage: TokenUsage
 
+    def clock(self) -> datetime:
+        """Return the time."""
+        return self.decisions.clock()
+
     async def issue(self, account: str, new: NewToken, actor: str) -> IssuedToken:
         """Let a secret act for an account from now on.
 
@@ -276,6 +300,20 @@ class Tokens:
         token = _find(access.tokens.values(), number, f"there is no token {number}")
         rules.check_outranks(access.roles, actor, token.account)
         return await self._revoke(token, reason, actor)
+
+    async def revoke_own(self, caller: Caller, number: int) -> DecisionResult:
+        """Revoke a token of the caller; every token may revoke itself.
+
+        Raises `Refused` (`scope_missing`, `unknown_token`) and `Failed`.
+        """
+        own_tokens = self.feed.rights().tokens_of(caller.id)
+        is_this = any((token.number, token.id) == (number, caller.token) for token in own_tokens)
+        if not (is_this or caller.manages_tokens):
+            message = "this needs the scope account, or the token that is revoked"
+            raise Refused("scope_missing", message)
+        if not is_this:
+            check_unlimited(caller)
+        return await self.revoke(caller.id, number, "revoked by its owner", caller.actor)
 
     async def revoke(self, account: str, number: int, reason: str, actor: str) -> DecisionResult:
         """Revoke a token of an account. Raises `Refused` (`unknown_token`) and `Failed`."""
@@ -329,7 +367,7 @@ class CliIdLinking:
 
     async def link(self, account: str, cli_id: str, scopes: Sequence[str] = CLI_SCOPES) -> None:
         """Let an id act for a participant. Raises `Refused` (`cli_id_taken`) and `Failed`."""
-        at = self.tokens.decisions.clock()
+        at = self.tokens.clock()
         ends_at, name = at + timedelta(days=CLI_LIFE_DAYS), f"popcorn-cli {at:%Y-%m-%d}"
         new = NewToken("cli", name, scopes, ends_at, secret=cli_id)
         await self.tokens.issue(account, new, account_actor(account))

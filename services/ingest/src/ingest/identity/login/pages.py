@@ -240,7 +240,7 @@ async def _account_page(
     request: Request, web: Web, session: Session, error: Refused | None = None, **extra_values: Any
 ) -> Response:
     account, scopes = session.caller.id, session.caller.scopes
-    at = web.logins.tokens.decisions.clock()
+    at = web.logins.tokens.clock()
     tokens = []
     for token, row in reversed(await web.logins.tokens.list_tokens(account)):
         if token.is_live(at):
@@ -272,7 +272,7 @@ def _requested_token(form: Form, web: Web) -> NewToken:
         raise Refused("invalid_request", "choose at least one scope for the token", "scope")
     if days not in map(str, DAYS):
         raise Refused("invalid_request", "choose how long the token is valid", "days")
-    ends_at = web.logins.tokens.decisions.clock() + timedelta(days=int(days))
+    ends_at = web.logins.tokens.clock() + timedelta(days=int(days))
     return NewToken("api", name, scopes, ends_at)
 
 

@@ -210,7 +210,7 @@ def _devices(router: APIRouter, logins: Logins) -> None:
             grant = await logins.devices.poll(body.device_code)
         except Refused as refused:
             return _oauth_refusal(refused)
-        life = grant.expires_at - logins.tokens.decisions.clock()
+        life = grant.expires_at - logins.tokens.clock()
         token = DeviceToken(
             access_token=grant.secret,
             expires_in=int(life.total_seconds()),

@@ -69,7 +69,7 @@ class Sessions:
         sessions = [token for token in access.tokens_of(account) if token.is_session]
         for old in sessions[: max(0, len(sessions) - SESSIONS_MAX + 1)]:
             await self.tokens.revoke(account, old.number, "replaced by a newer login", actor)
-        at = self.tokens.decisions.clock()
+        at = self.tokens.clock()
         role_scopes = allowed_scopes(self.tokens.feed.rights().roles.get(account, ()))
         scopes = [scope for scope in SCOPES if scope in role_scopes]
         ends_at = at + timedelta(seconds=SESSION_S)
@@ -81,7 +81,7 @@ class Sessions:
         token = self.tokens.feed.find_token(secret) if secret else None
         if token is None or not token.is_session:
             return None
-        at = self.tokens.decisions.clock()
+        at = self.tokens.clock()
         self.tokens.usage.record(token.id, at)
         caller = self.tokens.feed.rights().caller(token, at)
         return Session(replace(caller, name=await self.people.name_of(token.account)), secret)
@@ -103,7 +103,7 @@ class CliIds:
 
     async def issue(self, provider: str, address: str | None) -> str:
         """Issue a CLI id that waits to be linked."""
-        cli_id, at = new_secret(), self.linking.tokens.decisions.clock()
+        cli_id, at = new_secret(), self.linking.tokens.clock()
         login = CliLogin(provider, coarse_network(address), at, pending_until(at))
         await self.store.execute("add_cli_login", cli=hash_secret(cli_id), **vars(login))
         return cli_id
@@ -114,15 +114,13 @@ class CliIds:
         if CLI_ID.match(cli_id):
             login = await self.store.find(CliLogin, "cli_login_of", cli=hash_secret(cli_id))
         tokens = self.linking.tokens
-        return check_cli(
-            login, account, tokens.feed.find_token(cli_id) is not None, tokens.decisions.clock()
-        )
+        return check_cli(login, account, tokens.feed.find_token(cli_id) is not None, tokens.clock())
 
     async def link(self, cli_id: str, account: str, scopes: Sequence[str] = CLI_SCOPES) -> Token:
         """Link a CLI id to a participant; repeating changes nothing."""
         tokens = self.linking.tokens
         await self.preview(cli_id, account)
-        values = {"cli": hash_secret(cli_id), "account": account, "at": tokens.decisions.clock()}
+        values = {"cli": hash_secret(cli_id), "account": account, "at": tokens.clock()}
         if await self.store.execute("claim_cli_login", **values) == 0:
             # Somebody else was faster, or it expired meanwhile: this raises the right refusal.
             await self.preview(cli_id, account)
@@ -153,7 +151,7 @@ class Devices:
 
     async def begin(self, client: str, scope: str, address: str | None) -> tuple[str, str]:
         """Start a device login; return its device code and its user code."""
-        at, scopes = self.tokens.decisions.clock(), [*parse_scopes(scope)]
+        at, scopes = self.tokens.clock(), [*parse_scopes(scope)]
         login = DeviceLogin(client, scopes, coarse_network(address), at, pending_until(at))
         device_code = new_secret()
         for _ in range(CODES_TRIED_MAX):
@@ -167,7 +165,7 @@ class Devices:
         """Return the device with a user code."""
         # Correct codes count, too: otherwise one's own codes would buy unlimited guesses.
         self.guesses.take(caller.id)
-        code, at = normalize_code(user_code), self.tokens.decisions.clock()
+        code, at = normalize_code(user_code), self.tokens.clock()
         login = check_device(
             await self.store.find(DeviceLogin, "device_login_by_code", code=code), at
         )
@@ -182,7 +180,7 @@ class Devices:
             code=normalize_code(user_code),
             account=caller.id if is_let_in else None,
             is_denied=not is_let_in,
-            at=self.tokens.decisions.clock(),
+            at=self.tokens.clock(),
         )
         if not answered:
             raise Refused("user_code_used", "this code was already used", "user_code")
@@ -190,7 +188,7 @@ class Devices:
 
     async def poll(self, device_code: str) -> DeviceGrant:
         """Return the token of an approved device, else refuse as RFC 8628, 3.5 says."""
-        device, at = hash_secret(device_code), self.tokens.decisions.clock()
+        device, at = hash_secret(device_code), self.tokens.clock()
         since = at - timedelta(seconds=POLL_EVERY_S - POLL_LENIENCY_S)
         polled = await self.store.execute("poll_device_login", device=device, at=at, since=since)
         login = await self.store.find(DeviceLogin, "device_login_by_hash", device=device)

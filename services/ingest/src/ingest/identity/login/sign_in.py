@@ -128,7 +128,7 @@ class SignIn:
             raise Refused("invalid_credential", "wrong name or password")
         self.attempts.forgive(name, address, device)
         if self.hashes.is_old(stored.hash):
-            hashed, at = await self.hashes.hash_password(password), self.people.decisions.clock()
+            hashed, at = await self.hashes.hash_password(password), self.people.clock()
             await self.store.execute("set_password", name=name, hash=hashed, at=at)
         return await self._record_in_log(stored.account, WEB, name)
 
@@ -139,7 +139,7 @@ class SignIn:
         check_name(name)
         check_password(password, name)
         identity = Identity(new_id(), WEB, name, new_id())
-        hashed, at = await self.hashes.hash_password(password), self.people.decisions.clock()
+        hashed, at = await self.hashes.hash_password(password), self.people.clock()
         opened = self.store.open_account("open_with_password", name, identity, hash=hashed, at=at)
         if not await opened:
             raise Refused("name_taken", f"the name {name} is taken: choose another", "name")
@@ -199,9 +199,9 @@ class PasswordResets:
         Raises `Refused` (`wrong_state`) for an account without a password, and `Failed`.
         """
         await self._password_name(account)
-        decisions, secret = self.tokens.decisions, new_secret()
-        await decisions.record_action("reset-password", account, reason, actor)
-        expires_at = decisions.clock() + timedelta(seconds=RESET_LINK_S)
+        secret = new_secret()
+        await self.tokens.decisions.record_action("reset-password", account, reason, actor)
+        expires_at = self.tokens.clock() + timedelta(seconds=RESET_LINK_S)
         reset = LoginState(RESET, WEB, "", "", account, "", expires_at)
         await self.store.execute("add_login_state", state=hash_secret(secret), **vars(reset))
         url = f"{self.base}/reset/{secret}"
@@ -212,7 +212,7 @@ class PasswordResets:
         values = {
             "state": hash_secret(secret),
             "purpose": RESET,
-            "at": self.tokens.decisions.clock(),
+            "at": self.tokens.clock(),
         }
         account = await self.store.find(str, "account_of_password_reset", **values)
         if account is None:
@@ -233,7 +233,7 @@ class PasswordResets:
         values = {
             "state": hash_secret(secret),
             "purpose": RESET,
-            "at": self.tokens.decisions.clock(),
+            "at": self.tokens.clock(),
         }
         if await self.store.execute("reset_password", hash=hashed, **values) == 0:
             raise _invalid_reset()
@@ -290,7 +290,7 @@ class OAuthLogins:
                 verifier=verifier,
                 account=account,
                 next_path=next_path,
-                expires_at=pending_until(self.sign_in.people.decisions.clock()),
+                expires_at=pending_until(self.sign_in.people.clock()),
             )
         )
         address = provider.address(self._redirect_url(name), state, pkce_challenge(verifier))
@@ -325,7 +325,7 @@ class OAuthLogins:
 
     async def issue_ticket(self, name: str, cli_id: str, account: str) -> str:
         """Return a one-time ticket for a confirmation page."""
-        ends_at = pending_until(self.sign_in.people.decisions.clock())
+        ends_at = pending_until(self.sign_in.people.clock())
         bound_to = hash_secret(cli_id)
         return await self._store_state(LoginState(CLI, name, bound_to, "", account, "", ends_at))
 
@@ -345,11 +345,7 @@ class OAuthLogins:
     async def _take_state(self, state: str, purpose: str, name: str) -> LoginState:
         login = await self.store.find(LoginState, "take_login_state", state=hash_secret(state))
         is_ours = login is not None and (login.purpose, login.provider) == (purpose, name)
-        if (
-            login is None
-            or not is_ours
-            or login.expires_at <= self.sign_in.people.decisions.clock()
-        ):
+        if login is None or not is_ours or login.expires_at <= self.sign_in.people.clock():
             raise Refused("login_refused", "this login has expired or is unknown: start again")
         return login
 

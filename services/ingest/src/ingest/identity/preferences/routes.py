@@ -38,11 +38,7 @@ def preferences_router(preferences: PreferenceCommands, auth: Authenticator) -> 
     @router.get("/edge/participants", dependencies=edge)
     async def interested(wish: Annotated[NoticeKind, Query()]) -> DiscordParticipants:
         """Participants who want this notification, for the Discord edge only."""
-        preferences.feed.rights()
-        accounts = preferences.feed.preferences.accounts_with(wish)
-        return DiscordParticipants(
-            items=[await preferences.load_participant(account) for account in accounts]
-        )
+        return DiscordParticipants(items=await preferences.load_recipients(wish))
 
     @router.get("/edge/participants/{id}", dependencies=edge)
     async def participant(id: IdInPath) -> DiscordParticipant:  # noqa: A002  (the contract's own word)

@@ -15,6 +15,7 @@ from shared import subjects
 from shared.api.accounts import (
     DeliveryChannel,
     DiscordParticipant,
+    NoticeKind,
     OnOff,
     Preferences,
     SubmissionOwner,
@@ -70,6 +71,12 @@ class PreferenceCommands:
             discord=discord_ids[0] if discord_ids else None,
             preferences=self.find(account),
         )
+
+    async def load_recipients(self, kind: NoticeKind) -> list[DiscordParticipant]:
+        """Return the participants who want a kind of notification. Raises `Failed`."""
+        self.feed.rights()
+        accounts = self.feed.preferences.accounts_with(kind)
+        return [await self.load_participant(account) for account in accounts]
 
     async def owner(self, submission: str) -> SubmissionOwner:
         """Return the owner of a submission, by its id.
