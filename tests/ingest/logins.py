@@ -14,12 +14,14 @@ from psycopg_pool import AsyncConnectionPool
 
 from ingest import ranker_http
 from ingest.app import add_login_routes
-from ingest.bootstrap import build_logins, ingest, pending_cli_ids
+from ingest.bootstrap import build_logins, ingest
 from ingest.decisions import Decisions
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.access.usage import TokenUsage
-from ingest.identity.accounts.service import Accounts, CliIdLinking, NewToken, Tokens
+from ingest.identity.accounts.service import Accounts, NewToken, Tokens
 from ingest.identity.http.authenticator import AuthConfig, Authenticator
+from ingest.identity.login.cli_ids import CliIdLinking, pending_cli_ids
+from ingest.identity.login.postgres import LoginStore
 from ingest.identity.login.service import Logins
 from ingest.identity.login.sign_in import Argon2Hasher
 from ingest.identity.login.web import Web
@@ -121,7 +123,9 @@ async def open_logins(dsn: str, settings: Settings = SETTINGS) -> AsyncIterator[
             Accounts(decisions, feed, register),
             Tokens(decisions, feed, register, TokenUsage(register)),
         )
-        linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(connections, clock))
+        linking = CliIdLinking(
+            people, tokens, is_pending=pending_cli_ids(LoginStore(connections), clock)
+        )
         hashes = Argon2Hasher(PasswordHasher(time_cost=1, memory_cost=64, parallelism=1))
         all_logins = build_logins(settings, connections, client, linking, hashes)
         app = FastAPI()

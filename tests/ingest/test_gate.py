@@ -10,9 +10,10 @@ from fastapi import FastAPI, Request
 from ingest.http.cookies import SESSION_COOKIE, site_cookies
 from ingest.identity.access import feed as access_feed
 from ingest.identity.access.feed import AccessFeed
-from ingest.identity.accounts.service import CliIdLinking, NewToken
+from ingest.identity.accounts.service import NewToken
 from ingest.identity.http.authenticator import AuthConfig, Authenticator
 from ingest.identity.http.credentials import CSRF
+from ingest.identity.login.cli_ids import CliIdLinking
 from ingest.identity.login.service import Sessions
 from ingest.identity.secrets import csrf_token
 from ingest.ranker_http import RankerClient

@@ -9,8 +9,8 @@ from fastapi import FastAPI, Request, Response
 from fastapi.responses import StreamingResponse
 
 from ingest.http.document import PublicApi
-from ingest.identity.accounts.service import CliIdLinking
 from ingest.identity.http.authenticator import AuthConfig, Authenticator
+from ingest.identity.login.cli_ids import CliIdLinking
 from ingest.ranker_http import RankerClient
 from ingest.reads import OWN_STREAMS_MAX, StreamLimiter, reads_router
 from shared.http import install_error_handlers

@@ -10,10 +10,12 @@ from argon2 import PasswordHasher
 from starlette.routing import BaseRoute, Match, Route
 
 from ingest.app import add_routes, create_app
-from ingest.bootstrap import build_logins, pending_cli_ids
+from ingest.bootstrap import build_logins
 from ingest.http.cookies import SESSION_COOKIE
-from ingest.identity.accounts.service import CliIdLinking, NewToken
+from ingest.identity.accounts.service import NewToken
 from ingest.identity.http.authenticator import AuthConfig, Authenticator
+from ingest.identity.login.cli_ids import CliIdLinking, pending_cli_ids
+from ingest.identity.login.postgres import LoginStore
 from ingest.identity.login.service import Logins
 from ingest.identity.login.sign_in import Argon2Hasher
 from ingest.identity.login.web import FORM_COOKIE
@@ -130,7 +132,7 @@ async def open_ways(dsn: str) -> AsyncIterator[Ways]:
         )
         outside = await stack.enter_async_context(httpx.AsyncClient())
         people, tokens = door.commands.people, door.commands.tokens
-        linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(connections))
+        linking = CliIdLinking(people, tokens, is_pending=pending_cli_ids(LoginStore(connections)))
         auth = Authenticator(
             door.commands.feed, people.store, tokens.usage, linking.claim, AuthConfig(TOKEN)
         )

@@ -19,8 +19,9 @@ from ingest.bootstrap import Ingest, build_sign_in, ingest
 from ingest.decisions import Decisions
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.access.usage import TokenUsage
-from ingest.identity.accounts.service import Accounts, CliIdLinking, Tokens
+from ingest.identity.accounts.service import Accounts, Tokens
 from ingest.identity.http.authenticator import AuthConfig, Authenticator, Edge
+from ingest.identity.login.cli_ids import CliIdLinking
 from ingest.identity.login.sign_in import Argon2Hasher
 from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore

@@ -16,17 +16,16 @@ from ingest.histories import HistoryCache
 from ingest.http.attempts import AttemptLimiter
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.access.usage import TokenUsage
-from ingest.identity.accounts.service import Accounts, AccountTables, CliIdLinking, Tokens
+from ingest.identity.accounts.service import Accounts, AccountTables, Tokens
 from ingest.identity.invites.service import Invites
 from ingest.identity.login import oauth_http
 from ingest.identity.login.attempts import GrowingDelay, KnownDevices, PasswordAttempts, Slowdown
+from ingest.identity.login.cli_ids import CliIdLinking, CliIds
 from ingest.identity.login.oauth_http import OAuthProvider
 from ingest.identity.login.postgres import LoginStore
-from ingest.identity.login.rules import CLI_ID, CliLogin
-from ingest.identity.login.service import CliIds, Devices, Logins, Sessions
+from ingest.identity.login.service import Devices, Logins, Sessions
 from ingest.identity.login.sign_in import Argon2Hasher, OAuthLogins, PasswordResets, SignIn
 from ingest.identity.preferences.service import PreferenceCommands
-from ingest.identity.secrets import hash_secret
 from ingest.leaderboards import Leaderboards
 from ingest.moderation.service import Moderation
 from ingest.platform.service import Operators
@@ -104,21 +103,6 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIM
         account_tables=AccountTables(decisions, feed, ports.people),
         feed=feed,
     )
-
-
-def pending_cli_ids(
-    pool: AsyncConnectionPool, clock: Callable[[], datetime] = now
-) -> Callable[[str], Awaitable[bool]]:
-    """Return the check for CLI ids that were issued and wait to be linked."""
-    store = LoginStore(pool)
-
-    async def is_pending(cli_id: str) -> bool:
-        if not CLI_ID.match(cli_id):
-            return False
-        login = await store.find(CliLogin, "cli_login_of", cli=hash_secret(cli_id))
-        return login is not None and login.account is None and clock() < login.expires_at
-
-    return is_pending
 
 
 def build_logins(

@@ -18,9 +18,10 @@ from ingest.http.cookies import site_cookies
 from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
 from ingest.identity import access
 from ingest.identity.access.feed import AccessFeed, AccessSnapshots
-from ingest.identity.accounts.service import CliIdLinking
 from ingest.identity.http.authenticator import AuthConfig, Authenticator, Edge
 from ingest.identity.login import oauth_http
+from ingest.identity.login.cli_ids import CliIdLinking, pending_cli_ids
+from ingest.identity.login.postgres import LoginStore
 from ingest.identity.login.sign_in import Argon2Hasher
 from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.publication import parse_repositories
@@ -71,7 +72,7 @@ def _build_app(
 ) -> FastAPI:
     connections, _, ranker, blobs = outside
     feed, people, tokens = commands.feed, commands.people, commands.tokens
-    pending = bootstrap.pending_cli_ids(connections)
+    pending = pending_cli_ids(LoginStore(connections))
     linking = CliIdLinking(people, tokens, settings.autolink, pending)
     hashes = Argon2Hasher()
     logins = bootstrap.build_logins(settings, connections, outside.providers, linking, hashes)

@@ -5,10 +5,10 @@ The text of a token is shown once and never stored.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import NamedTuple
 
 from prometheus_client import Gauge
@@ -43,9 +43,6 @@ TABLES_ACTOR = "service:ingest"
 TABLES_LOOK_S = 1.0
 TABLES_START_S = 0.05
 SHOWN_PREFIX_LENGTH = 10
-CLI_SCOPES = ("submit", "submit:ranked", "profile", "read:own", "delete:own", "join")
-CLI_LIFE_DAYS = 90
-CLI_ID_LENGTH_MIN, CLI_ID_LENGTH_MAX = 16, 128
 
 _log = logging.getLogger(__name__)
 
@@ -338,36 +335,3 @@ def _find(tokens: Iterable[Token], number: int, message: str) -> Token:
         if token.number == number:
             return token
     raise Refused("unknown_token", message, "id")
-
-
-@dataclass(frozen=True)
-class CliIdLinking:
-    """Links CLI ids; `autolink` is the participant who gets every id, "" for none."""
-
-    people: Accounts
-    tokens: Tokens
-    autolink: str = ""
-    is_pending: Callable[[str], Awaitable[bool]] | None = None
-
-    async def claim(self, cli_id: str) -> None:
-        """Link an unknown id if `autolink` is set, else refuse one that waits to be linked.
-
-        Raises `Refused` (`cli_id_not_linked`) and `Failed`. An id that was never issued stays
-        unknown.
-        """
-        if self.autolink and CLI_ID_LENGTH_MIN <= len(cli_id) <= CLI_ID_LENGTH_MAX:
-            account, _ = await self.people.open(self.autolink, "cli", "")
-            await self.link(account, cli_id)
-        elif self.is_pending is not None and await self.is_pending(cli_id):
-            message = (
-                "this CLI id is not linked to a participant yet: run `warpboard login`, use "
-                "`/account link` in Discord, or paste the id on the web page /link"
-            )
-            raise Refused("cli_id_not_linked", message)
-
-    async def link(self, account: str, cli_id: str, scopes: Sequence[str] = CLI_SCOPES) -> None:
-        """Let an id act for a participant. Raises `Refused` (`cli_id_taken`) and `Failed`."""
-        at = self.tokens.clock()
-        ends_at, name = at + timedelta(days=CLI_LIFE_DAYS), f"popcorn-cli {at:%Y-%m-%d}"
-        new = NewToken("cli", name, scopes, ends_at, secret=cli_id)
-        await self.tokens.issue(account, new, account_actor(account))

@@ -12,8 +12,9 @@ from fastapi.responses import JSONResponse
 from ingest.http.addresses import client_address
 from ingest.http.cookies import SESSION_COOKIE
 from ingest.http.fields import IdInPath, NumberInPath
-from ingest.identity.accounts.service import CLI_LIFE_DAYS, CLI_SCOPES, NewToken
+from ingest.identity.accounts.service import NewToken
 from ingest.identity.caller import check_scope
+from ingest.identity.login.cli_ids import CLI_LIFE_DAYS, CLI_SCOPES
 from ingest.identity.login.rules import (
     CLI_ID,
     PASSWORD_LENGTH_MIN,

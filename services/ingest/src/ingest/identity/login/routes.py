@@ -15,7 +15,6 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from ingest.http.addresses import client_address
 from ingest.http.bodies import ReasonRequest, RequestModel
 from ingest.http.fields import PRINTABLE, NameInPath
-from ingest.identity.accounts.service import CLI_SCOPES
 from ingest.identity.caller import Caller, check_unlimited
 from ingest.identity.http.authenticator import Authenticator
 from ingest.identity.login.rules import (
@@ -167,13 +166,7 @@ def _cli_ids(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
         if not body.confirm:
             login = await logins.cli_ids.preview(body.cli_id, caller.id)
             return msgspec.convert(login, CliIdPreview, from_attributes=True)
-        # Nobody can grant an id scopes that they do not have.
-        granted_scopes = [scope for scope in CLI_SCOPES if caller.may(scope)]
-        if not granted_scopes:
-            scopes = ", ".join(CLI_SCOPES)
-            message = f"your token has none of the scopes that a client needs: {scopes}"
-            raise Refused("scope_missing", message, "cli_id")
-        token = await logins.cli_ids.link(body.cli_id, caller.id, granted_scopes)
+        token = await logins.cli_ids.link_for(body.cli_id, caller)
         return LinkedCliId(
             token_id=token.number,
             participant_id=caller.id,

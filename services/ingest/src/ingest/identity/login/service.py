@@ -1,4 +1,4 @@
-"""Logins of clients: browser sessions, CLI ids and devices (RFC 8628).
+"""Logins of browsers and of devices (RFC 8628), and all logins together.
 
 All methods may raise `Refused` and `Failed`.
 """
@@ -10,21 +10,19 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ingest.http.attempts import AttemptLimiter
-from ingest.identity.access.fold import SESSION_KIND, Token
-from ingest.identity.accounts.service import CLI_SCOPES, Accounts, CliIdLinking, NewToken, Tokens
+from ingest.identity.access.fold import SESSION_KIND
+from ingest.identity.accounts.service import Accounts, NewToken, Tokens
 from ingest.identity.caller import Caller, account_actor
+from ingest.identity.login.cli_ids import CliIds
 from ingest.identity.login.postgres import LoginStore
 from ingest.identity.login.rules import (
-    CLI_ID,
     POLL_EVERY_S,
     POLL_LENIENCY_S,
     SESSION_S,
     USER_CODE_LENGTH,
     USER_CODE_LETTERS,
-    CliLogin,
     DeviceLogin,
     check_approved,
-    check_cli,
     check_device,
     check_holds_scopes,
     coarse_network,
@@ -92,44 +90,6 @@ class Sessions:
         if token is not None and token.is_session:
             actor = account_actor(token.account)
             await self.tokens.revoke(token.account, token.number, "logged out", actor)
-
-
-@dataclass(frozen=True)
-class CliIds:
-    """Issues and links CLI ids."""
-
-    store: LoginStore
-    linking: CliIdLinking
-
-    async def issue(self, provider: str, address: str | None) -> str:
-        """Issue a CLI id that waits to be linked."""
-        cli_id, at = new_secret(), self.linking.tokens.clock()
-        login = CliLogin(provider, coarse_network(address), at, pending_until(at))
-        await self.store.execute("add_cli_login", cli=hash_secret(cli_id), **vars(login))
-        return cli_id
-
-    async def preview(self, cli_id: str, account: str) -> CliLogin:
-        """Return who asked for a CLI id and from where."""
-        login = None
-        if CLI_ID.match(cli_id):
-            login = await self.store.find(CliLogin, "cli_login_of", cli=hash_secret(cli_id))
-        tokens = self.linking.tokens
-        return check_cli(login, account, tokens.feed.find_token(cli_id) is not None, tokens.clock())
-
-    async def link(self, cli_id: str, account: str, scopes: Sequence[str] = CLI_SCOPES) -> Token:
-        """Link a CLI id to a participant; repeating changes nothing."""
-        tokens = self.linking.tokens
-        await self.preview(cli_id, account)
-        values = {"cli": hash_secret(cli_id), "account": account, "at": tokens.clock()}
-        if await self.store.execute("claim_cli_login", **values) == 0:
-            # Somebody else was faster, or it expired meanwhile: this raises the right refusal.
-            await self.preview(cli_id, account)
-        if tokens.feed.find_token(cli_id) is None:
-            await self.linking.link(account, cli_id, scopes)
-        token = tokens.feed.find_token(cli_id)
-        if token is None or token.account != account:
-            raise Failed("the link has not taken effect yet: try again")
-        return token
 
 
 class DeviceGrant(NamedTuple):
