@@ -50,7 +50,7 @@ STANDARD = {"__future__", *__import__("sys").stdlib_module_names}
 HARMLESS_AT_IMPORT = re.compile(
     r"(frozenset|set|dict|tuple|range|len|sorted|vars|field|type|TypeVar|NewType|get_args|Path|Query"
     r"|partial|[A-Z]\w+(\[.*\])?|re\.compile|bytes\.fromhex|struct\.Struct|operator\.\w+"
-    r"|logging\.(getLogger|makeLogRecord)|msgspec\.json\.\w+"
+    r"|'[^']*'\.join|logging\.(getLogger|makeLogRecord)|msgspec\.json\.\w+"
     r"|\w+\.(option|argument|command|group|__subclasses__|items|split))\b|[A-Z]\w+\[.*\]\("
 )
 

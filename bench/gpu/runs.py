@@ -20,11 +20,10 @@ from harness.devices.device import DeviceFault
 from harness.sandbox.crowding import crowding
 from harness.time import duel
 from harness.time.combination import combine_processes
-from harness.time.policy import PROCESSES as PROCESSES_OF
 from harness.time.policy import Policy, policy_for
 from harness.time.procedure import measure_process
 from harness.time.process import COLD, MeasurementPlan, Process, Sample
-from harness.vocabulary import SIDES
+from harness.vocabulary import MODES, SIDES
 
 MIB = 1024**2
 # A guest moves 8 bytes for each of its floats, at some 4 TB/s.
@@ -34,7 +33,7 @@ LINKS = {"a": 25_000, "twin": 25_000, "half": 25_125, "one": 25_250}
 SEEN = {"one": "1 %:", "half": "0.5 %:", "twin": "twin tied"}
 TIE = 0.003
 BUSY = 16
-PROCESSES = PROCESSES_OF["ranked"]
+PROCESSES = MODES["ranked"].processes
 RUNS, SHORT_RUNS = 20, 2
 # The rest of an experiment's time is for a duel.
 ROUNDS_SHARE = 0.85

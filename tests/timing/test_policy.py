@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from harness.time.policy import Policy, policy_for
-from harness.vocabulary import SUBMISSION_MODES
+from harness.vocabulary import MODES, SUBMISSION_MODES
 
 
 @pytest.mark.parametrize(
@@ -13,6 +13,10 @@ from harness.vocabulary import SUBMISSION_MODES
 )
 def test_only_what_ranks_is_measured_in_several_processes(mode: str, processes: int) -> None:
     assert policy_for("cuda", mode).processes == processes
+
+
+def test_participants_can_request_the_modes_that_have_a_summary() -> None:
+    assert set(SUBMISSION_MODES) == {name for name, mode in MODES.items() if mode.summary}
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])

@@ -3,7 +3,10 @@
 This module imports nothing of the harness, so that the services read the same tables.
 """
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple, get_args
+
+# What participants can request, in the order of the queue and of every list.
+SubmissionMode = Literal["test", "benchmark", "profile", "ranked"]
 
 
 class Stage(NamedTuple):
@@ -26,13 +29,15 @@ class Mode(NamedTuple):
 
     `public_mode` is its name in the public client, and for a problem's own program. `summary` tells
     participants what it does; a mode without one is not for them. With `is_recorded` one more call
-    shows how the submission reaches its answers.
+    shows how the submission reaches its answers. Timed cases are measured in `processes` fresh
+    processes at least.
     """
 
     stages: tuple[str, ...]
     public_mode: str
     summary: str = ""
     is_recorded: bool = False
+    processes: int = 1
 
     @property
     def is_timed(self) -> bool:
@@ -70,13 +75,13 @@ MODES = {
         "leaderboard",
         "Check your file on hidden cases too, and rank its time",
         is_recorded=True,
+        processes=3,
     ),
     # For a problem's author: every case, judged and not timed.
     "verify": Mode(("build", "check", "timed_check"), "benchmark"),
-    DUEL: Mode(("build", "check", "hidden_check", DUEL), "benchmark"),
+    DUEL: Mode(("build", "check", "hidden_check", DUEL), "benchmark", processes=5),
 }
-# What participants can request.
-SUBMISSION_MODES = tuple(name for name, mode in MODES.items() if mode.summary)
+SUBMISSION_MODES: tuple[str, ...] = get_args(SubmissionMode)
 
 # Libraries that a problem can forbid.
 LIBRARIES = ("cublas", "cudnn", "cufft", "cusolver", "cusparse", "cutlass")

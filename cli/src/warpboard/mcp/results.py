@@ -196,7 +196,8 @@ def _next_step(submission: FullSubmission) -> str:
         "test": "it is correct; submit with mode benchmark to see how fast it is",
         "benchmark": "compare it with your best; submit with mode ranked if it is better",
         "profile": "call read_profile",
-    }.get(submission.mode, "call leaderboard to see where it stands")
+        "ranked": "call leaderboard to see where it stands",
+    }.get(submission.mode, "submit with mode ranked to get a rank")
 
 
 async def read_log(

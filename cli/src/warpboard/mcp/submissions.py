@@ -11,6 +11,7 @@ import msgspec
 from pydantic import Field
 
 from harness.ranking_rules import score_us
+from harness.vocabulary import MODES, SUBMISSION_MODES, SubmissionMode
 from shared.api.fields import JsonObject, parse_response
 from shared.api.problems import FullProblem
 from shared.api.quotas import Balance
@@ -56,11 +57,8 @@ from warpboard.service.answers import (
 
 FOLLOW_S_MAX = 50
 Mode = Annotated[
-    Literal["test", "benchmark", "profile", "ranked"],
-    Field(
-        description="test: is it right; benchmark: how fast; profile: where the time goes; "
-        "ranked: counts for the leaderboard."
-    ),
+    SubmissionMode,
+    Field(description="; ".join(f"{mode}: {MODES[mode].summary}" for mode in SUBMISSION_MODES)),
 ]
 REPEAT_S_MAX = 4.0
 PAUSE_S = 0.5

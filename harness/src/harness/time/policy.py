@@ -5,14 +5,8 @@ from dataclasses import dataclass, replace
 from math import hypot, sqrt
 from typing import Any
 
-PROCESSES = {
-    "test": 1,
-    "verify": 1,
-    "benchmark": 1,
-    "profile": 1,
-    "ranked": 3,
-    "duel": 5,
-}
+from harness.vocabulary import MODES
+
 _BLOCK_CALLS_MIN = 4
 # A noisy machine does not become precise by as much more time as it has had.
 _FUTILE_FACTOR = 3.0
@@ -94,7 +88,7 @@ def policy_for(device: str, mode: str, precision: float = 0.0) -> Policy:
 
     Raises KeyError for an unknown device or mode.
     """
-    policy = replace(_RANKED[device], device=device, processes=PROCESSES[mode])
+    policy = replace(_RANKED[device], device=device, processes=MODES[mode].processes)
     if mode == "duel":
         policy = replace(policy, processes_max=policy.processes, looks=_DUEL_LOOKS)
     elif mode != "ranked":

@@ -47,7 +47,6 @@ PooledSubmissions = Annotated[
 Digest = Annotated[
     str, Meta(description="SHA-256, hex.", extra_json_schema={"pattern": "^[0-9a-f]{64}$"})
 ]
-Mode = Literal["test", "benchmark", "ranked", "profile"]
 QueueClass = Literal["canary", "contest", "practice", "rejudge"]
 Visibility = Literal["public", "closed"]
 SourceVisible = Literal["owner", "after_close", "always"]

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from msgspec import Meta
 
+from harness.vocabulary import SubmissionMode
 from shared.api.cases import (
     Baseline,
     Case,
@@ -17,7 +18,6 @@ from shared.api.fields import (
     ApiModel,
     BestRank,
     Microseconds,
-    Mode,
     OwnRunMicroseconds,
     PooledSubmissions,
     SequenceNumber,
@@ -326,7 +326,7 @@ class ComparedSubmission(ApiModel, frozen=True, kw_only=True):
     problem: str
     problem_version: int
     gpu: str
-    mode: Mode
+    mode: SubmissionMode
     verdict: Verdict | None
     score_us: Microseconds | None
 

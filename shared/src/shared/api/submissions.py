@@ -5,13 +5,13 @@ from typing import Annotated, Literal, get_args
 import msgspec
 from msgspec import Meta
 
+from harness.vocabulary import SubmissionMode
 from shared.api.cases import Case, Interval, Verdict, YardstickComparison
 from shared.api.fields import (
     ApiModel,
     BestRank,
     Digest,
     Microseconds,
-    Mode,
     OwnRunMicroseconds,
     PooledSubmissions,
     Seconds,
@@ -86,7 +86,7 @@ class SubmissionLine(ApiModel, frozen=True, kw_only=True):
     problem: str
     problem_version: int
     gpu: str
-    mode: Mode
+    mode: SubmissionMode
     name: str
     received_at: Timestamp
     state: SubmissionState
@@ -271,7 +271,7 @@ class SubmissionSummary(YardstickComparison, frozen=True, kw_only=True):
     problem: str
     problem_version: int
     gpu: str
-    mode: Mode
+    mode: SubmissionMode
     name: str
     received_at: Timestamp
     deadline_at: Timestamp
@@ -453,7 +453,7 @@ class HistoryEvent(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     problem: str | None = None
     problem_version: int | None = None
     gpu: str | None = None
-    mode: Mode | None = None
+    mode: SubmissionMode | None = None
     name: str | None = None
     deadline_at: Timestamp | None = None
     reason: str | None = None

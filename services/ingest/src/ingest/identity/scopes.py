@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 
+from harness.vocabulary import SUBMISSION_MODES
 from shared.events import SCOPES
 
 CREATOR = "creator"
@@ -27,9 +28,7 @@ SCOPES_BY_ROLE: Mapping[str, frozenset[str]] = {
 }
 # Banned participants may still read their own submissions.
 BANNED_SCOPES = frozenset({"read:own"})
-SCOPE_OF_MODE = {
-    "test": "submit",
-    "benchmark": "submit",
+SCOPE_OF_MODE = dict.fromkeys(SUBMISSION_MODES, "submit") | {
     "profile": "profile",
     "ranked": "submit:ranked",
 }

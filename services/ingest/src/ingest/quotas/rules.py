@@ -19,13 +19,14 @@ from datetime import UTC, datetime, timedelta
 
 from msgspec import structs
 
+from harness.vocabulary import SUBMISSION_MODES
 from shared.api.quotas import Balance
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken, SubmissionsOpened
 
 EVERYBODY = "default"
-CATEGORIES = {"test": "test", "benchmark": "test", "profile": "test", "ranked": "ranked"}
+CATEGORIES = dict.fromkeys(SUBMISSION_MODES, "test") | {"ranked": "ranked"}
 COST = 1
 UNLIMITED = -1
 LIMIT_MAX = 1_000_000

@@ -3,11 +3,12 @@
 import asyncio
 from collections.abc import Sequence
 from itertools import groupby
-from typing import Annotated, Any, NamedTuple, get_args
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
+from harness.vocabulary import SUBMISSION_MODES
 from ingest.http.fields import IdInPath
 from ingest.identity.access.preferences import PREFERENCES
 from ingest.identity.caller import check_scope
@@ -20,7 +21,6 @@ from ingest.site.charts import ProgressChart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.webhooks import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks
 from shared.api.cases import OwnMilestone, OwnMilestones
-from shared.api.fields import Mode
 from shared.api.leaderboards import PublicParticipant
 from shared.api.submissions import LISTED_STATES, NewestSubmissions, OwnSubmissions, SubmissionLine
 from shared.errors import Refused
@@ -133,7 +133,7 @@ def _add_own_submissions(router: APIRouter, web: Web, ranker: ReadProxy, quotas:
             "filters": query,
             "is_filtered": bool(filters),
             "is_next": cursor is not None,
-            "modes": get_args(Mode),
+            "modes": SUBMISSION_MODES,
             "states": LISTED_STATES,
             "first_path": first_path,
             "next_path": f"{OWN_SUBMISSIONS}?{next_query}" if page.next_cursor else "",

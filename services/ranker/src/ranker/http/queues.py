@@ -8,12 +8,12 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 from msgspec import convert
 
+from harness.vocabulary import SubmissionMode
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, require_staff
 from ranker.service.decisions import Reads
 from ranker.service.progress import Live
 from shared.api import queues as models
 from shared.api.agents import Agent, Agents
-from shared.api.fields import Mode
 from shared.api.leaderboards import GpuLeaderboard
 from shared.clock import now
 from shared.errors import Refused
@@ -86,7 +86,7 @@ def queues_router(sources: ReadSources) -> APIRouter:
 def _add_queue_of_gpu(router: APIRouter, reads: Reads, live: Live) -> None:
     @router.get("/v1/queue/{gpu}")
     async def read_queue(
-        gpu: str, mode: Annotated[Mode | None, Query()] = None
+        gpu: str, mode: Annotated[SubmissionMode | None, Query()] = None
     ) -> models.QueueOfGpu:
         """The queue that a new submission for a GPU type would join.
 
