@@ -4,6 +4,7 @@ import re
 
 from shared.errors import Refused
 
+NAME_LENGTH_MAX = 32
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 LOST = (
     "the platform has lost its table of names: no name can be given until an operator restores "

@@ -1,4 +1,4 @@
-"""Access rights, folded from events of accounts, invites and problems; what callers may do."""
+"""Access rights, folded from events of accounts, invites and problems."""
 
 import hmac
 from collections.abc import Callable
@@ -226,10 +226,7 @@ class Access:
     def check_manages(self, caller: Caller, slug: str) -> None:
         """Refuse a caller who is neither the owner of a leaderboard nor an operator."""
         check_problem(caller, slug)
-        leaderboard = self.boards.get(slug)
-        if leaderboard is None or not leaderboard.is_published:
-            raise unknown_leaderboard(slug, self.open_boards())
-        if leaderboard.is_closed and not caller.is_staff and slug not in caller.boards:
+        if self.leaderboard(slug).is_closed and not caller.is_staff and slug not in caller.boards:
             raise unknown_leaderboard(slug, self.open_boards())
         if not caller.may("admin:problems"):
             check_scope(caller, "author")

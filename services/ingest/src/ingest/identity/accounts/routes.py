@@ -22,7 +22,7 @@ from shared.http import DocumentedRoute
 DAYS_MAX = 365
 DAYS_USUAL = 90
 SCOPES_MAX = 20
-NAME_LENGTH_MAX = 100
+TOKEN_NAME_LENGTH_MAX = 100
 SUBJECT_LENGTH_MAX = 200
 NAMES_MAX = 1000
 KNOWN: dict[int | str, dict[str, Any]] = {
@@ -31,7 +31,7 @@ KNOWN: dict[int | str, dict[str, Any]] = {
 
 Scopes = Annotated[list[Text], Field(min_length=1, max_length=SCOPES_MAX)]
 Days = Annotated[int, Field(ge=1, le=DAYS_MAX)]
-TokenName = Annotated[Text, Field(max_length=NAME_LENGTH_MAX)]
+TokenName = Annotated[Text, Field(max_length=TOKEN_NAME_LENGTH_MAX)]
 Role = Literal["creator", "moderator", "admin"]
 After = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 # Returns the appeal against an account's last ban, or None.

@@ -20,7 +20,7 @@ from typing import Generic, NamedTuple, TypeVar
 from limits import parse
 
 from ingest.http.attempts import AttemptLimiter
-from ingest.identity.login.rules import NAME_LENGTH_MAX
+from ingest.identity.names import NAME_LENGTH_MAX
 from shared.errors import Refused
 from shared.presentation.units import about_text
 

@@ -31,7 +31,7 @@ from shared.events import SCOPES
 Onward = Annotated[str, Query(alias="next")]
 ACCOUNT, LINK, DEVICE = "/account", "/link", "/device"
 DAYS = (7, 30, 90, 365)
-NAME_LENGTH_MAX = 64
+TOKEN_NAME_LENGTH_MAX = 64
 CODE_LENGTH_MAX = 20
 STATE_LENGTH_MAX = 1024
 
@@ -202,7 +202,7 @@ def add_account_pages(router: APIRouter, web: Web) -> None:
             issued = await web.logins.tokens.issue_own(session.caller, new)
         except Refused as refused:
             values = {
-                "token_name": form.text("name")[:NAME_LENGTH_MAX],
+                "token_name": form.text("name")[:TOKEN_NAME_LENGTH_MAX],
                 "chosen": form.all("scope"),
             }
             return await _account_page(request, web, session, refused, form_open=True, **values)
@@ -267,8 +267,10 @@ async def _account_page(
 def _requested_token(form: Form, web: Web) -> NewToken:
     """Return the token that the form asks for. Raises `Refused`."""
     name, scopes, days = form.text("name"), form.all("scope"), form.text("days")
-    if not name or len(name) > NAME_LENGTH_MAX or not name.isprintable():
-        raise Refused("invalid_request", f"a name has 1 to {NAME_LENGTH_MAX} characters", "name")
+    if not name or len(name) > TOKEN_NAME_LENGTH_MAX or not name.isprintable():
+        raise Refused(
+            "invalid_request", f"a name has 1 to {TOKEN_NAME_LENGTH_MAX} characters", "name"
+        )
     if not scopes:
         raise Refused("invalid_request", "choose at least one scope for the token", "scope")
     if days not in map(str, DAYS):

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from typing import NamedTuple
 
 from ingest.identity.caller import Caller, check_unlimited
+from ingest.identity.names import NAME_LENGTH_MAX
 from ingest.identity.scopes import PARTICIPANT_SCOPES
 from shared.errors import Refused
 from shared.events.participants import SCOPES
@@ -28,7 +29,6 @@ USER_CODE_LENGTH = 8
 PASSWORD_LENGTH_MIN = 10
 PASSWORD_LENGTH_MAX = 200
 IPV4_PREFIX, IPV6_PREFIX = 24, 48
-NAME_LENGTH_MAX = 32
 LOCAL_PATH = re.compile(r"/[A-Za-z0-9][A-Za-z0-9/_-]{0,200}\Z")
 CLI_ID = re.compile(r"[A-Za-z0-9_-]{16,128}\Z")
 

@@ -68,7 +68,7 @@ class Sessions:
         for old in sessions[: max(0, len(sessions) - SESSIONS_MAX + 1)]:
             await self.tokens.revoke(account, old.number, "replaced by a newer login", actor)
         at = self.tokens.clock()
-        role_scopes = allowed_scopes(self.tokens.feed.rights().roles.get(account, ()))
+        role_scopes = allowed_scopes(access.roles.get(account, ()))
         scopes = [scope for scope in SCOPES if scope in role_scopes]
         ends_at = at + timedelta(seconds=SESSION_S)
         new = NewToken(SESSION_KIND, f"web login {at:%Y-%m-%d}", scopes, ends_at)

@@ -209,12 +209,7 @@ class PasswordResets:
 
     async def find_account(self, secret: str) -> str:
         """Return the account of a link that can still be used. Raises `Refused` and `Failed`."""
-        values = {
-            "state": hash_secret(secret),
-            "purpose": RESET,
-            "at": self.tokens.clock(),
-        }
-        account = await self.store.find(str, "account_of_password_reset", **values)
+        account = await self.store.find(str, "account_of_password_reset", **self._key(secret))
         if account is None:
             raise _invalid_reset()
         return account
@@ -230,18 +225,17 @@ class PasswordResets:
         # If the log cannot be read, no session could be ended: fail before the link is used.
         self.tokens.feed.rights()
         hashed = await self.sign_in.hashes.hash_password(password)
-        values = {
-            "state": hash_secret(secret),
-            "purpose": RESET,
-            "at": self.tokens.clock(),
-        }
-        if await self.store.execute("reset_password", hash=hashed, **values) == 0:
+        if await self.store.execute("reset_password", hash=hashed, **self._key(secret)) == 0:
             raise _invalid_reset()
         actor = account_actor(account)
         for token in self.tokens.feed.rights().tokens_of(account):
             if is_all_revoked or token.is_session:
                 await self.tokens.revoke(account, token.number, "the password was reset", actor)
         return name
+
+    def _key(self, secret: str) -> dict[str, object]:
+        """Return the values by which the statements find a link that can still be used."""
+        return {"state": hash_secret(secret), "purpose": RESET, "at": self.tokens.clock()}
 
     async def _password_name(self, account: str) -> str:
         name = await self.store.find(str, "password_name_of", account=account)

@@ -103,6 +103,19 @@ def parse_form(
         raise Refused("invalid_request", message, field or None) from error
 
 
+def describe_error(error: Refused | Failed) -> tuple[int, str]:
+    """Return the status of a page that shows an error, and its message."""
+    if isinstance(error, Refused):
+        return STATUS_BY_CODE.get(error.code, 400), error.reason
+    return 503, "a service behind this page does not respond: try again in a minute"
+
+
+def set_retry_after(response: Response, error: Refused | Failed | None) -> None:
+    """Say in a header when to try again, if a refusal does."""
+    if isinstance(error, Refused) and error.retry_after_s is not None:
+        response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+
+
 async def read_body(request: Request, bytes_max: int) -> bytes:
     """Return the body of a request. Raises `Refused` if it is too large."""
     body = b""
@@ -185,12 +198,7 @@ class Web:
         """Render a page with its form token; an error is shown above its content."""
         form_seed = self.cookies.read(request, FORM_COOKIE)
         seed = session.secret if session else form_seed or new_secret()
-        status, message = 200, ""
-        if isinstance(error, Refused):
-            status, message = STATUS_BY_CODE.get(error.code, 400), error.reason
-        elif error is not None:
-            message = "a service behind this page does not respond: try again in a minute"
-            status = 503
+        status, message = describe_error(error) if error else (200, "")
         notice = self.read_notice(request)
         common = {
             "person": session.caller.name if session else "",
@@ -203,8 +211,7 @@ class Web:
         response = HTMLResponse(text, status, HEADERS)
         if notice:
             self.cookies.clear(response, NOTICE_COOKIE)
-        if isinstance(error, Refused) and error.retry_after_s is not None:
-            response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
+        set_retry_after(response, error)
         if session is None:
             self.cookies.set(response, FORM_COOKIE, seed, SESSION_S)
         return response
@@ -229,7 +236,7 @@ class Web:
         policy = SCRIPT_POLICY if has_script else POLICY
         if not any(messages.values()):
             return self.revalidated(request, text.encode(), "text/html", policy)
-        status = STATUS_BY_CODE.get(error.code, 400) if error else 200
+        status = describe_error(error)[0] if error else 200
         response = HTMLResponse(text, status, HEADERS | {"Content-Security-Policy": policy})
         if messages["notice"]:
             self.cookies.clear(response, NOTICE_COOKIE)
@@ -254,11 +261,7 @@ class Web:
 
     def error_page(self, request: Request, error: Refused | Failed) -> Response:
         """Render an error, with the next step."""
-        if isinstance(error, Refused):
-            status, message = STATUS_BY_CODE.get(error.code, 400), error.reason
-        else:
-            status = 503
-            message = "a service behind this page does not respond: try again in a minute"
+        status, message = describe_error(error)
         values = {
             "heading": TITLES_BY_STATUS.get(status, "This does not work"),
             "status": status,
@@ -268,10 +271,9 @@ class Web:
         }
         text = self._render_public(request, "error.html", None, **values)
         response = HTMLResponse(text, status, HEADERS)
-        if isinstance(error, Refused) and error.retry_after_s is not None:
-            response.headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_s)))
-        elif status in (429, 503):
+        if status in (429, 503):
             response.headers["Retry-After"] = "60"
+        set_retry_after(response, error)
         return response
 
     def _render_public(
