@@ -12,7 +12,7 @@ PARTS := shared harness[torch] services/ingest services/scheduler[modal] service
 PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim
 
 .PHONY: help install format check docs docs-site walks problems test-fast test test-cuda test-long \
-        test-crowded test-alone up demo bench bench-smoke chaos contract ci clean
+        test-crowded test-alone up demo bench bench-smoke chaos contract clean
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
 
@@ -143,9 +143,6 @@ chaos: install ## Kill everything at random for CHAOS_S seconds, then judge the 
 
 contract: install ## Ask the API by its own document, thousands of cases
 	python -m tests.contract_openapi.asking
-
-ci: ## What CI runs
-	.ci/run
 
 clean: ## Remove the environment and the local platform's data
 	rm -rf .venv .warpboard

@@ -5,6 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.sandbox.probe import Isolation
@@ -40,7 +41,8 @@ def disguised(*disguises: str, command: list[str], **environment: str) -> str:
 
 def seen(*disguises: str) -> Isolation:
     """What a disguised process finds that it can build."""
-    return Isolation.from_json(disguised(*disguises, command=["-m", "harness.sandbox.probe"]))
+    found = disguised(*disguises, command=["-m", "harness.sandbox.probe"])
+    return msgspec.json.decode(found, type=Isolation)
 
 
 @needs_root

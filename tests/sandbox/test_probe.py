@@ -8,6 +8,7 @@ import venv
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 import harness
@@ -27,7 +28,7 @@ def test_this_machine_is_strong(isolation: Isolation) -> None:
 
 
 def test_an_isolation_survives_its_json(isolation: Isolation) -> None:
-    assert Isolation.from_json(isolation.to_json()) == isolation
+    assert msgspec.json.decode(isolation.to_json(), type=Isolation) == isolation
 
 
 @pytest.mark.parametrize("level", LEVELS)
@@ -63,7 +64,7 @@ def test_an_interpreter_below_the_folder_for_temporary_files_is_shown(
         done = subprocess.run(
             [python, "-m", "harness.sandbox.probe"], capture_output=True, check=True, timeout=60
         )
-    found = Isolation.from_json(done.stdout.decode())
+    found = msgspec.json.decode(done.stdout, type=Isolation)
     assert found.walls == isolation.walls
     assert found.has_bubblewrap == isolation.has_bubblewrap, found.launchers
 

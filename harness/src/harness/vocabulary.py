@@ -115,9 +115,10 @@ VERDICTS = (
 )
 # Why a run has no verdict, through no fault of the submission.
 FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy", "memory")
-# A time that claims no order; and how far a time can be trusted, in addition to its verdict.
+# A time that claims no order.
 NOISY = "noisy"
+# How far a time can be trusted, in addition to its verdict, from harmless to severe.
 GRADES = (
-    *("ok", NOISY, "trend", "bimodal", "host_sync", "launch_bound", "handshake_bound"),
-    "in_process",
+    *("ok", "handshake_bound", "launch_bound", "host_sync"),
+    *("trend", "bimodal", NOISY, "in_process"),
 )

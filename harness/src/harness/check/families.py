@@ -84,7 +84,6 @@ CHOLESKY, LU, QR, SVD, EIGEN = (
     *("Cholesky factorization", "LU factorization", "QR factorization"),
     *("singular values", "eigenvalues"),
 )
-FACTORIZATIONS = (CHOLESKY, LU, QR, SVD, EIGEN)
 
 FAMILIES = (
     Family(

@@ -15,7 +15,6 @@ import tempfile
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness.sandbox import bubblewrap, fork_entry, image, linux, realtime, seccomp, walls
 from harness.sandbox.box import (
@@ -227,14 +226,6 @@ class Isolation:
     def to_json(self) -> str:
         """Return one line of JSON."""
         return json.dumps(asdict(self))
-
-    @classmethod
-    def from_json(cls, line: str) -> "Isolation":
-        """Return the isolation from a line of `to_json`."""
-        body: dict[str, Any] = json.loads(line)
-        for name in ("missing", "launchers", "priorities"):
-            body[name] = tuple(MissingWall(**wall) for wall in body[name])
-        return cls(**body | {"walls": tuple(body["walls"])})
 
 
 def probe_isolation() -> Isolation:

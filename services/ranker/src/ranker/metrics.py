@@ -8,7 +8,6 @@ from prometheus_client import Counter, Gauge
 from ranker.service.decisions import Metrics
 from shared.clock import now
 from shared.event_log import RecordedEvent, platform_time
-from shared.events import SubmissionFinished
 from shared.health import ScrubState
 from shared.wire import UnknownEvent
 
@@ -33,9 +32,6 @@ class RankerMetrics(Metrics):
             f"{START}_parked_events", "1 while the projection is stopped at an event"
         )
         self.ends = Counter(f"{START}_submissions", "Submissions over, as folded", ["outcome"])
-        self.decisions = Counter(
-            f"{START}_decisions", "Verdicts decided here, by eligibility", ["is_eligible"]
-        )
         self.retimes = Counter(
             f"{START}_retimes",
             "Noisy runs timed again, by whether the new result counts",
@@ -61,10 +57,6 @@ class RankerMetrics(Metrics):
         """Set how many events the projection cannot fold and waits at: 0 or 1."""
         self.stuck.set(events)
 
-    def decided(self, end: SubmissionFinished) -> None:
-        """Count a decided submission."""
-        self.decisions.labels("yes" if end.is_eligible else "no").inc()
-
     def retimed(self, *, is_replaced: bool) -> None:
         """Count a noisy run that was timed again."""
         self.retimes.labels("yes" if is_replaced else "no").inc()
@@ -89,9 +81,6 @@ class ArchiveMetrics(Metrics):
         self.seq = Gauge("warpboard_ranker_archived_seq", "The last event that is archived")
         self.lag = Gauge("warpboard_ranker_archive_lag_events", "Events not yet archived")
         self.seals = Counter("warpboard_ranker_seals", "Seals of the hash chain written")
-        self.scrub_seq = Gauge(
-            "warpboard_ranker_scrub_seq", "How far the scrub's pass under way or last pass has come"
-        )
         self.scrub_pass_at = Gauge(
             "warpboard_ranker_scrub_pass_timestamp_seconds",
             "When the last complete pass of the scrub ended; before the first, when ranker started",
@@ -113,7 +102,6 @@ class ArchiveMetrics(Metrics):
 
     def scrubbed(self, state: ScrubState) -> None:
         """Set the state of the background scrub."""
-        self.scrub_seq.set(state.seq)
         if state.ended_at is not None:
             self.scrub_pass_at.set(state.ended_at.timestamp())
         self.archive_damaged.set(sum(last - first + 1 for first, last in state.archive_damaged))

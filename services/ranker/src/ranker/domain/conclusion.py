@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from harness.vocabulary import LEVELS, TIERS
+from harness.vocabulary import GRADES, LEVELS, TIERS
 from ranker.domain.goals import (
     BASELINE,
     BELOW_FLOOR,
@@ -200,13 +200,6 @@ def is_provisional(level: str, tier: str) -> bool:
     return tier != "C1" or level != "strong"
 
 
-# From harmless to severe.
-_GRADES = (
-    *("ok", "handshake_bound", "launch_bound", "host_sync"),
-    *("trend", "bimodal", "noisy", "in_process"),
-)
-
-
 def worst_grade(grades: Iterable[str]) -> str:
     """The worst of several grades; "" if no case has one.
 
@@ -214,9 +207,7 @@ def worst_grade(grades: Iterable[str]) -> str:
     ('noisy', 'ok', '')
     """
     known = [grade for grade in grades if grade]
-    return max(
-        known, key=lambda grade: _GRADES.index(grade) if grade in _GRADES else -1, default=""
-    )
+    return max(known, key=lambda grade: GRADES.index(grade) if grade in GRADES else -1, default="")
 
 
 @dataclass(frozen=True)

@@ -207,9 +207,6 @@ class Metrics:
     def parked(self, events: int) -> None:
         """The number of events that cannot be folded and stop the projection: 0 or 1."""
 
-    def decided(self, end: SubmissionFinished) -> None:
-        """A submission was ended."""
-
     def retimed(self, *, is_replaced: bool) -> None:
         """A noisy run was timed again; `is_replaced` if the new result counts."""
 
@@ -345,10 +342,7 @@ class Decisions:
         agg = subjects.submission(waiting.submission)
         cause = EventCause(end.run, corr=waiting.submission)
         first = conclusion.appends(end.run)
-        if not await append_event(self.log, agg, end, waiting.version, cause, *first):
-            return False
-        self.metrics.decided(end)
-        return True
+        return bool(await append_event(self.log, agg, end, waiting.version, cause, *first))
 
     async def _make_conclusion(self, waiting: PendingDecision, verdict: RunVerdict) -> Conclusion:
         """Conclude a run; one of the first of its leaderboard may fix the yardstick.
