@@ -69,7 +69,7 @@ async def test_the_last_identity_cannot_be_unlinked(
 ) -> None:
     await register_in_browser(browser)
     account = await doorway.logins.people.find("ada")
-    (identity,) = await doorway.logins.people.store.identities(account)
+    (identity,) = await doorway.logins.people.list_identities(account)
     path = f"/account/identities/{identity.id}/unlink"
     assert (await send_form(browser, "/account", path)).status_code == 409
     await doorway.logins.people.link(account, "github", "42", f"account:{account}")

@@ -79,7 +79,7 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIM
     histories = HistoryCache(ports.log)
     quotas = Quotas(ports, decisions, histories, bounds.open_max)
     intake = Intake(ports, histories, quotas, feed, bounds)
-    people = Accounts(decisions, feed, ports.people)
+    people = Accounts(decisions, feed, ports.account_store)
     baselines = Baselines(ports, decisions)
     boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs, baselines)
     account_attempts = AttemptLimiter(WRONG_CODES, "wrong codes")
@@ -95,12 +95,12 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIM
         moderation=Moderation(ports, decisions, feed),
         operators=Operators(ports, decisions),
         boards=boards,
-        invites=Invites(decisions, feed, ports.people, account_attempts, address_attempts),
+        invites=Invites(decisions, feed, ports.account_store, account_attempts, address_attempts),
         people=people,
         consents=Consents(ports, decisions, feed),
         preferences=PreferenceCommands(ports, decisions, feed),
-        tokens=Tokens(decisions, feed, ports.people, TokenUsage(ports.people)),
-        account_tables=AccountTables(decisions, feed, ports.people),
+        tokens=Tokens(decisions, feed, ports.account_store, TokenUsage(ports.account_store)),
+        account_tables=AccountTables(decisions, feed, ports.account_store),
         feed=feed,
     )
 

@@ -225,23 +225,23 @@ class Ports:
 
     log: EventLog
     blobs: BlobStore
-    people: AccountStore
+    account_store: AccountStore
     lookups: Lookups
     dead_letters: DeadLetters
     clock: Callable[[], datetime] = now
 
 
-async def resolve_account(people: AccountStore, log: EventLog, name: str) -> str:
+async def resolve_account(account_store: AccountStore, log: EventLog, name: str) -> str:
     """Return the account of a participant, by name or by account.
 
     Raises `Refused` (`unknown_participant`) and `Failed`.
     """
-    account = await people.known(name)
+    account = await account_store.known(name)
     if account is not None:
         return account
     if not ACCOUNT.match(name):
         raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
-    if await people.name_of(name) is not None:
+    if await account_store.name_of(name) is not None:
         return name
     for agg in (subjects.account(name), subjects.quota(name)):
         if await log.history(agg):

@@ -108,6 +108,6 @@ class Moderation:
 
     async def _find_below(self, participant: str, operator: str) -> str:
         """Return an account that this operator may decide about. Raises `Refused` and `Failed`."""
-        account = await resolve_account(self.ports.people, self.ports.log, participant)
+        account = await resolve_account(self.ports.account_store, self.ports.log, participant)
         check_outranks(self.feed.rights().roles, operator, account)
         return account

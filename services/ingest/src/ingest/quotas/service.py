@@ -121,7 +121,7 @@ class Quotas:
         self, participant: str | None, command: QuotaLimitSet, operator: str
     ) -> DecisionResult:
         """Set the quota limit of a participant, or of everybody. Raises `Refused` and `Failed`."""
-        people = self.ports.people
+        people = self.ports.account_store
         if participant is None:
             account = EVERYBODY
         elif ACCOUNT.match(participant):

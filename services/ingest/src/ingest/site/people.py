@@ -171,7 +171,7 @@ def _add_overview(
         request: Request, session: Session, error: Refused | None = None, **more: Any
     ) -> Response:
         caller = session.caller
-        identities = await web.logins.people.store.identities(caller.id)
+        identities = await web.logins.people.list_identities(caller.id)
         values: dict[str, Any] = {
             "chosen": preferences.find(caller.account),
             "choices": PREFERENCES,

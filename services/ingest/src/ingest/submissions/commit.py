@@ -84,7 +84,7 @@ class Commits:
         # retries under the same key.
         if batch.note is not None:
             ids = [submission.id for submission in accepted.submissions]
-            await self._ports.people.begin_notes(batch.account, ids, batch.note)
+            await self._ports.account_store.begin_notes(batch.account, ids, batch.note)
 
 
 def _repeated(repeat: Repeat) -> AcceptedBatch:

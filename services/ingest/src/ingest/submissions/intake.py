@@ -83,4 +83,4 @@ class Intake:
 
     async def _has_name(self, account: str, request: SubmissionRequest) -> bool:
         """Return whether a note of a request can be stored; true if it has none."""
-        return not (request.note or request.tag) or await self._ports.people.has_row(account)
+        return not (request.note or request.tag) or await self._ports.account_store.has_row(account)

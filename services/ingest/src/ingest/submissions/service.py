@@ -55,7 +55,7 @@ class Submissions:
     async def write_note(self, number: int, caller: Caller, note: Note) -> None:
         """Replace the private note on one's own submission. Raises `Refused` and `Failed`."""
         submission = await self.load_own(number, caller)
-        await self.ports.people.set_note(submission.account, submission.id, note)
+        await self.ports.account_store.set_note(submission.account, submission.id, note)
 
     async def repeat_request(self, number: int, caller: Caller, mode: str) -> SubmissionRequest:
         """Return the request that submits one's own submission again, in this mode.

@@ -67,7 +67,7 @@ def accounts_router(people: Accounts, tokens: Tokens, auth: Authenticator) -> AP
         account.
         """
         account = caller.account
-        identities = await people.store.identities(account) if account else []
+        identities = await people.list_identities(account) if account else []
         own_tokens = tokens.feed.rights().tokens_of(account) if account else []
         return api.CurrentAccount(
             participant_id=account,
@@ -238,7 +238,7 @@ def _participants(
         account = await people.find(name)
         access = people.feed.rights()
         ban = access.bans.get(account)
-        identities = await people.store.identities(account)
+        identities = await people.list_identities(account)
         return api.Participant(
             participant_id=account,
             name=name,

@@ -102,6 +102,15 @@ class Accounts:
         identity = await self.store.identity_of(provider, subject)
         return None if identity is None else identity.account
 
+    async def list_identities(self, account: str) -> Sequence[Identity]:
+        """Return the identities of an account, oldest first. Raises `Failed`."""
+        return await self.store.identities(account)
+
+    async def check_has_another_identity(self, account: str) -> None:
+        """Refuse to unlink the only identity of a participant. Raises `Refused` and `Failed`."""
+        if len(await self.store.identities(account)) < 2:
+            raise Refused("wrong_state", "this is your only way to log in: link another one first")
+
     async def link(self, account: str, provider: str, subject: str, actor: str) -> DecisionResult:
         """Link an identity to a participant; repeating changes nothing.
 

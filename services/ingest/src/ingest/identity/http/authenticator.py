@@ -113,7 +113,7 @@ class Authenticator:
     """
 
     feed: AccessFeed
-    people: AccountStore
+    account_store: AccountStore
     usage: TokenUsage
     claim_cli_id: ClaimCliId
     config: AuthConfig
@@ -169,7 +169,7 @@ class Authenticator:
             if caller.name or caller.account is None:
                 return caller
             try:
-                name = await self.people.name_of(caller.account)
+                name = await self.account_store.name_of(caller.account)
             except Failed:
                 name = None  # It is only for display, so a failure does not stop the request.
             return replace(caller, name=name or caller.account)
@@ -343,7 +343,9 @@ class Authenticator:
         name = request.headers[PARTICIPANT_HEADER]
         check_name(name, "invalid_credential", "participant")
         is_read = request.method in SAFE_METHODS
-        account = await (self.people.known(name) if is_read else self.people.account(name))
+        account = await (
+            self.account_store.known(name) if is_read else self.account_store.account(name)
+        )
         return self.feed.rights().named_caller(account, name, now())
 
     def _session_credential(self, request: Request) -> Credential | None:

@@ -230,8 +230,7 @@ def add_account_pages(router: APIRouter, web: Web) -> None:
         """Unlink an identity, unless it is the last one."""
         session, _ = await web.require_form(request, ACCOUNT)
         account, people = session.caller.id, web.logins.people
-        if len(await people.store.identities(account)) < 2:
-            raise Refused("wrong_state", "this is your only way to log in: link another one first")
+        await people.check_has_another_identity(account)
         reason = "unlinked on the account's page"
         await people.unlink(account, identity, reason, session.caller.actor)
         return web.redirect(ACCOUNT)
@@ -252,7 +251,7 @@ async def _account_page(
             tokens.append({"token": token, "row": row, "is_all": is_all, **row_values})
     values = {
         "tokens": tokens,
-        "identities": await web.logins.people.store.identities(account),
+        "identities": await web.logins.people.list_identities(account),
         "scopes": [scope for scope in SCOPES if scope in scopes],
         "chosen": CLI_SCOPES,
         "days_offered": DAYS,

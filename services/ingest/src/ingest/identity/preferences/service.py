@@ -64,7 +64,7 @@ class PreferenceCommands:
 
     async def load_participant(self, account: str) -> DiscordParticipant:
         """Return a participant by account; an unknown one has no Discord id. Raises `Failed`."""
-        identities = await self.ports.people.identities(account)
+        identities = await self.ports.account_store.identities(account)
         discord_ids = [identity.subject for identity in identities if identity.provider == DISCORD]
         return DiscordParticipant(
             participant_id=account,
