@@ -50,32 +50,32 @@ def repeats(stores: Stores) -> AnyRepeats:
 
 
 async def test_a_name_has_one_account(people: AccountStore) -> None:
-    assert await people.known("ada") is None
-    ada = await people.account("ada")
-    assert await people.account("ada") == ada == await people.known("ada")
+    assert await people.find_account("ada") is None
+    ada = await people.open_account("ada")
+    assert await people.open_account("ada") == ada == await people.find_account("ada")
     assert (await people.name_of(ada), await people.name_of("nobody")) == ("ada", None)
 
 
 async def test_names_come_in_pages_ordered_by_account(people: AccountStore) -> None:
-    pairs = sorted([(await people.account(name), name) for name in ("ada", "grace", "joan")])
+    pairs = sorted([(await people.open_account(name), name) for name in ("ada", "grace", "joan")])
     assert list(await people.names("", 2)) == pairs[:2]
     assert list(await people.names(pairs[1][0], 2)) == pairs[2:]
 
 
 async def test_a_renamed_account_keeps_its_former_name(people: AccountStore) -> None:
-    ada, grace = [await people.account(name) for name in ("ada", "grace")]
+    ada, grace = [await people.open_account(name) for name in ("ada", "grace")]
     assert await people.rename(ada, "lovelace")
-    assert await people.known("ada") == await people.known("lovelace") == ada
-    assert await people.account("ada") == ada
+    assert await people.find_account("ada") == await people.find_account("lovelace") == ada
+    assert await people.open_account("ada") == ada
     assert not await people.rename(grace, "ada")
     assert not await people.rename(grace, "lovelace")
     assert await people.rename(ada, "ada")
-    assert await people.known("lovelace") == ada
+    assert await people.find_account("lovelace") == ada
     assert await people.name_of(ada) == "ada"
 
 
 async def test_a_rename_moves_the_web_identity(people: AccountStore) -> None:
-    ada = await people.account("ada")
+    ada = await people.open_account("ada")
     await people.add_identity(Identity("i1", "web", "ada", ada))
     await people.add_identity(Identity("i2", "github", "ada", ada))
     await people.rename(ada, "lovelace")
@@ -89,7 +89,7 @@ async def test_a_rename_moves_the_web_identity(people: AccountStore) -> None:
 
 
 async def test_an_identity_belongs_to_one_participant(people: AccountStore) -> None:
-    ada, grace = [await people.account(name) for name in ("ada", "grace")]
+    ada, grace = [await people.open_account(name) for name in ("ada", "grace")]
     assert await people.add_identity(Identity("i1", "github", "7", ada))
     assert not await people.add_identity(Identity("i2", "github", "7", grace))
     assert await people.add_identity(Identity("i3", "discord", "7", ada))
@@ -101,13 +101,13 @@ async def test_an_identity_belongs_to_one_participant(people: AccountStore) -> N
 
 
 async def test_a_token_was_last_used_at_the_latest_time(people: AccountStore) -> None:
-    ada = await people.account("ada")
+    ada = await people.open_account("ada")
     for token in ("t1", "t2"):
         await people.add_token(TokenRow(token, ada, f"the {token}", "wb_1"))
     await people.add_token(TokenRow("t1", ada, "another name", "wb_2"))
     at = now()
-    await people.used({"t1": at, "unknown": at})
-    await people.used({"t1": at - S})
+    await people.record_usage({"t1": at, "unknown": at})
+    await people.record_usage({"t1": at - S})
     newest, oldest = await people.tokens(ada)
     assert (newest.token, newest.last_used_at) == ("t2", None)
     assert oldest == TokenRow("t1", ada, "the t1", "wb_1", at)
@@ -120,7 +120,7 @@ async def test_codes_are_found_by_invite(people: AccountStore) -> None:
 
 async def test_the_first_note_stays_until_it_is_replaced(stores: Stores) -> None:
     people = stores.people
-    ada = await people.account("ada")
+    ada = await people.open_account("ada")
     await people.begin_notes(ada, ["s1", "s2"], Note("one", "v1"))
     await people.begin_notes(ada, ["s1"], Note("two"))
     await people.set_note(ada, "s2", Note())
@@ -139,7 +139,7 @@ async def notes(stores: Stores) -> dict[str, tuple[str | None, str | None]]:
 
 
 async def test_a_webhook_is_listed_once_it_is_in_the_log(stores: Stores) -> None:
-    hooks, ada = stores.webhooks, await stores.people.account("ada")
+    hooks, ada = stores.webhooks, await stores.people.open_account("ada")
     assert await hooks.add(ada, "h1", WISH, 2)
     assert await hooks.add(ada, "h2", WISH, 2)
     assert not await hooks.add(ada, "h3", WISH, 2)
@@ -156,7 +156,7 @@ async def test_a_webhook_is_listed_once_it_is_in_the_log(stores: Stores) -> None
 
 
 async def test_test_deliveries_come_newest_first_in_pages(stores: Stores) -> None:
-    hooks, ada = stores.webhooks, await stores.people.account("ada")
+    hooks, ada = stores.webhooks, await stores.people.open_account("ada")
     for id_ in ("h1", "h2"):
         await hooks.add(ada, id_, WISH, 2)
     for event in ("e1", "e2", "e3"):
@@ -217,11 +217,13 @@ async def test_more_newcomers_than_may_wait_for_a_connection_get_an_account(
     names = [f"newcomer{index}" for index in range(POOL_WAITING_MAX + 50)]
     async with create_pool(postgres_dsn, 1, 2) as connections:
         first, second = PostgresAccountStore(connections), PostgresAccountStore(connections)
-        accounts = await asyncio.gather(*(first.account(name) for name in [*names, *names[:50]]))
-        assert accounts[: len(names)] == [await second.known(name) for name in names]
+        accounts = await asyncio.gather(
+            *(first.open_account(name) for name in [*names, *names[:50]])
+        )
+        assert accounts[: len(names)] == [await second.find_account(name) for name in names]
         assert accounts[len(names) :] == accounts[:50]
         assert len(set(accounts)) == len(names)
-        assert await second.account(names[0]) == accounts[0]
+        assert await second.open_account(names[0]) == accounts[0]
 
 
 @pytest.mark.server
@@ -229,21 +231,21 @@ async def test_two_processes_that_open_one_account_at_once_agree(postgres_dsn: s
     async with create_pool(postgres_dsn, 1, 4) as one, create_pool(postgres_dsn, 1, 4) as other:
         for turn in range(20):
             registers = PostgresAccountStore(one), PostgresAccountStore(other)
-            opened = await asyncio.gather(*(each.account(f"ada{turn}") for each in registers))
+            opened = await asyncio.gather(*(each.open_account(f"ada{turn}") for each in registers))
             assert len(set(opened)) == 1
 
 
 async def test_a_lost_name_is_given_back_and_no_new_one_is_given_out(people: AccountStore) -> None:
-    grace, nameless = await people.account("grace"), new_id()
+    grace, nameless = await people.open_account("grace"), new_id()
     await people.set_lost(is_lost=True)
     assert (await people.register_row()).is_lost
     with pytest.raises(Refused) as refused:
-        await people.account("ada")
+        await people.open_account("ada")
     assert refused.value.code == "accounts_lost"
-    assert await people.account("grace") == grace
+    assert await people.open_account("grace") == grace
     assert not await people.has_row(nameless)
     assert not await people.rename(nameless, "grace")
     assert await people.rename(nameless, "ada")
-    assert (await people.known("ada"), await people.has_row(nameless)) == (nameless, True)
+    assert (await people.find_account("ada"), await people.has_row(nameless)) == (nameless, True)
     await people.set_lost(is_lost=False)
-    assert await people.account("joan")
+    assert await people.open_account("joan")

@@ -43,9 +43,9 @@ async def backup(places: Places, platform: AuditPlatform) -> Path:
     await fill(places, platform)
     async with create_pool(places.old.postgres_dsn, 1, 2) as connections:
         people = PostgresAccountStore(connections)
-        account = await people.account("ada")
+        account = await people.open_account("ada")
         await people.begin_notes(account, ["s1"], Note("a tab\there and a line\nend", "x"))
-        await people.account("grace")
+        await people.open_account("grace")
     file = places.folder / "log.gz"
     summary = await export_log(places.old, file, "stream")
     assert (summary["blobs"], summary["participants"], summary["left_out"]) == (2, 2, [])
@@ -80,7 +80,7 @@ async def test_everything_is_in_a_backup_unless_it_is_left_out(
     assert contents[0] == [("ada", "a tab\there and a line\nend", "x"), ("grace", None, None)]
     async with create_pool(places.new.postgres_dsn, 1, 2) as connections:
         people = PostgresAccountStore(connections)
-        assert await people.known("ada")
+        assert await people.find_account("ada")
 
 
 async def test_only_their_owner_reads_the_files_of_a_backup(places: Places, backup: Path) -> None:
@@ -197,7 +197,7 @@ async def test_participants_of_another_platform_are_not_overwritten(
 ) -> None:
     migrate(places.new.postgres_dsn, "shared", "accounts")
     async with create_pool(places.new.postgres_dsn, 1, 2) as connections:
-        await PostgresAccountStore(connections).account("somebody")
+        await PostgresAccountStore(connections).open_account("somebody")
     with pytest.raises(Refused, match="1 participants that are not the backup's"):
         await import_log(places.new, backup, ACTOR)
     async with logging_to(places.new.nats_url) as (log, _):

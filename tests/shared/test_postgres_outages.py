@@ -79,7 +79,7 @@ async def _logged_in(connections: AsyncConnectionPool) -> None:
 
 
 WRITES: dict[str, Write] = {
-    "a name": lambda it: PostgresAccountStore(it).account("ada"),
+    "a name": lambda it: PostgresAccountStore(it).open_account("ada"),
     "a key": lambda it: PostgresIdempotencyStore(it).begin(
         IdempotentRequest("a", "r", "k", "h", now())
     ),
@@ -112,21 +112,21 @@ async def test_a_session_that_began_read_only_is_not_kept(database: Database) ->
     async with create_pool(database.dsn, 1, 1) as connections:
         people = PostgresAccountStore(connections)
         with pytest.raises(Failed):
-            await people.account("ada")
+            await people.open_account("ada")
         # As a failover does: nobody ends the sessions that are there.
         database.connection.execute(
             sql.SQL("alter database {} set default_transaction_read_only = off").format(
                 database.name
             )
         )
-        assert await people.account("ada")
+        assert await people.open_account("ada")
 
 
 async def test_reads_go_on_beside_a_read_only_server(database: Database) -> None:
     database.refuse_writes("on")
     async with create_pool(database.dsn, 1, 2, SCHEMA) as connections:
         assert await Reader(connections).rows("checkpoint") == [{"seq": 0}]
-        assert await PostgresAccountStore(connections).known("ada") is None
+        assert await PostgresAccountStore(connections).find_account("ada") is None
     # A service that starts has nothing to migrate.
     assert migrate(database.dsn, "shared", "accounts") == 0
 
@@ -134,9 +134,9 @@ async def test_reads_go_on_beside_a_read_only_server(database: Database) -> None
 async def test_sessions_that_are_ended_are_replaced(database: Database) -> None:
     async with create_pool(database.dsn, 1, 2, SCHEMA) as connections:
         people = PostgresAccountStore(connections)
-        account = await people.account("ada")
+        account = await people.open_account("ada")
         database.end_sessions()
-        assert await PostgresAccountStore(connections).known("ada") == account
+        assert await PostgresAccountStore(connections).find_account("ada") == account
 
 
 async def test_the_writers_of_the_read_models_and_of_the_archive_fail_and_say_why(

@@ -35,9 +35,9 @@ class MemoryAccountStore:
     notes: dict[str, Note] = field(default_factory=dict)
     is_lost: bool = False
 
-    async def account(self, name: str) -> str:
+    async def open_account(self, name: str) -> str:
         """Return the account of a name, and open one if the name is new."""
-        account = await self.known(name)
+        account = await self.find_account(name)
         if account is None:
             if self.is_lost:
                 raise accounts_lost()
@@ -45,7 +45,7 @@ class MemoryAccountStore:
             self.participants[account] = name
         return account
 
-    async def known(self, name: str) -> str | None:
+    async def find_account(self, name: str) -> str | None:
         """Return the account that has or had this name."""
         for account, current_name in self.participants.items():
             if current_name == name:
@@ -62,7 +62,7 @@ class MemoryAccountStore:
 
     async def rename(self, account: str, name: str) -> bool:
         """Rename an account; return False if the name belongs or belonged to another account."""
-        if await self.known(name) not in {account, None}:
+        if await self.find_account(name) not in {account, None}:
             return False
         former_name = self.participants.get(account, name)
         self.former_names.pop(name, None)
@@ -115,7 +115,7 @@ class MemoryAccountStore:
         """Return the tokens of an account, newest first."""
         return [row for row in reversed(self.token_rows.values()) if row.account == account]
 
-    async def used(self, tokens: Mapping[str, datetime]) -> None:
+    async def record_usage(self, tokens: Mapping[str, datetime]) -> None:
         """Store when tokens were last used; an earlier time changes nothing."""
         for token, used_at in tokens.items():
             row = self.token_rows.get(token)

@@ -95,10 +95,10 @@ class IdempotencyStore(Protocol):
 class AccountStore(Protocol):
     """All that is stored about participants beside the log. All methods may raise `Failed`."""
 
-    async def account(self, name: str) -> str:
+    async def open_account(self, name: str) -> str:
         """Return the account of a name, opened if the name is new."""
 
-    async def known(self, name: str) -> str | None:
+    async def find_account(self, name: str) -> str | None:
         """Return the account of a name, or None."""
 
     async def name_of(self, account: str) -> str | None:
@@ -137,7 +137,7 @@ class AccountStore(Protocol):
     async def tokens(self, account: str) -> Sequence[TokenRow]:
         """Return the rows of an account."""
 
-    async def used(self, tokens: Mapping[str, datetime]) -> None:
+    async def record_usage(self, tokens: Mapping[str, datetime]) -> None:
         """Store when tokens were last used."""
 
     async def add_invites(self, codes: Mapping[str, str]) -> None:
@@ -236,7 +236,7 @@ async def resolve_account(account_store: AccountStore, log: EventLog, name: str)
 
     Raises `Refused` (`unknown_participant`) and `Failed`.
     """
-    account = await account_store.known(name)
+    account = await account_store.find_account(name)
     if account is not None:
         return account
     if not ACCOUNT.match(name):

@@ -82,7 +82,7 @@ class PostgresAccountStore(_Store):
     def __post_init__(self) -> None:
         object.__setattr__(self, "_turns", asyncio.Semaphore(self.pool.max_size))
 
-    async def account(self, name: str) -> str:
+    async def open_account(self, name: str) -> str:
         """Return the account of a name, opened if the name is new.
 
         Raises `Refused` (`accounts_lost`) while no names are given, and `Failed`.
@@ -93,11 +93,11 @@ class PostgresAccountStore(_Store):
             return _remember(self._accounts, name, str(rows[0][0]))
         if (await self.register_row()).is_lost:
             raise accounts_lost()
-        opened = await self.known(name)
+        opened = await self.find_account(name)
         assert opened is not None, "another request opened the account at the same moment"
         return opened
 
-    async def known(self, name: str) -> str | None:
+    async def find_account(self, name: str) -> str | None:
         """Return the account of a name, or None. Raises `Failed`."""
         if name in self._accounts:
             return self._accounts[name]
@@ -165,7 +165,7 @@ class PostgresAccountStore(_Store):
         """Return the rows of an account. Raises `Failed`."""
         return [TokenRow(*row) for row in await self._ask("tokens", account=account)]
 
-    async def used(self, tokens: Mapping[str, datetime]) -> None:
+    async def record_usage(self, tokens: Mapping[str, datetime]) -> None:
         """Store when tokens were last used. Raises `Failed`."""
         await self._ask("used", tokens=list(tokens), ats=list(tokens.values()))
 

@@ -127,6 +127,6 @@ class Quotas:
         elif ACCOUNT.match(participant):
             account = await resolve_account(people, self.ports.log, participant)
         else:  # A limit may be set before its participant exists.
-            account = await people.account(participant)
+            account = await people.open_account(participant)
         agg = subjects.quota(account)
         return await self.decisions.make(agg, rules.operator_decider, [command], operator)

@@ -28,7 +28,7 @@ class TokenUsage:
         """Store which tokens were used since the last call. Raises `Failed`."""
         if self._used_at:
             used_at = self._used_at.copy()
-            await self.store.used(used_at)
+            await self.store.record_usage(used_at)
             for token, at in used_at.items():
                 if self._used_at[token] == at:
                     del self._used_at[token]

@@ -69,7 +69,7 @@ class Accounts:
 
     async def open(self, name: str, via: str, actor: str) -> tuple[str, DecisionResult]:
         """Return the account of a participant, opened if the name is new."""
-        account = await self.store.account(check_name(name))
+        account = await self.store.open_account(check_name(name))
         return account, await self.decide(
             account, AccountOpened(via=via), actor or account_actor(account)
         )
@@ -156,14 +156,14 @@ class AccountTables:
 
     decisions: Decisions
     feed: AccessFeed
-    tables: AccountStore
+    store: AccountStore
 
     async def settle(self) -> bool:
         """Check whether the names are lost, and refuse new names while they are; return whether.
 
         The first tables of a log are adopted if the log has no accounts. Raises `Failed`.
         """
-        row = await self.tables.register_row()
+        row = await self.store.register_row()
         adopted = await self.decisions.load_state(subjects.audit(ACCOUNTS), rules.tables)
         if adopted is None and self.feed.why_unhealthy():
             return row.is_lost
@@ -173,8 +173,8 @@ class AccountTables:
         if adopted is None and not is_lost:
             await self._adopt(row.id, "these tables are the first of this log", TABLES_ACTOR)
         if is_lost != row.is_lost:
-            await self.tables.set_lost(is_lost=is_lost)
-        self.tables.forget_names()
+            await self.store.set_lost(is_lost=is_lost)
+        self.store.forget_names()
         return is_lost
 
     async def settle_at_start(self) -> None:
@@ -184,9 +184,9 @@ class AccountTables:
 
     async def adopt(self, reason: str, operator: str) -> DecisionResult:
         """Allow new names in the current tables. Raises `Refused` and `Failed`."""
-        row = await self.tables.register_row()
+        row = await self.store.register_row()
         result = await self._adopt(row.id, reason, operator)
-        await self.tables.set_lost(is_lost=False)
+        await self.store.set_lost(is_lost=False)
         return result
 
     async def watch(self, register: Callable[[], str], set_problem: HealthReporter) -> None:
@@ -256,7 +256,7 @@ class Tokens:
 
     decisions: Decisions
     feed: AccessFeed
-    rows: AccountStore
+    store: AccountStore
     usage: TokenUsage
 
     def clock(self) -> datetime:
@@ -280,7 +280,7 @@ class Tokens:
         )
         prefix = text[:SHOWN_PREFIX_LENGTH]
         # The name first, so that every token in the log has one in the lists.
-        await self.rows.add_token(TokenRow(fact.token, account, new.name, prefix))
+        await self.store.add_token(TokenRow(fact.token, account, new.name, prefix))
         result = await decide_account(self.decisions, account, fact, actor)
         assert result.seq is not None, "an issued token is an event"
         existing = self.feed.rights().tokens.get(fact.token_hash)
@@ -333,7 +333,7 @@ class Tokens:
 
     async def list_tokens(self, account: str) -> list[TokenDetails]:
         """Return the tokens of an account that are not revoked, oldest first. Raises `Failed`."""
-        rows = {row.token: row for row in await self.rows.tokens(account)}
+        rows = {row.token: row for row in await self.store.tokens(account)}
         blank = TokenRow("", account, "", "")
         own_tokens = self.feed.rights().tokens_of(account)
         return [TokenDetails(token, rows.get(token.id, blank)) for token in own_tokens]

@@ -344,7 +344,9 @@ class Authenticator:
         check_name(name, "invalid_credential", "participant")
         is_read = request.method in SAFE_METHODS
         account = await (
-            self.account_store.known(name) if is_read else self.account_store.account(name)
+            self.account_store.find_account(name)
+            if is_read
+            else self.account_store.open_account(name)
         )
         return self.feed.rights().named_caller(account, name, now())
 

@@ -42,7 +42,7 @@ class Invites:
 
     decisions: Decisions
     feed: AccessFeed
-    rows: AccountStore
+    store: AccountStore
     account_attempts: AttemptLimiter
     address_attempts: AttemptLimiter
 
@@ -52,7 +52,7 @@ class Invites:
         for slug in request.problems:
             access.leaderboard(slug)
         codes = {new_id(): new_invite_code() for _ in range(request.how_many)}
-        await self.rows.add_invites(codes)
+        await self.store.add_invites(codes)
         appends = [
             http_append(
                 subjects.invite(invite),
@@ -78,7 +78,7 @@ class Invites:
         access = self.feed.rights()
         access.leaderboard(slug)
         invites = access.invites_to(slug)[:INVITES_MAX]
-        codes = await self.rows.codes([invite.id for invite in invites])
+        codes = await self.store.codes([invite.id for invite in invites])
         return [
             api.Invite(
                 code=codes.get(invite.id, ""),
@@ -93,7 +93,7 @@ class Invites:
 
     async def _name_of(self, account: str | None) -> str | None:
         """Return the name of a participant; the account itself once the name is erased."""
-        return None if account is None else await self.rows.name_of(account) or account
+        return None if account is None else await self.store.name_of(account) or account
 
     async def revoke(self, code: str, reason: str, actor: str) -> bool:
         """Revoke an invite; return whether somebody had used it.
