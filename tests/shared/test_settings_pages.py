@@ -3,6 +3,7 @@
 import dataclasses
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,14 +18,14 @@ from shared.signing import CREDENTIAL_SETTINGS
 ROOT = Path(__file__).parents[2]
 NAME = re.compile(r"`(?:WARPBOARD_INGEST_)?([A-Z][A-Z0-9_]*)`")
 TABLE = re.compile(r"^\| setting.*\n(?:\|.*\n)+", re.MULTILINE)
-SERVICES = {
-    "ingest": (IngestSettings, "services/ingest/README.md", "docs/login.md", "docs/popcorn.md"),
-    "ranker": (RankerSettings, "services/ranker/README.md"),
-    "scheduler": (SchedulerSettings, "services/scheduler/README.md"),
-    "launcher": (LauncherSettings, "docs/operating/launchers.md"),
-    "gpu-agent": (AgentSettings, "services/gpu-agent/README.md"),
-    "discord-edge": (EdgeSettings, "docs/discord.md"),
-}
+SERVICES: list[tuple[type[Any], tuple[str, ...]]] = [
+    (IngestSettings, ("services/ingest/README.md", "docs/login.md", "docs/popcorn.md")),
+    (RankerSettings, ("services/ranker/README.md",)),
+    (SchedulerSettings, ("services/scheduler/README.md",)),
+    (LauncherSettings, ("docs/operating/launchers.md",)),
+    (AgentSettings, ("services/gpu-agent/README.md",)),
+    (EdgeSettings, ("docs/discord.md",)),
+]
 
 
 def documented(page: str) -> set[str]:
@@ -34,10 +35,11 @@ def documented(page: str) -> set[str]:
     return {name for row in rows for name in NAME.findall(row.split("|")[1])}
 
 
-@pytest.mark.parametrize("service", SERVICES)
-def test_a_services_settings_are_those_of_its_tables(service: str) -> None:
-    kind, *pages = SERVICES[service]
+@pytest.mark.parametrize(("kind", "pages"), SERVICES)
+def test_a_services_settings_are_those_of_its_tables(
+    kind: type[Any], pages: tuple[str, ...]
+) -> None:
     expected = {field.name.upper() for field in dataclasses.fields(kind)}
-    if service == "gpu-agent":
+    if kind is AgentSettings:
         expected |= set(CREDENTIAL_SETTINGS)
-    assert set().union(*map(documented, pages)) == expected
+    assert set().union(*(documented(page) for page in pages)) == expected
