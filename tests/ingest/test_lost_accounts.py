@@ -171,7 +171,7 @@ async def test_restored_tables_match_the_log(postgres_dsn: str) -> None:
         assert (await register(door, "grace")).status_code == 201
 
 
-async def test_tables_of_an_old_log_are_adopted_if_they_have_names(
+async def test_tables_that_were_not_adopted_at_first_are_if_they_have_names(
     postgres_dsn: str,
 ) -> None:
     log = MemoryLog()
@@ -179,7 +179,7 @@ async def test_tables_of_an_old_log_are_adopted_if_they_have_names(
         postgres_stores(postgres_dsn) as stores,
         opened(log, stores=stores, are_names_believed=False) as door,
     ):
-        # As an older ingest did: nothing is adopted.
+        # This one does not settle: nothing is adopted.
         assert (await register(door, "ada")).status_code == 201
     async with started(log, postgres_dsn) as door:
         assert (await register(door, "grace")).status_code == 201

@@ -157,7 +157,7 @@ async def test_pages_say_how_a_score_was_measured(ways: Ways) -> None:
     page = await page_of(ways, f"/submissions/{numbers['measured']}")
     assert page.count("1.50 times as fast as the yardstick (1.36 to 1.67)") == 2
     page = await page_of(ways, f"/submissions/{numbers['alone']}")
-    assert "alone, as before yardsticks" in page
+    assert "alone, by the problem's own program" in page
     assert "as fast as the yardstick" not in page
 
 

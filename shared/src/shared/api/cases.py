@@ -14,7 +14,7 @@ YardstickMicroseconds = Annotated[
     Microseconds | None,
     Meta(
         description="The time of the yardstick, a fixed correct kernel of the same problem; null "
-        "if this was measured alone, as before yardsticks."
+        "if this was measured alone, by a problem's own program."
     ),
 ]
 Speedup = Annotated[

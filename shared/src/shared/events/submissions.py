@@ -117,7 +117,7 @@ class SubmissionFinished(Fact, frozen=True, kw_only=True):
     `process_us` is the score of each fresh process; `error` is the standard error of ln(score_us)
     with `freedom` degrees of freedom, never under `sigma_run` for one process; two scores closer
     than `delta`, a fraction, are tied. `yardstick_us` is the score of the yardstick in the same
-    unit; None if the run was timed alone, as older ones were.
+    unit; None if the run was timed alone, by a problem's own program.
     """
 
     aggregate: ClassVar[str] = "submission"

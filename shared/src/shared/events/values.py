@@ -66,7 +66,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `process_us` has the value of each fresh process; `error` is the standard error of ln(time_us)
     and `freedom` its degrees of freedom; `null_us` are p10, median and p90 of empty calls.
     `time_us` is the measured ratio to the yardstick multiplied by `yardstick_us`, the yardstick's
-    own time; None if the case was timed alone, as in older runs.
+    own time; None if the case was timed alone, by a problem's own program.
     """
 
     name: str

@@ -111,7 +111,7 @@ def speedup_cell(speedup: float | None, interval: Sequence[float] | None = None)
     return f"{text} ({interval[0]:#.3g} to {interval[1]:#.3g})" if interval else text
 
 
-# How a score was measured before there were yardsticks.
+# How a problem's own program measures, which has no yardstick.
 MEASURED_ALONE = "measured alone"
 
 

@@ -167,7 +167,7 @@ class AccountTables:
         adopted = await self.decisions.load_state(subjects.audit(ACCOUNTS), rules.tables)
         if adopted is None and self.feed.why_unhealthy():
             return row.is_lost
-        # A log older than registers has its accounts in tables with participants.
+        # Participants may have come before the tables could be adopted.
         is_first = adopted is None and (row.has_participants or not self.feed.rights().has_accounts)
         is_lost = adopted != row.id and not is_first
         if adopted is None and not is_lost:
