@@ -11,12 +11,12 @@ from ingest.bootstrap import Ingest, ingest
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller
 from ingest.identity.scopes import PARTICIPANT_SCOPES
-from ingest.leaderboards import LeaderboardChange
 from ingest.ports import Ports
 from ingest.problems import rules as problems
+from ingest.problems.commands import LeaderboardChange
 from ingest.ranker_http import RankerClient
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
-from ingest.submissions.resolution import Upload
+from ingest.submissions.commands import Upload
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from tests.support.door import FILES, KERNEL, Queue, publication, reading

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from ingest.baselines import WAIT_S_MAX
+from ingest.baselines.rules import WAIT_S_MAX
 from shared import subjects
 from shared.errors import Failed, Refused
 from shared.event_log import NewEvent

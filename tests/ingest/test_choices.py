@@ -3,7 +3,8 @@
 import msgspec
 import pytest
 
-from ingest import agents, reruns
+from ingest.agents import rules as agents
+from ingest.reruns import rules as reruns
 from shared.errors import Refused
 from shared.events import RejudgeRequested, Requires, SubmissionFinished, SubmissionReceived
 from tests.support.examples import example_event
@@ -11,7 +12,7 @@ from tests.support.examples import example_event
 R = "because"
 RECEIVED = msgspec.structs.replace(example_event(SubmissionReceived), requires=Requires())
 ITEM = example_event(RejudgeRequested).items[0]
-CANARY = agents.CanaryRequest(submission=1, every_s=60, ratio_max=1.2)
+EVERY_S, RATIO_MAX = 60, 1.2
 PASSED = SubmissionFinished(outcome="passed", is_eligible=True, code="ok", reason="")
 
 
@@ -20,26 +21,28 @@ def test_a_canary_must_have_passed(outcome: str) -> None:
     ended = SubmissionFinished(outcome=outcome, is_eligible=False, code="c", reason="")
     for history in ([RECEIVED], [RECEIVED, ended]):
         with pytest.raises(Refused, match="must have passed"):
-            agents.choose_canary(RECEIVED.gpu, CANARY, "s1", history)
+            agents.choose_canary(RECEIVED.gpu, "s1", history, EVERY_S, RATIO_MAX)
 
 
 def test_a_canary_has_the_gpu_type_of_its_pool() -> None:
-    assert agents.choose_canary(RECEIVED.gpu, CANARY, "s1", [RECEIVED, PASSED]).every_s == 60
+    facts = [RECEIVED, PASSED]
+    canary = agents.choose_canary(RECEIVED.gpu, "s1", facts, EVERY_S, RATIO_MAX)
+    assert canary.every_s == EVERY_S
     with pytest.raises(Refused, match="but the pool is B200"):
-        agents.choose_canary("B200", CANARY, "s1", [RECEIVED, PASSED])
+        agents.choose_canary("B200", "s1", facts, EVERY_S, RATIO_MAX)
 
 
 def test_a_canary_needs_one_gpu() -> None:
     received = msgspec.structs.replace(RECEIVED, requires=Requires(count=2))
     with pytest.raises(Refused, match="this submission takes 2 GPUs: choose another"):
-        agents.choose_canary(RECEIVED.gpu, CANARY, "s1", [received, PASSED])
+        agents.choose_canary(RECEIVED.gpu, "s1", [received, PASSED], EVERY_S, RATIO_MAX)
 
 
 DIGESTS = {1: "a", 2: "b", 3: "c"}
 
 
-def rejudge_request(start: int | None = None, to: int | None = None) -> reruns.RejudgeRequest:
-    return reruns.RejudgeRequest(
+def rejudge_request(start: int | None = None, to: int | None = None) -> reruns.RejudgeSelection:
+    return reruns.RejudgeSelection(
         problem="copy", select="all", reason=R, from_version=start, to_version=to
     )
 

@@ -83,9 +83,12 @@ async def test_a_consent_is_required_given_and_withdrawn(door: Door) -> None:
     assert (await door.submit()).status_code == 202
     assert (await door.submit(headers={"Warpboard-Participant": "eve"})).status_code == 409
     ada = account_of(door, answers[0]["seq"])
-    accepted = door.commands.consents.accepted_digests
-    assert await accepted(ada, "copy") == {status["digest"]}
-    assert await accepted("somebody", "copy") == frozenset()
+    allows, version = (
+        door.commands.consents.allows_release,
+        await door.commands.intake.published("copy"),
+    )
+    assert await allows(ada, "copy", version)
+    assert not await allows("somebody", "copy", version)
     await door.publish({**ASKING, "reference.py": FILES["reference.py"] + b"# 2\n"})
     assert (await door.submit()).status_code == 202
     await door.publish({**ASKING, "CONSENT.md": TEXT + b"And sold.\n"})

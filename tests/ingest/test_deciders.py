@@ -9,11 +9,12 @@ import pytest
 from hypothesis import given as every
 from hypothesis import strategies as st
 
-from ingest import agents, reruns
+from ingest.agents import rules as agents
 from ingest.identity.accounts import rules as accounts
 from ingest.identity.accounts.rules import AccountCommand
 from ingest.moderation import rules as moderation
 from ingest.platform import rules as platform
+from ingest.reruns import rules as reruns
 from ingest.submissions import rules as submissions
 from shared.errors import Refused
 from shared.event_log import Decider

@@ -9,7 +9,7 @@ from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
 from ingest.ranker_http import RankerClient
-from ingest.reads import DOWNLOADS_MAX, reads_router
+from ingest.reads.routes import DOWNLOADS_MAX, reads_router
 from shared.http import install_error_handlers
 from tests.support.door import nobodys_gate
 

@@ -17,7 +17,7 @@ from ingest.identity.login.cli_ids import CliIdLinking
 from ingest.identity.login.service import Sessions
 from ingest.identity.secrets import csrf_token
 from ingest.ranker_http import RankerClient
-from ingest.reads import reads_router
+from ingest.reads.routes import reads_router
 from shared import subjects
 from shared.clock import new_id, now
 from shared.errors import Failed

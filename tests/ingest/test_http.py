@@ -10,7 +10,7 @@ from fastapi import FastAPI
 
 from ingest.http.middleware import SUBMISSION_BYTES_MAX
 from ingest.ranker_http import RankerClient, open_client
-from ingest.reads import reads_router
+from ingest.reads.routes import reads_router
 from shared import subjects
 from shared.events import LauncherRegistered, ProblemPublished, SubmissionReceived
 from shared.http import install_error_handlers

@@ -4,8 +4,8 @@ from datetime import timedelta
 
 import pytest
 
-from ingest.leaderboards import LeaderboardChange
 from ingest.problems import rules as problems
+from ingest.problems.commands import LeaderboardChange
 from shared.events import SubmissionFinished
 from tests.ingest.taking_in import T0, IntakeHarness, open_intake
 from tests.support.door import Door, taken_in

@@ -7,6 +7,7 @@ from hypothesis import given as every
 from hypothesis import strategies as st
 
 from ingest.quotas import rules as quotas
+from ingest.quotas.commands import UNLIMITED
 from ingest.quotas.rules import Quota, balance, fold_uses, operator_decider, take, window_end
 from shared.errors import Refused
 from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
@@ -79,7 +80,7 @@ def test_returned_units_can_be_used_again() -> None:
         ({"*.*.*": 7}, {BUCKET: 2}, 7),
         ({"softmax.*.*": 7}, {BUCKET: 2}, 2),
         ({}, {"*.*.test": 1}, None),
-        ({"*.*.*": quotas.UNLIMITED}, {BUCKET: 2}, None),
+        ({"*.*.*": UNLIMITED}, {BUCKET: 2}, None),
     ],
 )
 def test_the_most_specific_own_limit_counts(

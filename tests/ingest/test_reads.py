@@ -12,7 +12,7 @@ from ingest.http.document import PublicApi
 from ingest.identity.http.authenticator import AuthConfig, Authenticator
 from ingest.identity.login.cli_ids import CliIdLinking
 from ingest.ranker_http import RankerClient
-from ingest.reads import OWN_STREAMS_MAX, StreamLimiter, reads_router
+from ingest.reads.routes import OWN_STREAMS_MAX, StreamLimiter, reads_router
 from shared.http import install_error_handlers
 from shared.reader import READER_HEADER, Reader, decode_reader, encode_reader
 from tests.ranker.streaming import StreamListener, listen, serve_ranker

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from ingest.consents import rules as consents
 from ingest.problems import rules as problems
 from shared.errors import Refused
 from shared.events import (
@@ -89,6 +90,6 @@ def test_submissions_are_released_while_their_text_is_accepted(
 ) -> None:
     text = Blob(digest="d", bytes=1)
     asking = replace(PLAIN, consent="C.md", files={"C.md": text})
-    texts = problems.accepted_consents(facts, "copy")
-    assert problems.allows_release(texts, asking) is agrees
-    assert problems.allows_release(texts, PLAIN)
+    texts = consents.accepted_consents(facts, "copy")
+    assert consents.allows_release(texts, asking) is agrees
+    assert consents.allows_release(texts, PLAIN)

@@ -24,7 +24,7 @@ from ingest.identity.secrets import csrf_token
 from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.read_client import ReadClient
 from ingest.ranker_http import RankerClient
-from ingest.webhooks import Webhooks
+from ingest.webhooks.service import Webhooks
 from tests.ingest.logins import PASSWORD, SETTINGS
 from tests.support.door import FILES, TOKEN, Door, opened, postgres_stores, report_of
 from tests.support.holders import bearer, expired_token, made, role, submit

@@ -25,12 +25,13 @@ from ingest.identity.login.cli_ids import CliIdLinking
 from ingest.identity.login.sign_in import Argon2Hasher
 from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
-from ingest.problems.service import Check, Publication
+from ingest.problems.commands import Check, Publication
 from ingest.ranker_http import RankerClient
-from ingest.reads import reads_router
+from ingest.reads.routes import reads_router
 from ingest.settings import Settings
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
-from ingest.webhooks import Webhooks, webhooks_router
+from ingest.webhooks.routes import webhooks_router
+from ingest.webhooks.service import Webhooks
 from shared import subjects
 from shared.api.queues import Launcher, QueueOfGpu
 from shared.clock import new_id, now

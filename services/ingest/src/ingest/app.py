@@ -5,8 +5,8 @@ from collections.abc import Awaitable, Callable
 from fastapi import APIRouter, FastAPI, Request
 from fastapi.responses import JSONResponse
 
-from ingest.agents import agents_router
-from ingest.baselines import baselines_router
+from ingest.agents.routes import agents_router
+from ingest.baselines.routes import baselines_router
 from ingest.bootstrap import Ingest
 from ingest.consents.routes import consents_router
 from ingest.http.document import PublicApi, add_docs_page, read_introduction
@@ -25,7 +25,7 @@ from ingest.identity.login.routes import login_router
 from ingest.identity.login.service import Logins
 from ingest.identity.login.web import Web, route_class
 from ingest.identity.preferences.routes import preferences_router
-from ingest.leaderboards import leaderboards_router
+from ingest.leaderboards.routes import leaderboards_router
 from ingest.moderation.routes import moderation_router
 from ingest.platform.routes import platform_router
 from ingest.popcorn import add_popcorn_routes
@@ -34,13 +34,14 @@ from ingest.ports import IdempotencyStore, ReadProxy
 from ingest.problems.routes import problems_router
 from ingest.quotas.routes import quota_headers, quotas_router
 from ingest.quotas.rules import QuotaExceeded
-from ingest.reads import reads_router
-from ingest.reruns import reruns_router
+from ingest.reads.routes import reads_router
+from ingest.reruns.routes import reruns_router
 from ingest.site.editor import add_editor_pages
 from ingest.site.pages import add_public_pages
 from ingest.site.people import add_notification_pages
 from ingest.submissions.routes import submissions_router
-from ingest.webhooks import Webhooks, webhooks_router
+from ingest.webhooks.routes import webhooks_router
+from ingest.webhooks.service import Webhooks
 from shared.api.queues import Capabilities, HealthStatus
 from shared.errors import Failed
 from shared.http import DocumentedRoute, install_error_handlers, refused_response
@@ -80,7 +81,7 @@ def create_app(
 
     for router in (
         submissions_router(ingest.intake, ingest.submissions, auth),
-        quotas_router(ingest.quotas, ingest.intake.published, auth),
+        quotas_router(ingest.quotas, ingest.intake.choose_gpu, auth),
         problems_router(ingest.problems, auth),
         accounts_router(ingest.people, ingest.tokens, auth),
         leaderboards_router(ingest.boards, auth),
@@ -88,9 +89,9 @@ def create_app(
         baselines_router(ingest.baselines, auth),
         participants_router(ingest.people, ingest.tokens, ingest.moderation.load_ban_appeal, auth),
         consents_router(ingest.consents, auth),
-        agents_router(ingest.ports, ingest.decisions, auth),
+        agents_router(ingest.agents, auth),
         # Before `/submissions/{number}/{act}`, which would match a retry, too.
-        reruns_router(ingest.ports, ingest.decisions, auth),
+        reruns_router(ingest.reruns, auth),
         moderation_router(ingest.moderation, auth),
         preferences_router(ingest.preferences, auth),
         platform_router(ingest.operators, ingest.account_tables, auth),

@@ -9,7 +9,8 @@ from datetime import datetime
 import httpx
 from psycopg_pool import AsyncConnectionPool
 
-from ingest.baselines import Baselines
+from ingest.agents.service import AgentCommands
+from ingest.baselines.service import Baselines
 from ingest.consents.service import Consents
 from ingest.decisions import Decisions
 from ingest.histories import HistoryCache
@@ -26,12 +27,13 @@ from ingest.identity.login.postgres import LoginStore
 from ingest.identity.login.service import Devices, Logins, Sessions
 from ingest.identity.login.sign_in import Argon2Hasher, OAuthLogins, PasswordResets, SignIn
 from ingest.identity.preferences.service import PreferenceCommands
-from ingest.leaderboards import Leaderboards
+from ingest.leaderboards.service import Leaderboards
 from ingest.moderation.service import Moderation
 from ingest.platform.service import Operators
 from ingest.ports import Ports
 from ingest.problems.service import Problems
 from ingest.quotas.service import Quotas
+from ingest.reruns.service import Reruns
 from ingest.settings import Settings
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
 from ingest.submissions.intake import Intake
@@ -60,6 +62,8 @@ class Ingest:
     submissions: Submissions
     quotas: Quotas
     problems: Problems
+    agents: AgentCommands
+    reruns: Reruns
     baselines: Baselines
     moderation: Moderation
     operators: Operators
@@ -90,7 +94,9 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIM
         intake=intake,
         submissions=Submissions(ports, decisions, feed),
         quotas=quotas,
-        problems=Problems(ports, decisions, feed, boards, baselines),
+        problems=Problems(ports, decisions, feed, baselines),
+        agents=AgentCommands(ports, decisions),
+        reruns=Reruns(ports, decisions),
         baselines=baselines,
         moderation=Moderation(ports, decisions, feed),
         operators=Operators(ports, decisions),

@@ -2,37 +2,20 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ingest.ports import Ports
+from ingest.submission_history import SubmissionHistory
 from shared import events, subjects
 from shared.errors import Failed
-from shared.event_log import Decider, EventLog, RecordedEvent
+from shared.event_log import Decider, EventLog
 from shared.events import Fact
 
 AGGREGATES_MAX = 10_000
 
 State = TypeVar("State")
-
-
-class SubmissionHistory(NamedTuple):
-    """A submission with its events."""
-
-    id: str
-    received: events.SubmissionReceived
-    history: Sequence[RecordedEvent]
-
-    @property
-    def facts(self) -> list[Fact]:
-        """Return the facts of its events."""
-        return [event.fact for event in self.history]
-
-    @property
-    def account(self) -> str:
-        """Return its owner."""
-        return self.received.account
 
 
 async def load_submission(ports: Ports, number: int) -> SubmissionHistory:

@@ -29,10 +29,10 @@ from ingest.popcorn.read_client import ReadClient
 from ingest.ports import Ports
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
 from ingest.ranker_http import RankerClient
-from ingest.reads import StreamLimiter
+from ingest.reads.routes import StreamLimiter
 from ingest.settings import Settings, load
 from ingest.submissions.admission import AdmissionLimits, AdmissionMetrics
-from ingest.webhooks import Webhooks
+from ingest.webhooks.service import Webhooks
 from shared import events, leaderboards, lifecycle, wire
 from shared.http import serve
 from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max

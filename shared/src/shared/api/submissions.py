@@ -34,6 +34,11 @@ ResultVersion = Annotated[
 ]
 
 
+# What a request may name.
+REQUESTED_GPUS_MAX = 8
+NCU_NAME_BASES = ("function", "demangled", "mangled")
+
+
 class SubmissionRequest(msgspec.Struct, frozen=True):
     """A submission to send; without GPU types, those of the file or the problem apply.
 

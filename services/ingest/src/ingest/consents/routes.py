@@ -7,7 +7,7 @@ from pydantic import Field
 
 from ingest.consents.service import Consents
 from ingest.http.bodies import RequestModel, decision_response
-from ingest.http.fields import SlugInPath
+from ingest.http.paths import SlugInPath
 from ingest.identity.caller import Caller, check_scope
 from ingest.identity.http.authenticator import Authenticator
 from shared.api.accounts import Consent

@@ -1,13 +1,20 @@
 """Rules of consents: participants accept the text that a problem requires."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ingest.identity.accounts.rules import Consents, evolve_consents
-from ingest.problems.rules import consent_digest
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider
+
+
+def consent_digest(published: events.ProblemPublished) -> str | None:
+    """Return the digest of the text that a problem asks to accept, or None.
+
+    The file named by the event is among its files; otherwise it would not have been published.
+    """
+    return published.files[published.consent].digest if published.consent else None
 
 
 class GiveConsent(NamedTuple):
@@ -48,3 +55,21 @@ def check_consent(state: Consents, slug: str, published: events.ProblemPublished
             f"`warpboard problem consent {slug}`, or GET and then POST /v1/problems/{slug}/consent"
         )
         raise Refused("consent_missing", message, "problem")
+
+
+def accepted_consents(facts: Iterable[events.Fact], slug: str) -> frozenset[str]:
+    """Return the digests of the texts that a participant accepts; withdrawing removes all."""
+    digests: set[str] = set()
+    for fact in facts:
+        match fact:
+            case events.ConsentGiven() if fact.problem == slug:
+                digests.add(fact.digest)
+            case events.ConsentWithdrawn() if fact.problem == slug:
+                digests.clear()
+    return frozenset(digests)
+
+
+def allows_release(texts: frozenset[str], version: events.ProblemPublished) -> bool:
+    """Return whether a participant who accepts these texts allows publication."""
+    required = consent_digest(version)
+    return required is None or required in texts

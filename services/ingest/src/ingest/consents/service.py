@@ -26,7 +26,7 @@ class Consents:
     async def status(self, caller: Caller, slug: str) -> Consent:
         """Return the consent a problem requires. Raises `Refused` and `Failed`."""
         published = await self._published(caller, slug)
-        digest, text, is_given = problems.consent_digest(published), "", False
+        digest, text, is_given = rules.consent_digest(published), "", False
         if digest is not None:
             account = subjects.account(caller.id)
             accepted = await self.decisions.load_state(account, rules.consents)
@@ -57,10 +57,14 @@ class Consents:
         agg = subjects.account(caller.id)
         return await self.decisions.make(agg, rules.withdrawals, slug, caller.actor, slug)
 
-    async def accepted_digests(self, account: str, slug: str) -> frozenset[str]:
-        """Return the digests of a problem's texts that a participant accepts. Raises `Failed`."""
+    async def allows_release(self, account: str, slug: str, version: ProblemPublished) -> bool:
+        """Return whether a participant accepts what a version requires to be published.
+
+        Raises `Failed`.
+        """
         history = await self.ports.log.history(subjects.account(account))
-        return problems.accepted_consents((event.fact for event in history), slug)
+        digests = rules.accepted_consents((event.fact for event in history), slug)
+        return rules.allows_release(digests, version)
 
     async def _published(self, caller: Caller, slug: str) -> ProblemPublished:
         """Return the current version of a problem that the caller may see."""

@@ -1,8 +1,7 @@
-"""Types of the fields of requests."""
+"""Types of the fields of bodies and forms."""
 
 from typing import Annotated
 
-from fastapi import Path
 from pydantic import Field
 
 TEXT_LENGTH_MAX = 500
@@ -14,15 +13,13 @@ PRINTABLE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_LENGTH_MAX, pattern=f"^{PRINTABLE}+$")]
 NoteText = Annotated[str, Field(max_length=NOTE_LENGTH_MAX, pattern=f"^{PRINTABLE}*$")]
 Tag = Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9_.-]{0,31})?$")]
-Token = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
-IdInPath = Annotated[str, Path(pattern=r"^[A-Za-z0-9_-]{1,64}$")]
+ID = r"^[A-Za-z0-9_-]{1,64}$"
+Token = Annotated[str, Field(pattern=ID)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 # A participant by name or, if the name was lost, by account, which is longer than any name.
 NAME_OR_ACCOUNT = r"^([a-z0-9][a-z0-9_-]{0,31}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$"
 NameOrAccount = Annotated[str, Field(pattern=NAME_OR_ACCOUNT)]
-NameInPath = Annotated[str, Path(pattern=NAME_OR_ACCOUNT)]
-Slug = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,94}$")]
-SlugInPath = Annotated[str, Path(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,94}$")]
-NumberInPath = Annotated[int, Path(ge=1)]
+SLUG = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,94}$"
+Slug = Annotated[str, Field(pattern=SLUG)]
 PROBLEMS_MAX = 100
 Slugs = Annotated[list[Slug], Field(max_length=PROBLEMS_MAX)]

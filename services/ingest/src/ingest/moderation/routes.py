@@ -4,25 +4,20 @@ from datetime import UTC
 from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends
-from pydantic import Field
 
 from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
-from ingest.http.fields import APPEAL_LENGTH_MAX, NameInPath, NumberInPath, Text
+from ingest.http.fields import Text
+from ingest.http.paths import NameInPath, NumberInPath
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.moderation import rules
+from ingest.moderation.commands import AppealRequest
 from ingest.moderation.service import Moderation
 from shared import events
 from shared.api.queues import DecisionResponse
 from shared.errors import Refused
 from shared.http import DocumentedRoute
 from shared.json_types import Instant
-
-
-class AppealRequest(RequestModel):
-    """The text of an appeal."""
-
-    text: Annotated[str, Field(min_length=1, max_length=APPEAL_LENGTH_MAX)]
 
 
 class JudgementRequest(RequestModel):

@@ -7,13 +7,14 @@ from functools import partial
 from msgspec import structs
 
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
-from ingest.histories import SubmissionHistory, load_submission
+from ingest.histories import load_submission
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.accounts.rules import check_outranks
 from ingest.identity.accounts.service import decide_account
 from ingest.identity.caller import Caller
 from ingest.moderation import rules
 from ingest.ports import Ports, resolve_account
+from ingest.submission_history import SubmissionHistory
 from shared import events, subjects
 from shared.api.accounts import BanAppeal
 from shared.blobs import BlobNotFound, describe_blob

@@ -6,7 +6,8 @@ from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
-from ingest.http.fields import IdInPath, NumberInPath, Text
+from ingest.http.fields import Text
+from ingest.http.paths import IdInPath, NumberInPath
 from ingest.identity.accounts.service import AccountTables
 from ingest.identity.http.authenticator import Authenticator
 from ingest.platform.service import Operators

@@ -8,7 +8,6 @@ from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
 from ingest.identity.invites.service import NewInvites
-from ingest.leaderboards import LeaderboardChange
 from ingest.popcorn import response_models
 from ingest.popcorn.conversions import instant, leaderboard_id
 from ingest.popcorn.dependencies import (
@@ -32,8 +31,8 @@ from ingest.popcorn.publication import (
 from ingest.popcorn.read_client import STAFF, unknown_submission
 from ingest.popcorn.response_models import AcceptedSubmission, Category, DeletedSubmission
 from ingest.popcorn.submissions import SubmissionTarget, accepted_response, submit_file
-from ingest.problems.rules import Change
-from ingest.quotas import rules as quotas
+from ingest.problems.commands import Change, LeaderboardChange
+from ingest.quotas import commands as quotas
 from ingest.submissions.routes import rate_limit_headers
 from shared.api.fields import Visibility
 from shared.errors import Refused

@@ -24,8 +24,8 @@ from ingest.bootstrap import Ingest
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.popcorn.read_client import STAFF, ReadClient, retry_while_unavailable
-from ingest.reads import StreamLimiter
-from ingest.submissions.rules import NCU_NAME_BASES
+from ingest.reads.routes import StreamLimiter
+from shared.api.submissions import NCU_NAME_BASES
 from shared.blobs import BlobStore
 from shared.clock import now
 from shared.errors import Failed, Refused

@@ -16,7 +16,6 @@ from ingest.identity.caller import check_scope
 from ingest.popcorn.conversions import leaderboard_id, seconds
 from ingest.popcorn.dependencies import Dependencies, PopcornRequest
 from ingest.popcorn.read_client import STAFF, ReadClient
-from ingest.problems.rules import allows_release
 from shared.api.submissions import SubmissionLine
 from shared.errors import Refused
 from shared.events import ProblemPublished
@@ -187,7 +186,8 @@ def add_export_route(router: APIRouter, deps: Dependencies) -> None:
             boards, at = deps.ingest.boards, deps.clock()
             released = {slug: await boards.released_versions(slug, at) for slug in slugs}
         details = f"{'private' if body.private else 'public'}: {body.filename}"
-        await deps.ingest.decisions.record_action("export", ", ".join(slugs), details, caller.actor)
+        decisions = deps.ingest.decisions
+        await decisions.record_action("export", ", ".join(slugs), details, caller.actor)
         disposition = f'attachment; filename="{body.filename}"'
         headers = {"Content-Type": PARQUET, "Content-Disposition": disposition}
         return LiveResponse(chunks(slugs, released), 200, headers)
@@ -218,10 +218,10 @@ async def _rows(
     comparisons = Comparisons(deps.read_client, reader)
     for slug in slugs:
         batch: list[SubmissionLine] = []
-        digests: dict[str, frozenset[str]] = {}
+        agreements: dict[tuple[str, int], bool] = {}
         async with aclosing(deps.read_client.iterate_all({"problem": slug}, reader)) as lines:
             async for line in lines:
-                if released is None or await _is_released(deps, line, released, digests):
+                if released is None or await _is_released(deps, line, released, agreements):
                     batch.append(line)
                 if len(batch) == AT_ONCE:
                     for row in await _rows_with_sources(deps, batch, reader, comparisons):
@@ -232,18 +232,23 @@ async def _rows(
 
 
 async def _is_released(
-    deps: Dependencies, line: SubmissionLine, released: Released, digests: dict[str, frozenset[str]]
+    deps: Dependencies,
+    line: SubmissionLine,
+    released: Released,
+    agreements: dict[tuple[str, int], bool],
 ) -> bool:
     """Return whether a submission is public: while its owner accepts what its version requires.
 
-    `digests` caches the texts that each participant has accepted.
+    `agreements` caches whether each participant accepts what a version requires.
     """
     version, account = released[line.problem].get(line.problem_version), line.participant_id
     if version is None:
         return False
-    if account not in digests:
-        digests[account] = await deps.ingest.consents.accepted_digests(account, line.problem)
-    return allows_release(digests[account], version)
+    key = account, version.number
+    if key not in agreements:
+        consents = deps.ingest.consents
+        agreements[key] = await consents.allows_release(account, line.problem, version)
+    return agreements[key]
 
 
 async def _rows_with_sources(

@@ -19,8 +19,7 @@ from pydantic import Field
 
 from ingest.popcorn.dependencies import NO_REASON, Dependencies, PopcornRequest
 from ingest.popcorn.response_models import RepositoryUpdateResult
-from ingest.problems.rules import Change
-from ingest.problems.service import Check, Publication
+from ingest.problems.commands import Change, Check, Publication
 from shared.api.fields import Visibility
 from shared.errors import Failed, Refused
 from shared.problem_folders import contest_files, read_problem_files

@@ -52,8 +52,8 @@ from ingest.popcorn.results import (
     profile_result,
     render_report,
 )
-from ingest.reads import StreamLimiter
-from ingest.submissions.resolution import Upload
+from ingest.reads.routes import StreamLimiter
+from ingest.submissions.commands import Upload
 from ingest.submissions.routes import rate_limit_headers
 from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound

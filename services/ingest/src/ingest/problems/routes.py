@@ -12,8 +12,8 @@ from ingest.http.bodies import FormModel
 from ingest.http.fields import Text
 from ingest.identity.caller import check_scope
 from ingest.identity.http.authenticator import Authenticator
-from ingest.problems.rules import Change
-from ingest.problems.service import Check, Problems, Publication
+from ingest.problems.commands import Change, Check, Publication
+from ingest.problems.service import Problems
 from ingest.quotas.rules import QUOTAS_MAX, parse_quota
 from shared.api.fields import PublishWhen, SourceVisible, Visibility
 from shared.api.problems import PublishedVersion

@@ -1,5 +1,6 @@
 """Problems: versions, visibility, deadlines and GPU types, and what may be published when."""
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -7,13 +8,21 @@ from functools import reduce
 
 from msgspec import structs
 
+from harness.vocabulary import CPU_TYPE
 from ingest.identity.caller import unknown_leaderboard
+from ingest.problems.commands import Change, Check, ProblemCommand, Publish
 from shared import events
 from shared.api.fields import QueueClass
+from shared.blobs import describe_blob
 from shared.errors import Refused
 from shared.event_log import Decider
+from shared.problems.compilation import ProblemVersion
+from shared.problems.goals import Baseline as CompiledBaseline
+from shared.problems.roofline import floors_us
+from shared.problems.submission_file import MEDIA, suffix
 
 PUBLIC = "public"
+JSON = "application/json"
 # First path segments of the public API: a leaderboard with such a name could not be reached.
 RESERVED = frozenset(
     (
@@ -64,50 +73,6 @@ class Problem:
         """
         is_open = self.deadline_at is None or at < self.deadline_at
         return "contest" if self.contest and is_open else "practice"
-
-
-@dataclass(frozen=True)
-class Change:
-    """Change a leaderboard: visibility, deadline, GPU types, contest; None changes nothing.
-
-    `has_deadline` false removes the deadline, true sets `deadline_at`. With `is_no_sooner` the
-    deadline may only be postponed. Setting a deadline that has passed by `at`, or dropping a GPU
-    type in `used` (those with entries), needs `is_forced`. Opening only GPU types on which nothing
-    was run needs `allows_untested`; `tested_gpus` are those of a new check.
-    """
-
-    reason: str
-    visibility: str | None = None
-    has_deadline: bool | None = None
-    deadline_at: datetime | None = None
-    is_no_sooner: bool = False
-    gpus: tuple[str, ...] | None = None
-    used: frozenset[str] = frozenset()
-    is_forced: bool = False
-    at: datetime | None = None
-    contest: str | None = None
-    tested_gpus: tuple[str, ...] = ()
-    allows_untested: bool = False
-
-
-DEFAULT_CHANGE = Change("published so")
-
-
-@dataclass(frozen=True)
-class Publish:
-    """Publish a compiled problem; the decision assigns its number.
-
-    `change` is applied to its leaderboards. With `is_first` it must be the first version, because
-    publishing makes the author the owner. An `objection` refuses a new version.
-    """
-
-    version: events.ProblemPublished
-    change: Change = DEFAULT_CHANGE
-    is_first: bool = False
-    objection: Refused | None = None
-
-
-ProblemCommand = Publish | Change | events.LeaderboardArchived
 
 
 def decide(command: ProblemCommand, state: Problem) -> Sequence[events.Fact]:
@@ -318,27 +283,65 @@ def released_versions(
     raise Refused("private_only", f"{message}; {PRIVATE}", "private")
 
 
-def consent_digest(published: events.ProblemPublished) -> str | None:
-    """Return the digest of the text that a problem asks to accept, or None.
+def version_event(version: ProblemVersion, check: Check) -> events.ProblemPublished:
+    """Return the event of a version, with the digests its blobs will have."""
+    needs = version.requires
+    # GPU memory is not measured: on GPUs only the declared requirement counts.
+    measured_mib = check.memory_mib if CPU_TYPE in version.gpus else 0
+    return events.ProblemPublished(
+        number=0,
+        digest=version.digest,
+        title=version.title,
+        manifest=describe_blob(version.manifest, JSON),
+        files={name: describe_blob(data) for name, data in version.files.items()},
+        gpus=list(version.gpus),
+        cases_count=dict(version.cases_count),
+        ranking_by=version.ranking_by,
+        budgets_s=dict(version.budgets_s),
+        source_bytes_max=version.source_bytes_max,
+        languages=list(version.languages),
+        consent=version.consent,
+        requires=events.Requires(
+            count=needs.count,
+            memory_mib=max(needs.memory_mib, measured_mib),
+            toolchains=list(needs.toolchains),
+            sandbox_memory_mib=needs.sandbox_memory_mib,
+        ),
+        source_visible=version.source_visible,
+        publish=version.publish,
+        report=None if check.report is None else describe_blob(check.report, JSON),
+        unchecked=check.unchecked,
+        baselines=[baseline_event(entry) for entry in version.baselines],
+        milestones=list(version.milestones),
+        roofs=[
+            events.Roof(
+                case=work.case,
+                bytes=work.bytes,
+                flops=work.flops,
+                dtype=work.dtype,
+                # From the current table of GPU types.
+                floors_us=floors_us(work),
+            )
+            for work in version.works
+        ],
+        lang=version.lang,
+        tested_gpus=check.tested_gpus(version.digest),
+    )
 
-    The file named by the event is among its files; otherwise it would not have been published.
-    """
-    return published.files[published.consent].digest if published.consent else None
+
+def baseline_source(baseline: CompiledBaseline) -> events.Blob:
+    """Return the blob of a baseline's source."""
+    digest = hashlib.sha256(baseline.data).hexdigest()
+    return events.Blob(digest=digest, bytes=len(baseline.data), media=MEDIA[suffix(baseline.file)])
 
 
-def accepted_consents(facts: Iterable[events.Fact], slug: str) -> frozenset[str]:
-    """Return the digests of the texts that a participant accepts; withdrawing removes all."""
-    digests: set[str] = set()
-    for fact in facts:
-        match fact:
-            case events.ConsentGiven() if fact.problem == slug:
-                digests.add(fact.digest)
-            case events.ConsentWithdrawn() if fact.problem == slug:
-                digests.clear()
-    return frozenset(digests)
-
-
-def allows_release(texts: frozenset[str], version: events.ProblemPublished) -> bool:
-    """Return whether a participant who accepts these texts allows publication."""
-    required = consent_digest(version)
-    return required is None or required in texts
+def baseline_event(baseline: CompiledBaseline) -> events.Baseline:
+    """Return a baseline as its version's event holds it."""
+    return events.Baseline(
+        name=baseline.name,
+        file=baseline.file,
+        note=baseline.note,
+        source=baseline_source(baseline),
+        gpus=list(baseline.gpus),
+        toolchains=list(baseline.toolchains),
+    )

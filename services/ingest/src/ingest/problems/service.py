@@ -1,41 +1,43 @@
 """Publishes problems: files, check report and leaderboard settings."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from functools import partial
+from typing import Protocol
 
-from harness.vocabulary import CPU_TYPE
-from ingest.baselines import Baselines, baseline_event, baseline_source
 from ingest.decisions import AggregateCommand, Decisions
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import acting_account
-from ingest.leaderboards import LeaderboardChange, Leaderboards
-from ingest.ports import Ports
+from ingest.ports import Lookups, Ports
 from ingest.problems import rules
+from ingest.problems.commands import (
+    Change,
+    Check,
+    LeaderboardChange,
+    ProblemCommand,
+    Publication,
+    Publish,
+)
+from ingest.problems.rules import JSON
+from ingest.quotas import rules as quotas
+from ingest.quotas.commands import EVERYBODY
 from shared import subjects
 from shared.api.problems import PublishedVersion
-from shared.blobs import describe_blob
 from shared.errors import Refused
 from shared.event_log import Decider
-from shared.events import Fact, ProblemPublished, QuotaLimitSet, Requires, Roof
+from shared.events import Fact, ProblemPublished
 from shared.presentation.units import untested_text
 from shared.problems.compilation import ProblemVersion, compile_problem
-from shared.problems.report import CheckReport, read_report, require_clean
-from shared.problems.roofline import floors_us
-from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_settings
+from shared.problems.warpboard_yml import apply_settings
 
 SLUG_LENGTH_MAX = 64
-JSON = "application/json"
-# Every agent has this much: a harness and a submission that imports torch need it.
-USUAL_MEMORY_MIB = 2048
 
 
 async def load_problem(
     slug: str,
-    load: Callable[
-        [str, Decider[rules.ProblemCommand, rules.Problem, Fact]], Awaitable[rules.Problem]
-    ],
+    load: Callable[[str, Decider[ProblemCommand, rules.Problem, Fact]], Awaitable[rules.Problem]],
 ) -> rules.Problem:
     """Load a problem, an empty one for a slug that cannot exist. Raises `Failed`."""
     try:
@@ -45,67 +47,49 @@ async def load_problem(
     return await load(agg, rules.problems)
 
 
-@dataclass(frozen=True)
-class Check:
-    """The check of a problem: its report, or the reason why there is none."""
+class BaselineRuns(Protocol):
+    """Runs the baselines of problems; `facts` is the history of the problem."""
 
-    report: bytes | None = None
-    unchecked: str = ""
+    async def run_new(self, slug: str, facts: Sequence[Fact]) -> object:
+        """Run the newest version's baselines that never ran. Raises `Refused` and `Failed`."""
 
-    def _read(self) -> CheckReport | None:
-        if self.report is None or self.unchecked:
-            return None
-        try:
-            return read_report(self.report)
-        except Refused:
-            # `objection` reports it.
-            return None
-
-    @property
-    def memory_mib(self) -> int:
-        """Return the measured memory that a run needs; 0 if any machine has enough."""
-        report = self._read()
-        return report.memory_mib if report and report.memory_mib > USUAL_MEMORY_MIB else 0
-
-    def tested_gpus(self, digest: str) -> list[str]:
-        """Return the GPU types on which a version was run and passed."""
-        report = self._read()
-        is_valid = report is not None and report.is_clean and report.digest == digest
-        return list(report.tested_gpus) if report and is_valid else []
-
-    def objection(self, digest: str) -> Refused | None:
-        """Return why a version cannot be published, or None."""
-        if self.unchecked:
-            return None
-        if self.report is None:
-            message = (
-                "a new version needs its check report in the field report: run "
-                "`warpboard problem publish`, or send the output of `warpboard problem check`"
-            )
-            return Refused("check_missing", message, "report")
-        try:
-            require_clean(read_report(self.report), digest)
-        except Refused as refused:
-            return refused
-        return None
+    async def cancel_archived(self, slug: str, facts: Sequence[Fact]) -> None:
+        """Cancel the open runs of an archived problem. Raises `Failed`."""
 
 
-@dataclass(frozen=True)
-class Publication:
-    """The files and settings of a problem; None in `change` leaves a setting as it is."""
+def quota_commands(change: LeaderboardChange, gpus: Sequence[str]) -> list[AggregateCommand]:
+    """Return the commands for the quotas of a leaderboard with these GPU types.
 
-    slug: str
-    files: Mapping[str, bytes]
-    check: Check = Check()
-    settings: PublishSettings = NO_SETTINGS
-    change: rules.Change = rules.DEFAULT_CHANGE
-    quotas: tuple[QuotaLimitSet, ...] = ()
-    is_operator: bool = False
+    Raises `Refused`.
+    """
+    if not change.quotas:
+        return []
+    checked = quotas.check_quotas(change.quotas, gpus)
+    decider = quotas.operator_decider if change.is_operator else quotas.author_decider
+    return [AggregateCommand(subjects.quota(EVERYBODY), decider, checked)]
 
-    @property
-    def board(self) -> LeaderboardChange:
-        """Return the change to its leaderboards."""
-        return LeaderboardChange(self.slug, self.change, self.quotas, self.is_operator)
+
+async def add_known_effects(
+    lookups: Lookups,
+    request: LeaderboardChange,
+    state: rules.Problem,
+    at: datetime,
+    version_gpus: Sequence[str] = (),
+) -> Change:
+    """Return the change with what it would take from whom; `state` is the current problem.
+
+    After a deadline, sources become visible. Once a problem has submissions, only an operator may
+    move its deadline forward. `version_gpus` are the GPU types of a version published with the
+    change. Raises `Failed`.
+    """
+    slug, command = request.slug, replace(request.change, at=at)
+    if command.has_deadline is not None and not request.is_operator:
+        command = replace(command, is_no_sooner=await lookups.is_used(slug))
+    gpus_after = command.gpus or state.gpus or version_gpus or state.open_gpus
+    kept_gpus = {gpu.lower() for gpu in gpus_after}
+    if any(gpu.lower() not in kept_gpus for gpu in state.open_gpus):
+        command = replace(command, used=await lookups.gpus_used(slug))
+    return command
 
 
 @dataclass(frozen=True)
@@ -115,8 +99,7 @@ class Problems:
     ports: Ports
     decisions: Decisions
     feed: AccessFeed
-    boards: Leaderboards
-    baselines: Baselines
+    baselines: BaselineRuns
 
     async def publish(self, publication: Publication, actor: str) -> PublishedVersion:
         """Publish these files as the newest version and apply the leaderboard settings.
@@ -177,13 +160,15 @@ class Problems:
         if not is_first:
             state = rules.problems.fold(event.fact for event in history)
             board = replace(publication.board, change=change)
-            change = await self.boards.with_known_effects(board, state, version.gpus)
+            change = await add_known_effects(
+                self.ports.lookups, board, state, self.ports.clock(), version.gpus
+            )
         objection = publication.check.objection(version.digest)
-        event = _version_event(version, publication.check)
-        command = rules.Publish(event, change, is_first=is_first, objection=objection)
+        event = rules.version_event(version, publication.check)
+        command = Publish(event, change, is_first=is_first, objection=objection)
         board_gpus = rules.canonical_gpus(publication.change.gpus or version.gpus, version.gpus)
         problem_command = AggregateCommand(subjects.problem(slug), rules.problems, command, history)
-        return version, [problem_command, *publication.board.limits(board_gpus)]
+        return version, [problem_command, *quota_commands(publication.board, board_gpus)]
 
     def _is_first(self, slug: str, actor: str) -> bool:
         """Return whether an author claims the problem by publishing it.
@@ -208,56 +193,10 @@ class Problems:
         for data in version.files.values():
             await blobs.put(data)
         for baseline in version.baselines:
-            await blobs.put(baseline.data, baseline_source(baseline).media)
+            await blobs.put(baseline.data, rules.baseline_source(baseline).media)
         if check.report is not None:
             await blobs.put(check.report, JSON)
 
 
 def _has_version(facts: Sequence[Fact]) -> bool:
     return any(isinstance(fact, ProblemPublished) for fact in facts)
-
-
-def _version_event(version: ProblemVersion, check: Check) -> ProblemPublished:
-    """Return the event of a version, with the digests its blobs will have."""
-    needs = version.requires
-    # GPU memory is not measured: on GPUs only the declared requirement counts.
-    measured_mib = check.memory_mib if CPU_TYPE in version.gpus else 0
-    return ProblemPublished(
-        number=0,
-        digest=version.digest,
-        title=version.title,
-        manifest=describe_blob(version.manifest, JSON),
-        files={name: describe_blob(data) for name, data in version.files.items()},
-        gpus=list(version.gpus),
-        cases_count=dict(version.cases_count),
-        ranking_by=version.ranking_by,
-        budgets_s=dict(version.budgets_s),
-        source_bytes_max=version.source_bytes_max,
-        languages=list(version.languages),
-        consent=version.consent,
-        requires=Requires(
-            count=needs.count,
-            memory_mib=max(needs.memory_mib, measured_mib),
-            toolchains=list(needs.toolchains),
-            sandbox_memory_mib=needs.sandbox_memory_mib,
-        ),
-        source_visible=version.source_visible,
-        publish=version.publish,
-        report=None if check.report is None else describe_blob(check.report, JSON),
-        unchecked=check.unchecked,
-        baselines=[baseline_event(entry) for entry in version.baselines],
-        milestones=list(version.milestones),
-        roofs=[
-            Roof(
-                case=work.case,
-                bytes=work.bytes,
-                flops=work.flops,
-                dtype=work.dtype,
-                # From the current table of GPU types.
-                floors_us=floors_us(work),
-            )
-            for work in version.works
-        ],
-        lang=version.lang,
-        tested_gpus=check.tested_gpus(version.digest),
-    )

@@ -12,16 +12,14 @@ from ingest.http.fields import Name, Text
 from ingest.http.middleware import rate_limit_headers
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
-from ingest.quotas import rules
+from ingest.quotas import commands, rules
 from ingest.quotas.service import Quotas
-from ingest.submissions import rules as submissions
 from shared.api.queues import DecisionResponse
 from shared.api.quotas import Balance, Balances
 from shared.clock import now
-from shared.events import ProblemPublished, QuotaLimitSet
+from shared.events import QuotaLimitSet
 from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
-from shared.problems.submission_file import Directives
 
 BUCKET_LENGTH_MAX = 200
 
@@ -31,15 +29,17 @@ class QuotaLimitRequest(RequestModel):
 
     participant: Name | None = None
     bucket: Annotated[str, Field(max_length=BUCKET_LENGTH_MAX)]
-    limit: Annotated[JsonInt, Field(ge=0, le=rules.LIMIT_MAX)] | None
+    limit: Annotated[JsonInt, Field(ge=0, le=commands.LIMIT_MAX)] | None
     window_s: Annotated[float, Field(ge=rules.WINDOW_S_MIN, le=rules.WINDOW_S_MAX)]
     reason: Text
 
 
 def quotas_router(
-    quotas: Quotas, published: Callable[[str], Awaitable[ProblemPublished]], auth: Authenticator
+    quotas: Quotas,
+    choose_gpu: Callable[[Caller, str, str | None], Awaitable[str]],
+    auth: Authenticator,
 ) -> APIRouter:
-    """The routes of participants and operators; `published` returns a problem by its name."""
+    """The routes of participants and operators; `choose_gpu` names a GPU type of a leaderboard."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
     operator = auth.operator("admin:participants")
 
@@ -53,9 +53,7 @@ def quotas_router(
         """What is left of one's quotas; with `problem` and `gpu`, those of one leaderboard."""
         slug, buckets = problem.lower(), []
         if slug:
-            version = await published(slug)
-            auth.check_sees(caller, slug)
-            gpu_type = submissions.choose_gpu(gpu, Directives(), version)
+            gpu_type = await choose_gpu(caller, slug, gpu)
             buckets = [rules.bucket_name(slug, gpu_type, mode) for mode in ("test", "ranked")]
         balances = await quotas.balances(caller, buckets)
         response.headers.update(quota_headers(balances))
@@ -67,7 +65,7 @@ def quotas_router(
         body: QuotaLimitRequest, actor: Annotated[str, Depends(operator)]
     ) -> DecisionResponse:
         """Set the quota limit of a participant in a window, or of everybody."""
-        limit = rules.UNLIMITED if body.limit is None else body.limit
+        limit = commands.UNLIMITED if body.limit is None else body.limit
         command = QuotaLimitSet(
             bucket=body.bucket, limit=limit, window_s=body.window_s, reason=body.reason
         )

@@ -20,16 +20,14 @@ from datetime import UTC, datetime, timedelta
 from msgspec import structs
 
 from harness.vocabulary import SUBMISSION_MODES
+from ingest.quotas.commands import LIMIT_MAX, UNLIMITED
 from shared.api.quotas import Balance
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken, SubmissionsOpened
 
-EVERYBODY = "default"
 CATEGORIES = dict.fromkeys(SUBMISSION_MODES, "test") | {"ranked": "ranked"}
 COST = 1
-UNLIMITED = -1
-LIMIT_MAX = 1_000_000
 KEPT_S = 600.0
 # Runs take seconds to minutes, so one of many open submissions may end soon.
 OPEN_RETRY_S = 5.0

@@ -12,7 +12,8 @@ from ingest.histories import HistoryCache
 from ingest.identity.caller import Caller
 from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
-from ingest.quotas.rules import EVERYBODY, Quota
+from ingest.quotas.commands import EVERYBODY
+from ingest.quotas.rules import Quota
 from shared import subjects
 from shared.api.quotas import Balance, OpenSubmissions
 from shared.events import (

@@ -28,7 +28,7 @@ from ingest.identity.login.web import (
     parse_form,
     route_class,
 )
-from ingest.moderation.routes import AppealRequest
+from ingest.moderation.commands import AppealRequest
 from ingest.ports import ReadProxy
 from ingest.site.formatting import render_markdown
 from ingest.site.reads import (
@@ -41,15 +41,18 @@ from ingest.site.reads import (
 )
 from ingest.site.submissions import NumberInPath, RejectedForm, SubmissionPage
 from ingest.submissions.admission import NO_AGENT
+from ingest.submissions.commands import NoteRequest, Upload
 from ingest.submissions.intake import Intake
-from ingest.submissions.resolution import Upload
-from ingest.submissions.routes import NoteRequest
-from ingest.submissions.rules import GPUS_MAX
 from ingest.submissions.service import Submissions
 from shared.api.agents import Agents
 from shared.api.problems import FullProblem, Start
 from shared.api.queues import Queues
-from shared.api.submissions import FullSubmission, SubmissionReceipts, SubmissionRequest
+from shared.api.submissions import (
+    REQUESTED_GPUS_MAX,
+    FullSubmission,
+    SubmissionReceipts,
+    SubmissionRequest,
+)
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import list_launchers
@@ -60,8 +63,8 @@ VIA = "web"
 NAME_CHARS_MAX = 64
 
 Language = Annotated[str, Query(max_length=NAME_CHARS_MAX)]
-Gpus = Annotated[Sequence[str], Query(alias="gpu", max_length=GPUS_MAX)]
-Numbers = Annotated[Sequence[int], Query(alias="submission", max_length=GPUS_MAX)]
+Gpus = Annotated[Sequence[str], Query(alias="gpu", max_length=REQUESTED_GPUS_MAX)]
+Numbers = Annotated[Sequence[int], Query(alias="submission", max_length=REQUESTED_GPUS_MAX)]
 # The scope that each action needs, as in the API.
 SCOPES = {"cancel": "submit", "note": "submit", "appeal": "submit", "withdraw": "delete:own"}
 # What the page says after an action.

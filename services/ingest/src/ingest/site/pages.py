@@ -11,11 +11,11 @@ from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from ingest.bootstrap import Ingest
-from ingest.client_package import add_client_pages, build_wheel, install_command
 from ingest.identity.login.web import Web, route_class
 from ingest.ports import ReadProxy
 from ingest.site.admin.pages import add_admin_pages
 from ingest.site.charts import CanaryChart, draw_canaries
+from ingest.site.client_package import add_client_pages, build_wheel, install_command
 from ingest.site.editor import add_resubmission_page, add_submission_forms
 from ingest.site.formatting import FILTERS
 from ingest.site.leaderboards import add_leaderboard_pages

@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from harness.vocabulary import SUBMISSION_MODES
-from ingest.http.fields import IdInPath
+from ingest.http.paths import IdInPath
 from ingest.identity.access.preferences import PREFERENCES
 from ingest.identity.caller import check_scope
 from ingest.identity.login.service import Session
@@ -19,7 +19,8 @@ from ingest.ports import ReadProxy
 from ingest.quotas.service import Quotas
 from ingest.site.charts import ProgressChart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
-from ingest.webhooks import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks
+from ingest.webhooks.commands import WebhookRequest
+from ingest.webhooks.service import LIMIT, NUMBER_MAX, Webhooks
 from shared.api.cases import OwnMilestone, OwnMilestones
 from shared.api.leaderboards import PublicParticipant
 from shared.api.submissions import LISTED_STATES, NewestSubmissions, OwnSubmissions, SubmissionLine

@@ -5,6 +5,7 @@ import asyncio
 from ingest.histories import HistoryCache
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.accounts.rules import accounts
+from ingest.identity.caller import Caller
 from ingest.platform import rules as platform
 from ingest.ports import Ports
 from ingest.problems.rules import newest_version
@@ -13,12 +14,14 @@ from ingest.quotas.service import Quotas
 from ingest.submissions import rules
 from ingest.submissions.admission import Admission, AdmissionLimits
 from ingest.submissions.charging import Charging
+from ingest.submissions.commands import Upload
 from ingest.submissions.commit import Commits
 from ingest.submissions.receipts import write_receipts
-from ingest.submissions.resolution import SubmissionContext, Upload, resolve
+from ingest.submissions.resolution import SubmissionContext, resolve
 from shared import subjects
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.events import LauncherRegistered, ProblemPublished
+from shared.problems.submission_file import Directives
 
 
 class Intake:
@@ -72,6 +75,12 @@ class Intake:
     async def published(self, slug: str) -> ProblemPublished:
         """Return the newest version of a problem. Raises `Refused` (`unknown_leaderboard`)."""
         return newest_version(slug, await load_problem(slug, self._histories.state))
+
+    async def choose_gpu(self, caller: Caller, slug: str, gpu: str | None) -> str:
+        """Return a GPU type of a leaderboard as it spells it; its only one by default."""
+        published = await self.published(slug)
+        self._feed.rights().check_sees(caller, slug)
+        return rules.choose_gpu(gpu, Directives(), published)
 
     async def _load_launcher(self, runner: str) -> LauncherRegistered | None:
         """Return what a launcher offers, None if there is no such launcher."""

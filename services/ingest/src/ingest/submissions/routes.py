@@ -6,15 +6,15 @@ from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from pydantic import Field
 
 from ingest.http.bodies import FormModel, RequestModel, decision_response
-from ingest.http.fields import PRINTABLE, TEXT_LENGTH_MAX, NoteText, NumberInPath, Tag
+from ingest.http.fields import PRINTABLE, TEXT_LENGTH_MAX, NoteText, Tag
 from ingest.http.middleware import idempotency_key
+from ingest.http.paths import NumberInPath
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
-from ingest.moderation.routes import AppealRequest
-from ingest.ports import Note
+from ingest.moderation.commands import AppealRequest
 from ingest.quotas.routes import quota_headers
+from ingest.submissions.commands import NoteRequest, Upload
 from ingest.submissions.intake import Intake
-from ingest.submissions.resolution import Upload
 from ingest.submissions.service import Submissions
 from shared.api.queues import DecisionResponse, IntakeStatus
 from shared.api.submissions import (
@@ -43,17 +43,6 @@ class CancelRequest(RequestModel):
     """Why a submission is cancelled; optional."""
 
     reason: Annotated[str, Field(max_length=TEXT_LENGTH_MAX, pattern=f"^{PRINTABLE}*$")] = ""
-
-
-class NoteRequest(RequestModel):
-    """A private note on a submission; empty fields remove it."""
-
-    note: NoteText = ""
-    tag: Tag = ""
-
-    def to_note(self) -> Note:
-        """Return the note, without empty fields."""
-        return Note(self.note or None, self.tag or None)
 
 
 class SubmissionForm(FormModel):

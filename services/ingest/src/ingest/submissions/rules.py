@@ -10,7 +10,7 @@ from msgspec import structs
 
 from harness.vocabulary import CPU_TYPE, MODES, STAGES
 from shared import events
-from shared.api.submissions import SubmissionRequest
+from shared.api.submissions import NCU_NAME_BASES, REQUESTED_GPUS_MAX, SubmissionRequest
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.problems.submission_file import (
@@ -23,13 +23,11 @@ from shared.problems.submission_file import (
     toolchains,
 )
 
-GPUS_MAX = 8
 QUEUE_WAIT_S_MAX = 3600.0
 STARTING_S_MAX = 60.0
 ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
 NCU_NAME_LENGTH_MAX = 1024
 NCU_KERNEL_NAME = re.compile(rf"[^\x00-\x1f\x7f]{{0,{NCU_NAME_LENGTH_MAX}}}")
-NCU_NAME_BASES = ("function", "demangled", "mangled")
 NCU_LAUNCHES_MAX = 1000
 # The GPU types of AMD are named like this one's: MI300X.
 AMD_PREFIX = "MI"
@@ -139,8 +137,8 @@ def choose_gpus(
     """Return the GPU types to submit to, each once. Raises `Refused` (`unknown_gpu`)."""
     gpus = list(dict.fromkeys(requested_gpus or directives.gpus))
     requested: list[str | None] = [*gpus] or [None]
-    if len(requested) > GPUS_MAX:
-        raise Refused("unknown_gpu", f"at most {GPUS_MAX} GPU types at once", "gpu")
+    if len(requested) > REQUESTED_GPUS_MAX:
+        raise Refused("unknown_gpu", f"at most {REQUESTED_GPUS_MAX} GPU types at once", "gpu")
     chosen = [choose_gpu(gpu, directives, published) for gpu in requested]
     return list(dict.fromkeys(chosen))
 

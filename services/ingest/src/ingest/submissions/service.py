@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 
 from ingest.decisions import DecisionResult, Decisions
-from ingest.histories import SubmissionHistory, load_submission
+from ingest.histories import load_submission
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller, check_problem
 from ingest.moderation.service import APPEAL_MEDIA, moderation_command
 from ingest.ports import Note, Ports
+from ingest.submission_history import SubmissionHistory
 from ingest.submissions import rules
 from ingest.submissions.resolution import run_options
 from shared import events, subjects

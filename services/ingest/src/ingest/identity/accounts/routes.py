@@ -8,7 +8,8 @@ from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
 from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
-from ingest.http.fields import IdInPath, Name, NameInPath, NameOrAccount, NumberInPath, Slugs, Text
+from ingest.http.fields import Name, NameOrAccount, Slugs, Text
+from ingest.http.paths import IdInPath, NameInPath, NumberInPath
 from ingest.identity.accounts.service import Accounts, IssuedToken, NewToken, TokenDetails, Tokens
 from ingest.identity.bans import format_ban_end
 from ingest.identity.caller import Caller, check_unlimited

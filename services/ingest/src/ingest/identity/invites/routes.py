@@ -8,7 +8,8 @@ from pydantic import Field
 
 from ingest.http.addresses import client_address
 from ingest.http.bodies import ReasonRequest, RequestModel
-from ingest.http.fields import Slug, SlugInPath, Text
+from ingest.http.fields import Slug, Text
+from ingest.http.paths import SlugInPath
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.identity.invites.service import INVITES_MAX, Invites, NewInvites

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 
 from ingest.http.addresses import client_address
 from ingest.http.cookies import SESSION_COOKIE
-from ingest.http.fields import IdInPath, NumberInPath
+from ingest.http.paths import IdInPath, NumberInPath
 from ingest.identity.accounts.service import NewToken
 from ingest.identity.caller import check_scope
 from ingest.identity.login.cli_ids import CLI_LIFE_DAYS, CLI_SCOPES

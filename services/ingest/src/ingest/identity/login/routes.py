@@ -14,7 +14,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.http.addresses import client_address
 from ingest.http.bodies import ReasonRequest, RequestModel
-from ingest.http.fields import PRINTABLE, NameInPath
+from ingest.http.fields import PRINTABLE
+from ingest.http.paths import NameInPath
 from ingest.identity.caller import Caller, check_unlimited
 from ingest.identity.http.authenticator import Authenticator
 from ingest.identity.login.rules import (

@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Query
 
-from ingest.http.fields import IdInPath
+from ingest.http.paths import IdInPath
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.identity.preferences.service import PreferenceCommands, PreferencesRequest

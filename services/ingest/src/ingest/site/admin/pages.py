@@ -11,7 +11,7 @@ import msgspec
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from ingest.http.cookies import SESSION_COOKIE
-from ingest.http.fields import NameInPath
+from ingest.http.paths import NameInPath
 from ingest.identity.login.service import Session
 from ingest.identity.login.web import Web
 from ingest.identity.scopes import ADMIN, STAFF_SCOPES

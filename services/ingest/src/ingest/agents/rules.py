@@ -1,30 +1,14 @@
-"""Agents and pools: their rules, and how operators manage them."""
+"""Rules of agents and pools."""
 
 import base64
 import binascii
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Annotated, Literal, TypeAlias
 
-from fastapi import APIRouter, Depends
-from pydantic import Field
-
-from ingest.decisions import Decisions
-from ingest.histories import load_submission
-from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
-from ingest.http.fields import IdInPath, Text, Token
-from ingest.identity.http.authenticator import Authenticator
-from ingest.ports import Ports
-from shared import events, subjects
-from shared.api.queues import DecisionResponse
+from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider
-from shared.http import DocumentedRoute
-from shared.json_types import JsonInt
 
-SIGN_KEY_LENGTH_MAX = 64
-EVERY_S_MIN, EVERY_S_MAX = 10, 30 * 86400
-RATIO_MAX = 100
 SIGN_KEY_BYTES = 32
 HELD = {
     events.AgentCordoned: "cordoned",
@@ -149,24 +133,12 @@ def evolve_pool(state: Pool, fact: events.Fact) -> Pool:
 pools = Decider[PoolCommand, Pool, events.Fact](Pool(), decide_pool, evolve_pool)
 
 
-class EnrollmentRequest(RequestModel):
-    """The key an agent will sign with, in base64, and the owner of its machine."""
-
-    sign_key: Annotated[str, Field(min_length=1, max_length=SIGN_KEY_LENGTH_MAX)]
-    owner: Token
-    reason: Text
-
-
-class CanaryRequest(RequestModel):
-    """The submission that runs on every agent, how often, and which ratio is too slow."""
-
-    submission: Annotated[JsonInt, Field(ge=1)]
-    every_s: Annotated[float, Field(ge=EVERY_S_MIN, le=EVERY_S_MAX)]
-    ratio_max: Annotated[float, Field(gt=1, le=RATIO_MAX)]
-
-
 def choose_canary(
-    gpu: str, request: CanaryRequest, submission: str, history: Iterable[events.Fact]
+    gpu: str,
+    submission: str,
+    history: Iterable[events.Fact],
+    every_s: float,
+    ratio_max: float,
 ) -> events.CanaryChosen:
     """Return the canary event of a submission.
 
@@ -191,59 +163,6 @@ def choose_canary(
         problem_digest=received.problem_digest,
         source=received.source,
         name=received.name,
-        every_s=request.every_s,
-        ratio_max=request.ratio_max,
+        every_s=every_s,
+        ratio_max=ratio_max,
     )
-
-
-def agents_router(ports: Ports, decisions: Decisions, auth: Authenticator) -> APIRouter:
-    """The routes, each for operators only."""
-    router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
-    Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:operate"))]
-
-    async def make_pool(gpu: str, command: PoolCommand, actor: str) -> DecisionResponse:
-        return decision_response(await decisions.make(subjects.pool(gpu), pools, command, actor))
-
-    @router.post("/agents/{agent}/enroll")
-    async def enroll(agent: IdInPath, body: EnrollmentRequest, actor: Operator) -> DecisionResponse:
-        """Accept signatures of an agent with a key; a later key replaces it."""
-        command = events.AgentEnrolled(**body.model_dump())
-        agg = subjects.agent(agent)
-        return decision_response(await decisions.make(agg, agents, command, actor))
-
-    @router.post("/agents/{agent}/{act}")
-    async def treat(
-        agent: IdInPath,
-        act: Literal["cordon", "drain", "quarantine", "release", "revoke"],
-        body: ReasonRequest,
-        actor: Operator,
-    ) -> DecisionResponse:
-        """Cordon, drain, quarantine, release or revoke an agent."""
-        command, agg = TREATMENTS[act](reason=body.reason), subjects.agent(agent)
-        return decision_response(await decisions.make(agg, agents, command, actor))
-
-    # No `{act}` here: it would also match POST .../canary.
-    @router.post("/pools/{gpu}/pause")
-    async def pause(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
-        """Stop assigning jobs of a GPU type."""
-        return await make_pool(gpu, events.PoolPaused(reason=body.reason), actor)
-
-    @router.post("/pools/{gpu}/resume")
-    async def resume(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
-        """Assign jobs of a GPU type again."""
-        return await make_pool(gpu, events.PoolResumed(reason=body.reason), actor)
-
-    @router.put("/pools/{gpu}/canary")
-    async def choose(gpu: IdInPath, body: CanaryRequest, actor: Operator) -> DecisionResponse:
-        """Run a submission on every agent of a pool, repeatedly."""
-        submission = await load_submission(ports, body.submission)
-        return await make_pool(
-            gpu, choose_canary(gpu, body, submission.id, submission.facts), actor
-        )
-
-    @router.delete("/pools/{gpu}/canary")
-    async def remove(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
-        """Stop running the canary."""
-        return await make_pool(gpu, events.CanaryRemoved(reason=body.reason), actor)
-
-    return router

@@ -1,116 +1,26 @@
-"""Baselines: the submissions that the platform itself runs for a problem version."""
+"""Starts and cancels the runs of baselines."""
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
-from typing import Annotated, NamedTuple
 
-from fastapi import APIRouter, Depends
-from msgspec import structs
-
+from ingest.baselines.rules import BaselineTarget, baseline_targets, receive_baseline
 from ingest.decisions import Decisions
-from ingest.http.bodies import ReasonRequest
-from ingest.http.fields import SlugInPath
-from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import Ports
 from ingest.problems import rules as problems
-from ingest.submissions.rules import QUEUE_WAIT_S_MAX, deadline, safe_name, submissions
+from ingest.submissions.rules import submissions
 from shared import events, subjects
 from shared.api import cases as api
 from shared.errors import Refused
 from shared.event_log import Append, Conflict
-from shared.http import DocumentedRoute
-from shared.problems.goals import Baseline as Compiled
-from shared.problems.submission_file import MEDIA, suffix
-from shared.subjects import BASELINE_ACCOUNT, derive_id
+from shared.subjects import derive_id
 
-# Baselines run in the lowest priority class, so they may wait longer.
-CLASS = "rejudge"
-WAIT_S_MAX = 24 * 3600.0
-MODE = "ranked"
-VIA = "platform"
 # The most runs of one baseline.
 ROUNDS_MAX = 1000
-
 PLATFORM = "service:ingest"
 SUPERSEDED = "a newer version of the problem was published"
 ARCHIVED = "the leaderboard was archived"
-
-
-class BaselineTarget(NamedTuple):
-    """A baseline on one GPU type, for one version of its problem."""
-
-    slug: str
-    number: int
-    digest: str
-    name: str
-    gpu: str
-
-    def submission(self, turn: int) -> str:
-        """Return the id of the run with this number; the same number gives the same id."""
-        where = f"{self.slug}/{self.number}/{self.digest}/{self.name}/{self.gpu}"
-        return derive_id(f"{where}/{turn}", "Baseline")
-
-
-def baseline_targets(
-    slug: str, published: events.ProblemPublished
-) -> Sequence[tuple[BaselineTarget, events.Baseline]]:
-    """Return each baseline of a version with each GPU type it runs on."""
-    return [
-        (BaselineTarget(slug, published.number, published.digest, baseline.name, gpu), baseline)
-        for baseline in published.baselines
-        for gpu in published.gpus
-        if not baseline.gpus
-        or gpu.lower() in {baseline_gpus.lower() for baseline_gpus in baseline.gpus}
-    ]
-
-
-def receive_baseline(
-    place: BaselineTarget,
-    baseline: events.Baseline,
-    published: events.ProblemPublished,
-    at: datetime,
-) -> events.SubmissionReceived:
-    """Return the event for a baseline run: without quota, in the lowest priority class."""
-    requires = published.requires
-    toolchains = dict.fromkeys([*requires.toolchains, *baseline.toolchains])
-    extra_wait = timedelta(seconds=WAIT_S_MAX - QUEUE_WAIT_S_MAX)
-    return events.SubmissionReceived(
-        account=BASELINE_ACCOUNT,
-        problem=place.slug,
-        problem_number=place.number,
-        problem_digest=place.digest,
-        gpu=place.gpu,
-        mode=MODE,
-        source=baseline.source,
-        name=safe_name(baseline.file),
-        deadline_at=deadline(MODE, published.budgets_s, at) + extra_wait,
-        via=VIA,
-        class_=CLASS,
-        requires=structs.replace(requires, toolchains=list(toolchains)),
-        baseline=baseline.name,
-    )
-
-
-def baseline_source(baseline: Compiled) -> events.Blob:
-    """Return the blob of a baseline's source."""
-    digest = hashlib.sha256(baseline.data).hexdigest()
-    return events.Blob(digest=digest, bytes=len(baseline.data), media=MEDIA[suffix(baseline.file)])
-
-
-def baseline_event(baseline: Compiled) -> events.Baseline:
-    """Return a baseline as its version's event holds it."""
-    return events.Baseline(
-        name=baseline.name,
-        file=baseline.file,
-        note=baseline.note,
-        source=baseline_source(baseline),
-        gpus=list(baseline.gpus),
-        toolchains=list(baseline.toolchains),
-    )
 
 
 @dataclass(frozen=True)
@@ -209,23 +119,3 @@ class Baselines:
         return api.BaselineRun(
             name=target.name, gpu=target.gpu, submission=submission, is_new=is_new
         )
-
-
-def baselines_router(baselines: Baselines, auth: Authenticator) -> APIRouter:
-    """The route, for operators only."""
-    router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
-    operator = auth.operator("admin:problems")
-
-    @router.post("/problems/{slug}/baselines", status_code=202)
-    async def start(
-        slug: SlugInPath, body: ReasonRequest, actor: Annotated[str, Depends(operator)]
-    ) -> api.Baselines:
-        """Run a problem's baselines once more on each of its GPU types, behind everybody else.
-
-        What still waits is not run twice.
-        """
-        runs = await baselines.run_again(slug.lower(), actor)
-        await baselines.decisions.record_action("baselines", slug.lower(), body.reason, actor)
-        return api.Baselines(slug=slug.lower(), items=runs)
-
-    return router

@@ -1,0 +1,1 @@
+"""Agents and pools, which operators manage."""

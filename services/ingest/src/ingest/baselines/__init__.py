@@ -1,0 +1,1 @@
+"""Baselines: the submissions that the platform itself runs for a problem version."""

@@ -1,0 +1,1 @@
+"""Leaderboard settings, as authors and operators read and change them."""

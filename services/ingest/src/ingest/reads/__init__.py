@@ -1,0 +1,1 @@
+"""Reads, which ranker answers."""

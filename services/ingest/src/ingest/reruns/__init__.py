@@ -1,0 +1,1 @@
+"""What operators run again: submissions, rejudges and duels."""

@@ -1,0 +1,100 @@
+"""Routes of operators that run submissions again."""
+
+from typing import Annotated, Literal, TypeAlias
+
+from fastapi import APIRouter, Depends
+from pydantic import AfterValidator, Field
+
+from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
+from ingest.http.fields import Text, Token
+from ingest.http.paths import IdInPath, NumberInPath
+from ingest.identity.http.authenticator import Authenticator
+from ingest.reruns.rules import DuelPair, RejudgeSelection
+from ingest.reruns.service import Reruns
+from shared import events
+from shared.api.moderation import RequestedRejudge
+from shared.api.queues import DecisionResponse
+from shared.http import DocumentedRoute
+from shared.json_types import JsonInt
+
+Version = Annotated[int, Field(ge=1)]
+
+
+class RejudgeRequest(RequestModel):
+    """The submissions to run again, from and to which version of their problem."""
+
+    problem: Annotated[Text, AfterValidator(str.lower)]
+    select: Literal["best", "all"]
+    reason: Text
+    gpu: Token | None = None
+    from_version: Version | None = None
+    to_version: Version | None = None
+
+    def to_selection(self) -> RejudgeSelection:
+        """Return the selection."""
+        return RejudgeSelection(**self.model_dump())
+
+
+class DuelRequest(RequestModel):
+    """The numbers of two submissions of one leaderboard, to be timed in alternation."""
+
+    first: Annotated[JsonInt, Field(ge=1)]
+    second: Annotated[JsonInt, Field(ge=1)]
+    reason: Text
+    gpu: Token | None = None
+
+    def to_pair(self) -> DuelPair:
+        """Return the two submissions."""
+        return DuelPair(**self.model_dump())
+
+
+def reruns_router(reruns: Reruns, auth: Authenticator) -> APIRouter:
+    """The routes, each for operators only."""
+    router = APIRouter(prefix="/v1/admin", route_class=DocumentedRoute)
+    _add_retries(router, reruns, auth)
+    _add_rejudges(router, reruns, auth)
+    _add_duels(router, reruns, auth)
+    return router
+
+
+def _add_retries(router: APIRouter, reruns: Reruns, auth: Authenticator) -> None:
+    Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:submissions"))]
+
+    @router.post("/submissions/{number}/retry", status_code=201)
+    async def retry(number: NumberInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
+        """Submit a file again for its owner, if the platform failed or its submission is stuck.
+
+        It takes no quota. An open submission is cancelled. `seq` is the number of the new one.
+        """
+        return decision_response(await reruns.retry(number, body.reason, actor))
+
+
+def _add_rejudges(router: APIRouter, reruns: Reruns, auth: Authenticator) -> None:
+    Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:problems"))]
+
+    @router.post("/rejudges", status_code=201)
+    async def request(body: RejudgeRequest, actor: Operator) -> RequestedRejudge:
+        """Run submissions again under another version; nothing counts until it is applied."""
+        return await reruns.request_rejudge(body.to_selection(), actor)
+
+    @router.post("/rejudges/{id}/{act}")
+    async def end(
+        id: IdInPath,  # noqa: A002  (the contract's own word)
+        act: Literal["apply", "discard"],
+        body: ReasonRequest,
+        actor: Operator,
+    ) -> DecisionResponse:
+        """Apply or discard the results of a rejudge."""
+        command = (events.RejudgeApplied if act == "apply" else events.RejudgeDiscarded)(
+            reason=body.reason
+        )
+        return decision_response(await reruns.end_rejudge(id, command, actor))
+
+
+def _add_duels(router: APIRouter, reruns: Reruns, auth: Authenticator) -> None:
+    Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:operate"))]
+
+    @router.post("/duels", status_code=201)
+    async def request(body: DuelRequest, actor: Operator) -> DecisionResponse:
+        """Time two submissions in alternation; the winner ranks first where they are tied."""
+        return decision_response(await reruns.request_duel(body.to_pair(), actor))

@@ -1,0 +1,25 @@
+"""The events of a submission."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from shared.event_log import RecordedEvent
+from shared.events import Fact, SubmissionReceived
+
+
+class SubmissionHistory(NamedTuple):
+    """A submission with its events."""
+
+    id: str
+    received: SubmissionReceived
+    history: Sequence[RecordedEvent]
+
+    @property
+    def facts(self) -> list[Fact]:
+        """Return the facts of its events."""
+        return [event.fact for event in self.history]
+
+    @property
+    def account(self) -> str:
+        """Return its owner."""
+        return self.received.account

@@ -1,0 +1,1 @@
+"""Webhooks: added, listed, tested and removed by their owners."""
