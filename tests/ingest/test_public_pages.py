@@ -8,9 +8,9 @@ import zipfile
 import pytest
 from fastapi import Request
 
-from ingest.client_package import install_command
 from ingest.http.middleware import UPLOADS
 from ingest.identity.login.web import Web
+from ingest.site.client_package import install_command
 from tests.ingest.logins import BASE, LoginHarness, open_site_without_ranker
 from tests.ingest.ways import CLOSED, OPEN, Ways
 from tests.support.door import FILES, report_of

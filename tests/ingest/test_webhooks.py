@@ -6,7 +6,7 @@ from typing import Any
 import httpx
 import pytest
 
-from ingest import webhooks as rules
+from ingest.webhooks import rules
 from shared import subjects
 from shared.events import WebhookAdded, WebhookRemoved
 from tests.ingest.conftest import shares_a_door
