@@ -158,11 +158,11 @@ async def _submit(url: str, name: str) -> int:
     """One more submission; its sequence."""
     nc = await connect(url, "bench")
     submission = derive_id(name, "new")
-    agg, fact = replay_log.received(submission, "test", "somebody")
+    aggregate, fact = replay_log.received(submission, "test", "somebody")
     stamp = EventMetadata(
         derive_id(submission, "event"), now(), "service:bench", submission, "bench"
     )
-    seq = await NatsLog(nc).append(NewEvent(make_envelope(fact, agg, stamp), 0))
+    seq = await NatsLog(nc).append(NewEvent(make_envelope(fact, aggregate, stamp), 0))
     await nc.close()
     return seq
 
@@ -170,32 +170,36 @@ async def _submit(url: str, name: str) -> int:
 def _scheduler_start(ground: Ground, name: str) -> float:
     """Seconds from a scheduler's start until it has cancelled a submission that is new to it."""
     seq = asyncio.run(_submit(ground.nats.url, f"scheduler/{name}"))
-    agg = subjects.submission(derive_id(f"scheduler/{name}", "new"))
-    asyncio.run(_cancel(ground.nats.url, agg, seq))
+    aggregate = subjects.submission(derive_id(f"scheduler/{name}", "new"))
+    asyncio.run(_cancel(ground.nats.url, aggregate, seq))
     with ground.service("scheduler") as scheduler:
-        took_s = asyncio.run(_ended(ground.nats.url, agg, scheduler))
+        took_s = asyncio.run(_ended(ground.nats.url, aggregate, scheduler))
         # It may keep what it knows for the next start.
         time.sleep(2.0)
     return took_s
 
 
-async def _cancel(url: str, agg: str, version: int) -> None:
+async def _cancel(url: str, aggregate: str, version: int) -> None:
     """Request the end of a submission."""
     nc = await connect(url, "bench")
     stamp = EventMetadata(
-        derive_id(agg, "cancel"), now(), "service:bench", subjects.last_token(agg), "bench"
+        derive_id(aggregate, "cancel"),
+        now(),
+        "service:bench",
+        subjects.last_token(aggregate),
+        "bench",
     )
-    requested = make_envelope(SubmissionCancelRequested(reason="bench"), agg, stamp)
+    requested = make_envelope(SubmissionCancelRequested(reason="bench"), aggregate, stamp)
     await NatsLog(nc).append(NewEvent(requested, version))
     await nc.close()
 
 
-async def _ended(url: str, agg: str, scheduler: Running) -> float:
+async def _ended(url: str, aggregate: str, scheduler: Running) -> float:
     nc = await connect(url, "bench")
     log = NatsLog(nc)
 
     async def is_over() -> bool:
-        return (await log.history(agg))[-1].envelope.type == "SubmissionFinished"
+        return (await log.history(aggregate))[-1].envelope.type == "SubmissionFinished"
 
     await eventually(is_over, WAIT_S_MAX)
     await nc.close()

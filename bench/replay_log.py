@@ -61,17 +61,17 @@ async def write(log: EventLog, count: int) -> int:
 
 def _new(told: Told, first: int, seq: int, versions: dict[str, int]) -> NewEvent:
     """An event of a batch; what the same batch says of a history before needs no expectation."""
-    agg, fact = told
-    submission = getattr(fact, "submission", "") or subjects.last_token(agg)
-    history, actor = subjects.history_of(agg), "service:bench"
-    if agg.startswith("report."):
-        actor = f"agent:{agg.split('.')[1]}"
+    aggregate, fact = told
+    submission = getattr(fact, "submission", "") or subjects.last_token(aggregate)
+    history, actor = subjects.history_of(aggregate), "service:bench"
+    if aggregate.startswith("report."):
+        actor = f"agent:{aggregate.split('.')[1]}"
     stamp = EventMetadata(
-        derive_id(agg, str(seq)), BEGAN + timedelta(seconds=seq), actor, submission, "bench"
+        derive_id(aggregate, str(seq)), BEGAN + timedelta(seconds=seq), actor, submission, "bench"
     )
     version = versions.get(history, 0)
     versions[history] = seq
-    return NewEvent(make_envelope(fact, agg, stamp), version if version < first else None)
+    return NewEvent(make_envelope(fact, aggregate, stamp), version if version < first else None)
 
 
 def _told(count: int) -> Iterator[Told]:
@@ -168,7 +168,7 @@ def _given(submission: str, job: str, run: str, agent: str) -> Iterator[Told]:
     yield subjects.run(agent, run), assigned
 
 
-def _ran(agg: str, submission: str, mode: str, *, is_wrong: bool) -> Iterator[Told]:
+def _ran(aggregate: str, submission: str, mode: str, *, is_wrong: bool) -> Iterator[Told]:
     started = RunStarted(
         fingerprint="0" * 16,
         harness="2",
@@ -176,7 +176,7 @@ def _ran(agg: str, submission: str, mode: str, *, is_wrong: bool) -> Iterator[To
         tier="C1",
         key_commit=hashlib.sha256(RUN_KEY).hexdigest(),
     )
-    yield agg, started
+    yield aggregate, started
     stages = MODES[mode].stages[: 2 if is_wrong else None]
     verdict = "wrong_answer" if is_wrong else "passed"
     results = [
@@ -202,7 +202,7 @@ def _ran(agg: str, submission: str, mode: str, *, is_wrong: bool) -> Iterator[To
         log_head="compiled in 0.4 s\n",
         stages=results,
     )
-    yield agg, completed
+    yield aggregate, completed
 
 
 def _timed(submission: str) -> CaseResult:

@@ -80,13 +80,13 @@ async def fill(url: str, count: int) -> None:
     seq = 0
     while batch := list(islice(events, BATCH_MAX)):
         drafts = []
-        for agg, fact in batch:
+        for aggregate, fact in batch:
             seq += 1
             stamp = EventMetadata(
                 derive_id(str(seq), "event"), AT, "service:bench", "bench", "bench"
             )
-            body = encode_envelope(make_envelope(fact, agg, stamp))
-            drafts.append(MessageDraft(subjects.subject(agg), stamp.id, body, None))
+            body = encode_envelope(make_envelope(fact, aggregate, stamp))
+            drafts.append(MessageDraft(subjects.subject(aggregate), stamp.id, body, None))
         await publish_batch(nc, drafts)
     await nc.close()
 

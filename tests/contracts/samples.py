@@ -17,11 +17,13 @@ RUN = subjects.run("a1", "r1")
 
 
 def new_event(
-    agg: str, expected: int | None, *, id_: str | None = None, reason: str = "why"
+    aggregate: str, expected: int | None, *, id_: str | None = None, reason: str = "why"
 ) -> NewEvent:
     """Return a minimal event; its id is new unless one is given."""
     metadata = EventMetadata(id_ or new_id(), T0, "service:test", "s1", "e0")
-    return NewEvent(make_envelope(JobRequeued(run="r1", reason=reason), agg, metadata), expected)
+    return NewEvent(
+        make_envelope(JobRequeued(run="r1", reason=reason), aggregate, metadata), expected
+    )
 
 
 def ids(events: Sequence[RecordedEvent | NewEvent]) -> list[str]:

@@ -58,19 +58,23 @@ async def test_an_agent_reads_its_orders_and_acknowledges_them(bus: Bus) -> None
 
 async def test_an_agents_report_expects_the_order_and_the_scheduler_the_report(bus: Bus) -> None:
     run = run_id()
-    log, agg = AgentLog(bus.agent, AGENT), f"run.{AGENT}.{run}"
+    log, aggregate = AgentLog(bus.agent, AGENT), f"run.{AGENT}.{run}"
     first = await bus.log.append(order(run))
     begun = report(RunStarted, run, first)
     second = await log.append(begun)
     assert await log.append(begun) == second, "a repeat is told from another's event"
     with pytest.raises(Conflict):
-        await bus.log.append(new_event(agg, first))
-    third = await bus.log.append(new_event(agg, second))
+        await bus.log.append(new_event(aggregate, first))
+    third = await bus.log.append(new_event(aggregate, second))
     with pytest.raises(Conflict):
         await log.append(report(RunCompleted, run, second))
-    history = await bus.log.history(agg)
+    history = await bus.log.history(aggregate)
     assert [event.seq for event in history] == [first, second, third]
-    assert [event.envelope.agg for event in history] == [agg, f"report.{AGENT}.{run}", agg]
+    assert [event.envelope.aggregate for event in history] == [
+        aggregate,
+        f"report.{AGENT}.{run}",
+        aggregate,
+    ]
 
 
 @pytest.mark.parametrize("size", [0, 10, 64 * 1024, 64 * 1024 + 1, 1_300_000])

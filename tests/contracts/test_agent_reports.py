@@ -81,7 +81,7 @@ async def test_an_agent_cannot_fill_the_log_with_runs_that_it_was_never_given(bu
     for _ in range(FLOOD):
         never_given = report(RunCompleted, run_id(), 0)
         body = encode_envelope(never_given.envelope)
-        await bus.agent.publish(subjects.subject(never_given.envelope.agg), body)
+        await bus.agent.publish(subjects.subject(never_given.envelope.aggregate), body)
         request = ReportRequest(msgspec.Raw(body), 0)
         await bus.agent.publish(f"agents.{AGENT}.report", msgspec.json.encode(request))
     await bus.agent.flush()
@@ -108,12 +108,12 @@ async def test_a_run_is_reported_once_and_byte_for_byte_as_its_agent_sent_it(bus
     _, *reports = await bus.log.history(subjects.run(AGENT, run))
     sent = [encode_envelope(event.envelope) for event in (begun, ended, late)]
     assert [event.body for event in reports] == sent
-    assert {event.envelope.agg for event in reports} == {subjects.report(AGENT, run)}
+    assert {event.envelope.aggregate for event in reports} == {subjects.report(AGENT, run)}
 
 
 async def test_a_report_after_the_lease_is_refused_but_for_one_note(bus: Bus) -> None:
     run, assigned = await given(bus)
-    log, agg = AgentLog(bus.agent, AGENT), subjects.run(AGENT, run)
+    log, aggregate = AgentLog(bus.agent, AGENT), subjects.run(AGENT, run)
     started = await log.append(report(RunStarted, run, assigned))
     expired = order_end(run, started)
     over = await bus.log.append(expired)
@@ -126,7 +126,7 @@ async def test_a_report_after_the_lease_is_refused_but_for_one_note(bus: Bus) ->
     other = report(RunDiscarded, run, None)
     other = other._replace(envelope=msgspec.structs.replace(other.envelope, id=new_id()))
     await send(bus, other)
-    types = [event.envelope.type for event in await bus.log.history(agg)]
+    types = [event.envelope.type for event in await bus.log.history(aggregate)]
     assert types == ["JobAssigned", "RunStarted", "JobExpired", "RunDiscarded"]
 
 
@@ -153,9 +153,9 @@ replace = msgspec.structs.replace
 FALSE: dict[str, Change] = {
     "in another agent's name": lambda e: replace(e, actor=f"agent:{OTHER}"),
     "in a service's name": lambda e: replace(e, actor="service:scheduler"),
-    "on another agent's run": lambda e: replace(e, agg=e.agg.replace(AGENT, OTHER)),
-    "on its orders": lambda e: replace(e, agg=e.agg.replace("report", "run")),
-    "on an account": lambda e: replace(e, agg="account.eve"),
+    "on another agent's run": lambda e: replace(e, aggregate=e.aggregate.replace(AGENT, OTHER)),
+    "on its orders": lambda e: replace(e, aggregate=e.aggregate.replace("report", "run")),
+    "on an account": lambda e: replace(e, aggregate="account.eve"),
     "with the id of a later event": lambda e: replace(e, id=new_id()),
     "of tomorrow": lambda e: replace(e, at=e.at + timedelta(days=1)),
     "of 1970": lambda e: replace(e, at=e.at.replace(year=1970)),

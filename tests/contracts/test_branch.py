@@ -29,8 +29,8 @@ def branches(world: World) -> BranchSource:
 
 
 async def test_a_branch_has_its_aggregates_alone(world: World, branches: BranchSource) -> None:
-    for agg in (ADA, JOB, OTHER, RUN, ADA, JOB):
-        await world.log.append(new_event(agg, None))
+    for aggregate in (ADA, JOB, OTHER, RUN, ADA, JOB):
+        await world.log.append(new_event(aggregate, None))
     branch = branches.branch(0, "account.>", RUN)
     assert seqs(await take_events(branch, 4)) == [1, 3, 4, 5]
     assert branch.behind == 0
@@ -70,17 +70,19 @@ async def test_an_empty_branch_is_soon_known_to_be_so(world: World, branches: Br
 async def test_a_long_past_of_several_aggregates_comes_in_the_order_of_the_log(
     world: World, branches: BranchSource
 ) -> None:
-    aggs = [JOB if number % 7 == 0 else RUN if number % 5 == 0 else ADA for number in range(300)]
-    for agg in aggs:
-        await world.log.append(new_event(agg, None))
-    expected = [seq for seq, agg in enumerate(aggs, 1) if agg != JOB and seq > 10]
+    aggregates = [
+        JOB if number % 7 == 0 else RUN if number % 5 == 0 else ADA for number in range(300)
+    ]
+    for aggregate in aggregates:
+        await world.log.append(new_event(aggregate, None))
+    expected = [seq for seq, aggregate in enumerate(aggregates, 1) if aggregate != JOB and seq > 10]
     branch = branches.branch(10, "account.>", "invite.>", RUN)
     first = seqs(await take_events(branch, 7))
     assert branch.behind > 0
     assert first == expected[:7]
     # What comes while the past is read follows it.
-    for agg in (RUN, JOB, ADA):
-        await world.log.append(new_event(agg, None))
+    for aggregate in (RUN, JOB, ADA):
+        await world.log.append(new_event(aggregate, None))
     remaining = seqs(await take_events(branch, len(expected) + 2 - len(first)))
     assert first + remaining == [*expected, 301, 303]
     assert branch.behind == 0

@@ -33,9 +33,9 @@ async def letters(world: World, count: int = 1) -> list[DeadLetter]:
     return dead_letters
 
 
-def of_the_future(agg: str) -> NewEvent:
+def of_the_future(aggregate: str) -> NewEvent:
     """Return an event of a type that this code does not know."""
-    envelope = new_event(agg, 0).envelope
+    envelope = new_event(aggregate, 0).envelope
     return NewEvent(msgspec.structs.replace(envelope, type="RunLevitated"), 0)
 
 
@@ -192,6 +192,6 @@ async def test_what_its_readers_die_of_is_a_dead_letter_in_the_end(client: Clien
 def test_an_envelope_of_a_redrive_names_the_letter() -> None:
     letter = DeadLetter(A1, "EVENTS", 7, "why", T0, 5, 7)
     envelope: Envelope = redrive_event(letter, "fixed", "operator:ada", T0).envelope
-    assert (envelope.agg, envelope.actor) == (f"audit.redriven.{A1}", "operator:ada")
+    assert (envelope.aggregate, envelope.actor) == (f"audit.redriven.{A1}", "operator:ada")
     again = redrive_event(letter._replace(place=9), "fixed", "operator:ada", T0).envelope
     assert again.id != envelope.id

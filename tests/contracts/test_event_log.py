@@ -21,7 +21,7 @@ async def test_a_second_writer_gets_a_conflict(log: EventLog) -> None:
     first = await log.append(new_event(JOB, 0))
     with pytest.raises(Conflict) as caught:
         await log.append(new_event(JOB, 0))
-    assert (caught.value.agg, caught.value.expected) == (JOB, 0)
+    assert (caught.value.aggregate, caught.value.expected) == (JOB, 0)
     assert await log.append(new_event(JOB, first)) == first + 1
 
 
@@ -79,7 +79,7 @@ async def test_a_batch_is_stored_in_its_order(log: EventLog) -> None:
     pair = [new_event(JOB, 0), new_event(RUN, 0)]
     last = await log.append_all(pair)
     assert last == 3
-    assert [seqs(await log.history(agg)) for agg in (JOB, RUN)] == [[2], [3]]
+    assert [seqs(await log.history(aggregate)) for aggregate in (JOB, RUN)] == [[2], [3]]
 
 
 async def test_a_batch_may_be_repeated(log: EventLog) -> None:
@@ -154,15 +154,18 @@ async def test_a_long_history_comes_whole_and_in_order(log: EventLog) -> None:
 
 
 async def test_the_newest_event_of_many_aggregates_comes_at_once(log: EventLog) -> None:
-    aggs = [f"job.j{number}" for number in range(300)]
-    for agg in aggs:
-        await log.append(new_event(agg, 0))
-    ending = new_event(aggs[7], 8)
+    aggregates = [f"job.j{number}" for number in range(300)]
+    for aggregate in aggregates:
+        await log.append(new_event(aggregate, 0))
+    ending = new_event(aggregates[7], 8)
     await log.append(ending)
-    newest = await log.newest([*aggs, "job.never"])
-    assert set(newest) == set(aggs)
-    assert (newest[aggs[7]].seq, newest[aggs[7]].envelope.id) == (301, ending.envelope.id)
-    assert newest[aggs[299]].seq == 300
+    newest = await log.newest([*aggregates, "job.never"])
+    assert set(newest) == set(aggregates)
+    assert (newest[aggregates[7]].seq, newest[aggregates[7]].envelope.id) == (
+        301,
+        ending.envelope.id,
+    )
+    assert newest[aggregates[299]].seq == 300
     assert await log.newest(["job.never"]) == await log.newest([]) == {}
 
 

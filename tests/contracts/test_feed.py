@@ -67,7 +67,7 @@ async def test_what_is_no_event_is_handed_over_as_such(client: Client, body: byt
     events = await feed.take()
     events += await feed.take() if len(events) < 3 else []
     assert [event.envelope.type for event in events] == ["JobRequeued", UNREADABLE, "JobRequeued"]
-    assert (events[1].body, events[1].envelope.agg) == (body, "run.a.r")
+    assert (events[1].body, events[1].envelope.aggregate) == (body, "run.a.r")
     with pytest.raises(msgspec.DecodeError):
         _ = events[1].fact
     assert await NatsLog(client).history("run.a.r") == [events[1]]
@@ -79,7 +79,7 @@ async def test_an_event_is_of_the_aggregate_on_whose_subject_it_lies(client: Cli
     await client.request("events.run.a.r", forged, 2)
     feed = NatsLog(client).follow(0)
     (event,) = await feed.take()
-    assert (event.envelope.agg, event.body) == ("run.a.r", forged)
+    assert (event.envelope.aggregate, event.body) == ("run.a.r", forged)
     assert not is_genuine(event.envelope)
     assert await NatsLog(client).history("run.a.r") == [event]
     await feed.close()

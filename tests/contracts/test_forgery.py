@@ -61,17 +61,17 @@ ACTORS = (
 IDS = {"run": 2, "report": 2, "ranking": 2}
 
 
-def envelope(name: str, agg: str, actor: str) -> Envelope:
+def envelope(name: str, aggregate: str, actor: str) -> Envelope:
     """Return an event of a type, on any aggregate and by any actor."""
     return make_envelope(
-        example_event(CATALOGUE[name]), agg, EventMetadata(new_id(), T0, actor, "", "")
+        example_event(CATALOGUE[name]), aggregate, EventMetadata(new_id(), T0, actor, "", "")
     )
 
 
 def homes(name: str) -> Iterator[str]:
     """Return the aggregates, of others than the forging agent, where a type belongs."""
-    agg = CATALOGUE[name].aggregate
-    yield ".".join((agg, *(f"{OTHER}{place}" for place in range(IDS.get(agg, 1)))))
+    aggregate = CATALOGUE[name].aggregate
+    yield ".".join((aggregate, *(f"{OTHER}{place}" for place in range(IDS.get(aggregate, 1)))))
 
 
 @pytest.fixture(scope="module")
@@ -125,20 +125,20 @@ async def test_the_bus_refuses_an_agent_every_type_where_it_belongs(
     nc, refused = thief
     log = NatsLog(services)
     before = await log.append(order(run_id()))
-    aggs = [*homes(name), subjects.run(AGENT, "r1"), subjects.report(AGENT, "r1")]
+    aggregates = [*homes(name), subjects.run(AGENT, "r1"), subjects.report(AGENT, "r1")]
     asking = subjects.agent_request(AGENT, REPORT)
-    for agg in aggs:
-        subject = subjects.subject(agg)
+    for aggregate in aggregates:
+        subject = subjects.subject(aggregate)
         for actor in ("service:scheduler", f"agent:{AGENT}"):
-            body = encode(envelope(name, agg, actor))
+            body = encode(envelope(name, aggregate, actor))
             await nc.publish(subject, body)
             await nc.publish(asking, encode(ReportRequest(msgspec.Raw(body), before)))
             # With the subject of an answer the server would be the writer.
             await nc.publish(asking, body, reply=subject)
     await nc.flush()
-    await eventually(lambda: len(refused) >= 2 * len(aggs))
+    await eventually(lambda: len(refused) >= 2 * len(aggregates))
     said = "\n".join(refused)
-    assert all(f'"{subjects.subject(agg)}"' in said for agg in aggs), said
+    assert all(f'"{subjects.subject(aggregate)}"' in said for aggregate in aggregates), said
     # Answered once all that was sent before it is.
     await nc.request(asking, b"", 5)
     assert [one async for one in after(log, before)] == []
@@ -226,8 +226,8 @@ async def town_of(folder: Path, facts: int) -> AuditPlatform:
     town = await AuditPlatform(folder).found()
     told = LIFE.facts()
     if facts < len(told):
-        for agg, fact in told[:facts]:
-            await town.tell(agg, fact)
+        for aggregate, fact in told[:facts]:
+            await town.tell(aggregate, fact)
     else:
         await town.live(LIFE)
     return town
@@ -239,9 +239,9 @@ OWN_RUN = subjects.report(AGENT, LIFE.run)
 STRANGE = subjects.report(AGENT, "no-run")
 
 
-def is_forged(name: str, actor: str, agg: str, moment: str) -> bool:
+def is_forged(name: str, actor: str, aggregate: str, moment: str) -> bool:
     """Return whether an agent that writes this on its own subject claims what only others may."""
-    is_its_own = name in OWN and agg == OWN_RUN and actor == f"agent:{AGENT}"
+    is_its_own = name in OWN and aggregate == OWN_RUN and actor == f"agent:{AGENT}"
     # A note that changes nothing may come at any time.
     is_due = moment == "in its run" or (name == "RunDiscarded" and moment != "before its order")
     return not (is_its_own and is_due)
@@ -257,16 +257,16 @@ async def test_readers_drop_every_type_that_an_agent_forges_on_its_own_subject(
     before, seq = readers.state(), await town.log.last()
     expected = await rows_of(town)
     forged: list[int] = []
-    for agg in (OWN_RUN, STRANGE, subjects.report(OTHER, LIFE.run)):
+    for aggregate in (OWN_RUN, STRANGE, subjects.report(OTHER, LIFE.run)):
         for actor in ACTORS:
-            if not is_forged(name, actor, agg, moment):
+            if not is_forged(name, actor, aggregate, moment):
                 continue
             seq += 1
-            said = envelope(name, agg, actor)
+            said = envelope(name, aggregate, actor)
             assert await town.append(said) == seq
             readers.take(RecordedEvent(seq, said, encode(said)))
             forged.append(seq)
-            assert readers.state() == before, (agg, actor)
+            assert readers.state() == before, (aggregate, actor)
     assert forged
     report = await audited(town)
     assert [one.seq for one in report.ignored] == forged

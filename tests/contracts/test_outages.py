@@ -30,11 +30,11 @@ QUICK = PullLimits(heartbeat_s=0.5)
 WRITTEN = 400
 
 
-async def write(log: EventLog, agg: str, stored: list[str]) -> None:
+async def write(log: EventLog, aggregate: str, stored: list[str]) -> None:
     """Be one of two rivals on an aggregate: append after its end repeatedly."""
     while len(stored) < WRITTEN:
-        history = await log.history(agg)
-        event = new_event(agg, history[-1].seq if history else 0)
+        history = await log.history(aggregate)
+        event = new_event(aggregate, history[-1].seq if history else 0)
         try:
             await log.append(event)
         except Conflict:
@@ -47,14 +47,14 @@ async def test_rivals_keep_every_chain_whole_while_the_server_is_killed(
 ) -> None:
     other = await connect(own_nats.url, "rival")
     stored: list[str] = []
-    aggs = [f"job.j{number}" for number in range(4)]
-    rivals = itertools.product((NatsLog(client), NatsLog(other)), aggs)
-    writers = [asyncio.create_task(write(log, agg, stored)) for log, agg in rivals]
+    aggregates = [f"job.j{number}" for number in range(4)]
+    rivals = itertools.product((NatsLog(client), NatsLog(other)), aggregates)
+    writers = [asyncio.create_task(write(log, aggregate, stored)) for log, aggregate in rivals]
     for kill_at in (WRITTEN // 4, WRITTEN // 2, WRITTEN * 3 // 4):
         await eventually(partial(has, stored, kill_at), within_s=30)
         restart(own_nats)
     await asyncio.gather(*writers)
-    histories = [await NatsLog(client).history(agg) for agg in aggs]
+    histories = [await NatsLog(client).history(aggregate) for aggregate in aggregates]
     stored_ids = [id_ for history in histories for id_ in ids(history)]
     assert sorted(stored_ids) == sorted(stored)
     assert await NatsLog(client).last() == len(stored)
@@ -68,8 +68,10 @@ async def test_rival_batches_stay_whole_while_the_server_is_killed(
 
     async def pairs(name: str) -> None:
         for number in range(100):
-            aggs = f"job.{name}{number}", f"run.a1.{name}{number}"
-            last_seqs.append(await log.append_all([new_event(agg, 0) for agg in aggs]))
+            aggregates = f"job.{name}{number}", f"run.a1.{name}{number}"
+            last_seqs.append(
+                await log.append_all([new_event(aggregate, 0) for aggregate in aggregates])
+            )
 
     writers = [asyncio.create_task(pairs(name)) for name in "ab"]
     for kill_at in (50, 100):

@@ -20,7 +20,7 @@ from tests.contracts.samples import new_event
 from tests.support.memory import MemoryOutbox
 from tests.support.waits import eventually
 
-NAME, AGGS = "test-effects", ("ranking.>", "audit.seal")
+NAME, AGGREGATES = "test-effects", ("ranking.>", "audit.seal")
 RECORD = "ranking.matmul.H200"
 DELAYS_S = (0.01, 0.01, 0.01, 0.01)
 
@@ -55,7 +55,7 @@ async def outbox(request: pytest.FixtureRequest) -> AsyncIterator[Outbox]:
 
 async def sending(world: World, outbox: Outbox, outside: Outside) -> "asyncio.Task[None]":
     """Run a sender whose subscription exists when this returns."""
-    inbox = await world.bus.news(NAME, *AGGS)
+    inbox = await world.bus.news(NAME, *AGGREGATES)
     assert await inbox.next(0.05) is None, "nothing was said yet"
     sender = OutboxSender(inbox, outbox, "outside", outside.act, DELAYS_S)
     return asyncio.create_task(sender.run())
@@ -75,7 +75,9 @@ async def test_each_event_from_now_on_has_its_effect_once(world: World, outbox: 
     outside = Outside()
     task = await sending(world, outbox, outside)
     await world.log.append(new_event("job.j1", 0))
-    expected = [await world.log.append(new_event(agg, None)) for agg in (RECORD, "audit.seal")]
+    expected = [
+        await world.log.append(new_event(aggregate, None)) for aggregate in (RECORD, "audit.seal")
+    ]
     await eventually(lambda: [seq for seq, _ in outside.reached] == expected)
     await eventually(lambda: is_done(outbox))
     await stop(task)
@@ -142,7 +144,7 @@ class Shaky(MemoryOutbox):
 async def test_a_death_after_the_effect_repeats_it_under_its_nonce(
     client: Client, outbox: Outbox
 ) -> None:
-    reading, outside = InboxConfig(NAME, AGGS, only_news=True), Outside(is_hanging=True)
+    reading, outside = InboxConfig(NAME, AGGREGATES, only_news=True), Outside(is_hanging=True)
     dying = NatsInbox(client, reading, ack_wait_s=0.3)
     assert await dying.next(0.05) is None
     await NatsLog(client).append(new_event(RECORD, 0))
@@ -163,7 +165,7 @@ async def test_a_death_after_the_effect_repeats_it_under_its_nonce(
 @pytest.mark.server
 async def test_a_death_after_the_mark_repeats_nothing(client: Client, outbox: Outbox) -> None:
     log, bus, outside = NatsLog(client), NatsBus(client), Outside()
-    inbox = await bus.news(NAME, *AGGS)
+    inbox = await bus.news(NAME, *AGGREGATES)
     assert await inbox.next(0.05) is None
     event = new_event(RECORD, 0)
     await log.append(event)
@@ -181,7 +183,7 @@ async def test_a_death_after_the_mark_repeats_nothing(client: Client, outbox: Ou
 async def test_a_reading_whose_place_is_lost_goes_on_where_it_was(client: Client) -> None:
     log, bus = NatsLog(client), NatsBus(client)
     await log.append(new_event(RECORD, 0))
-    inbox = await bus.news(NAME, *AGGS)
+    inbox = await bus.news(NAME, *AGGREGATES)
     assert await inbox.next(0.05) is None
     second = await log.append(new_event(RECORD, 1))
     in_hand = await inbox.next(5)
@@ -198,13 +200,13 @@ async def test_a_reading_whose_place_is_lost_goes_on_where_it_was(client: Client
 
 
 async def test_a_forgotten_name_begins_anew_without_history(world: World) -> None:
-    inbox = await world.bus.news(NAME, *AGGS)
+    inbox = await world.bus.news(NAME, *AGGREGATES)
     assert await inbox.next(0.05) is None
     await inbox.close()
     await world.log.append(new_event(RECORD, 0))
     await world.bus.forget(NAME)
     await world.bus.forget(NAME)
-    anew = await world.bus.news(NAME, *AGGS)
+    anew = await world.bus.news(NAME, *AGGREGATES)
     assert await anew.next(0.2) is None
     seq = await world.log.append(new_event("audit.seal", 0))
     delivery = await anew.next(5)

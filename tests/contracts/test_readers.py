@@ -130,7 +130,7 @@ async def test_a_reader_goes_on_with_a_consumer_of_an_older_release(client: Clie
 
 async def test_two_readers_of_one_name_share_its_events(client: Client) -> None:
     log, bus = NatsLog(client), NatsBus(client)
-    readers = [await bus.news(NEWS.consumer, *NEWS.aggs) for _ in range(2)]
+    readers = [await bus.news(NEWS.consumer, *NEWS.aggregates) for _ in range(2)]
     for reader in readers:
         assert await reader.next(0.05) is None
     await log.append_all([new_event(RECORD, 0), *(new_event(RECORD, None) for _ in range(19))])
@@ -162,7 +162,7 @@ async def test_an_agent_is_sent_its_events_without_asking_for_each(client: Clien
 async def test_whoever_is_cancelled_while_it_acknowledges_stops(client: Client) -> None:
     log, bus = NatsLog(client), NatsBus(client)
     # An agent's inbox waits for no answer; an outbox does.
-    inbox = await bus.news(NEWS.consumer, *NEWS.aggs)
+    inbox = await bus.news(NEWS.consumer, *NEWS.aggregates)
     assert await inbox.next(0.05) is None
     await log.append_all([new_event(RECORD, 0), *(new_event(RECORD, None) for _ in range(199))])
 

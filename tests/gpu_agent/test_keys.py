@@ -49,7 +49,7 @@ async def test_a_verdict_is_signed_for_its_run_and_its_token(world: World) -> No
     key = public_key(agent.reporter.key)
     envelope = decode(completed.body)
     assert envelope.sig is not None
-    run = assigned.envelope.agg
+    run = assigned.envelope.aggregate
     assert verify_verdict(key, run, assigned.seq, bytes(envelope.data), envelope.sig)
     assert not verify_verdict(key, run, assigned.seq + 1, bytes(envelope.data), envelope.sig)
 

@@ -136,9 +136,9 @@ class World:
         await self.say(run, msgspec.structs.replace(assigned, **other), 0)
 
     async def say(self, run: str, fact: Fact, expected: int | None) -> int:
-        agg, actor = written(subjects.run("a1", run), fact)
+        aggregate, actor = written(subjects.run("a1", run), fact)
         stamp = EventMetadata(new_id(), now(), actor, "sub1", "test")
-        return await self.log.append(NewEvent(make_envelope(fact, agg, stamp), expected))
+        return await self.log.append(NewEvent(make_envelope(fact, aggregate, stamp), expected))
 
     async def history(self, run: str) -> list[RecordedEvent]:
         return await self.log.history(subjects.run("a1", run))

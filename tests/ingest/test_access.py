@@ -39,8 +39,10 @@ PUBLISHED = events.ProblemPublished(
 def record_events(*facts: tuple[str, Fact], actor: str = "account:ada") -> list[RecordedEvent]:
     """A log of facts about aggregates."""
     return [
-        RecordedEvent(seq, make_envelope(fact, agg, EventMetadata(f"e{seq}", T0, actor, "c", "t")))
-        for seq, (agg, fact) in enumerate(facts, 1)
+        RecordedEvent(
+            seq, make_envelope(fact, aggregate, EventMetadata(f"e{seq}", T0, actor, "c", "t"))
+        )
+        for seq, (aggregate, fact) in enumerate(facts, 1)
     ]
 
 
@@ -103,8 +105,8 @@ def live_tokens(access: Access, recorded_at: datetime) -> list[Caller]:
 def test_revoked_and_expired_tokens_are_never_accepted(facts: list[tuple[str, Fact]]) -> None:
     access = fold_access(record_events(*facts))
     dead = {
-        (subjects.last_token(agg), fact.token)
-        for agg, fact in facts
+        (subjects.last_token(aggregate), fact.token)
+        for aggregate, fact in facts
         if isinstance(fact, events.TokenRevoked)
     }
     for digest in list(access.tokens):

@@ -29,12 +29,14 @@ ADA, GRACE = subjects.account("ada"), subjects.account("grace")
 KEPT = issued("t1"), issued("t2"), events.PreferenceSet(preference="overtaken", value="dm")
 
 
-async def say(log: NatsLog, agg: str, *facts: Fact) -> None:
+async def say(log: NatsLog, aggregate: str, *facts: Fact) -> None:
     """Append some facts."""
     for fact in facts:
         await log.append(
             NewEvent(
-                make_envelope(fact, agg, EventMetadata(new_id(), now(), "account:x", "c", "t")),
+                make_envelope(
+                    fact, aggregate, EventMetadata(new_id(), now(), "account:x", "c", "t")
+                ),
                 None,
             )
         )
@@ -65,7 +67,8 @@ async def recorded(log: NatsLog) -> Sequence[tuple[str, str, bytes]]:
         events += await feed.take()
     await feed.close()
     return [
-        (subjects.subject(event.envelope.agg), event.envelope.id, event.body) for event in events
+        (subjects.subject(event.envelope.aggregate), event.envelope.id, event.body)
+        for event in events
     ]
 
 

@@ -56,10 +56,10 @@ async def end(at: IntakeHarness, baseline: str, fact: SubmissionFinished = FINIS
     """Let every run of a baseline end."""
     for event in at.log.since(0):
         if isinstance(event.fact, SubmissionReceived) and event.fact.baseline == baseline:
-            agg = event.envelope.agg
-            stamp = EventMetadata(f"end of {agg}", T0, "service:test", "", "")
-            if len(await at.log.history(agg)) == 1:
-                await at.log.append(NewEvent(make_envelope(fact, agg, stamp), None))
+            aggregate = event.envelope.aggregate
+            stamp = EventMetadata(f"end of {aggregate}", T0, "service:test", "", "")
+            if len(await at.log.history(aggregate)) == 1:
+                await at.log.append(NewEvent(make_envelope(fact, aggregate, stamp), None))
 
 
 async def test_a_new_version_runs_its_baselines_on_each_gpu_type() -> None:
@@ -94,11 +94,11 @@ async def test_a_newer_version_cancels_waiting_baselines_of_the_previous() -> No
     async with open_intake() as at:
         await publish(at)
         await end(at, "eager")
-        open_ones = [e.envelope.agg for e in at.log.since(0) if is_run_of(e.fact, "cpp")]
+        open_ones = [e.envelope.aggregate for e in at.log.since(0) if is_run_of(e.fact, "cpp")]
         newer = {**OURS, "baselines/eager.py": EAGER + b"# better\n"}
         await at.commands.problems.publish(publication("copy", newer), ANN)
         wished = [e for e in at.log.since(0) if isinstance(e.fact, SubmissionCancelRequested)]
-        assert sorted(e.envelope.agg for e in wished) == sorted(open_ones)
+        assert sorted(e.envelope.aggregate for e in wished) == sorted(open_ones)
         assert len(open_ones) == 2
         await at.commands.problems.publish(publication("copy", FILES), ANN)
         wished = [e for e in at.log.since(0) if isinstance(e.fact, SubmissionCancelRequested)]
@@ -149,11 +149,11 @@ async def test_an_archived_leaderboard_runs_no_baselines() -> None:
     async with open_intake() as at:
         await publish(at)
         await end(at, "eager")
-        waiting = [e.envelope.agg for e in at.log.since(0) if is_run_of(e.fact, "cpp")]
+        waiting = [e.envelope.aggregate for e in at.log.since(0) if is_run_of(e.fact, "cpp")]
         for _ in "ab":
             await at.commands.boards.archive("copy", "over", "operator:olga")
         cancelled = [e for e in at.log.since(0) if isinstance(e.fact, SubmissionCancelRequested)]
-        assert sorted(e.envelope.agg for e in cancelled) == sorted(waiting)
+        assert sorted(e.envelope.aggregate for e in cancelled) == sorted(waiting)
         assert len(waiting) == 2
         with pytest.raises(Refused, match="is archived"):
             await at.commands.baselines.run_again("copy", "operator:olga")

@@ -55,7 +55,7 @@ def test_only_consent_to_the_current_text_allows_submitting(steps: list[str]) ->
 
 def account_of(door: Door, seq: int) -> str:
     """Whose account an event is about."""
-    return door.log.since(seq - 1)[0].envelope.agg.rpartition(".")[2]
+    return door.log.since(seq - 1)[0].envelope.aggregate.rpartition(".")[2]
 
 
 @pytest.mark.server

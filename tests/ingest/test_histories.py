@@ -23,9 +23,9 @@ class Counting(MemoryLog):
 
     handed = 0
 
-    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+    async def history(self, aggregate: str, after: int = 0) -> list[RecordedEvent]:
         """Those after a sequence, counted."""
-        events = await super().history(agg, after)
+        events = await super().history(aggregate, after)
         self.handed += len(events)
         return events
 
@@ -37,10 +37,10 @@ class CountingByAggregate(MemoryLog):
         super().__init__()
         self.readings: Counter[str] = Counter()
 
-    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+    async def history(self, aggregate: str, after: int = 0) -> list[RecordedEvent]:
         """Those after a sequence."""
-        self.readings[agg] += 1
-        return await super().history(agg, after)
+        self.readings[aggregate] += 1
+        return await super().history(aggregate, after)
 
 
 class Slow(MemoryLog):
@@ -51,10 +51,10 @@ class Slow(MemoryLog):
         self.open = asyncio.Event()
         self.readings = 0
 
-    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+    async def history(self, aggregate: str, after: int = 0) -> list[RecordedEvent]:
         """What was there when it was asked."""
         self.readings += 1
-        events = await super().history(agg, after)
+        events = await super().history(aggregate, after)
         async with asyncio.timeout(30):
             await self.open.wait()
         return events

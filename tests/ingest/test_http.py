@@ -27,7 +27,7 @@ async def test_an_accepted_submission_is_in_the_log(door: Door) -> None:
     recorded = door.log.since(0)[-1]
     assert isinstance(recorded.fact, SubmissionReceived)
     assert receipt["number"] == recorded.seq
-    assert recorded.envelope.agg == f"submission.{receipt['id']}"
+    assert recorded.envelope.aggregate == f"submission.{receipt['id']}"
 
 
 async def test_no_name_and_no_source_is_in_an_event(door: Door) -> None:

@@ -138,7 +138,7 @@ async def end_all(log: NatsLog) -> None:
     for event in recorded:
         if isinstance(event.fact, events.SubmissionReceived):
             metadata = EventMetadata(new_id(), now(), "service:test", "test", "test")
-            envelope = make_envelope(FINISHED, event.envelope.agg, metadata)
+            envelope = make_envelope(FINISHED, event.envelope.aggregate, metadata)
             await log.append(NewEvent(envelope, event.seq))
 
 

@@ -338,8 +338,8 @@ async def test_invites_are_created_saved_and_revoked(ways: Ways) -> None:
 async def test_a_form_needs_its_token_its_reason_and_a_confirmation(ways: Ways) -> None:
     await name_account(ways, "p1", "<script>alert(1)</script>")
     waiting = Run("waiting", "p1")
-    for agg, fact in waiting.facts()[:1]:
-        await say(ways.door.log, agg, fact, waiting.id)
+    for aggregate, fact in waiting.facts()[:1]:
+        await say(ways.door.log, aggregate, fact, waiting.id)
 
     async def overdue() -> str:
         text = await page_of(ways, "/admin/overdue", "moderator")

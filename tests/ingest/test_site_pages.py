@@ -313,8 +313,8 @@ async def test_a_submission_shows_others_its_rank_and_its_owner_everything(ways:
     assert script.startswith('<script src="/static/copy.js?v=')
     # While it is not over, its page follows the events, and reloads without scripts.
     waiting = Run("waiting", ways.people["owner"].account)
-    for agg, fact in waiting.facts()[:1]:
-        await say(ways.door.log, agg, fact, waiting.id)
+    for aggregate, fact in waiting.facts()[:1]:
+        await say(ways.door.log, aggregate, fact, waiting.id)
 
     async def number() -> int:
         items = (await ways.reads.get("submissions"))["items"]

@@ -148,8 +148,8 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
         await say(log, agent, events.CanaryJudged(run="c", ratio=ratio, is_good=is_good))
     live.agents[AGENT] = {"registration": {"gpu": "CPU"}, "is_free": False}
     waiting = Life("waiting", ways.people["owner"].account)
-    for agg, fact in waiting.facts()[:1]:
-        await say(log, agg, fact, waiting.id)
+    for aggregate, fact in waiting.facts()[:1]:
+        await say(log, aggregate, fact, waiting.id)
     live.queues["CPU"] = {
         "gpu": "CPU",
         "free": 0,

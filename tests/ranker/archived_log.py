@@ -97,7 +97,7 @@ async def start_archived_log(
     nc = await connect(own_nats.url, "test")
     await ensure_streams(nc)
     events = [
-        (subject(event.envelope.agg), event.envelope.id, event.body)
+        (subject(event.envelope.aggregate), event.envelope.id, event.body)
         for event in audited.log.since(0)
     ]
     await append_raw(nc, events, 0)

@@ -42,22 +42,22 @@ class AuditPlatform:
         await self.say(subjects.agent(AGENT), enrolled, "operator:op")
         return self
 
-    async def say(self, agg: str, fact: Fact, actor: str = "service:test") -> int:
+    async def say(self, aggregate: str, fact: Fact, actor: str = "service:test") -> int:
         """Append an event."""
-        return await self.append(self.envelope(agg, fact, actor))
+        return await self.append(self.envelope(aggregate, fact, actor))
 
-    async def tell(self, agg: str, fact: Fact) -> int:
+    async def tell(self, aggregate: str, fact: Fact) -> int:
         """Append an event as the service that may write it."""
-        where, actor = written(agg, fact)
+        where, actor = written(aggregate, fact)
         return await self.say(where, fact, actor)
 
     async def append(self, envelope: Envelope) -> int:
         """Append an envelope as it is."""
         return await self.log.append(NewEvent(envelope, None))
 
-    def envelope(self, agg: str, fact: Fact, actor: str = "service:test") -> Envelope:
+    def envelope(self, aggregate: str, fact: Fact, actor: str = "service:test") -> Envelope:
         """An event that is not appended yet."""
-        return make_envelope(fact, agg, EventMetadata(new_id(), self.at, actor, "", ""))
+        return make_envelope(fact, aggregate, EventMetadata(new_id(), self.at, actor, "", ""))
 
     async def live(self, *lives: Life, key: SigningKey | None = None) -> None:
         """Append whole lives with their ends; runs are signed by the agent or with another key."""
@@ -68,11 +68,11 @@ class AuditPlatform:
     async def run(self, life: Life, key: SigningKey | None = None) -> None:
         """Append a life up to its verdict."""
         token = 0
-        for agg, fact in life.facts():
-            where, actor = written(agg, fact)
+        for aggregate, fact in life.facts():
+            where, actor = written(aggregate, fact)
             envelope = self.envelope(where, fact, actor)
             if isinstance(fact, events.RunCompleted):
-                sig = sign_verdict(key or self.agent, agg, token, bytes(envelope.data))
+                sig = sign_verdict(key or self.agent, aggregate, token, bytes(envelope.data))
                 envelope = msgspec.structs.replace(envelope, sig=sig)
             seq = await self.append(envelope)
             token = seq if isinstance(fact, events.JobAssigned) else token
@@ -104,9 +104,9 @@ class AuditPlatform:
         rows = chain_events(to_stored_event(event) for event in self.log.since(0))
         seq, h = rows[-1].seq, rows[-1].h
         assert h is not None, "every row is chained"
-        agg = subjects.audit("seal")
-        plain = self.envelope(agg, AuditSealed(seq=seq, chain=h.hex(), count=seq))
-        sig = sign_verdict(key or self.sealer, agg, seq, bytes(plain.data))
+        aggregate = subjects.audit("seal")
+        plain = self.envelope(aggregate, AuditSealed(seq=seq, chain=h.hex(), count=seq))
+        sig = sign_verdict(key or self.sealer, aggregate, seq, bytes(plain.data))
         await self.append(msgspec.structs.replace(plain, sig=sig))
 
     def rows(self) -> list[StoredEvent]:

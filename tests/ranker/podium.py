@@ -34,7 +34,7 @@ class Podium:
     def find(self, kind: type[Said]) -> list[tuple[str, Said]]:
         """The facts of one type, each with the id of its aggregate."""
         return [
-            (event.envelope.agg.rpartition(".")[2], event.fact)
+            (event.envelope.aggregate.rpartition(".")[2], event.fact)
             for event in self.log.since(0)
             if isinstance(event.fact, kind)
         ]

@@ -197,10 +197,10 @@ async def test_a_hidden_case_says_its_verdict_and_nothing_else(reads: Reads) -> 
             name="size=7", stage="hidden_check", verdict="wrong_answer", is_hidden=True
         )
     ]
-    for agg, fact in life.facts():
+    for aggregate, fact in life.facts():
         if isinstance(fact, events.RunCompleted):
             fact = replace(fact, cases=hidden, verdict="wrong_answer")  # noqa: PLW2901
-        await say(reads.log, agg, fact, life.id)
+        await say(reads.log, aggregate, fact, life.id)
     await reads.settle()
 
     async def over() -> Any:

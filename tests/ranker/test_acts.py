@@ -25,9 +25,9 @@ from tests.support.reading import STAFF, as_
 pytestmark = pytest.mark.server
 
 
-async def by(log: MemoryLog, actor: str, agg: str, fact: Fact) -> None:
+async def by(log: MemoryLog, actor: str, aggregate: str, fact: Fact) -> None:
     await log.append(
-        NewEvent(make_envelope(fact, agg, EventMetadata(new_id(), T0, actor, "", "")), None)
+        NewEvent(make_envelope(fact, aggregate, EventMetadata(new_id(), T0, actor, "", "")), None)
     )
 
 

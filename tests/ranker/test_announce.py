@@ -85,10 +85,10 @@ def operator() -> Iterator[Operator]:
     server.server_close()
 
 
-async def say(nats_client: Client, kind: type[Fact], agg: str, number: int) -> int:
+async def say(nats_client: Client, kind: type[Fact], aggregate: str, number: int) -> int:
     stamp = EventMetadata(f"e{number}", T0, "service:ranker", "s1", "e0")
     return await NatsLog(nats_client).append(
-        NewEvent(make_envelope(example_event(kind), agg, stamp), None)
+        NewEvent(make_envelope(example_event(kind), aggregate, stamp), None)
     )
 
 
@@ -119,7 +119,9 @@ async def test_records_podiums_and_seals_are_posted_as_json(
             (PodiumChanged, RANKING),
             (AuditSealed, SEAL),
         ]
-        seqs = [await say(nats_client, kind, agg, n) for n, (kind, agg) in enumerate(kinds)]
+        seqs = [
+            await say(nats_client, kind, aggregate, n) for n, (kind, aggregate) in enumerate(kinds)
+        ]
         await eventually(lambda: len(operator.got) == 3)
     bodies = [body for _, body in operator.got]
     assert [body["seq"] for body in bodies] == seqs

@@ -59,7 +59,7 @@ async def test_every_byte_of_the_log_is_kept_and_chained(copy: Archive) -> None:
     for row, event in zip(rows, log.since(0), strict=True):
         h = wire.extend_chain(h, to_stored_event(event).link)
         assert (row.seq, row.body, row.h) == (event.seq, event.body, h)
-        assert row.subject == f"events.{event.envelope.agg}"
+        assert row.subject == f"events.{event.envelope.aggregate}"
         assert row.recorded == event
     assert await copy.head() == (await log.last(), h)
 

@@ -69,14 +69,14 @@ class Ranked:
         """Append a life up to its verdict; returns the sequence of the order."""
         await enrol(self.log)
         await say(self.log, subjects.agent(AGENT), registration(CODE))
-        for agg, fact in LIFE.facts()[:4]:
-            await say(self.log, agg, fact)
+        for aggregate, fact in LIFE.facts()[:4]:
+            await say(self.log, aggregate, fact)
         return (await self.log.history(RUN))[0].seq
 
     def ends(self) -> Sequence[Fact]:
         """The end of the submission."""
-        agg, events_ = subjects.submission(LIFE.id), self.log.since(0)
-        return [item.fact for item in events_ if item.envelope.agg == agg][1:]
+        aggregate, events_ = subjects.submission(LIFE.id), self.log.since(0)
+        return [item.fact for item in events_ if item.envelope.aggregate == aggregate][1:]
 
 
 @pytest.fixture
@@ -92,8 +92,8 @@ async def ranked(postgres_dsn: str) -> AsyncIterator[Ranked]:
 
 def completed(fact: events.RunCompleted, actor: str, token: int) -> Envelope:
     """A verdict signed with the agent's own key."""
-    agg, _ = written(RUN, fact)
-    envelope = make_envelope(fact, agg, EventMetadata(new_id(), T0, actor, "", ""))
+    aggregate, _ = written(RUN, fact)
+    envelope = make_envelope(fact, aggregate, EventMetadata(new_id(), T0, actor, "", ""))
     sig = signing.sign_verdict(KEY, RUN, token, bytes(envelope.data))
     return structs.replace(envelope, sig=sig)
 
@@ -131,8 +131,8 @@ async def audited(folder: Path, reason: str, *, is_counted: bool) -> tuple[Audit
     _, actor, forge = FORGED[reason]
     platform = await AuditPlatform(folder).found()
     await platform.say(subjects.agent(AGENT), registration(CODE))
-    for agg, fact in LIFE.facts()[:4]:
-        await platform.tell(agg, fact)
+    for aggregate, fact in LIFE.facts()[:4]:
+        await platform.tell(aggregate, fact)
     token = next(
         event.seq for event in platform.log.since(0) if event.envelope.type == "JobAssigned"
     )

@@ -55,12 +55,12 @@ async def place(postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Place]:
         await platform.live(Life(f"s{number}", f"a{number}", time_us))
         platform.at += HOUR
     out = events.SubmissionDisqualified(rule="r", reason="")
-    for agg, fact in (
+    for aggregate, fact in (
         (subjects.moderation("s1"), out),
         (subjects.moderation("s1"), events.SubmissionRestored(reason="")),
         (subjects.account("a0"), events.AccountBanned(reason="")),
     ):
-        await platform.say(agg, fact)
+        await platform.say(aggregate, fact)
         platform.at += HOUR
     last = await platform.log.last()
     await fill_models(platform.log, postgres_dsn, LIVE, last)

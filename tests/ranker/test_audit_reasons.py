@@ -79,8 +79,8 @@ async def test_whatever_was_decided_about_a_row_is_among_its_reasons(
         (subjects.rejudge("r1"), events.RejudgeJudged(submission="s1", result=again)),
         (subjects.rejudge("r1"), events.RejudgeApplied(reason="fixed")),
     ]
-    for agg, fact in decisions:
-        await platform.say(agg, fact, "operator:op")
+    for aggregate, fact in decisions:
+        await platform.say(aggregate, fact, "operator:op")
     rows = {row.account: row for row in (await run_audit(platform)).rows}
     sentences = [reason.sentence for reason in rows["ada"].because if reason.actor == "operator:op"]
     assert sentences == [

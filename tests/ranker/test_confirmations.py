@@ -34,8 +34,8 @@ class ConfirmationPodium(Podium):
     async def repeat(self, repetition: Life, agent: str = OTHER, **order: Any) -> None:
         """Run the confirmation's job as this life."""
         id_, _ = await self.requested()
-        for agg, fact in facts_of(id_, repetition, agent, order):
-            await say(self.log, agg, fact)
+        for aggregate, fact in facts_of(id_, repetition, agent, order):
+            await say(self.log, aggregate, fact)
 
     async def judged(self) -> events.ConfirmationJudged:
         """How the confirmation ended."""
@@ -140,9 +140,9 @@ async def test_a_confirmation_that_the_platform_failed_says_nothing(
     podium: ConfirmationPodium,
 ) -> None:
     id_, _ = await podium.requested()
-    (agg, queued), *_ = facts_of(id_, FAST, OTHER, {})
-    await say(podium.log, agg, queued)
-    await say(podium.log, agg, events.JobGivenUp(attempts=2, reason="the device is gone"))
+    (aggregate, queued), *_ = facts_of(id_, FAST, OTHER, {})
+    await say(podium.log, aggregate, queued)
+    await say(podium.log, aggregate, events.JobGivenUp(attempts=2, reason="the device is gone"))
     judged = await podium.judged()
     assert (judged.code, judged.reason, judged.result) == ("given_up", "the device is gone", None)
     assert await podium.entry_texts() == [("fast", 100.0, "")]

@@ -32,8 +32,8 @@ class DuelPlatform(Podium):
     async def run(self, duel: str, result: DuelResult | None, **other: Any) -> None:
         """Append the job of a duel from its queue to its end."""
         _, fact = self.find(events.DuelRequested)[0]
-        for agg, event_fact in facts_of(duel, fact, result, **other):
-            await say(self.log, agg, event_fact)
+        for aggregate, event_fact in facts_of(duel, fact, result, **other):
+            await say(self.log, aggregate, event_fact)
 
     async def judged(self) -> events.DuelJudged:
         """How the duel ended."""
@@ -56,7 +56,7 @@ def facts_of(
     run: str = "run-duel",
 ) -> list[tuple[str, events.Fact]]:
     """The events of a duel's job."""
-    job, agg = subjects.job(duel_job_id(duel)), subjects.run(AGENT, run)
+    job, aggregate = subjects.job(duel_job_id(duel)), subjects.run(AGENT, run)
     first, second = requested.first, requested.second
     pattern = Life("fast", mode=DUEL)
     (_, queued), (_, leased), (_, order), (_, began), (_, ended), _ = pattern.side_facts()
@@ -74,7 +74,7 @@ def facts_of(
         ),
         (job, structs.replace(leased, run=run)),
         (
-            agg,
+            aggregate,
             structs.replace(
                 order,
                 job=duel_job_id(duel),
@@ -83,8 +83,8 @@ def facts_of(
                 class_="rejudge",
             ),
         ),
-        (agg, began),
-        (agg, structs.replace(ended, verdict=verdict, duel=result, cases=[], key=RUN_KEY)),
+        (aggregate, began),
+        (aggregate, structs.replace(ended, verdict=verdict, duel=result, cases=[], key=RUN_KEY)),
         (job, events.JobFinished(run=run, verdict=verdict)),
     ]
 
@@ -163,9 +163,9 @@ async def test_a_result_that_cannot_be_orders_nobody(dueling: DuelPlatform) -> N
 
 async def test_a_duel_that_the_platform_failed_changes_nothing(dueling: DuelPlatform) -> None:
     duel, requested = await dueling.requested()
-    (agg, queued), *_ = facts_of(duel, requested, None)
-    await say(dueling.log, agg, queued)
-    await say(dueling.log, agg, events.JobGivenUp(attempts=2, reason="the device is gone"))
+    (aggregate, queued), *_ = facts_of(duel, requested, None)
+    await say(dueling.log, aggregate, queued)
+    await say(dueling.log, aggregate, events.JobGivenUp(attempts=2, reason="the device is gone"))
     judged = await dueling.judged()
     assert (judged.code, judged.reason, judged.result) == ("given_up", "the device is gone", None)
     assert await dueling.board() == [("fast", 1, ""), ("slow", 1, "")]

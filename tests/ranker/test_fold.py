@@ -60,15 +60,15 @@ async def a_log(chance: Random, ruled: Ruled) -> None:
     """Overlapping lives with some decisions about them in between."""
     waiting = [life.facts() for life in lives(chance)]
     while any(waiting):
-        agg, fact = chance.choice([item for item in waiting if item]).pop(0)
-        await say(ruled.log, agg, fact)
+        aggregate, fact = chance.choice([item for item in waiting if item]).pop(0)
+        await say(ruled.log, aggregate, fact)
         if chance.random() < 0.3:
-            agg = subjects.moderation(f"s{chance.randrange(8)}")
-            await say(ruled.log, agg, chance.choice(DECISIONS))
+            aggregate = subjects.moderation(f"s{chance.randrange(8)}")
+            await say(ruled.log, aggregate, chance.choice(DECISIONS))
     await ruled.settle()
     for number in range(8):
-        agg = subjects.moderation(f"s{number}")
-        await say(ruled.log, agg, chance.choice(DECISIONS))
+        aggregate = subjects.moderation(f"s{number}")
+        await say(ruled.log, aggregate, chance.choice(DECISIONS))
     await say(ruled.log, subjects.account("ada"), events.AccountBanned(reason="spam"))
     await ruled.settle()
 
@@ -151,9 +151,9 @@ def decoded_life() -> list[DecodedEvent]:
 def decoded_events(facts: Sequence[tuple[str, events.Fact]]) -> list[DecodedEvent]:
     """Events of some facts, decoded without a log."""
     decoded = []
-    for seq, (agg, fact) in enumerate(facts, 1):
+    for seq, (aggregate, fact) in enumerate(facts, 1):
         body = encode_envelope(
-            make_envelope(fact, agg, EventMetadata(new_id(), T0, "service:test", "", ""))
+            make_envelope(fact, aggregate, EventMetadata(new_id(), T0, "service:test", "", ""))
         )
         decoded.append(decode_event(RecordedEvent(seq, decode(body), body)))
     return decoded
@@ -192,19 +192,19 @@ def test_a_result_without_a_logarithm_names_its_submission(times: dict[str, Any]
 
 def test_a_run_of_another_agent_is_not_this_ones() -> None:
     life = decoded_life()
-    agg = subjects.run("thief", "run-s1")
+    aggregate = subjects.run("thief", "run-s1")
     stolen = [
-        decode_event(item.event._replace(envelope=_moved(item, agg)))
+        decode_event(item.event._replace(envelope=_moved(item, aggregate)))
         for item in life[3:5]
-        if item.event.envelope.agg == subjects.run(AGENT, "run-s1")
+        if item.event.envelope.aggregate == subjects.run(AGENT, "run-s1")
     ]
     rows = fold(Rows(), [*life[:3], *stolen])
     assert rows.submissions["s1"].state == "assigned"
     assert rows.runs["run-s1"].verdict is None
 
 
-def _moved(decoded: DecodedEvent, agg: str) -> Any:
-    return msgspec.structs.replace(decoded.event.envelope, agg=agg)
+def _moved(decoded: DecodedEvent, aggregate: str) -> Any:
+    return msgspec.structs.replace(decoded.event.envelope, aggregate=aggregate)
 
 
 def test_every_event_class_has_a_rule_or_is_ignored_on_purpose() -> None:

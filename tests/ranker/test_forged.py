@@ -38,8 +38,8 @@ class ForgingLog:
 
     async def begin(self, life: Life) -> None:
         """Append everything before the verdict."""
-        for agg, fact in life.facts()[:4]:
-            await say(self.log, agg, fact)
+        for aggregate, fact in life.facts()[:4]:
+            await say(self.log, aggregate, fact)
 
     async def ends(self, submission: str) -> list[Fact]:
         """The ends of a submission, once everything is folded and decided."""
@@ -182,8 +182,8 @@ async def test_an_order_that_an_agent_writes_itself_speaks_for_its_lease_alone(
     forging: ForgingLog,
 ) -> None:
     mine, other = Life("s1"), Life("s2")
-    for agg, fact in [*mine.facts()[:2], *other.facts()[:1]]:
-        await say(forging.log, agg, fact)
+    for aggregate, fact in [*mine.facts()[:2], *other.facts()[:1]]:
+        await say(forging.log, aggregate, fact)
     (_, order) = mine.facts()[2]
     assert isinstance(order, events.JobAssigned)
     forged = structs.replace(order, submission="s2", attempt=9)
@@ -197,12 +197,12 @@ async def test_of_two_leases_that_name_one_run_its_order_says_whose_it_is(
 ) -> None:
     mine, other = Life("s1"), Life("s2")
     (_, (lease_agg, _), *_) = other.facts()
-    for agg, fact in [*mine.facts()[:1], *other.facts()[:1]]:
-        await say(forging.log, agg, fact)
+    for aggregate, fact in [*mine.facts()[:1], *other.facts()[:1]]:
+        await say(forging.log, aggregate, fact)
     leased = events.JobLeased(run=mine.run, agent=AGENT, attempt=1, lease_until_at=T0)
     await say(forging.log, lease_agg, leased)
-    for agg, fact in mine.facts()[1:]:
-        await say(forging.log, agg, fact)
+    for aggregate, fact in mine.facts()[1:]:
+        await say(forging.log, aggregate, fact)
     assert await eventually(lambda: forging.ends("s1"))
     assert await forging.ends("s2") == []
     assert await forging.row("select state from submission where id = 's2'") == ("assigned",)

@@ -13,8 +13,8 @@ from tests.support.lives import T0, Life
 def recorded(*facts: tuple[str, Fact]) -> list[RecordedEvent]:
     stamp = EventMetadata("e", T0, "service:test", "s1", "")
     return [
-        RecordedEvent(seq, make_envelope(fact, agg, stamp))
-        for seq, (agg, fact) in enumerate(facts, 1)
+        RecordedEvent(seq, make_envelope(fact, aggregate, stamp))
+        for seq, (aggregate, fact) in enumerate(facts, 1)
     ]
 
 

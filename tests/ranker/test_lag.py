@@ -20,9 +20,9 @@ FALSE = [timedelta(days=-20_000), timedelta(days=20_000)]
 AGE_S = 2.0
 
 
-def written(kind: type[Fact], agg: str, age: timedelta) -> RecordedEvent:
+def written(kind: type[Fact], aggregate: str, age: timedelta) -> RecordedEvent:
     stamp = EventMetadata("id", now() - age, "", "", "")
-    return RecordedEvent(1, make_envelope(example_event(kind), agg, stamp))
+    return RecordedEvent(1, make_envelope(example_event(kind), aggregate, stamp))
 
 
 @pytest.mark.parametrize("age", FALSE, ids=["past", "future"])

@@ -45,10 +45,10 @@ class Ruled:
         """Wait until everything is folded, decided and announced."""
         await settle(self.log, self.progress)
 
-    async def say(self, agg: str, *facts: Fact) -> None:
+    async def say(self, aggregate: str, *facts: Fact) -> None:
         """Append facts to one aggregate, and wait until they are folded."""
         for fact in facts:
-            await say(self.log, agg, fact)
+            await say(self.log, aggregate, fact)
         await self.settle()
 
     async def decide(self, submission: str, *facts: Fact) -> None:
@@ -156,11 +156,11 @@ async def test_a_ban_ends_by_itself_without_any_event(ruled: Ruled) -> None:
 async def test_a_hold_before_the_end_holds_after_it(ruled: Ruled) -> None:
     life = Life("s1")
     facts = life.facts()
-    for agg, fact in facts[:3]:
-        await say(ruled.log, agg, fact)
+    for aggregate, fact in facts[:3]:
+        await say(ruled.log, aggregate, fact)
     await say(ruled.log, subjects.moderation("s1"), HELD)
-    for agg, fact in facts[3:]:
-        await say(ruled.log, agg, fact)
+    for aggregate, fact in facts[3:]:
+        await say(ruled.log, aggregate, fact)
     await ruled.settle()
     assert await ruled.board() == []
     await ruled.decide("s1", RELEASED)

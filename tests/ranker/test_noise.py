@@ -51,7 +51,7 @@ def test_a_verdict_whose_data_is_none_is_passed_over_on_an_agents_subject_alone(
     empty = make_envelope(Fact(), "report.a1.r1", stamp)
     verdict = msgspec.structs.replace(empty, type="RunCompleted")
     assert fold(Rows(), [decode_event(RecordedEvent(1, verdict))]) == Rows()
-    elsewhere = msgspec.structs.replace(empty, agg="submission.s1", type="SubmissionFinished")
+    elsewhere = msgspec.structs.replace(empty, aggregate="submission.s1", type="SubmissionFinished")
     with pytest.raises(msgspec.ValidationError):
         decode_event(RecordedEvent(1, elsewhere))
     later = msgspec.structs.replace(verdict, v=99)

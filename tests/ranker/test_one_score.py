@@ -59,8 +59,8 @@ class History:
         for item in chosen:
             time_us = self.chance.uniform(50.0, 200.0)
             again = Again(item.id, item.account, time_us, source=item.source)
-            for agg, fact in again.side_facts():
-                await say(self.reads.log, agg, fact)
+            for aggregate, fact in again.side_facts():
+                await say(self.reads.log, aggregate, fact)
         await eventually(lambda: self._said(events.RejudgePreviewed))
         await say(self.reads.log, AGG, events.RejudgeApplied(reason="as previewed"))
         await self.settle()

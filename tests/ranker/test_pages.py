@@ -119,10 +119,12 @@ async def test_records_are_listed_and_say_whether_they_stand(reads: Reads) -> No
 
 async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Reads) -> None:
     (submission,) = await reads.ended(Life("s1"))
-    agg = subjects.moderation("s1")
-    await say(reads.log, agg, events.SubmissionDisqualified(rule="r7", reason="reads the clock"))
+    aggregate = subjects.moderation("s1")
+    await say(
+        reads.log, aggregate, events.SubmissionDisqualified(rule="r7", reason="reads the clock")
+    )
     text = await reads.blobs.put(b"the clock is\nnot read")
-    await say(reads.log, agg, events.AppealFiled(text=text))
+    await say(reads.log, aggregate, events.AppealFiled(text=text))
     path = f"submissions/{submission['number']}"
 
     async def decided() -> Any:
@@ -145,7 +147,7 @@ async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Re
         "filed",
     )
     assert decision["appeal_text"] == "the clock is\nnot read"
-    await say(reads.log, agg, events.AppealDecided(is_accepted=True, reason="right"))
+    await say(reads.log, aggregate, events.AppealDecided(is_accepted=True, reason="right"))
 
     async def ranked() -> bool:
         return bool((await reads.get(path))["ranking"]["status"] == "ranked")
@@ -187,11 +189,11 @@ LAUNCHER = {
 
 
 async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> None:
-    (agg, received), *_ = Life("s0").facts()
+    (aggregate, received), *_ = Life("s0").facts()
     assert isinstance(received, events.SubmissionReceived)
-    await say(reads.log, agg, structs.replace(received, baseline="eager"))
-    for agg, fact in Life("s1").facts()[:1]:
-        await say(reads.log, agg, fact)
+    await say(reads.log, aggregate, structs.replace(received, baseline="eager"))
+    for aggregate, fact in Life("s1").facts()[:1]:
+        await say(reads.log, aggregate, fact)
     reads.live.queues["CPU"] = {
         "gpu": "CPU",
         "paused": "new driver",
@@ -225,9 +227,9 @@ async def test_who_waits_is_told_what_the_scheduler_expects(reads: Reads) -> Non
 
 
 async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:
-    agg = subjects.agent(AGENT)
-    await say(reads.log, agg, events.AgentCordoned(reason="looks odd"))
-    await say(reads.log, agg, events.AgentQuarantined(reason="failed thrice", failures=3))
+    aggregate = subjects.agent(AGENT)
+    await say(reads.log, aggregate, events.AgentCordoned(reason="looks odd"))
+    await say(reads.log, aggregate, events.AgentQuarantined(reason="failed thrice", failures=3))
 
     async def agent() -> Any:
         items = (await reads.get("agents"))["items"]
@@ -239,8 +241,8 @@ async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:
         "looks odd",
     )
     walls = [events.Missing(wall="uid", reason="not root", fix="run as root")]
-    await say(reads.log, agg, structs.replace(registration(), missing=walls))
-    await say(reads.log, agg, events.AgentReleased(reason="fixed"))
+    await say(reads.log, aggregate, structs.replace(registration(), missing=walls))
+    await say(reads.log, aggregate, events.AgentReleased(reason="fixed"))
 
     async def enrolled() -> bool:
         return bool((await reads.get("agents"))["items"][0]["standing"] == "enrolled")
@@ -250,7 +252,7 @@ async def test_an_agent_says_what_was_decided_about_it(reads: Reads) -> None:
     assert registered["missing"] == [{"wall": "uid", "reason": "not root", "fix": "run as root"}]
     # One that leaves after its job is listed only while it is alive.
     details = registration().details | {events.EPHEMERAL: "true"}
-    await say(reads.log, agg, structs.replace(registration(), details=details))
+    await say(reads.log, aggregate, structs.replace(registration(), details=details))
 
     async def is_gone() -> bool:
         return not (await reads.get("agents"))["items"]

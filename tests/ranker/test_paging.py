@@ -144,8 +144,8 @@ async def test_who_has_these_bytes_is_told_so(reads: Reads) -> None:
 
 async def test_with_an_etag_a_read_waits_for_news(reads: Reads) -> None:
     life = Life("s1")
-    for agg, fact in life.facts()[:1]:
-        await say(reads.log, agg, fact, life.id)
+    for aggregate, fact in life.facts()[:1]:
+        await say(reads.log, aggregate, fact, life.id)
 
     async def queued() -> Any:
         items = (await reads.get("submissions"))["items"]

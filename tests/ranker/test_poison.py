@@ -79,8 +79,8 @@ async def poisoned(postgres_dsn: str) -> AsyncIterator[Poisoned]:
             yield Poisoned(log, ReadModels(reading), progress, task, http, writer)
 
 
-def fresh(fact: events.Fact, agg: str) -> Envelope:
-    return make_envelope(fact, agg, EventMetadata(new_id(), T0, "service:test", "", ""))
+def fresh(fact: events.Fact, aggregate: str) -> Envelope:
+    return make_envelope(fact, aggregate, EventMetadata(new_id(), T0, "service:test", "", ""))
 
 
 def unknown() -> Envelope:

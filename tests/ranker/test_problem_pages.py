@@ -106,8 +106,8 @@ async def test_how_far_one_is_behind_is_said_in_seconds(reads: Reads) -> None:
 
 async def test_what_is_not_over_is_pending(reads: Reads) -> None:
     life = Life("s1")
-    for agg, fact in life.facts()[:1]:
-        await say(reads.log, agg, fact, life.id)
+    for aggregate, fact in life.facts()[:1]:
+        await say(reads.log, aggregate, fact, life.id)
 
     async def page() -> Any:
         items = (await reads.get("submissions"))["items"]
@@ -174,8 +174,8 @@ async def test_a_gpu_types_queue_has_the_toolchains_of_its_agents(reads: Reads) 
 
 async def test_who_waits_is_told_to_nobody_else(reads: Reads) -> None:
     life = Life("s1")
-    for agg, fact in life.facts()[:1]:
-        await say(reads.log, agg, fact, life.id)
+    for aggregate, fact in life.facts()[:1]:
+        await say(reads.log, aggregate, fact, life.id)
     reads.live.queues["CPU"] = {"jobs": [["s1", 1, 2.0, 3.0, ""]]}
 
     async def forecast(account: str | None) -> Any:
@@ -195,8 +195,8 @@ async def test_what_an_agent_runs_is_named_to_those_who_may_see_it(reads: Reads)
     for ratio in (1.0, 1.25):
         judged = events.CanaryJudged(run="c", ratio=ratio, is_good=ratio < 1.1)
         await say(reads.log, subjects.agent(AGENT), judged)
-    (agg, received), *_ = Life("s1").facts()
-    await say(reads.log, agg, replace(received, mode="test"))
+    (aggregate, received), *_ = Life("s1").facts()
+    await say(reads.log, aggregate, replace(received, mode="test"))
     reads.live.agents[AGENT] = {"registration": {"gpu": "CPU"}, "is_free": False}
     reads.live.queues["CPU"] = {"runs": [[AGENT, "rejudge", "s1", T0.isoformat()]]}
 
@@ -237,7 +237,7 @@ async def test_a_history_is_the_records_or_ones_own_scores(reads: Reads) -> None
 async def test_a_public_case_says_what_it_was_made_of(reads: Reads) -> None:
     await published(reads)
     life = Life("s1")
-    for agg, fact in life.facts():
+    for aggregate, fact in life.facts():
         completed = fact
         if isinstance(completed, events.SubmissionReceived):
             completed = replace(completed, problem_number=2)
@@ -247,7 +247,7 @@ async def test_a_public_case_says_what_it_was_made_of(reads: Reads) -> None:
             completed = replace(
                 completed, cases=[replace(timed, name="size=127 seed=1010"), hidden]
             )
-        await say(reads.log, agg, completed, life.id)
+        await say(reads.log, aggregate, completed, life.id)
 
     async def read_cases() -> Any:
         items = (await reads.get("submissions"))["items"]

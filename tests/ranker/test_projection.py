@@ -76,8 +76,8 @@ async def test_a_run_that_no_lease_names_counts_for_nothing(postgres_dsn: str) -
     await begin(log)
     life = Life("s1")
     async with ranking(log, postgres_dsn) as models:
-        for agg, fact in life.facts()[:4]:
-            await say(log, agg, fact)
+        for aggregate, fact in life.facts()[:4]:
+            await say(log, aggregate, fact)
         await say(log, subjects.run(AGENT, "forged"), life.completed())
         await say(log, subjects.run("thief", life.run), replace_time(life))
         await eventually(lambda: is_folded(log, models))
@@ -171,8 +171,8 @@ async def test_any_interleaving_rebuilds_to_what_grew(postgres_dsn: str, seed: i
     async with ranking(log, postgres_dsn) as models:
         waiting = [life.facts() for life in lives]
         while any(waiting):
-            agg, fact = chance.choice([item for item in waiting if item]).pop(0)
-            await say(log, agg, fact)
+            aggregate, fact = chance.choice([item for item in waiting if item]).pop(0)
+            await say(log, aggregate, fact)
             await asyncio.sleep(0)
         await ended(log, models)
         result = await replayed(postgres_dsn, log)
@@ -218,8 +218,8 @@ async def test_a_submission_waits_from_its_first_event_on(postgres_dsn: str) -> 
         await eventually(lambda: is_folded(log, models))
         (row,) = await reader.rows("submission", number=3, at=now())
         assert (row["state"], row["outcome"]) == ("queued", None)
-        for agg, fact in others:
-            await say(log, agg, fact, life.id)
+        for aggregate, fact in others:
+            await say(log, aggregate, fact, life.id)
         await ended(log, models)
         (row,) = await reader.rows("submission", number=3, at=now())
     assert (row["outcome"], row["tier"], row["cases"][0]["samples"]) == ("passed", "C2", 10)

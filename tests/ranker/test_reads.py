@@ -243,8 +243,8 @@ async def test_a_ranked_job_that_no_agent_may_take_says_why(reads: Reads) -> Non
         "details": {"ranked_not_offered": why},
     }
     reads.live.agents["a1"] = {"is_free": True, "registration": registration}
-    for agg, fact in Life("s1").facts()[:1]:
-        await say(reads.log, agg, fact)
+    for aggregate, fact in Life("s1").facts()[:1]:
+        await say(reads.log, aggregate, fact)
 
     async def waiting() -> Any:
         items = (await reads.get("submissions"))["items"]
@@ -258,8 +258,8 @@ async def test_a_ranked_job_that_no_agent_may_take_says_why(reads: Reads) -> Non
 async def test_an_agent_in_quarantine_says_so_to_who_waits(reads: Reads) -> None:
     registration = {"gpu": "CPU", "modes": ["ranked"], "quarantine": "a process is left"}
     reads.live.agents["a1"] = {"is_free": False, "registration": registration}
-    for agg, fact in Life("s1").facts()[:1]:
-        await say(reads.log, agg, fact)
+    for aggregate, fact in Life("s1").facts()[:1]:
+        await say(reads.log, aggregate, fact)
 
     async def reason() -> Any:
         items = (await reads.get("submissions"))["items"]
@@ -271,8 +271,8 @@ async def test_an_agent_in_quarantine_says_so_to_who_waits(reads: Reads) -> None
 async def test_a_number_that_was_just_told_means_its_submission_at_once(reads: Reads) -> None:
     number = 0
     for place in range(20):
-        ((agg, fact), *_) = Life(f"s{place}").facts()
-        number = await say(reads.log, agg, fact)
+        ((aggregate, fact), *_) = Life(f"s{place}").facts()
+        number = await say(reads.log, aggregate, fact)
         inside = f"/internal/submissions/{number}"
         requests = [reads.http.get(f"/v1/submissions/{number}{part}") for part in ("", "/cases")]
         for answer in await asyncio.gather(reads.http.get(inside), *requests):

@@ -61,8 +61,8 @@ class Judging:
     async def ran(self, life: Life, time_us: float, verdict: str = "passed") -> None:
         """Append a rejudge's job of a submission, from its queue to its verdict."""
         again = Again(life.id, life.account, time_us, verdict=verdict, source=life.source)
-        for agg, fact in again.side_facts():
-            await say(self.log, agg, fact)
+        for aggregate, fact in again.side_facts():
+            await say(self.log, aggregate, fact)
 
     def find_events(self, kind: type[events.Fact]) -> list[RecordedEvent]:
         """The events of one type."""
@@ -108,7 +108,7 @@ class Again(Life):
 
     def side_facts(self) -> list[tuple[str, events.Fact]]:
         """As any life, for a rejudge."""
-        return [(agg, _rejudged(fact)) for agg, fact in super().side_facts()]
+        return [(aggregate, _rejudged(fact)) for aggregate, fact in super().side_facts()]
 
 
 def _rejudged(fact: events.Fact) -> events.Fact:

@@ -116,8 +116,8 @@ async def dated(reads: Reads, hours: int | None) -> None:
     await append_fact(reads, subjects.problem("identity"), moved)
 
 
-async def append_fact(reads: Reads, agg: str, fact: events.Fact) -> None:
-    await say(reads.log, agg, fact)
+async def append_fact(reads: Reads, aggregate: str, fact: events.Fact) -> None:
+    await say(reads.log, aggregate, fact)
     await reads.settle()
 
 

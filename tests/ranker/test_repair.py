@@ -120,7 +120,7 @@ async def test_a_repair_that_was_broken_off_goes_on_from_its_file(platform: Arch
     nc = await platform.connect()
     await api_request(nc, f"STREAM.DELETE.{STREAM}")
     await ensure_streams(nc)
-    some = [(subject(item.envelope.agg), item.envelope.id, item.body) for item in before[:10]]
+    some = [(subject(item.envelope.aggregate), item.envelope.id, item.body) for item in before[:10]]
     await append_raw(nc, some, 0)
     await nc.close()
     assert (await platform.repair())["is_repaired"]
@@ -144,7 +144,7 @@ async def test_another_event_is_replaced_only_when_asked(platform: ArchivedLog) 
     nc = await platform.connect()
     await api_request(nc, f"STREAM.DELETE.{STREAM}")
     await ensure_streams(nc)
-    some = [(subject(item.envelope.agg), item.envelope.id, item.body) for item in before]
+    some = [(subject(item.envelope.aggregate), item.envelope.id, item.body) for item in before]
     some[8] = (some[8][0], some[8][1], some[8][2].replace(b"2026", b"2025"))
     await append_raw(nc, some, 0)
     await nc.close()

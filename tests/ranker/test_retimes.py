@@ -69,7 +69,7 @@ class Board:
     async def requests(self) -> list[tuple[str, events.RejudgeRequested]]:
         """The requests to time a run again, each with the id of its rejudge."""
         return [
-            (event.envelope.agg.rpartition(".")[2], event.fact)
+            (event.envelope.aggregate.rpartition(".")[2], event.fact)
             for event in await self.history()
             if isinstance(event.fact, events.RejudgeRequested)
         ]
@@ -91,8 +91,8 @@ class Board:
 
     async def run_again(self, retime: str, life: Life) -> None:
         """Append the job of a request to its verdict, which ends as this life does."""
-        for agg, fact in facts_of(retime, life):
-            await say(self.log, agg, fact)
+        for aggregate, fact in facts_of(retime, life):
+            await say(self.log, aggregate, fact)
 
     async def end_of(self, retime: str) -> events.Fact:
         """How a request ended."""
@@ -244,7 +244,7 @@ async def test_a_reader_of_the_submission_sees_that_it_was_timed_again(board: Bo
     await board.run_again(second, QUIET)
     await board.end_of(second)
     received = next(
-        event.seq for event in await board.history() if event.envelope.agg == "submission.s1"
+        event.seq for event in await board.history() if event.envelope.aggregate == "submission.s1"
     )
     page = await board.get(f"/v1/submissions/{received}")
     told = [
@@ -273,7 +273,7 @@ async def test_a_reader_of_the_submission_sees_that_it_was_timed_again(board: Bo
 
 
 @pytest.mark.parametrize(
-    ("agg", "fact"),
+    ("aggregate", "fact"),
     [
         (subjects.moderation("s1"), events.SubmissionWithdrawn(reason="")),
         (subjects.moderation("s1"), events.SubmissionDisqualified(rule="r", reason="")),
@@ -284,10 +284,10 @@ async def test_a_reader_of_the_submission_sees_that_it_was_timed_again(board: Bo
     ids=["withdrawn", "disqualified", "banned", "archived", "older version"],
 )
 async def test_what_is_no_longer_ranked_is_not_timed_again(
-    board: Board, agg: str, fact: events.Fact
+    board: Board, aggregate: str, fact: events.Fact
 ) -> None:
     retime = await board.requested()
-    await say(board.log, agg, fact)
+    await say(board.log, aggregate, fact)
     end = await board.end_of(retime)
     assert isinstance(end, events.RejudgeDiscarded)
     assert await board.count_after_look() == 1
@@ -335,9 +335,9 @@ async def test_an_audit_finds_a_retime_that_no_run_gave(board: Board) -> None:
         for fact in ends
         if isinstance(fact, events.SubmissionFinished) and fact.run == "run-s2"
     )
-    agg = subjects.rejudge(retime)
+    aggregate = subjects.rejudge(retime)
     forged = structs.replace(other, run="run-none")
-    await say(board.log, agg, events.RejudgeJudged(submission="s1", result=forged))
+    await say(board.log, aggregate, events.RejudgeJudged(submission="s1", result=forged))
     assert isinstance(await board.end_of(retime), events.RejudgeApplied)
     report = await board.audit()
     assert [finding.what for finding in report.findings] == [

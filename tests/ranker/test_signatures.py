@@ -32,19 +32,19 @@ class Signed:
 
     async def end(self, life: Life, key: SigningKey | None = None) -> SubmissionFinished:
         """The end of a life whose verdict is signed with another key, if one is given."""
-        for agg, fact in life.facts():
+        for aggregate, fact in life.facts():
             if key is not None and isinstance(fact, events.RunCompleted):
-                await self._forge(agg, fact, key)
+                await self._forge(aggregate, fact, key)
             else:
-                await say(self.log, agg, fact)
+                await say(self.log, aggregate, fact)
         ends = await eventually(lambda: self._ends(life.id))
         return ends[0]
 
-    async def _forge(self, agg: str, fact: events.Fact, key: SigningKey) -> None:
-        where, actor = written(agg, fact)
+    async def _forge(self, aggregate: str, fact: events.Fact, key: SigningKey) -> None:
+        where, actor = written(aggregate, fact)
         envelope = make_envelope(fact, where, EventMetadata(new_id(), T0, actor, "", ""))
-        token = (await self.log.history(agg))[0].seq
-        sig = signing.sign_verdict(key, agg, token, bytes(envelope.data))
+        token = (await self.log.history(aggregate))[0].seq
+        sig = signing.sign_verdict(key, aggregate, token, bytes(envelope.data))
         await self.log.append(NewEvent(msgspec.structs.replace(envelope, sig=sig), None))
 
     def _ends(self, submission: str) -> list[SubmissionFinished]:
@@ -52,7 +52,7 @@ class Signed:
             event.fact
             for event in self.log.since(0)
             if isinstance(event.fact, SubmissionFinished)
-            and event.envelope.agg == subjects.submission(submission)
+            and event.envelope.aggregate == subjects.submission(submission)
         ]
 
 

@@ -55,17 +55,17 @@ class Story:
         self.standings = Standings()
         self.seq = 0
 
-    def say(self, agg: str, fact: Fact) -> None:
+    def say(self, aggregate: str, fact: Fact) -> None:
         """Append an event."""
         self.seq += 1
         stamp = EventMetadata(f"e{self.seq}", T0, "service:test", "", "")
-        self.standings.fold(RecordedEvent(self.seq, make_envelope(fact, agg, stamp)))
+        self.standings.fold(RecordedEvent(self.seq, make_envelope(fact, aggregate, stamp)))
 
     def submit(self, name: str, account: str, fact: Fact, source: str = "") -> None:
         """Append a whole submission; by default with its own source."""
-        agg = subjects.submission(name)
-        self.say(agg, received(account, source or name))
-        self.say(agg, fact)
+        aggregate = subjects.submission(name)
+        self.say(aggregate, received(account, source or name))
+        self.say(aggregate, fact)
 
     def about(self, name: str, fact: Fact) -> None:
         """Append a decision about a submission."""
@@ -188,7 +188,7 @@ def test_a_ban_ends_at_its_instant_or_when_it_is_lifted(story: Story) -> None:
 
 
 def rejudged(story: Story, end: Fact) -> None:
-    agg = subjects.rejudge("r1")
+    aggregate = subjects.rejudge("r1")
     requested = events.RejudgeRequested(
         problem="identity",
         from_number=1,
@@ -208,9 +208,9 @@ def rejudged(story: Story, end: Fact) -> None:
     )
     result = ended(50.0)
     assert isinstance(result, SubmissionFinished)
-    story.say(agg, requested)
-    story.say(agg, events.RejudgeJudged(submission="s1", result=result))
-    story.say(agg, end)
+    story.say(aggregate, requested)
+    story.say(aggregate, events.RejudgeJudged(submission="s1", result=result))
+    story.say(aggregate, end)
 
 
 def test_a_rejudge_counts_under_the_new_version_once_it_is_applied(story: Story) -> None:

@@ -56,11 +56,11 @@ class Chaos:
         self.requests = 0
         self.clock = began
 
-    async def say(self, agg: str, fact: Fact) -> None:
+    async def say(self, aggregate: str, fact: Fact) -> None:
         """Append an event, some minutes later."""
         self.clock += timedelta(minutes=self.chance.randrange(10))
         stamp = EventMetadata(new_id(), self.clock, "service:test", "", "")
-        await self.log.append(NewEvent(make_envelope(fact, agg, stamp), None))
+        await self.log.append(NewEvent(make_envelope(fact, aggregate, stamp), None))
 
     async def step(self) -> None:
         """Append a random event."""

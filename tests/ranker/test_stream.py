@@ -33,8 +33,8 @@ class Line:
 
     async def received(self, life: Life) -> int:
         """The number of a new submission."""
-        for agg, fact in life.facts()[:1]:
-            await say(self.reads.log, agg, fact, life.id)
+        for aggregate, fact in life.facts()[:1]:
+            await say(self.reads.log, aggregate, fact, life.id)
 
         async def number() -> int | None:
             items = (await self.reads.get("submissions"))["items"]
@@ -50,8 +50,8 @@ class Line:
         start = 1 + self.said.get(life.id, 0)
         end = len(facts) if count is None else start + count
         self.said[life.id] = end - 1
-        for agg, fact in facts[start:end]:
-            await say(self.reads.log, agg, fact, life.id)
+        for aggregate, fact in facts[start:end]:
+            await say(self.reads.log, aggregate, fact, life.id)
 
 
 @pytest.fixture
@@ -80,10 +80,10 @@ async def test_a_stream_tells_what_was_then_what_happens_and_ends(line: Line) ->
 async def test_a_hundred_cuts_lose_nothing_and_repeat_nothing(line: Line) -> None:
     life, chance = Life("s1"), Random(5)
     number = await line.received(life)
-    agg = subjects.submission(life.id)
+    aggregate = subjects.submission(life.id)
     for turn in range(120):
         cancel = events.SubmissionCancelRequested(reason=f"turn {turn}")
-        await say(line.reads.log, agg, cancel, life.id)
+        await say(line.reads.log, aggregate, cancel, life.id)
     heard = StreamListener()
     talking = asyncio.create_task(line.go_on(life))
     for _ in range(CUTS):

@@ -34,16 +34,16 @@ FACTS: list[tuple[str, Fact]] = [
 LATER = T0 + timedelta(days=1)
 
 
-def make_event(seq: int, agg: str, fact: Fact) -> RecordedEvent:
+def make_event(seq: int, aggregate: str, fact: Fact) -> RecordedEvent:
     return RecordedEvent(
-        seq, make_envelope(fact, agg, EventMetadata(f"e{seq}", T0, "service:test", "", ""))
+        seq, make_envelope(fact, aggregate, EventMetadata(f"e{seq}", T0, "service:test", "", ""))
     )
 
 
 def standing(*facts: tuple[str, Fact]) -> Subscriptions:
     subscriptions = Subscriptions()
-    for seq, (agg, fact) in enumerate(facts, 1):
-        evolve(subscriptions, make_event(seq, agg, fact))
+    for seq, (aggregate, fact) in enumerate(facts, 1):
+        evolve(subscriptions, make_event(seq, aggregate, fact))
     return subscriptions
 
 
@@ -74,8 +74,8 @@ def test_nobody_is_told_against_the_last_word(facts: list[tuple[str, Fact]]) -> 
 @given(st.lists(st.sampled_from(FACTS), max_size=12))
 def test_an_event_that_comes_twice_changes_nothing(facts: list[tuple[str, Fact]]) -> None:
     subscriptions, twice = standing(*facts), standing(*facts)
-    for seq, (agg, fact) in enumerate(facts, 1):
-        evolve(twice, make_event(seq, agg, fact))
+    for seq, (aggregate, fact) in enumerate(facts, 1):
+        evolve(twice, make_event(seq, aggregate, fact))
     assert twice == subscriptions
 
 

@@ -209,8 +209,8 @@ async def test_a_rejudge_fixes_the_yardstick_of_its_version_with_its_first_item(
     await say(reads.log, AGG, requested(lives))
     for life, own_us in zip(lives, (100.0, 1000.0), strict=True):
         again = MeasuredAgain(life.id, life.account, own_us / 2, yardstick_us=own_us, grade="noisy")
-        for agg, fact in again.side_facts():
-            await say(reads.log, agg, fact)
+        for aggregate, fact in again.side_facts():
+            await say(reads.log, aggregate, fact)
     await reads.settle()
     (fact,) = fixed_facts(reads)
     assert (fact.problem_number, fact.times_us) == (2, {"size=1": 100.0})

@@ -80,15 +80,15 @@ class History:
         self.events: list[RecordedEvent] = []
         self.versions: dict[str, int] = {}
 
-    def say(self, agg: str, fact: Fact, corr: str = "") -> "History":
+    def say(self, aggregate: str, fact: Fact, corr: str = "") -> "History":
         self.seq += 1
-        agg, actor = written(agg, fact)
+        aggregate, actor = written(aggregate, fact)
         stamp = EventMetadata(str(self.seq), self.at, actor, corr, "")
-        event = RecordedEvent(self.seq, make_envelope(fact, agg, stamp))
+        event = RecordedEvent(self.seq, make_envelope(fact, aggregate, stamp))
         self.state = evolve(self.state, event)
         self.events.append(event)
-        self.facts.append((subjects.history_of(agg), fact))
-        self.versions[subjects.history_of(agg)] = self.seq
+        self.facts.append((subjects.history_of(aggregate), fact))
+        self.versions[subjects.history_of(aggregate)] = self.seq
         return self
 
     def append_decision(self, decision: Decision) -> list[str]:
@@ -100,10 +100,10 @@ class History:
     def append_stepwise(self, decision: Decision) -> Iterator[list[str]]:
         """Yield after each batch, for tests that stop in between."""
         for batch in split_decision(decision):
-            if any(s.expected not in (None, self.versions.get(s.agg, 0)) for s in batch):
+            if any(s.expected not in (None, self.versions.get(s.aggregate, 0)) for s in batch):
                 return
             for append in batch:
-                self.say(append.agg, append.fact)
+                self.say(append.aggregate, append.fact)
             yield [type(append.fact).__name__ for append in batch]
 
     def settle(self, world: World, policy: Policy = DEFAULT_POLICY) -> list[str]:
@@ -129,11 +129,13 @@ class History:
 
     def of_type(self, name: str) -> list[tuple[str, Fact]]:
         """Return the facts of one type, in order."""
-        return [(agg, fact) for agg, fact in self.facts if type(fact).__name__ == name]
+        return [(aggregate, fact) for aggregate, fact in self.facts if type(fact).__name__ == name]
 
     def run_agg(self) -> str:
         return next(
-            agg for agg, fact in reversed(self.facts) if isinstance(fact, events.JobAssigned)
+            aggregate
+            for aggregate, fact in reversed(self.facts)
+            if isinstance(fact, events.JobAssigned)
         )
 
 

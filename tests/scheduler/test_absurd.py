@@ -42,7 +42,7 @@ def settle(history: History) -> list[str]:
             return appended
         for move in moves:
             for item in move:
-                envelope = make_envelope(item.fact, item.agg, STAMP)
+                envelope = make_envelope(item.fact, item.aggregate, STAMP)
                 encode_envelope(envelope)
                 assert decode_fact(envelope) == item.fact
                 appended.append(envelope.type)
@@ -108,24 +108,24 @@ async def test_an_offer_that_could_not_be_recorded_is_none(said: dict[str, objec
 
 def test_whoever_measures_on_a_clock_gone_wrong_costs_a_participant_no_more_than_its_time() -> None:
     history = given_running()
-    agg = history.run_agg()
+    aggregate = history.run_agg()
     stamp = EventMetadata("z", T0.replace(year=9999), "agent:a1", "", "")
     # What was used is kept while somebody else waits.
     history.say(subjects.submission("bobs"), received("bob"))
     history.seq += 1
-    evolve(history.state, RecordedEvent(history.seq, make_envelope(completed(), agg, stamp)))
+    evolve(history.state, RecordedEvent(history.seq, make_envelope(completed(), aggregate, stamp)))
     assert 0 < history.state.pools["CPU"].used_s["ada"] <= 3600
 
 
 @pytest.mark.parametrize("data", [b'{"verdict":"\xff"}', b"[" * 100_000, b"null", b'"x'])
 def test_a_verdict_that_nobody_can_decode_stops_nobody(data: bytes) -> None:
     history = given_running()
-    agg = history.run_agg()
-    where, actor = written(agg, completed())
+    aggregate = history.run_agg()
+    where, actor = written(aggregate, completed())
     envelope = make_envelope(completed(), where, STAMP._replace(actor=actor))
     history.seq += 1
     broken = msgspec.structs.replace(envelope, data=msgspec.Raw(data))
     evolve(history.state, RecordedEvent(history.seq, broken))
-    history.versions[agg] = history.seq
+    history.versions[aggregate] = history.seq
     appended = history.settle(world(offering("a1"), now=LATE))
     assert appended[:2] == ["JobExpired", "JobGivenUp"]

@@ -51,11 +51,11 @@ def test_whatever_happens_no_job_has_two_open_runs_and_each_submission_one_end(
     history.settle(world(now=LATE))
     history.settle(world(now=LATE + timedelta(seconds=DECISION_GRACE_S)))
     ends = Counter(
-        agg
-        for agg, fact in history.facts
+        aggregate
+        for aggregate, fact in history.facts
         if type(fact).is_terminal and fact.aggregate == "submission"
     )
-    assert set(ends) == {agg for agg, _ in history.of_type("SubmissionReceived")}
+    assert set(ends) == {aggregate for aggregate, _ in history.of_type("SubmissionReceived")}
     assert set(ends.values()) == {1}
     assert history.state.submissions == {}
 

@@ -160,8 +160,8 @@ def test_a_cancel_between_a_lease_and_its_order_waits_for_the_order() -> None:
     history.settle(world())
     (lease,) = [move for move in decide(history.state, world(OFFER)) if len(move) == 2]
     history.say(subjects.agent("a1"), OFFER.registration).say(AGG, CANCEL)
-    history.say(lease[0].agg, lease[0].fact)
+    history.say(lease[0].aggregate, lease[0].fact)
     assert list(decide(history.state, world(OFFER))) == []
-    history.say(lease[1].agg, lease[1].fact)
+    history.say(lease[1].aggregate, lease[1].fact)
     appended = history.settle(world(OFFER))
     assert appended == ["SubmissionFinished", "JobCancelled", "RunCancelled"]

@@ -169,17 +169,19 @@ async def test_what_is_overdue_ends_once_the_clock_is_right_again(
     log = nats_log
     ahead = [timedelta(hours=2)]
     clock = ServerClock(lambda: now() + ahead[0])
-    agg = subjects.submission(new_id())
+    aggregate = subjects.submission(new_id())
     async with scheduling(nats_url, clock):
-        await say(log, agg, received(deadline_at=now() + timedelta(seconds=1)), 0)
+        await say(log, aggregate, received(deadline_at=now() + timedelta(seconds=1)), 0)
         # The log shows when the scheduler has looked at this, and so at the submission before it.
         await say(log, subjects.rejudge("r1"), example_event(RejudgeRequested), 0)
         await eventually(lambda: queued(log))
         deadline_at = now() + timedelta(seconds=1)
         await eventually(lambda: now() > deadline_at)
-        assert [event.envelope.type for event in await log.history(agg)] == ["SubmissionReceived"]
+        assert [event.envelope.type for event in await log.history(aggregate)] == [
+            "SubmissionReceived"
+        ]
         ahead[0] = timedelta()
-        await eventually(lambda: ended(log, agg))
+        await eventually(lambda: ended(log, aggregate))
 
 
 async def queued(log: NatsLog) -> bool:
@@ -191,5 +193,5 @@ async def queued(log: NatsLog) -> bool:
         await feed.close()
 
 
-async def ended(log: NatsLog, agg: str) -> bool:
-    return (await log.history(agg))[-1].envelope.type == "SubmissionFinished"
+async def ended(log: NatsLog, aggregate: str) -> bool:
+    return (await log.history(aggregate))[-1].envelope.type == "SubmissionFinished"

@@ -49,9 +49,9 @@ def orders(history: History) -> list[tuple[str, Any]]:
 
 def test_a_duel_is_one_job_with_both_sources() -> None:
     history = given_duel("a1")
-    ((agg, queued),) = history.of_type("JobQueued")
+    ((aggregate, queued),) = history.of_type("JobQueued")
     assert isinstance(queued, events.JobQueued)
-    assert agg == subjects.job(duel_job_id("d1"))
+    assert aggregate == subjects.job(duel_job_id("d1"))
     assert (queued.mode, queued.class_, queued.duel) == (DUEL, "rejudge", "d1")
     ((_, order),) = orders(history)
     assert order.source.digest == "s1"
@@ -75,8 +75,8 @@ def test_a_duel_needs_an_agent_that_somebody_answers_for() -> None:
 
 def test_a_duel_that_came_to_a_verdict_is_over() -> None:
     history = given_duel("a1")
-    ((agg, _),) = orders(history)
-    history.say(agg, completed("passed", None))
+    ((aggregate, _),) = orders(history)
+    history.say(aggregate, completed("passed", None))
     alive = offering("a1", modes=MODES)
     history.settle(world(alive))
     assert len(history.of_type("JobFinished")) == 1
@@ -144,9 +144,9 @@ def given_confirmation(*agents: str) -> History:
 
 def test_a_confirmation_runs_on_another_agent() -> None:
     history = given_confirmation("a1", "a2")
-    ((agg, queued),) = history.of_type("JobQueued")
+    ((aggregate, queued),) = history.of_type("JobQueued")
     assert isinstance(queued, events.JobQueued)
-    assert agg == subjects.job(confirmation_job_id("c1"))
+    assert aggregate == subjects.job(confirmation_job_id("c1"))
     assert (queued.mode, queued.class_, queued.confirmation) == ("ranked", "rejudge", "c1")
     ((run, order),) = orders(history)
     assert run.split(".")[1] == "a2"

@@ -41,11 +41,11 @@ def give(history: History, count: int, policy: Policy = Policy(), took_s: float 
     leased: list[str] = []
     for _ in range(count):
         history.settle(World(history.at, {"a1": OFFER}), policy)
-        agg, order = history.of_type("JobAssigned")[-1]
+        aggregate, order = history.of_type("JobAssigned")[-1]
         assert isinstance(order, events.JobAssigned)
         leased.append(order.submission)
         history.at += timedelta(seconds=took_s)
-        history.say(agg, completed())
+        history.say(aggregate, completed())
         history.settle(World(history.at, {}), policy)
     return leased
 
@@ -136,16 +136,16 @@ def test_participants_who_wait_all_the_time_get_the_same_gpu_seconds(
     clock, durations = 0.0, list(took_s)
     while durations:
         history.settle(World(T0 + timedelta(seconds=clock), alive))
-        for agg, order in history.of_type("JobAssigned"):
-            if agg not in ends_at and isinstance(order, events.JobAssigned) and durations:
-                ends_at[agg] = clock + durations.pop(), order.submission[:3], str(clock)
+        for aggregate, order in history.of_type("JobAssigned"):
+            if aggregate not in ends_at and isinstance(order, events.JobAssigned) and durations:
+                ends_at[aggregate] = clock + durations.pop(), order.submission[:3], str(clock)
         runs = [run for run in history.state.runs.values() if run.end is None]
         open_runs = {subjects.run(run.agent, run.id) for run in runs}
-        agg = min(open_runs & ends_at.keys(), key=lambda agg: ends_at[agg][0])
-        clock, account, since = ends_at[agg]
+        aggregate = min(open_runs & ends_at.keys(), key=lambda aggregate: ends_at[aggregate][0])
+        clock, account, since = ends_at[aggregate]
         got[account] += clock - float(since)
         history.at = T0 + timedelta(seconds=clock)
-        history.say(agg, completed())
+        history.say(aggregate, completed())
         assert max(got.values()) - min(got.values()) <= (agents + 1) * TYPICAL_S + 1e-3
 
 
@@ -169,15 +169,15 @@ def hold(history: History, agent: str = "a1") -> str:
     """Give an agent its next job; return the subject of the run."""
     agents = {name: offering(name, is_free=name == agent) for name in ("a1", "a2")}
     history.settle(World(history.at, agents))
-    agg = history.run_agg()
-    history.say(agg, started())
-    return agg
+    aggregate = history.run_agg()
+    history.say(aggregate, started())
+    return aggregate
 
 
-def end(history: History, agg: str, after_s: float) -> None:
+def end(history: History, aggregate: str, after_s: float) -> None:
     """End a run some seconds after it was assigned."""
     history.at += timedelta(seconds=after_s)
-    history.say(agg, completed())
+    history.say(aggregate, completed())
 
 
 def next_account(history: History, agent: str = "a1") -> str:
@@ -191,9 +191,9 @@ def next_account(history: History, agent: str = "a1") -> str:
 @pytest.mark.parametrize("held", ["test", "ranked"])
 def test_a_participant_who_held_the_agent_long_comes_after_later_ones(held: str) -> None:
     history = submit(History(), "ada", held)
-    agg = hold(history)
+    aggregate = hold(history)
     submit(submit(history, "ada"), "bob")
-    end(history, agg, 990)
+    end(history, aggregate, 990)
     assert next_account(history) == "bob"
 
 
@@ -216,9 +216,9 @@ def test_a_cancelled_run_counts_for_as_long_as_it_held_the_agent() -> None:
     cancel = events.SubmissionCancelRequested(reason="too slow")
     history.say(subjects.submission("ada0"), cancel)
     history.settle(World(history.at, {}))
-    agg = hold(history)
+    aggregate = hold(history)
     submit(submit(history, "ada"), "bob")
-    end(history, agg, 100)
+    end(history, aggregate, 100)
     assert next_account(history) == "bob"
 
 

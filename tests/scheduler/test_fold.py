@@ -38,7 +38,7 @@ def eventful(steps: list[int]) -> History:
     history.say(subjects.pool("CPU"), given_canary().facts[-1][1])
     for place, step in enumerate(steps):
         running = [run for run in history.state.runs.values() if run.end is None]
-        agg = subjects.run(running[0].agent, running[0].id) if running else ""
+        aggregate = subjects.run(running[0].agent, running[0].id) if running else ""
         taken = events.QuotaTaken(
             submission=f"s{place}", bucket="b", cost=1, window_until_at=received().deadline_at
         )
@@ -48,11 +48,11 @@ def eventful(steps: list[int]) -> History:
                 submission = received(bucket="b", cost=1, class_="contest" if step else "practice")
                 history.say(subjects.submission(f"s{place}"), submission)
             case 2 if running:
-                history.say(agg, started())
+                history.say(aggregate, started())
             case 3 if running:
-                history.say(agg, completed(time_us=3.0))
+                history.say(aggregate, completed(time_us=3.0))
             case 4 if running:
-                history.say(agg, events.RunFailed(stage="", code="noisy", reason="loud"))
+                history.say(aggregate, events.RunFailed(stage="", code="noisy", reason="loud"))
             case 5 if history.state.submissions:
                 history.say(subjects.submission(next(iter(history.state.submissions))), CANCEL)
             case 6:
@@ -95,12 +95,12 @@ def test_the_board_does_not_grow_with_what_is_over() -> None:
     history = History()
     sizes = []
     for number in range(60):
-        agg = subjects.submission(f"s{number}")
-        history.say(agg, received(f"p{number}"))
+        aggregate = subjects.submission(f"s{number}")
+        history.say(aggregate, received(f"p{number}"))
         history.settle(world(OFFER))
         history.say(history.run_agg(), completed(time_us=1.0))
         history.settle(world(OFFER))
-        history.say(agg, ranked_end())
+        history.say(aggregate, ranked_end())
         history.settle(world(OFFER))
         sizes.append(len(encode_snapshot(history.state, "1")))
     # All that grows is how long the newest runs took, up to a limit.

@@ -78,9 +78,9 @@ def test_no_run_says_what_becomes_of_an_agent_a_job_a_quota_or_a_pool() -> None:
 
 def test_a_run_goes_on_after_another_agent_wrote_under_its_name() -> None:
     history = given_running()
-    agg = history.run_agg()
-    history.say(subjects.run(THIEF, agg.split(".")[2]), failed())
-    history.say(agg, completed())
+    aggregate = history.run_agg()
+    history.say(subjects.run(THIEF, aggregate.split(".")[2]), failed())
+    history.say(aggregate, completed())
     assert history.state.jobs[JOB].is_over
     history.settle(world(offering("a1")))
     assert evolve(history.state, history.events[-1]) == history.state
@@ -90,8 +90,8 @@ def test_an_order_that_an_agent_writes_itself_takes_nobody_elses_place() -> None
     history = given_received(2)
     history.settle(world(offering("a1"), offering(THIEF)))
     orders = dict(history.of_type("JobAssigned"))
-    mine = next(agg for agg in orders if agg.startswith(f"run.{THIEF}."))
-    theirs = next(agg for agg in orders if not agg.startswith(f"run.{THIEF}."))
+    mine = next(aggregate for aggregate in orders if aggregate.startswith(f"run.{THIEF}."))
+    theirs = next(aggregate for aggregate in orders if not aggregate.startswith(f"run.{THIEF}."))
     history.say(subjects.run(THIEF, theirs.split(".")[2]), orders[mine])
     run = history.state.runs[theirs.split(".")[2]]
     assert run.agent == "a1"
@@ -117,15 +117,15 @@ def test_what_lies_where_an_order_belongs_keeps_no_job_from_others(fact: Fact) -
 
 def test_an_event_of_a_run_that_cannot_be_read_stops_nobody_and_others_do() -> None:
     history = given_running()
-    agg, (job,) = history.run_agg(), history.state.jobs
+    aggregate, (job,) = history.run_agg(), history.state.jobs
     for broken in ({"data": msgspec.Raw(b'{"verdict":7}')}, {"v": 99}):
-        where, actor = written(agg, completed())
+        where, actor = written(aggregate, completed())
         envelope = make_envelope(completed(), where, EventMetadata("x", history.at, actor, "", ""))
         history.seq += 1
         evolve(
             history.state, RecordedEvent(history.seq, msgspec.structs.replace(envelope, **broken))
         )
-        assert history.state.runs[agg.split(".")[2]].version == history.seq
+        assert history.state.runs[aggregate.split(".")[2]].version == history.seq
     queued = make_envelope(dict(history.facts)[subjects.job(job)], subjects.job(job), STAMP)
     with pytest.raises(UnknownEvent):
         evolve(history.state, RecordedEvent(history.seq + 1, msgspec.structs.replace(queued, v=99)))

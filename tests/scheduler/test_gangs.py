@@ -36,8 +36,8 @@ def given_gang(count: int = 2) -> History:
 
 def orders(history: History) -> list[tuple[str, events.JobAssigned]]:
     return [
-        (agg, fact)
-        for agg, fact in history.of_type("JobAssigned")
+        (aggregate, fact)
+        for aggregate, fact in history.of_type("JobAssigned")
         if isinstance(fact, events.JobAssigned)
     ]
 

@@ -43,14 +43,18 @@ def test_an_agent_with_half_a_lease_is_given_nothing_else_and_has_time_for_its_o
 def test_the_missing_order_is_the_same_event_whoever_says_it() -> None:
     history, (_, order) = given_half()
     ((fixed,),) = decide(history.state, world(OFFER, now=SOON))
-    assert (fixed.id, fixed.agg, fixed.expected) == (order.id, order.agg, order.expected)
+    assert (fixed.id, fixed.aggregate, fixed.expected) == (
+        order.id,
+        order.aggregate,
+        order.expected,
+    )
     assert isinstance(order.fact, events.JobAssigned)
     assert isinstance(fixed.fact, events.JobAssigned)
     assert fixed.fact.attempt == order.fact.attempt == 1
     assert fixed.fact.session == OFFER.session
     assert fixed.fact.lease_until_at > SOON
     assert history.settle(world(OFFER, now=SOON)) == ["JobAssigned"]
-    history.say(order.agg, completed())
+    history.say(order.aggregate, completed())
     assert history.settle(world(OFFER, now=SOON)) == ["JobLeased", "JobAssigned"]
 
 
@@ -78,7 +82,9 @@ def test_the_job_of_an_agent_that_died_too_goes_to_another() -> None:
     history.say(history.run_agg(), completed())
     appended = history.settle(others)
     assert history.of_type("JobExpired")[0][0].startswith("run.a1.")
-    leases = [fact for agg, fact in history.of_type("JobLeased") if agg == subjects.job(JOB)]
+    leases = [
+        fact for aggregate, fact in history.of_type("JobLeased") if aggregate == subjects.job(JOB)
+    ]
     assert [getattr(lease, "agent", "") for lease in leases] == ["a1", "a2"]
     assert appended[-1] == "JobAssigned"
 
@@ -86,9 +92,9 @@ def test_the_job_of_an_agent_that_died_too_goes_to_another() -> None:
 def test_an_agent_that_writes_its_own_order_first_loses_the_lease() -> None:
     history, (_, order) = given_half()
     assert isinstance(order.fact, events.JobAssigned)
-    history.say(order.agg, events.RunDiscarded(verdict="y"))
+    history.say(order.aggregate, events.RunDiscarded(verdict="y"))
     assert history.settle(world(OFFER))[:2] == ["JobRequeued", "JobLeased"]
-    assert history.of_type("JobAssigned")[0][0] != order.agg
+    assert history.of_type("JobAssigned")[0][0] != order.aggregate
     assert history.state.agents["a1"].failures == 1
 
 

@@ -72,10 +72,10 @@ async def registrations(log: MemoryLog) -> list[LauncherRegistered]:
     return [fact for fact in facts if isinstance(fact, LauncherRegistered)]
 
 
-async def say(log: MemoryLog, agg: str, fact: Fact) -> str:
+async def say(log: MemoryLog, aggregate: str, fact: Fact) -> str:
     """Append an event of the scheduler; return its id."""
     stamp = EventMetadata(new_id(), now(), "service:scheduler", "j1", "j1")
-    await log.append(NewEvent(make_envelope(fact, agg, stamp), None))
+    await log.append(NewEvent(make_envelope(fact, aggregate, stamp), None))
     return stamp.id
 
 

@@ -143,8 +143,8 @@ def test_the_cheapest_launcher_that_serves_a_gpu_type_is_asked() -> None:
     history.say(subjects.launcher("other"), msgspec.structs.replace(cheap, prices={"H100": 0.0}))
     history.say(subjects.submission("s1"), received())
     history.settle(world())
-    [(agg, _)] = history.of_type("InstanceRequested")
-    assert agg == subjects.launcher("cheap")
+    [(aggregate, _)] = history.of_type("InstanceRequested")
+    assert aggregate == subjects.launcher("cheap")
 
 
 def test_what_never_starts_ends_as_a_failure_of_the_platform_and_is_refunded() -> None:

@@ -50,10 +50,12 @@ async def scheduling(url: str) -> AsyncIterator[Scheduler]:
         await nc.close()
 
 
-async def say(log: EventLog, agg: str, fact: Fact, expected: int) -> None:
-    agg, actor = written(agg, fact)
+async def say(log: EventLog, aggregate: str, fact: Fact, expected: int) -> None:
+    aggregate, actor = written(aggregate, fact)
     await log.append(
-        NewEvent(make_envelope(fact, agg, EventMetadata(new_id(), now(), actor, "", "")), expected)
+        NewEvent(
+            make_envelope(fact, aggregate, EventMetadata(new_id(), now(), actor, "", "")), expected
+        )
     )
 
 
@@ -83,26 +85,26 @@ class Crowd:
                     self.seen[event.envelope.type] += 1
                     # A lease that lost its agent to another's was none.
                     if event.envelope.type in ("JobLeased", "JobRequeued"):
-                        self.leased[event.envelope.agg] += LEASES[event.envelope.type]
+                        self.leased[event.envelope.aggregate] += LEASES[event.envelope.type]
                     if event.envelope.type == "JobAssigned":
                         self._begin(event)
                         runs.create_task(self._run(event))
                     if event.envelope.type == "RunCompleted":
-                        self.running.discard(event.envelope.agg.split(".")[1])
+                        self.running.discard(event.envelope.aggregate.split(".")[1])
         await feed.close()
 
     def _begin(self, order: RecordedEvent) -> None:
         """By the log's order alone: a next order may be there before the last one's answer."""
-        agent = order.envelope.agg.split(".")[1]
+        agent = order.envelope.aggregate.split(".")[1]
         if agent in self.running:
-            self.twice.append(order.envelope.agg)
+            self.twice.append(order.envelope.aggregate)
         self.running.add(agent)
 
     async def _run(self, order: RecordedEvent) -> None:
-        agent = order.envelope.agg.split(".")[1]
+        agent = order.envelope.aggregate.split(".")[1]
         self.busy.add(agent)
         await self.beat(agent)
-        await say(self.log, order.envelope.agg, completed(), order.seq)
+        await say(self.log, order.envelope.aggregate, completed(), order.seq)
         self.busy.discard(agent)
         await self.beat(agent)
 

@@ -87,10 +87,10 @@ def offers(number: int) -> list[Offer]:
 def leases_overlap(history: History) -> bool:
     """Whether a job, or an agent, ever had two runs open at once."""
     open_runs: dict[str, str] = {}
-    for agg, fact in history.facts:
+    for aggregate, fact in history.facts:
         if isinstance(fact, events.JobAssigned):
-            assert agg not in open_runs, "an order twice"
-            open_runs[agg] = fact.job
+            assert aggregate not in open_runs, "an order twice"
+            open_runs[aggregate] = fact.job
             agents = Counter(open_run.split(".")[1] for open_run in open_runs)
             leaders = Counter(
                 job for open_run, job in open_runs.items() if _leads(open_run, job, history)
@@ -98,14 +98,14 @@ def leases_overlap(history: History) -> bool:
             if max(agents.values()) > 1 or max(leaders.values(), default=0) > 1:
                 return True
         elif type(fact).is_terminal:
-            open_runs.pop(agg, None)
+            open_runs.pop(aggregate, None)
     return False
 
 
-def _leads(agg: str, job: str, history: History) -> bool:
+def _leads(aggregate: str, job: str, history: History) -> bool:
     """Whether a lease of that job names the run; another's may name it too, and is none."""
     leased = [fact for one, fact in history.of_type("JobLeased") if one == subjects.job(job)]
-    return any(getattr(fact, "run", "") == agg.split(".")[2] for fact in leased)
+    return any(getattr(fact, "run", "") == aggregate.split(".")[2] for fact in leased)
 
 
 @given(STEPS)
@@ -152,11 +152,11 @@ def _happen(history: History, happening: str, number: int, name: str) -> None:
         history.say(subjects.submission(id_), events.SubmissionCancelRequested(reason="never mind"))
     elif happening in ("run", "fail") and runs:
         run = runs[number % len(runs)]
-        agg = subjects.run(run.agent, run.id)
+        aggregate = subjects.run(run.agent, run.id)
         if not run.has_begun:
-            history.say(agg, started())
+            history.say(aggregate, started())
         else:
-            history.say(agg, completed() if happening == "run" else failed())
+            history.say(aggregate, completed() if happening == "run" else failed())
 
 
 def test_two_who_give_one_agent_different_jobs_cannot_both() -> None:
@@ -173,8 +173,8 @@ def test_two_who_give_one_agent_different_jobs_cannot_both() -> None:
     # The rival never heard of the first job's submission being open, so it takes the second.
     other.state.submissions.pop(first[0].corr)
     (second,) = [move for move in decide(other.state, only) if len(move) == 2]
-    assert first[0].agg != second[0].agg
-    assert first[1].agg == second[1].agg
+    assert first[0].aggregate != second[0].aggregate
+    assert first[1].aggregate == second[1].aggregate
     assert first[1].id != second[1].id
     assert history.append_decision(first) == ["JobLeased", "JobAssigned"]
     assert history.append_decision(second) == ["JobLeased"]

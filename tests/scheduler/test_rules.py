@@ -27,7 +27,7 @@ def test_a_received_submission_waits_from_that_moment_on() -> None:
     assert list(decide(history.state, world())) == []
     assert list(history.state.jobs) == [JOB]
     (lease, _) = next(move for move in decide(history.enrol("a1").state, world(OFFER)) if move[1:])
-    assert (lease.agg, lease.expected) == (subjects.job(JOB), 0)
+    assert (lease.aggregate, lease.expected) == (subjects.job(JOB), 0)
 
 
 def test_a_free_agent_gets_the_oldest_job() -> None:
@@ -35,7 +35,7 @@ def test_a_free_agent_gets_the_oldest_job() -> None:
     history.settle(world())
     (move,) = [move for move in decide(history.state, world(OFFER)) if len(move) == 2]
     assert isinstance(move[0].fact, events.JobLeased)
-    assert move[0].agg == subjects.job(JOB)
+    assert move[0].aggregate == subjects.job(JOB)
 
 
 def test_one_agent_gets_one_job_at_a_time() -> None:

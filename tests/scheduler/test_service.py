@@ -74,10 +74,12 @@ async def beat(bus: MemoryBus, agent: str, *, is_free: bool = True, session: str
     await bus.beat(agent, heartbeat, 10)
 
 
-async def say(log: MemoryLog, agg: str, fact: Fact) -> int:
-    agg, actor = written(agg, fact)
+async def say(log: MemoryLog, aggregate: str, fact: Fact) -> int:
+    aggregate, actor = written(aggregate, fact)
     return await log.append(
-        NewEvent(make_envelope(fact, agg, EventMetadata(new_id(), now(), actor, "", "")), None)
+        NewEvent(
+            make_envelope(fact, aggregate, EventMetadata(new_id(), now(), actor, "", "")), None
+        )
     )
 
 
@@ -100,10 +102,10 @@ async def work(log: MemoryLog, jobs: int) -> None:
     """An agent that gives every order a verdict, until so many are done."""
     finished: set[str] = set()
     while len(finished) < jobs:
-        orders = [e for e in of_type(log, "JobAssigned") if e.envelope.agg not in finished]
+        orders = [e for e in of_type(log, "JobAssigned") if e.envelope.aggregate not in finished]
         for order in orders:
-            await say(log, order.envelope.agg, completed())
-            finished.add(order.envelope.agg)
+            await say(log, order.envelope.aggregate, completed())
+            finished.add(order.envelope.aggregate)
         await log.grow(0.05)
 
 
@@ -116,7 +118,7 @@ async def test_every_job_is_given_once_and_finished() -> None:
             await receive(log, f"s{number}")
         await work(log, 5)
         await eventually(lambda: has_ended(scheduler, 5))
-    leases = Counter(event.envelope.agg for event in of_type(log, "JobLeased"))
+    leases = Counter(event.envelope.aggregate for event in of_type(log, "JobLeased"))
     assert set(leases.values()) == {1}
 
 
@@ -135,8 +137,8 @@ async def test_rivals_lease_no_job_twice() -> None:
     orders = Counter(fact.job for fact in facts if isinstance(fact, JobAssigned))
     assert set(orders.values()) == {1}
     # A lease that lost its agent to another's was none.
-    void = Counter(event.envelope.agg for event in of_type(log, "JobRequeued"))
-    leases = Counter(event.envelope.agg for event in of_type(log, "JobLeased"))
+    void = Counter(event.envelope.aggregate for event in of_type(log, "JobRequeued"))
+    leases = Counter(event.envelope.aggregate for event in of_type(log, "JobLeased"))
     assert set((leases - void).values()) == {1}
 
 
@@ -286,9 +288,9 @@ async def test_the_start_of_a_run_makes_nobody_look_and_its_end_does_at_once() -
         scheduler.tick_s = 60.0
         await eventually(lambda: not scheduler.is_due)
         decided_at = scheduler.decided_at
-        seq = await say(log, order.envelope.agg, started())
+        seq = await say(log, order.envelope.aggregate, started())
         await eventually(lambda: scheduler.state.seq == seq)
         assert scheduler.decided_at == decided_at
-        await say(log, order.envelope.agg, completed())
+        await say(log, order.envelope.aggregate, completed())
         await eventually(lambda: has_ended(scheduler, 1))
         await eventually(lambda: scheduler.decided_at > decided_at)

@@ -48,10 +48,10 @@ def run_canaries(history: History, *times_us: float, minute: int = 0) -> list[st
     alive = [offering(f"a{number + 1}") for number in range(len(times_us))]
     now = T0 + timedelta(minutes=minute)
     appended = history.settle(World(now, {item.agent: item for item in alive}))
-    for agg, _ in history.of_type("JobAssigned")[-len(times_us) :]:
-        time_us = times_us[int(agg.split(".")[1][1:]) - 1]
+    for aggregate, _ in history.of_type("JobAssigned")[-len(times_us) :]:
+        time_us = times_us[int(aggregate.split(".")[1][1:]) - 1]
         verdict = "passed" if time_us else "wrong_answer"
-        history.say(agg, completed(verdict, time_us or None))
+        history.say(aggregate, completed(verdict, time_us or None))
     return appended + history.settle(World(now, {item.agent: item for item in alive}))
 
 
@@ -67,11 +67,13 @@ def test_every_agent_runs_the_canary_now_and_then() -> None:
 def test_a_canary_is_for_its_own_agent_alone() -> None:
     history = given_canary()
     history.settle(world(OFFER))
-    (agg, order) = history.of_type("JobAssigned")[0]
+    (aggregate, order) = history.of_type("JobAssigned")[0]
     assert isinstance(order, events.JobAssigned)
-    assert (agg.split(".")[1], order.class_, order.source.digest) == ("a1", "canary", "c")
+    assert (aggregate.split(".")[1], order.class_, order.source.digest) == ("a1", "canary", "c")
     history.settle(world(offering("a2")))
-    assert all(agg.split(".")[1] == "a1" for agg, _ in history.of_type("JobAssigned")[:1])
+    assert all(
+        aggregate.split(".")[1] == "a1" for aggregate, _ in history.of_type("JobAssigned")[:1]
+    )
 
 
 def test_a_slow_canary_puts_its_agent_in_quarantine() -> None:

@@ -41,13 +41,13 @@ class Machine:
     name: str
     session: int = 0
     is_alive: bool = True
-    agg: str = ""
+    aggregate: str = ""
     version: int = 0
     is_member: bool = False
 
     @property
     def offer(self) -> Offer:
-        offer = offering(self.name, is_free=not self.agg, host=HOSTS[self.name])
+        offer = offering(self.name, is_free=not self.aggregate, host=HOSTS[self.name])
         return Offer(self.name, str(self.session), offer.is_free, offer.registration)
 
 
@@ -64,13 +64,13 @@ class Sim:
     machines: list[Machine] = field(default_factory=lambda: [Machine(name) for name in HOSTS])
     count: int = 0
 
-    async def say(self, agg: str, fact: Fact, expected: int | None) -> int:
+    async def say(self, aggregate: str, fact: Fact, expected: int | None) -> int:
         """Append, 0 on a conflict."""
         self.count += 1
-        agg, actor = written(agg, fact)
+        aggregate, actor = written(aggregate, fact)
         stamp = EventMetadata(f"said-{self.count}", self.now, actor, "", "")
         try:
-            return await self.log.append(NewEvent(make_envelope(fact, agg, stamp), expected))
+            return await self.log.append(NewEvent(make_envelope(fact, aggregate, stamp), expected))
         except Conflict:
             return 0
 
@@ -82,11 +82,11 @@ class Sim:
 
     async def cancel(self, name: str) -> None:
         """Somebody wants a submission to end, unless it has."""
-        agg = subjects.submission(name)
-        history = await self.log.history(agg)
+        aggregate = subjects.submission(name)
+        history = await self.log.history(aggregate)
         if history and not any(event.fact.is_terminal for event in history):
             wish = events.SubmissionCancelRequested(reason="never mind")
-            await self.say(agg, wish, history[-1].seq)
+            await self.say(aggregate, wish, history[-1].seq)
 
     async def schedule(self, place: int) -> None:
         """One of the schedulers reads a part of the log, and says some of what is due."""
@@ -97,7 +97,7 @@ class Sim:
         for move in list(decide(state, World(self.now, offers))):
             appended = [
                 NewEvent(
-                    make_envelope(s.fact, s.agg, EventMetadata(s.id, self.now, "", "", "")),
+                    make_envelope(s.fact, s.aggregate, EventMetadata(s.id, self.now, "", "", "")),
                     s.expected,
                 )
                 for s in move
@@ -115,39 +115,41 @@ class Sim:
     async def work(self, machine: Machine) -> None:
         """A machine takes an order, goes on with its run, or dies."""
         if self.dice.random() < 0.05:
-            machine.is_alive, machine.agg = not machine.is_alive, ""
+            machine.is_alive, machine.aggregate = not machine.is_alive, ""
             machine.session += 1
         if not machine.is_alive:
             return
-        if machine.agg:
+        if machine.aggregate:
             await self._go_on(machine)
         else:
             self._take(machine)
 
     def _take(self, machine: Machine) -> None:
         for event in self.log.since(0):
-            order = event.envelope.agg.startswith(f"run.{machine.name}.") and event.fact
+            order = event.envelope.aggregate.startswith(f"run.{machine.name}.") and event.fact
             is_new = isinstance(order, events.JobAssigned) and order.session == str(machine.session)
             if isinstance(order, events.JobAssigned) and is_new and not self._is_over(event):
-                machine.agg, machine.version = event.envelope.agg, event.seq
+                machine.aggregate, machine.version = event.envelope.aggregate, event.seq
                 machine.is_member = bool(order.gang) and order.gang[0] != machine.name
 
     def _is_over(self, order: object) -> bool:
-        agg = order.envelope.agg  # type: ignore[attr-defined]
+        aggregate = order.envelope.aggregate  # type: ignore[attr-defined]
         return any(
             type(event.fact).is_terminal
             for event in self.log.since(0)
-            if subjects.history_of(event.envelope.agg) == agg
+            if subjects.history_of(event.envelope.aggregate) == aggregate
         )
 
     async def _go_on(self, machine: Machine) -> None:
-        order = next(event for event in self.log.since(0) if event.envelope.agg == machine.agg)
+        order = next(
+            event for event in self.log.since(0) if event.envelope.aggregate == machine.aggregate
+        )
         if self._is_over(order):
-            machine.agg = ""
+            machine.aggregate = ""
         elif not machine.is_member and (fact := self._next(machine, order.seq)) is not None:
-            machine.version = await self.say(machine.agg, fact, machine.version)
+            machine.version = await self.say(machine.aggregate, fact, machine.version)
             if not machine.version or type(fact).is_terminal:
-                machine.agg = ""
+                machine.aggregate = ""
 
     def _next(self, machine: Machine, token: int) -> Fact | None:
         """Nothing for a while, a beginning, a verdict or a failure."""
@@ -164,8 +166,8 @@ class Sim:
             for job in list(state.jobs.values()):
                 submission = state.submissions.get(job.submission)
                 if job.is_over and submission is not None and self.dice.random() < 0.2:
-                    agg = subjects.submission(submission.id)
-                    await self.say(agg, ranked_end(), submission.version)
+                    aggregate = subjects.submission(submission.id)
+                    await self.say(aggregate, ranked_end(), submission.version)
 
 
 async def simulate(seed: int) -> MemoryLog:
@@ -191,8 +193,10 @@ def test_every_submission_job_and_run_ends_once_whoever_dies(seed: int) -> None:
     log = asyncio.run(simulate(seed))
     ends: dict[str, list[str]] = {}
     for event in log.since(0):
-        agg, fact = subjects.history_of(event.envelope.agg), event.fact
-        if agg.partition(".")[0] in ("submission", "job", "run"):
-            assert not ends.get(agg), f"{agg} went on after its end with {event.envelope.type}"
-            ends.setdefault(agg, []).extend([event.envelope.type] if fact.is_terminal else [])
-    assert {agg: names for agg, names in ends.items() if len(names) != 1} == {}
+        aggregate, fact = subjects.history_of(event.envelope.aggregate), event.fact
+        if aggregate.partition(".")[0] in ("submission", "job", "run"):
+            assert not ends.get(aggregate), (
+                f"{aggregate} went on after its end with {event.envelope.type}"
+            )
+            ends.setdefault(aggregate, []).extend([event.envelope.type] if fact.is_terminal else [])
+    assert {aggregate: names for aggregate, names in ends.items() if len(names) != 1} == {}

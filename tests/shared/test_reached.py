@@ -12,6 +12,6 @@ def test_an_aggregate_reaches_the_newest_that_was_noted() -> None:
 
 def test_what_was_written_to_longest_ago_is_forgotten() -> None:
     reached = KnownSequences(aggregates_max=2)
-    for seq, agg in enumerate(["job.a", "job.b", "job.a", "job.c"], 1):
-        reached.note(agg, seq)
-    assert [reached.of(agg) for agg in ("job.a", "job.b", "job.c")] == [3, 0, 4]
+    for seq, aggregate in enumerate(["job.a", "job.b", "job.a", "job.c"], 1):
+        reached.note(aggregate, seq)
+    assert [reached.of(aggregate) for aggregate in ("job.a", "job.b", "job.c")] == [3, 0, 4]

@@ -21,7 +21,7 @@ def test_what_was_signed_is_verified(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("agg", "token", "data"),
+    ("aggregate", "token", "data"),
     [
         ("run.a1.r2", 7, DATA),
         ("run.a1.r1", 8, DATA),
@@ -30,11 +30,11 @@ def test_what_was_signed_is_verified(tmp_path: Path) -> None:
     ],
 )
 def test_a_signature_holds_for_nothing_else(
-    tmp_path: Path, agg: str, token: int, data: bytes
+    tmp_path: Path, aggregate: str, token: int, data: bytes
 ) -> None:
     key = load_key(tmp_path / "sign_key")
     assert not verify_verdict(
-        public_key(key), agg, token, data, sign_verdict(key, "run.a1.r1", 7, DATA)
+        public_key(key), aggregate, token, data, sign_verdict(key, "run.a1.r1", 7, DATA)
     )
 
 

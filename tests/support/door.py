@@ -142,12 +142,12 @@ class Door:
 
     async def finish(self, number: int, fact: Fact = FINISHED) -> None:
         """Let a submission end as ranker would."""
-        await self.say(self.log.since(number - 1)[0].envelope.agg, fact)
+        await self.say(self.log.since(number - 1)[0].envelope.aggregate, fact)
 
-    async def say(self, agg: str, fact: Fact) -> None:
+    async def say(self, aggregate: str, fact: Fact) -> None:
         """Put an event of another service into the log."""
         stamp = EventMetadata(new_id(), now(), "service:test", "test", "test")
-        await self.log.append(NewEvent(make_envelope(fact, agg, stamp), None))
+        await self.log.append(NewEvent(make_envelope(fact, aggregate, stamp), None))
 
     async def admin(self, method: str, path: str, **body: Any) -> httpx.Response:
         """An operator's request."""
@@ -197,7 +197,7 @@ class Queue:
 def taken_in(log: MemoryLog) -> Sequence[tuple[int, str, SubmissionReceived]]:
     """The number, the id and the event of every submission."""
     return [
-        (one.seq, subjects.last_token(one.envelope.agg), one.fact)
+        (one.seq, subjects.last_token(one.envelope.aggregate), one.fact)
         for one in log.since(0)
         if isinstance(one.fact, SubmissionReceived)
     ]

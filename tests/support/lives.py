@@ -202,20 +202,20 @@ def registration(harness_code: str = "") -> events.AgentRegistered:
     )
 
 
-async def say(log: EventLog, agg: str, fact: Fact, corr: str = "") -> int:
+async def say(log: EventLog, aggregate: str, fact: Fact, corr: str = "") -> int:
     """Append a fact to whatever is there; a verdict is signed with the agent's key."""
-    agg, actor = written(agg, fact)
-    envelope = make_envelope(fact, agg, EventMetadata(new_id(), T0, actor, corr, ""))
+    aggregate, actor = written(aggregate, fact)
+    envelope = make_envelope(fact, aggregate, EventMetadata(new_id(), T0, actor, corr, ""))
     if isinstance(fact, events.RunCompleted):
-        envelope = structs.replace(envelope, sig=await signature(log, agg, envelope.data))
+        envelope = structs.replace(envelope, sig=await signature(log, aggregate, envelope.data))
     return await log.append(NewEvent(envelope, None))
 
 
-async def signature(log: EventLog, agg: str, data: Raw) -> str:
+async def signature(log: EventLog, aggregate: str, data: Raw) -> str:
     """What the agent says of a verdict, for the assignment that its run began with."""
-    assigned = await log.history(agg)
+    assigned = await log.history(aggregate)
     token = assigned[0].seq if assigned else 0
-    return signing.sign_verdict(KEY, subjects.history_of(agg), token, bytes(data))
+    return signing.sign_verdict(KEY, subjects.history_of(aggregate), token, bytes(data))
 
 
 async def enrol(log: EventLog, agent: str = AGENT) -> None:
@@ -256,5 +256,5 @@ def problem(number: int = 1) -> events.ProblemPublished:
 async def live(log: EventLog, *lives: Life) -> None:
     """Say whole lives, one after the other."""
     for life in lives:
-        for agg, fact in life.facts():
-            await say(log, agg, fact, life.id)
+        for aggregate, fact in life.facts():
+            await say(log, aggregate, fact, life.id)

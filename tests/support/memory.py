@@ -60,16 +60,16 @@ class MemoryLog:
             return self._resolve_repeat(events)
         return [self._store(body) for body in bodies][-1]
 
-    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+    async def history(self, aggregate: str, after: int = 0) -> list[RecordedEvent]:
         """Return the events of an aggregate's history after a sequence, in order."""
-        history = self._histories.get(history_of(agg), ())
+        history = self._histories.get(history_of(aggregate), ())
         return [recorded for recorded in history if recorded.seq > after]
 
-    async def newest(self, aggs: Sequence[str]) -> dict[str, RecordedEvent]:
+    async def newest(self, aggregates: Sequence[str]) -> dict[str, RecordedEvent]:
         """Return the last event of each of these aggregates that has any."""
-        assert len(aggs) <= NEWEST_MAX, f"at most {NEWEST_MAX} aggregates at once"
-        histories = {agg: self._histories.get(agg) for agg in aggs}
-        return {agg: history[-1] for agg, history in histories.items() if history}
+        assert len(aggregates) <= NEWEST_MAX, f"at most {NEWEST_MAX} aggregates at once"
+        histories = {aggregate: self._histories.get(aggregate) for aggregate in aggregates}
+        return {aggregate: history[-1] for aggregate, history in histories.items() if history}
 
     async def last(self) -> int:
         """Return the sequence of the newest event, 0 if there is none."""
@@ -78,8 +78,8 @@ class MemoryLog:
     def follow(self, after: int) -> Feed:
         return _MemoryFeed(self, after)
 
-    def branch(self, after: int, *aggs: str) -> Branch:
-        return _MemoryBranch(self, after, aggs)
+    def branch(self, after: int, *aggregates: str) -> Branch:
+        return _MemoryBranch(self, after, aggregates)
 
     async def fingerprint(self, seq: int) -> str | None:
         events = self._events[seq - 1 : seq]
@@ -98,14 +98,14 @@ class MemoryLog:
             return
 
     def _version(self, event: NewEvent) -> int:
-        history = self._histories.get(history_of(event.envelope.agg))
+        history = self._histories.get(history_of(event.envelope.aggregate))
         return history[-1].seq if history else 0
 
     def _store(self, body: bytes) -> int:
         envelope = decode(body)
         recorded = RecordedEvent(len(self._events) + 1, envelope, body)
         self._events.append(recorded)
-        self._histories.setdefault(history_of(envelope.agg), []).append(recorded)
+        self._histories.setdefault(history_of(envelope.aggregate), []).append(recorded)
         self._seqs[envelope.id] = recorded.seq
         self._grown.set()
         self._grown = asyncio.Event()
@@ -113,13 +113,13 @@ class MemoryLog:
 
     def _resolve_repeat(self, events: Sequence[NewEvent]) -> int:
         """Return the last sequence if the events are stored after `expected`; else Conflict."""
-        agg, expected = events[0].envelope.agg, events[0].expected or 0
-        history = self._histories.get(history_of(agg), ())
+        aggregate, expected = events[0].envelope.aggregate, events[0].expected or 0
+        history = self._histories.get(history_of(aggregate), ())
         first = next((stored.seq for stored in history if stored.seq > expected), 0)
         stored = self._events[first - 1 : first - 1 + len(events)] if first else []
         stored_ids = [recorded.envelope.id for recorded in stored]
         if stored_ids != [event.envelope.id for event in events]:
-            raise Conflict(agg, expected)
+            raise Conflict(aggregate, expected)
         return stored[-1].seq
 
 
@@ -151,9 +151,9 @@ class _MemoryBranch(_MemoryFeed):
 
     silent_s = 0.0
 
-    def __init__(self, log: MemoryLog, after: int, aggs: Sequence[str]) -> None:
+    def __init__(self, log: MemoryLog, after: int, aggregates: Sequence[str]) -> None:
         super().__init__(log, after)
-        self._aggs = [agg.removesuffix(">") for agg in aggs]
+        self._aggs = [aggregate.removesuffix(">") for aggregate in aggregates]
 
     @property
     def behind(self) -> int:
@@ -169,10 +169,10 @@ class _MemoryBranch(_MemoryFeed):
             event
             for event in events
             if any(
-                event.envelope.agg.startswith(agg)
-                if agg.endswith(".")
-                else event.envelope.agg == agg
-                for agg in self._aggs
+                event.envelope.aggregate.startswith(aggregate)
+                if aggregate.endswith(".")
+                else event.envelope.aggregate == aggregate
+                for aggregate in self._aggs
             )
         ]
 
@@ -195,10 +195,12 @@ class MemoryInbox:
     An event is in progress from `next` until it is acknowledged, put back or given up.
     """
 
-    def __init__(self, log: MemoryLog, consumer: str, aggs: Sequence[str], after: int = 0) -> None:
+    def __init__(
+        self, log: MemoryLog, consumer: str, aggregates: Sequence[str], after: int = 0
+    ) -> None:
         self._log = log
         self._consumer = consumer
-        self._aggs = (*aggs, subjects.redriven(consumer))
+        self._aggs = (*aggregates, subjects.redriven(consumer))
         self._last_seq = after
         self._pending: dict[int, _Pending] = {}
         self.letters: list[DeadLetter] = []
@@ -259,7 +261,7 @@ class MemoryInbox:
     def _collect_events(self, now_s: float) -> None:
         for recorded in self._log.since(self._last_seq):
             self._last_seq = recorded.seq
-            if any(_matches(recorded.envelope.agg, agg) for agg in self._aggs):
+            if any(_matches(recorded.envelope.aggregate, aggregate) for aggregate in self._aggs):
                 self._pending[recorded.seq] = _Pending(now_s, 1, recorded.seq, recorded)
 
 
@@ -291,8 +293,8 @@ class MemoryDelivery(NamedTuple):
         self.inbox.give_up(self.pending, reason)
 
 
-def _matches(agg: str, pattern: str) -> bool:
-    return agg.startswith(pattern[:-1]) if pattern.endswith(".>") else agg == pattern
+def _matches(aggregate: str, pattern: str) -> bool:
+    return aggregate.startswith(pattern[:-1]) if pattern.endswith(".>") else aggregate == pattern
 
 
 class MemoryBus:
@@ -349,8 +351,8 @@ class MemoryBus:
     async def inbox(self, agent: str, after: int = 0) -> Inbox:
         return self._open_inbox(subjects.agent_inbox(agent), [f"{subjects.runs(agent)}.>"], after)
 
-    async def news(self, consumer: str, *aggs: str) -> Inbox:
-        return self._open_inbox(consumer, aggs, await self._log.last())
+    async def news(self, consumer: str, *aggregates: str) -> Inbox:
+        return self._open_inbox(consumer, aggregates, await self._log.last())
 
     async def forget(self, consumer: str) -> None:
         self._inboxes.pop(consumer, None)
@@ -360,9 +362,9 @@ class MemoryBus:
         letters = [letter for inbox in self._inboxes.values() for letter in inbox.letters]
         return sorted(letters, key=lambda letter: letter.at)
 
-    def _open_inbox(self, consumer: str, aggs: Sequence[str], after: int) -> MemoryInbox:
+    def _open_inbox(self, consumer: str, aggregates: Sequence[str], after: int) -> MemoryInbox:
         if consumer not in self._inboxes:
-            self._inboxes[consumer] = MemoryInbox(self._log, consumer, aggs, after)
+            self._inboxes[consumer] = MemoryInbox(self._log, consumer, aggregates, after)
         return self._inboxes[consumer]
 
     def _notify_watchers(self, beat: AgentHeartbeat) -> None:

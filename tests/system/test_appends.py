@@ -34,7 +34,7 @@ class Message(NamedTuple):
     """A message in the stream: its event, and its atomic batch, if any."""
 
     type: str
-    agg: str
+    aggregate: str
     body: bytes
     batch: str
 
@@ -56,7 +56,7 @@ async def read_messages(running: Running, first: int) -> list[Message]:
             body = found.data or b""
             envelope = decode(body)
             batch = (found.headers or {}).get("Nats-Batch-Id", "")
-            messages.append(Message(envelope.type, envelope.agg, body, batch))
+            messages.append(Message(envelope.type, envelope.aggregate, body, batch))
         return messages
     finally:
         await nc.close()
@@ -64,7 +64,7 @@ async def read_messages(running: Running, first: int) -> list[Message]:
 
 def about(messages: Sequence[Message], received: Message) -> list[Message]:
     """The messages that name a submission, without the news of its leaderboard."""
-    submission = last_token(received.agg).encode()
+    submission = last_token(received.aggregate).encode()
     return [one for one in messages if submission in one.body and one.type not in NEWS]
 
 

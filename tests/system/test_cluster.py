@@ -75,24 +75,24 @@ class Written:
     count: int = 0
     is_over: bool = False
 
-    def note(self, agg: str, seq: int, expected: int, id_: str) -> None:
+    def note(self, aggregate: str, seq: int, expected: int, id_: str) -> None:
         """An append came back."""
-        self.acknowledged.setdefault(agg, []).append((seq, expected, id_))
+        self.acknowledged.setdefault(aggregate, []).append((seq, expected, id_))
         self.count += 1
 
 
-async def chain(log: EventLog, agg: str, written: Written) -> None:
+async def chain(log: EventLog, aggregate: str, written: Written) -> None:
     """Append to one aggregate, event after event; rivals may do so, too."""
     last = 0
     while not written.is_over:
-        event = new_event(agg, last)
+        event = new_event(aggregate, last)
         try:
             seq = await log.append(event)
         except Conflict:
-            history = await log.history(agg)
+            history = await log.history(aggregate)
             last = history[-1].seq if history else 0
             continue
-        written.note(agg, seq, last, event.envelope.id)
+        written.note(aggregate, seq, last, event.envelope.id)
         last = seq
 
 
@@ -103,7 +103,7 @@ async def pairs(log: EventLog, name: str, written: Written) -> None:
         pair = [new_event(f"job.{name}{number}", 0), new_event(f"run.a1.{name}{number}", 0)]
         seq = await log.append_all(pair)
         for place, event in enumerate(pair, 1 - len(pair)):
-            written.note(event.envelope.agg, seq + place, 0, event.envelope.id)
+            written.note(event.envelope.aggregate, seq + place, 0, event.envelope.id)
         number += 1
 
 
@@ -212,12 +212,16 @@ def assert_nothing_lost_or_doubled(written: Written, seen: list[RecordedEvent]) 
     assert [event.seq for event in seen] == list(range(1, len(seen) + 1))
     ids = Counter(event.envelope.id for event in seen)
     assert [one for one, count in ids.items() if count > 1] == []
-    told = {id_: (agg, seq) for agg, ones in written.acknowledged.items() for seq, _, id_ in ones}
-    found = {event.envelope.id: (event.envelope.agg, event.seq) for event in seen}
+    told = {
+        id_: (aggregate, seq)
+        for aggregate, ones in written.acknowledged.items()
+        for seq, _, id_ in ones
+    }
+    found = {event.envelope.id: (event.envelope.aggregate, event.seq) for event in seen}
     assert found == told
-    for agg, ones in written.acknowledged.items():
+    for aggregate, ones in written.acknowledged.items():
         befores = [0, *(seq for seq, _, _ in sorted(ones))]
-        assert [expected for _, expected, _ in sorted(ones)] == befores[:-1], agg
+        assert [expected for _, expected, _ in sorted(ones)] == befores[:-1], aggregate
 
 
 @asynccontextmanager
@@ -288,7 +292,7 @@ async def test_a_submission_ends_once_when_the_leader_is_killed_under_it(
             cluster.server(name).start()
         assert (end["outcome"], end["attempt"]) == ("passed", 1), end["reason"]
         log = await everything(nc)
-    own = [event for event in log if event.envelope.agg == f"submission.{end['id']}"]
+    own = [event for event in log if event.envelope.aggregate == f"submission.{end['id']}"]
     ends = [event.envelope.type for event in own if type(event.fact).is_terminal]
     assert ends == ["SubmissionFinished"]
 

@@ -114,8 +114,8 @@ async def test_whatever_is_killed_whenever_each_submission_ends_once(
 def assert_each_ended_once(events: list[RecordedEvent]) -> None:
     """Every history that began has one terminal event; sequences have no hole."""
     assert [event.seq for event in events] == list(range(1, len(events) + 1))
-    received = [e.envelope.agg for e in events if e.envelope.type == "SubmissionReceived"]
-    ended = [e.envelope.agg for e in events if e.envelope.type in TERMINAL]
+    received = [e.envelope.aggregate for e in events if e.envelope.type == "SubmissionReceived"]
+    ended = [e.envelope.aggregate for e in events if e.envelope.type in TERMINAL]
     assert sorted(received) == sorted(ended)
     assert len(received) == len(set(received))
     assert len(received) >= len(PROCESSES)

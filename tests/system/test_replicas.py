@@ -21,9 +21,9 @@ async def test_what_one_wrote_is_read_whole_whichever_replica_answers(
         async with client(cluster, "author") as nc:
             log = NatsLog(nc)
             for number in range(200):
-                agg = f"job.own{place}x{number}"
-                first = await log.append(new_event(agg, 0))
-                assert [one.seq for one in await log.history(agg)] == [first]
-                pair = [new_event(agg, first), new_event(agg, None)]
+                aggregate = f"job.own{place}x{number}"
+                first = await log.append(new_event(aggregate, 0))
+                assert [one.seq for one in await log.history(aggregate)] == [first]
+                pair = [new_event(aggregate, first), new_event(aggregate, None)]
                 last = await log.append_all(pair)
-                assert [one.seq for one in await log.history(agg, first)] == [last - 1, last]
+                assert [one.seq for one in await log.history(aggregate, first)] == [last - 1, last]

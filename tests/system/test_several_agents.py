@@ -126,14 +126,14 @@ def ada(crew: Crew) -> Iterator[Person]:
         yield person
 
 
-def told(crew: Crew, agg: str) -> list[Fact]:
+def told(crew: Crew, aggregate: str) -> list[Fact]:
     """What the log says of an agent, a duel or anything else."""
     url = crew.running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
 
     async def history() -> list[Fact]:
         nc = await connect(url, "a test")
         try:
-            return [one.fact for one in await NatsLog(nc).history(agg)]
+            return [one.fact for one in await NatsLog(nc).history(aggregate)]
         finally:
             await nc.close()
 

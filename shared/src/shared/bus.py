@@ -84,7 +84,7 @@ class Bus(Protocol):
 class DurableConsumers(Protocol):
     """Durable subscriptions to future events, for outboxes."""
 
-    async def news(self, consumer: str, *aggs: str) -> Inbox:
+    async def news(self, consumer: str, *aggregates: str) -> Inbox:
         """Subscribe to future events of aggregates (`ranking.>`); a known name continues.
 
         A new name has no history: an outbox never acts on events it did not see.

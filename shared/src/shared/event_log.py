@@ -44,7 +44,7 @@ class Append:
     Without a `chosen_id`, the event's id is derived from the cause and the version.
     """
 
-    agg: str
+    aggregate: str
     fact: events.Fact
     expected: int | None
     cause: str
@@ -55,7 +55,9 @@ class Append:
     def id(self) -> str:
         """The event's id; the same decision always gets the same id."""
         kind = type(self.fact).__name__
-        return self.chosen_id or derive_id(f"{self.cause}/{self.expected}", f"{kind}/{self.agg}")
+        return self.chosen_id or derive_id(
+            f"{self.cause}/{self.expected}", f"{kind}/{self.aggregate}"
+        )
 
 
 @dataclass
@@ -89,9 +91,9 @@ class LogCounts:
 class Conflict(Exception):  # noqa: N818
     """Someone else appended after `expected`: read the history and decide again."""
 
-    def __init__(self, agg: str, expected: int) -> None:
-        super().__init__(f"{agg} moved on after {expected}")
-        self.agg = agg
+    def __init__(self, aggregate: str, expected: int) -> None:
+        super().__init__(f"{aggregate} moved on after {expected}")
+        self.aggregate = aggregate
         self.expected = expected
 
 
@@ -159,7 +161,7 @@ class Branch(Feed, Protocol):
 class BranchSource(Protocol):
     """The log, for readers that need the events of some aggregates only."""
 
-    def branch(self, after: int, *aggs: str) -> Branch:
+    def branch(self, after: int, *aggregates: str) -> Branch:
         """Follow these aggregates (`account.>`) after a sequence. `take` raises Gap as `follow`."""
 
     async def fingerprint(self, seq: int) -> str | None:
@@ -195,7 +197,7 @@ class EventLog(EventSource, Protocol):
         The first event needs an `expected`: it is how a repeat is recognised.
         """
 
-    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+    async def history(self, aggregate: str, after: int = 0) -> list[RecordedEvent]:
         """Return the events of an aggregate's history after a sequence, in order.
 
         A run's orders and reports are one history. The newest events of other writers may be
@@ -203,7 +205,7 @@ class EventLog(EventSource, Protocol):
         reached in 30 s, or did not return it by then.
         """
 
-    async def newest(self, aggs: Sequence[str]) -> dict[str, RecordedEvent]:
+    async def newest(self, aggregates: Sequence[str]) -> dict[str, RecordedEvent]:
         """Return the last event of each of these aggregates (at most 1000) that has any.
 
         A newer event of another writer may be missing for a moment. Errors: as `history`.
@@ -227,7 +229,7 @@ class Appender:
         at, new_events = self.clock(), list[NewEvent]()
         for append in appends:
             stamp = EventMetadata(append.id, at, self.actor, append.corr, append.cause)
-            envelope = make_envelope(append.fact, append.agg, stamp)
+            envelope = make_envelope(append.fact, append.aggregate, stamp)
             new_events.append(NewEvent(envelope, append.expected))
         if len(new_events) == 1:
             return await self.log.append(new_events[0])

@@ -24,7 +24,7 @@ class Leaderboard:
 
 def fold_leaderboard(boards: Leaderboards, event: RecordedEvent) -> None:
     """Fold an event of a problem into the leaderboards, by slug; other events change nothing."""
-    leaderboard = boards.setdefault(last_token(event.envelope.agg), Leaderboard())
+    leaderboard = boards.setdefault(last_token(event.envelope.aggregate), Leaderboard())
     match event.fact:
         case ProblemPublished():
             actor = event.envelope.actor

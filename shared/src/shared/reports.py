@@ -73,9 +73,9 @@ def parse_report(agent: str, body: bytes) -> Envelope:
     """Decode a report as an event that this agent may write. Raises ReportRefused."""
     try:
         envelope = decode(body)
-        _, _, run = envelope.agg.partition(f"report.{agent}.")
-        if envelope.agg != subjects.report(agent, run):
-            raise ReportRefused(f"{envelope.agg} is not a report of agent {agent}")
+        _, _, run = envelope.aggregate.partition(f"report.{agent}.")
+        if envelope.aggregate != subjects.report(agent, run):
+            raise ReportRefused(f"{envelope.aggregate} is not a report of agent {agent}")
         if encode_envelope(envelope) != body:
             raise ReportRefused("it is not encoded as events are")
         decode_fact(envelope)
@@ -92,25 +92,31 @@ def check_report(run: RunRecord, report: Envelope, expected: int | None, now: da
     A report on an older version than the run's is not checked: the log refuses it, or has it.
     """
     if run.assigned_at is None:
-        raise NeverGiven(f"{report.agg} was never given to this agent")
-    if report.id != report_id(subjects.last_token(report.agg), report.type, expected or 0):
-        raise ReportRefused(f"{report.type} on {report.agg} has another id than it must have")
+        raise NeverGiven(f"{report.aggregate} was never given to this agent")
+    if report.id != report_id(subjects.last_token(report.aggregate), report.type, expected or 0):
+        raise ReportRefused(f"{report.type} on {report.aggregate} has another id than it must have")
     _check_time(run.assigned_at, report, now)
     if report.type == NOTE:
         if expected is not None or run.note:
-            raise ReportRefused(f"{report.agg} may have one note, which expects no version")
+            raise ReportRefused(f"{report.aggregate} may have one note, which expects no version")
         return
     if expected is None or expected > run.version:
-        raise ReportRefused(f"{report.agg} is at {run.version}, and does not go on at {expected}")
+        raise ReportRefused(
+            f"{report.aggregate} is at {run.version}, and does not go on at {expected}"
+        )
     is_late = run.has_ended or (report.type == START and run.has_begun)
     if expected == run.version and is_late:
-        raise ReportRefused(f"{report.agg} is over, or began before: {report.type} is not next")
+        raise ReportRefused(
+            f"{report.aggregate} is over, or began before: {report.type} is not next"
+        )
 
 
 def _check_time(assigned_at: datetime, report: Envelope, now: datetime) -> None:
     skew = timedelta(seconds=SKEW_S_MAX)
     if not assigned_at - skew <= report.at <= now + skew:
-        raise ReportRefused(f"{report.agg} is of {report.at:%Y-%m-%d %H:%M}: set the agent's clock")
+        raise ReportRefused(
+            f"{report.aggregate} is of {report.at:%Y-%m-%d %H:%M}: set the agent's clock"
+        )
 
 
 class ReportRequest(msgspec.Struct, frozen=True):

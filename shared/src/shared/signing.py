@@ -71,30 +71,32 @@ def public_key(key: SigningKey) -> str:
     return base64.b64encode(bytes(key.verify_key)).decode()
 
 
-def sign_verdict(key: SigningKey, agg: str, token: int, data: bytes) -> str:
+def sign_verdict(key: SigningKey, aggregate: str, token: int, data: bytes) -> str:
     """Sign a run's verdict; base64, the `sig` of its RunCompleted.
 
-    `agg` is the run, `token` the sequence of its JobAssigned, `data` the raw bytes of the event's
-    data, so that no canonical form of JSON is needed.
+    `aggregate` is the run, `token` the sequence of its JobAssigned, `data` the raw bytes of the
+    event's data, so that no canonical form of JSON is needed.
     """
-    return base64.b64encode(key.sign(_message(agg, token, data)).signature).decode()
+    return base64.b64encode(key.sign(_message(aggregate, token, data)).signature).decode()
 
 
-def verify_verdict(sign_key_b64: str, agg: str, token: int, data: bytes, sig_b64: str) -> bool:
+def verify_verdict(
+    sign_key_b64: str, aggregate: str, token: int, data: bytes, sig_b64: str
+) -> bool:
     """Return whether the holder of a key signed this; False for an invalid key or signature.
 
     Source: 39 µs per call (spec/events.md, section 12), ten times all other work on an event.
     """
     try:
         key = VerifyKey(base64.b64decode(sign_key_b64, validate=True))
-        key.verify(_message(agg, token, data), base64.b64decode(sig_b64, validate=True))
+        key.verify(_message(aggregate, token, data), base64.b64decode(sig_b64, validate=True))
     except (ValueError, TypeError, binascii.Error, CryptoError):
         return False
     return True
 
 
-def _message(agg: str, token: int, data: bytes) -> bytes:
-    return b"\0".join((RUN_CONTEXT, agg.encode(), str(token).encode(), data))
+def _message(aggregate: str, token: int, data: bytes) -> bytes:
+    return b"\0".join((RUN_CONTEXT, aggregate.encode(), str(token).encode(), data))
 
 
 def seal_credential(settings: Mapping[str, str], key_b64: str) -> str:

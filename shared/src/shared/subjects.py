@@ -152,26 +152,26 @@ def redriven(consumer: str) -> str:
     return f"audit.redriven.{consumer}"
 
 
-def history_of(agg: str) -> str:
+def history_of(aggregate: str) -> str:
     """Return the aggregate that names a history: a run's orders and reports are one history.
 
     >>> history_of(report("a1", "r7")), history_of(job("j1"))
     ('run.a1.r7', 'job.j1')
     """
-    kind, _, ids = agg.partition(".")
-    return f"run.{ids}" if kind == "report" else agg
+    kind, _, ids = aggregate.partition(".")
+    return f"run.{ids}" if kind == "report" else aggregate
 
 
-def subject(agg: str) -> str:
+def subject(aggregate: str) -> str:
     """Return the subject of an aggregate's events.
 
     >>> subject(problem("matmul"))
     'events.problem.matmul'
     """
-    return f"events.{agg}"
+    return f"events.{aggregate}"
 
 
-def history_subject(agg: str) -> str:
+def history_subject(aggregate: str) -> str:
     """Return the filter that matches all events of an aggregate's history.
 
     No other aggregate has an agent's id and a run's id in these positions.
@@ -179,8 +179,8 @@ def history_subject(agg: str) -> str:
     >>> history_subject(report("a1", "r7")), history_subject(job("j1"))
     ('events.*.a1.r7', 'events.job.j1')
     """
-    kind, _, ids = agg.partition(".")
-    return f"events.*.{ids}" if kind in ("run", "report") else subject(agg)
+    kind, _, ids = aggregate.partition(".")
+    return f"events.*.{ids}" if kind in ("run", "report") else subject(aggregate)
 
 
 def aggregate(subject: str) -> str:
@@ -192,13 +192,13 @@ def aggregate(subject: str) -> str:
     return subject.removeprefix("events.")
 
 
-def last_token(agg: str) -> str:
+def last_token(aggregate: str) -> str:
     """Return the id at the end of an aggregate's name.
 
     >>> last_token("run.a1.r7")
     'r7'
     """
-    return agg.rpartition(".")[2]
+    return aggregate.rpartition(".")[2]
 
 
 # Subjects of messages that are not stored.

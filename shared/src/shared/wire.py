@@ -22,7 +22,7 @@ class Envelope(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     type: str
     v: int
     at: Annotated[datetime, msgspec.Meta(tz=True)]
-    agg: str
+    aggregate: str = msgspec.field(name="agg")
     actor: str
     corr: str
     cause: str
@@ -65,15 +65,15 @@ _AGENT = "gpu-agent"
 _AGENT_ACTOR = "agent:"
 
 
-def make_envelope(fact: Fact, agg: str, stamp: EventMetadata) -> Envelope:
-    """Wrap a fact about the aggregate `agg`, such as `submission.<id>`, in an envelope."""
+def make_envelope(fact: Fact, aggregate: str, stamp: EventMetadata) -> Envelope:
+    """Wrap a fact about the aggregate `aggregate`, such as `submission.<id>`, in an envelope."""
     kind = type(fact)
     return Envelope(
         id=stamp.id,
         type=kind.__name__,
         v=kind.version,
         at=stamp.at,
-        agg=agg,
+        aggregate=aggregate,
         actor=stamp.actor,
         corr=stamp.corr,
         cause=stamp.cause,
@@ -91,7 +91,7 @@ def encode_envelope(envelope: Envelope) -> bytes:
     return body
 
 
-def read_envelope(agg: str, seq: int, body: bytes) -> Envelope:
+def read_envelope(aggregate: str, seq: int, body: bytes) -> Envelope:
     """Decode what was stored on an aggregate, which overrides the aggregate the event names.
 
     Bytes that are not an event (agents may write any bytes on their own subjects) become an
@@ -100,11 +100,15 @@ def read_envelope(agg: str, seq: int, body: bytes) -> Envelope:
     try:
         envelope = decode(body)
     except _DECODE_ERRORS:
-        return _unreadable(agg, seq)
+        return _unreadable(aggregate, seq)
     # Postgres cannot store a NUL in a text, and dates have a limited range.
     if "\0" in envelope.id or not YEAR_MIN <= envelope.at.year <= YEAR_MAX:
-        return _unreadable(agg, seq)
-    return envelope if envelope.agg == agg else msgspec.structs.replace(envelope, agg=agg)
+        return _unreadable(aggregate, seq)
+    return (
+        envelope
+        if envelope.aggregate == aggregate
+        else msgspec.structs.replace(envelope, aggregate=aggregate)
+    )
 
 
 def is_noise(envelope: Envelope) -> bool:
@@ -117,16 +121,16 @@ def is_written_by_agent(envelope: Envelope) -> bool:
 
     An unknown type or version is not covered: that means this code is too old to judge.
     """
-    return envelope.agg.startswith(_aggregate_prefixes["RunCompleted"])
+    return envelope.aggregate.startswith(_aggregate_prefixes["RunCompleted"])
 
 
-def _unreadable(agg: str, seq: int) -> Envelope:
+def _unreadable(aggregate: str, seq: int) -> Envelope:
     return Envelope(
         id=f"unreadable-{seq}",
         type=UNREADABLE,
         v=0,
         at=datetime.fromtimestamp(0, UTC),
-        agg=agg,
+        aggregate=aggregate,
         actor="",
         corr="",
         cause="",
@@ -144,12 +148,14 @@ def forgery_reason(envelope: Envelope) -> str:
     kind = CATALOGUE.get(envelope.type)
     if kind is None:
         return ""
-    if not envelope.agg.startswith(_aggregate_prefixes[envelope.type]):
-        return f"{envelope.type} does not belong on {envelope.agg}"
+    if not envelope.aggregate.startswith(_aggregate_prefixes[envelope.type]):
+        return f"{envelope.type} does not belong on {envelope.aggregate}"
     if kind.publisher == _AGENT:
-        expected = _AGENT_ACTOR + envelope.agg.split(".")[1]
+        expected = _AGENT_ACTOR + envelope.aggregate.split(".")[1]
         if envelope.actor != expected:
-            return f"{envelope.type} on {envelope.agg} is by {envelope.actor}, not by {expected}"
+            return (
+                f"{envelope.type} on {envelope.aggregate} is by {envelope.actor}, not by {expected}"
+            )
     elif envelope.actor.startswith(_AGENT_ACTOR):
         return f"{envelope.type} is by {envelope.actor}: no agent writes that type"
     return ""

@@ -56,8 +56,8 @@ def _each_ended_once(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
     The job of a submission ends with the verdict of the run that its newest lease names.
     """
     verdicts = {_id(event): event for event in _of(log, "RunCompleted")}
-    for agg, history in _histories(log).items():
-        if agg.partition(".")[0] not in ("submission", "job", "run"):
+    for aggregate, history in _histories(log).items():
+        if aggregate.partition(".")[0] not in ("submission", "job", "run"):
             continue
         ends = [event for event in history if CATALOGUE[event.type].is_terminal]
         if _is_of_submission(history[0]):
@@ -65,38 +65,39 @@ def _each_ended_once(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
             runs = [fact.run for fact in facts if isinstance(fact, events.JobLeased)]
             ends += [verdicts[run] for run in runs[-1:] if run in verdicts]
         if len(ends) != 1:
-            yield f"{agg} has {len(ends)} ends: {[event.type for event in history]}"
+            yield f"{aggregate} has {len(ends)} ends: {[event.type for event in history]}"
             continue
         late = [e for e in history if e.seq > ends[0].seq and e.type not in AFTERWARDS]
-        yield from (f"{agg} went on after its end with {e.type} at {e.seq}" for e in late)
+        yield from (f"{aggregate} went on after its end with {e.type} at {e.seq}" for e in late)
 
 
 def _is_of_submission(event: Kept) -> bool:
     """Whether it lies on the one job of a submission, not on that of a rejudge or a canary."""
-    return event.agg == subjects.job(submission_job_id(event.recorded.envelope.corr))
+    return event.aggregate == subjects.job(submission_job_id(event.recorded.envelope.corr))
 
 
 def _none_overdue(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
-    ends = {e.agg: e for e in _of(log, "SubmissionFinished")}
+    ends = {e.aggregate: e for e in _of(log, "SubmissionFinished")}
     for event in _of(log, "SubmissionReceived"):
-        end, fact = ends.get(event.agg), event.recorded.fact
+        end, fact = ends.get(event.aggregate), event.recorded.fact
         assert isinstance(fact, events.SubmissionReceived)
         if end is not None and end.recorded.envelope.at > fact.deadline_at + GRACE:
-            yield f"{event.agg} ended at {end.recorded.envelope.at}, due at {fact.deadline_at}"
+            ended_at = end.recorded.envelope.at
+            yield f"{event.aggregate} ended at {ended_at}, due at {fact.deadline_at}"
 
 
 def _histories_unbroken(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
     """Each event expected the one before it; in a batch of several the first speaks for all."""
     versions: dict[str, int] = {}
     for event in log:
-        before = versions.get(event.agg, 0)
+        before = versions.get(event.aggregate, 0)
         if event.expected is None:
             is_batch = before == event.seq - 1
             if event.type not in UNCHAINED and not is_batch:
                 yield f"{event.type} at {event.seq} expected nothing"
         elif event.expected != before:
             yield f"{event.type} at {event.seq} expected {event.expected}, not {before}"
-        versions[event.agg] = event.seq
+        versions[event.aggregate] = event.seq
 
 
 def _leases_apart(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
@@ -107,16 +108,16 @@ def _leases_apart(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
     for event in log:
         fact = event.recorded.fact
         if isinstance(fact, events.JobLeased):
-            before = held.get(event.agg)
+            before = held.get(event.aggregate)
             if before is not None and before not in ended:
-                yield f"{event.agg} was leased at {event.seq} while {before} still ran"
-            held[event.agg] = fact.run
+                yield f"{event.aggregate} was leased at {event.seq} while {before} still ran"
+            held[event.aggregate] = fact.run
         elif isinstance(fact, events.JobAssigned):
             orders[_id(event)] = fact.job
         elif isinstance(fact, events.JobRequeued) and orders.get(fact.run) != _id(event):
             # Two schedulers gave one agent's run to two jobs; the order says whose it is.
-            held.pop(event.agg, None)
-        elif event.agg.startswith("run.") and fact.is_terminal:
+            held.pop(event.aggregate, None)
+        elif event.aggregate.startswith("run.") and fact.is_terminal:
             ended.add(_id(event))
 
 
@@ -134,7 +135,8 @@ def _leased_results_count(log: Log, _accepted: Sequence[Accepted]) -> Iterator[s
         elif isinstance(fact, events.RunCompleted):
             valid |= {one} if leased.get(jobs[one]) == one else set()
         elif _has_verdict(fact) and fact.run not in valid:
-            yield f"{event.agg} ended by run {fact.run}, which no lease named when it completed"
+            name = event.aggregate
+            yield f"{name} ended by run {fact.run}, which no lease named when it completed"
 
 
 def _has_verdict(fact: events.Fact) -> TypeGuard[events.JobFinished | events.SubmissionFinished]:
@@ -168,12 +170,12 @@ def _open_within_the_limit(log: Log, _accepted: Sequence[Accepted]) -> Iterator[
         if isinstance(fact, events.SubmissionReceived):
             if fact.baseline or fact.via == events.VIA_OPERATOR:
                 continue
-            accounts[event.agg] = fact.account
+            accounts[event.aggregate] = fact.account
             open_count[fact.account] += 1
             if open_count[fact.account] > DEFAULT_LIMITS.open_max:
                 yield f"{fact.account} has {open_count[fact.account]} open at {event.seq}"
-        elif fact.is_terminal and event.agg in accounts:
-            open_count[accounts[event.agg]] -= 1
+        elif fact.is_terminal and event.aggregate in accounts:
+            open_count[accounts[event.aggregate]] -= 1
 
 
 def _quota(log: Log, type_: str) -> dict[str, list[tuple[str, str, int]]]:
@@ -198,12 +200,12 @@ def _of(log: Log, *types: str) -> Iterator[Kept]:
 def _histories(log: Log) -> dict[str, list[Kept]]:
     found: dict[str, list[Kept]] = defaultdict(list)
     for event in log:
-        found[event.agg].append(event)
+        found[event.aggregate].append(event)
     return found
 
 
 def _id(event: Kept) -> str:
-    return last_token(event.agg)
+    return last_token(event.aggregate)
 
 
 CHECKS: dict[str, Check] = {

@@ -110,9 +110,9 @@ def _ends(kept: Sequence[Kept]) -> Iterator[tuple[events.SubmissionFinished, Kep
     for event in kept:
         fact = event.recorded.fact
         if isinstance(fact, events.SubmissionReceived):
-            received[last_token(event.agg)] = event
+            received[last_token(event.aggregate)] = event
         elif isinstance(fact, events.SubmissionFinished):
-            yield fact, received[last_token(event.agg)]
+            yield fact, received[last_token(event.aggregate)]
 
 
 def _received(event: Kept) -> events.SubmissionReceived:

@@ -92,19 +92,19 @@ class Reader:
             self.last_at = time.monotonic()
 
     def _note(self, event: RecordedEvent) -> None:
-        agg, kind = history_of(event.envelope.agg), CATALOGUE[event.envelope.type]
+        aggregate, kind = history_of(event.envelope.aggregate), CATALOGUE[event.envelope.type]
         if kind is CATALOGUE["SubmissionReceived"]:
-            self.received.add(agg)
+            self.received.add(aggregate)
         if event.envelope.type == "AgentQuarantined":
-            self.quarantined.add(last_token(agg))
+            self.quarantined.add(last_token(aggregate))
         elif event.envelope.type == "AgentReleased":
-            self.quarantined.discard(last_token(agg))
-        if agg.partition(".")[0] not in OPEN:
+            self.quarantined.discard(last_token(aggregate))
+        if aggregate.partition(".")[0] not in OPEN:
             return
         if kind.is_terminal:
-            self.open.discard(agg)
+            self.open.discard(aggregate)
         elif event.envelope.type in ("SubmissionReceived", "JobAssigned"):
-            self.open.add(agg)
+            self.open.add(aggregate)
 
     async def rest(self, accepted: int, within_s: float) -> bool:
         """Until nothing is open and nothing more comes; for so long after the last event.

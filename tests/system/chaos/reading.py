@@ -31,9 +31,9 @@ class Kept(NamedTuple):
         return self.recorded.envelope.type
 
     @property
-    def agg(self) -> str:
+    def aggregate(self) -> str:
         """What it is about."""
-        return history_of(self.recorded.envelope.agg)
+        return history_of(self.recorded.envelope.aggregate)
 
 
 async def read(nc: Client) -> list[Kept]:

@@ -26,11 +26,13 @@ LOOK_S = 0.5
 
 async def wrong_pages(asker: Asker, log: Sequence[Kept]) -> list[str]:
     """Submissions whose page is not what the log says of their end."""
-    numbers = {last_token(one.agg): one.seq for one in log if one.type == "SubmissionReceived"}
+    numbers = {
+        last_token(one.aggregate): one.seq for one in log if one.type == "SubmissionReceived"
+    }
     ends = [one for one in log if one.type == "SubmissionFinished"]
     found = []
     for end in ends[:: len(ends) // PAGES_MAX + 1]:
-        fact, number = end.recorded.fact, numbers[last_token(end.agg)]
+        fact, number = end.recorded.fact, numbers[last_token(end.aggregate)]
         assert isinstance(fact, SubmissionFinished)
         answer = await asker.ask(
             "read", asker.http.build_request("GET", f"/v1/submissions/{number}")

@@ -83,10 +83,15 @@ def _log(told: list[Told]) -> list[Kept]:
     """Facts as a log that never conflicted."""
     log: list[Kept] = []
     versions: dict[str, int] = {}
-    for seq, (agg, fact) in enumerate(told, 1):
+    for seq, (aggregate, fact) in enumerate(told, 1):
         stamp = EventMetadata(f"e{seq}", AT, "service:test", SUBMISSION, "test")
-        log.append(Kept(RecordedEvent(seq, make_envelope(fact, agg, stamp)), versions.get(agg, 0)))
-        versions[agg] = seq
+        log.append(
+            Kept(
+                RecordedEvent(seq, make_envelope(fact, aggregate, stamp)),
+                versions.get(aggregate, 0),
+            )
+        )
+        versions[aggregate] = seq
     return log
 
 
@@ -142,10 +147,10 @@ def test_an_event_that_expected_another_version_is_found() -> None:
 
 
 def test_one_open_submission_too_many_is_found() -> None:
-    agg, received = _received()
+    aggregate, received = _received()
     fact = replace(received, baseline="")
-    opened = [(f"{agg}-{number}", fact) for number in range(DEFAULT_LIMITS.open_max)]
+    opened = [(f"{aggregate}-{number}", fact) for number in range(DEFAULT_LIMITS.open_max)]
     assert OPEN not in _broken(opened)
-    assert OPEN in _broken([*opened, (agg, fact)])
+    assert OPEN in _broken([*opened, (aggregate, fact)])
     ended = (opened[0][0], example_event(events.SubmissionFinished))
-    assert OPEN not in _broken([*opened, ended, (agg, fact)])
+    assert OPEN not in _broken([*opened, ended, (aggregate, fact)])

@@ -63,12 +63,12 @@ class Metrics(Protocol):
 class Lease:
     """The current run; `version` is the sequence of its last event, at first the fencing token.
 
-    `agg` is the aggregate of its orders. `lost` is why the lease is no longer held. With
+    `aggregate` is the aggregate of its orders. `lost` is why the lease is no longer held. With
     `is_ending` the last event is being appended. `stages` are those that ended.
     """
 
     order: JobAssigned
-    agg: str
+    aggregate: str
     token: int
     version: int
     delivery: Delivery
@@ -82,7 +82,7 @@ class Lease:
     @property
     def run(self) -> str:
         """The run's id."""
-        return subjects.last_token(self.agg)
+        return subjects.last_token(self.aggregate)
 
     @property
     def is_left(self) -> bool:
@@ -118,7 +118,7 @@ class Reporter:
         """Append the next event of a run. Raises Conflict if the lease is over."""
         envelope = self._wrap(lease, fact, lease.version)
         if isinstance(fact, RunCompleted):
-            sig = sign_verdict(self.key, lease.agg, lease.token, bytes(envelope.data))
+            sig = sign_verdict(self.key, lease.aggregate, lease.token, bytes(envelope.data))
             envelope = replace(envelope, sig=sig)
         event = NewEvent(envelope, lease.version)
         while True:
@@ -301,12 +301,12 @@ class Agent:
             if delivery is None:
                 continue
             recorded = delivery.recorded
-            agg, fact = recorded.envelope.agg, recorded.fact
+            aggregate, fact = recorded.envelope.aggregate, recorded.fact
             if isinstance(fact, JobAssigned):
-                await self._take_order(Lease(fact, agg, recorded.seq, recorded.seq, delivery))
+                await self._take_order(Lease(fact, aggregate, recorded.seq, recorded.seq, delivery))
                 continue
             lease = self.lease
-            if lease is not None and lease.agg == agg and isinstance(fact, LEASE_ENDS):
+            if lease is not None and lease.aggregate == aggregate and isinstance(fact, LEASE_ENDS):
                 lease.lost = fact.reason or "the lease is over"
                 lease.stop()
             await delivery.ack()

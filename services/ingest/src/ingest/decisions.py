@@ -41,7 +41,7 @@ class DecisionResult(NamedTuple):
 class AggregateCommand(NamedTuple):
     """A command for one aggregate, with its decider, and its history if it was just read."""
 
-    agg: str
+    aggregate: str
     decider: Decider[Any, Any, Fact]
     command: object
     history: Sequence[RecordedEvent] | None = None
@@ -67,7 +67,7 @@ class Decisions:
 
     async def make(
         self,
-        agg: str,
+        aggregate: str,
         decider: Decider[Command, State, Fact],
         command: Command,
         actor: str,
@@ -77,7 +77,9 @@ class Decisions:
 
         `corr` is what the decision is about; by default the aggregate's id.
         """
-        return await self.make_all([AggregateCommand(agg, decider, command)], actor, corr=corr)
+        return await self.make_all(
+            [AggregateCommand(aggregate, decider, command)], actor, corr=corr
+        )
 
     async def make_all(
         self,
@@ -91,7 +93,7 @@ class Decisions:
         `before_append` stores what the facts refer to; a refused command stores nothing. Raises
         `Refused` and `Failed`.
         """
-        corr = corr or last_token(commands[0].agg)
+        corr = corr or last_token(commands[0].aggregate)
         for attempt in range(DECISIONS_MAX):
             decided = [await self._decide(command) for command in commands]
             if before_append is not None and attempt == 0:
@@ -100,9 +102,9 @@ class Decisions:
             appends = [
                 # Of several events of one aggregate in a batch, only the first names a version.
                 http_append(
-                    agg, fact, None if position else history[-1].seq if history else 0, corr
+                    aggregate, fact, None if position else history[-1].seq if history else 0, corr
                 )
-                for (agg, *_), (history, facts) in zip(commands, decided, strict=True)
+                for (aggregate, *_), (history, facts) in zip(commands, decided, strict=True)
                 for position, fact in enumerate(facts)
             ]
             if not appends:
@@ -117,14 +119,14 @@ class Decisions:
             if self.follower is not None:
                 await self.follower.wait_until_folded(seq, facts)
             return DecisionResult(seq, facts, before)
-        names = " and ".join(command.agg for command in commands)
+        names = " and ".join(command.aggregate for command in commands)
         raise Failed(f"{names} changed {DECISIONS_MAX} times during the decision: try again")
 
     async def record(
-        self, agg: str, fact: Fact, actor: str, expected: int | None = 0
+        self, aggregate: str, fact: Fact, actor: str, expected: int | None = 0
     ) -> DecisionResult:
         """Append a fact that depends on no history. Raises `Failed`."""
-        append = http_append(agg, fact, expected, last_token(agg))
+        append = http_append(aggregate, fact, expected, last_token(aggregate))
         return DecisionResult(await self.append(actor, append), [fact])
 
     async def record_action(
@@ -146,22 +148,22 @@ class Decisions:
         """
         return await Appender(self.log, actor, self.clock).append(*appends)
 
-    async def load_state(self, agg: str, decider: Decider[Any, State, Fact]) -> State:
+    async def load_state(self, aggregate: str, decider: Decider[Any, State, Fact]) -> State:
         """Return the current state of an aggregate. Raises `Failed`."""
-        return decider.fold(event.fact for event in await self.log.history(agg))
+        return decider.fold(event.fact for event in await self.log.history(aggregate))
 
     async def _decide(
         self, command: AggregateCommand
     ) -> tuple[Sequence[RecordedEvent], Sequence[Fact]]:
-        agg, decider, request, history = command
+        aggregate, decider, request, history = command
         if history is None:
-            history = await self.log.history(agg)
+            history = await self.log.history(aggregate)
         return history, decider.decide(request, decider.fold(event.fact for event in history))
 
 
-def http_append(agg: str, fact: Fact, expected: int | None, corr: str) -> Append:
+def http_append(aggregate: str, fact: Fact, expected: int | None, corr: str) -> Append:
     """Return a fact to append because of a request; a repeated request appends another event."""
-    return Append(agg, fact, expected, "http", corr, new_id())
+    return Append(aggregate, fact, expected, "http", corr, new_id())
 
 
 async def back_off(attempt: int) -> None:

@@ -60,40 +60,42 @@ class HistoryCache:
         return len(self._cache)
 
     async def load(
-        self, agg: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
+        self, aggregate: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
     ) -> FoldedState[State]:
         """Return the current state of an aggregate; always use the same fold for an aggregate."""
-        if agg not in self._next:
-            self._next[agg] = asyncio.create_task(self._read(agg, start, fold))
+        if aggregate not in self._next:
+            self._next[aggregate] = asyncio.create_task(self._read(aggregate, start, fold))
         # The first caller may be cancelled; the others still need the result.
-        return await asyncio.shield(self._next[agg])
+        return await asyncio.shield(self._next[aggregate])
 
-    async def state(self, agg: str, decider: Decider[Any, State, Fact]) -> State:
+    async def state(self, aggregate: str, decider: Decider[Any, State, Fact]) -> State:
         """Return the current state of an aggregate, as its decider folds it."""
 
         return (
             await self.load(
-                agg, decider.initial, lambda state, facts: reduce(decider.evolve, facts, state)
+                aggregate,
+                decider.initial,
+                lambda state, facts: reduce(decider.evolve, facts, state),
             )
         ).state
 
     async def _read(
-        self, agg: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
+        self, aggregate: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
     ) -> FoldedState[State]:
-        if running := self._running.get(agg):
+        if running := self._running.get(aggregate):
             await asyncio.wait({running})
-        self._running[agg] = self._next.pop(agg)
+        self._running[aggregate] = self._next.pop(aggregate)
         try:
-            folded: FoldedState[State] = self._cache.get(agg, FoldedState(start, 0))
-            events = await self._log.history(agg, folded.seq)
+            folded: FoldedState[State] = self._cache.get(aggregate, FoldedState(start, 0))
+            events = await self._log.history(aggregate, folded.seq)
             if events:
                 folded = FoldedState(
                     fold(folded.state, [event.fact for event in events]), events[-1].seq
                 )
-            self._cache[agg] = folded
-            self._cache.move_to_end(agg)
+            self._cache[aggregate] = folded
+            self._cache.move_to_end(aggregate)
             if len(self._cache) > self._cached_max:
                 self._cache.popitem(last=False)
             return folded
         finally:
-            del self._running[agg]
+            del self._running[aggregate]

@@ -243,8 +243,8 @@ async def resolve_account(account_store: AccountStore, log: EventLog, name: str)
         raise Refused("unknown_participant", f"there is no participant {name!r}", "participant")
     if await account_store.name_of(name) is not None:
         return name
-    for agg in (subjects.account(name), subjects.quota(name)):
-        if await log.history(agg):
+    for aggregate in (subjects.account(name), subjects.quota(name)):
+        if await log.history(aggregate):
             return name
     raise Refused("unknown_participant", f"there is no account {name}", "participant")
 

@@ -35,8 +35,8 @@ def find_blob_digests(envelope: Envelope) -> Iterator[str]:
 
     >>> from datetime import datetime
     >>> data = b'{"log":{"digest":"ab","bytes":2},"details":{"harness_code":"%s"}}' % (b"c" * 64)
-    >>> event = Envelope(id="", type="", v=1, at=datetime(2026, 1, 1), agg="", actor="", corr="",
-    ...     cause="", data=msgspec.Raw(data))
+    >>> event = Envelope(id="", type="", v=1, at=datetime(2026, 1, 1), aggregate="", actor="",
+    ...     corr="", cause="", data=msgspec.Raw(data))
     >>> [digest[:4] for digest in find_blob_digests(event)]
     ['ab', 'cccc']
     """

@@ -66,7 +66,7 @@ class SchedulerMetrics:
         for append in decision:
             self.events.labels(type(append.fact).__name__).inc()
             if isinstance(append.fact, JobLeased):
-                self.queues.leased(self.state.jobs.get(last_token(append.agg)))
+                self.queues.leased(self.state.jobs.get(last_token(append.aggregate)))
             elif isinstance(append.fact, CanaryJudged):
                 self.machines.judged(append, append.fact)
 
@@ -194,7 +194,7 @@ class AgentMetrics:
     def judged(self, append: Append, canary: CanaryJudged) -> None:
         """Record how a canary ran on an agent."""
         self.canaries.labels("good" if canary.is_good else "bad").inc()
-        self.ratio.labels(last_token(append.agg)).set(canary.ratio)
+        self.ratio.labels(last_token(append.aggregate)).set(canary.ratio)
 
 
 class LauncherMetrics:

@@ -388,7 +388,7 @@ class Scheduler:
                 seq = await self.appender.append(*batch)
                 self.metrics.said(batch)
         except Conflict as conflict:
-            log.debug("another scheduler appended to %s first", conflict.agg)
+            log.debug("another scheduler appended to %s first", conflict.aggregate)
             self.metrics.conflicted()
         return seq
 

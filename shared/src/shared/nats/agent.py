@@ -164,7 +164,7 @@ class AgentLog:
             )
         except _ReportConflictError as error:
             self.counts.conflicts += 1
-            raise Conflict(event.envelope.agg, event.expected or 0) from error
+            raise Conflict(event.envelope.aggregate, event.expected or 0) from error
         self.counts.append.add(time.monotonic() - started_at)
         return response.seq
 

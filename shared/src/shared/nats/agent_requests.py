@@ -141,7 +141,7 @@ class ReportGate:
         Errors: ReportRefused; Conflict if the run went on without it; those of the log.
         """
         report, expected = parse_report(agent, bytes(request.event)), request.expected
-        run_id = subjects.last_token(report.agg)
+        run_id = subjects.last_token(report.aggregate)
         # What a damaged log lacks was not "never given".
         self._log.require_whole()
         run = self._find_run(agent, run_id)

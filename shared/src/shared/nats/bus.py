@@ -194,9 +194,9 @@ class NatsBus:
         """Open the inbox of an agent's runs; see the port."""
         return NatsInbox(self._nc, agent_inbox_config(agent, after))
 
-    async def news(self, consumer: str, *aggs: str) -> Inbox:
+    async def news(self, consumer: str, *aggregates: str) -> Inbox:
         """Subscribe to future events of aggregates, for an outbox; see the port."""
-        return NatsInbox(self._nc, InboxConfig(consumer, aggs, only_news=True))
+        return NatsInbox(self._nc, InboxConfig(consumer, aggregates, only_news=True))
 
     async def forget(self, consumer: str) -> None:
         """Delete the position of this name; see the port. Errors: Failed."""

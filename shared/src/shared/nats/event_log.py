@@ -260,27 +260,32 @@ class NatsLog:
         assert events[0].expected is not None, "a repeat is recognised by the first `expected`"
         return await self._store(events)
 
-    async def history(self, agg: str, after: int = 0) -> list[RecordedEvent]:
+    async def history(self, aggregate: str, after: int = 0) -> list[RecordedEvent]:
         """Return the events of an aggregate's history after a sequence, in order; see the port."""
         messages: list[StoredMessage] = []
 
         async def attempt() -> None:
             self.require_whole()
             last = messages[-1].seq if messages else after
-            messages.extend(await read_pages(self._nc, STREAM, history_subject(agg), last))
+            messages.extend(await read_pages(self._nc, STREAM, history_subject(aggregate), last))
             last = messages[-1].seq if messages else after
-            if last < self._known_sequences.of(history_of(agg)):
-                raise TemporaryError(f"a replica does not have the newest events of {agg} yet")
+            if last < self._known_sequences.of(history_of(aggregate)):
+                raise TemporaryError(
+                    f"a replica does not have the newest events of {aggregate} yet"
+                )
 
         await retry_request(self._nc, attempt)
         return [read_stored_event(message) for message in messages]
 
-    async def newest(self, aggs: Sequence[str]) -> dict[str, RecordedEvent]:
+    async def newest(self, aggregates: Sequence[str]) -> dict[str, RecordedEvent]:
         """Return the last event of each of these aggregates that has any; see the port."""
-        assert len(aggs) <= NEWEST_MAX, f"at most {NEWEST_MAX} aggregates at once"
-        if not aggs:
+        assert len(aggregates) <= NEWEST_MAX, f"at most {NEWEST_MAX} aggregates at once"
+        if not aggregates:
             return {}
-        query = {"multi_last": [subject(agg) for agg in aggs], "batch": len(aggs)}
+        query = {
+            "multi_last": [subject(aggregate) for aggregate in aggregates],
+            "batch": len(aggregates),
+        }
         messages: list[StoredMessage] = []
 
         async def attempt() -> None:
@@ -302,9 +307,9 @@ class NatsLog:
         self._feeds.add(feed)
         return feed
 
-    def branch(self, after: int, *aggs: str) -> Branch:
+    def branch(self, after: int, *aggregates: str) -> Branch:
         """Follow these aggregates after a sequence; see the port."""
-        return NatsBranch(self._nc, aggs, after)
+        return NatsBranch(self._nc, aggregates, after)
 
     async def fingerprint(self, seq: int) -> str | None:
         """Return an identifier of this log up to an event; see the port."""
@@ -333,7 +338,7 @@ class NatsLog:
                 raise
         self.counts.append.add(time.monotonic() - started_at)
         for place, event in enumerate(events, 1 - len(events)):
-            self._known_sequences.note(history_of(event.envelope.agg), seq + place)
+            self._known_sequences.note(history_of(event.envelope.aggregate), seq + place)
         return seq
 
     async def _store_alone(self, events: Sequence[NewEvent], drafts: Sequence[MessageDraft]) -> int:
@@ -367,8 +372,8 @@ class NatsLog:
         Errors: Conflict, TemporaryError.
         """
         first, others_count = events[0], len(events) - 1
-        agg, expected = first.envelope.agg, first.expected or 0
-        following = await self._next_event(agg, expected)
+        aggregate, expected = first.envelope.aggregate, first.expected or 0
+        following = await self._next_event(aggregate, expected)
         if following is None and denied.code == WRONG_LAST_SEQUENCE_IN_FLIGHT:
             raise TemporaryError("another append to the same aggregate is in progress")
         # The refusal ends in the actual last sequence: "wrong last sequence: 62".
@@ -377,26 +382,26 @@ class NatsLog:
         if following is None and not others_count and is_behind:
             raise TemporaryError("a new leader does not have the newest events yet")
         if following is not None:
-            self._known_sequences.note(history_of(agg), following.seq)
+            self._known_sequences.note(history_of(aggregate), following.seq)
         if following is not None and following.id == first.envelope.id:
             last_seq = following.seq + others_count
             last = await self._find({"seq": last_seq}) if others_count else following
             if last is not None and last.id == events[-1].envelope.id:
                 return last_seq
-        raise Conflict(agg, expected) from denied
+        raise Conflict(aggregate, expected) from denied
 
-    async def _next_event(self, agg: str, after: int) -> StoredMessage | None:
+    async def _next_event(self, aggregate: str, after: int) -> StoredMessage | None:
         """Return the event that follows a sequence in an aggregate's history. Errors: as find."""
-        return await self._find({"seq": after + 1, "next_by_subj": history_subject(agg)})
+        return await self._find({"seq": after + 1, "next_by_subj": history_subject(aggregate)})
 
     async def _find(self, query: dict[str, object]) -> StoredMessage | None:
         return await get_message(self._nc, STREAM, query)
 
 
 def _make_draft(event: NewEvent) -> MessageDraft:
-    envelope, agg = event.envelope, event.envelope.agg
-    body, history = encode_envelope(envelope), history_subject(agg)
-    return MessageDraft(subject(agg), envelope.id, body, event.expected, history)
+    envelope, aggregate = event.envelope, event.envelope.aggregate
+    body, history = encode_envelope(envelope), history_subject(aggregate)
+    return MessageDraft(subject(aggregate), envelope.id, body, event.expected, history)
 
 
 def read_stored_event(message: StoredMessage) -> RecordedEvent:
@@ -416,12 +421,12 @@ class KnownSequences:
         self._aggregates_max = aggregates_max
         self._seqs: OrderedDict[str, int] = OrderedDict()
 
-    def note(self, agg: str, seq: int) -> None:
+    def note(self, aggregate: str, seq: int) -> None:
         """Record that an aggregate has an event at this sequence."""
-        self._seqs[agg] = max(seq, self._seqs.pop(agg, 0))
+        self._seqs[aggregate] = max(seq, self._seqs.pop(aggregate, 0))
         if len(self._seqs) > self._aggregates_max:
             self._seqs.popitem(last=False)
 
-    def of(self, agg: str) -> int:
+    def of(self, aggregate: str) -> int:
         """Return the least sequence that a complete history reaches; 0 if nothing is known."""
-        return self._seqs.get(agg, 0)
+        return self._seqs.get(aggregate, 0)

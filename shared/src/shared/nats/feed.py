@@ -119,7 +119,10 @@ class NatsFeed:
 
 def decode_events(events: Iterable[RawEvent]) -> list[RecordedEvent]:
     """Decode the envelopes of events."""
-    return [RecordedEvent(seq, read_envelope(agg, seq, body), body) for seq, agg, body in events]
+    return [
+        RecordedEvent(seq, read_envelope(aggregate, seq, body), body)
+        for seq, aggregate, body in events
+    ]
 
 
 BEGIN_S = 0.01
@@ -133,15 +136,15 @@ class NatsBranch:
     a consumer of all filters reads only what follows.
     """
 
-    def __init__(self, nc: Client, aggs: Sequence[str], after: int) -> None:
+    def __init__(self, nc: Client, aggregates: Sequence[str], after: int) -> None:
         self._nc = nc
-        self._subjects = [subject(agg) for agg in aggs]
+        self._subjects = [subject(aggregate) for aggregate in aggregates]
         self._after = after
         # The past of each filter, and its last sequence; None before and after it is read.
         self._past: list[_FilterPast] | None = None
         self._end = 0
         self._live: _FilteredFeed | None = None
-        if len(aggs) == 1:
+        if len(aggregates) == 1:
             self._live = _FilteredFeed(nc, self._subjects, after)
 
     @property

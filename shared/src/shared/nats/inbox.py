@@ -52,7 +52,7 @@ class InboxConfig(NamedTuple):
     """
 
     consumer: str
-    aggs: tuple[str, ...]
+    aggregates: tuple[str, ...]
     only_news: bool = False
     after: int = 0
     brief: bool = False
@@ -60,8 +60,8 @@ class InboxConfig(NamedTuple):
 
 def agent_inbox_config(agent: str, after: int = 0) -> InboxConfig:
     """Return the config of an agent's orders and own events; a file would cost a sync for each."""
-    aggs = (f"{subjects.runs(agent)}.>",)
-    return InboxConfig(subjects.agent_inbox(agent), aggs, after=after, brief=True)
+    aggregates = (f"{subjects.runs(agent)}.>",)
+    return InboxConfig(subjects.agent_inbox(agent), aggregates, after=after, brief=True)
 
 
 def consumer_settings(config: InboxConfig, ack_wait_s: float = ACK_WAIT_S) -> Settings:
@@ -69,7 +69,7 @@ def consumer_settings(config: InboxConfig, ack_wait_s: float = ACK_WAIT_S) -> Se
     # No backoff here: the server would replace ack_wait with its first step.
     return {
         "durable_name": config.consumer,
-        "filter_subjects": [subjects.subject(agg) for agg in config.aggs],
+        "filter_subjects": [subjects.subject(aggregate) for aggregate in config.aggregates],
         "ack_policy": "explicit",
         "ack_wait": int(ack_wait_s * SECOND_NS),
         "max_deliver": DELIVERIES_MAX,
@@ -226,7 +226,7 @@ class NatsInbox:
 
     async def _consumer_settings(self) -> Settings:
         redrives = subjects.redriven(self._config.consumer)
-        config = self._config._replace(aggs=(*self._config.aggs, redrives))
+        config = self._config._replace(aggregates=(*self._config.aggregates, redrives))
         return await self._resume_settings() | consumer_settings(config, self._ack_wait_s)
 
     async def _resume_settings(self) -> Settings:

@@ -88,7 +88,7 @@ class Announcer:
         await retry_until_done(lambda: self._announce(recorded, fact))
 
     async def _announce(self, recorded: RecordedEvent, fact: events.Fact) -> None:
-        aggregate = recorded.envelope.agg
+        aggregate = recorded.envelope.aggregate
         identity = subjects.last_token(aggregate)
         match fact:
             case events.PodiumChanged(is_by_run=False):

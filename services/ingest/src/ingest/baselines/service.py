@@ -75,13 +75,13 @@ class Baselines:
 
     async def _cancel_open_run(self, target: BaselineTarget, reason: str) -> None:
         for number in range(ROUNDS_MAX):
-            agg = subjects.submission(target.submission(number))
-            if not await self.ports.log.history(agg):
+            aggregate = subjects.submission(target.submission(number))
+            if not await self.ports.log.history(aggregate):
                 return
             # A finished run is refused: there is nothing to cancel.
             with contextlib.suppress(Refused):
                 cancel = events.SubmissionCancelRequested(reason=reason)
-                await self.decisions.make(agg, submissions, cancel, PLATFORM)
+                await self.decisions.make(aggregate, submissions, cancel, PLATFORM)
 
     async def _start_runs(
         self, slug: str, facts: Sequence[events.Fact], actor: str, rounds: int
@@ -103,11 +103,11 @@ class Baselines:
         submission, is_new = target.submission(0), False
         for number in range(rounds):
             submission = target.submission(number)
-            agg = subjects.submission(submission)
-            history = await self.ports.log.history(agg)
+            aggregate = subjects.submission(submission)
+            history = await self.ports.log.history(aggregate)
             if not history:
                 event_id = derive_id(submission, "SubmissionReceived")
-                append = Append(agg, received, 0, "", submission, event_id)
+                append = Append(aggregate, received, 0, "", submission, event_id)
                 try:
                     await self.decisions.append(actor, append)
                 except Conflict:

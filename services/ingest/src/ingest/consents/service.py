@@ -48,14 +48,14 @@ class Consents:
     async def give(self, caller: Caller, slug: str, digest: str) -> DecisionResult:
         """Accept the text with this digest. Raises `Refused` and `Failed`."""
         command = rules.GiveConsent(slug, digest, await self._published(caller, slug))
-        agg = subjects.account(caller.id)
-        return await self.decisions.make(agg, rules.consents, command, caller.actor, slug)
+        aggregate = subjects.account(caller.id)
+        return await self.decisions.make(aggregate, rules.consents, command, caller.actor, slug)
 
     async def withdraw(self, caller: Caller, slug: str) -> DecisionResult:
         """Withdraw the consent to a problem's text. Raises `Refused` and `Failed`."""
         await self._published(caller, slug)
-        agg = subjects.account(caller.id)
-        return await self.decisions.make(agg, rules.withdrawals, slug, caller.actor, slug)
+        aggregate = subjects.account(caller.id)
+        return await self.decisions.make(aggregate, rules.withdrawals, slug, caller.actor, slug)
 
     async def allows_release(self, account: str, slug: str, version: ProblemPublished) -> bool:
         """Return whether a participant accepts what a version requires to be published.

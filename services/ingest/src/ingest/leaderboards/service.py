@@ -86,13 +86,13 @@ class Leaderboards:
         if request.change.contest is not None and not request.is_operator:
             message = "a contest counts the places on several leaderboards: ask an operator"
             raise Refused("scope_missing", f"{message} (scope admin:problems)", "contest")
-        agg = subjects.problem(slug)
-        history = await self.decisions.log.history(agg)
+        aggregate = subjects.problem(slug)
+        history = await self.decisions.log.history(aggregate)
         state = problems.problems.fold(event.fact for event in history)
         at = self.decisions.clock()
         command = await add_known_effects(self.lookups, request, state, at)
         commands = [
-            AggregateCommand(agg, problems.problems, command, history),
+            AggregateCommand(aggregate, problems.problems, command, history),
             *quota_commands(
                 request,
                 problems.canonical_gpus(command.gpus or state.open_gpus, sorted(state.gpus_ever)),
@@ -107,8 +107,8 @@ class Leaderboards:
         """
         self.feed.rights().leaderboard(slug)
         archived = LeaderboardArchived(reason=reason)
-        agg = subjects.problem(slug)
-        result = await self.decisions.make(agg, problems.problems, archived, actor)
+        aggregate = subjects.problem(slug)
+        result = await self.decisions.make(aggregate, problems.problems, archived, actor)
         # If the process dies here, archiving again cancels the baselines.
         facts = [*(event.fact for event in result.before), *result.facts]
         await self.baselines.cancel_archived(slug, facts)

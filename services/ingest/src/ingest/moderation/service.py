@@ -65,8 +65,8 @@ class Moderation:
         """Answer an appeal; accepting it lifts the ban. Raises `Refused` and `Failed`."""
         account = await self._find_below(participant, operator)
         command = rules.BanAppealCommand(answer, self.decisions.clock())
-        agg = subjects.account(account)
-        return await self.decisions.make(agg, rules.ban_appeals, command, operator)
+        aggregate = subjects.account(account)
+        return await self.decisions.make(aggregate, rules.ban_appeals, command, operator)
 
     async def appeal_ban(self, caller: Caller, text: str) -> DecisionResult:
         """Appeal against the caller's own ban. Raises `Refused` and `Failed`."""

@@ -21,8 +21,8 @@ class Operators:
 
     async def intake(self, command: rules.IntakeCommand, operator: str) -> DecisionResult:
         """Pause or resume intake. Raises `Refused` and `Failed`."""
-        agg = subjects.audit(rules.PLATFORM)
-        return await self.decisions.make(agg, rules.intake, command, operator)
+        aggregate = subjects.audit(rules.PLATFORM)
+        return await self.decisions.make(aggregate, rules.intake, command, operator)
 
     async def redrive(self, consumer: str, seq: int, reason: str, operator: str) -> DecisionResult:
         """Deliver a dead letter to its consumer again. Raises `Refused` and `Failed`."""
@@ -37,5 +37,7 @@ class Operators:
     async def skip(self, event: EventSkipped, operator: str) -> DecisionResult:
         """Let a projection skip an event that it cannot fold. Raises `Refused` and `Failed`."""
         command = rules.Skip(event, await self.ports.log.last())
-        agg = subjects.audit(rules.PROJECTIONS)
-        return await self.decisions.make(agg, rules.skips, command, operator, event.projection)
+        aggregate = subjects.audit(rules.PROJECTIONS)
+        return await self.decisions.make(
+            aggregate, rules.skips, command, operator, event.projection
+        )

@@ -41,10 +41,10 @@ async def load_problem(
 ) -> rules.Problem:
     """Load a problem, an empty one for a slug that cannot exist. Raises `Failed`."""
     try:
-        agg = subjects.problem(slug)
+        aggregate = subjects.problem(slug)
     except ValueError:
         return rules.Problem()
-    return await load(agg, rules.problems)
+    return await load(aggregate, rules.problems)
 
 
 class BaselineRuns(Protocol):

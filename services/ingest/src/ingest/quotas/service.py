@@ -88,11 +88,11 @@ class Quotas:
 
     async def find_ended(self, own: Quota) -> frozenset[str]:
         """Return which of the submissions counted as open are over. Raises `Failed`."""
-        aggs = [subjects.submission(submission) for submission in own.opened]
-        newest = await self.ports.log.newest(aggs)
+        aggregates = [subjects.submission(submission) for submission in own.opened]
+        newest = await self.ports.log.newest(aggregates)
         return frozenset(
-            subjects.last_token(agg)
-            for agg, event in newest.items()
+            subjects.last_token(aggregate)
+            for aggregate, event in newest.items()
             if CATALOGUE[event.envelope.type].is_terminal
         )
 
@@ -129,5 +129,5 @@ class Quotas:
             account = await resolve_account(people, self.ports.log, participant)
         else:  # A limit may be set before its participant exists.
             account = await people.open_account(participant)
-        agg = subjects.quota(account)
-        return await self.decisions.make(agg, rules.operator_decider, [command], operator)
+        aggregate = subjects.quota(account)
+        return await self.decisions.make(aggregate, rules.operator_decider, [command], operator)

@@ -56,8 +56,8 @@ class Reruns:
         if not (state.is_over or state.is_cancelled):
             cancel = events.SubmissionCancelRequested(reason=reason)
             version = submission.history[-1].seq
-            agg = subjects.submission(submission.id)
-            appends.append(http_append(agg, cancel, version, submission.id))
+            aggregate = subjects.submission(submission.id)
+            appends.append(http_append(aggregate, cancel, version, submission.id))
         acted = events.OperatorActed(command=RETRY, target=str(number), reason=reason)
         appends.append(http_append(subjects.audit(OPERATORS), acted, None, retry))
         try:
@@ -96,8 +96,8 @@ class Reruns:
         self, rejudge: str, command: rules.RejudgeEnd, operator: str
     ) -> DecisionResult:
         """Apply or discard the results of a rejudge."""
-        agg = subjects.rejudge(rejudge)
-        return await self.decisions.make(agg, rules.rejudges, command, operator)
+        aggregate = subjects.rejudge(rejudge)
+        return await self.decisions.make(aggregate, rules.rejudges, command, operator)
 
     async def request_duel(self, pair: rules.DuelPair, operator: str) -> DecisionResult:
         """Time two submissions in alternation."""

@@ -115,5 +115,5 @@ class Submissions:
         self, submission: SubmissionHistory, actor: str, reason: str
     ) -> DecisionResult:
         command = events.SubmissionCancelRequested(reason=reason)
-        agg = subjects.submission(submission.id)
-        return await self.decisions.make(agg, rules.submissions, command, actor)
+        aggregate = subjects.submission(submission.id)
+        return await self.decisions.make(aggregate, rules.submissions, command, actor)

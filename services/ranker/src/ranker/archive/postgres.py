@@ -85,7 +85,7 @@ class Archive:
                 copy.set_types(TYPES)
                 for event in events:
                     at = event.envelope.at
-                    seq, subject_name = event.seq, subject(event.envelope.agg)
+                    seq, subject_name = event.seq, subject(event.envelope.aggregate)
                     link = wire.ChainLink(seq, subject_name, event.envelope.id, event.body)
                     h = wire.extend_chain(h, link)
                     await copy.write_row((seq, subject_name, link.id, at, link.body, h))

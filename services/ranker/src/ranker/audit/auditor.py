@@ -237,8 +237,8 @@ class IgnoredEvents:
         """Why an event of a run is ignored although its writer is right, or ""."""
         envelope = event.envelope
         if is_noise(envelope):
-            return f"the message on {envelope.agg} is not an event"
-        run, kind = history_of(envelope.agg), CATALOGUE.get(envelope.type)
+            return f"the message on {envelope.aggregate} is not an event"
+        run, kind = history_of(envelope.aggregate), CATALOGUE.get(envelope.type)
         if not run.startswith("run.") or envelope.type == UNREADABLE:
             return ""
         if run in self._ended:

@@ -75,9 +75,9 @@ class AuditTrail:
         """Record an event that concerns this leaderboard."""
         if event.envelope.type not in _FOLDED or not is_genuine(event.envelope):
             return
-        fact, id_ = event.fact, last_token(event.envelope.agg)
+        fact, id_ = event.fact, last_token(event.envelope.aggregate)
         assert isinstance(fact, TrailFact), "a type names its class"
-        run = history_of(event.envelope.agg)
+        run = history_of(event.envelope.aggregate)
         match fact:
             case events.ProblemPublished():
                 if id_ == self.problem:

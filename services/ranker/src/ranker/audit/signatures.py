@@ -115,7 +115,7 @@ class ResultVerifier:
         """Fold the next event."""
         if event.envelope.type not in _FOLDED or not is_genuine(event.envelope):
             return
-        fact, id_ = event.fact, last_token(event.envelope.agg)
+        fact, id_ = event.fact, last_token(event.envelope.aggregate)
         assert isinstance(fact, CheckedFact), "a type names its class"
         match fact:
             case events.JobLeased():
@@ -125,9 +125,9 @@ class ResultVerifier:
                 self._take_order(event, fact)
             case events.RunStarted():
                 # The key that a run committed to first.
-                agg = history_of(event.envelope.agg)
-                if agg in self._tokens:
-                    self._key_commits.setdefault(agg, fact.key_commit)
+                aggregate = history_of(event.envelope.aggregate)
+                if aggregate in self._tokens:
+                    self._key_commits.setdefault(aggregate, fact.key_commit)
             case events.RunCompleted():
                 self._verify_run(event, fact)
             case events.SubmissionReceived():
@@ -184,26 +184,29 @@ class ResultVerifier:
 
     def _take_order(self, event: RecordedEvent, fact: events.JobAssigned) -> None:
         """Record the order, whose sequence the agent's signature covers."""
-        agg = event.envelope.agg
-        if self._leased.get(last_token(agg)) != agg:
+        aggregate = event.envelope.aggregate
+        if self._leased.get(last_token(aggregate)) != aggregate:
             return
         if fact.submission in self._versions and fact.mode in ("ranked", DUEL):
-            self._tokens[agg] = event.seq
-            self._submissions[agg] = fact.submission
+            self._tokens[aggregate] = event.seq
+            self._submissions[aggregate] = fact.submission
             if fact.mode == DUEL or fact.job in self._confirmations:
-                self._orders[agg] = fact
+                self._orders[aggregate] = fact
         else:
-            del self._leased[last_token(agg)]
+            del self._leased[last_token(aggregate)]
 
     def _verify_run(self, event: RecordedEvent, fact: events.RunCompleted) -> None:
         """Check the verdict now, so that its bytes need not be stored."""
-        agg = history_of(event.envelope.agg)
-        token, key_commit = self._tokens.pop(agg, None), self._key_commits.pop(agg, None)
-        order, submission = self._orders.pop(agg, None), self._submissions.pop(agg, "")
-        run = last_token(agg)
-        if token is None or self._leased.pop(run, None) != agg:
+        aggregate = history_of(event.envelope.aggregate)
+        token, key_commit = (
+            self._tokens.pop(aggregate, None),
+            self._key_commits.pop(aggregate, None),
+        )
+        order, submission = self._orders.pop(aggregate, None), self._submissions.pop(aggregate, "")
+        run = last_token(aggregate)
+        if token is None or self._leased.pop(run, None) != aggregate:
             return
-        agent = agg.split(".")[1]
+        agent = aggregate.split(".")[1]
         sign_key, code = self._keys.get(agent), self._harness_codes.get(agent, "")
         origin = RunOrigin(agent, run, token, sign_key, key_commit, code)
         fault = find_fault(event.envelope, fact.key, fact.environment, origin, self._verify)

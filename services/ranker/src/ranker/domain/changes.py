@@ -132,7 +132,7 @@ def _job_ended(
 
 def _job_assigned(rows: Rows, decoded: DecodedEvent, fact: events.JobAssigned) -> None:
     event = decoded.event
-    agent = event.envelope.agg.split(".")[1]
+    agent = event.envelope.aggregate.split(".")[1]
     is_member = bool(fact.gang) and fact.gang[0] != agent
     if is_member or fact.class_ == CANARY:
         return
@@ -156,7 +156,7 @@ def _job_assigned(rows: Rows, decoded: DecodedEvent, fact: events.JobAssigned) -
 def _find_run(rows: Rows, decoded: DecodedEvent) -> tuple[Run | None, Work | None]:
     """The run, and its submission or rejudge item if a lease names the run."""
     run = rows.runs.get(decoded.id)
-    if run is None or run.agent != decoded.event.envelope.agg.split(".")[1]:
+    if run is None or run.agent != decoded.event.envelope.aggregate.split(".")[1]:
         return None, None
     return run, rows.jobs.get(run.job)
 

@@ -89,8 +89,10 @@ def find_fault(
 
 def _check_writer(envelope: Envelope, origin: RunOrigin) -> Fault | None:
     reason = forgery_reason(envelope)
-    if not reason and subjects.history_of(envelope.agg) != subjects.run(origin.agent, origin.run):
-        reason = f"run {origin.run} was given to agent {origin.agent}, not to {envelope.agg}"
+    if not reason and subjects.history_of(envelope.aggregate) != subjects.run(
+        origin.agent, origin.run
+    ):
+        reason = f"run {origin.run} was given to agent {origin.agent}, not to {envelope.aggregate}"
     return Fault("wrong_writer", f"the verdict is forged: {reason}") if reason else None
 
 
@@ -101,8 +103,8 @@ def _check_signature(envelope: Envelope, origin: RunOrigin, verify: Verify) -> F
         return Fault(NOT_ENROLLED, reason)
     if envelope.sig is None:
         return Fault("bad_signature", f"the run is not signed by agent {agent}")
-    agg = subjects.run(agent, origin.run)
-    if not verify(origin.sign_key, agg, origin.token, bytes(envelope.data), envelope.sig):
+    aggregate = subjects.run(agent, origin.run)
+    if not verify(origin.sign_key, aggregate, origin.token, bytes(envelope.data), envelope.sig):
         return Fault("bad_signature", f"the run's signature is not that of agent {agent}")
     return None
 

@@ -79,7 +79,7 @@ class ValueRule(NamedTuple, Generic[F]):
 def _values(event: RecordedEvent, fact: Fact) -> Values:
     envelope = event.envelope
     return msgspec.structs.asdict(fact) | {
-        "id": last_token(envelope.agg),
+        "id": last_token(envelope.aggregate),
         "seq": event.seq,
         "at": envelope.at,
         "actor": envelope.actor,
@@ -189,7 +189,7 @@ ANNOUNCEMENT_STATEMENTS: dict[type[Fact], str] = {
 
 
 def _announced(event: RecordedEvent, fact: Fact) -> list[Step]:
-    _, slug, gpu = event.envelope.agg.split(".")
+    _, slug, gpu = event.envelope.aggregate.split(".")
     values = _values(event, fact) | {"problem": slug, "gpu": gpu}
     return [Step("ranking_moved", values), Step(ANNOUNCEMENT_STATEMENTS[type(fact)], values)]
 
@@ -260,10 +260,12 @@ def decode_event(event: RecordedEvent) -> DecodedEvent:
         if not is_written_by_agent(event.envelope):
             raise
         envelope = msgspec.structs.replace(event.envelope, type=UNREADABLE)
-        return DecodedEvent(event._replace(envelope=envelope), Fact(), last_token(envelope.agg))
+        return DecodedEvent(
+            event._replace(envelope=envelope), Fact(), last_token(envelope.aggregate)
+        )
     if NUL in event.body:
         fact = msgspec.convert(_strip_nul(msgspec.to_builtins(fact)), type(fact))
-    return DecodedEvent(event, fact, last_token(event.envelope.agg))
+    return DecodedEvent(event, fact, last_token(event.envelope.aggregate))
 
 
 def _strip_nul(value: Any) -> Any:

@@ -98,7 +98,7 @@ class Standings:
         """Fold the next event. Raises UnknownEvent."""
         if event.envelope.type not in _FOLDED or not is_genuine(event.envelope):
             return
-        fact, id_ = event.fact, last_token(event.envelope.agg)
+        fact, id_ = event.fact, last_token(event.envelope.aggregate)
         assert isinstance(fact, StandingsFact), "a type names its class"
         match fact:
             case events.SubmissionReceived():

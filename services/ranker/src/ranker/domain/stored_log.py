@@ -47,7 +47,7 @@ class StoredEvent(NamedTuple):
 
 def to_stored_event(event: RecordedEvent) -> StoredEvent:
     """Convert an event of the log to the form in which copies store it."""
-    return StoredEvent(event.seq, subject(event.envelope.agg), event.envelope.id, event.body)
+    return StoredEvent(event.seq, subject(event.envelope.aggregate), event.envelope.id, event.body)
 
 
 SEAL_AGGREGATE = "audit.seal"
@@ -146,9 +146,11 @@ class ChainVerifier:
             reason = "its id is not the one in its body" if is_read else "the event cannot be read"
             self.find(event.seq, reason)
         try:
-            if recorded.envelope.agg == SEAL_AGGREGATE:
+            if recorded.envelope.aggregate == SEAL_AGGREGATE:
                 self._check_seal(recorded)
-            if recorded.envelope.agg == KEY_AGGREGATE and isinstance(recorded.fact, SealKeyChanged):
+            if recorded.envelope.aggregate == KEY_AGGREGATE and isinstance(
+                recorded.fact, SealKeyChanged
+            ):
                 self._changes.append(recorded)
         except (msgspec.DecodeError, UnknownEvent) as error:
             self.find(event.seq, f"the event cannot be read: {error}")
@@ -216,7 +218,9 @@ class ChainVerifier:
     def _is_signed(self, event: RecordedEvent, key: str) -> bool:
         fact, envelope = event.fact, event.envelope
         assert isinstance(fact, AuditSealed | SealKeyChanged), "only these are signed here"
-        return self._verify(key, envelope.agg, fact.seq, bytes(envelope.data), envelope.sig or "")
+        return self._verify(
+            key, envelope.aggregate, fact.seq, bytes(envelope.data), envelope.sig or ""
+        )
 
     def _chain_at(self, seq: int) -> str | None:
         """The chain up to an event, in hex; None for an event before the first one looked at."""

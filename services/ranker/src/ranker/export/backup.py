@@ -417,10 +417,10 @@ async def _record_import(
     log: EventLog, fact: LogImported, actor: str, key_change: NewEvent | None
 ) -> int:
     """Append the origin of a log, and a change of its seal key; returns the last sequence."""
-    agg = subjects.audit("import")
-    history = await log.history(agg)
+    aggregate = subjects.audit("import")
+    history = await log.history(aggregate)
     version, id_ = history[-1].seq if history else 0, derive_id(fact.chain, "LogImported")
     if key_change is None:
-        return await Appender(log, actor, now).append(Append(agg, fact, version, "", "", id_))
-    envelope = make_envelope(fact, agg, EventMetadata(id_, now(), actor, "", ""))
+        return await Appender(log, actor, now).append(Append(aggregate, fact, version, "", "", id_))
+    envelope = make_envelope(fact, aggregate, EventMetadata(id_, now(), actor, "", ""))
     return await log.append_all([NewEvent(envelope, version), key_change])

@@ -69,8 +69,8 @@ def make_placeholder(seq: int) -> StoredEvent:
     It is on a subject of an agent and means nothing: every reader drops it, and an audit names it
     as ignored.
     """
-    agg, body = subjects.report(LOST, f"e{seq}"), b"{}"
-    return to_stored_event(RecordedEvent(seq, read_envelope(agg, seq, body), body))
+    aggregate, body = subjects.report(LOST, f"e{seq}"), b"{}"
+    return to_stored_event(RecordedEvent(seq, read_envelope(aggregate, seq, body), body))
 
 
 async def write_repaired(

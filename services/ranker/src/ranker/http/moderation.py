@@ -200,7 +200,7 @@ def _make_act(event: RecordedEvent) -> models.OperatorAct:
         at=envelope.at,
         actor=envelope.actor,
         type=envelope.type,
-        about=envelope.agg,
+        about=envelope.aggregate,
         reason=fields.get("reason"),
         data={name: value for name, value in fields.items() if name not in OMITTED_FIELDS},
     )

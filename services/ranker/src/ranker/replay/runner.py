@@ -362,5 +362,5 @@ async def _record_switch(log: EventLog, schemas: Schemas, result: ReplayResult) 
         seq=result.seq,
         is_equal=not result.differences,
     )
-    agg = subjects.audit("projection")
-    await Appender(log, ACTOR, now).append(Append(agg, fact, None, "", "", new_id()))
+    aggregate = subjects.audit("projection")
+    await Appender(log, ACTOR, now).append(Append(aggregate, fact, None, "", "", new_id()))

@@ -110,11 +110,11 @@ class Announcements:
 
     async def _append(self, board: LeaderboardKey, fact: Fact, version: int) -> int:
         """Append to the history of a leaderboard; returns the new version, 0 on a conflict."""
-        agg = subjects.ranking(board.problem, board.gpu)
-        cause = f"{agg}/{version}"
+        aggregate = subjects.ranking(board.problem, board.gpu)
+        cause = f"{aggregate}/{version}"
         if isinstance(fact, RecordSet):
             cause = f"{fact.submission}/{board.problem_number}"
-        return await append_event(self.log, agg, fact, version, EventCause(cause))
+        return await append_event(self.log, aggregate, fact, version, EventCause(cause))
 
 
 class Goals(NamedTuple):
@@ -174,16 +174,16 @@ class Milestones:
             return True
         announced = await self.reads.rows("announced", **key_values(board))
         version = announced[0]["seq"] if announced else 0
-        agg = subjects.ranking(board.problem, board.gpu)
+        aggregate = subjects.ranking(board.problem, board.gpu)
         for fact in facts:
-            cause = f"{agg}/{fact.milestone}/{fact.account}"
-            version = await append_event(self.log, agg, fact, version, EventCause(cause))
+            cause = f"{aggregate}/{fact.milestone}/{fact.account}"
+            version = await append_event(self.log, aggregate, fact, version, EventCause(cause))
             if not version:
                 return False
             # Until it is folded: appending it again would be refused.
             if len(self.remembered) >= REMEMBERED_MAX:
                 self.remembered.clear()
-            self.remembered.add((agg, fact.milestone, fact.account))
+            self.remembered.add((aggregate, fact.milestone, fact.account))
         return len(facts) < MET_MAX
 
     async def _find_reached(
@@ -205,11 +205,11 @@ class Milestones:
                 limit=MET_MAX,
             )
             candidates = [Candidate(**row) for row in rows]
-            agg = subjects.ranking(board.problem, board.gpu)
+            aggregate = subjects.ranking(board.problem, board.gpu)
             known = {
                 candidate.account
                 for candidate in candidates
-                if (agg, milestone.id, candidate.account) in self.remembered
+                if (aggregate, milestone.id, candidate.account) in self.remembered
             }
             reached += find_reached(board.problem_number, milestone, candidates, scale, known)
         return reached

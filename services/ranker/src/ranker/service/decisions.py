@@ -233,18 +233,18 @@ class EventCause(NamedTuple):
 
 
 async def append_event(
-    log: EventLog, agg: str, fact: Fact, version: int, cause: EventCause, *first: Append
+    log: EventLog, aggregate: str, fact: Fact, version: int, cause: EventCause, *first: Append
 ) -> int:
     """Append to a history that is still at `version`; the new version, 0 on a conflict.
 
     The appends in `first` are stored before it, all or none.
     """
     id_ = derive_id(cause.effect or cause.cause, type(fact).__name__)
-    append = Append(agg, fact, version, cause.cause, cause.corr or agg, id_)
+    append = Append(aggregate, fact, version, cause.cause, cause.corr or aggregate, id_)
     try:
         return await Appender(log, ACTOR, now).append(*first, append)
     except Conflict as conflict:
-        logger.info("another process appended to %s first", conflict.agg)
+        logger.info("another process appended to %s first", conflict.aggregate)
         return 0
 
 
@@ -259,8 +259,8 @@ class Conclusion(NamedTuple):
         if self.fixed is None:
             return []
         fixed = self.fixed
-        agg = subjects.yardstick(fixed.problem, fixed.gpu, fixed.problem_number)
-        return [Append(agg, fixed, 0, run, agg)]
+        aggregate = subjects.yardstick(fixed.problem, fixed.gpu, fixed.problem_number)
+        return [Append(aggregate, fixed, 0, run, aggregate)]
 
 
 @dataclass
@@ -339,10 +339,10 @@ class Decisions:
         conclusion = await self._make_conclusion(waiting, verdict)
         end = conclusion.end
         assert end.run is not None, "a conclusion names its run"
-        agg = subjects.submission(waiting.submission)
+        aggregate = subjects.submission(waiting.submission)
         cause = EventCause(end.run, corr=waiting.submission)
         first = conclusion.appends(end.run)
-        return bool(await append_event(self.log, agg, end, waiting.version, cause, *first))
+        return bool(await append_event(self.log, aggregate, end, waiting.version, cause, *first))
 
     async def _make_conclusion(self, waiting: PendingDecision, verdict: RunVerdict) -> Conclusion:
         """Conclude a run; one of the first of its leaderboard may fix the yardstick.
@@ -388,8 +388,8 @@ class Decisions:
             draft = await self._make_draft(item, units.get(item.board, {}))
             fact = RejudgeJudged(submission=item.submission, result=draft.end)
             cause = EventCause(rejudge, rejudge, effect=f"{rejudge}/{item.submission}")
-            agg, first = subjects.rejudge(rejudge), draft.appends(item.verdict.run)
-            version = await append_event(self.log, agg, fact, version, cause, *first)
+            aggregate, first = subjects.rejudge(rejudge), draft.appends(item.verdict.run)
+            version = await append_event(self.log, aggregate, fact, version, cause, *first)
             if not version:
                 return
             if draft.fixed is not None:
@@ -424,8 +424,8 @@ class Decisions:
 
     async def _verify(self, waiting: PendingDecision) -> RunVerdict:
         """The verdict, with its fault if any, checked against the event's own bytes."""
-        agg = subjects.run(waiting.origin.agent, waiting.origin.run)
-        event = await self._read_verdict(agg, waiting.ended_seq)
+        aggregate = subjects.run(waiting.origin.agent, waiting.origin.run)
+        event = await self._read_verdict(aggregate, waiting.ended_seq)
         fact = event.fact
         assert isinstance(fact, RunCompleted), "the read models name the event of the verdict"
         fault = find_fault(
@@ -433,12 +433,15 @@ class Decisions:
         )
         return replace(waiting.verdict, fault=fault)
 
-    async def _read_verdict(self, agg: str, seq: int) -> RecordedEvent:
+    async def _read_verdict(self, aggregate: str, seq: int) -> RecordedEvent:
         """The event of a verdict, from memory or else read again. Raises Failed."""
         remembered = self.verdicts.pop(seq, None)
-        if remembered is not None and subjects.history_of(remembered.envelope.agg) == agg:
+        if (
+            remembered is not None
+            and subjects.history_of(remembered.envelope.aggregate) == aggregate
+        ):
             return remembered
-        history = await self.log.history(agg, seq - 1)
+        history = await self.log.history(aggregate, seq - 1)
         if not history or history[0].seq != seq:
-            raise Failed(f"event {seq} of {agg} cannot be read yet")
+            raise Failed(f"event {seq} of {aggregate} cannot be read yet")
         return history[0]

@@ -117,9 +117,12 @@ class PodiumJobs(ABC):
         for job in sorted(requests.keys() if self.ended is None else self.ended & requests.keys()):
             end, request = await read_end(self.log, self.reads, job), requests[job]
             if end is not None:
-                fact, agg = self.make_judgement(job, end, request), self.aggregate(request["id"])
+                fact, aggregate = (
+                    self.make_judgement(job, end, request),
+                    self.aggregate(request["id"]),
+                )
                 cause = EventCause(request["id"])
-                await append_event(self.log, agg, fact, request["seq"], cause)
+                await append_event(self.log, aggregate, fact, request["seq"], cause)
         self.ended = set()
 
     async def append_request(self, id_: str, fact: events.Fact) -> None:

@@ -119,7 +119,7 @@ def evolve(  # noqa: C901  (one case for each event)
     subscriptions.seq = event.seq
     if event.envelope.type not in FOLDED or not is_genuine(event.envelope):
         return
-    id_ = last_token(event.envelope.agg)
+    id_ = last_token(event.envelope.aggregate)
     match event.fact:
         case events.WebhookAdded() as fact:
             kinds, problems = frozenset(fact.kinds), frozenset(fact.problems)
@@ -216,7 +216,7 @@ def _owner_payload(
 
 def problem_payloads(event: RecordedEvent) -> Iterator[Payload]:
     """The payloads of a problem's event, for all who see its leaderboard."""
-    fact, slug = event.fact, last_token(event.envelope.agg)
+    fact, slug = event.fact, last_token(event.envelope.aggregate)
     match fact:
         case events.ProblemPublished():
             kind = OPENED if fact.number == 1 else VERSION

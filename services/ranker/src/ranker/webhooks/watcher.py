@@ -146,7 +146,7 @@ class WebhookWatcher:
         rows = await self._read_submissions(readable)
         messages: list[Payload] = []
         for event in readable:
-            kind, id_ = event.envelope.type, last_token(event.envelope.agg)
+            kind, id_ = event.envelope.type, last_token(event.envelope.aggregate)
             if kind in PROBLEM_TYPES:
                 messages += problem_payloads(event)
             elif kind == REJUDGED:
@@ -158,7 +158,7 @@ class WebhookWatcher:
 
     async def _read_submissions(self, batch: Iterable[RecordedEvent]) -> dict[str, Row]:
         ids = {
-            last_token(event.envelope.agg)
+            last_token(event.envelope.aggregate)
             for event in batch
             if event.envelope.type in SUBMISSION_TYPES
         }

@@ -62,7 +62,7 @@ def apply_assignment(
 
 def _writing_agent(event: RecordedEvent) -> str:
     """Return the agent on whose subject a run's event lies."""
-    return event.envelope.agg.split(".")[1]
+    return event.envelope.aggregate.split(".")[1]
 
 
 def _is_leased(state: SchedulerState, job: Job, name: str, id_: str) -> bool:
@@ -76,9 +76,9 @@ def _is_leased(state: SchedulerState, job: Job, name: str, id_: str) -> bool:
 
 def advance_run_version(state: SchedulerState, event: RecordedEvent) -> None:
     """Advance the version of the run whose subject holds an event without other effect."""
-    if not history_of(event.envelope.agg).startswith("run."):
+    if not history_of(event.envelope.aggregate).startswith("run."):
         return
-    id_ = last_token(event.envelope.agg)
+    id_ = last_token(event.envelope.aggregate)
     run = state.runs.get(id_)
     if run is None or run.agent != _writing_agent(event):
         _record_spoilt_name(state, event, id_)

@@ -74,7 +74,7 @@ def evolve(state: SchedulerState, event: RecordedEvent) -> SchedulerState:
             raise
         agent_fold.advance_run_version(state, event)
         return state
-    _apply(state, event, fact, last_token(event.envelope.agg))
+    _apply(state, event, fact, last_token(event.envelope.aggregate))
     return state
 
 

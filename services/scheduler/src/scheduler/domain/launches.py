@@ -112,8 +112,8 @@ def end_instances(state: SchedulerState, world: World) -> Iterator[Decision]:
             ended = events.InstanceEnded(
                 agent=instance.agent, job=instance.job, reason=reason, request=instance.request
             )
-            agg = subjects.launcher(name)
-            yield (Append(agg, ended, launcher.version, instance.job, instance.job),)
+            aggregate = subjects.launcher(name)
+            yield (Append(aggregate, ended, launcher.version, instance.job, instance.job),)
             break  # The version of the launcher is now another one.
 
 
@@ -210,8 +210,8 @@ def _choose_launcher(
             price=price,
             start_by_at=world.now + timedelta(seconds=registered.start_s_max),
         )
-        agg = subjects.launcher(name)
-        return Append(agg, requested, launcher.version, job.id, job.submission)
+        aggregate = subjects.launcher(name)
+        return Append(aggregate, requested, launcher.version, job.id, job.submission)
     return None
 
 

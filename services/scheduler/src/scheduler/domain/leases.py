@@ -172,8 +172,8 @@ def _lease(state: SchedulerState, job: Job, team: Sequence[Candidate], now: date
     for candidate, run in zip(team, runs, strict=True):
         order = _build_order(state, job, candidate.offer.session, job.attempt + 1, lease_until_at)
         order = msgspec.structs.replace(order, gang=gang_agents, gpus=team_gpus(team))
-        agg = subjects.run(candidate.name, run)
-        order_appends.append(Append(agg, order, 0, job.id, job.submission))
+        aggregate = subjects.run(candidate.name, run)
+        order_appends.append(Append(aggregate, order, 0, job.id, job.submission))
     # Its id names this run: the log keeps a repeated lease once and refuses another as a conflict.
     lease = Append(subjects.job(job.id), leased, job.version, runs[0], job.submission)
     return (lease, *order_appends)

@@ -159,8 +159,8 @@ def _cancel_submission(state: SchedulerState, submission: Submission, job: Job |
         job=submission.job,
         run=job.run if job else None,
     )
-    agg = subjects.submission(submission.id)
-    ending = Append(agg, finished, submission.version, submission.id, submission.id)
+    aggregate = subjects.submission(submission.id)
+    ending = Append(aggregate, finished, submission.version, submission.id, submission.id)
     return (ending, *(_cancel_job(state, job, reason) if job and not job.is_over else ()))
 
 

@@ -455,8 +455,8 @@ def fail_submission(state: SchedulerState, id_: str, code: str, reason: str) -> 
         job=submission.job,
         run=job.run if job else None,
     )
-    agg = subjects.submission(id_)
-    return (Append(agg, finished, submission.version, submission.job, id_),)
+    aggregate = subjects.submission(id_)
+    return (Append(aggregate, finished, submission.version, submission.job, id_),)
 
 
 def give_up(state: SchedulerState, job: Job, code: str, reason: str) -> Decision:

@@ -95,7 +95,7 @@ class Launcher:
     failed_stops: dict[Request, int] = field(default_factory=dict)
 
     @property
-    def agg(self) -> str:
+    def aggregate(self) -> str:
         """The launcher's own history."""
         return subjects.launcher(self.name)
 
@@ -105,7 +105,7 @@ class Launcher:
         Requests that an earlier process left open are started again if nothing came of them. The
         last agent of each account is stopped if its request ended while no launcher ran.
         """
-        history = await self.log.history(self.agg)
+        history = await self.log.history(self.aggregate)
         offered: events.Fact | None = None
         ended: dict[str, Request] = {}
         for event in history:
@@ -116,12 +116,12 @@ class Launcher:
                 ended[request.agent] = request
         after = history[-1].seq if history else 0
         if offered != offer:
-            await self._append(offer, derive_id(f"{self.agg}/{after}", "registered"))
+            await self._append(offer, derive_id(f"{self.aggregate}/{after}", "registered"))
         for request in ended.values():
             await self._stop(request)
         for request in list(self.open.values()):
             await self._resume(request)
-        await run_until_first(self._follow(self.log.branch(after, self.agg)), self._watch())
+        await run_until_first(self._follow(self.log.branch(after, self.aggregate)), self._watch())
 
     def _record(self, event: RecordedEvent) -> Request | None:
         """Fold an event into the open requests; return a request that it opened or closed."""
@@ -181,10 +181,10 @@ class Launcher:
 
     async def _issue_credential(self, request: Request) -> str:
         """Enrol the agent with a new key, and return what it needs to know. Raises Failed."""
-        agent, agg = request.agent, subjects.agent(request.agent)
+        agent, aggregate = request.agent, subjects.agent(request.agent)
         if agent not in self.accounts:
             raise Failed(f"launcher {self.name} has no account of agent {agent} any more")
-        for event in await self.log.history(agg, self.agent_seqs.get(agent, 0)):
+        for event in await self.log.history(aggregate, self.agent_seqs.get(agent, 0)):
             self.agent_seqs[agent] = event.seq
             if isinstance(event.fact, events.AgentRevoked):
                 self.revoked.add(agent)
@@ -197,7 +197,7 @@ class Launcher:
             reason=f"for job {request.job}",
         )
         id_ = derive_id(request.id, "enrolled")
-        await self.appender.append(Append(agg, enrolled, None, request.job, agent, id_))
+        await self.appender.append(Append(aggregate, enrolled, None, request.job, agent, id_))
         settings = {
             "ID": agent,
             "NATS_URL": self.accounts[agent],
@@ -234,4 +234,4 @@ class Launcher:
         self.runner.forget(request)
 
     async def _append(self, fact: events.Fact, id_: str) -> None:
-        await self.appender.append(Append(self.agg, fact, None, self.name, self.name, id_))
+        await self.appender.append(Append(self.aggregate, fact, None, self.name, self.name, id_))

@@ -247,10 +247,10 @@ def evolve(access: Access, event: RecordedEvent) -> None:
     if event.seq <= access.seq:
         return
     access.seq = event.seq
-    access.has_accounts = access.has_accounts or event.envelope.agg.startswith("account.")
+    access.has_accounts = access.has_accounts or event.envelope.aggregate.startswith("account.")
     handler = _HANDLERS.get(event.envelope.type)
     if handler is not None and is_genuine(event.envelope):
-        handler(access, event, event.fact, last_token(event.envelope.agg))
+        handler(access, event, event.fact, last_token(event.envelope.aggregate))
 
 
 def _on_token_issued(

@@ -46,7 +46,7 @@ class PreferenceIndex:
             return
         self.seq = event.seq
         if event.envelope.type == events.PreferenceSet.__name__ and is_genuine(event.envelope):
-            account = last_token(event.envelope.agg)
+            account = last_token(event.envelope.aggregate)
             self.chosen[account] = evolve_preferences(self.chosen.get(account, {}), event.fact)
 
     def find(self, account: str) -> dict[str, str]:

@@ -58,8 +58,8 @@ class PreferenceCommands:
         """Change the caller's preferences and return all of them."""
         check_unlimited(caller)
         command = changes.model_dump(exclude_none=True)
-        agg = subjects.account(caller.id)
-        await self.decisions.make(agg, rules.preferences, command, caller.actor)
+        aggregate = subjects.account(caller.id)
+        await self.decisions.make(aggregate, rules.preferences, command, caller.actor)
         return self.find(caller.id)
 
     async def load_participant(self, account: str) -> DiscordParticipant:
