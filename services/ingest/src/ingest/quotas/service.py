@@ -71,9 +71,9 @@ class Quotas:
     async def load(self, account: str, at: datetime) -> QuotaState:
         """Return the current quotas of an account. Raises `Failed`."""
         fold = partial(rules.fold_uses, at=at)
-        own, everybody = await asyncio.gather(
-            self.histories.load(subjects.quota(account), Quota(), fold),
+        everybody, own = await asyncio.gather(
             self.histories.load(subjects.quota(EVERYBODY), Quota(), fold),
+            self.histories.load(subjects.quota(account), Quota(), fold),
         )
         return QuotaState(own.state, own.seq, everybody.state)
 
@@ -109,8 +109,11 @@ class Quotas:
         is_crowded = len(state.own.opened) + len(submissions) > self.open_max
         ended = await self.find_ended(state.own) if is_crowded else ()
         opened = rules.open_submissions(submissions, state.own, ended, self.open_max)
-        after = state._replace(own=rules.fold_uses(state.own, [opened, *uses]))
-        return QuotaCharge(opened, uses, after.left_of_each(submissions, at))
+        own = rules.fold_uses(state.own, [opened, *uses])
+        left = {
+            id_: rules.balance(bucket, own, state.everybody, at) for id_, bucket in buckets.items()
+        }
+        return QuotaCharge(opened, uses, left)
 
     async def open_submissions(self, caller: Caller) -> OpenSubmissions:
         """Return how many submissions of a caller are open, and may be. Raises `Failed`."""

@@ -59,10 +59,10 @@ class Charging:
 
     async def charge(self, batch: SubmissionBatch, queues: QueueReport) -> Charge | Repeat:
         """Return what a request takes now; the repeat of an accepted request takes nothing."""
-        state, problem, (ids, recorded) = await asyncio.gather(
+        state, (ids, recorded), problem = await asyncio.gather(
             self._quotas.load(batch.account, self._ports.clock()),
-            load_problem(batch.problem, self._histories.state),
             self._find_repeat(batch),
+            load_problem(batch.problem, self._histories.state),
         )
         at = self._ports.clock()
         if recorded:

@@ -20,6 +20,7 @@ from ingest.submissions.receipts import write_receipts
 from ingest.submissions.resolution import SubmissionContext, resolve
 from shared import subjects
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
+from shared.clock import new_id
 from shared.events import LauncherRegistered, ProblemPublished
 from shared.problems.submission_file import Directives
 
@@ -62,7 +63,7 @@ class Intake:
         )
         platform.check_intake(paused)
         access = self._feed.rights()
-        return SubmissionContext(at, access, problem, account_state, launcher, has_name)
+        return SubmissionContext(at, new_id(), access, problem, account_state, launcher, has_name)
 
     async def check_open(self) -> None:
         """Refuse a submission while intake is paused."""

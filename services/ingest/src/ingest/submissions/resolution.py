@@ -21,7 +21,6 @@ from ingest.submissions.commands import Upload
 from ingest.submissions.normal_form import normal_digest
 from shared.api.submissions import SubmissionRequest
 from shared.blobs import describe_blob
-from shared.clock import new_id
 from shared.errors import Refused
 from shared.events import (
     Blob,
@@ -38,11 +37,12 @@ HTTP = "http"
 class SubmissionContext(NamedTuple):
     """What an upload is decided on, as it was loaded at a time.
 
-    `launcher` is the requested one, None if it is unknown. `has_name` is false if there is a note
-    and the caller's name was lost.
+    `new_id` was never used before. `launcher` is the requested one, None if it is unknown.
+    `has_name` is false if there is a note and the caller's name was lost.
     """
 
     at: datetime
+    new_id: str
     access: Access
     problem: problems.Problem
     account: Account
@@ -75,7 +75,8 @@ def resolve(upload: Upload, context: SubmissionContext) -> SubmissionBatch:
     file = rules.parse_file(request, slug, published)
     check_ban(context.account.ban, context.at)
     check_consent(context.account.consents, slug, published)
-    scope, received = _scope(upload), _received(upload, file, published, context.at)
+    scope = _scope(upload, context.new_id)
+    received = _received(upload, file, published, context.at)
     submissions = rules.with_requirements(received, file, published, request.runner)
     if request.runner:
         toolchains = {name: None for it in submissions for name in it.requires.toolchains}
@@ -157,7 +158,7 @@ def _hash_request(request: SubmissionRequest, slug: str, blob: Blob) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
-def _scope(upload: Upload) -> str:
+def _scope(upload: Upload, new_id: str) -> str:
     """Return the scope that the submission ids are derived from.
 
     With a key, it consists of the account, the channel and the key. No key and no account contains
@@ -165,5 +166,5 @@ def _scope(upload: Upload) -> str:
     """
     key, account = upload.idempotency_key, upload.caller.id
     if key is None:
-        return new_id()
+        return new_id
     return f"{account}/{key}" if upload.via == HTTP else f"{account} {upload.via} {key}"
