@@ -12,7 +12,7 @@ from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller
 from ingest.identity.scopes import PARTICIPANT_SCOPES
 from ingest.ports import Ports
-from ingest.problems import rules as problems
+from ingest.problems import commands
 from ingest.problems.commands import LeaderboardChange
 from ingest.ranker_http import RankerClient
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
@@ -66,7 +66,7 @@ class IntakeHarness:
 
     async def close_at(self, at: datetime) -> None:
         """Set the deadline of copy."""
-        change = problems.Change("r", has_deadline=True, deadline_at=at, is_forced=True)
+        change = commands.Change("r", has_deadline=True, deadline_at=at, is_forced=True)
         await self.commands.boards.change(LeaderboardChange("copy", change), "operator:olga")
 
 

@@ -12,6 +12,7 @@ from ingest.identity.accounts import rules as accounts
 from ingest.identity.accounts.rules import AccountCommand
 from ingest.identity.invites.rules import InviteCommand, invites
 from ingest.moderation import rules as moderation
+from ingest.problems import commands
 from ingest.problems import rules as problems
 from shared.errors import Refused
 from shared.events import (
@@ -161,19 +162,19 @@ FREE = LeaderboardChanged(visibility=None, has_deadline=False, reason=R)
 @pytest.mark.parametrize(
     ("history", "command", "expected"),
     [
-        ([FIRST], problems.Change(R, "closed"), [CLOSED]),
-        ([FIRST, CLOSED], problems.Change(R, "closed"), []),
-        ([FIRST], problems.Change(R, "public"), []),
-        ([FIRST], problems.Change(R, None, True, LATER), [DATED]),
-        ([FIRST, DATED], problems.Change(R, None, True, LATER), []),
-        ([FIRST, DATED], problems.Change(R, None, False), [FREE]),
-        ([FIRST, DATED, CLOSED], problems.Change(R, None, True, LATER), []),
+        ([FIRST], commands.Change(R, "closed"), [CLOSED]),
+        ([FIRST, CLOSED], commands.Change(R, "closed"), []),
+        ([FIRST], commands.Change(R, "public"), []),
+        ([FIRST], commands.Change(R, None, True, LATER), [DATED]),
+        ([FIRST, DATED], commands.Change(R, None, True, LATER), []),
+        ([FIRST, DATED], commands.Change(R, None, False), [FREE]),
+        ([FIRST, DATED, CLOSED], commands.Change(R, None, True, LATER), []),
         ([FIRST], LeaderboardArchived(reason=R), [LeaderboardArchived(reason=R)]),
         ([FIRST, LeaderboardArchived(reason=R)], LeaderboardArchived(reason=R), []),
     ],
 )
 def test_a_leaderboard_is_changed_once(
-    history: Sequence[Fact], command: problems.ProblemCommand, expected: Sequence[Fact]
+    history: Sequence[Fact], command: commands.ProblemCommand, expected: Sequence[Fact]
 ) -> None:
     given(problems.problems, *history).when(command).then(*expected)
 

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from ingest.identity.access.feed import FOLD_WAIT_S_MAX
+from ingest.problems import commands
 from ingest.problems import rules as problems
 from ingest.quotas import rules as quotas
 from ingest.quotas.rules import Limit
@@ -42,7 +43,7 @@ def test_gpu_types_are_changed_once(
     history: list[Any], gpus: list[str], said: list[str] | None
 ) -> None:
     change = LeaderboardChanged(visibility=None, reason=R, gpus=said)
-    command = problems.Change(R, gpus=tuple(gpus))
+    command = commands.Change(R, gpus=tuple(gpus))
     given(problems.problems, *history).when(command).then(*([] if said is None else [change]))
 
 
@@ -51,7 +52,7 @@ def test_dropping_a_gpu_type_with_entries_needs_force(
     before: list[str], after: list[str], used: list[str], is_forced: bool
 ) -> None:
     known = LeaderboardChanged(visibility=None, reason=R, gpus=before)
-    command = problems.Change(R, gpus=tuple(after), used=frozenset(used), is_forced=is_forced)
+    command = commands.Change(R, gpus=tuple(after), used=frozenset(used), is_forced=is_forced)
     test = given(problems.problems, FIRST, known).when(command)
     if set(before) & set(used) - set(after) and not is_forced:
         test.then_refused("gpu_has_entries")
@@ -67,11 +68,11 @@ def test_a_version_that_drops_a_gpu_type_with_entries_needs_force() -> None:
     second = example_event(ProblemPublished)
     moved = replace(second, digest="other", gpus=["B200"], tested_gpus=["B200"])
     for change, is_refused in (
-        (problems.Change(R, used=frozenset([OWN])), True),
-        (problems.Change(R, used=frozenset([OWN]), is_forced=True), False),
-        (problems.Change(R), False),
+        (commands.Change(R, used=frozenset([OWN])), True),
+        (commands.Change(R, used=frozenset([OWN]), is_forced=True), False),
+        (commands.Change(R), False),
     ):
-        test = given(problems.problems, FIRST).when(problems.Publish(moved, change))
+        test = given(problems.problems, FIRST).when(commands.Publish(moved, change))
         if is_refused:
             test.then_refused("gpu_has_entries")
         else:
@@ -84,22 +85,22 @@ UNTESTED = replace(FIRST, tested_gpus=[])
 @pytest.mark.parametrize(
     ("history", "command"),
     [
-        ([], problems.Publish(UNTESTED)),
-        ([FIRST], problems.Publish(replace(UNTESTED, digest="other"))),
-        ([FIRST], problems.Change(R, gpus=("B200",))),
+        ([], commands.Publish(UNTESTED)),
+        ([FIRST], commands.Publish(replace(UNTESTED, digest="other"))),
+        ([FIRST], commands.Change(R, gpus=("B200",))),
         # It is tested where it is not ranked any more.
         (
             [],
-            problems.Publish(replace(FIRST, tested_gpus=["CPU"]), problems.Change(R, gpus=("T4",))),
+            commands.Publish(replace(FIRST, tested_gpus=["CPU"]), commands.Change(R, gpus=("T4",))),
         ),
-        ([FIRST, BOTH], problems.Publish(FIRST, problems.Change(R, gpus=("B200",)))),
+        ([FIRST, BOTH], commands.Publish(FIRST, commands.Change(R, gpus=("B200",)))),
     ],
 )
 def test_ranking_where_nothing_was_run_needs_a_flag(
-    history: list[Any], command: problems.Publish | problems.Change
+    history: list[Any], command: commands.Publish | commands.Change
 ) -> None:
     given(problems.problems, *history).when(command).then_refused("untested_gpus")
-    if isinstance(command, problems.Publish):
+    if isinstance(command, commands.Publish):
         change = dataclasses.replace(command.change, allows_untested=True)
         allowed: Any = dataclasses.replace(command, change=change)
     else:
@@ -109,18 +110,18 @@ def test_ranking_where_nothing_was_run_needs_a_flag(
 
 def test_one_tested_gpu_type_is_enough_and_the_others_are_named() -> None:
     version = replace(FIRST, gpus=["CPU", "H100", "B200"], tested_gpus=["CPU"])
-    facts = problems.decide(problems.Publish(version), problems.Problem())
+    facts = problems.decide(commands.Publish(version), problems.Problem())
     state = problems.problems.fold(facts)
     assert state.untested_gpus == ["H100", "B200"]
     # Settings that concern no GPU type need no flag, also where nothing was run.
     unlisted = problems.problems.fold([replace(version, tested_gpus=[])])
-    assert problems.decide(problems.Change(R, visibility="closed"), unlisted)
+    assert problems.decide(commands.Change(R, visibility="closed"), unlisted)
 
 
 def test_a_later_check_of_the_same_version_counts() -> None:
     version = replace(FIRST, gpus=["H100"], tested_gpus=[])
     again = replace(version, tested_gpus=["CPU"])
-    command = problems.Publish(again, problems.Change(R, gpus=("CPU",)))
+    command = commands.Publish(again, commands.Change(R, gpus=("CPU",)))
     (change,) = problems.decide(command, problems.problems.fold([version]))
     assert isinstance(change, LeaderboardChanged)
     assert (change.gpus, change.tested_gpus) == (["CPU"], ["CPU"])

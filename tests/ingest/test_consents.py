@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from msgspec import structs
 
 from ingest.consents import rules
+from ingest.identity.accounts.rules import Consents, evolve_consents
 from shared.errors import Refused
 from shared.events import Blob, ConsentGiven, ConsentWithdrawn, ProblemPublished
 from tests.ingest.test_submissions import version
@@ -24,7 +25,7 @@ def asking(digest: str) -> ProblemPublished:
 
 @given(COMMANDS)
 def test_only_consent_to_the_current_text_allows_submitting(steps: list[str]) -> None:
-    state: rules.Consents = {}
+    state: Consents = {}
     published = asking("1")
     for step in steps:
         action, _, digest = step.partition(" ")
@@ -42,7 +43,7 @@ def test_only_consent_to_the_current_text_allows_submitting(steps: list[str]) ->
                 continue
             facts = rules.consents.decide(command, state)
         for fact in facts:
-            state = rules.evolve_consents(state, fact)
+            state = evolve_consents(state, fact)
         assert bool(facts) == (state != before)
     given_now = state.get("copy")
     if given_now == rules.consent_digest(published):

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ingest.problems import commands
 from ingest.problems import rules as problems
 from ingest.submissions.admission import AdmissionLimits
 from shared.clock import now
@@ -59,7 +60,7 @@ def test_authors_may_only_postpone_a_deadline(
         visibility=None, has_deadline=before is not None, deadline_at=before, reason="r"
     )
     state = problems.problems.fold([known])
-    change = problems.Change(
+    change = commands.Change(
         "r", has_deadline=after is not None, deadline_at=after, is_no_sooner=True
     )
     if after is not None and (before is None or after < before):
@@ -79,7 +80,7 @@ def test_a_past_deadline_needs_force(
         visibility=None, has_deadline=before is not None, deadline_at=before, reason="r"
     )
     state = problems.problems.fold([known])
-    change = problems.Change(
+    change = commands.Change(
         "r", has_deadline=after is not None, deadline_at=after, is_forced=is_forced, at=at
     )
     if after is not None and after <= at and after != before and not is_forced:

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from ingest.problems import rules as problems
+from ingest.problems import commands
 from ingest.problems.commands import LeaderboardChange
 from shared.events import SubmissionFinished
 from tests.ingest.taking_in import T0, IntakeHarness, open_intake
@@ -17,7 +17,7 @@ LOST = SubmissionFinished(outcome="infra_failed", is_eligible=False, code="devic
 
 async def change(intake: IntakeHarness, **fields: object) -> None:
     """Change the leaderboard copy as an operator."""
-    command = problems.Change("r", is_forced=True, **fields)  # type: ignore[arg-type]
+    command = commands.Change("r", is_forced=True, **fields)  # type: ignore[arg-type]
     request = LeaderboardChange("copy", command, is_operator=True)
     await intake.commands.boards.change(request, "operator:olga")
 

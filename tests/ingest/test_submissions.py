@@ -5,6 +5,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from msgspec import structs
 
+from ingest.problems import commands
 from ingest.problems import rules as problems
 from ingest.submissions import rules as domain
 from ingest.submissions.resolution import check_mode
@@ -109,19 +110,19 @@ def test_a_language_of_gpus_is_refused_on_the_processor(name: str) -> None:
 
 
 def test_a_first_version_has_number_one() -> None:
-    (fact,) = problems.problems.decide(problems.Publish(version()), problems.Problem())
+    (fact,) = problems.problems.decide(commands.Publish(version()), problems.Problem())
     assert isinstance(fact, ProblemPublished)
     assert fact.number == 1
 
 
 def test_equal_files_create_no_version() -> None:
     state = problems.problems.fold([version(number=3)])
-    assert problems.problems.decide(problems.Publish(version()), state) == ()
+    assert problems.problems.decide(commands.Publish(version()), state) == ()
 
 
 def test_changed_files_create_the_next_version() -> None:
     state = problems.problems.fold([version(number=3)])
-    (fact,) = problems.problems.decide(problems.Publish(version("d2")), state)
+    (fact,) = problems.problems.decide(commands.Publish(version("d2")), state)
     assert isinstance(fact, ProblemPublished)
     assert (fact.number, fact.digest) == (4, "d2")
 
