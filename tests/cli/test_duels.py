@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from harness.time.policy import PROCESSES, policy_for
+from harness.time.policy import policy_for
+from harness.vocabulary import DUEL, MODES
 from shared.api.leaderboards import Entry, Leaderboard
 from tests.cli.command_runner import run_warpboard
 from tests.support.api_examples import make_example
@@ -54,7 +55,7 @@ def test_the_command_says_which_file_is_faster_and_by_how_much(folder: Path) -> 
     result = run_warpboard(*words)
     assert result.exit_code == 0, result.output
     assert "fast.py is faster than slow.py: " in result.stdout
-    pairs = PROCESSES["duel"] * policy_for("cpu", "duel").looks[-1]
+    pairs = MODES[DUEL].processes * policy_for("cpu", "duel").looks[-1]
     assert f"{pairs} pairs of blocks" in result.stdout
     assert (save / "samples.json.gz").exists()
 

@@ -11,13 +11,14 @@ import pytest
 from harness.messages import RunReport, from_line, to_line
 from harness.sandbox.box import SandboxFault
 from harness.time.duel import require_walls
-from harness.time.policy import PROCESSES, policy_for
+from harness.time.policy import policy_for
+from harness.vocabulary import DUEL, MODES
 from tests.support.harness import HONEST, Host, Warm
 
 pytestmark = pytest.mark.long
 
 (ROUND_PAIRS,) = policy_for("cpu", "duel").looks
-PAIRS = PROCESSES["duel"] * ROUND_PAIRS
+PAIRS = MODES[DUEL].processes * ROUND_PAIRS
 
 SLOW = HONEST.replace(
     "    return",

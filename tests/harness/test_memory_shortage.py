@@ -16,7 +16,8 @@ from harness.check.structure import Leaf
 from harness.entry import Progress
 from harness.problem import Case, MemoryShortage
 from harness.sandbox.host import total_bytes
-from harness.time.policy import PROCESSES, policy_for
+from harness.time.policy import policy_for
+from harness.vocabulary import MODES
 from tests.support.harness import HONEST, REFERENCE, Host
 
 MIB, GIB = 1024**2, 1024**3
@@ -58,7 +59,7 @@ def test_a_timed_case_needs_the_data_that_are_drawn_ahead(size: int) -> None:
 
 
 def test_no_block_of_the_processor_has_more_calls_than_its_memory_is_counted_for() -> None:
-    modes = [policy_for("cpu", mode).calls_max for mode in PROCESSES]
+    modes = [policy_for("cpu", mode).calls_max for mode, about in MODES.items() if about.is_timed]
     assert max(modes) <= BLOCK_CALLS_MAX
 
 
