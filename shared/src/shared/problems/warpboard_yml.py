@@ -39,7 +39,6 @@ SOURCE_BYTES_MAX = 1_000_000
 BUILD_S_MAX = 600
 MEMORY_MIB_MAX = 1024 * 1024
 FORBIDDEN_MAX = 32
-# The libraries that a problem can forbid; the harness has the same list in check/shortcuts.py.
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 Bound = Annotated[float, Field(ge=0, lt=1)]
