@@ -176,12 +176,12 @@ FREE = LeaderboardChanged(visibility=None, has_deadline=False, reason=R)
 def test_a_leaderboard_is_changed_once(
     history: Sequence[Fact], command: commands.ProblemCommand, expected: Sequence[Fact]
 ) -> None:
-    given(problems.problems, *history).when(command).then(*expected)
+    given(problems.PROBLEM_DECIDER, *history).when(command).then(*expected)
 
 
 @every(st.lists(st.sampled_from([FIRST, CLOSED, DATED, FREE]), max_size=8))
 def test_a_leaderboard_closes_at_its_last_deadline(history: list[Fact]) -> None:
-    state = problems.problems.fold(history)
+    state = problems.PROBLEM_DECIDER.fold(history)
     dates = [
         fact
         for fact in history
@@ -195,6 +195,6 @@ def test_a_leaderboard_closes_at_its_last_deadline(history: list[Fact]) -> None:
 
 def test_a_held_submission_is_withdrawn_after_review() -> None:
     held, gone = SubmissionHeld(rule="r", reason=R), SubmissionWithdrawn(reason=R)
-    given(moderation.moderation, held).when(gone).then_refused("under_review")
-    given(moderation.moderation).when(gone).then(gone)
-    given(moderation.moderation, gone).when(gone).then()
+    given(moderation.MODERATION_DECIDER, held).when(gone).then_refused("under_review")
+    given(moderation.MODERATION_DECIDER).when(gone).then(gone)
+    given(moderation.MODERATION_DECIDER, gone).when(gone).then()

@@ -58,7 +58,7 @@ def test_each_ban_is_appealed_and_answered_once_at_most(steps: list[str]) -> Non
     at, count = T0, Counter[str]()
     for step in steps:
         at += timedelta(minutes=40 if step == "wait" else 1)
-        state = moderation.ban_appeals.fold(history)
+        state = moderation.BAN_APPEAL_DECIDER.fold(history)
         facts = said(step, state, at)
         history += facts
         kinds = [type(fact).__name__ for fact in facts]
@@ -67,7 +67,7 @@ def test_each_ban_is_appealed_and_answered_once_at_most(steps: list[str]) -> Non
         if "BanAppealFiled" in kinds:
             assert state.account.ban_at(at) is not None
         if facts and step == "accept":
-            assert moderation.ban_appeals.fold(history).account.ban_at(at) is None
+            assert moderation.BAN_APPEAL_DECIDER.fold(history).account.ban_at(at) is None
 
 
 @pytest.mark.server

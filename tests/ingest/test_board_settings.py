@@ -44,7 +44,9 @@ def test_gpu_types_are_changed_once(
 ) -> None:
     change = LeaderboardChanged(visibility=None, reason=R, gpus=said)
     command = commands.Change(R, gpus=tuple(gpus))
-    given(problems.problems, *history).when(command).then(*([] if said is None else [change]))
+    given(problems.PROBLEM_DECIDER, *history).when(command).then(
+        *([] if said is None else [change])
+    )
 
 
 @every(GPUS, GPUS, GPUS, st.booleans())
@@ -53,13 +55,13 @@ def test_dropping_a_gpu_type_with_entries_needs_force(
 ) -> None:
     known = LeaderboardChanged(visibility=None, reason=R, gpus=before)
     command = commands.Change(R, gpus=tuple(after), used=frozenset(used), is_forced=is_forced)
-    test = given(problems.problems, FIRST, known).when(command)
+    test = given(problems.PROBLEM_DECIDER, FIRST, known).when(command)
     if set(before) & set(used) - set(after) and not is_forced:
         test.then_refused("gpu_has_entries")
         return
-    state = problems.problems.fold([FIRST, known])
+    state = problems.PROBLEM_DECIDER.fold([FIRST, known])
     facts = problems.decide(command, state)
-    problem = problems.problems.fold([FIRST, known, *facts])
+    problem = problems.PROBLEM_DECIDER.fold([FIRST, known, *facts])
     assert set(problem.open_gpus) == set(after)
     assert problems.newest_version("a", problem).gpus == list(problem.open_gpus)
 
@@ -72,7 +74,7 @@ def test_a_version_that_drops_a_gpu_type_with_entries_needs_force() -> None:
         (commands.Change(R, used=frozenset([OWN]), is_forced=True), False),
         (commands.Change(R), False),
     ):
-        test = given(problems.problems, FIRST).when(commands.Publish(moved, change))
+        test = given(problems.PROBLEM_DECIDER, FIRST).when(commands.Publish(moved, change))
         if is_refused:
             test.then_refused("gpu_has_entries")
         else:
@@ -99,22 +101,22 @@ UNTESTED = replace(FIRST, tested_gpus=[])
 def test_ranking_where_nothing_was_run_needs_a_flag(
     history: list[Any], command: commands.Publish | commands.Change
 ) -> None:
-    given(problems.problems, *history).when(command).then_refused("untested_gpus")
+    given(problems.PROBLEM_DECIDER, *history).when(command).then_refused("untested_gpus")
     if isinstance(command, commands.Publish):
         change = dataclasses.replace(command.change, allows_untested=True)
         allowed: Any = dataclasses.replace(command, change=change)
     else:
         allowed = dataclasses.replace(command, allows_untested=True)
-    assert problems.decide(allowed, problems.problems.fold(history))
+    assert problems.decide(allowed, problems.PROBLEM_DECIDER.fold(history))
 
 
 def test_one_tested_gpu_type_is_enough_and_the_others_are_named() -> None:
     version = replace(FIRST, gpus=["CPU", "H100", "B200"], tested_gpus=["CPU"])
     facts = problems.decide(commands.Publish(version), problems.Problem())
-    state = problems.problems.fold(facts)
+    state = problems.PROBLEM_DECIDER.fold(facts)
     assert state.untested_gpus == ["H100", "B200"]
     # Settings that concern no GPU type need no flag, also where nothing was run.
-    unlisted = problems.problems.fold([replace(version, tested_gpus=[])])
+    unlisted = problems.PROBLEM_DECIDER.fold([replace(version, tested_gpus=[])])
     assert problems.decide(commands.Change(R, visibility="closed"), unlisted)
 
 
@@ -122,10 +124,10 @@ def test_a_later_check_of_the_same_version_counts() -> None:
     version = replace(FIRST, gpus=["H100"], tested_gpus=[])
     again = replace(version, tested_gpus=["CPU"])
     command = commands.Publish(again, commands.Change(R, gpus=("CPU",)))
-    (change,) = problems.decide(command, problems.problems.fold([version]))
+    (change,) = problems.decide(command, problems.PROBLEM_DECIDER.fold([version]))
     assert isinstance(change, LeaderboardChanged)
     assert (change.gpus, change.tested_gpus) == (["CPU"], ["CPU"])
-    assert problems.problems.fold([version, change]).untested_gpus == []
+    assert problems.PROBLEM_DECIDER.fold([version, change]).untested_gpus == []
 
 
 @pytest.mark.parametrize(
@@ -200,7 +202,7 @@ def test_authors_cannot_raise_quotas(
         QuotaLimitSet(bucket=bucket, limit=limit.limit, window_s=limit.window_s, reason=R)
         for bucket, limit in platform.items()
     ]
-    test = given(quotas.author_decider, *facts).when([wanted])
+    test = given(quotas.AUTHOR_DECIDER, *facts).when([wanted])
     if is_refused:
         test.then_refused("scope_missing")
     assert quotas.decide([wanted], {}) != []

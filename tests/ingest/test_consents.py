@@ -34,14 +34,14 @@ def test_only_consent_to_the_current_text_allows_submitting(steps: list[str]) ->
             continue
         before = dict(state)
         if action == "withdraw":
-            facts = rules.withdrawals.decide("copy", state)
+            facts = rules.WITHDRAWAL_DECIDER.decide("copy", state)
         else:
             command = rules.GiveConsent("copy", digest, published)
             if rules.consent_digest(published) != digest:
                 with pytest.raises(Refused, match="read it again"):
-                    rules.consents.decide(command, state)
+                    rules.CONSENT_DECIDER.decide(command, state)
                 continue
-            facts = rules.consents.decide(command, state)
+            facts = rules.CONSENT_DECIDER.decide(command, state)
         for fact in facts:
             state = evolve_consents(state, fact)
         assert bool(facts) == (state != before)

@@ -59,16 +59,16 @@ def test_authors_may_only_postpone_a_deadline(
     known = LeaderboardChanged(
         visibility=None, has_deadline=before is not None, deadline_at=before, reason="r"
     )
-    state = problems.problems.fold([known])
+    state = problems.PROBLEM_DECIDER.fold([known])
     change = commands.Change(
         "r", has_deadline=after is not None, deadline_at=after, is_no_sooner=True
     )
     if after is not None and (before is None or after < before):
         with pytest.raises(Refused, match="ask an operator"):
-            problems.problems.decide(change, state)
+            problems.PROBLEM_DECIDER.decide(change, state)
     else:
-        facts = problems.problems.decide(change, state)
-        assert problems.problems.fold([known, *facts]).deadline_at == after
+        facts = problems.PROBLEM_DECIDER.decide(change, state)
+        assert problems.PROBLEM_DECIDER.fold([known, *facts]).deadline_at == after
 
 
 @given(DEADLINES, DEADLINES, st.booleans())
@@ -79,7 +79,7 @@ def test_a_past_deadline_needs_force(
     known = LeaderboardChanged(
         visibility=None, has_deadline=before is not None, deadline_at=before, reason="r"
     )
-    state = problems.problems.fold([known])
+    state = problems.PROBLEM_DECIDER.fold([known])
     change = commands.Change(
         "r", has_deadline=after is not None, deadline_at=after, is_forced=is_forced, at=at
     )
@@ -87,10 +87,10 @@ def test_a_past_deadline_needs_force(
         with pytest.raises(
             Refused, match="has passed, so nothing could be submitted: choose a later one"
         ):
-            problems.problems.decide(change, state)
+            problems.PROBLEM_DECIDER.decide(change, state)
     else:
-        facts = problems.problems.decide(change, state)
-        assert problems.problems.fold([known, *facts]).deadline_at == after
+        facts = problems.PROBLEM_DECIDER.decide(change, state)
+        assert problems.PROBLEM_DECIDER.fold([known, *facts]).deadline_at == after
 
 
 @pytest.mark.server

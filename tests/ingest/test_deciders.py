@@ -72,8 +72,8 @@ FILED = AppealFiled(text=TEXT)
 CANARY = example_event(CanaryChosen)
 REQUESTED, PREVIEWED = example_event(RejudgeRequested), example_event(RejudgePreviewed)
 
-AGENTS, POOLS, CASES = agents.agents, agents.pools, moderation.moderation
-PEOPLE, ENDS, REJUDGES = accounts.accounts, submissions.submissions, reruns.rejudges
+AGENTS, POOLS, CASES = agents.AGENT_DECIDER, agents.POOL_DECIDER, moderation.MODERATION_DECIDER
+PEOPLE, ENDS, REJUDGES = accounts.accounts, submissions.SUBMISSION_DECIDER, reruns.REJUDGE_DECIDER
 
 
 @pytest.mark.parametrize(
@@ -160,15 +160,15 @@ PEOPLE, ENDS, REJUDGES = accounts.accounts, submissions.submissions, reruns.reju
         ),
         (REJUDGES, [REQUESTED, PREVIEWED], RejudgeApplied(reason=R), RejudgeApplied(reason=R)),
         (REJUDGES, [REQUESTED], RejudgeDiscarded(reason=R), RejudgeDiscarded(reason=R)),
-        (platform.intake, [], IntakePaused(reason=R), IntakePaused(reason=R)),
+        (platform.INTAKE_DECIDER, [], IntakePaused(reason=R), IntakePaused(reason=R)),
         (
-            platform.intake,
+            platform.INTAKE_DECIDER,
             [IntakePaused(reason=R)],
             IntakeResumed(reason=R),
             IntakeResumed(reason=R),
         ),
         (
-            platform.skips,
+            platform.SKIP_DECIDER,
             [],
             platform.Skip(EventSkipped(projection="ranker", seq=3, reason=R), 9),
             EventSkipped(projection="ranker", seq=3, reason=R),
@@ -241,20 +241,20 @@ def test_valid_decisions_are_recorded(
             "wrong_state",
         ),
         (
-            platform.intake,
+            platform.INTAKE_DECIDER,
             [IntakePaused(reason=R)],
             IntakePaused(reason=R),
             "wrong_state",
         ),
-        (platform.intake, [], IntakeResumed(reason=R), "wrong_state"),
+        (platform.INTAKE_DECIDER, [], IntakeResumed(reason=R), "wrong_state"),
         (
-            platform.skips,
+            platform.SKIP_DECIDER,
             [],
             platform.Skip(EventSkipped(projection="ranker", seq=10, reason=R), 9),
             "invalid_request",
         ),
         (
-            platform.skips,
+            platform.SKIP_DECIDER,
             [EventSkipped(projection="ranker", seq=3, reason=R)],
             platform.Skip(EventSkipped(projection="ranker", seq=3, reason=R), 9),
             "wrong_state",

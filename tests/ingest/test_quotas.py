@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ingest.quotas import rules as quotas
 from ingest.quotas.commands import UNLIMITED
-from ingest.quotas.rules import Quota, balance, fold_uses, operator_decider, take, window_end
+from ingest.quotas.rules import OPERATOR_DECIDER, Quota, balance, fold_uses, take, window_end
 from shared.errors import Refused
 from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
 from tests.support.scenarios import given
@@ -143,8 +143,8 @@ def test_the_buckets_in_use_and_the_limits_are_listed() -> None:
 
 def test_the_same_limit_is_recorded_once() -> None:
     command = QuotaLimitSet(bucket=BUCKET, limit=3, window_s=DAY_S, reason="tests")
-    given(operator_decider).when([command]).then(limit(BUCKET, 3))
-    given(operator_decider, limit(BUCKET, 3)).when([command]).then()
+    given(OPERATOR_DECIDER).when([command]).then(limit(BUCKET, 3))
+    given(OPERATOR_DECIDER, limit(BUCKET, 3)).when([command]).then()
 
 
 @pytest.mark.parametrize(
@@ -159,7 +159,7 @@ def test_the_same_limit_is_recorded_once() -> None:
     ],
 )
 def test_an_invalid_limit_is_refused(command: QuotaLimitSet) -> None:
-    given(operator_decider).when([command]).then_refused("invalid_request")
+    given(OPERATOR_DECIDER).when([command]).then_refused("invalid_request")
 
 
 @every(

@@ -46,7 +46,7 @@ def test_a_version_is_released_by_its_policy_and_never_too_early(
             visibility=visibility, reason="r", has_deadline=has, deadline_at=deadline
         )
     )
-    state, known = problems.problems.fold(history), problems.versions(history)
+    state, known = problems.PROBLEM_DECIDER.fold(history), problems.versions(history)
     is_over = deadline is not None and deadline <= T0
     public_policies = {"always", "after_close"} if is_over else {"always"}
     expected = {number for number, word in enumerate(words, 1) if word in public_policies}
@@ -66,7 +66,7 @@ def test_the_refusal_says_when_it_will_be_published() -> None:
         ([after], "it has none"),
         ([never, dated], "publish: never"),
     ):
-        state = problems.problems.fold(history)
+        state = problems.PROBLEM_DECIDER.fold(history)
         with pytest.raises(Refused, match="private=true") as refused:
             problems.released_versions("copy", state, problems.versions(history), T0)
         assert expected in refused.value.reason

@@ -110,19 +110,19 @@ def test_a_language_of_gpus_is_refused_on_the_processor(name: str) -> None:
 
 
 def test_a_first_version_has_number_one() -> None:
-    (fact,) = problems.problems.decide(commands.Publish(version()), problems.Problem())
+    (fact,) = problems.PROBLEM_DECIDER.decide(commands.Publish(version()), problems.Problem())
     assert isinstance(fact, ProblemPublished)
     assert fact.number == 1
 
 
 def test_equal_files_create_no_version() -> None:
-    state = problems.problems.fold([version(number=3)])
-    assert problems.problems.decide(commands.Publish(version()), state) == ()
+    state = problems.PROBLEM_DECIDER.fold([version(number=3)])
+    assert problems.PROBLEM_DECIDER.decide(commands.Publish(version()), state) == ()
 
 
 def test_changed_files_create_the_next_version() -> None:
-    state = problems.problems.fold([version(number=3)])
-    (fact,) = problems.problems.decide(commands.Publish(version("d2")), state)
+    state = problems.PROBLEM_DECIDER.fold([version(number=3)])
+    (fact,) = problems.PROBLEM_DECIDER.decide(commands.Publish(version("d2")), state)
     assert isinstance(fact, ProblemPublished)
     assert (fact.number, fact.digest) == (4, "d2")
 
@@ -211,4 +211,4 @@ def test_a_runner_must_be_a_launcher_that_serves_the_gpu_types() -> None:
     with pytest.raises(Refused, match=r"do not have triton and jax, only g\+\+, ninja") as refused:
         domain.check_runner("local", ["CPU"], ["g++", "triton", "jax"], knowing)
     assert refused.value.code == "toolchain_missing"
-    assert domain.launchers.fold([registered]) == registered
+    assert domain.LAUNCHER_DECIDER.fold([registered]) == registered

@@ -26,11 +26,13 @@ async def add(door: Door, headers: dict[str, str], **more: Any) -> httpx.Respons
 
 def test_a_webhook_is_added_and_removed_once() -> None:
     remove = rules.Remove("a1", "r")
-    given(rules.webhooks).when(ADDED).then(ADDED)
-    given(rules.webhooks, ADDED).when(remove).then(WebhookRemoved(reason="r"))
-    given(rules.webhooks, ADDED, WebhookRemoved(reason="r")).when(remove).then()
-    given(rules.webhooks, ADDED).when(rules.Remove("a2", "r")).then_refused("unknown_webhook")
-    given(rules.webhooks).when(remove).then_refused("unknown_webhook")
+    given(rules.WEBHOOK_DECIDER).when(ADDED).then(ADDED)
+    given(rules.WEBHOOK_DECIDER, ADDED).when(remove).then(WebhookRemoved(reason="r"))
+    given(rules.WEBHOOK_DECIDER, ADDED, WebhookRemoved(reason="r")).when(remove).then()
+    given(rules.WEBHOOK_DECIDER, ADDED).when(rules.Remove("a2", "r")).then_refused(
+        "unknown_webhook"
+    )
+    given(rules.WEBHOOK_DECIDER).when(remove).then_refused("unknown_webhook")
 
 
 @pytest.mark.server

@@ -82,7 +82,7 @@ def evolve_agent(state: Agent, fact: events.Fact) -> Agent:
     return state
 
 
-agents = Decider[AgentCommand, Agent, events.Fact](Agent(), decide_agent, evolve_agent)
+AGENT_DECIDER = Decider[AgentCommand, Agent, events.Fact](Agent(), decide_agent, evolve_agent)
 
 
 def _check_key(sign_key: str) -> None:
@@ -130,7 +130,7 @@ def evolve_pool(state: Pool, fact: events.Fact) -> Pool:
     return state
 
 
-pools = Decider[PoolCommand, Pool, events.Fact](Pool(), decide_pool, evolve_pool)
+POOL_DECIDER = Decider[PoolCommand, Pool, events.Fact](Pool(), decide_pool, evolve_pool)
 
 
 def choose_canary(

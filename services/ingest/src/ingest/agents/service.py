@@ -20,13 +20,15 @@ class AgentCommands:
         self, agent: str, command: rules.AgentCommand, operator: str
     ) -> DecisionResult:
         """Enroll, cordon, drain, quarantine, release or revoke an agent."""
-        return await self.decisions.make(subjects.agent(agent), rules.agents, command, operator)
+        return await self.decisions.make(
+            subjects.agent(agent), rules.AGENT_DECIDER, command, operator
+        )
 
     async def change_pool(
         self, gpu: str, command: rules.PoolCommand, operator: str
     ) -> DecisionResult:
         """Pause or resume a pool, or remove its canary."""
-        return await self.decisions.make(subjects.pool(gpu), rules.pools, command, operator)
+        return await self.decisions.make(subjects.pool(gpu), rules.POOL_DECIDER, command, operator)
 
     async def choose_canary(
         self, gpu: str, number: int, every_s: float, ratio_max: float, operator: str

@@ -9,7 +9,7 @@ from ingest.baselines.rules import BaselineTarget, baseline_targets, receive_bas
 from ingest.decisions import Decisions
 from ingest.ports import Ports
 from ingest.problems import rules as problems
-from ingest.submissions.rules import submissions
+from ingest.submissions.rules import SUBMISSION_DECIDER
 from shared import events, subjects
 from shared.api import cases as api
 from shared.errors import Refused
@@ -39,7 +39,7 @@ class Baselines:
         versions = [fact for fact in facts if isinstance(fact, events.ProblemPublished)]
         for previous in versions[-2:-1]:
             await self._cancel_open_runs(slug, previous, SUPERSEDED)
-        if problems.problems.fold(facts).is_archived:
+        if problems.PROBLEM_DECIDER.fold(facts).is_archived:
             return []
         return await self._start_runs(slug, facts, PLATFORM, rounds=1)
 
@@ -48,7 +48,7 @@ class Baselines:
 
         It may be repeated: a run that has ended stays as it is.
         """
-        newest = problems.newest_version(slug, problems.problems.fold(facts))
+        newest = problems.newest_version(slug, problems.PROBLEM_DECIDER.fold(facts))
         await self._cancel_open_runs(slug, newest, ARCHIVED)
 
     async def run_again(self, slug: str, actor: str) -> list[api.BaselineRun]:
@@ -58,7 +58,7 @@ class Baselines:
         """
         history = await self.ports.log.history(subjects.problem(slug))
         facts = [event.fact for event in history]
-        if problems.problems.fold(facts).is_archived:
+        if problems.PROBLEM_DECIDER.fold(facts).is_archived:
             raise Refused("wrong_state", f"{slug} is archived: its baselines do not run", "slug")
         ordered = await self._start_runs(slug, facts, actor, rounds=ROUNDS_MAX)
         if not ordered:
@@ -81,12 +81,12 @@ class Baselines:
             # A finished run is refused: there is nothing to cancel.
             with contextlib.suppress(Refused):
                 cancel = events.SubmissionCancelRequested(reason=reason)
-                await self.decisions.make(aggregate, submissions, cancel, PLATFORM)
+                await self.decisions.make(aggregate, SUBMISSION_DECIDER, cancel, PLATFORM)
 
     async def _start_runs(
         self, slug: str, facts: Sequence[events.Fact], actor: str, rounds: int
     ) -> list[api.BaselineRun]:
-        published = problems.newest_version(slug, problems.problems.fold(facts))
+        published = problems.newest_version(slug, problems.PROBLEM_DECIDER.fold(facts))
         at = self.ports.clock()
         runs = [
             self._start_run(
@@ -114,7 +114,7 @@ class Baselines:
                     break  # Somebody else started it at the same moment.
                 is_new = True
                 break
-            if not submissions.fold(event.fact for event in history).is_over:
+            if not SUBMISSION_DECIDER.fold(event.fact for event in history).is_over:
                 break
         return api.BaselineRun(
             name=target.name, gpu=target.gpu, submission=submission, is_new=is_new

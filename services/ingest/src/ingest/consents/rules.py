@@ -42,8 +42,8 @@ def decide_withdrawal(slug: str, state: Consents) -> Sequence[events.Fact]:
     return () if digest is None else (events.ConsentWithdrawn(problem=slug, digest=digest),)
 
 
-consents = Decider[GiveConsent, Consents, events.Fact]({}, decide_consent, evolve_consents)
-withdrawals = Decider[str, Consents, events.Fact]({}, decide_withdrawal, evolve_consents)
+CONSENT_DECIDER = Decider[GiveConsent, Consents, events.Fact]({}, decide_consent, evolve_consents)
+WITHDRAWAL_DECIDER = Decider[str, Consents, events.Fact]({}, decide_withdrawal, evolve_consents)
 
 
 def check_consent(state: Consents, slug: str, published: events.ProblemPublished) -> None:

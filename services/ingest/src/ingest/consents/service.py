@@ -29,7 +29,7 @@ class Consents:
         digest, text, is_given = rules.consent_digest(published), "", False
         if digest is not None:
             account = subjects.account(caller.id)
-            accepted = await self.decisions.load_state(account, rules.consents)
+            accepted = await self.decisions.load_state(account, rules.CONSENT_DECIDER)
             is_given = accepted.get(slug) == digest
             try:
                 text = (await self.ports.blobs.get(digest)).decode()
@@ -49,13 +49,17 @@ class Consents:
         """Accept the text with this digest. Raises `Refused` and `Failed`."""
         command = rules.GiveConsent(slug, digest, await self._published(caller, slug))
         aggregate = subjects.account(caller.id)
-        return await self.decisions.make(aggregate, rules.consents, command, caller.actor, slug)
+        return await self.decisions.make(
+            aggregate, rules.CONSENT_DECIDER, command, caller.actor, slug
+        )
 
     async def withdraw(self, caller: Caller, slug: str) -> DecisionResult:
         """Withdraw the consent to a problem's text. Raises `Refused` and `Failed`."""
         await self._published(caller, slug)
         aggregate = subjects.account(caller.id)
-        return await self.decisions.make(aggregate, rules.withdrawals, slug, caller.actor, slug)
+        return await self.decisions.make(
+            aggregate, rules.WITHDRAWAL_DECIDER, slug, caller.actor, slug
+        )
 
     async def allows_release(self, account: str, slug: str, version: ProblemPublished) -> bool:
         """Return whether a participant accepts what a version requires to be published.
@@ -69,5 +73,5 @@ class Consents:
     async def _published(self, caller: Caller, slug: str) -> ProblemPublished:
         """Return the current version of a problem that the caller may see."""
         self.feed.rights().check_sees(caller, slug)
-        state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
+        state = await self.decisions.load_state(subjects.problem(slug), problems.PROBLEM_DECIDER)
         return problems.newest_version(slug, state)

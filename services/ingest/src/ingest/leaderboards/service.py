@@ -41,7 +41,7 @@ class Leaderboards:
         leaderboard = access.leaderboard(slug)
         if leaderboard.is_closed and not (caller.is_staff or slug in caller.reader.boards):
             raise unknown_leaderboard(slug, access.open_boards())
-        state = await self.decisions.load_state(subjects.problem(slug), problems.problems)
+        state = await self.decisions.load_state(subjects.problem(slug), problems.PROBLEM_DECIDER)
         published = problems.newest_version(slug, state)
         try:
             manifest = await self.blobs.get(published.manifest.digest)
@@ -50,7 +50,7 @@ class Leaderboards:
         # No event holds the licences.
         licences = msgspec.json.decode(manifest, type=_Manifest).licence
         everybody = subjects.quota(EVERYBODY)
-        limits = await self.decisions.load_state(everybody, quotas.operator_decider)
+        limits = await self.decisions.load_state(everybody, quotas.OPERATOR_DECIDER)
         return LeaderboardSettings(
             slug=slug,
             title=published.title,
@@ -76,7 +76,7 @@ class Leaderboards:
         """
         history = await self.decisions.log.history(subjects.problem(slug))
         facts = [event.fact for event in history]
-        state = problems.problems.fold(facts)
+        state = problems.PROBLEM_DECIDER.fold(facts)
         return problems.released_versions(slug, state, problems.versions(facts), at)
 
     async def change(self, request: LeaderboardChange, actor: str) -> DecisionResult:
@@ -88,11 +88,11 @@ class Leaderboards:
             raise Refused("scope_missing", f"{message} (scope admin:problems)", "contest")
         aggregate = subjects.problem(slug)
         history = await self.decisions.log.history(aggregate)
-        state = problems.problems.fold(event.fact for event in history)
+        state = problems.PROBLEM_DECIDER.fold(event.fact for event in history)
         at = self.decisions.clock()
         command = await add_known_effects(self.lookups, request, state, at)
         commands = [
-            AggregateCommand(aggregate, problems.problems, command, history),
+            AggregateCommand(aggregate, problems.PROBLEM_DECIDER, command, history),
             *quota_commands(
                 request,
                 problems.canonical_gpus(command.gpus or state.open_gpus, sorted(state.gpus_ever)),
@@ -108,7 +108,7 @@ class Leaderboards:
         self.feed.rights().leaderboard(slug)
         archived = LeaderboardArchived(reason=reason)
         aggregate = subjects.problem(slug)
-        result = await self.decisions.make(aggregate, problems.problems, archived, actor)
+        result = await self.decisions.make(aggregate, problems.PROBLEM_DECIDER, archived, actor)
         # If the process dies here, archiving again cancels the baselines.
         facts = [*(event.fact for event in result.before), *result.facts]
         await self.baselines.cancel_archived(slug, facts)

@@ -80,7 +80,7 @@ def evolve(state: ModerationState, fact: events.Fact) -> ModerationState:
     return state
 
 
-moderation = Decider[ModerationCommand, ModerationState, events.Fact](
+MODERATION_DECIDER = Decider[ModerationCommand, ModerationState, events.Fact](
     ModerationState(), decide, evolve
 )
 
@@ -161,7 +161,7 @@ def evolve_ban_appeal(state: BanAppealState, fact: events.Fact) -> BanAppealStat
     return replace(state, account=accounts.evolve(state.account, fact))
 
 
-ban_appeals = Decider[BanAppealCommand, BanAppealState, events.Fact](
+BAN_APPEAL_DECIDER = Decider[BanAppealCommand, BanAppealState, events.Fact](
     BanAppealState(), decide_ban_appeal, evolve_ban_appeal
 )
 

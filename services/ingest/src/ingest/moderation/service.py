@@ -26,7 +26,7 @@ def moderation_command(
     submission: SubmissionHistory, command: rules.ModerationCommand
 ) -> AggregateCommand:
     """Return a command that is decided on a submission's own history and its moderation's."""
-    decider = rules.moderation
+    decider = rules.MODERATION_DECIDER
     moderation_decider = replace(decider, initial=decider.fold(submission.facts))
     return AggregateCommand(subjects.moderation(submission.id), moderation_decider, command)
 
@@ -66,7 +66,7 @@ class Moderation:
         account = await self._find_below(participant, operator)
         command = rules.BanAppealCommand(answer, self.decisions.clock())
         aggregate = subjects.account(account)
-        return await self.decisions.make(aggregate, rules.ban_appeals, command, operator)
+        return await self.decisions.make(aggregate, rules.BAN_APPEAL_DECIDER, command, operator)
 
     async def appeal_ban(self, caller: Caller, text: str) -> DecisionResult:
         """Appeal against the caller's own ban. Raises `Refused` and `Failed`."""
@@ -76,7 +76,7 @@ class Moderation:
         filed = events.BanAppealFiled(text=describe_blob(data, APPEAL_MEDIA))
         command = rules.BanAppealCommand(filed, self.decisions.clock())
         return await self.decisions.make_all(
-            [AggregateCommand(subjects.account(caller.id), rules.ban_appeals, command)],
+            [AggregateCommand(subjects.account(caller.id), rules.BAN_APPEAL_DECIDER, command)],
             caller.actor,
             partial(self.ports.blobs.put, data, APPEAL_MEDIA),
         )

@@ -38,7 +38,7 @@ def evolve_intake(reason: str | None, fact: Fact) -> str | None:
     return reason
 
 
-intake = Decider[IntakeCommand, str | None, Fact](None, decide_intake, evolve_intake)
+INTAKE_DECIDER = Decider[IntakeCommand, str | None, Fact](None, decide_intake, evolve_intake)
 
 
 def check_intake(reason: str | None) -> None:
@@ -71,4 +71,4 @@ def evolve_skip(state: Skipped, fact: Fact) -> Skipped:
     return state | {(fact.projection, fact.seq)} if isinstance(fact, EventSkipped) else state
 
 
-skips = Decider[Skip, Skipped, Fact](frozenset(), decide_skip, evolve_skip)
+SKIP_DECIDER = Decider[Skip, Skipped, Fact](frozenset(), decide_skip, evolve_skip)

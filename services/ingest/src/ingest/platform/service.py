@@ -22,7 +22,7 @@ class Operators:
     async def intake(self, command: rules.IntakeCommand, operator: str) -> DecisionResult:
         """Pause or resume intake. Raises `Refused` and `Failed`."""
         aggregate = subjects.audit(rules.PLATFORM)
-        return await self.decisions.make(aggregate, rules.intake, command, operator)
+        return await self.decisions.make(aggregate, rules.INTAKE_DECIDER, command, operator)
 
     async def redrive(self, consumer: str, seq: int, reason: str, operator: str) -> DecisionResult:
         """Deliver a dead letter to its consumer again. Raises `Refused` and `Failed`."""
@@ -39,5 +39,5 @@ class Operators:
         command = rules.Skip(event, await self.ports.log.last())
         aggregate = subjects.audit(rules.PROJECTIONS)
         return await self.decisions.make(
-            aggregate, rules.skips, command, operator, event.projection
+            aggregate, rules.SKIP_DECIDER, command, operator, event.projection
         )

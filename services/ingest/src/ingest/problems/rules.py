@@ -216,7 +216,7 @@ def _remember_gpus(state: Problem) -> Problem:
     return replace(state, gpus_ever=state.gpus_ever | frozenset(state.open_gpus))
 
 
-problems = Decider[ProblemCommand, Problem, events.Fact](Problem(), decide, evolve)
+PROBLEM_DECIDER = Decider[ProblemCommand, Problem, events.Fact](Problem(), decide, evolve)
 
 
 def check_slug(slug: str) -> None:

@@ -44,7 +44,7 @@ async def load_problem(
         aggregate = subjects.problem(slug)
     except ValueError:
         return rules.Problem()
-    return await load(aggregate, rules.problems)
+    return await load(aggregate, rules.PROBLEM_DECIDER)
 
 
 class BaselineRuns(Protocol):
@@ -65,7 +65,7 @@ def quota_commands(change: LeaderboardChange, gpus: Sequence[str]) -> list[Aggre
     if not change.quotas:
         return []
     checked = quotas.check_quotas(change.quotas, gpus)
-    decider = quotas.operator_decider if change.is_operator else quotas.author_decider
+    decider = quotas.OPERATOR_DECIDER if change.is_operator else quotas.AUTHOR_DECIDER
     return [AggregateCommand(subjects.quota(EVERYBODY), decider, checked)]
 
 
@@ -113,7 +113,7 @@ class Problems:
         facts = [*(event.fact for event in result.before), *result.facts]
         # If the process dies here, publishing the same files again runs the baselines.
         await self.baselines.run_new(slug, facts)
-        state = rules.problems.fold(facts)
+        state = rules.PROBLEM_DECIDER.fold(facts)
         newest = rules.newest_version(slug, state)
         warnings = list(version.warnings)
         if state.untested_gpus:
@@ -158,7 +158,7 @@ class Problems:
         is_first = self._is_first(slug, actor)
         history = await self.ports.log.history(subjects.problem(slug))
         if not is_first:
-            state = rules.problems.fold(event.fact for event in history)
+            state = rules.PROBLEM_DECIDER.fold(event.fact for event in history)
             board = replace(publication.board, change=change)
             change = await add_known_effects(
                 self.ports.lookups, board, state, self.ports.clock(), version.gpus
@@ -167,7 +167,9 @@ class Problems:
         event = rules.version_event(version, publication.check)
         command = Publish(event, change, is_first=is_first, objection=objection)
         board_gpus = rules.canonical_gpus(publication.change.gpus or version.gpus, version.gpus)
-        problem_command = AggregateCommand(subjects.problem(slug), rules.problems, command, history)
+        problem_command = AggregateCommand(
+            subjects.problem(slug), rules.PROBLEM_DECIDER, command, history
+        )
         return version, [problem_command, *quota_commands(publication.board, board_gpus)]
 
     def _is_first(self, slug: str, actor: str) -> bool:

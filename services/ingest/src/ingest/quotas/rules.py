@@ -375,7 +375,7 @@ def check_quotas(
     return tuple(checked_commands)
 
 
-operator_decider = Decider[Sequence[QuotaLimitSet], Mapping[str, Limit], Fact]({}, decide, evolve)
-author_decider = Decider[Sequence[QuotaLimitSet], Mapping[str, Limit], Fact](
+OPERATOR_DECIDER = Decider[Sequence[QuotaLimitSet], Mapping[str, Limit], Fact]({}, decide, evolve)
+AUTHOR_DECIDER = Decider[Sequence[QuotaLimitSet], Mapping[str, Limit], Fact](
     {}, decide_tighter, evolve
 )

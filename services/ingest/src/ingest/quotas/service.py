@@ -133,4 +133,4 @@ class Quotas:
         else:  # A limit may be set before its participant exists.
             account = await people.open_account(participant)
         aggregate = subjects.quota(account)
-        return await self.decisions.make(aggregate, rules.operator_decider, [command], operator)
+        return await self.decisions.make(aggregate, rules.OPERATOR_DECIDER, [command], operator)

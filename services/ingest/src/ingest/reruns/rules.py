@@ -72,7 +72,7 @@ def evolve_rejudge(state: Rejudge, fact: events.Fact) -> Rejudge:
     return state
 
 
-rejudges = Decider[RejudgeEnd, Rejudge, events.Fact](Rejudge(), decide_end, evolve_rejudge)
+REJUDGE_DECIDER = Decider[RejudgeEnd, Rejudge, events.Fact](Rejudge(), decide_end, evolve_rejudge)
 
 
 def select_versions(selection: RejudgeSelection, digests: Mapping[int, str]) -> tuple[int, int]:

@@ -6,12 +6,12 @@ from msgspec import structs
 
 from ingest.decisions import OPERATORS, DecisionResult, Decisions, http_append
 from ingest.histories import load_submission
-from ingest.moderation.rules import moderation
+from ingest.moderation.rules import MODERATION_DECIDER
 from ingest.ports import Ports
 from ingest.problems.rules import newest_version
 from ingest.problems.service import load_problem
 from ingest.reruns import rules
-from ingest.submissions.rules import submissions
+from ingest.submissions.rules import SUBMISSION_DECIDER
 from shared import events, subjects
 from shared.api.moderation import RequestedRejudge
 from shared.clock import new_id
@@ -42,7 +42,7 @@ class Reruns:
             message = f"{received.problem} is archived: it accepts no submissions"
             raise Refused("wrong_state", message, "number")
         if (
-            await self.decisions.load_state(subjects.moderation(submission.id), moderation)
+            await self.decisions.load_state(subjects.moderation(submission.id), MODERATION_DECIDER)
         ).is_withdrawn:
             message = f"submission {number} was withdrawn by its owner: it is never ranked"
             raise Refused("wrong_state", message, "number")
@@ -52,7 +52,7 @@ class Reruns:
             message = f"submission {number} was retried already, as submission {repeated[0].seq}"
             raise Refused("wrong_state", message, "number")
         appends = [http_append(subjects.submission(retry), received, 0, retry)]
-        state = submissions.fold(submission.facts)
+        state = SUBMISSION_DECIDER.fold(submission.facts)
         if not (state.is_over or state.is_cancelled):
             cancel = events.SubmissionCancelRequested(reason=reason)
             version = submission.history[-1].seq
@@ -97,7 +97,7 @@ class Reruns:
     ) -> DecisionResult:
         """Apply or discard the results of a rejudge."""
         aggregate = subjects.rejudge(rejudge)
-        return await self.decisions.make(aggregate, rules.rejudges, command, operator)
+        return await self.decisions.make(aggregate, rules.REJUDGE_DECIDER, command, operator)
 
     async def request_duel(self, pair: rules.DuelPair, operator: str) -> DecisionResult:
         """Time two submissions in alternation."""

@@ -59,7 +59,7 @@ class Intake:
             self._has_name(account, request),
             load_problem(request.problem.lower(), self._histories.state),
             self._histories.state(subjects.account(account), accounts),
-            self._histories.state(subjects.audit(platform.PLATFORM), platform.intake),
+            self._histories.state(subjects.audit(platform.PLATFORM), platform.INTAKE_DECIDER),
         )
         platform.check_intake(paused)
         access = self._feed.rights()
@@ -71,7 +71,9 @@ class Intake:
 
     async def paused(self) -> str | None:
         """Return why no submissions are accepted, None if they are."""
-        return await self._histories.state(subjects.audit(platform.PLATFORM), platform.intake)
+        return await self._histories.state(
+            subjects.audit(platform.PLATFORM), platform.INTAKE_DECIDER
+        )
 
     async def published(self, slug: str) -> ProblemPublished:
         """Return the newest version of a problem. Raises `Refused` (`unknown_leaderboard`)."""
@@ -89,7 +91,7 @@ class Intake:
             launcher = subjects.launcher(runner)
         except ValueError:
             return None
-        return await self._histories.state(launcher, rules.launchers)
+        return await self._histories.state(launcher, rules.LAUNCHER_DECIDER)
 
     async def _has_name(self, account: str, request: SubmissionRequest) -> bool:
         """Return whether a note of a request can be stored; true if it has none."""

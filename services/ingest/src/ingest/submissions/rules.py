@@ -219,7 +219,7 @@ def evolve_launcher(
 
 
 # Only read here: a launcher registers itself.
-launchers = Decider[events.Fact, events.LauncherRegistered | None, events.Fact](
+LAUNCHER_DECIDER = Decider[events.Fact, events.LauncherRegistered | None, events.Fact](
     None, lambda _command, _state: (), evolve_launcher
 )
 
@@ -265,6 +265,6 @@ def evolve_submission(state: Submission, fact: events.Fact) -> Submission:
     return state
 
 
-submissions = Decider[events.SubmissionCancelRequested, Submission, events.Fact](
+SUBMISSION_DECIDER = Decider[events.SubmissionCancelRequested, Submission, events.Fact](
     Submission(), decide_cancel, evolve_submission
 )

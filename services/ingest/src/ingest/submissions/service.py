@@ -106,7 +106,7 @@ class Submissions:
         command = moderation_command(submission, events.SubmissionWithdrawn(reason=reason))
         # Decide first, so that a refused withdrawal cancels nothing.
         await self.decisions.preview([command])
-        if not rules.submissions.fold(submission.facts).is_over:
+        if not rules.SUBMISSION_DECIDER.fold(submission.facts).is_over:
             with contextlib.suppress(Refused):
                 await self._cancel(submission, actor, reason)
         return await self.decisions.make_all([command], actor)
@@ -116,4 +116,4 @@ class Submissions:
     ) -> DecisionResult:
         command = events.SubmissionCancelRequested(reason=reason)
         aggregate = subjects.submission(submission.id)
-        return await self.decisions.make(aggregate, rules.submissions, command, actor)
+        return await self.decisions.make(aggregate, rules.SUBMISSION_DECIDER, command, actor)

@@ -44,7 +44,9 @@ def evolve_webhook(state: Webhook, fact: Fact) -> Webhook:
     return state
 
 
-webhooks = Decider[WebhookAdded | Remove, Webhook, Fact](Webhook(), decide_webhook, evolve_webhook)
+WEBHOOK_DECIDER = Decider[WebhookAdded | Remove, Webhook, Fact](
+    Webhook(), decide_webhook, evolve_webhook
+)
 
 
 def unknown_webhook() -> Refused:

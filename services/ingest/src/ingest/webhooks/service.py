@@ -9,7 +9,7 @@ from ingest.http.attempts import AttemptLimiter
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller
 from ingest.ports import NewWebhook, WebhookStore
-from ingest.webhooks.rules import Remove, unknown_webhook, webhooks
+from ingest.webhooks.rules import WEBHOOK_DECIDER, Remove, unknown_webhook
 from shared import subjects
 from shared.addresses import parse_target
 from shared.api import accounts as api
@@ -54,7 +54,9 @@ class Webhooks:
             account=caller.id, problems=list(webhook.problems), kinds=list(webhook.kinds)
         )
         try:
-            result = await self.decisions.make(subjects.webhook(id_), webhooks, added, caller.actor)
+            result = await self.decisions.make(
+                subjects.webhook(id_), WEBHOOK_DECIDER, added, caller.actor
+            )
             assert result.seq is not None, "an added webhook is an event"
             await self.rows.keep(id_, result.seq)
         except (Refused, Failed):
@@ -84,7 +86,9 @@ class Webhooks:
         """Remove a webhook and everything stored about it. Raises `Refused` and `Failed`."""
         await self.get_webhook(caller, id_)
         command = Remove(caller.id, "removed by its owner")
-        result = await self.decisions.make(subjects.webhook(id_), webhooks, command, caller.actor)
+        result = await self.decisions.make(
+            subjects.webhook(id_), WEBHOOK_DECIDER, command, caller.actor
+        )
         await self.rows.forget(id_)
         return result
 
