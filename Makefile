@@ -51,7 +51,7 @@ check: install ## Format, lint, types, imports: what a reviewer need not say
 	mypy --explicit-package-bases tests bench docs
 	lint-imports
 
-docs: install ## Write the generated pages anew
+docs: install ## Write the generated pages again
 	python -m docs.generate
 
 # MkDocs is no part of the environment until somebody builds the site.

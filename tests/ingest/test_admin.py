@@ -111,6 +111,12 @@ async def test_a_bad_request_names_its_field(
     assert len(shared_door.log.since(0)) == 1
 
 
+async def test_a_control_character_is_refused_in_words(door: Door) -> None:
+    answer = await door.admin("POST", "intake/pause", reason="a new\x07disk")
+    assert answer.status_code == 422
+    assert "reason: control characters and line breaks are not allowed" in answer.json()["detail"]
+
+
 async def test_intake_can_be_paused_and_resumed(door: Door) -> None:
     paused = await door.said(await door.admin("POST", "intake/pause", reason="a new disk"))
     assert type(paused).__name__ == "IntakePaused"

@@ -33,6 +33,7 @@ def newest(name: str) -> Path:
     """Return the golden file of a type's newest version in its newest shape."""
     version = CATALOGUE[name].version
     files = [(NAME.match(path.name), path) for path in GOLDEN.glob(f"{name}.v{version}.*")]
+    assert files, f"write tests/golden/{name}.v{version}.json, an event as the log stores it"
     return max((int(match["shape"] or 1), path) for match, path in files if match)[1]
 
 

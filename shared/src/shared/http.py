@@ -365,7 +365,7 @@ def install_error_handlers(app: FastAPI) -> None:
         errors = [
             {
                 "field": ".".join(str(part) for part in item["loc"][1:]) or "body",
-                "message": str(item["msg"]),
+                "message": _validation_text(item),
             }
             for item in error.errors()
         ]
@@ -379,6 +379,14 @@ def install_error_handlers(app: FastAPI) -> None:
         )
         log.error("request %s broke", response.headers["x-request-id"], exc_info=error)
         return response
+
+
+def _validation_text(item: Mapping[str, Any]) -> str:
+    """Return what is wrong with a value, without the pattern of a text in one line."""
+    pattern = str(item.get("ctx", {}).get("pattern", ""))
+    if item["type"] == "string_pattern_mismatch" and r"\x00" in pattern:
+        return "control characters and line breaks are not allowed"
+    return str(item["msg"])
 
 
 def _allowed_methods(request: Request) -> list[str]:

@@ -399,7 +399,7 @@ class LeaderboardMembership(ApiModel, frozen=True, kw_only=True):
 
 
 class LeaderboardSettings(ApiModel, frozen=True, kw_only=True):
-    """The settings of a leaderboard; the last six come from its newest version."""
+    """The settings of a leaderboard; `ranking_by` to `consent` come from its newest version."""
 
     slug: str
     title: str

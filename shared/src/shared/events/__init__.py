@@ -2,7 +2,10 @@
 
 A field may be added with a default; anything else is a new version, which `wire` must read too.
 Each fact names its aggregate (the subject it is on), its publisher, and whether it is the last
-of its aggregate. `docs/events.md` is generated from here.
+of its aggregate. `docs/events.md` is generated from here. `submissions` has the events of
+problems, submissions, jobs and runs; `participants` those of accounts, access, quotas, moderation
+and the settings of leaderboards; `platform` those of agents, launchers, pools, the log, and what
+leaderboards show: records, duels, confirmations and rejudges.
 """
 
 from typing import TypeAlias, get_args

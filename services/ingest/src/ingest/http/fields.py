@@ -6,12 +6,14 @@ from pydantic import Field
 
 TEXT_LENGTH_MAX = 500
 APPEAL_LENGTH_MAX = 10_000
-NOTE_LENGTH_MAX = 500
+SUBMISSION_NOTE_LENGTH_MAX = 500
 # These texts stay in the log for ever and appear on screens: no control characters, no line breaks
 # and no marks that change the direction of reading.
 PRINTABLE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_LENGTH_MAX, pattern=f"^{PRINTABLE}+$")]
-NoteText = Annotated[str, Field(max_length=NOTE_LENGTH_MAX, pattern=f"^{PRINTABLE}*$")]
+SubmissionNoteText = Annotated[
+    str, Field(max_length=SUBMISSION_NOTE_LENGTH_MAX, pattern=f"^{PRINTABLE}*$")
+]
 Tag = Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9_.-]{0,31})?$")]
 ID = r"^[A-Za-z0-9_-]{1,64}$"
 Token = Annotated[str, Field(pattern=ID)]

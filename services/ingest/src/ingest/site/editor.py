@@ -15,7 +15,7 @@ from starlette.exceptions import HTTPException
 
 from harness.vocabulary import MODES, SUBMISSION_MODES
 from ingest.bootstrap import Ingest
-from ingest.http.fields import APPEAL_LENGTH_MAX, NOTE_LENGTH_MAX
+from ingest.http.fields import APPEAL_LENGTH_MAX, SUBMISSION_NOTE_LENGTH_MAX
 from ingest.http.middleware import IDEMPOTENCY_KEY, SUBMISSION_BYTES_MAX
 from ingest.identity.caller import Caller, check_scope
 from ingest.identity.login.service import Session
@@ -75,7 +75,7 @@ NOTICES: Mapping[str, str] = {
     "withdraw": "It is withdrawn: it will never be on a leaderboard again.",
 }
 HINTS = {
-    "note": f"note: write at most {NOTE_LENGTH_MAX} characters in one line",
+    "note": f"note: write at most {SUBMISSION_NOTE_LENGTH_MAX} characters in one line",
     "tag": "tag: write at most 32 characters of a-z, 0-9, _, . and -, first a letter or a digit",
     "text": f"appeal: write 1 to {APPEAL_LENGTH_MAX:,} characters",
 }

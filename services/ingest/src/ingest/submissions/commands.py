@@ -3,7 +3,7 @@
 from typing import NamedTuple
 
 from ingest.http.bodies import RequestModel
-from ingest.http.fields import NoteText, Tag
+from ingest.http.fields import SubmissionNoteText, Tag
 from ingest.identity.caller import Caller
 from ingest.ports import Note
 from shared.api.submissions import SubmissionRequest
@@ -26,7 +26,7 @@ class Upload(NamedTuple):
 class NoteRequest(RequestModel):
     """A private note on a submission; empty fields remove it."""
 
-    note: NoteText = ""
+    note: SubmissionNoteText = ""
     tag: Tag = ""
 
     def to_note(self) -> Note:

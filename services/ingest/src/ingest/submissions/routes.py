@@ -6,7 +6,7 @@ from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from pydantic import Field
 
 from ingest.http.bodies import FormModel, RequestModel, decision_response
-from ingest.http.fields import PRINTABLE, TEXT_LENGTH_MAX, NoteText, Tag
+from ingest.http.fields import PRINTABLE, TEXT_LENGTH_MAX, SubmissionNoteText, Tag
 from ingest.http.middleware import idempotency_key
 from ingest.http.paths import NumberInPath
 from ingest.identity.caller import Caller
@@ -53,7 +53,7 @@ class SubmissionForm(FormModel):
     mode: str = "ranked"
     gpu: list[str] | None = None
     case: Annotated[int, Field(ge=0, description=CASE)] = 0
-    note: NoteText = ""
+    note: SubmissionNoteText = ""
     tag: Tag = ""
     runner: Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{0,64}$", description=RUNNER)] = ""
     ncu_kernel_name: Annotated[str, Field(description=NCU_NAME)] = ""
