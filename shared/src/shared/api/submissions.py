@@ -84,6 +84,8 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
 class SubmissionLine(ApiModel, frozen=True, kw_only=True):
     """A submission in a list; name, note and tag are shown to its owner and staff."""
 
+    # Everybody sees a field that `PRIVATE` in ranker's `http/access.py` does not name.
+
     number: SubmissionNumber
     id: str
     participant_id: str

@@ -7,8 +7,8 @@ from pydantic import Field
 TEXT_LENGTH_MAX = 500
 APPEAL_LENGTH_MAX = 10_000
 SUBMISSION_NOTE_LENGTH_MAX = 500
-# These texts stay in the log for ever and appear on screens: no control characters, no line breaks
-# and no marks that change the direction of reading.
+# These texts appear on screens, and some stay in the log for ever: no control characters, no line
+# breaks and no marks that change the direction of reading.
 PRINTABLE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_LENGTH_MAX, pattern=f"^{PRINTABLE}+$")]
 SubmissionNoteText = Annotated[
