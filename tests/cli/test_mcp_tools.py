@@ -1,6 +1,8 @@
 """What the tools promise before anybody is asked: their schemas, their bounds, their words."""
 
+import logging
 import re
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -21,6 +23,16 @@ from warpboard.mcp.server import format_failure, format_refusal
 
 TOOLS = {tool.__name__: tool for tool in server.TOOLS}
 LISTING_BYTES_MAX = 32_000
+
+
+@pytest.fixture(autouse=True)
+def log_settings() -> Iterator[None]:
+    """The SDK configures the logging of the whole process; other tests read what services log."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
 
 
 def connect_agent() -> Client:
