@@ -10,6 +10,7 @@ from ingest.baselines.routes import baselines_router
 from ingest.bootstrap import Ingest
 from ingest.consents.routes import consents_router
 from ingest.http.document import PublicApi, add_docs_page, read_introduction
+from ingest.http.headers import quota_headers
 from ingest.http.middleware import (
     BodyLimitMiddleware,
     IdempotencyMiddleware,
@@ -32,7 +33,7 @@ from ingest.popcorn import add_popcorn_routes
 from ingest.popcorn.dependencies import CAPTURE_OPTIONS, Dependencies
 from ingest.ports import IdempotencyStore, ReadProxy
 from ingest.problems.routes import problems_router
-from ingest.quotas.routes import quota_headers, quotas_router
+from ingest.quotas.routes import quotas_router
 from ingest.quotas.rules import QuotaExceeded
 from ingest.reads.routes import reads_router
 from ingest.reruns.routes import reruns_router

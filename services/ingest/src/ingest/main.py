@@ -29,7 +29,7 @@ from ingest.popcorn.read_client import ReadClient
 from ingest.ports import Ports
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
 from ingest.ranker_http import RankerClient
-from ingest.reads.routes import StreamLimiter
+from ingest.reads.streams import StreamLimiter
 from ingest.settings import Settings, load
 from ingest.submissions.admission import AdmissionLimits, AdmissionMetrics
 from ingest.webhooks.service import Webhooks

@@ -18,6 +18,7 @@ from starlette.datastructures import URL, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from ingest.http.headers import rate_limit_headers
 from ingest.ports import IdempotencyStore, IdempotentRequest, StoredResponse
 from shared.clock import new_id, now
 from shared.errors import STATUS_BY_CODE, Failed, Refused
@@ -263,15 +264,6 @@ class RateLimitMiddleware:
             and self._window.hit(self._polls, f"{payer} {int(match[1])}")
             and self._window.hit(self._all_polls, f"{payer} polls")
         )
-
-
-def rate_limit_headers(limit: int, remaining: int, reset_s: int) -> dict[str, str]:
-    """Return the headers that tell a client what is left of a rate or quota."""
-    return {
-        "RateLimit-Limit": str(limit),
-        "RateLimit-Remaining": str(remaining),
-        "RateLimit-Reset": str(reset_s),
-    }
 
 
 class ResponseHeadersMiddleware:

@@ -7,6 +7,7 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
+from ingest.http.headers import receipt_headers
 from ingest.identity.invites.service import NewInvites
 from ingest.popcorn import response_models
 from ingest.popcorn.conversions import instant, leaderboard_id
@@ -33,7 +34,6 @@ from ingest.popcorn.response_models import AcceptedSubmission, Category, Deleted
 from ingest.popcorn.submissions import SubmissionTarget, accepted_response, submit_file
 from ingest.problems.commands import Change, LeaderboardChange
 from ingest.quotas import commands as quotas
-from ingest.submissions.routes import rate_limit_headers
 from shared.api.fields import Visibility
 from shared.errors import Refused
 from shared.events import IntakePaused, IntakeResumed, QuotaLimitSet, SubmissionHeld
@@ -144,7 +144,7 @@ def add_submission_routes(router: APIRouter, deps: Dependencies) -> None:
             hold = SubmissionHeld(rule=VOUCHED, reason=reason)
             await deps.read_client.wait_until(submission.receipt.number)
             await deps.ingest.moderation.judge(submission.receipt.number, hold, actor)
-        response.headers.update(rate_limit_headers(submission.receipts))
+        response.headers.update(receipt_headers(submission.receipts))
         return await accepted_response(deps, submission)
 
     _add_bulk_routes(router, deps)

@@ -24,7 +24,7 @@ from ingest.bootstrap import Ingest
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.popcorn.read_client import STAFF, ReadClient, retry_while_unavailable
-from ingest.reads.routes import StreamLimiter
+from ingest.reads.streams import StreamLimiter
 from shared.api.submissions import NCU_NAME_BASES
 from shared.blobs import BlobStore
 from shared.clock import now

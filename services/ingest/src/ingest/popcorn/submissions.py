@@ -19,6 +19,7 @@ from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from ingest.http.addresses import client_address
+from ingest.http.headers import receipt_headers
 from ingest.http.middleware import idempotency_key
 from ingest.identity.caller import Caller, check_problem
 from ingest.identity.scopes import SCOPE_OF_MODE
@@ -52,9 +53,8 @@ from ingest.popcorn.results import (
     profile_result,
     render_report,
 )
-from ingest.reads.routes import StreamLimiter
+from ingest.reads.streams import StreamLimiter
 from ingest.submissions.commands import Upload
-from ingest.submissions.routes import rate_limit_headers
 from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound
 from shared.errors import Failed, Refused
@@ -242,7 +242,7 @@ def add_submission_route(router: APIRouter, deps: Dependencies) -> None:
     ) -> AcceptedSubmission:
         """Submit a file; the response comes after it is in the log."""
         taken = await submit_file(deps, request, SubmissionTarget(leaderboard, gpu, mode))
-        response.headers.update(rate_limit_headers(taken.receipts))
+        response.headers.update(receipt_headers(taken.receipts))
         return await accepted_response(deps, taken)
 
 
@@ -284,7 +284,7 @@ class SubmissionStreams:
         stopping = request.scope.get(STOPPING) or asyncio.Event()
         base = str(request.base_url).rstrip("/")
         frames = follow_submission(deps, taken, base, stopping)
-        headers = EVENT_STREAM | rate_limit_headers(taken.receipts)
+        headers = EVENT_STREAM | receipt_headers(taken.receipts)
         return EventStreamResponse(self._count(frames, client), 200, headers)
 
     async def _count(

@@ -1,7 +1,6 @@
 """Routes of quotas, and the headers with what is left of them."""
 
-import math
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Annotated
 
 from fastapi import APIRouter, Depends, Query, Response
@@ -9,14 +8,13 @@ from pydantic import Field
 
 from ingest.http.bodies import RequestModel, decision_response
 from ingest.http.fields import Name, Text
-from ingest.http.middleware import rate_limit_headers
+from ingest.http.headers import quota_headers
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.quotas import commands, rules
 from ingest.quotas.service import Quotas
 from shared.api.queues import DecisionResponse
-from shared.api.quotas import Balance, Balances
-from shared.clock import now
+from shared.api.quotas import Balances
 from shared.events import QuotaLimitSet
 from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
@@ -72,12 +70,3 @@ def quotas_router(
         return decision_response(await quotas.limit(body.participant, command, actor))
 
     return router
-
-
-def quota_headers(balances: Sequence[Balance]) -> dict[str, str]:
-    """Return headers with the tightest quota; none if nothing is limited."""
-    if not balances:
-        return {}
-    tightest = min(balances, key=lambda balance: balance.remaining)
-    reset_s = max(0, math.ceil((tightest.reset_at - now()).total_seconds()))
-    return rate_limit_headers(tightest.limit, tightest.remaining, reset_s)

@@ -2,9 +2,8 @@
 
 import asyncio
 import time
-from collections import Counter
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
@@ -16,14 +15,13 @@ from ingest.http.document import read_paths
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import ReadProxy
+from ingest.reads.streams import StreamLimiter
 from shared.errors import Failed, Refused
 from shared.http import LiveResponse
-from shared.lifecycle import STREAMS_MAX
 from shared.reader import Reader
 
 DOWNLOADS_MAX, OWN_DOWNLOADS_MAX = 16, 2
 DOWNLOAD_S_MAX = 600.0
-OWN_STREAMS_MAX = 100
 DOTS = (".", "..")
 OWN, STAFFS = "/v1/me/", "/v1/admin/"
 FILES = "/v1/submissions/{number}/files/{name}"
@@ -70,9 +68,7 @@ class ProxiedDownload(Response):
 class ProxiedEventStream(Response):
     """A live stream of the read side, forwarded as it arrives."""
 
-    def __init__(
-        self, streams: "StreamLimiter", request: Request, path: str, caller: Caller
-    ) -> None:
+    def __init__(self, streams: StreamLimiter, request: Request, path: str, caller: Caller) -> None:
         super().__init__()
         self.streams, self.request, self.path = streams, request, path
         self.who, self.person = caller.reader, caller.account or client_address(request)
@@ -111,41 +107,6 @@ class ProxiedEventStream(Response):
         except Failed:
             # Access rights are unknown for a moment; a silent log brings no new events either.
             return True
-
-
-class StreamLimiter:
-    """Limits open live streams, each of which needs connections and memory."""
-
-    def __init__(
-        self, reads: ReadProxy, auth: Authenticator, streams_max: int = STREAMS_MAX
-    ) -> None:
-        self.reads = reads
-        self.auth = auth
-        self.streams_max = streams_max
-        self.open: Counter[str] = Counter()
-
-    def check(self, person: str, *, is_free: bool = False) -> None:
-        """Refuse one stream too many. Raises `Refused` (`too_many_streams`).
-
-        The limit per person does not apply to staff, nor where names are believed.
-        """
-        is_free = is_free or self.auth.config.are_names_believed
-        if self.open.total() >= self.streams_max:
-            message = f"{self.streams_max} streams are open here: try again in a moment"
-            raise Refused("too_many_streams", message, None, 2.0)
-        if self.open[person] >= OWN_STREAMS_MAX and not is_free:
-            message = f"you have {OWN_STREAMS_MAX} streams open here: close one first"
-            raise Refused("too_many_streams", message, None, 2.0)
-
-    @contextmanager
-    def open_stream(self, person: str) -> Iterator[None]:
-        """Count one stream while it is open."""
-        self.open[person] += 1
-        try:
-            yield
-        finally:
-            self.open[person] -= 1
-            self.open += Counter()  # Removes entries of 0.
 
 
 async def _limit_time(pieces: AsyncIterator[bytes], within_s: float) -> AsyncGenerator[bytes, None]:

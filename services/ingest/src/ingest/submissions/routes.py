@@ -7,12 +7,12 @@ from pydantic import Field
 
 from ingest.http.bodies import FormModel, RequestModel, decision_response
 from ingest.http.fields import PRINTABLE, TEXT_LENGTH_MAX, SubmissionNoteText, Tag
+from ingest.http.headers import receipt_headers
 from ingest.http.middleware import idempotency_key
 from ingest.http.paths import NumberInPath
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.moderation.commands import AppealRequest
-from ingest.quotas.routes import quota_headers
 from ingest.submissions.commands import NoteRequest, Upload
 from ingest.submissions.intake import Intake
 from ingest.submissions.service import Submissions
@@ -93,7 +93,7 @@ def submissions_router(intake: Intake, submissions: Submissions, auth: Authentic
         )
         via = "discord" if caller.kind == "discord" else "http"
         receipts = await intake.submit(Upload(caller, submission, via, idempotency_key(request)))
-        response.headers.update(rate_limit_headers(receipts))
+        response.headers.update(receipt_headers(receipts))
         return receipts
 
     @router.get("/intake")
@@ -146,10 +146,3 @@ def _follow_up_routes(router: APIRouter, submissions: Submissions, auth: Authent
         new_note = body.to_note()
         await submissions.write_note(number, caller, new_note)
         return SubmissionNote(number=number, note=new_note.note, tag=new_note.tag)
-
-
-def rate_limit_headers(receipts: SubmissionReceipts) -> dict[str, str]:
-    """Return headers with the tightest quota, and whether this repeats an earlier response."""
-    replay_headers = {"Idempotent-Replayed": "true"} if receipts.replayed else {}
-    balances = [receipt.quota for receipt in receipts.submissions if receipt.quota]
-    return replay_headers | quota_headers(balances)
