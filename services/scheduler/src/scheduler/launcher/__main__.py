@@ -11,9 +11,6 @@ from shared.event_log import Appender
 from shared.lifecycle import Lifecycle, run_until_first
 from shared.nats.service import open_service_log
 
-# How often a cloud is asked whether an agent has ended; GitHub allows 5000 requests an hour.
-POLL_S = 5.0
-
 
 async def _open_runner(settings: Settings) -> Runner:
     """Return the place where agents run."""
@@ -21,14 +18,16 @@ async def _open_runner(settings: Settings) -> Runner:
         http = connect_github(
             settings.github_api_url, settings.github_repository, settings.github_token
         )
-        return GitHubRunner(http, settings.github_workflow, settings.github_ref, POLL_S)
+        return GitHubRunner(http, settings.github_workflow, settings.github_ref, settings.poll_s)
     if settings.kind == MODAL:
         # It is optional, and takes a second to import.
         from scheduler.launcher.modal import ModalRunner, connect_modal
 
         client = await connect_modal(settings.modal_token_id, settings.modal_token_secret)
         folder = settings.data / MODAL
-        return ModalRunner(client, settings.modal_app, settings.modal_environment, folder, POLL_S)
+        return ModalRunner(
+            client, settings.modal_app, settings.modal_environment, folder, settings.poll_s
+        )
     return LocalRunner(
         settings.data, settings.agent_environ, settings.credential_key, settings.gpu_indexes
     )

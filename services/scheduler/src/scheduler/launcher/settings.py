@@ -39,7 +39,7 @@ class Settings:
     `agent_nats_urls`, separated by spaces, has the account on the bus of each agent that may run at
     once. `gpus` has the cost per hour for each GPU type, such as `CPU:0 H100:3.95`.
     `toolchains` are those of its agents, empty if unknown. `credential_key` is 32 bytes in base64,
-    which the place where agents run must know, too.
+    which the place where agents run must know, too. `poll_s` is how often a cloud is asked.
     """
 
     nats_url: str
@@ -53,6 +53,7 @@ class Settings:
     start_s_max: float = 120.0
     toolchains: str = ""
     credential_key: str = ""
+    poll_s: float = 5.0
     replicas: int = 1
     github_repository: str = ""
     github_workflow: str = "warpboard-agent.yml"
@@ -153,7 +154,7 @@ def load() -> Settings:
 def _check(settings: Settings) -> None:
     if settings.kind not in NEEDED:
         raise _refusal("KIND", f"is {settings.kind!r}: expected {', '.join(NEEDED)}")
-    for field in ("daily_cost_max", "start_s_max"):
+    for field in ("daily_cost_max", "start_s_max", "poll_s"):
         if not 0 < getattr(settings, field) < math.inf:
             raise _refusal(field.upper(), "must be a positive number")
     if settings.kind == MODAL and find_spec("modal") is None:
