@@ -13,8 +13,7 @@ from ingest.submissions.rules import SUBMISSION_DECIDER
 from shared import events, subjects
 from shared.api import cases as api
 from shared.errors import Refused
-from shared.event_log import Append, Conflict
-from shared.subjects import derive_id
+from shared.event_log import Conflict
 
 # The most runs of one baseline.
 ROUNDS_MAX = 1000
@@ -106,10 +105,8 @@ class Baselines:
             aggregate = subjects.submission(submission)
             history = await self.ports.log.history(aggregate)
             if not history:
-                event_id = derive_id(submission, "SubmissionReceived")
-                append = Append(aggregate, received, 0, "", submission, event_id)
                 try:
-                    await self.decisions.append(actor, append)
+                    await self.decisions.record(aggregate, received, actor)
                 except Conflict:
                     break  # Somebody else started it at the same moment.
                 is_new = True

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from ingest.problems.rules import Problem
 from ingest.submission_history import SubmissionHistory
 from shared import events
 from shared.errors import Refused
@@ -121,29 +122,36 @@ def request_rejudge(
 
 
 def repeat_submission(
-    number: int, submission: SubmissionHistory, at: datetime
+    number: int,
+    submission: SubmissionHistory,
+    problem: Problem,
+    *,
+    is_withdrawn: bool,
+    at: datetime,
 ) -> events.SubmissionReceived:
     """Return the event that submits a file again for its owner, without taking quota.
 
-    It has as much time as before. Raises `Refused` for a baseline, and for a submission that ended,
-    unless the platform failed.
+    It has as much time as before, also after the deadline. Raises `Refused` for a baseline, an
+    archived problem, a withdrawn submission, and one that ended, unless the platform failed.
     """
     received = submission.received
     if received.baseline:
         message = f"submission {number} is a baseline: run the baselines of {received.problem}"
         raise Refused("wrong_state", f"{message} again", "number")
-    for fact in submission.facts:
-        match fact:
-            case events.SubmissionFinished():
-                outcome = fact.outcome
-            case _:
-                continue
-        if outcome != "infra_failed":
-            message = f"submission {number} ended as {outcome}: retry only one that is open"
-            raise Refused("wrong_state", f"{message}, or that ended as infra_failed", "number")
+    ends = [fact for fact in submission.facts if isinstance(fact, events.SubmissionFinished)]
+    if ends and ends[-1].outcome != "infra_failed":
+        message = f"submission {number} ended as {ends[-1].outcome}: retry only one that is open"
+        raise Refused("wrong_state", f"{message}, or that ended as infra_failed", "number")
+    if problem.is_archived:
+        message = f"{received.problem} is archived: it accepts no submissions"
+        raise Refused("wrong_state", message, "number")
+    if is_withdrawn:
+        message = f"submission {number} was withdrawn by its owner: it is never ranked"
+        raise Refused("wrong_state", message, "number")
     received_at = submission.history[0].envelope.at
     return structs.replace(
         received,
+        class_=problem.queue_class(at),
         deadline_at=at + (received.deadline_at - received_at),
         via=events.VIA_OPERATOR,
         request_hash="",

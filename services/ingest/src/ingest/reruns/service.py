@@ -2,8 +2,6 @@
 
 from dataclasses import dataclass
 
-from msgspec import structs
-
 from ingest.decisions import OPERATORS, DecisionResult, Decisions, http_append
 from ingest.histories import load_submission
 from ingest.moderation.rules import MODERATION_DECIDER
@@ -36,17 +34,17 @@ class Reruns:
         The sequence of the result is the new number.
         """
         submission = await load_submission(self.ports, number)
-        received = rules.repeat_submission(number, submission, self.decisions.clock())
-        problem = await load_problem(received.problem, self.decisions.load_state)
-        if problem.is_archived:
-            message = f"{received.problem} is archived: it accepts no submissions"
-            raise Refused("wrong_state", message, "number")
-        if (
-            await self.decisions.load_state(subjects.moderation(submission.id), MODERATION_DECIDER)
-        ).is_withdrawn:
-            message = f"submission {number} was withdrawn by its owner: it is never ranked"
-            raise Refused("wrong_state", message, "number")
-        received = structs.replace(received, class_=problem.queue_class(self.decisions.clock()))
+        problem = await load_problem(submission.received.problem, self.decisions.load_state)
+        moderated = await self.decisions.load_state(
+            subjects.moderation(submission.id), MODERATION_DECIDER
+        )
+        received = rules.repeat_submission(
+            number,
+            submission,
+            problem,
+            is_withdrawn=moderated.is_withdrawn,
+            at=self.decisions.clock(),
+        )
         retry = derive_id(submission.id, RETRY)
         if repeated := await self.ports.log.history(subjects.submission(retry)):
             message = f"submission {number} was retried already, as submission {repeated[0].seq}"
