@@ -23,6 +23,7 @@ from shared.events import (
     Baseline,
     Blob,
     CaseResult,
+    Composition,
     DuelResult,
     DuelSide,
     Fact,
@@ -32,6 +33,7 @@ from shared.events import (
     RejudgeItem,
     Requires,
     Roof,
+    StageResult,
 )
 from shared.http import build_schemas
 from shared.problems.warpboard_yml import problem_schemas
@@ -74,7 +76,17 @@ HISTORY: dict[str, str] = {
     "end": "HistoryEnd",
 }
 VALUES = (
-    *(Blob, CaseResult, Mismatch, Artefact, Missing, Requires, RejudgeItem),
+    *(
+        Blob,
+        CaseResult,
+        Mismatch,
+        StageResult,
+        Composition,
+        Artefact,
+        Missing,
+        Requires,
+        RejudgeItem,
+    ),
     *(DuelSide, DuelResult, Baseline, Milestone, Roof),
 )
 BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
@@ -149,7 +161,7 @@ def _type(kind: object) -> str:
     text = (
         str(kind) if isinstance(kind, GenericAlias | UnionType) else getattr(kind, "__name__", "")
     )
-    return re.sub(r"shared\.(events|problems)\.values\.", "", text).replace("|", "or")
+    return re.sub(r"shared\.((events|problems)\.values|run_values)\.", "", text).replace("|", "or")
 
 
 def _fields(kind: type) -> str:

@@ -5,9 +5,20 @@ import pytest
 
 from ingest.agents import rules as agents
 from ingest.reruns import rules as reruns
+from ingest.submission_history import SubmissionHistory
+from shared import subjects
 from shared.errors import Refused
-from shared.events import RejudgeRequested, Requires, SubmissionFinished, SubmissionReceived
+from shared.event_log import RecordedEvent
+from shared.events import (
+    Fact,
+    RejudgeRequested,
+    Requires,
+    SubmissionFinished,
+    SubmissionReceived,
+)
+from shared.wire import EventMetadata, make_envelope
 from tests.support.examples import example_event
+from tests.support.lives import T0
 
 R = "because"
 RECEIVED = msgspec.structs.replace(example_event(SubmissionReceived), requires=Requires())
@@ -16,26 +27,36 @@ EVERY_S, RATIO_MAX = 60, 1.2
 PASSED = SubmissionFinished(outcome="passed", is_eligible=True, code="ok", reason="")
 
 
+def given_submission(received: SubmissionReceived, *facts: Fact) -> SubmissionHistory:
+    stamp = EventMetadata("e", T0, "service:test", "s1", "")
+    history = [
+        RecordedEvent(seq, make_envelope(fact, subjects.submission("s1"), stamp))
+        for seq, fact in enumerate([received, *facts], 1)
+    ]
+    return SubmissionHistory("s1", received, history)
+
+
 @pytest.mark.parametrize("outcome", ["failed", "infra_failed"])
 def test_a_canary_must_have_passed(outcome: str) -> None:
     ended = SubmissionFinished(outcome=outcome, is_eligible=False, code="c", reason="")
-    for history in ([RECEIVED], [RECEIVED, ended]):
+    for submission in (given_submission(RECEIVED), given_submission(RECEIVED, ended)):
         with pytest.raises(Refused, match="must have passed"):
-            agents.choose_canary(RECEIVED.gpu, "s1", history, EVERY_S, RATIO_MAX)
+            agents.choose_canary(RECEIVED.gpu, submission, EVERY_S, RATIO_MAX)
 
 
 def test_a_canary_has_the_gpu_type_of_its_pool() -> None:
-    facts = [RECEIVED, PASSED]
-    canary = agents.choose_canary(RECEIVED.gpu, "s1", facts, EVERY_S, RATIO_MAX)
+    submission = given_submission(RECEIVED, PASSED)
+    canary = agents.choose_canary(RECEIVED.gpu, submission, EVERY_S, RATIO_MAX)
     assert canary.every_s == EVERY_S
     with pytest.raises(Refused, match="but the pool is B200"):
-        agents.choose_canary("B200", "s1", facts, EVERY_S, RATIO_MAX)
+        agents.choose_canary("B200", submission, EVERY_S, RATIO_MAX)
 
 
 def test_a_canary_needs_one_gpu() -> None:
     received = msgspec.structs.replace(RECEIVED, requires=Requires(count=2))
+    submission = given_submission(received, PASSED)
     with pytest.raises(Refused, match="this submission takes 2 GPUs: choose another"):
-        agents.choose_canary(RECEIVED.gpu, "s1", [received, PASSED], EVERY_S, RATIO_MAX)
+        agents.choose_canary(RECEIVED.gpu, submission, EVERY_S, RATIO_MAX)
 
 
 DIGESTS = {1: "a", 2: "b", 3: "c"}

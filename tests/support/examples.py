@@ -60,6 +60,8 @@ bool check_implementation(output_t output, output_t expected, float bound = std:
 
 
 def _example_value(kind: types.Type, name: str) -> object:
+    if isinstance(kind, types.Metadata):
+        kind = kind.type
     match kind:
         case types.ListType() | types.VarTupleType():
             return [_example_value(kind.item_type, name)]

@@ -23,6 +23,11 @@ class Refused(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not a
         self.retry_after_s = retry_after_s
 
 
+def unknown_submission(submission: object, field: str = "number") -> Refused:
+    """Return the refusal for a submission that does not exist, or not for the caller."""
+    return Refused("unknown_submission", f"there is no submission {submission}", field)
+
+
 class Failed(Exception):  # noqa: N818
     """Something outside did not work; the operation may be retried."""
 

@@ -35,6 +35,7 @@ from shared.clock import new_id
 from shared.errors import STATUS_BY_CODE, Failed, Refused
 from shared.http_connections import HttpLimits, limited_protocol
 from shared.lifecycle import connections_max, file_limit
+from shared.run_values import RunValue
 
 Body = TypeVar("Body")
 Schema = dict[str, Any]
@@ -151,7 +152,7 @@ def build_schemas(routes: Iterable[BaseRoute], beside: Iterable[type] = ()) -> S
         all_structs, ref_template=SCHEMA_REF.format(model="{name}")
     )
     # Every field is always sent, unless its type omits fields that have their default value.
-    pending: list[type[msgspec.Struct]] = [ApiModel]
+    pending: list[type[msgspec.Struct]] = [ApiModel, RunValue]
     while pending:
         model = pending.pop()
         pending += model.__subclasses__()

@@ -6,12 +6,13 @@ from typing import Annotated, Literal
 import msgspec
 from pydantic import Field
 
-from shared.api.cases import Mismatch, Roofline
+from shared.api.cases import Roofline
 from shared.api.leaderboards import ComparedCase, Comparison
 from shared.api.submissions import FullSubmission, Ranking
 from shared.errors import Refused
 from shared.presentation.outcome import AnyRun, outcome_lines
 from shared.presentation.report_parts import submission_progress
+from shared.run_values import Mismatch
 from warpboard.api import Api
 from warpboard.mcp.context import (
     TEXT_CHARS,

@@ -19,6 +19,7 @@ from shared.presentation.outcome import Run, failure_lines
 from shared.presentation.report_parts import run_progress
 from shared.presentation.units import difference_text, one_line
 from shared.problems.submission_file import choose_precision, read_directives
+from shared.run_values import DuelResult
 from warpboard.api import Api
 from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, INFRASTRUCTURE, OK
@@ -267,17 +268,10 @@ def distinct_names(first: Path, second: Path) -> tuple[str, str]:
     return str(first), str(second)
 
 
-class Duel(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a duel: `winner` is A, B or equal, "" if the side `failed` did not pass.
+class Duel(DuelResult, frozen=True, kw_only=True):
+    """The result of a local duel, with the times of each pair of blocks."""
 
-    `ratio` is the time of A over that of B, with its 95 % interval.
-    """
-
-    winner: str
-    failed: str = ""
-    ratio: float | None = None
-    interval: tuple[float, float] | None = None
-    pairs_us: list[tuple[float, float]] = []
+    pairs_us: list[tuple[float, float]] = msgspec.field(default_factory=list)
 
 
 class DuelRun(Run, frozen=True, kw_only=True):

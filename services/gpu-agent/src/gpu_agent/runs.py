@@ -11,13 +11,12 @@ import shutil
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from math import inf
 from pathlib import Path
 from typing import TypeVar
 
 import msgspec
-from msgspec.structs import replace
 
 from gpu_agent.domain import Machine, RunFiles, run_gpus
 from gpu_agent.service import RunObserver
@@ -28,9 +27,6 @@ from shared.blobs import BLOB_BYTES_MAX, BlobStore
 from shared.errors import Failed
 from shared.events import (
     HARNESS_CODE,
-    CaseResult,
-    Composition,
-    DuelResult,
     JobAssigned,
     Missing,
     RunCompleted,
@@ -321,28 +317,11 @@ def _read_storable(path: Path) -> bytes:
 
 
 def _convert_verdict(report: RunReport, environment: dict[str, str]) -> RunCompleted:
-    duel_result = None
+    """Return the event of a verdict, without the files, which are stored as blobs."""
+    values = asdict(report) | {"environment": environment, "artefacts": []}
     if report.duel is not None:
-        pairs = len(report.duel.pairs_us)
-        duel_result = replace(_convert(report.duel, DuelResult), pairs=pairs)
-    composition = report.composition
-    return RunCompleted(
-        verdict=report.verdict,
-        stage=report.stage,
-        reason=report.reason,
-        cases=_convert(report.cases, list[CaseResult]),
-        took_s=report.took_s,
-        key=report.key,
-        environment=environment,
-        log_head=report.log_head,
-        log_tail=report.log_tail,
-        usage=report.usage,
-        sigma_run=report.sigma_run,
-        tie_us=report.tie_us,
-        duel=duel_result,
-        composition=_convert(composition, Composition) if composition is not None else None,
-        stopped=report.stopped,
-    )
+        values["duel"]["pairs"] = len(report.duel.pairs_us)
+    return msgspec.convert(values, RunCompleted)
 
 
 def _convert(value: object, kind: type[Value]) -> Value:

@@ -13,7 +13,7 @@ import msgspec
 
 from ingest.ports import ReadResponse, ReadStream
 from shared.api.queues import QueueOfGpu
-from shared.errors import Failed, Refused
+from shared.errors import Failed, unknown_submission
 from shared.events import RejudgeItem
 from shared.reader import KEY_HEADER, READER_HEADER, Reader, encode_reader
 
@@ -82,7 +82,7 @@ class RankerClient:
         """Return the id of a submission. Raises `Refused` (`unknown_submission`)."""
         submission = await self._find(f"/internal/submissions/{number}", _Submission)
         if submission is None:
-            raise Refused("unknown_submission", f"there is no submission {number}", "number")
+            raise unknown_submission(number)
         return submission.id
 
     async def rejudge_items(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from shared.event_log import RecordedEvent
-from shared.events import Fact, SubmissionReceived
+from shared.events import Fact, SubmissionFinished, SubmissionReceived
 
 
 class SubmissionHistory(NamedTuple):
@@ -18,6 +18,12 @@ class SubmissionHistory(NamedTuple):
     def facts(self) -> list[Fact]:
         """Return the facts of its events."""
         return [event.fact for event in self.history]
+
+    @property
+    def outcome(self) -> str:
+        """Return the outcome with which it ended, "" while it is open."""
+        ends = [fact for fact in self.facts if isinstance(fact, SubmissionFinished)]
+        return ends[-1].outcome if ends else ""
 
     @property
     def account(self) -> str:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, Literal
 from msgspec import Meta
 
 from shared.api.fields import ApiModel, Microseconds, SequenceNumber, SubmissionNumber, Timestamp
+from shared.run_values import Mismatch
 
 Verdict = Annotated[
     str, Meta(description="`passed`, or what went wrong; decided by the supervisor.")
@@ -35,14 +36,6 @@ class YardstickComparison(ApiModel, frozen=True, kw_only=True):
     yardstick_us: YardstickMicroseconds = None
     speedup: Speedup = None
     speedup_interval: SpeedupInterval = None
-
-
-class Mismatch(ApiModel, frozen=True, kw_only=True):
-    """One wrong element of a public case, as text."""
-
-    index: str
-    got: str
-    expected: str
 
 
 class Roofline(ApiModel, frozen=True, kw_only=True):

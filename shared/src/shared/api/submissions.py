@@ -22,6 +22,7 @@ from shared.api.fields import (
 )
 from shared.api.queues import DecisionResponse, Parked, Queue, QueueSnapshot
 from shared.api.quotas import Balance
+from shared.run_values import Composition, StageResult
 from shared.states import SubmissionState
 
 Outcome = Literal["passed", "failed", "timed_out", "cancelled", "infra_failed"]
@@ -231,15 +232,6 @@ class Result(YardstickComparison, frozen=True, kw_only=True):
     at: Timestamp
 
 
-class StageResult(ApiModel, frozen=True, kw_only=True):
-    """How a stage of a run ended, and how many cases it had."""
-
-    stage: str
-    verdict: str
-    took_s: Seconds
-    cases: int
-
-
 class Progress(ApiModel, frozen=True, kw_only=True):
     """The running case and the finished stages, as the agent last reported."""
 
@@ -248,24 +240,6 @@ class Progress(ApiModel, frozen=True, kw_only=True):
     done: int
     total: int
     stages: list[StageResult]
-
-
-class Composition(ApiModel, frozen=True, kw_only=True):
-    """What produced the answer, as the submission's own process recorded it in an extra call."""
-
-    shares: Annotated[
-        dict[str, float],
-        Meta(
-            description="Shares of the time: `own_kernels` on a GPU or `own_code` on a processor, "
-            "`torch`, `cublas`, `cudnn`, `cutlass`, `copies`."
-        ),
-    ] = {}
-    operators: Annotated[
-        list[str], Meta(description="The torch operators that ran, the slowest first.")
-    ] = []
-    doubts: Annotated[
-        list[str], Meta(description="Why a moderator reviews it under the problem's policy.")
-    ] = []
 
 
 class SubmissionSummary(YardstickComparison, frozen=True, kw_only=True):

@@ -17,6 +17,10 @@ from shared.events.submissions import *
 from shared.events.values import *
 from shared.problems.values import Milestone as Milestone
 from shared.problems.values import Requires as Requires
+from shared.run_values import Composition as Composition
+from shared.run_values import DuelResult as DuelResult
+from shared.run_values import Mismatch as Mismatch
+from shared.run_values import StageResult as StageResult
 
 # All facts: a function that folds them ends its `match` with `assert_never`, so that mypy names a
 # type that it forgets.

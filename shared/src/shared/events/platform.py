@@ -6,12 +6,12 @@ from typing import ClassVar, TypeAlias
 from shared.events.submissions import SubmissionFinished
 from shared.events.values import (
     Blob,
-    DuelResult,
     DuelSide,
     Fact,
     Missing,
     RejudgeItem,
 )
+from shared.run_values import DuelResult
 
 
 class AgentEvent(Fact, frozen=True, kw_only=True):

@@ -10,14 +10,12 @@ from shared.events.values import (
     Baseline,
     Blob,
     CaseResult,
-    Composition,
-    DuelResult,
     Fact,
     RestatedScore,
     Roof,
-    StageResult,
 )
 from shared.problems.values import Milestone, Requires
+from shared.run_values import Composition, DuelResult, StageResult
 
 
 class ProblemPublished(Fact, frozen=True, kw_only=True):
@@ -79,8 +77,8 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
 
     `bucket` is the quota it was counted on, "" for none; `class_` is its class in the queue. One
     with a `baseline` is the platform's own, by that name, and is never ranked. Its job waits from
-    now on; `is_queued` always says so. `normal_digest` is that of the source without comments,
-    white space and the names of local variables, "" if it has none.
+    now on. `normal_digest` is that of the source without comments, white space and the names of
+    local variables, "" if it has none.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -102,7 +100,6 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     bucket: str = ""
     cost: int = 0
     baseline: str = ""
-    is_queued: bool = True
     normal_digest: str = ""
 
     @property

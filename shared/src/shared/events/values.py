@@ -5,6 +5,7 @@ from typing import ClassVar
 import msgspec
 
 from harness.vocabulary import LEVELS
+from shared.run_values import Mismatch
 
 
 # A fact has no cycles; the garbage collector need not scan the thousands of a replay.
@@ -52,14 +53,6 @@ class Blob(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     media: str = "application/octet-stream"
 
 
-class Mismatch(msgspec.Struct, frozen=True, kw_only=True):
-    """One wrong element of a public case, as text."""
-
-    index: str
-    got: str
-    expected: str
-
-
 class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """The result of one case of a run; times are of one call, in microseconds.
 
@@ -89,15 +82,6 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     yardstick_us: float | None = None
 
 
-class StageResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The result of one stage of a run, and its number of cases."""
-
-    stage: str
-    verdict: str
-    took_s: float
-    cases: int
-
-
 class Artefact(msgspec.Struct, frozen=True, kw_only=True):
     """A file that a run created, such as a profile or a tool's output."""
 
@@ -124,18 +108,6 @@ class RejudgeItem(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
-class Composition(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What produced an answer, as the submission's own process recorded it in an extra call.
-
-    `shares` of the time by part, `operators` of torch that ran, and `doubts`: why a moderator must
-    review the run under the problem's shortcut policy.
-    """
-
-    shares: dict[str, float] = {}
-    operators: list[str] = []
-    doubts: list[str] = []
-
-
 class DuelSide(msgspec.Struct, frozen=True, kw_only=True):
     """One of the two submissions of a duel; `normal_digest` is as in SubmissionReceived."""
 
@@ -150,20 +122,6 @@ class DuelSide(msgspec.Struct, frozen=True, kw_only=True):
     def pooling_digest(self) -> str:
         """What equal sources have in common."""
         return self.normal_digest or self.source.digest
-
-
-class DuelResult(msgspec.Struct, frozen=True, kw_only=True):
-    """The result of a duel: `winner` is A, the source, B, its rival, or `equal`.
-
-    It is "" if the side `failed` did not pass. `ratio` is the time of A divided by that of B, with
-    its 95 % interval, from `pairs` pairs of blocks.
-    """
-
-    winner: str
-    failed: str = ""
-    ratio: float | None = None
-    interval: tuple[float, float] | None = None
-    pairs: int = 0
 
 
 class RestatedScore(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import msgspec
 
-from shared.api.cases import Case, Mismatch, Roofline
+from shared.api.cases import Case, Roofline
 from shared.api.problems import ShortcutPolicy
-from shared.api.submissions import Composition, File, FullSubmission, Ranking
+from shared.api.submissions import File, FullSubmission, Ranking
 from shared.presentation.units import (
     NO_VALUE,
     RANGE_LEGEND,
@@ -21,6 +21,7 @@ from shared.presentation.units import (
     shorten_floats,
     time_text,
 )
+from shared.run_values import Composition, Mismatch
 
 _RATES = (("G", 1.0), ("T", 1e3), ("P", 1e6))
 

@@ -11,11 +11,12 @@ from discord_edge.platform_api import DiscordUser
 from discord_edge.wording import CONTENT_MAX, escaped, split_gpus
 from harness.vocabulary import STAGES
 from shared.api.queues import Queue
-from shared.api.submissions import FullSubmission, Progress, StageResult, SubmissionRequest
+from shared.api.submissions import FullSubmission, Progress, SubmissionRequest
 from shared.errors import Refused
 from shared.presentation.report_parts import queue_text, run_progress
 from shared.presentation.units import seconds_text
 from shared.problems.submission_file import SUFFIXES, read_directives
+from shared.run_values import StageResult
 
 # The most that ingest accepts for any problem; ingest itself enforces each problem's own limit.
 SOURCE_BYTES_MAX = 4 * 1024 * 1024

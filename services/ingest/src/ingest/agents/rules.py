@@ -2,9 +2,10 @@
 
 import base64
 import binascii
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from ingest.submission_history import SubmissionHistory
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider
@@ -134,29 +135,23 @@ POOL_DECIDER = Decider[PoolCommand, Pool, events.Fact](Pool(), decide_pool, evol
 
 
 def choose_canary(
-    gpu: str,
-    submission: str,
-    history: Iterable[events.Fact],
-    every_s: float,
-    ratio_max: float,
+    gpu: str, submission: SubmissionHistory, every_s: float, ratio_max: float
 ) -> events.CanaryChosen:
     """Return the canary event of a submission.
 
     Raises `Refused` unless it passed on this GPU type.
     """
-    facts = list(history)
-    received = next(fact for fact in facts if isinstance(fact, events.SubmissionReceived))
-    ends = [fact for fact in facts if isinstance(fact, events.SubmissionFinished)]
+    received = submission.received
     if received.gpu != gpu:
         message = f"the submission ran on {received.gpu}, but the pool is {gpu}"
         raise Refused("bad_canary", f"{message}: choose another", "submission")
-    if not (ends and ends[-1].outcome == "passed"):
+    if submission.outcome != "passed":
         raise Refused("bad_canary", "a canary must have passed: choose another", "submission")
     if (count := received.requires.count) > 1:
         message = f"a canary runs on one agent, and this submission takes {count} GPUs"
         raise Refused("bad_canary", f"{message}: choose another", "submission")
     return events.CanaryChosen(
-        submission=submission,
+        submission=submission.id,
         account=received.account,
         problem=received.problem,
         problem_number=received.problem_number,

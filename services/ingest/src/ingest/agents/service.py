@@ -35,5 +35,5 @@ class AgentCommands:
     ) -> DecisionResult:
         """Run a submission on every agent of a pool, repeatedly."""
         submission = await load_submission(self.ports, number)
-        command = rules.choose_canary(gpu, submission.id, submission.facts, every_s, ratio_max)
+        command = rules.choose_canary(gpu, submission, every_s, ratio_max)
         return await self.change_pool(gpu, command, operator)

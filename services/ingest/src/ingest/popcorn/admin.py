@@ -29,13 +29,13 @@ from ingest.popcorn.publication import (
     RepositoryUpdate,
     create_leaderboard,
 )
-from ingest.popcorn.read_client import STAFF, unknown_submission
+from ingest.popcorn.read_client import STAFF
 from ingest.popcorn.response_models import AcceptedSubmission, Category, DeletedSubmission
 from ingest.popcorn.submissions import SubmissionTarget, accepted_response, submit_file
 from ingest.problems.commands import Change, LeaderboardChange
 from ingest.quotas import commands as quotas
 from shared.api.fields import Visibility
-from shared.errors import Refused
+from shared.errors import Refused, unknown_submission
 from shared.events import IntakePaused, IntakeResumed, QuotaLimitSet, SubmissionHeld
 from shared.json_types import Instant, JsonInt
 
@@ -114,7 +114,7 @@ def add_submission_routes(router: APIRouter, deps: Dependencies) -> None:
         """Any submission."""
         submission = await deps.read_client.submission(parse_number(number), STAFF)
         if submission is None:
-            raise unknown_submission(parse_number(number))
+            raise unknown_submission(parse_number(number), "id")
         return {"status": "ok", "submission": await submission_response(deps, submission)}
 
     @router.delete("/admin/submissions/{number}")

@@ -28,7 +28,7 @@ from ingest.reads.streams import StreamLimiter
 from shared.api.submissions import NCU_NAME_BASES
 from shared.blobs import BlobStore
 from shared.clock import now
-from shared.errors import Failed, Refused
+from shared.errors import Failed, Refused, unknown_submission
 
 # The client sends no reason.
 NO_REASON = "by the client's admin command"
@@ -118,7 +118,7 @@ def parse_page(
 def parse_number(text: str) -> int:
     """Return a submission number from a path. Raises `Refused` (`unknown_submission`)."""
     if not (text.isascii() and text.isdigit() and 0 < int(text[:16]) < 10**15):
-        raise Refused("unknown_submission", f"{text[:40]!r} is not a submission id", "id")
+        raise unknown_submission(repr(text[:40]), "id")
     return int(text)
 
 

@@ -17,7 +17,7 @@ from shared.api.leaderboards import Entry, Leaderboard, SetScores
 from shared.api.problems import Problem
 from shared.api.queues import QueueOfGpu
 from shared.api.submissions import FullSubmission, SubmissionLine
-from shared.errors import Failed, Refused
+from shared.errors import Failed, Refused, unknown_submission
 from shared.reader import Reader
 
 # A failed poll ends the participant's command, so during a deployment it is retried this long.
@@ -77,7 +77,7 @@ class ReadClient:
             if submission and await self.problem(submission.problem, caller.reader) is None:
                 submission = None
         if submission is None or is_withdrawn(submission):
-            raise unknown_submission(number)
+            raise unknown_submission(number, "id")
         if submission.participant_id != caller.account:
             raise Refused("not_yours", f"submission {number} belongs to another participant", "id")
         check_problem(caller, submission.problem)
@@ -211,11 +211,6 @@ class ReadClient:
 def is_withdrawn(submission: FullSubmission) -> bool:
     """Return whether a submission was deleted."""
     return submission.moderation is not None and submission.moderation.is_withdrawn
-
-
-def unknown_submission(number: int) -> Refused:
-    """Return the refusal for a submission that does not exist."""
-    return Refused("unknown_submission", f"there is no submission {number}", "id")
 
 
 async def _take_page(

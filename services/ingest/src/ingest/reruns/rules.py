@@ -138,9 +138,8 @@ def repeat_submission(
     if received.baseline:
         message = f"submission {number} is a baseline: run the baselines of {received.problem}"
         raise Refused("wrong_state", f"{message} again", "number")
-    ends = [fact for fact in submission.facts if isinstance(fact, events.SubmissionFinished)]
-    if ends and ends[-1].outcome != "infra_failed":
-        message = f"submission {number} ended as {ends[-1].outcome}: retry only one that is open"
+    if submission.outcome not in ("", "infra_failed"):
+        message = f"submission {number} ended as {submission.outcome}: retry only one that is open"
         raise Refused("wrong_state", f"{message}, or that ended as infra_failed", "number")
     if problem.is_archived:
         message = f"{received.problem} is archived: it accepts no submissions"
@@ -167,10 +166,9 @@ def request_duel(
 
     Raises `Refused` unless both passed on the same problem version and GPU type.
     """
-    (received, first_side), (other, second_side) = (
-        _contender(request.first, first, "first"),
-        _contender(request.second, second, "second"),
-    )
+    first_side = _duel_side(request.first, first, "first")
+    second_side = _duel_side(request.second, second, "second")
+    received, other = first.received, second.received
     for name, label in COMMON_FIELDS.items():
         if getattr(received, name) != getattr(other, name):
             mismatch = (
@@ -195,18 +193,13 @@ def request_duel(
     )
 
 
-def _contender(
-    number: int, submission: SubmissionHistory, field: str
-) -> tuple[events.SubmissionReceived, events.DuelSide]:
-    """Return a submission and its side. Raises `Refused` unless it passed."""
-    ends = [fact for fact in submission.facts if isinstance(fact, events.SubmissionFinished)]
-    if not (ends and ends[-1].outcome == "passed"):
+def _duel_side(number: int, submission: SubmissionHistory, field: str) -> events.DuelSide:
+    """Return one side of a duel. Raises `Refused` unless the submission passed."""
+    if submission.outcome != "passed":
         message = f"submission {number} has not passed"
         raise Refused("bad_duel", f"{message}: choose another", field)
-    received = next(
-        fact for fact in submission.facts if isinstance(fact, events.SubmissionReceived)
-    )
-    side = events.DuelSide(
+    received = submission.received
+    return events.DuelSide(
         submission=submission.id,
         number=number,
         account=received.account,
@@ -214,4 +207,3 @@ def _contender(
         name=received.name,
         normal_digest=received.normal_digest,
     )
-    return received, side

@@ -16,7 +16,7 @@ from ingest.submissions.resolution import run_options
 from shared import events, subjects
 from shared.api.submissions import SubmissionRequest
 from shared.blobs import BlobNotFound, describe_blob
-from shared.errors import Refused
+from shared.errors import Refused, unknown_submission
 
 
 @dataclass(frozen=True)
@@ -91,8 +91,7 @@ class Submissions:
         try:
             self.feed.rights().check_sees(caller, submission.received.problem)
         except Refused as refused:
-            message = f"there is no submission {number}"
-            raise Refused("unknown_submission", message, "number") from refused
+            raise unknown_submission(number) from refused
         raise Refused("not_yours", f"submission {number} belongs to another participant", "number")
 
     async def _load_managed(self, number: int, caller: Caller) -> SubmissionHistory:

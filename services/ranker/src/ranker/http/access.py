@@ -14,19 +14,14 @@ from ranker.domain.score import add_interval
 from ranker.domain.yardsticks import show_cases
 from ranker.service.decisions import Reads
 from ranker.service.progress import Live, ProjectionProgress
-from shared.api.submissions import (
-    FullSubmission,
-    Progress,
-    StageResult,
-    SubmissionPage,
-    SubmissionSummary,
-)
+from shared.api.submissions import FullSubmission, Progress, SubmissionPage, SubmissionSummary
 from shared.blobs import BlobStore
 from shared.clock import now
-from shared.errors import Refused
+from shared.errors import Refused, unknown_submission
 from shared.health import ScrubState
 from shared.lifecycle import STREAMS_MAX
 from shared.reader import READER_HEADER, Reader, decode_reader
+from shared.run_values import StageResult
 
 AFTER_CLOSE, ALWAYS = "after_close", "always"
 
@@ -245,11 +240,6 @@ class ReaderView:
         if self.owns(row):
             return row
         return row | {name: "" if name == "name" else None for name in PRIVATE if name in row}
-
-
-def unknown_submission(number: int) -> Refused:
-    """The error for a submission that does not exist for the reader."""
-    return Refused("unknown_submission", f"there is no submission {number}", "number")
 
 
 def require_staff(reader: Reader) -> None:

@@ -18,7 +18,6 @@ from ranker.http.access import (
     ReaderView,
     ReadSources,
     safe_progress,
-    unknown_submission,
 )
 from ranker.http.leaderboards import find_leaderboard, read_checkpoint
 from ranker.http.queues import describe_wait
@@ -27,7 +26,7 @@ from ranker.service.progress import LEADERBOARDS
 from shared.api.leaderboards import LeaderboardChange
 from shared.api.queues import Queue
 from shared.api.submissions import HistoryEnd, HistoryEvent, Progress
-from shared.errors import Failed, Refused
+from shared.errors import Failed, Refused, unknown_submission
 from shared.event_log import RecordedEvent
 from shared.http import DocumentedRoute, LiveResponse, TypedResponse
 

@@ -23,7 +23,6 @@ from ranker.http.access import (
     ReadSources,
     prepare_row,
     safe_progress,
-    unknown_submission,
 )
 from ranker.http.cases import add_speedups, make_public_cases
 from ranker.http.queues import describe_wait
@@ -45,7 +44,7 @@ from shared.api import submissions as models
 from shared.api.agents import Harness, Harnesses
 from shared.blobs import BlobNotFound, BlobStore
 from shared.clock import now
-from shared.errors import Refused
+from shared.errors import Refused, unknown_submission
 from shared.http import DocumentedRoute, TypedResponse
 from shared.states import STATE_AFTER, STATES, state_deadline
 

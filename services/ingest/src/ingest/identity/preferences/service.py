@@ -22,7 +22,7 @@ from shared.api.accounts import (
     ThreadChoice,
 )
 from shared.api.moderation import RejudgeSummary
-from shared.errors import Refused
+from shared.errors import Refused, unknown_submission
 from shared.events import RejudgePreviewed, RejudgeRequested, SubmissionReceived
 
 DISCORD = "discord"
@@ -97,7 +97,7 @@ class PreferenceCommands:
                     mode=received.mode,
                     baseline=received.baseline,
                 )
-        raise Refused("unknown_submission", f"there is no submission {submission!r}", "id")
+        raise unknown_submission(submission, "id")
 
     async def rejudge(self, rejudge: str) -> RejudgeSummary:
         """Return the summary of a rejudge. Raises `Refused` (`unknown_rejudge`) and `Failed`."""
