@@ -42,6 +42,20 @@ def test_any_other_form_is_a_fault_of_the_problem(said: object) -> None:
         parse_check_result(said)
 
 
+def test_a_check_may_return_the_bool_of_a_library(torch: Any) -> None:
+    numpy = pytest.importorskip("numpy")
+    for right, wrong in (
+        (torch.tensor(True), torch.tensor(False)),
+        (numpy.bool_(True), numpy.bool_(False)),
+        ((torch.tensor(True), ""), (torch.tensor(False), "")),
+    ):
+        assert parse_check_result(right) is None
+        assert parse_check_result(wrong) == "the output is wrong"
+    for odd in (torch.tensor(1), torch.tensor([True]), numpy.float32(1)):
+        with pytest.raises(ProblemFault, match="check_implementation returned"):
+            parse_check_result(odd)
+
+
 def test_an_untouched_output_was_never_written(torch: Any) -> None:
     leaves = lay_out([torch.empty(4), torch.empty(4)])
     poison = torch.randint(0, 256, (layout_bytes(leaves),), dtype=torch.uint8)

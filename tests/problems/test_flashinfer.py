@@ -69,7 +69,7 @@ def test_a_definition_is_read_with_its_workloads() -> None:
     assert manifest["description"].startswith("RMS normalisation of ragged rows")
     assert set(manifest["files"]) == {
         *("definition.json", "workloads.jsonl"),
-        *("reference.py", "definition_code.py", "definition_data.py"),
+        *("reference.py", "task.py", "definition_code.py", "definition_data.py"),
     }
     data = problem.version_files["definition_data.py"].decode()
     short = ast.literal_eval(data.splitlines()[0].removeprefix("WORKLOADS = "))[SHORT]

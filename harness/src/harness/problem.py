@@ -41,7 +41,10 @@ _CALLS_MAX = 100
 # A problem's language, and the suffix of submissions to it.
 SUFFIXES = {"py": ".py", "cu": ".cu"}
 # The forms of an author's functions, each with the name that submissions must define.
-FORMS = {"": "custom_kernel", "outputs": "custom_kernel", "kernelbench": "ModelNew"}
+FORMS = {
+    **dict.fromkeys(("", "outputs", "reference_outputs"), "custom_kernel"),
+    "kernelbench": "ModelNew",
+}
 
 
 _STARTED_AT = struct.Struct("=dd")

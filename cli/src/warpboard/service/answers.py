@@ -269,7 +269,7 @@ async def _wait_for(api: Api, show: ShowProgress, number: int) -> Response[FullS
 SEED = 4242
 STATEMENT = "statement.md"
 TASK, EXTRAS = "task.yml", "warpboard.yml"
-SINGLE = ("input_output", "outputs", "kernelbench")
+SINGLE = ("input_output", "outputs", "reference_outputs", "kernelbench")
 TIMEOUTS = ("test", "benchmark", "ranked")
 
 

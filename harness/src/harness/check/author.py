@@ -169,14 +169,26 @@ def _error_text(error: BaseException) -> str:
 def parse_check_result(result: Any) -> str | None:
     """Return the message of a check_implementation result, None if the output is right.
 
-    Accepts the forms that public problems use. Raises ProblemFault for anything but a bool, a
-    string, a list of strings, or (bool, string).
+    Accepts the forms that public problems use. Raises ProblemFault for anything but a bool, also
+    torch's or numpy's, a string, a list of strings, or (bool, string).
     """
-    if isinstance(result, tuple) and len(result) == 2 and isinstance(result[0], bool):
-        return None if result[0] else _check_result_text(result[1]) or "the output is wrong"
-    if isinstance(result, bool):
-        return None if result else "the output is wrong"
-    return _check_result_text(result) or None
+    is_pair = isinstance(result, tuple) and len(result) == 2
+    verdict = _as_bool(result[0] if is_pair else result)
+    if verdict is None:
+        return _check_result_text(result) or None
+    if verdict:
+        return None
+    return (_check_result_text(result[1]) if is_pair else "") or "the output is wrong"
+
+
+def _as_bool(value: Any) -> bool | None:
+    """Return a bool, also if it is a tensor or a numpy scalar; None for anything else."""
+    if isinstance(value, bool):
+        return value
+    if getattr(value, "shape", None) != () or not hasattr(value, "item"):
+        return None
+    item = value.item()
+    return item if isinstance(item, bool) else None
 
 
 def _check_result_text(result: Any) -> str:

@@ -66,6 +66,10 @@ def load_functions(form: str, module: ModuleType) -> ProblemFunctions:
         return ProblemFunctions(
             generate, answer, lambda data, output: check(output, answer(_clone_data(data)))
         )
+    if form == "reference_outputs":
+        return ProblemFunctions(
+            generate, answer, lambda data, output: check(answer(_clone_data(data)), output)
+        )
     return ProblemFunctions(generate, answer, check)
 
 

@@ -188,7 +188,9 @@ class FullProblem(Problem, frozen=True, kw_only=True):
     description: str
     templates: Annotated[dict[str, str], Meta(description="The file of each language.")]
     submission: str | None
-    form: Literal["task", "native", "program", "input_output", "outputs", "kernelbench"]
+    form: Literal[
+        "task", "native", "program", "input_output", "outputs", "reference_outputs", "kernelbench"
+    ]
     main: Annotated[str, Meta(description="The problem's own program, if it has one.")]
     is_multi_gpu: bool
     native: Native

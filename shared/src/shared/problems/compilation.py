@@ -9,7 +9,7 @@ import hashlib
 import json
 import re
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from shared.problems.document import Document, bad_problem, quote_value, read_document
@@ -23,12 +23,14 @@ from shared.problems.goals import (
     read_milestones,
 )
 from shared.problems.kernelbench import BUILD_S
+from shared.problems.reference_form import INPUT_OUTPUT, find_check_form
 from shared.problems.roofline import Work, read_works, roofline_manifest
 from shared.problems.single_file import KERNELBENCH, ProblemSource, read_single_file
 from shared.problems.sources import (
     NATIVE,
     REFERENCE,
     REFERENCE_FUNCTIONS,
+    TASK,
     UP,
     Signature,
     Sources,
@@ -36,6 +38,7 @@ from shared.problems.sources import (
     normalize_path,
     read_module,
 )
+from shared.problems.task_types import write_task_module
 from shared.problems.task_yml import (
     NAMES,
     Case,
@@ -124,6 +127,8 @@ def compile_problem(
         cases = _convert_textual_cases(document, cases, extras)
     else:
         _check_code(source, task, sources, cases)
+        source = _with_check_form(source, task, sources)
+    sources = _with_task_module(task, sources)
     content = (
         _problem_manifest(slug, task, extras, sources, cases)
         | policies_manifest(extras_document, extras)
@@ -167,10 +172,29 @@ def _check_code(
 ) -> None:
     """Check that the problem's files define what the harness calls. Errors: Refused."""
     if not isinstance(task, NativeYml):
-        if not source.form:
+        if source.is_directory or not source.form:
             _check_reference(source.document, sources.files, cases, is_ranked=task.multi_gpu)
     elif source.is_directory:
         _check_native(source.document, task, sources, cases)
+
+
+def _with_check_form(source: ProblemSource, task: TaskYml, sources: Sources) -> ProblemSource:
+    """Return the source of a directory with the form that its check's parameters tell.
+
+    A directory's check takes the input and the output unless they clearly tell something else.
+    """
+    if not source.is_directory or isinstance(task, NativeYml):
+        return source
+    form = find_check_form(read_module(REFERENCE, sources.files[REFERENCE]).tree)
+    return replace(source, form=form or INPUT_OUTPUT)
+
+
+def _with_task_module(task: TaskYml, sources: Sources) -> Sources:
+    """Add the `task.py` that submissions may import, unless the author gave one."""
+    if isinstance(task, NativeYml) or TASK in sources.files:
+        return sources
+    module = write_task_module(sources.files.get(REFERENCE, b""))
+    return replace(sources, files={**sources.files, TASK: module})
 
 
 def _read_case_groups(document: Document) -> dict[str, list[Case]]:

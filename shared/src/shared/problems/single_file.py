@@ -1,7 +1,7 @@
 """A problem in one file: Python in a public form or KernelBench's, or C++ and CUDA.
 
-It is read as a task with one case, whose only argument is a seed if there is one. The form follows
-from the source, which is parsed and never run.
+It is read as a task with one case: the defaults of its generator, and a seed if it takes one. The
+form follows from the source, which is parsed and never run.
 """
 
 import re
@@ -15,11 +15,13 @@ from shared.errors import Refused
 from shared.problems.document import Document, bad_problem
 from shared.problems.goals import BaselineYml
 from shared.problems.kernelbench import BASELINES, REFERENCE_CPU, baseline_files, reduce_sizes
+from shared.problems.reference_form import read_case, require_check_form
 from shared.problems.sources import (
     CODE_BYTES_MAX,
     NATIVE,
     REFERENCE,
     REFERENCE_FUNCTIONS,
+    TASK,
     Module,
     read_module,
 )
@@ -27,8 +29,6 @@ from shared.problems.submission_file import read_directives
 from shared.problems.task_yml import SUBMISSION
 
 KERNELBENCH = "kernelbench"
-OUTPUTS = "outputs"
-INPUT_OUTPUT = "input_output"
 CALLS = 5
 CPP_SUFFIXES = (".cu", ".cuh", ".cpp")
 SUFFIXES = (".py", *CPP_SUFFIXES)
@@ -41,13 +41,9 @@ _MODEL_NAMES = ("Model", "get_inputs", "get_init_inputs")
 ROBUST_KBENCH = "func_forward.py"
 _LEETGPU_CLASS = re.compile(rb"^class \w+\((?:\w+\.)?ChallengeBase\):", re.MULTILINE)
 _WEIGHTS_CALL = b"from_pretrained"
-_CHECK_CONSTANT = "check_arguments"
 _SEED = 42
-_DESCRIPTIONS: Mapping[str, str] = {
-    KERNELBENCH: "Define `ModelNew`, with the constructor and the `forward` of `Model`.",
-    OUTPUTS: "Define `custom_kernel(input)`, which gives what `ref_kernel(input)` gives.",
-    INPUT_OUTPUT: "Define `custom_kernel(input)`, which gives what `ref_kernel(input)` gives.",
-}
+_MODEL_DESCRIPTION = "Define `ModelNew`, with the constructor and the `forward` of `Model`."
+_DESCRIPTION = "Define `custom_kernel(input)`, which gives what `ref_kernel(input)` gives."
 _REDUCED = f" GPU type CPU has the smaller sizes of `{REFERENCE_CPU}`."
 _CPP_DESCRIPTION = (
     "Include `task.h` and define `output_t custom_kernel(input_t)`, which returns what `ref_kernel`"
@@ -86,9 +82,9 @@ def read_single_file(files: Mapping[str, bytes]) -> ProblemSource | None:
         raise bad_problem(f"{', '.join(names)}: each is a problem by itself, so keep one", names[0])
     if modules:
         ((name, module),) = modules.items()
-        return _read_python(name, module, files[name])
+        return _read_python(name, module, files)
     sources = [name for name in files if name.endswith(SUFFIXES) and "/" not in name]
-    sources = [name for name in sources if name != REFERENCE_CPU]
+    sources = [name for name in sources if name not in (REFERENCE_CPU, TASK)]
     if not references and (len(sources) != 1 or not sources[0].endswith(CPP_SUFFIXES)):
         if len(sources) == 1:
             _refuse_incomplete_python(sources[0], files[sources[0]])
@@ -127,9 +123,12 @@ def _read_directive_gpus(name: str, data: bytes) -> dict[str, list[str]]:
     return {"gpus": list(gpus)} if gpus else {}
 
 
-def _read_python(name: str, module: Module, data: bytes) -> ProblemSource:
-    form, case = _read_form(name, module)
-    if form == KERNELBENCH and _WEIGHTS_CALL in data:
+def _read_python(name: str, module: Module, files: Mapping[str, bytes]) -> ProblemSource:
+    data = files[name]
+    is_model = all(required in module.names for required in _MODEL_NAMES)
+    form = KERNELBENCH if is_model else require_check_form(name, module.tree)
+    case = {} if is_model else read_case(name, module.tree)
+    if is_model and _WEIGHTS_CALL in data:
         reason = (
             f"it asks for weights by {_WEIGHTS_CALL.decode()}, and no machine here has a network"
         )
@@ -139,14 +138,17 @@ def _read_python(name: str, module: Module, data: bytes) -> ProblemSource:
         {"name": "submission.py", "source": SUBMISSION},
         {"name": REFERENCE, "source": name},
     ]
-    description = _DESCRIPTIONS[form]
-    if form == KERNELBENCH:
+    description = _DESCRIPTION
+    if is_model:
+        description = _MODEL_DESCRIPTION
         written = baseline_files(data)
         if (reduced := reduce_sizes(data)) != data:
             # No file of the problem has this name.
             written[f"@{REFERENCE_CPU}"] = reduced
             entries.append({"name": REFERENCE_CPU, "source": f"@{REFERENCE_CPU}"})
             description += _REDUCED
+    elif TASK in files:
+        entries.append({"name": TASK, "source": TASK})
     task = {
         "files": entries,
         "lang": "py",
@@ -156,8 +158,7 @@ def _read_python(name: str, module: Module, data: bytes) -> ProblemSource:
         "benchmarks": [case],
     }
     document = Document(name, task | _read_directive_gpus(name, data), {})
-    baselines = BASELINES if form == KERNELBENCH else ()
-    return ProblemSource(document, "" if form == INPUT_OUTPUT else form, written, baselines)
+    return ProblemSource(document, form, written, BASELINES if is_model else ())
 
 
 def _read_problem(name: str, data: bytes) -> Module | None:
@@ -181,27 +182,6 @@ def _refuse_incomplete_python(name: str, data: bytes) -> None:
         if len(missing) < len(words):
             reason = f"does not define {', '.join(missing)}: a problem in one file defines "
             raise bad_problem(f"{name} {reason}{', '.join(words)}", name)
-
-
-def _read_form(name: str, module: Module) -> tuple[str, dict[str, int]]:
-    if all(required in module.names for required in _MODEL_NAMES):
-        return KERNELBENCH, {}
-    generate = module.signature(REFERENCE_FUNCTIONS[0])
-    declared = module.texts.get(_CHECK_CONSTANT, "")
-    if declared not in ("", OUTPUTS, INPUT_OUTPUT):
-        reason = f"is {declared!r}: write {_CHECK_CONSTANT} = {OUTPUTS!r} or {INPUT_OUTPUT!r}"
-        raise bad_problem(f"{name}: {_CHECK_CONSTANT} {reason}", name)
-    if unsupported := [argument for argument in generate.needs if argument != "seed"]:
-        reason = f"generate_input needs {', '.join(unsupported)}: list the cases in a task.yml"
-        raise bad_problem(f"{name}: {reason}", name)
-    has_seed = "seed" in generate.takes or generate.takes_any
-    if not generate.takes and not generate.takes_any:
-        return declared or OUTPUTS, {}
-    if not generate.needs and not declared:
-        reason = "check_implementation could take (output, reference's) or (input, output)"
-        fix = f"write {_CHECK_CONSTANT} = {OUTPUTS!r} or {INPUT_OUTPUT!r} beside it"
-        raise bad_problem(f"{name}: {reason}: {fix}", name)
-    return declared or INPUT_OUTPUT, {"seed": _SEED} if has_seed else {}
 
 
 # Comments, strings and characters, which may contain anything.

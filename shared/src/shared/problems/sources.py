@@ -11,6 +11,8 @@ from shared.problems.task_yml import SUBMISSION, TaskYml
 
 FILE_BYTES_MAX = 1_000_000
 REFERENCE = "reference.py"
+# The types of data and answer, which submissions may import.
+TASK = "task.py"
 NATIVE = ("task.h", "reference.cuh")
 SUFFIXES = {"py": ".py", "cu": ".cu"}
 STATEMENT = "statement.md"
@@ -188,10 +190,10 @@ class Signature:
 
 @dataclass(frozen=True)
 class Module:
-    """The top-level names of a file, each with its signature; `texts` holds string constants."""
+    """The top-level names of a file, each with its signature, and the parsed file."""
 
     names: Mapping[str, Signature]
-    texts: Mapping[str, str] = field(default_factory=dict)
+    tree: ast.Module = field(repr=False)
 
     def has(self, name: str) -> bool:
         """Return whether the file defines a name, as far as its source tells."""
@@ -223,13 +225,7 @@ def read_module(name: str, data: bytes) -> Module:
     except (MemoryError, RecursionError) as error:
         reason = "too deeply nested to be parsed: use fewer levels"
         raise bad_problem(f"{name}: {reason}", name) from error
-    # Those defined as NAME = "text".
-    constants: dict[str, str] = {}
-    for node in tree.body:
-        match node:
-            case ast.Assign(targets=targets, value=ast.Constant(value=str() as text)):
-                constants |= {target.id: text for target in targets if isinstance(target, ast.Name)}
-    return Module(names, constants)
+    return Module(names, tree)
 
 
 def _defined_names(node: ast.stmt) -> Iterator[tuple[str, Signature]]:

@@ -15,7 +15,7 @@ from typing import Any
 
 from shared.errors import Refused
 from shared.problems.single_file import KERNELBENCH, REFERENCE_CODE, TYPES
-from shared.problems.sources import CODE_BYTES_MAX, NATIVE, REFERENCE
+from shared.problems.sources import CODE_BYTES_MAX, NATIVE, REFERENCE, TASK
 from shared.problems.submission_file import PLAIN, SUFFIXES, suffix, suffixes
 
 MODEL, FORWARD = "Model", "forward"
@@ -100,7 +100,6 @@ def _comment_out_body(lines: Sequence[str], forward: ast.FunctionDef) -> Edit:
     return (first, last), [*head, *comments, raise_line]
 
 
-TASK = "task.py"
 UNWRITTEN = "custom_kernel is still to be written"
 
 _LANGUAGE_ALIASES: Mapping[str, str] = {"c++": "cpp", "py": "python", "cu": "cuda"}
