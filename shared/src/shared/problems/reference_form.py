@@ -158,8 +158,8 @@ def find_check_form(tree: ast.Module) -> str | None:
         return None
     answer, generate = (functions.get(name) for name in (_ANSWER, _GENERATE))
     data = answer.positional[:1] if answer else []
-    types = [*(parameter.annotation for parameter in data), generate and generate.returns]
-    inputs, outputs = _annotations(types), _annotations([answer and answer.returns])
+    types = [*(parameter.annotation for parameter in data), generate.returns if generate else None]
+    inputs, outputs = _annotations(types), _annotations([answer.returns if answer else None])
     roles = {
         **_TYPES,
         **dict.fromkeys(inputs - outputs, _INPUT),

@@ -66,11 +66,14 @@ def _read_types(tree: ast.Module) -> dict[str, str]:
     functions = read_functions(tree)
     answer, generate = (functions.get(name) for name in (_ANSWER, _GENERATE))
     parameters = answer.positional[:1] if answer else []
-    inputs = [*(parameter.annotation for parameter in parameters), generate and generate.returns]
+    inputs = [
+        *(parameter.annotation for parameter in parameters),
+        generate.returns if generate else None,
+    ]
     reader = _AnnotationReader(_Names.read(tree))
     return {
         "input_t": reader.first_known(inputs),
-        "output_t": reader.first_known([answer and answer.returns]),
+        "output_t": reader.first_known([answer.returns if answer else None]),
     }
 
 
