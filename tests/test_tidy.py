@@ -332,8 +332,8 @@ def test_the_files_and_modules_that_the_architecture_names_exist() -> None:
 def _expand_braces(text: str) -> list[str]:
     """Return the paths that a list in braces stands for.
 
-    >>> _expand_braces("http/{paths,fields}.py")
-    ['http/paths.py', 'http/fields.py']
+    >>> _expand_braces("http/{requests,responses}.py")
+    ['http/requests.py', 'http/responses.py']
     """
     match = re.search(r"\{([^{}]*,[^{}]*)\}", text)
     if match is None:

@@ -16,7 +16,7 @@ from ingest.problems import commands
 from ingest.problems.commands import LeaderboardChange
 from ingest.ranker_http import RankerClient
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
-from ingest.submissions.commands import Upload
+from ingest.submissions.resolution import Upload
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
 from tests.support.door import FILES, KERNEL, Queue, publication, reading

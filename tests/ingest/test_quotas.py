@@ -7,10 +7,9 @@ from hypothesis import given as every
 from hypothesis import strategies as st
 
 from ingest.quotas import rules as quotas
-from ingest.quotas.commands import UNLIMITED
 from ingest.quotas.rules import OPERATOR_DECIDER, Quota, balance, fold_uses, take, window_end
 from shared.errors import Refused
-from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
+from shared.events import UNLIMITED, Fact, QuotaLimitSet, QuotaReturned, QuotaTaken
 from tests.support.scenarios import given
 
 T0 = datetime(2026, 1, 2, 23, 59, 59, tzinfo=UTC)

@@ -15,7 +15,7 @@ from ingest.submissions.admission import (
     AdmissionQueue,
     GpuQueues,
 )
-from ingest.submissions.commands import Upload
+from ingest.submissions.resolution import Upload
 from shared.api.queues import Launcher
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused

@@ -6,6 +6,8 @@ from functools import partial
 
 # The account of baselines; it cannot be a participant's, since those are UUIDs.
 BASELINE_ACCOUNT = "platform:baseline"
+# The account of the quota limits that apply to everybody without their own.
+EVERYBODY = "default"
 NAMESPACE = bytes.fromhex("5b1d8f0a6c1f5f6e9d3a7c2b4e8f1a60")
 
 

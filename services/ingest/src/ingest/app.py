@@ -10,7 +10,6 @@ from ingest.baselines.routes import baselines_router
 from ingest.bootstrap import Ingest
 from ingest.consents.routes import consents_router
 from ingest.http.document import PublicApi, add_docs_page, read_introduction
-from ingest.http.headers import quota_headers
 from ingest.http.middleware import (
     BodyLimitMiddleware,
     IdempotencyMiddleware,
@@ -18,6 +17,7 @@ from ingest.http.middleware import (
     RateLimitRules,
     ResponseHeadersMiddleware,
 )
+from ingest.http.responses import quota_headers
 from ingest.identity.accounts.routes import accounts_router, participants_router
 from ingest.identity.http.authenticator import Authenticator
 from ingest.identity.invites.routes import invites_router

@@ -287,8 +287,12 @@ class QuotaReturned(QuotaEvent, frozen=True, kw_only=True):
     reason: str
 
 
+# As a limit: none; and the highest one.
+UNLIMITED, LIMIT_MAX = -1, 1_000_000
+
+
 class QuotaLimitSet(QuotaEvent, frozen=True, kw_only=True):
-    """An account, or everybody with the account `default`, has a limit for a bucket."""
+    """An account has a limit for a bucket, -1 for none; the account `default` is everybody."""
 
     is_operator_act: ClassVar[bool] = True
     bucket: str

@@ -7,9 +7,8 @@ from pydantic import Field
 
 from ingest.agents.rules import TREATMENTS
 from ingest.agents.service import AgentCommands
-from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
-from ingest.http.fields import Text, Token
-from ingest.http.paths import IdInPath
+from ingest.http.requests import Id, ReasonRequest, RequestModel, Text
+from ingest.http.responses import decision_response
 from ingest.identity.http.authenticator import Authenticator
 from shared import events
 from shared.api.queues import DecisionResponse
@@ -25,7 +24,7 @@ class EnrollmentRequest(RequestModel):
     """The key an agent will sign with, in base64, and the owner of its machine."""
 
     sign_key: Annotated[str, Field(min_length=1, max_length=SIGN_KEY_LENGTH_MAX)]
-    owner: Token
+    owner: Id
     reason: Text
 
 
@@ -43,14 +42,14 @@ def agents_router(agents: AgentCommands, auth: Authenticator) -> APIRouter:
     Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:operate"))]
 
     @router.post("/agents/{agent}/enroll")
-    async def enroll(agent: IdInPath, body: EnrollmentRequest, actor: Operator) -> DecisionResponse:
+    async def enroll(agent: Id, body: EnrollmentRequest, actor: Operator) -> DecisionResponse:
         """Accept signatures of an agent with a key; a later key replaces it."""
         command = events.AgentEnrolled(**body.model_dump())
         return decision_response(await agents.change_agent(agent, command, actor))
 
     @router.post("/agents/{agent}/{act}")
     async def treat(
-        agent: IdInPath,
+        agent: Id,
         act: Literal["cordon", "drain", "quarantine", "release", "revoke"],
         body: ReasonRequest,
         actor: Operator,
@@ -61,21 +60,21 @@ def agents_router(agents: AgentCommands, auth: Authenticator) -> APIRouter:
 
     # No `{act}` here: it would also match POST .../canary.
     @router.post("/pools/{gpu}/pause")
-    async def pause(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
+    async def pause(gpu: Id, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Stop assigning jobs of a GPU type."""
         return decision_response(
             await agents.change_pool(gpu, events.PoolPaused(reason=body.reason), actor)
         )
 
     @router.post("/pools/{gpu}/resume")
-    async def resume(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
+    async def resume(gpu: Id, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Assign jobs of a GPU type again."""
         return decision_response(
             await agents.change_pool(gpu, events.PoolResumed(reason=body.reason), actor)
         )
 
     @router.put("/pools/{gpu}/canary")
-    async def choose(gpu: IdInPath, body: CanaryRequest, actor: Operator) -> DecisionResponse:
+    async def choose(gpu: Id, body: CanaryRequest, actor: Operator) -> DecisionResponse:
         """Run a submission on every agent of a pool, repeatedly."""
         result = await agents.choose_canary(
             gpu, body.submission, body.every_s, body.ratio_max, actor
@@ -83,7 +82,7 @@ def agents_router(agents: AgentCommands, auth: Authenticator) -> APIRouter:
         return decision_response(result)
 
     @router.delete("/pools/{gpu}/canary")
-    async def remove(gpu: IdInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
+    async def remove(gpu: Id, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Stop running the canary."""
         return decision_response(
             await agents.change_pool(gpu, events.CanaryRemoved(reason=body.reason), actor)

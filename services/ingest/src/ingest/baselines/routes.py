@@ -5,8 +5,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends
 
 from ingest.baselines.service import Baselines
-from ingest.http.bodies import ReasonRequest
-from ingest.http.paths import SlugInPath
+from ingest.http.requests import ReasonRequest, Slug
 from ingest.identity.http.authenticator import Authenticator
 from shared.api import cases as api
 from shared.http import DocumentedRoute
@@ -19,7 +18,7 @@ def baselines_router(baselines: Baselines, auth: Authenticator) -> APIRouter:
 
     @router.post("/problems/{slug}/baselines", status_code=202)
     async def start(
-        slug: SlugInPath, body: ReasonRequest, actor: Annotated[str, Depends(operator)]
+        slug: Slug, body: ReasonRequest, actor: Annotated[str, Depends(operator)]
     ) -> api.Baselines:
         """Run a problem's baselines once more on each of its GPU types, behind everybody else.
 

@@ -6,8 +6,8 @@ from fastapi import APIRouter, Depends
 from pydantic import Field
 
 from ingest.consents.service import Consents
-from ingest.http.bodies import RequestModel, decision_response
-from ingest.http.paths import SlugInPath
+from ingest.http.requests import RequestModel, Slug
+from ingest.http.responses import decision_response
 from ingest.identity.caller import Caller, check_scope
 from ingest.identity.http.authenticator import Authenticator
 from shared.api.accounts import Consent
@@ -27,18 +27,18 @@ def consents_router(consents: Consents, auth: Authenticator) -> APIRouter:
     Submitter: TypeAlias = Annotated[Caller, Depends(auth.participant("submit"))]
 
     @router.get("")
-    async def consent_status(slug: SlugInPath, caller: Submitter) -> Consent:
+    async def consent_status(slug: Slug, caller: Submitter) -> Consent:
         """The text to accept before submitting, and whether it is accepted."""
         return await consents.status(caller, slug.lower())
 
     @router.post("")
-    async def give(slug: SlugInPath, body: ConsentRequest, caller: Submitter) -> DecisionResponse:
+    async def give(slug: Slug, body: ConsentRequest, caller: Submitter) -> DecisionResponse:
         """Accept the text with this digest, for every version that requires the same text."""
         return decision_response(await consents.give(caller, slug.lower(), body.digest))
 
     @router.delete("")
     async def withdraw(
-        slug: SlugInPath, caller: Annotated[Caller, Depends(auth.participant())]
+        slug: Slug, caller: Annotated[Caller, Depends(auth.participant())]
     ) -> DecisionResponse:
         """Withdraw a consent: later releases leave your submissions out, and you cannot submit.
 

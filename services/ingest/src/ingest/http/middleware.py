@@ -18,7 +18,7 @@ from starlette.datastructures import URL, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from ingest.http.headers import rate_limit_headers
+from ingest.http.responses import rate_limit_headers
 from ingest.ports import IdempotencyStore, IdempotentRequest, StoredResponse
 from shared.clock import new_id, now
 from shared.errors import STATUS_BY_CODE, Failed, Refused

@@ -6,9 +6,8 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 
-from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
-from ingest.http.fields import Text
-from ingest.http.paths import SlugInPath
+from ingest.http.requests import ReasonRequest, RequestModel, Slug, Text
+from ingest.http.responses import decision_response
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.leaderboards.service import Leaderboards
@@ -75,7 +74,7 @@ def leaderboards_router(leaderboards: Leaderboards, auth: Authenticator) -> APIR
     Manager: TypeAlias = Annotated[Caller, Depends(auth.leaderboard_manager())]
 
     @router.get("/leaderboards/{slug}")
-    async def settings(slug: SlugInPath, request: Request) -> LeaderboardSettings:
+    async def settings(slug: Slug, request: Request) -> LeaderboardSettings:
         """The settings of a leaderboard: visibility, GPU types, quotas, deadline, sources.
 
         A quota applies to everybody who has no limit of their own.
@@ -85,7 +84,7 @@ def leaderboards_router(leaderboards: Leaderboards, auth: Authenticator) -> APIR
 
     @router.put("/admin/leaderboards/{slug}")
     async def change(
-        slug: SlugInPath, body: LeaderboardChangeRequest, caller: Manager
+        slug: Slug, body: LeaderboardChangeRequest, caller: Manager
     ) -> DecisionResponse:
         """Change the visibility, deadline, GPU types, quotas or contest of a leaderboard."""
         slug = slug.lower()
@@ -94,7 +93,7 @@ def leaderboards_router(leaderboards: Leaderboards, auth: Authenticator) -> APIR
         return decision_response(await leaderboards.change(request, caller.actor))
 
     @router.post("/admin/leaderboards/{slug}/archive")
-    async def archive(slug: SlugInPath, body: ReasonRequest, caller: Manager) -> DecisionResponse:
+    async def archive(slug: Slug, body: ReasonRequest, caller: Manager) -> DecisionResponse:
         """Archive a leaderboard: it accepts no more submissions and stays readable."""
         return decision_response(
             await leaderboards.archive(slug.lower(), body.reason, caller.actor)

@@ -13,7 +13,6 @@ from ingest.problems import rules as problems
 from ingest.problems.commands import LeaderboardChange
 from ingest.problems.service import BaselineRuns, add_known_effects, quota_commands
 from ingest.quotas import rules as quotas
-from ingest.quotas.commands import EVERYBODY
 from shared import subjects
 from shared.api.leaderboards import LeaderboardSettings
 from shared.blobs import BlobNotFound, BlobStore
@@ -49,7 +48,7 @@ class Leaderboards:
             raise Failed(f"the files of the problem are missing: {missing}") from missing
         # No event holds the licences.
         licences = msgspec.json.decode(manifest, type=_Manifest).licence
-        everybody = subjects.quota(EVERYBODY)
+        everybody = subjects.quota(subjects.EVERYBODY)
         limits = await self.decisions.load_state(everybody, quotas.OPERATOR_DECIDER)
         return LeaderboardSettings(
             slug=slug,

@@ -5,14 +5,12 @@ from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends
 
-from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
-from ingest.http.fields import Text
-from ingest.http.paths import NameInPath, NumberInPath
+from ingest.http.requests import NameOrAccount, Number, ReasonRequest, RequestModel, Text
+from ingest.http.responses import decision_response
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.moderation import rules
-from ingest.moderation.commands import AppealRequest
-from ingest.moderation.service import Moderation
+from ingest.moderation.service import AppealRequest, Moderation
 from shared import events
 from shared.api.queues import DecisionResponse
 from shared.errors import Refused
@@ -54,7 +52,7 @@ def _submissions(router: APIRouter, moderation: Moderation, auth: Authenticator)
 
     @router.post("/admin/submissions/{number}/decide-appeal")
     async def decide_appeal(
-        number: NumberInPath, body: AppealDecisionRequest, actor: Operator
+        number: Number, body: AppealDecisionRequest, actor: Operator
     ) -> DecisionResponse:
         """Answer an appeal; accepting it lifts the hold or disqualification."""
         command = events.AppealDecided(is_accepted=body.is_accepted, reason=body.reason)
@@ -62,7 +60,7 @@ def _submissions(router: APIRouter, moderation: Moderation, auth: Authenticator)
 
     @router.post("/admin/submissions/{number}/{act}")
     async def judge(
-        number: NumberInPath,
+        number: Number,
         act: Literal["hold", "release", "disqualify", "restore"],
         body: JudgementRequest,
         actor: Operator,
@@ -86,13 +84,13 @@ def _participants(router: APIRouter, moderation: Moderation, auth: Authenticator
     Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:participants"))]
 
     @router.post("/admin/participants/{name}/ban")
-    async def ban(name: NameInPath, body: BanRequest, actor: Operator) -> DecisionResponse:
+    async def ban(name: NameOrAccount, body: BanRequest, actor: Operator) -> DecisionResponse:
         """Ban a participant, until a time or for ever."""
         until = body.until_at.astimezone(UTC) if body.until_at else None
         return decision_response(await moderation.ban(name, body.reason, until, actor))
 
     @router.post("/admin/participants/{name}/unban")
-    async def unban(name: NameInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
+    async def unban(name: NameOrAccount, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Lift a ban."""
         return decision_response(await moderation.unban(name, body.reason, actor))
 
@@ -105,7 +103,7 @@ def _participants(router: APIRouter, moderation: Moderation, auth: Authenticator
 
     @router.post("/admin/participants/{name}/decide-appeal")
     async def decide(
-        name: NameInPath, body: AppealDecisionRequest, actor: Operator
+        name: NameOrAccount, body: AppealDecisionRequest, actor: Operator
     ) -> DecisionResponse:
         """Answer an appeal against a ban; accepting it lifts the ban."""
         answer = events.BanAppealDecided(is_accepted=body.is_accepted, reason=body.reason)

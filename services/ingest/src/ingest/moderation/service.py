@@ -3,11 +3,14 @@
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
+from typing import Annotated
 
 from msgspec import structs
+from pydantic import Field
 
 from ingest.decisions import AggregateCommand, DecisionResult, Decisions
 from ingest.histories import load_submission
+from ingest.http.requests import APPEAL_LENGTH_MAX, RequestModel
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.accounts.rules import check_outranks
 from ingest.identity.accounts.service import decide_account
@@ -20,6 +23,12 @@ from shared.api.accounts import BanAppeal
 from shared.blobs import BlobNotFound, describe_blob
 
 APPEAL_MEDIA = "text/plain"
+
+
+class AppealRequest(RequestModel):
+    """The text of an appeal."""
+
+    text: Annotated[str, Field(min_length=1, max_length=APPEAL_LENGTH_MAX)]
 
 
 def moderation_command(

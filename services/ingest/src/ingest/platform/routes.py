@@ -5,9 +5,8 @@ from typing import Annotated, Literal, TypeAlias
 from fastapi import APIRouter, Depends
 from pydantic import Field
 
-from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
-from ingest.http.fields import Text
-from ingest.http.paths import IdInPath, NumberInPath
+from ingest.http.requests import Id, Number, ReasonRequest, RequestModel, Text
+from ingest.http.responses import decision_response
 from ingest.identity.accounts.service import AccountTables
 from ingest.identity.http.authenticator import Authenticator
 from ingest.platform.service import Operators
@@ -50,7 +49,7 @@ def platform_router(
         return decision_response(await operators.intake(command, actor))
 
     @router.post("/projections/{name}/skip")
-    async def skip(name: IdInPath, body: SkipRequest, actor: Operator) -> DecisionResponse:
+    async def skip(name: Id, body: SkipRequest, actor: Operator) -> DecisionResponse:
         """Let a projection skip an event that it cannot fold."""
         event = EventSkipped(projection=name, seq=body.seq, reason=body.reason)
         return decision_response(await operators.skip(event, actor))
@@ -72,7 +71,7 @@ def platform_router(
 
     @router.post("/deadletters/{consumer}/{seq}/redrive")
     async def redrive(
-        consumer: IdInPath, seq: NumberInPath, body: ReasonRequest, actor: Operator
+        consumer: Id, seq: Number, body: ReasonRequest, actor: Operator
     ) -> DecisionResponse:
         """Deliver a dead letter to its consumer again."""
         return decision_response(await operators.redrive(consumer, seq, body.reason, actor))

@@ -7,7 +7,7 @@ from typing import Annotated, cast
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
-from ingest.http.headers import receipt_headers
+from ingest.http.responses import receipt_headers
 from ingest.identity.invites.service import NewInvites
 from ingest.popcorn import response_models
 from ingest.popcorn.conversions import instant, leaderboard_id
@@ -33,10 +33,17 @@ from ingest.popcorn.read_client import STAFF
 from ingest.popcorn.response_models import AcceptedSubmission, Category, DeletedSubmission
 from ingest.popcorn.submissions import SubmissionTarget, accepted_response, submit_file
 from ingest.problems.commands import Change, LeaderboardChange
-from ingest.quotas import commands as quotas
+from shared import subjects
 from shared.api.fields import Visibility
 from shared.errors import Refused, unknown_submission
-from shared.events import IntakePaused, IntakeResumed, QuotaLimitSet, SubmissionHeld
+from shared.events import (
+    LIMIT_MAX,
+    UNLIMITED,
+    IntakePaused,
+    IntakeResumed,
+    QuotaLimitSet,
+    SubmissionHeld,
+)
 from shared.json_types import Instant, JsonInt
 
 HOUR_S = 3600.0
@@ -57,7 +64,7 @@ class RateLimitRequest(PopcornRequest):
     """How many submissions per hour a leaderboard accepts from each participant."""
 
     mode_category: str
-    max_submissions_per_hour: JsonInt = Field(ge=0, le=quotas.LIMIT_MAX)
+    max_submissions_per_hour: JsonInt = Field(ge=0, le=LIMIT_MAX)
 
 
 class InvitesRequest(PopcornRequest):
@@ -254,12 +261,12 @@ def add_rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
     async def get(leaderboard: str, _actor: operator) -> response_models.RateLimitList:
         """The rate limits of a leaderboard."""
         slug = leaderboard.lower()
-        everybody = (await deps.ingest.quotas.load(quotas.EVERYBODY, deps.clock())).everybody
+        everybody = (await deps.ingest.quotas.load(subjects.EVERYBODY, deps.clock())).everybody
         rate_limits: list[response_models.RateLimitItem] = [
             {"mode_category": public, "max_submissions_per_hour": limit.limit}
             for public, our_category in CATEGORIES.items()
             if (limit := everybody.limits.get(f"{slug}.*.{our_category}"))
-            and limit.limit != quotas.UNLIMITED
+            and limit.limit != UNLIMITED
         ]
         return {"status": "ok", "leaderboard": slug, "rate_limits": rate_limits}
 
@@ -268,7 +275,7 @@ def add_rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
         leaderboard: str, category: str, actor: operator
     ) -> response_models.RateLimitRemoved:
         """Lift a rate limit."""
-        await set_limit(leaderboard.lower(), category.lower(), quotas.UNLIMITED, actor)
+        await set_limit(leaderboard.lower(), category.lower(), UNLIMITED, actor)
         return {"status": "ok", "leaderboard": leaderboard.lower(), "mode_category": category}
 
 

@@ -41,7 +41,7 @@ from ingest.popcorn.dependencies import (
     upload_form,
 )
 from ingest.popcorn.results import archive_name, build_archive, files_by_case, stage_runs
-from ingest.submissions.commands import Upload
+from ingest.submissions.resolution import Upload
 from shared.api.leaderboards import Entry
 from shared.api.submissions import FullSubmission, SubmissionLine, SubmissionRequest
 from shared.blobs import BlobNotFound, BlobStore

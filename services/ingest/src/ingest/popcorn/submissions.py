@@ -19,8 +19,8 @@ from starlette.routing import Match
 from starlette.types import Receive, Scope, Send
 
 from ingest.http.addresses import client_address
-from ingest.http.headers import receipt_headers
 from ingest.http.middleware import idempotency_key
+from ingest.http.responses import receipt_headers
 from ingest.identity.caller import Caller, check_problem
 from ingest.identity.scopes import SCOPE_OF_MODE
 from ingest.popcorn.conversions import (
@@ -54,7 +54,7 @@ from ingest.popcorn.results import (
     render_report,
 )
 from ingest.reads.streams import StreamLimiter
-from ingest.submissions.commands import Upload
+from ingest.submissions.resolution import Upload
 from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound
 from shared.errors import Failed, Refused

@@ -8,8 +8,7 @@ from msgspec import structs
 from pydantic import Field
 
 from harness.ranking_rules import RankingRule
-from ingest.http.bodies import FormModel
-from ingest.http.fields import Text
+from ingest.http.requests import FormModel, Text
 from ingest.identity.caller import check_scope
 from ingest.identity.http.authenticator import Authenticator
 from ingest.problems.commands import Change, Check, Publication

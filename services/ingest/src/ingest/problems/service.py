@@ -22,7 +22,6 @@ from ingest.problems.commands import (
 )
 from ingest.problems.rules import JSON
 from ingest.quotas import rules as quotas
-from ingest.quotas.commands import EVERYBODY
 from shared import subjects
 from shared.api.problems import PublishedVersion
 from shared.errors import Refused
@@ -66,7 +65,7 @@ def quota_commands(change: LeaderboardChange, gpus: Sequence[str]) -> list[Aggre
         return []
     checked = quotas.check_quotas(change.quotas, gpus)
     decider = quotas.OPERATOR_DECIDER if change.is_operator else quotas.AUTHOR_DECIDER
-    return [AggregateCommand(subjects.quota(EVERYBODY), decider, checked)]
+    return [AggregateCommand(subjects.quota(subjects.EVERYBODY), decider, checked)]
 
 
 async def add_known_effects(

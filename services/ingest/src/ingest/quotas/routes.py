@@ -6,16 +6,15 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
-from ingest.http.bodies import RequestModel, decision_response
-from ingest.http.fields import Name, Text
-from ingest.http.headers import quota_headers
+from ingest.http.requests import Name, RequestModel, Text
+from ingest.http.responses import decision_response, quota_headers
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
-from ingest.quotas import commands, rules
+from ingest.quotas import rules
 from ingest.quotas.service import Quotas
 from shared.api.queues import DecisionResponse
 from shared.api.quotas import Balances
-from shared.events import QuotaLimitSet
+from shared.events import LIMIT_MAX, UNLIMITED, QuotaLimitSet
 from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
 
@@ -27,7 +26,7 @@ class QuotaLimitRequest(RequestModel):
 
     participant: Name | None = None
     bucket: Annotated[str, Field(max_length=BUCKET_LENGTH_MAX)]
-    limit: Annotated[JsonInt, Field(ge=0, le=commands.LIMIT_MAX)] | None
+    limit: Annotated[JsonInt, Field(ge=0, le=LIMIT_MAX)] | None
     window_s: Annotated[float, Field(ge=rules.WINDOW_S_MIN, le=rules.WINDOW_S_MAX)]
     reason: Text
 
@@ -63,7 +62,7 @@ def quotas_router(
         body: QuotaLimitRequest, actor: Annotated[str, Depends(operator)]
     ) -> DecisionResponse:
         """Set the quota limit of a participant in a window, or of everybody."""
-        limit = commands.UNLIMITED if body.limit is None else body.limit
+        limit = UNLIMITED if body.limit is None else body.limit
         command = QuotaLimitSet(
             bucket=body.bucket, limit=limit, window_s=body.window_s, reason=body.reason
         )

@@ -20,11 +20,18 @@ from datetime import UTC, datetime, timedelta
 from msgspec import structs
 
 from harness.vocabulary import SUBMISSION_MODES
-from ingest.quotas.commands import LIMIT_MAX, UNLIMITED
 from shared.api.quotas import Balance
 from shared.errors import Refused
 from shared.event_log import Decider
-from shared.events import Fact, QuotaLimitSet, QuotaReturned, QuotaTaken, SubmissionsOpened
+from shared.events import (
+    LIMIT_MAX,
+    UNLIMITED,
+    Fact,
+    QuotaLimitSet,
+    QuotaReturned,
+    QuotaTaken,
+    SubmissionsOpened,
+)
 
 CATEGORIES = dict.fromkeys(SUBMISSION_MODES, "test") | {"ranked": "ranked"}
 COST = 1

@@ -12,7 +12,6 @@ from ingest.histories import HistoryCache
 from ingest.identity.caller import Caller
 from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
-from ingest.quotas.commands import EVERYBODY
 from ingest.quotas.rules import Quota
 from shared import subjects
 from shared.api.quotas import Balance, OpenSubmissions
@@ -72,7 +71,7 @@ class Quotas:
         """Return the current quotas of an account. Raises `Failed`."""
         fold = partial(rules.fold_uses, at=at)
         everybody, own = await asyncio.gather(
-            self.histories.load(subjects.quota(EVERYBODY), Quota(), fold),
+            self.histories.load(subjects.quota(subjects.EVERYBODY), Quota(), fold),
             self.histories.load(subjects.quota(account), Quota(), fold),
         )
         return QuotaState(own.state, own.seq, everybody.state)
@@ -80,7 +79,7 @@ class Quotas:
     async def balances(self, caller: Caller, buckets: Sequence[str] = ()) -> list[Balance]:
         """Return what is left of these buckets, or of every quota. Raises `Failed`."""
         at = self.decisions.clock()
-        state = await self.load(caller.account or EVERYBODY, at)
+        state = await self.load(caller.account or subjects.EVERYBODY, at)
         if not buckets:
             return rules.balances(state.own, state.everybody, at)
         limited = (state.left(bucket, at) for bucket in buckets)
@@ -117,7 +116,7 @@ class Quotas:
 
     async def open_submissions(self, caller: Caller) -> OpenSubmissions:
         """Return how many submissions of a caller are open, and may be. Raises `Failed`."""
-        own = (await self.load(caller.account or EVERYBODY, self.decisions.clock())).own
+        own = (await self.load(caller.account or subjects.EVERYBODY, self.decisions.clock())).own
         used = len(own.opened) - len(await self.find_ended(own))
         return OpenSubmissions(used=used, limit=self.open_max)
 
@@ -127,7 +126,7 @@ class Quotas:
         """Set the quota limit of a participant, or of everybody. Raises `Refused` and `Failed`."""
         people = self.ports.account_store
         if participant is None:
-            account = EVERYBODY
+            account = subjects.EVERYBODY
         elif ACCOUNT.match(participant):
             account = await resolve_account(people, self.ports.log, participant)
         else:  # A limit may be set before its participant exists.

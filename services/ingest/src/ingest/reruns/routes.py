@@ -5,9 +5,8 @@ from typing import Annotated, Literal, TypeAlias
 from fastapi import APIRouter, Depends
 from pydantic import AfterValidator, Field
 
-from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
-from ingest.http.fields import Text, Token
-from ingest.http.paths import IdInPath, NumberInPath
+from ingest.http.requests import Id, Number, ReasonRequest, RequestModel, Text
+from ingest.http.responses import decision_response
 from ingest.identity.http.authenticator import Authenticator
 from ingest.reruns.rules import DuelPair, RejudgeSelection
 from ingest.reruns.service import Reruns
@@ -26,7 +25,7 @@ class RejudgeRequest(RequestModel):
     problem: Annotated[Text, AfterValidator(str.lower)]
     select: Literal["best", "all"]
     reason: Text
-    gpu: Token | None = None
+    gpu: Id | None = None
     from_version: Version | None = None
     to_version: Version | None = None
 
@@ -41,7 +40,7 @@ class DuelRequest(RequestModel):
     first: Annotated[JsonInt, Field(ge=1)]
     second: Annotated[JsonInt, Field(ge=1)]
     reason: Text
-    gpu: Token | None = None
+    gpu: Id | None = None
 
     def to_pair(self) -> DuelPair:
         """Return the two submissions."""
@@ -61,7 +60,7 @@ def _add_retries(router: APIRouter, reruns: Reruns, auth: Authenticator) -> None
     Operator: TypeAlias = Annotated[str, Depends(auth.operator("admin:submissions"))]
 
     @router.post("/submissions/{number}/retry", status_code=201)
-    async def retry(number: NumberInPath, body: ReasonRequest, actor: Operator) -> DecisionResponse:
+    async def retry(number: Number, body: ReasonRequest, actor: Operator) -> DecisionResponse:
         """Submit a file again for its owner, if the platform failed or its submission is stuck.
 
         It takes no quota. An open submission is cancelled. `seq` is the number of the new one.
@@ -79,7 +78,7 @@ def _add_rejudges(router: APIRouter, reruns: Reruns, auth: Authenticator) -> Non
 
     @router.post("/rejudges/{id}/{act}")
     async def end(
-        id: IdInPath,  # noqa: A002  (the contract's own word)
+        id: Id,  # noqa: A002  (the contract's own word)
         act: Literal["apply", "discard"],
         body: ReasonRequest,
         actor: Operator,

@@ -15,8 +15,8 @@ from starlette.exceptions import HTTPException
 
 from harness.vocabulary import MODES, SUBMISSION_MODES
 from ingest.bootstrap import Ingest
-from ingest.http.fields import APPEAL_LENGTH_MAX, SUBMISSION_NOTE_LENGTH_MAX
 from ingest.http.middleware import IDEMPOTENCY_KEY, SUBMISSION_BYTES_MAX
+from ingest.http.requests import APPEAL_LENGTH_MAX, SUBMISSION_NOTE_LENGTH_MAX
 from ingest.identity.caller import Caller, check_scope
 from ingest.identity.login.service import Session
 from ingest.identity.login.web import (
@@ -28,7 +28,7 @@ from ingest.identity.login.web import (
     parse_form,
     route_class,
 )
-from ingest.moderation.commands import AppealRequest
+from ingest.moderation.service import AppealRequest
 from ingest.ports import ReadProxy
 from ingest.site.formatting import render_markdown
 from ingest.site.reads import (
@@ -41,9 +41,9 @@ from ingest.site.reads import (
 )
 from ingest.site.submissions import NumberInPath, RejectedForm, SubmissionPage
 from ingest.submissions.admission import NO_AGENT
-from ingest.submissions.commands import NoteRequest, Upload
 from ingest.submissions.intake import Intake
-from ingest.submissions.service import Submissions
+from ingest.submissions.resolution import Upload
+from ingest.submissions.service import NoteRequest, Submissions
 from shared.api.agents import Agents
 from shared.api.problems import FullProblem, Start
 from shared.api.queues import Queues

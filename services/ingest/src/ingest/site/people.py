@@ -9,7 +9,7 @@ from urllib.parse import quote, urlencode
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from harness.vocabulary import SUBMISSION_MODES
-from ingest.http.paths import IdInPath
+from ingest.http.requests import Id
 from ingest.identity.access.preferences import PREFERENCES
 from ingest.identity.caller import check_scope
 from ingest.identity.login.service import Session
@@ -19,8 +19,7 @@ from ingest.ports import ReadProxy
 from ingest.quotas.service import Quotas
 from ingest.site.charts import ProgressChart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
-from ingest.webhooks.commands import WebhookRequest
-from ingest.webhooks.service import LIMIT, NUMBER_MAX, Webhooks
+from ingest.webhooks.service import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks
 from shared.api.cases import OwnMilestone, OwnMilestones
 from shared.api.leaderboards import PublicParticipant
 from shared.api.submissions import LISTED_STATES, NewestSubmissions, OwnSubmissions, SubmissionLine
@@ -224,7 +223,7 @@ def _add_webhook_pages(router: APIRouter, web: Web, webhooks: Webhooks) -> None:
     @router.get(path)
     async def deliveries(
         request: Request,
-        id: IdInPath,  # noqa: A002  (as in the API)
+        id: Id,  # noqa: A002  (as in the API)
         before: Before = NUMBER_MAX,
     ) -> Response:
         """A webhook with its deliveries, newest first."""
@@ -240,7 +239,7 @@ def _add_webhook_pages(router: APIRouter, web: Web, webhooks: Webhooks) -> None:
         return web.page(request, "webhook.html", session, **values)
 
     @router.post(f"{path}/test")
-    async def test(request: Request, id: IdInPath) -> Response:  # noqa: A002  (as in the API)
+    async def test(request: Request, id: Id) -> Response:  # noqa: A002  (as in the API)
         """Send a test event."""
         session, _ = await web.require_form(request, NOTIFICATIONS)
         check_scope(session.caller, "webhooks")
@@ -248,7 +247,7 @@ def _add_webhook_pages(router: APIRouter, web: Web, webhooks: Webhooks) -> None:
         return web.redirect(f"{NOTIFICATIONS}/webhooks/{id}")
 
     @router.post(f"{path}/remove")
-    async def remove(request: Request, id: IdInPath) -> Response:  # noqa: A002  (as in the API)
+    async def remove(request: Request, id: Id) -> Response:  # noqa: A002  (as in the API)
         """Remove a webhook and its deliveries."""
         session, _ = await web.require_form(request, NOTIFICATIONS)
         check_scope(session.caller, "webhooks")

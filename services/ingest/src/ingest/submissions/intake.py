@@ -14,10 +14,9 @@ from ingest.quotas.service import Quotas
 from ingest.submissions import rules
 from ingest.submissions.admission import Admission, AdmissionLimits
 from ingest.submissions.charging import Charging
-from ingest.submissions.commands import Upload
 from ingest.submissions.commit import Commits
 from ingest.submissions.receipts import write_receipts
-from ingest.submissions.resolution import SubmissionContext, resolve
+from ingest.submissions.resolution import SubmissionContext, Upload, resolve
 from shared import subjects
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.clock import new_id

@@ -11,13 +11,12 @@ from ingest.consents.rules import check_consent
 from ingest.identity.access.fold import Access
 from ingest.identity.accounts.rules import Account
 from ingest.identity.bans import check_ban
-from ingest.identity.caller import check_scope
+from ingest.identity.caller import Caller, check_scope
 from ingest.identity.names import name_lost
 from ingest.identity.scopes import SCOPE_OF_MODE
 from ingest.ports import Note
 from ingest.problems import rules as problems
 from ingest.submissions import rules
-from ingest.submissions.commands import Upload
 from ingest.submissions.normal_form import normal_digest
 from shared.api.submissions import SubmissionRequest
 from shared.blobs import describe_blob
@@ -32,6 +31,20 @@ from shared.events import (
 from shared.problems.submission_file import MEDIA, choose_precision, suffix
 
 HTTP = "http"
+
+
+class Upload(NamedTuple):
+    """A submission request as it arrived.
+
+    With an `operator` who sends it for the caller, it may come after the deadline and join a full
+    queue.
+    """
+
+    caller: Caller
+    request: SubmissionRequest
+    via: str
+    idempotency_key: str | None
+    operator: str = ""
 
 
 class SubmissionContext(NamedTuple):

@@ -5,17 +5,23 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from pydantic import Field
 
-from ingest.http.bodies import FormModel, RequestModel, decision_response
-from ingest.http.fields import PRINTABLE, TEXT_LENGTH_MAX, SubmissionNoteText, Tag
-from ingest.http.headers import receipt_headers
 from ingest.http.middleware import idempotency_key
-from ingest.http.paths import NumberInPath
+from ingest.http.requests import (
+    PRINTABLE,
+    TEXT_LENGTH_MAX,
+    FormModel,
+    Number,
+    RequestModel,
+    SubmissionNoteText,
+    Tag,
+)
+from ingest.http.responses import decision_response, receipt_headers
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
-from ingest.moderation.commands import AppealRequest
-from ingest.submissions.commands import NoteRequest, Upload
+from ingest.moderation.service import AppealRequest
 from ingest.submissions.intake import Intake
-from ingest.submissions.service import Submissions
+from ingest.submissions.resolution import Upload
+from ingest.submissions.service import NoteRequest, Submissions
 from shared.api.queues import DecisionResponse, IntakeStatus
 from shared.api.submissions import (
     CancelledSubmission,
@@ -110,7 +116,7 @@ def _follow_up_routes(router: APIRouter, submissions: Submissions, auth: Authent
 
     @router.post("/submissions/{number}/cancel", status_code=202)
     async def cancel(
-        number: NumberInPath, request: Request, body: CancelRequest | None = None
+        number: Number, request: Request, body: CancelRequest | None = None
     ) -> CancelledSubmission:
         """Cancel a submission, as its owner or an operator."""
         caller = await auth.participant_or_staff(request, "submit", "admin:submissions")
@@ -121,7 +127,7 @@ def _follow_up_routes(router: APIRouter, submissions: Submissions, auth: Authent
 
     @router.delete("/submissions/{number}")
     async def withdraw(
-        number: NumberInPath, request: Request, body: CancelRequest | None = None
+        number: Number, request: Request, body: CancelRequest | None = None
     ) -> WithdrawnSubmission:
         """Withdraw a submission for ever; one that still runs is cancelled.
 
@@ -134,14 +140,12 @@ def _follow_up_routes(router: APIRouter, submissions: Submissions, auth: Authent
         )
 
     @router.post("/submissions/{number}/appeal", status_code=201)
-    async def appeal(
-        number: NumberInPath, body: AppealRequest, caller: Submitter
-    ) -> DecisionResponse:
+    async def appeal(number: Number, body: AppealRequest, caller: Submitter) -> DecisionResponse:
         """Appeal against a decision about one's own submission."""
         return decision_response(await submissions.appeal(number, caller, body.text))
 
     @router.put("/submissions/{number}/note")
-    async def note(number: NumberInPath, body: NoteRequest, caller: Submitter) -> SubmissionNote:
+    async def note(number: Number, body: NoteRequest, caller: Submitter) -> SubmissionNote:
         """Replace the private note on one's own submission."""
         new_note = body.to_note()
         await submissions.write_note(number, caller, new_note)

@@ -6,6 +6,7 @@ from functools import partial
 
 from ingest.decisions import DecisionResult, Decisions
 from ingest.histories import load_submission
+from ingest.http.requests import RequestModel, SubmissionNoteText, Tag
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller, check_problem
 from ingest.moderation.service import APPEAL_MEDIA, moderation_command
@@ -17,6 +18,17 @@ from shared import events, subjects
 from shared.api.submissions import SubmissionRequest
 from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Refused, unknown_submission
+
+
+class NoteRequest(RequestModel):
+    """A private note on a submission; empty fields remove it."""
+
+    note: SubmissionNoteText = ""
+    tag: Tag = ""
+
+    def to_note(self) -> Note:
+        """Return the note, without empty fields."""
+        return Note(self.note or None, self.tag or None)
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,10 @@ from typing import Annotated, TypeAlias
 from fastapi import APIRouter, Depends, Query
 from msgspec import structs
 
-from ingest.http.paths import IdInPath
+from ingest.http.requests import Id
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
-from ingest.webhooks.commands import WebhookRequest
-from ingest.webhooks.service import LIMIT, LIMIT_MAX, NUMBER_MAX, Webhooks
+from ingest.webhooks.service import LIMIT, LIMIT_MAX, NUMBER_MAX, WebhookRequest, Webhooks
 from shared.api import accounts as api
 from shared.http import DocumentedRoute
 
@@ -31,24 +30,24 @@ def webhooks_router(service: Webhooks, auth: Authenticator) -> APIRouter:
         return api.Webhooks(items=list(await service.list_webhooks(caller)))
 
     @router.get("/{id}")
-    async def one(id: IdInPath, caller: Holder) -> api.Webhook:  # noqa: A002  (the contract's own word)
+    async def one(id: Id, caller: Holder) -> api.Webhook:  # noqa: A002  (the contract's own word)
         """One webhook; if it is off, its notice says why."""
         return await service.get_webhook(caller, id)
 
     @router.delete("/{id}")
-    async def remove(id: IdInPath, caller: Holder) -> api.RemovedWebhook:  # noqa: A002  (as above)
+    async def remove(id: Id, caller: Holder) -> api.RemovedWebhook:  # noqa: A002  (as above)
         """Remove a webhook and its deliveries."""
         result = await service.remove(caller, id)
         return api.RemovedWebhook(id=id, state="removed", event=result.event, seq=result.seq)
 
     @router.post("/{id}/test", status_code=202)
-    async def test(id: IdInPath, caller: Holder) -> api.WebhookTest:  # noqa: A002  (as above)
+    async def test(id: Id, caller: Holder) -> api.WebhookTest:  # noqa: A002  (as above)
         """Send a test event once; a webhook that is off and accepts it is on again."""
         return api.WebhookTest(id=id, event_id=await service.test(caller, id))
 
     @router.get("/{id}/deliveries")
     async def deliveries(
-        id: IdInPath,  # noqa: A002  (as above)
+        id: Id,  # noqa: A002  (as above)
         caller: Holder,
         cursor: Annotated[int, Query(ge=1, le=NUMBER_MAX)] = NUMBER_MAX,
         limit: Annotated[int, Query(ge=1, le=LIMIT_MAX)] = LIMIT,

@@ -3,27 +3,46 @@
 import secrets
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Annotated
+
+from pydantic import Field
 
 from ingest.decisions import DecisionResult, Decisions
 from ingest.http.attempts import AttemptLimiter
+from ingest.http.requests import RequestModel, Slugs
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller
 from ingest.ports import NewWebhook, WebhookStore
 from ingest.webhooks.rules import WEBHOOK_DECIDER, Remove, unknown_webhook
 from shared import subjects
-from shared.addresses import parse_target
+from shared.addresses import URL_LENGTH_MAX, parse_target
 from shared.api import accounts as api
 from shared.clock import new_id
 from shared.errors import Failed, Refused
-from shared.events import WebhookAdded
+from shared.events import WebhookAdded, WebhookKind
 
 WEBHOOKS_MAX = 20
 TESTS = "30/hour"
 SECRET = "wbhook_"  # noqa: S105  (what secrets begin with)
 SECRET_BYTES = 32
+Secret = Annotated[str, Field(pattern=r"^[!-~]{16,200}$")]
 # How many deliveries a page has, and the number of the last one there could be.
 LIMIT, LIMIT_MAX = 50, 200
 NUMBER_MAX = 2**63 - 1
+
+
+class WebhookRequest(RequestModel):
+    """A webhook: its URL, events, problems and secret."""
+
+    url: Annotated[str, Field(max_length=URL_LENGTH_MAX)]
+    events: Annotated[list[WebhookKind], Field(min_length=1)]
+    problems: Slugs = Field(default_factory=list)
+    secret: Secret | None = None
+
+    def to_new_webhook(self) -> NewWebhook:
+        """Return the webhook to add."""
+        problems = dict.fromkeys(slug.lower() for slug in self.problems)
+        return NewWebhook(self.url, list(dict.fromkeys(self.events)), list(problems), self.secret)
 
 
 @dataclass(frozen=True)

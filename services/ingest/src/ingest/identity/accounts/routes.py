@@ -7,9 +7,17 @@ from typing import Annotated, Any, Literal, TypeAlias
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
-from ingest.http.bodies import ReasonRequest, RequestModel, decision_response
-from ingest.http.fields import Name, NameOrAccount, Slugs, Text
-from ingest.http.paths import IdInPath, NameInPath, NumberInPath
+from ingest.http.requests import (
+    Id,
+    Name,
+    NameOrAccount,
+    Number,
+    ReasonRequest,
+    RequestModel,
+    Slugs,
+    Text,
+)
+from ingest.http.responses import decision_response
 from ingest.identity.accounts.service import Accounts, IssuedToken, NewToken, TokenDetails, Tokens
 from ingest.identity.bans import format_ban_end
 from ingest.identity.caller import Caller, check_unlimited
@@ -83,7 +91,7 @@ def accounts_router(people: Accounts, tokens: Tokens, auth: Authenticator) -> AP
         )
 
     @router.delete("/me/identities/{identity}")
-    async def unlink(identity: IdInPath, caller: Holder) -> DecisionResponse:
+    async def unlink(identity: Id, caller: Holder) -> DecisionResponse:
         """Unlink an identity; log in with its provider to link it again."""
         check_unlimited(caller)
         return decision_response(await people.unlink(caller.id, identity, "unlinked", caller.actor))
@@ -109,7 +117,7 @@ def _tokens(router: APIRouter, tokens: Tokens, auth: Authenticator) -> None:
 
     @router.delete("/tokens/{id}")
     async def revoke(
-        id: NumberInPath,  # noqa: A002  (the contract's own word)
+        id: Number,  # noqa: A002  (the contract's own word)
         caller: Annotated[Caller, Depends(auth.participant())],
     ) -> api.RevokedToken:
         """Revoke a token, everywhere within a second; every token may revoke itself."""
@@ -198,7 +206,7 @@ def participants_router(
 
     @router.put("/participants/{name}/name")
     async def rename(
-        name: NameInPath,
+        name: NameOrAccount,
         body: RenameRequest,
         actor: Annotated[str, Depends(auth.operator("admin:participants"))],
     ) -> api.OpenedAccount:
@@ -234,7 +242,7 @@ def _participants(
         )
 
     @router.get("/participants/{name}", dependencies=[Depends(operator)])
-    async def participant(name: NameInPath) -> api.Participant:
+    async def participant(name: NameOrAccount) -> api.Participant:
         """A participant: roles, ban, identities, and tokens without their texts."""
         account = await people.find(name)
         access = people.feed.rights()
@@ -268,13 +276,13 @@ def _rights(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authentic
     Admin: TypeAlias = Annotated[str, Depends(auth.operator("admin"))]
 
     @router.post("/participants/{name}/roles")
-    async def grant(name: NameInPath, body: RoleRequest, actor: Admin) -> DecisionResponse:
+    async def grant(name: NameOrAccount, body: RoleRequest, actor: Admin) -> DecisionResponse:
         """Give a participant a role."""
         return decision_response(await people.grant_role(name, body.role, body.reason, actor))
 
     @router.delete("/participants/{name}/roles/{role}")
     async def take(
-        name: NameInPath, role: Role, body: ReasonRequest, actor: Admin
+        name: NameOrAccount, role: Role, body: ReasonRequest, actor: Admin
     ) -> DecisionResponse:
         """Take a role from a participant."""
         return decision_response(await people.revoke_role(name, role, body.reason, actor))
@@ -288,7 +296,7 @@ def _rights(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authentic
 
     @router.delete("/tokens/{id}")
     async def revoke(
-        id: NumberInPath,  # noqa: A002  (the contract's own word)
+        id: Number,  # noqa: A002  (the contract's own word)
         body: ReasonRequest,
         actor: Annotated[str, Depends(auth.operator("admin:participants"))],
     ) -> api.RevokedToken:
@@ -297,14 +305,14 @@ def _rights(router: APIRouter, people: Accounts, tokens: Tokens, auth: Authentic
         return api.RevokedToken(id=id, state="revoked", event=result.event, seq=result.seq)
 
     @router.post("/participants/{name}/identities")
-    async def link(name: NameInPath, body: IdentityRequest, actor: Admin) -> DecisionResponse:
+    async def link(name: NameOrAccount, body: IdentityRequest, actor: Admin) -> DecisionResponse:
         """Link an identity to a participant, who can log in with it from now on."""
         account = await people.find(name)
         return decision_response(await people.link(account, body.provider, body.subject, actor))
 
     @router.delete("/participants/{name}/identities/{identity}")
     async def unlink(
-        name: NameInPath, identity: IdInPath, body: ReasonRequest, actor: Admin
+        name: NameOrAccount, identity: Id, body: ReasonRequest, actor: Admin
     ) -> DecisionResponse:
         """Unlink an identity from a participant."""
         account = await people.find(name)

@@ -7,9 +7,7 @@ from fastapi import APIRouter, Depends, Path, Request
 from pydantic import Field
 
 from ingest.http.addresses import client_address
-from ingest.http.bodies import ReasonRequest, RequestModel
-from ingest.http.fields import Slug, Text
-from ingest.http.paths import SlugInPath
+from ingest.http.requests import ReasonRequest, RequestModel, Slug, Text
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.identity.invites.service import INVITES_MAX, Invites, NewInvites
@@ -57,7 +55,7 @@ def invites_router(invites: Invites, auth: Authenticator) -> APIRouter:
     @router.get(
         "/admin/leaderboards/{slug}/invites", dependencies=[Depends(auth.leaderboard_manager())]
     )
-    async def listed(slug: SlugInPath) -> api.Invites:
+    async def listed(slug: Slug) -> api.Invites:
         """The invites to a leaderboard that are not revoked, and who used them."""
         return api.Invites(items=await invites.list_invites(slug.lower()))
 

@@ -11,7 +11,7 @@ from fastapi.responses import JSONResponse
 
 from ingest.http.addresses import client_address
 from ingest.http.cookies import SESSION_COOKIE
-from ingest.http.paths import IdInPath, NumberInPath
+from ingest.http.requests import Id, Number
 from ingest.identity.accounts.service import NewToken
 from ingest.identity.caller import check_scope
 from ingest.identity.login.cli_ids import CLI_LIFE_DAYS, CLI_SCOPES
@@ -211,7 +211,7 @@ def add_account_pages(router: APIRouter, web: Web) -> None:
         )
 
     @router.post(f"{ACCOUNT}/tokens/{{number}}/revoke")
-    async def revoke(request: Request, number: NumberInPath) -> Response:
+    async def revoke(request: Request, number: Number) -> Response:
         """Revoke a token."""
         session, _ = await web.require_form(request, ACCOUNT)
         account, actor = session.caller.id, session.caller.actor
@@ -226,7 +226,7 @@ def add_account_pages(router: APIRouter, web: Web) -> None:
         return await web.leave_for_provider(request, provider, ACCOUNT, session)
 
     @router.post(f"{ACCOUNT}/identities/{{identity}}/unlink")
-    async def unlink(request: Request, identity: IdInPath) -> Response:
+    async def unlink(request: Request, identity: Id) -> Response:
         """Unlink an identity, unless it is the last one."""
         session, _ = await web.require_form(request, ACCOUNT)
         account, people = session.caller.id, web.logins.people

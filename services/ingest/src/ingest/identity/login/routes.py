@@ -13,9 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.http.addresses import client_address
-from ingest.http.bodies import ReasonRequest, RequestModel
-from ingest.http.fields import PRINTABLE
-from ingest.http.paths import NameInPath
+from ingest.http.requests import PRINTABLE, NameOrAccount, ReasonRequest, RequestModel
 from ingest.identity.caller import Caller, check_unlimited
 from ingest.identity.http.authenticator import Authenticator
 from ingest.identity.login.rules import (
@@ -257,7 +255,7 @@ def _password_resets(router: APIRouter, logins: Logins, auth: Authenticator) -> 
     # Only admins: whoever has the link can become the participant, whatever their roles.
     @router.post("/v1/admin/participants/{name}/password-reset", status_code=201)
     async def reset_password(
-        name: NameInPath,
+        name: NameOrAccount,
         body: ReasonRequest,
         actor: Annotated[str, Depends(auth.operator("admin"))],
     ) -> PasswordResetLink:

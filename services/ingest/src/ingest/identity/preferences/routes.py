@@ -4,7 +4,7 @@ from typing import Annotated, TypeAlias
 
 from fastapi import APIRouter, Depends, Query
 
-from ingest.http.paths import IdInPath
+from ingest.http.requests import Id
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.identity.preferences.service import PreferenceCommands, PreferencesRequest
@@ -41,17 +41,17 @@ def preferences_router(preferences: PreferenceCommands, auth: Authenticator) -> 
         return DiscordParticipants(items=await preferences.load_recipients(wish))
 
     @router.get("/edge/participants/{id}", dependencies=edge)
-    async def participant(id: IdInPath) -> DiscordParticipant:  # noqa: A002  (the contract's own word)
+    async def participant(id: Id) -> DiscordParticipant:  # noqa: A002  (the contract's own word)
         """A participant with their Discord id, for the Discord edge only."""
         return await preferences.load_participant(id)
 
     @router.get("/edge/submissions/{id}", dependencies=edge)
-    async def submission(id: IdInPath) -> SubmissionOwner:  # noqa: A002  (the contract's own word)
+    async def submission(id: Id) -> SubmissionOwner:  # noqa: A002  (the contract's own word)
         """The owner of a submission, by its id, for the Discord edge only."""
         return await preferences.owner(id)
 
     @router.get("/edge/rejudges/{id}", dependencies=edge)
-    async def rejudge(id: IdInPath) -> RejudgeSummary:  # noqa: A002  (the contract's own word)
+    async def rejudge(id: Id) -> RejudgeSummary:  # noqa: A002  (the contract's own word)
         """A rejudge, for the Discord edge only."""
         return await preferences.rejudge(id)
 

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import structs
 
 from ingest.decisions import Decisions
-from ingest.http.bodies import RequestModel
+from ingest.http.requests import RequestModel
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller, check_unlimited
 from ingest.identity.preferences import rules

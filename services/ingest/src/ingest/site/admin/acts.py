@@ -11,8 +11,8 @@ import httpx
 import msgspec
 from starlette.types import ASGIApp
 
-from ingest.http.fields import TEXT_LENGTH_MAX
 from ingest.http.middleware import IDEMPOTENCY_HEADER
+from ingest.http.requests import TEXT_LENGTH_MAX
 from ingest.identity.caller import Caller, check_scope
 from ingest.identity.http.credentials import CSRF
 from ingest.identity.secrets import csrf_token

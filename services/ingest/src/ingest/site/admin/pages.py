@@ -11,7 +11,7 @@ import msgspec
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 
 from ingest.http.cookies import SESSION_COOKIE
-from ingest.http.paths import NameInPath
+from ingest.http.requests import NameOrAccount
 from ingest.identity.login.service import Session
 from ingest.identity.login.web import Web
 from ingest.identity.scopes import ADMIN, STAFF_SCOPES
@@ -321,7 +321,7 @@ def _add_participants(router: APIRouter, site: AdminSite) -> None:
         return site.render(request, session, PARTICIPANTS, sections, search=search)
 
     @router.get(catalogue.PARTICIPANT_PAGE)
-    async def participant(request: Request, name: NameInPath) -> Response:
+    async def participant(request: Request, name: NameOrAccount) -> Response:
         """A participant."""
         session, operator = await site.open(request, PARTICIPANTS)
         sections = await read_in_time(tables.participant_details(operator, name))

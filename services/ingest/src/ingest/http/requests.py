@@ -1,8 +1,8 @@
-"""Types of the fields of bodies and forms."""
+"""Requests: the types of their fields, and the base models of their bodies and forms."""
 
 from typing import Annotated
 
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 TEXT_LENGTH_MAX = 500
 APPEAL_LENGTH_MAX = 10_000
@@ -16,7 +16,7 @@ SubmissionNoteText = Annotated[
 ]
 Tag = Annotated[str, Field(pattern=r"^([a-z0-9][a-z0-9_.-]{0,31})?$")]
 ID = r"^[A-Za-z0-9_-]{1,64}$"
-Token = Annotated[str, Field(pattern=ID)]
+Id = Annotated[str, Field(pattern=ID)]
 Name = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,31}$")]
 # A participant by name or, if the name was lost, by account, which is longer than any name.
 NAME_OR_ACCOUNT = r"^([a-z0-9][a-z0-9_-]{0,31}|[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12})$"
@@ -25,3 +25,28 @@ SLUG = r"^[A-Za-z0-9][A-Za-z0-9_-]{0,94}$"
 Slug = Annotated[str, Field(pattern=SLUG)]
 PROBLEMS_MAX = 100
 Slugs = Annotated[list[Slug], Field(max_length=PROBLEMS_MAX)]
+# The number of a submission, a token or a dead letter.
+Number = Annotated[int, Field(ge=1)]
+
+
+class RequestModel(BaseModel):
+    """A request body: unknown fields and wrong types are refused."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+
+class FormModel(BaseModel):
+    """A form: unknown fields are refused, and an empty field counts as missing."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _drop_empty_fields(cls, fields: dict[str, object]) -> dict[str, object]:
+        return {name: value for name, value in fields.items() if value != ""}
+
+
+class ReasonRequest(RequestModel):
+    """Why an operator does this."""
+
+    reason: Text

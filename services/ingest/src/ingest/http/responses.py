@@ -1,11 +1,18 @@
-"""Headers of responses that tell about limits and quotas."""
+"""Responses: that to a decision, and headers that tell about limits and quotas."""
 
 import math
 from collections.abc import Sequence
 
+from ingest.decisions import DecisionResult
+from shared.api.queues import DecisionResponse
 from shared.api.quotas import Balance
 from shared.api.submissions import SubmissionReceipts
 from shared.clock import now
+
+
+def decision_response(result: DecisionResult) -> DecisionResponse:
+    """Return the response for a decision; `event` is null if nothing had to change."""
+    return DecisionResponse(event=result.event, seq=result.seq)
 
 
 def rate_limit_headers(limit: int, remaining: int, reset_s: int) -> dict[str, str]:
