@@ -11,11 +11,11 @@ import pytest
 from fastapi.routing import APIRoute
 
 from shared import api
-from shared.api.accounts import CreatedWebhook, IssuedToken, PasswordResetLink
+from shared.api.accounts import DeviceToken, IssuedToken, PasswordResetLink
 from shared.api.fields import ApiModel
-from shared.api.logins import DeviceToken
 from shared.api.secrets import ResponseField, has_secret, parts, response_fields
 from shared.api.submissions import Code
+from shared.api.webhooks import CreatedWebhook
 from shared.http import body_type, iter_routes, may_have_secret
 from tests.ingest.test_password_resets import REPEATS
 from tests.ingest.test_repeats import KEY

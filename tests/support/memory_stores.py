@@ -19,7 +19,7 @@ from ingest.ports import (
     StoredResponse,
     TokenRow,
 )
-from shared.api.accounts import Delivery, Webhook
+from shared.api.webhooks import Delivery, Webhook
 from shared.clock import new_id, now
 
 

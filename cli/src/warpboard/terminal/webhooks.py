@@ -5,7 +5,7 @@ from typing import Any
 
 import click
 
-from shared.api.accounts import CreatedWebhook, Deliveries, Webhook, Webhooks, WebhookTest
+from shared.api.webhooks import CreatedWebhook, Deliveries, Webhook, Webhooks, WebhookTest
 from shared.presentation.units import instant_text, one_line
 from warpboard.api import Api
 from warpboard.context import AppContext

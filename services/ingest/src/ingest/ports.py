@@ -8,8 +8,8 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from shared import subjects
-from shared.api.accounts import Delivery, Webhook
 from shared.api.queues import QueueOfGpu
+from shared.api.webhooks import Delivery, Webhook
 from shared.blobs import BlobStore
 from shared.bus import DeadLetters
 from shared.clock import now

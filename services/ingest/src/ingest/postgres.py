@@ -24,7 +24,7 @@ from ingest.ports import (
     StoredResponse,
     TokenRow,
 )
-from shared.api.accounts import Delivery, Webhook
+from shared.api.webhooks import Delivery, Webhook
 from shared.clock import new_id
 from shared.errors import Failed
 from shared.health import warn_rarely

@@ -1,4 +1,4 @@
-"""Accounts, participants, tokens, notification preferences, webhooks and consents."""
+"""Accounts, logins, participants, tokens, notification preferences and consents."""
 
 from typing import Annotated, Literal
 
@@ -7,69 +7,6 @@ from msgspec import Meta
 from shared.api.fields import ApiModel, Digest, Timestamp
 from shared.api.queues import DecisionResponse
 from shared.api.secrets import Secret
-
-
-class Webhook(ApiModel, frozen=True, kw_only=True):
-    """A webhook without its secret; `notice` says why it is off."""
-
-    id: str
-    url: str
-    events: list[str]
-    problems: list[str]
-    state: Literal["on", "off"]
-    notice: str | None
-    off_at: Timestamp | None
-    created_at: Timestamp
-
-
-class CreatedWebhook(Webhook, frozen=True, kw_only=True):
-    """A new webhook with its secret, which is shown once."""
-
-    secret: Secret
-
-
-class Webhooks(ApiModel, frozen=True, kw_only=True):
-    """The webhooks of a participant, oldest first."""
-
-    items: list[Webhook]
-
-
-class RemovedWebhook(DecisionResponse, frozen=True, kw_only=True):
-    """A webhook that was removed."""
-
-    id: str
-    state: Literal["removed"]
-
-
-class WebhookTest(ApiModel, frozen=True, kw_only=True):
-    """A test event that was sent."""
-
-    id: str
-    event_id: str
-
-
-class Delivery(ApiModel, frozen=True, kw_only=True):
-    """The delivery of one event."""
-
-    number: int
-    event_id: str
-    type: str
-    state: str
-    tries: int
-    status: Annotated[int | None, Meta(description="The HTTP status of the response.")]
-    error: str | None
-    took_ms: Annotated[int | None, Meta(description="Milliseconds.")]
-    created_at: Timestamp
-    tried_at: Timestamp | None
-    next_at: Timestamp | None
-
-
-class Deliveries(ApiModel, frozen=True, kw_only=True):
-    """Deliveries, newest first."""
-
-    items: list[Delivery]
-    next_cursor: str | None
-
 
 DeliveryChannel = Literal["off", "thread", "dm"]
 OnOff = Literal["on", "off"]
@@ -236,3 +173,81 @@ class Consent(ApiModel, frozen=True, kw_only=True):
     file: Annotated[str, Meta(description="The file of the problem; empty if none.")]
     digest: Digest | None
     text: str
+
+
+class IdentityLinkPage(ApiModel, frozen=True, kw_only=True):
+    """The page that links the identity, for a browser that is logged in."""
+
+    provider: str
+    url: str
+
+
+class CliId(ApiModel, frozen=True, kw_only=True):
+    """A CLI id, of no use until somebody links it at `link_url`."""
+
+    state: Secret
+    expires_in: int
+    link_url: str
+
+
+class CliIdPreview(ApiModel, frozen=True, kw_only=True):
+    """Who asked for a CLI id."""
+
+    requested_at: Timestamp
+    network: str
+    provider: str
+    expires_at: Timestamp
+
+
+class ParticipantAccess(ApiModel, frozen=True, kw_only=True):
+    """For whom something may act, with which scopes and until when."""
+
+    participant_id: str
+    participant: str
+    scopes: list[str]
+    expires_at: Timestamp | None
+
+
+class LinkedCliId(ParticipantAccess, frozen=True, kw_only=True):
+    """A CLI id that acts for a participant."""
+
+    status: Literal["ok"] = "ok"
+    token_id: int
+
+
+class DeviceCode(ApiModel, frozen=True, kw_only=True):
+    """The codes of a device and where to enter them; Source: RFC 8628, 3.2."""
+
+    device_code: Secret
+    user_code: Secret
+    verification_uri: str
+    verification_uri_complete: Secret
+    expires_in: int
+    interval: int
+
+
+class DeviceToken(ApiModel, frozen=True, kw_only=True):
+    """The token of a device; Source: RFC 6749, 5.1."""
+
+    access_token: Secret
+    token_type: Literal["Bearer"] = "Bearer"  # noqa: S105
+    expires_in: int
+    scope: str
+    participant_id: str
+    participant: str
+
+
+class DevicePreview(ApiModel, frozen=True, kw_only=True):
+    """The device with this code, and what it asks for."""
+
+    requested_at: Timestamp
+    network: str
+    client: str
+    scopes: list[str]
+    expires_at: Timestamp
+
+
+class AnsweredDevice(ParticipantAccess, frozen=True, kw_only=True):
+    """A device that was approved or denied."""
+
+    status: Literal["ok", "denied"]

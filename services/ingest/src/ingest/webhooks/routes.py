@@ -9,7 +9,7 @@ from ingest.http.requests import Id
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.webhooks.service import LIMIT, LIMIT_MAX, NUMBER_MAX, WebhookRequest, Webhooks
-from shared.api import accounts as api
+from shared.api import webhooks as api
 from shared.http import DocumentedRoute
 
 

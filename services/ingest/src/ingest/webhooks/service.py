@@ -16,7 +16,7 @@ from ingest.ports import NewWebhook, WebhookStore
 from ingest.webhooks.rules import WEBHOOK_DECIDER, Remove, unknown_webhook
 from shared import subjects
 from shared.addresses import URL_LENGTH_MAX, parse_target
-from shared.api import accounts as api
+from shared.api import webhooks as api
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.events import WebhookAdded, WebhookKind

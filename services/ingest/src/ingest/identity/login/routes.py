@@ -25,8 +25,7 @@ from ingest.identity.login.rules import (
 )
 from ingest.identity.login.service import Logins
 from ingest.identity.login.web import read_body
-from shared.api.accounts import PasswordResetLink
-from shared.api.logins import (
+from shared.api.accounts import (
     AnsweredDevice,
     CliId,
     CliIdPreview,
@@ -35,6 +34,7 @@ from shared.api.logins import (
     DeviceToken,
     IdentityLinkPage,
     LinkedCliId,
+    PasswordResetLink,
 )
 from shared.errors import Refused
 from shared.events import SCOPES
