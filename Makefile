@@ -11,7 +11,7 @@ PARTS := shared harness[torch] services/ingest services/scheduler[modal] service
          services/ranker services/discord-edge cli[mcp,plots,up] discord-sim[zstd]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim
 
-.PHONY: help install format check docs docs-site walks problems test-fast test test-cuda test-long \
+.PHONY: help install format check docs walks problems test-fast test test-cuda test-long \
         test-crowded test-alone up demo bench bench-smoke chaos contract clean
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
@@ -53,15 +53,6 @@ check: install ## Format, lint, types, imports: what a reviewer need not say
 
 docs: install ## Write the generated pages again
 	python -m docs.generate
-
-# MkDocs is no part of the environment until somebody builds the site.
-.venv/site-installed: .venv/installed
-	@pip install -q -c constraints.txt --group site
-	@touch $@
-
-docs-site: .venv/site-installed ## Build the pages as a site in build/site; a broken link fails
-	python -m docs.site
-	NO_MKDOCS_2_WARNING=1 mkdocs build --strict
 
 walks: install ## Follow the walkthroughs and every transcript of the pages, and time them
 	pytest -q -rP -m long tests/docs

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 from docs.generate import READS, reads, schema_pages
 from docs.generate import page as events_page
-from docs.site import pages
 
+from ingest.site.guide import list_pages
 from shared.events import CATALOGUE
 from shared.servers import nats
 from tests.support.tiers import GROUPS
@@ -283,7 +283,7 @@ def test_every_dependency_is_pinned() -> None:
 
 def test_the_links_of_every_page_resolve() -> None:
     findings = []
-    for page in [*pages(), *ROOT.glob("problems/*/*.md")]:
+    for page in [*list_pages(ROOT), *ROOT.glob("problems/*/*.md")]:
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1):
             for target, anchor in re.findall(r"\]\(([^)#\s]*)#?([^)\s]*)\)", line):
                 path = page.parent / target if target else page
@@ -298,7 +298,7 @@ def test_the_links_of_every_page_resolve() -> None:
 
 @cache
 def anchors(page: Path) -> set[str]:
-    """The anchors of a page's headings, as GitHub and the site make them."""
+    """The anchors of a page's headings, as GitHub and the guide make them."""
     text = re.sub(
         r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
     )
@@ -348,7 +348,7 @@ def _expand_braces(text: str) -> list[str]:
 def test_a_line_of_a_page_is_short() -> None:
     findings = [
         where(page, number, f"{len(line)} columns: wrap it at 100")
-        for page in pages()
+        for page in list_pages(ROOT)
         if not any(page.is_relative_to(ROOT / name) for name in GENERATED_PAGES)
         for number, line in enumerate(page.read_text(encoding="utf-8").splitlines(), 1)
         # Markdown cannot wrap a row of a table.

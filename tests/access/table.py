@@ -34,4 +34,5 @@ def matches_route(template: str, path: str) -> bool:
     >>> matches_route("/v1/problems/{slug}", "/v1/problems/club?version=1")
     True
     """
-    return bool(re.fullmatch(re.sub(r"\{\w+\}", "[^/]+", template), path.partition("?")[0]))
+    pattern = re.sub(r"\{\w+\}", "[^/]+", template.replace("{path:path}", ".+"))
+    return bool(re.fullmatch(pattern, path.partition("?")[0]))

@@ -38,6 +38,8 @@ VIEWS: dict[str, tuple[tuple[int, int], Literal["light", "dark"]]] = {
     "-phone-dark": (PHONE, "dark"),
 }
 # Of the others, the documentation has the first view only.
+# The documentation shows none of itself.
+UNPUBLISHED = ("guide", "guide-page", "api")
 MAIN_PAGES, MAIN_VIEWS = ("home", "leaderboard", "submission"), ("", "-dark", "-phone")
 SLUG = "vectoradd"
 OTHERS = ("identity", "matmul", "softmax")
@@ -63,6 +65,9 @@ PAGES_OF_VISITORS = {
     "contests": "/contests",
     "agents": "/agents",
     "commands": "/cli",
+    "guide": "/guide",
+    "guide-page": "/guide/docs/timing",
+    "api": "/docs",
     "login": "/login",
     "error": "/problems/vectorad",
 }
@@ -99,7 +104,8 @@ class Camera:
         for view, (size, scheme) in VIEWS.items():
             await page.set_viewport_size({"width": size[0], "height": size[1]})
             await page.emulate_media(color_scheme=scheme)
-            if not view or (name in MAIN_PAGES and view in MAIN_VIEWS):
+            is_published = name not in UNPUBLISHED
+            if (is_published and not view) or (name in MAIN_PAGES and view in MAIN_VIEWS):
                 height = min(size[1], await page.evaluate("document.body.scrollHeight"))
                 clip: Any = {"x": 0, "y": 0, "width": size[0], "height": height}
                 path = FOLDER / f"{name}{view}.png"

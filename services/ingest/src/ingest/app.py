@@ -9,7 +9,7 @@ from ingest.agents.routes import agents_router
 from ingest.baselines.routes import baselines_router
 from ingest.bootstrap import Ingest
 from ingest.consents.routes import consents_router
-from ingest.http.document import PublicApi, add_docs_page, read_introduction
+from ingest.http.document import PublicApi, read_introduction
 from ingest.http.middleware import (
     BodyLimitMiddleware,
     IdempotencyMiddleware,
@@ -98,7 +98,6 @@ def create_app(
         platform_router(ingest.operators, ingest.account_tables, auth),
     ):
         app.include_router(router)
-    add_docs_page(app)
 
     @app.get("/health")
     async def health() -> HealthStatus:

@@ -1,4 +1,4 @@
-"""The OpenAPI document: own routes, forwarded reads, errors and examples; and the page /docs.
+"""The OpenAPI document: own routes, forwarded reads, errors and examples.
 
 `introduction.md` is the text at the top. `reads.json` has the reads, which ranker answers;
 `document.json` has the tags, the errors, the credentials, and the examples: a name has one meaning
@@ -6,13 +6,11 @@
 """
 
 import json
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Iterable
 from importlib.resources import files
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from fastapi import FastAPI
-from fastapi.responses import FileResponse
 
 from shared.errors import STATUS_BY_CODE
 from shared.http import CODE_BY_STATUS, Schemas, build_schemas
@@ -29,17 +27,6 @@ OPEN = (
 )
 # Reads that need a credential.
 GUARDED_READS = ("/v1/me/", "/v1/admin/")
-# swagger-ui sets inline styles; everything else comes from this server.
-POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; "
-    "img-src 'self' data:; connect-src 'self'; base-uri 'none'; frame-ancestors 'none'"
-)
-PAGE_HEADERS = {
-    "Content-Security-Policy": POLICY,
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-    "Cache-Control": "public, max-age=3600",
-}
 # Examples of values by the type, the format or the pattern of their schema.
 PLAIN: dict[str, Any] = {"string": "", "integer": 1, "number": 1.5, "boolean": False, "null": None}
 AT = "2026-11-21T12:00:00Z"
@@ -225,24 +212,3 @@ def _dereference(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, 
         return schema
     target: dict[str, Any] = document["components"]["schemas"][schema["$ref"].rpartition("/")[2]]
     return target
-
-
-def add_docs_page(app: FastAPI) -> None:
-    """Add the page and its static files."""
-    page_folder = Path(str(files("ingest.http"))) / "page"
-    swagger_folder = Path(str(files("fastapi_swagger"))) / "resources"
-    served = {
-        "/docs": page_folder / "docs.html",
-        "/static/docs.js": page_folder / "docs.js",
-        "/static/swagger-ui.js": swagger_folder / "swagger-ui-bundle.js",
-        "/static/swagger-ui.css": swagger_folder / "swagger-ui.css",
-    }
-
-    def serve_file(file: Path) -> Callable[[], Coroutine[Any, Any, FileResponse]]:
-        async def respond() -> FileResponse:
-            return FileResponse(file, headers=PAGE_HEADERS)
-
-        return respond
-
-    for path, file in served.items():
-        app.add_api_route(path, serve_file(file), methods=["GET"], include_in_schema=False)

@@ -206,6 +206,16 @@ def _is_safe_link(url: str) -> bool:
     return scheme is None or scheme[1].lower() in LINK_SCHEMES
 
 
+def markdown_parser(*, html: bool = False) -> MarkdownIt:
+    """Return a parser of Markdown with formulas and tables; `html` keeps tags, otherwise text."""
+    options = {"html": html, "highlight": _highlight_fence}
+    parser = MarkdownIt("commonmark", options).enable("table")
+    # The method is an attribute that the library means to be replaced.
+    parser.validateLink = _is_safe_link  # type: ignore[method-assign]
+    parser.inline.ruler.before("escape", "formula", _parse_formula)
+    return parser
+
+
 @lru_cache(STATEMENTS_MAX)
 def render_markdown(text: str) -> Markup:
     r"""Return a statement as safe HTML; its title, if it begins with one, is left out.
@@ -217,12 +227,8 @@ def render_markdown(text: str) -> Markup:
     """
     if len(text) > MARKDOWN_CHARS_MAX:
         return Markup("<pre>{}</pre>").format(text)
-    # Raw HTML is shown as text, and an image would be a request to another host.
-    options = {"html": False, "highlight": _highlight_fence}
-    parser = MarkdownIt("commonmark", options).enable("table").disable("image")
-    # The method is an attribute that the library means to be replaced.
-    parser.validateLink = _is_safe_link  # type: ignore[method-assign]
-    parser.inline.ruler.before("escape", "formula", _parse_formula)
+    # An image would be a request to another host.
+    parser = markdown_parser().disable("image")
     tokens = parser.parse(text)
     if tokens and (tokens[0].type, tokens[0].tag) == ("heading_open", "h1"):
         # Its opening, its text and its end.

@@ -18,10 +18,12 @@ from ingest.site.charts import CanaryChart, draw_canaries
 from ingest.site.client_package import add_client_pages, build_wheel, install_command
 from ingest.site.editor import add_resubmission_page, add_submission_forms
 from ingest.site.formatting import FILTERS
+from ingest.site.guide import add_guide_pages
 from ingest.site.leaderboards import add_leaderboard_pages
 from ingest.site.people import add_people_pages
 from ingest.site.problems import add_contest_pages, add_problem_pages
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
+from ingest.site.reference import add_reference_page
 from ingest.site.submissions import SubmissionPage, add_comparison_page, add_submission_page
 from shared.api.agents import Agent, Agents
 from shared.api.leaderboards import LeaderboardLine, Leaderboards, Record, Records
@@ -133,6 +135,8 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     _add_files(router)
     add_client_pages(router, web)
     add_contest_pages(router, web, ranker)
+    add_guide_pages(router, web)
+    add_reference_page(app, router, web)
     add_leaderboard_pages(router, web, ranker)
     add_people_pages(router, web, ranker, commands.quotas)
     add_platform_pages(router, web, ranker)

@@ -3,7 +3,8 @@
 
 function addCopyButtons() {
   for (const block of document.querySelectorAll("pre.copy")) {
-    const text = block.textContent;
+    // A transcript is copied without its prompts and its output.
+    const text = block.dataset.copied ?? block.textContent;
     const button = document.createElement("button");
     button.type = "button";
     button.className = "small second";
