@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from ingest.identity.accounts import rules as accounts
 from ingest.identity.accounts.rules import AccountCommand
-from ingest.identity.invites.rules import InviteCommand, invites
+from ingest.identity.invites.rules import INVITE_DECIDER, InviteCommand
 from ingest.moderation import rules as moderation
 from ingest.problems import commands
 from ingest.problems import rules as problems
@@ -87,7 +87,7 @@ def token(name: str = "t1", *scopes: str, ends: datetime | None = LATER) -> Toke
 def test_invalid_account_commands_are_refused(
     history: Sequence[Fact], command: AccountCommand, code: str
 ) -> None:
-    given(accounts.accounts, *history).when(command).then_refused(code)
+    given(accounts.ACCOUNT_DECIDER, *history).when(command).then_refused(code)
 
 
 @pytest.mark.parametrize(
@@ -115,13 +115,13 @@ def test_invalid_account_commands_are_refused(
 def test_valid_account_commands_are_recorded_once(
     history: Sequence[Fact], command: AccountCommand, expected: Sequence[Fact]
 ) -> None:
-    given(accounts.accounts, *history).when(command).then(*expected)
+    given(accounts.ACCOUNT_DECIDER, *history).when(command).then(*expected)
 
 
 def test_expired_tokens_do_not_count() -> None:
     old = [token(f"t{place}", ends=T0) for place in range(accounts.TOKENS_MAX)]
     new = token("one more", ends=LATER + timedelta(days=1))
-    given(accounts.accounts, *old).when(AccountCommand(new, LATER)).then(new)
+    given(accounts.ACCOUNT_DECIDER, *old).when(AccountCommand(new, LATER)).then(new)
 
 
 ISSUED = InviteIssued(code_hash="c", problems=["copy"], expires_at=LATER)
@@ -142,15 +142,17 @@ REVOKED = InviteRevoked(reason=R)
 def test_an_invalid_invite_is_refused(
     history: Sequence[Fact], command: InviteCommand, code: str
 ) -> None:
-    given(invites, *history).when(command).then_refused(code)
+    given(INVITE_DECIDER, *history).when(command).then_refused(code)
 
 
 def test_an_invite_belongs_to_one_participant() -> None:
-    given(invites, ISSUED).when(InviteCommand(InviteRedeemed(account="ada"), T0)).then(REDEEMED)
-    given(invites, ISSUED, REDEEMED).when(
+    given(INVITE_DECIDER, ISSUED).when(InviteCommand(InviteRedeemed(account="ada"), T0)).then(
+        REDEEMED
+    )
+    given(INVITE_DECIDER, ISSUED, REDEEMED).when(
         InviteCommand(InviteRedeemed(account="ada"), LATER)
     ).then()
-    given(invites, ISSUED, REDEEMED).when(InviteCommand(REVOKED, T0)).then(REVOKED)
+    given(INVITE_DECIDER, ISSUED, REDEEMED).when(InviteCommand(REVOKED, T0)).then(REVOKED)
 
 
 FIRST = example_event(ProblemPublished)

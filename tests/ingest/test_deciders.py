@@ -73,7 +73,11 @@ CANARY = example_event(CanaryChosen)
 REQUESTED, PREVIEWED = example_event(RejudgeRequested), example_event(RejudgePreviewed)
 
 AGENTS, POOLS, CASES = agents.AGENT_DECIDER, agents.POOL_DECIDER, moderation.MODERATION_DECIDER
-PEOPLE, ENDS, REJUDGES = accounts.accounts, submissions.SUBMISSION_DECIDER, reruns.REJUDGE_DECIDER
+PEOPLE, ENDS, REJUDGES = (
+    accounts.ACCOUNT_DECIDER,
+    submissions.SUBMISSION_DECIDER,
+    reruns.REJUDGE_DECIDER,
+)
 
 
 @pytest.mark.parametrize(

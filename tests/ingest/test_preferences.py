@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ingest.identity.access.preferences import PREFERENCES, with_defaults
-from ingest.identity.preferences.rules import preferences
+from ingest.identity.preferences.rules import PREFERENCE_DECIDER
 from ingest.identity.preferences.service import PreferencesRequest
 from shared.errors import Refused
 from shared.events import Blob, PreferenceSet, RejudgeItem, RejudgeRequested
@@ -30,11 +30,11 @@ def test_the_last_choice_holds_and_nothing_else_changes(choices: list[dict[str, 
         before = with_defaults(state)
         if any(value not in PREFERENCES[name] for name, value in chosen.items()):
             with pytest.raises(Refused, match="is not one of"):
-                preferences.decide(chosen, state)
+                PREFERENCE_DECIDER.decide(chosen, state)
             continue
-        facts = preferences.decide(chosen, state)
+        facts = PREFERENCE_DECIDER.decide(chosen, state)
         for fact in facts:
-            state = preferences.evolve(state, fact)
+            state = PREFERENCE_DECIDER.evolve(state, fact)
         assert with_defaults(state) == before | chosen
         assert bool(facts) == (with_defaults(state) != before)
 

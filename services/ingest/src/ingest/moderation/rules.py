@@ -5,7 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import NamedTuple
 
-from ingest.identity.accounts.rules import Account, accounts
+from ingest.identity.accounts.rules import ACCOUNT_DECIDER, Account
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider
@@ -158,7 +158,7 @@ def evolve_ban_appeal(state: BanAppealState, fact: events.Fact) -> BanAppealStat
             state = replace(state, filed=fact, answer=None)
         case events.BanAppealDecided():
             state = replace(state, answer=fact)
-    return replace(state, account=accounts.evolve(state.account, fact))
+    return replace(state, account=ACCOUNT_DECIDER.evolve(state.account, fact))
 
 
 BAN_APPEAL_DECIDER = Decider[BanAppealCommand, BanAppealState, events.Fact](

@@ -4,7 +4,7 @@ import asyncio
 
 from ingest.histories import HistoryCache
 from ingest.identity.access.feed import AccessFeed
-from ingest.identity.accounts.rules import accounts
+from ingest.identity.accounts.rules import ACCOUNT_DECIDER
 from ingest.identity.caller import Caller
 from ingest.platform import rules as platform
 from ingest.ports import Ports
@@ -57,7 +57,7 @@ class Intake:
             self._load_launcher(request.runner),
             self._has_name(account, request),
             load_problem(request.problem.lower(), self._histories.state),
-            self._histories.state(subjects.account(account), accounts),
+            self._histories.state(subjects.account(account), ACCOUNT_DECIDER),
             self._histories.state(subjects.audit(platform.PLATFORM), platform.INTAKE_DECIDER),
         )
         platform.check_intake(paused)

@@ -114,7 +114,7 @@ def _evolve_holdings(state: Account, fact: events.Fact) -> Account:
     return state
 
 
-accounts = Decider[AccountCommand, Account, events.Fact](Account(), decide, evolve)
+ACCOUNT_DECIDER = Decider[AccountCommand, Account, events.Fact](Account(), decide, evolve)
 
 
 def _without(table: Mapping[str, Held], key: str) -> dict[str, Held]:
@@ -200,7 +200,7 @@ def evolve_register(state: str | None, fact: events.Fact) -> str | None:
     return fact.register if isinstance(fact, events.AccountTablesAdopted) else state
 
 
-tables = Decider[events.AccountTablesAdopted, str | None, events.Fact](
+TABLES_DECIDER = Decider[events.AccountTablesAdopted, str | None, events.Fact](
     None, decide_adoption, evolve_register
 )
 

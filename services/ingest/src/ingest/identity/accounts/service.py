@@ -52,7 +52,7 @@ async def decide_account(
 ) -> DecisionResult:
     """Decide about an account; the result applies at once. Raises `Refused` and `Failed`."""
     command = rules.AccountCommand(event, decisions.clock())
-    return await decisions.make(subjects.account(account), rules.accounts, command, actor)
+    return await decisions.make(subjects.account(account), rules.ACCOUNT_DECIDER, command, actor)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ class AccountTables:
         The first tables of a log are adopted if the log has no accounts. Raises `Failed`.
         """
         row = await self.store.register_row()
-        adopted = await self.decisions.load_state(subjects.audit(ACCOUNTS), rules.tables)
+        adopted = await self.decisions.load_state(subjects.audit(ACCOUNTS), rules.TABLES_DECIDER)
         if adopted is None and self.feed.why_unhealthy():
             return row.is_lost
         # Participants may have come before the tables could be adopted.
@@ -215,7 +215,8 @@ class AccountTables:
 
     async def _adopt(self, register: str, reason: str, actor: str) -> DecisionResult:
         adoption = AccountTablesAdopted(register=register, reason=reason)
-        return await self.decisions.make(subjects.audit(ACCOUNTS), rules.tables, adoption, actor)
+        aggregate = subjects.audit(ACCOUNTS)
+        return await self.decisions.make(aggregate, rules.TABLES_DECIDER, adoption, actor)
 
 
 class NewToken(NamedTuple):

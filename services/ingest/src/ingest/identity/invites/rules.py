@@ -55,7 +55,9 @@ def evolve_invite(state: InviteState, fact: Fact) -> InviteState:
     return state
 
 
-invites = Decider[InviteCommand, InviteState, Fact](InviteState(), decide_invite, evolve_invite)
+INVITE_DECIDER = Decider[InviteCommand, InviteState, Fact](
+    InviteState(), decide_invite, evolve_invite
+)
 
 
 def invalid_invite() -> Refused:

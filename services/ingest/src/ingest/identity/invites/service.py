@@ -10,7 +10,7 @@ from ingest.http.attempts import AttemptLimiter
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.access.fold import Invite
 from ingest.identity.caller import account_actor
-from ingest.identity.invites.rules import InviteCommand, invalid_invite, invites
+from ingest.identity.invites.rules import INVITE_DECIDER, InviteCommand, invalid_invite
 from ingest.identity.secrets import hash_secret, new_invite_code
 from ingest.ports import AccountStore
 from shared import subjects
@@ -130,4 +130,4 @@ class Invites:
 
     async def _decide(self, invite: str, event: InviteRedeemed | InviteRevoked, actor: str) -> None:
         command = InviteCommand(event, self.decisions.clock())
-        await self.decisions.make(subjects.invite(invite), invites, command, actor)
+        await self.decisions.make(subjects.invite(invite), INVITE_DECIDER, command, actor)

@@ -30,6 +30,6 @@ def decide_preferences(changes: Mapping[str, str], state: Chosen) -> Sequence[ev
     ]
 
 
-preferences = Decider[Mapping[str, str], Chosen, events.Fact](
+PREFERENCE_DECIDER = Decider[Mapping[str, str], Chosen, events.Fact](
     {}, decide_preferences, evolve_preferences
 )

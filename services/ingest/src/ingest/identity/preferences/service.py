@@ -59,7 +59,7 @@ class PreferenceCommands:
         check_unlimited(caller)
         command = changes.model_dump(exclude_none=True)
         aggregate = subjects.account(caller.id)
-        await self.decisions.make(aggregate, rules.preferences, command, caller.actor)
+        await self.decisions.make(aggregate, rules.PREFERENCE_DECIDER, command, caller.actor)
         return self.find(caller.id)
 
     async def load_participant(self, account: str) -> DiscordParticipant:
