@@ -21,6 +21,7 @@ from shared.api import (
     queues,
     quotas,
     submissions,
+    webhooks,
 )
 from tests.support.api_examples import make_document
 
@@ -32,11 +33,11 @@ ROUTES: dict[str, type[msgspec.Struct]] = {
     "GET /v1/me/submissions": submissions.OwnSubmissions,
     "GET /v1/tokens": accounts.Tokens,
     "POST /v1/(admin/)?tokens": accounts.IssuedToken,
-    "GET /v1/webhooks": accounts.Webhooks,
-    "POST /v1/webhooks": accounts.CreatedWebhook,
-    "GET /v1/webhooks/[^/]+": accounts.Webhook,
-    "POST /v1/webhooks/[^/]+/test": accounts.WebhookTest,
-    "GET /v1/webhooks/[^/]+/deliveries": accounts.Deliveries,
+    "GET /v1/webhooks": webhooks.Webhooks,
+    "POST /v1/webhooks": webhooks.CreatedWebhook,
+    "GET /v1/webhooks/[^/]+": webhooks.Webhook,
+    "POST /v1/webhooks/[^/]+/test": webhooks.WebhookTest,
+    "GET /v1/webhooks/[^/]+/deliveries": webhooks.Deliveries,
     "POST /user/join": leaderboards.LeaderboardMembership,
     "GET /v1/problems": problems.Problems,
     "POST /v1/problems": problems.PublishedVersion,

@@ -14,9 +14,11 @@ from shared.clock import now
 from shared.errors import Refused
 from shared.health import PAGE, name_ranges
 from shared.presentation.report_parts import (
+    QueuePlaces,
     agent_state_text,
     busy_pools,
     current_run_text,
+    group_jobs,
     held_back_text,
     launcher_usage,
     list_launchers,
@@ -146,8 +148,8 @@ def _events_text(ranges: Sequence[EventRange]) -> str:
 async def queue(context: AppContext, api: Api, gpu: str | None, *, is_all: bool) -> int:
     """Show who waits for each GPU type, how long, and why.
 
-    Without --all, it leaves out the platform's own baselines, which run after all other jobs, and
-    GPU types without agents for which nothing waits. JSON has everything.
+    Without --all, the platform's own baselines in a row are one line, and GPU types without agents
+    for which nothing waits are left out. JSON has everything.
     """
     answer = await api.get(Queues, "queue")
     pools, document = answer.value.pools, answer.document
@@ -162,9 +164,7 @@ async def queue(context: AppContext, api: Api, gpu: str | None, *, is_all: bool)
         pools = busy_pools(pools)
         hidden_count = len(answer.value.pools) - len(pools)
     forecasts = [
-        forecast_table(pool.gpu, jobs)
-        for pool in pools
-        if (jobs := [job for job in pool.forecast if is_all or not job.is_baseline])
+        forecast_table(pool.gpu, pool.forecast, is_all=is_all) for pool in pools if pool.forecast
     ]
     launchers = launcher_table(pools)
     note = hidden_pools_text(hidden_count)
@@ -269,22 +269,21 @@ def launcher_table(pools: Sequence[Pool]) -> list[Table]:
     return [make_table("launchers", rows)] if rows else []
 
 
-def forecast_table(gpu: str, waiting: Sequence[Job]) -> Table:
-    """List the submissions that wait for a GPU type, in order, with their forecasts."""
+def forecast_table(gpu: str, jobs: Sequence[Job], *, is_all: bool) -> Table:
+    """List the jobs that wait for a GPU type, in order, with their forecasts."""
+    lines = [QueuePlaces(job.position, job.position, job) for job in jobs]
     rows = [
         {
-            "place": submission.position,
-            "number": submission.number
-            or submission.submission
-            or ("baseline" if submission.is_baseline else None),
-            "class": submission.queue_class,
-            "begins in": about_text(submission.eta_s),
-            "9 of 10 within": about_text(submission.eta_p90_s),
-            "why": one_line(submission.why or ""),
+            "place": line.text,
+            "number": line.job.number or line.job.submission or line.baselines_text or None,
+            "class": line.job.queue_class,
+            "begins in": about_text(line.job.eta_s),
+            "90 % begin within": about_text(line.job.eta_p90_s),
+            "why": one_line(line.job.why or ""),
         }
-        for submission in waiting
+        for line in (lines if is_all else group_jobs(jobs))
     ]
-    return make_table(f"waiting for {gpu}", rows, extra=("9 of 10 within", "class"))
+    return make_table(f"waiting for {gpu}", rows, extra=("90 % begin within", "class"))
 
 
 def agent_table(registered: Sequence[Agent]) -> Table:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from harness.vocabulary import MODES, PASSED, SKIPPED, STAGES
 from shared.api.agents import STANDINGS_AT_WORK, Agent
 from shared.api.cases import Case
-from shared.api.queues import Launcher, Pool, Queue
+from shared.api.queues import Job, Launcher, Pool, Queue
 from shared.api.quotas import OpenSubmissions
 from shared.api.submissions import FullSubmission, Progress
 from shared.presentation.outcome import (
@@ -21,6 +21,7 @@ from shared.presentation.outcome import (
     speedups_text,
 )
 from shared.presentation.units import (
+    EN_DASH,
     NO_VALUE,
     about_text,
     count_text,
@@ -316,6 +317,37 @@ def busy_pools(pools: Sequence[Pool]) -> list[Pool]:
         for pool in pools
         if pool.agents_online or pool.launchers or pool.waiting or pool.paused is not None
     ]
+
+
+class QueuePlaces(NamedTuple):
+    """A job and its place in a queue; or some baselines in a row and their first and last place."""
+
+    first: int
+    last: int
+    job: Job
+
+    @property
+    def text(self) -> str:
+        """Return the places."""
+        return str(self.first) if self.first == self.last else f"{self.first}{EN_DASH}{self.last}"
+
+    @property
+    def baselines_text(self) -> str:
+        """Return how many baselines these are; "" for another job."""
+        if not self.job.is_baseline:
+            return ""
+        return f"{count_text(self.last - self.first + 1, 'baseline')} of the platform"
+
+
+def group_jobs(jobs: Sequence[Job]) -> list[QueuePlaces]:
+    """Return the places of a queue, with baselines in a row as one line."""
+    lines: list[QueuePlaces] = []
+    for job in jobs:
+        if job.is_baseline and lines and lines[-1].job.is_baseline:
+            lines[-1] = lines[-1]._replace(last=job.position)
+        else:
+            lines.append(QueuePlaces(job.position, job.position, job))
+    return lines
 
 
 def list_launchers(pools: Sequence[Pool]) -> list[tuple[Launcher, list[str]]]:

@@ -28,13 +28,15 @@ from ingest.site.submissions import SubmissionPage, add_comparison_page, add_sub
 from shared.api.agents import Agent, Agents
 from shared.api.leaderboards import LeaderboardLine, Leaderboards, Record, Records
 from shared.api.problems import Problem, Problems
-from shared.api.queues import Job, Pool, Queues
+from shared.api.queues import Pool, Queues
 from shared.api.submissions import NewestSubmissions
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import (
+    QueuePlaces,
     agent_state_text,
     busy_pools,
+    group_jobs,
     held_back_text,
     launcher_usage,
     list_launchers,
@@ -246,11 +248,11 @@ def _add_static(router: APIRouter, name: str, media: str, data: bytes) -> None:
 
 
 class PoolRow(NamedTuple):
-    """The queue of a GPU type, how many of its submissions run, and the first that wait."""
+    """The queue of a GPU type, how many of its submissions run, and its first lines."""
 
     pool: Pool
     running: int
-    jobs: list[Job]
+    lines: list[QueuePlaces]
     jobs_more: int
 
 
@@ -280,16 +282,24 @@ def make_agent_row(agent: Agent, at: datetime) -> AgentRow:
 
 
 def list_pools(queues: Queues, *, is_all: bool) -> list[PoolRow]:
-    """Return the queues; by default without idle GPU types, and without baselines that wait."""
+    """Return the queues; by default without idle GPU types, and baselines in a row as one line."""
     rows = []
     for pool in queues.pools if is_all else busy_pools(queues.pools):
-        jobs = [job for job in pool.forecast if is_all or not job.is_baseline]
+        jobs = pool.forecast[:JOBS_MAX]
+        lines = [QueuePlaces(job.position, job.position, job) for job in jobs]
         running = sum(
             depth.submissions
             for depth in queues.items
             if depth.gpu == pool.gpu and depth.state in ("assigned", "running")
         )
-        rows.append(PoolRow(pool, running, jobs[:JOBS_MAX], max(0, len(jobs) - JOBS_MAX)))
+        rows.append(
+            PoolRow(
+                pool,
+                running,
+                lines if is_all else group_jobs(jobs),
+                max(0, len(pool.forecast) - JOBS_MAX),
+            )
+        )
     return rows
 
 
