@@ -10,7 +10,7 @@ from types import GenericAlias, UnionType
 from typing import Any, cast, get_type_hints
 
 import msgspec
-from docs import bus, catalogue, endings, gpus, shortcuts
+from docs import bus, catalogue, endings, gpus, settings_tables, shortcuts
 
 from ranker.http import create_app
 from ranker.http.access import ReadSources
@@ -248,6 +248,7 @@ def main() -> int:
             *catalogue.pages().items(),
             *gpus.pages().items(),
             *endings.pages().items(),
+            *settings_tables.pages().items(),
             *shortcuts.pages().items(),
             *bus.pages().items(),
             *schema_pages().items(),

@@ -1,45 +1,39 @@
-"""Every setting is in the table of its service, and a table names no other settings."""
+"""Every setting says what it means, and what happens if it is wrong, in a table of a page."""
 
 import dataclasses
-import re
-from pathlib import Path
-from typing import Any
+from typing import Any, get_type_hints
 
 import pytest
+from docs.settings_tables import PAGES, ROOT, SERVICES, TABLE, pages
 
-from discord_edge.settings import Settings as EdgeSettings
-from gpu_agent.settings import Settings as AgentSettings
-from ingest.settings import Settings as IngestSettings
-from ranker.settings import Settings as RankerSettings
-from scheduler.launcher.settings import Settings as LauncherSettings
-from scheduler.settings import Settings as SchedulerSettings
-from shared.signing import CREDENTIAL_SETTINGS
-
-ROOT = Path(__file__).parents[2]
-NAME = re.compile(r"`(?:WARPBOARD_INGEST_)?([A-Z][A-Z0-9_]*)`")
-TABLE = re.compile(r"^\| setting.*\n(?:\|.*\n)+", re.MULTILINE)
-SERVICES: list[tuple[type[Any], tuple[str, ...]]] = [
-    (IngestSettings, ("services/ingest/README.md", "docs/login.md", "docs/popcorn.md")),
-    (RankerSettings, ("services/ranker/README.md",)),
-    (SchedulerSettings, ("services/scheduler/README.md",)),
-    (LauncherSettings, ("docs/operating/launchers.md",)),
-    (AgentSettings, ("services/gpu-agent/README.md",)),
-    (EdgeSettings, ("docs/discord.md",)),
-]
+from shared.settings import Doc
 
 
-def documented(page: str) -> set[str]:
-    """The settings in the first column of the page's tables of settings."""
-    tables = TABLE.findall((ROOT / page).read_text(encoding="utf-8"))
-    rows = [line for table in tables for line in table.splitlines()]
-    return {name for row in rows for name in NAME.findall(row.split("|")[1])}
+def docs(kind: type[Any]) -> dict[str, Doc]:
+    """What each setting of a service says of itself."""
+    hints = get_type_hints(kind, include_extras=True)
+    return {field.name: hints[field.name].__metadata__[0] for field in dataclasses.fields(kind)}
 
 
-@pytest.mark.parametrize(("kind", "pages"), SERVICES)
-def test_a_services_settings_are_those_of_its_tables(
-    kind: type[Any], pages: tuple[str, ...]
-) -> None:
-    expected = {field.name.upper() for field in dataclasses.fields(kind)}
-    if kind is AgentSettings:
-        expected |= set(CREDENTIAL_SETTINGS)
-    assert set().union(*(documented(page) for page in pages)) == expected
+@pytest.mark.parametrize("service", SERVICES)
+def test_a_setting_says_what_it_means_and_what_happens_if_it_is_wrong(service: str) -> None:
+    for name, doc in docs(SERVICES[service]).items():
+        assert isinstance(doc, Doc), name
+        assert doc.meaning, name
+        assert doc.wrong, name
+
+
+def test_each_table_of_settings_has_one_place() -> None:
+    texts = [(ROOT / page).read_text(encoding="utf-8") for page in PAGES]
+    found = [match[2] for text in texts for match in TABLE.finditer(text)]
+    tables = {
+        f"{service}.{doc.group}" if doc.group else service
+        for service, kind in SERVICES.items()
+        for doc in docs(kind).values()
+    }
+    assert sorted(found) == sorted(tables)
+
+
+def test_the_tables_are_those_of_the_code() -> None:
+    for page, text in pages().items():
+        assert page.read_text(encoding="utf-8") == text, "stale: run `make docs`"

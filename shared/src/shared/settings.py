@@ -17,6 +17,19 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 T = TypeVar("T", bound="DataclassInstance")
 
 
+class Doc(NamedTuple):
+    """What the documentation says about a setting, from which its tables are generated.
+
+    Settings with the same `Doc` share a row. `default` is written instead of the field's own;
+    `group` names the table, if a service has several. Links begin at the root of the repository.
+    """
+
+    meaning: str
+    wrong: str
+    default: str = ""
+    group: str = ""
+
+
 class Listen(NamedTuple):
     """The address a server listens on, written `127.0.0.1:8000`."""
 
@@ -26,6 +39,46 @@ class Listen(NamedTuple):
     def __str__(self) -> str:
         """Format the address as in a setting."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+SERVERS = Doc(
+    "addresses of NATS, Postgres and other services",
+    "`/healthz` names the server that does not answer",
+)
+Address = typing.Annotated[str, SERVERS]
+ApiListen = typing.Annotated[
+    Listen, Doc("the address of its API", "the process ends if the address is in use")
+]
+OpsListen = typing.Annotated[
+    Listen,
+    Doc(
+        "the address of `/healthz` and `/metrics`",
+        "the process ends if the address is in use; a public one can be read by anybody",
+    ),
+]
+ReaderKey = typing.Annotated[
+    str,
+    Doc(
+        "at least 16 characters, the same for ingest and ranker: requests with this key may name "
+        "the reader",
+        "if they differ, ranker refuses every read; whoever knows it reads what any participant "
+        "may read",
+    ),
+]
+Replicas = typing.Annotated[
+    int,
+    Doc(
+        "the number of NATS servers that store everything; 3 on a cluster",
+        "1 on a cluster: its first lost server takes the log with it; 3 on one server: no start",
+    ),
+]
+LocalWebhooks = typing.Annotated[
+    bool,
+    Doc(
+        "webhooks may lead [to this machine](docs/webhooks.md#on-your-own-machine)",
+        "refused unless `LISTEN` is loopback: participants could reach services behind a firewall",
+    ),
+]
 
 
 def _parse_listen(text: str) -> Listen:

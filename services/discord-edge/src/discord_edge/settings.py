@@ -2,45 +2,102 @@
 
 import os
 from dataclasses import dataclass, field
+from typing import Annotated
 
 from shared.errors import Refused
-from shared.settings import Listen, read_settings
+from shared.settings import Doc, Listen, read_settings
 
 PREFIX = "WARPBOARD_DISCORD_EDGE"
 PER_SUBMISSION, PER_PROBLEM = "submission", "problem"
 ROLES = ("creator", "moderator", "admin")
 ROLES_FORMAT = "creator=<id>, moderator=<id> or admin=<id> with the ids of server roles"
+ADDRESSES = Doc(
+    "addresses of the other services and of this one; `warpboard up` sets them",
+    "commands answer that the platform cannot be reached",
+)
+PUBLISHING = Doc(
+    "`true` creates the channels described below and posts there what the platform's log reports "
+    "from then on; the log is read at `NATS_URL`",
+    "`true` without `NATS_URL`: no start",
+)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, and two secrets: the bot's token, and the edge's token for ingest.
+    """Addresses, two secrets, who may do what where, and what is announced."""
 
-    `channels` are the ids of the channels where users may submit, separated by commas; empty is
-    every channel. `roles` maps server roles to platform roles, as `admin=<id>`. `api_url` selects
-    another Discord than the public one, such as the simulator. `public` creates channels and
-    announces results there, read from the log at `nats_url`; with `podiums`, also records and
-    podiums. It greets new members in the channel `lobby`, by default in one of those that it
-    creates. `threads` gives users a thread per `submission` or per `problem`. `public_url` is the
-    platform's public address, for links to operators' pages and to files that are too large for
-    Discord.
-    """
-
-    ingest_url: str
-    postgres_dsn: str
-    ops_listen: Listen
-    guild: int
-    token: str = field(repr=False)
-    edge_token: str = field(repr=False)
-    channels: str = ""
-    lobby: str = ""
-    roles: str = ""
-    api_url: str = ""
-    nats_url: str = ""
-    public: bool = False
-    podiums: bool = False
-    public_url: str = ""
-    threads: str = PER_SUBMISSION
+    ingest_url: Annotated[str, ADDRESSES]
+    postgres_dsn: Annotated[str, ADDRESSES]
+    ops_listen: Annotated[Listen, ADDRESSES]
+    guild: Annotated[
+        int, Doc("the server's id", "Discord refuses the bot's requests, and its log says so")
+    ]
+    token: Annotated[
+        str, Doc("the bot's token", "Discord refuses the bot, and its log says so")
+    ] = field(repr=False)
+    edge_token: Annotated[
+        str,
+        Doc(
+            "the secret that ingest has as `WARPBOARD_INGEST_EDGE_TOKEN`, at least 16 characters "
+            "([why](docs/login.md)); `warpboard up` generates it",
+            "every command is refused",
+        ),
+    ] = field(repr=False)
+    channels: Annotated[
+        str,
+        Doc(
+            "ids of the channels where submissions are allowed, separated by commas",
+            "submissions elsewhere are refused, with the allowed channels",
+            "everywhere",
+        ),
+    ] = ""
+    lobby: Annotated[
+        str,
+        Doc(
+            "the id of the channel that shows new members what to do first, only with `PUBLIC`",
+            "new members see nothing",
+            "`general`",
+        ),
+    ] = ""
+    roles: Annotated[
+        str,
+        Doc(
+            "which server role stands for which platform role: "
+            "`admin=<id>,moderator=<id>,creator=<id>` ([why](docs/adr/discord.md)); moderators and "
+            "admins also need `WARPBOARD_INGEST_EDGE_ROLES=moderator,admin`",
+            "the wrong people may create problems or, with `EDGE_ROLES` and a role on the "
+            "platform, moderate",
+        ),
+    ] = ""
+    api_url: Annotated[
+        str,
+        Doc(
+            "another Discord, such as the simulated one",
+            "the bot does not come online",
+            "Discord's",
+        ),
+    ] = ""
+    nats_url: Annotated[str, PUBLISHING] = ""
+    public: Annotated[bool, PUBLISHING] = False
+    podiums: Annotated[
+        bool, Doc("`true` posts records and podiums too", "a busy leaderboard fills its channel")
+    ] = False
+    public_url: Annotated[
+        str,
+        Doc(
+            "the public address of the platform; operators' pages and content that is too large "
+            "for Discord are linked there",
+            "links lead nowhere",
+        ),
+    ] = ""
+    threads: Annotated[
+        str,
+        Doc(
+            "one private thread per participant for each `submission`, or for each `problem`, "
+            "which suits a busy server",
+            "no start with another value",
+        ),
+    ] = PER_SUBMISSION
 
     @property
     def channel_ids(self) -> frozenset[int]:

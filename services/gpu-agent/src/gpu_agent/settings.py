@@ -6,12 +6,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from nacl.signing import SigningKey
 
 from gpu_agent.domain import Demand, parse_demand
 from shared.errors import Refused
-from shared.settings import Listen, read_settings
+from shared.settings import Doc, OpsListen, read_settings
 from shared.signing import CREDENTIAL_SETTINGS, load_key, open_credential, public_key
 
 PREFIX = "WARPBOARD_GPU_AGENT"
@@ -22,27 +23,80 @@ QUIET_WAIT_S_MAX = 600.0
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, the agent's name, its data folder, and what it demands of ranked runs.
+    """Addresses, the agent's name, its data folder, and what it demands of ranked runs."""
 
-    `device` is what it times: cpu, cuda or hip. `gpu_index` picks one of the GPUs that this process
-    can see, counted from 0. `nats_url` has the agent's own bus user, which has only the rights that
-    the agent needs. `gpu_duels` offers duels on a GPU as well. `sign_seed` is the seed of its key,
-    base64; without one, the key is in a file. A ranked run waits up to `quiet_wait_s` while the
-    machine has more runnable threads than cores, and then fails; with 0 it is timed at once.
-    """
-
-    nats_url: str
-    id: str
-    data: Path
-    ops_listen: Listen
-    heartbeat_s: float = 5.0
-    level_min: str = "strong"
-    tiers: str = "G1 G2 C1"
-    device: str = "cpu"
-    gpu_index: int = 0
-    gpu_duels: bool = False
-    quiet_wait_s: float = 60.0
-    sign_seed: str = ""
+    nats_url: Annotated[
+        str,
+        Doc(
+            "the server, with this agent's own account, which has only the rights that it needs",
+            "the account of another agent: the bus refuses its reports",
+        ),
+    ]
+    id: Annotated[str, Doc("the agent's id", "the bus refuses the reports of another id")]
+    data: Annotated[
+        Path,
+        Doc(
+            "its folder, which no run can see",
+            "a new one: a new key, and no run counts until the agent is enrolled again",
+        ),
+    ]
+    ops_listen: OpsListen
+    heartbeat_s: Annotated[
+        float,
+        Doc(
+            "seconds between heartbeats",
+            "more: a dead agent is noticed later, after three heartbeats; over 5, a scheduler that "
+            "has just started takes live agents for dead",
+        ),
+    ] = 5.0
+    level_min: Annotated[
+        str,
+        Doc(
+            "the lowest [isolation level](docs/isolation.md) for ranked runs",
+            "higher than the machine has: no ranked runs; lower than ranker's: runs that are not "
+            "ranked",
+        ),
+    ] = "strong"
+    tiers: Annotated[
+        str,
+        Doc(
+            "the [timing tiers](docs/timing.md) for ranked runs, of which the machine needs one",
+            "as for `LEVEL_MIN`",
+        ),
+    ] = "G1 G2 C1"
+    device: Annotated[
+        str, Doc("what it times: `cpu`, `cuda` or `hip`", "no start without that device")
+    ] = "cpu"
+    gpu_index: Annotated[
+        int,
+        Doc(
+            "which of the visible GPUs, from 0 to 63",
+            "no start without that GPU; two agents with one GPU distort each other's times",
+        ),
+    ] = 0
+    gpu_duels: Annotated[
+        bool,
+        Doc(
+            "offer [duels](docs/timing.md#duels) on a GPU too",
+            "true: work that one side leaves running may slow the other, and nothing detects it "
+            "yet",
+        ),
+    ] = False
+    quiet_wait_s: Annotated[
+        float,
+        Doc(
+            "how long a ranked run waits while the machine has more runnable threads than cores, 0 "
+            "to 600 s; then it ends as `noisy`, is tried on another agent, and costs no quota",
+            "0: it is timed at once and graded `noisy`; high: the queue waits for a busy machine",
+        ),
+    ] = 60.0
+    sign_seed: Annotated[
+        str,
+        Doc(
+            "the seed of its signing key, base64; without one, a file in `DATA` holds the key",
+            "another seed than the enrolled key's: no run counts",
+        ),
+    ] = ""
 
     @property
     def sign_key(self) -> Path:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from ingest.identity.names import NAME
@@ -13,7 +14,17 @@ from ingest.submissions.admission import DEFAULT_LIMITS
 from shared.errors import Refused
 from shared.http_connections import HttpLimits, check_times
 from shared.reader import check_key
-from shared.settings import LOOPBACK, Listen, read_settings
+from shared.settings import (
+    LOOPBACK,
+    Address,
+    ApiListen,
+    Doc,
+    LocalWebhooks,
+    OpsListen,
+    ReaderKey,
+    Replicas,
+    read_settings,
+)
 
 PREFIX = "WARPBOARD_INGEST"
 TOKEN_LENGTH_MIN = 16
@@ -28,66 +39,200 @@ LOGIN_RATES = (
 )
 
 
+TOO_FEW = "too low: people behind one address get 429"
+REQUEST_LIMITS = Doc(
+    "limits on requests; empty means no limit", f"{TOO_FEW}; no limit: one client can delay others"
+)
+SLOW_CLIENTS = Doc(
+    "seconds allowed for a request's head, and for its body in addition to one per 16 KiB; tests "
+    "shorten them",
+    "less: slow clients get 408; more: idle clients occupy connections longer",
+)
+LOGIN_FAILS = "logins with it fail, with the reason of the provider or `login_refused`"
+GITHUB = Doc("an OAuth application at GitHub; set both or neither", LOGIN_FAILS, group="login")
+DISCORD = Doc("an application at Discord; set both or neither", LOGIN_FAILS, group="login")
+PROVIDERS = Doc(
+    "another GitHub or Discord: `https://github.example.org` with "
+    "`https://github.example.org/api/v3`",
+    "logins answer that the provider cannot be reached",
+    "the public ones",
+    "login",
+)
+
+
 @dataclass(frozen=True)
 class Settings:
-    """All settings; without an operator token, only roles make operators.
+    """All settings; without an operator token, only roles make operators."""
 
-    `replicas` is the number of NATS servers that store everything: 1, or 3 on a cluster. With
-    `names_believed` a participant is who the request says, without a token; `autolink` is the
-    participant who gets every CLI id. `webhooks_local` accepts webhooks to this machine, as the
-    setting of ranker does. All three are for one's own machine and refused on any address but
-    loopback.
-    """
-
-    nats_url: str
-    postgres_dsn: str
-    listen: Listen
-    ops_listen: Listen
-    ranker_url: str
-    # The key that lets ranker trust the reader in ingest's requests.
-    reader_key: str = field(repr=False)
-    operator_token: str = field(default="", repr=False)
-    # The token by which the Discord edge acts for its users: docs/login.md.
-    edge_token: str = field(default="", repr=False)
-    # The Discord roles that make operators: moderator, admin; separated by commas.
-    edge_roles: str = ""
-    replicas: int = 1
-    names_believed: bool = False
-    autolink: str = ""
-    webhooks_local: bool = False
-    rate_per_token: str = "600/minute"  # noqa: S105  (no secret: a rate)
-    rate_per_address: str = "600/minute"
-    # How many submissions may wait for a GPU type.
-    queued_max: int = DEFAULT_LIMITS.queued_max
-    # How many submissions of one participant may be open, that is, not over.
-    open_max: int = DEFAULT_LIMITS.open_max
-    # The seconds a request's head may take, and its body (plus a second per 16 KiB).
-    head_s: float = HttpLimits.head_s
-    body_s: float = HttpLimits.body_s
-    # Where problems may come from, and the GPU type for profiles: docs/popcorn.md.
-    problem_roots: str = ""
-    repositories: str = ""
-    # Why the public client, which sends no check report, may publish problems; empty if it may not.
-    popcorn_unchecked: str = ""
-    profiler_gpu: str = ""
-    # How people log in: docs/login.md.
-    public_url: str = ""
-    web_signup: bool = False
-    # Limits on logins and new accounts. A class may share one address.
-    signups_per_address: str = "200/hour"
-    passwords_per_address: str = "60/15 minutes"
-    # Beyond this rate a name is only slowed.
-    passwords_per_name: str = "20/hour"
-    # Device logins, and redirects to GitHub or Discord.
-    logins_per_address: str = "60/minute"
-    cli_ids_per_address: str = "10/minute"
-    github_client_id: str = ""
-    github_client_secret: str = field(default="", repr=False)
-    github_url: str = "https://github.com"
-    github_api_url: str = "https://api.github.com"
-    discord_client_id: str = ""
-    discord_client_secret: str = field(default="", repr=False)
-    discord_url: str = "https://discord.com"
+    nats_url: Address
+    postgres_dsn: Address
+    listen: ApiListen
+    ops_listen: OpsListen
+    ranker_url: Address
+    reader_key: ReaderKey = field(repr=False)
+    operator_token: Annotated[
+        str,
+        Doc(
+            "at least 16 characters; whoever sends it is an operator",
+            "without it, only roles make operators, and a new platform has none",
+        ),
+    ] = field(default="", repr=False)
+    edge_token: Annotated[
+        str,
+        Doc(
+            "the secret with which discord-edge acts for the users of the bot; at least 16 "
+            "characters, and different from the operator's token",
+            "if discord-edge has another one, every command of the bot is refused; whoever knows "
+            "it may submit as any user of the bot",
+            group="login",
+        ),
+    ] = field(default="", repr=False)
+    edge_roles: Annotated[
+        str,
+        Doc(
+            "`moderator`, `admin` or both, separated by commas: the roles with which a participant "
+            "may act as an operator on Discord",
+            "a role is missing: Discord refuses what its members do (`scope_missing`); too many: "
+            "whoever takes over a Discord account with the role moderates",
+            group="login",
+        ),
+    ] = ""
+    replicas: Replicas = 1
+    names_believed: Annotated[
+        bool,
+        Doc(
+            "a participant is the one that the header `Warpboard-Participant` names",
+            "refused unless `LISTEN` is loopback: anybody could be anyone",
+        ),
+    ] = False
+    autolink: Annotated[
+        str,
+        Doc(
+            "the participant that every CLI id is linked to",
+            "refused unless `LISTEN` is loopback, as above",
+        ),
+    ] = ""
+    webhooks_local: LocalWebhooks = False
+    rate_per_token: Annotated[str, REQUEST_LIMITS] = "600/minute"  # noqa: S105  (a rate)
+    rate_per_address: Annotated[str, REQUEST_LIMITS] = "600/minute"
+    queued_max: Annotated[
+        int,
+        Doc(
+            "how many submissions may wait for a GPU type",
+            "too low: `queue_full` although agents would come; too high: some wait until their "
+            "deadline and end as `overdue_queued`",
+        ),
+    ] = DEFAULT_LIMITS.queued_max
+    open_max: Annotated[
+        int,
+        Doc(
+            f"how many submissions of one participant may be open, 1 to {OPEN_MAX}",
+            "different values on several ingests: the highest one counts",
+        ),
+    ] = DEFAULT_LIMITS.open_max
+    head_s: Annotated[float, SLOW_CLIENTS] = HttpLimits.head_s
+    body_s: Annotated[float, SLOW_CLIENTS] = HttpLimits.body_s
+    problem_roots: Annotated[
+        str,
+        Doc(
+            "folders, separated by `:`, that `admin create-leaderboard` may read; empty disables "
+            "it",
+            "no start without such a folder; too many: an operator publishes any file in them",
+            group="popcorn",
+        ),
+    ] = ""
+    popcorn_unchecked: Annotated[
+        str,
+        Doc(
+            "the reason why problems from there are published without a check, which the client "
+            "cannot send; the problem's page shows it",
+            "empty: `admin create-leaderboard` and `update-problems` are refused unless the "
+            "request has the field `unchecked`",
+            group="popcorn",
+        ),
+    ] = ""
+    repositories: Annotated[
+        str,
+        Doc(
+            "`owner/name` or `owner/name=ADDRESS`, separated by spaces; empty disables "
+            "`update-problems`. Fetched with `git clone --depth 1`, at most 60 s and 200 MB; "
+            "nothing in it is executed",
+            "`update-problems` answers `unknown_repository` or `bad_repository`",
+            group="popcorn",
+        ),
+    ] = ""
+    profiler_gpu: Annotated[
+        str,
+        Doc(
+            "the GPU type of the profiler service",
+            "profiles of problems without that GPU type are refused (`unknown_gpu`)",
+            "the first of the problem",
+            "popcorn",
+        ),
+    ] = ""
+    public_url: Annotated[
+        str,
+        Doc(
+            "the public address; used in every link and redirect. Except on loopback it must be "
+            "`https://`, because cookies are sent only over HTTPS",
+            "another host than the one in the browser: logins end at the provider or are begun "
+            "again",
+            "`http://` and `LISTEN`",
+            "login",
+        ),
+    ] = ""
+    web_signup: Annotated[
+        bool,
+        Doc(
+            "whether anyone may create an account with a name and a password at `/register`",
+            "true: one person may have several accounts, each with its own quota",
+            group="login",
+        ),
+    ] = False
+    signups_per_address: Annotated[
+        str,
+        Doc(
+            "new accounts by name and password, for each address",
+            TOO_FEW,
+            group="limits",
+        ),
+    ] = "200/hour"
+    passwords_per_address: Annotated[
+        str,
+        Doc(
+            "passwords that are tried, for each address",
+            f"{TOO_FEW}; too high: passwords can be guessed faster",
+            group="limits",
+        ),
+    ] = "60/15 minutes"
+    passwords_per_name: Annotated[
+        str,
+        Doc(
+            "passwords that are tried for each name by unknown browsers; further attempts are "
+            "delayed, not refused",
+            "too low: others can slow a participant's login; too high: passwords can be guessed "
+            "faster",
+            group="limits",
+        ),
+    ] = "20/hour"
+    logins_per_address: Annotated[
+        str,
+        Doc(
+            "device logins, and redirects to a provider, of each for each address",
+            TOO_FEW,
+            group="limits",
+        ),
+    ] = "60/minute"
+    cli_ids_per_address: Annotated[
+        str, Doc("CLI ids, for each address", TOO_FEW, group="limits")
+    ] = "10/minute"
+    github_client_id: Annotated[str, GITHUB] = ""
+    github_client_secret: Annotated[str, GITHUB] = field(default="", repr=False)
+    discord_client_id: Annotated[str, DISCORD] = ""
+    discord_client_secret: Annotated[str, DISCORD] = field(default="", repr=False)
+    github_url: Annotated[str, PROVIDERS] = "https://github.com"
+    github_api_url: Annotated[str, PROVIDERS] = "https://api.github.com"
+    discord_url: Annotated[str, PROVIDERS] = "https://discord.com"
 
     @property
     def public_base(self) -> str:

@@ -3,41 +3,81 @@
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from ranker.domain.conclusion import Demand, parse_demand
 from shared.errors import Refused
 from shared.reader import check_key
-from shared.settings import LOOPBACK, Listen, read_settings
+from shared.settings import (
+    LOOPBACK,
+    Address,
+    ApiListen,
+    Doc,
+    LocalWebhooks,
+    OpsListen,
+    ReaderKey,
+    Replicas,
+    read_settings,
+)
+
+RANKED = Doc(
+    "which times are ranked; C2, G0 and levels below `medium` are allowed only if `LISTEN` is "
+    "loopback",
+    "too strict: runs pass and are not ranked, with the reason; too lax: times that a submission "
+    "could forge, or that the machine distorts, are ranked",
+)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, which times are ranked, and what signs the log.
+    """Addresses, which times are ranked, and what signs the log."""
 
-    `reader_key` is shared with ingest: requests that carry it are trusted to name the reader.
-    `announce_url` receives records, podium changes and seals; `replicas` is 3 on a cluster.
-    `webhooks_local` allows webhooks to loopback addresses, for a single-user machine. `duels` times
-    tied neighbours among the first three of a leaderboard against each other. `confirmations`
-    repeats ranked runs of the first three on another agent. `retimes` times noisy entries again
-    later. `seal_key` is a file; the key is generated at the first start. Without it nothing is
-    sealed.
-    """
-
-    nats_url: str
-    postgres_dsn: str
-    listen: Listen
-    ops_listen: Listen
-    reader_key: str = field(repr=False)
-    level_min: str = "strong"
-    tiers: str = "G1 G2 C1"
-    seal_key: Path | None = None
-    announce_url: str | None = None
-    replicas: int = 1
-    webhooks_local: bool = False
-    duels: bool = True
-    confirmations: bool = True
-    retimes: bool = True
+    nats_url: Address
+    postgres_dsn: Address
+    listen: ApiListen
+    ops_listen: OpsListen
+    reader_key: ReaderKey = field(repr=False)
+    level_min: Annotated[str, RANKED] = "strong"
+    tiers: Annotated[str, RANKED] = "G1 G2 C1"
+    seal_key: Annotated[
+        Path | None,
+        Doc(
+            "a file, generated at the first start; the log is sealed after 10,000 events or a day",
+            "without one nothing is sealed: nobody can show later that the log was not replaced. "
+            "A new key needs a [change of key](docs/audit.md)",
+        ),
+    ] = None
+    announce_url: Annotated[
+        str | None,
+        Doc(
+            "receives records, podiums, milestones and seals as JSON",
+            "what cannot be delivered waits, and the log says why",
+        ),
+    ] = None
+    replicas: Replicas = 1
+    webhooks_local: LocalWebhooks = False
+    duels: Annotated[
+        bool,
+        Doc(
+            "time tied neighbours among the first three entries against each other",
+            "false: they share a rank for ever",
+        ),
+    ] = True
+    confirmations: Annotated[
+        bool,
+        Doc(
+            "repeat ranked runs of the first three entries on another agent",
+            "false: an agent whose times are wrong is found later",
+        ),
+    ] = True
+    retimes: Annotated[
+        bool,
+        Doc(
+            "[time noisy entries again](docs/timing.md#retimes) later, up to three times",
+            "false: they keep the slow end of their interval",
+        ),
+    ] = True
 
     def demand(self) -> Demand:
         """The policy for which times are ranked. Raises Refused."""

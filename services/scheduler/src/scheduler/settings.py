@@ -3,11 +3,11 @@
 import math
 import os
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
 from scheduler.domain.queue import Policy
 from shared.errors import Refused
-from shared.settings import Listen, read_settings
+from shared.settings import Address, Doc, OpsListen, Replicas, read_settings
 
 PREFIX = "WARPBOARD_SCHEDULER"
 
@@ -16,19 +16,43 @@ Number = TypeVar("Number", int, float)
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, and the limits of the rules.
+    """Addresses, and the limits of the rules."""
 
-    A missing agent is unknown rather than gone for `silent_s_max` after the start. No job of
-    several GPUs is passed over `gang_passed_max` times in a row.
-    """
-
-    nats_url: str
-    ops_listen: Listen
-    silent_s_max: float = 15.0
-    tick_s: float = 0.5
-    gang_passed_max: int = 32
-    baseline_pause_s: float = 30.0
-    replicas: int = 1
+    nats_url: Address
+    ops_listen: OpsListen
+    silent_s_max: Annotated[
+        float,
+        Doc(
+            "for this many seconds after its own start, a missing agent counts as unknown, not as "
+            "gone",
+            "under three heartbeats of an agent: runs of live agents are ended after each start "
+            "of the scheduler",
+        ),
+    ] = 15.0
+    tick_s: Annotated[
+        float,
+        Doc(
+            "the rules also run after this time without an event; tests shorten it",
+            "more: what is overdue ends later",
+        ),
+    ] = 0.5
+    gang_passed_max: Annotated[
+        int,
+        Doc(
+            "after this many leases to others, a host is kept free for a job of several GPUs",
+            "low: agents idle while they wait for the others of their host; high: a job of several "
+            "GPUs may wait until its deadline",
+        ),
+    ] = 32
+    baseline_pause_s: Annotated[
+        float,
+        Doc(
+            "a new baseline waits so many seconds, for its author is about to submit; tests "
+            "shorten it",
+            "0: the author's first submission waits for baselines",
+        ),
+    ] = 30.0
+    replicas: Replicas = 1
 
     def policy(self) -> Policy:
         """Return the configured policy. Raises Refused."""

@@ -8,13 +8,14 @@ import secrets
 from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Annotated
 from urllib.parse import urlsplit
 
 from harness.vocabulary import CPU_TYPE
 from shared import subjects
 from shared.errors import Refused
 from shared.events import LauncherRegistered
-from shared.settings import Listen, read_settings
+from shared.settings import Doc, OpsListen, Replicas, read_settings
 from shared.signing import CREDENTIAL_KEY_BYTES
 
 PREFIX = "WARPBOARD_LAUNCHER"
@@ -30,40 +31,106 @@ AGENT_USER = "agent-"
 # Of our own variables an agent gets only those for agents.
 OURS, AGENT = "WARPBOARD_", "WARPBOARD_GPU_AGENT_"
 DEVICE, GPU_INDEX = f"{AGENT}DEVICE", f"{AGENT}GPU_INDEX"
+GITHUB_FAILURE = "GitHub's answer is the reason of `runner_failed`"
+GITHUB_ACCESS = Doc(
+    "kind `github`: `owner/name`, and a token with write access to its Actions", GITHUB_FAILURE
+)
+GITHUB_PLACE = Doc(
+    "kind `github`: the workflow and its branch, and another GitHub than the public one",
+    GITHUB_FAILURE,
+)
+MODAL_ACCESS = Doc("kind `modal`: the token", "no start")
+MODAL_PLACE = Doc(
+    "kind `modal`: the app and its environment, by default yours",
+    "Modal's answer is the reason of `runner_failed`",
+)
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Addresses, what the launcher offers, and where it starts agents.
+    """Addresses, what the launcher offers, and where it starts agents."""
 
-    `agent_nats_urls`, separated by spaces, has the account on the bus of each agent that may run at
-    once. `gpus` has the cost per hour for each GPU type, such as `CPU:0 H100:3.95`.
-    `toolchains` are those of its agents, empty if unknown. `credential_key` is 32 bytes in base64,
-    which the place where agents run must know, too. `poll_s` is how often a cloud is asked.
-    """
-
-    nats_url: str
-    ops_listen: Listen
-    data: Path
-    agent_nats_urls: str
-    name: str = ""
-    kind: str = LOCAL
-    gpus: str = f"{CPU_TYPE}:0"
-    daily_cost_max: float = 10.0
-    start_s_max: float = 120.0
-    toolchains: str = ""
-    credential_key: str = ""
-    poll_s: float = 5.0
-    replicas: int = 1
-    github_repository: str = ""
-    github_workflow: str = "warpboard-agent.yml"
-    github_ref: str = "main"
-    github_token: str = ""
-    github_api_url: str = "https://api.github.com"
-    modal_app: str = "warpboard-agent"
-    modal_environment: str = ""
-    modal_token_id: str = ""
-    modal_token_secret: str = ""
+    nats_url: Annotated[
+        str, Doc("the server, with the services' account", "no start, with the reason")
+    ]
+    ops_listen: OpsListen
+    data: Annotated[Path, Doc("a folder", "no start, with the reason")]
+    agent_nats_urls: Annotated[
+        str,
+        Doc(
+            "the accounts of the agents, separated by spaces; each runs one job at a time",
+            "an account that does not exist: agents do not come, and two such attempts end a "
+            "submission as `runner_failed`",
+        ),
+    ]
+    name: Annotated[
+        str,
+        Doc(
+            "the name that participants choose",
+            "two launchers with one name answer each other's requests",
+            "the kind",
+        ),
+    ] = ""
+    kind: Annotated[
+        str, Doc("where agents run: `local`, `github` or `modal`", "no start with another value")
+    ] = LOCAL
+    gpus: Annotated[
+        str,
+        Doc(
+            "the GPU types that it serves, each with its cost per hour, such as `CPU:0 H100:3.95`",
+            "a type that its machines do not have: agents end without a job; a wrong cost makes "
+            "`DAILY_COST_MAX` wrong",
+        ),
+    ] = f"{CPU_TYPE}:0"
+    daily_cost_max: Annotated[
+        float,
+        Doc(
+            "once a day (UTC) has cost this much, no more agents are started on it",
+            "low: jobs wait until midnight, and may end; high: the bill",
+        ),
+    ] = 10.0
+    start_s_max: Annotated[
+        float,
+        Doc(
+            "an agent that is not alive after this many seconds is given up",
+            "low: agents are given up that would have come",
+        ),
+    ] = 120.0
+    toolchains: Annotated[
+        str,
+        Doc(
+            "what its agents have, such as `g++ triton`",
+            "missing ones: files are refused that could run; too many: runs end with a failure of "
+            "the platform",
+            "unknown",
+        ),
+    ] = ""
+    credential_key: Annotated[
+        str,
+        Doc(
+            "32 bytes in base64 that seal the credentials; required except for `local`",
+            "another key than the agents': they do not start",
+            "drawn at the start",
+        ),
+    ] = ""
+    poll_s: Annotated[
+        float,
+        Doc(
+            "how often GitHub or Modal is asked whether an agent has ended",
+            "low: GitHub refuses after 5000 requests in an hour; high: a job waits longer for the "
+            "next attempt",
+        ),
+    ] = 5.0
+    replicas: Replicas = 1
+    github_repository: Annotated[str, GITHUB_ACCESS] = ""
+    github_token: Annotated[str, GITHUB_ACCESS] = ""
+    github_workflow: Annotated[str, GITHUB_PLACE] = "warpboard-agent.yml"
+    github_ref: Annotated[str, GITHUB_PLACE] = "main"
+    github_api_url: Annotated[str, GITHUB_PLACE] = "https://api.github.com"
+    modal_token_id: Annotated[str, MODAL_ACCESS] = ""
+    modal_token_secret: Annotated[str, MODAL_ACCESS] = ""
+    modal_app: Annotated[str, MODAL_PLACE] = "warpboard-agent"
+    modal_environment: Annotated[str, MODAL_PLACE] = ""
 
     @property
     def agent_environ(self) -> dict[str, str]:
