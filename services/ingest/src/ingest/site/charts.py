@@ -36,7 +36,7 @@ BAR_MIN = 4
 PREVIEW_SIZE = (1200, 630)
 PREVIEW_MARGIN = 80
 PREVIEWS_MAX = 64
-PAGE, TEXT, FAINT, FIRST = "#ffffff", "#1a1d21", "#5b636e", "#0b5cad"
+PAGE, TEXT, FAINT, FIRST = "#ffffff", "#191a20", "#5d606c", "#4f46d8"
 FONT_FILE = "DejaVuSans.ttf"
 
 
@@ -391,7 +391,7 @@ def draw_preview(title: str, subtitle: str, lines: Sequence[PreviewLine]) -> byt
     font = _preview_font(40)
     for index, line in enumerate(lines):
         y = 310 + 90 * index
-        draw.line((left, y - 20, right, y - 20), fill="#d5d9df", width=2)
+        draw.line((left, y - 20, right, y - 20), fill="#e4e4ea", width=2)
         score_width = font.getlength(line.score)
         draw.text((left, y), line.rank, FAINT, font)
         draw.text((right - score_width, y), line.score, TEXT, font)
