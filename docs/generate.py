@@ -100,6 +100,7 @@ MEDIA: dict[str, dict[str, Any]] = {
     "/v1/harnesses/{digest}": {"application/zip": BYTES},
     "/v1/problems/{slug}/files/{name}": {"text/plain": TEXT},
     "/v1/problems/{slug}/templates/{language}": {"text/plain": TEXT},
+    "/v1/evaluation/{name}": {"text/plain": TEXT},
 }
 HEAD = """# Events
 

@@ -7,8 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.vocabulary import MODES
+from shared.problems.evaluation import render_evaluation
 from tests.cli.command_runner import run_warpboard
 from tests.problems.test_templates import MODEL, SINGLE
+from warpboard.files import load_problem
 from warpboard.local_run import LocalHarness
 
 PROBLEM = Path(__file__).parents[2] / "problems" / "vectoradd"
@@ -49,3 +51,19 @@ def test_a_problem_in_one_file_says_what_it_calls(
     file.write_bytes(source)
     description = describe(file)
     assert (description["defines"], description["checked"]) == (entry, checked)
+
+
+def test_the_program_that_states_the_procedure_is_written(tmp_path: Path) -> None:
+    result = run_warpboard("problem", "eval-code", PROBLEM, "--output", tmp_path / "out")
+    assert result.exit_code == 0, result.output
+    manifest = json.loads(load_problem(PROBLEM, None).manifest)
+    written = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+    assert written == {name: render_evaluation(name, manifest) for name in ("eval.py", "utils.py")}
+
+
+def test_a_problem_that_only_the_harness_runs_has_no_program(tmp_path: Path) -> None:
+    file = tmp_path / "9_some.py"
+    file.write_bytes(MODEL)
+    result = run_warpboard("problem", "eval-code", file, "--output", tmp_path / "out")
+    assert result.exit_code != 0
+    assert "use `warpboard run`" in result.output + result.stderr

@@ -1,14 +1,14 @@
 """What people look at, choose and end by the real bot, before the real platform."""
 
 import asyncio
-import hashlib
-import io
 import json
 import shutil
-import zipfile
+import subprocess
+import sys
 from functools import partial
 from pathlib import Path
 
+import httpx
 import pytest
 
 from discord_sim.cdn import FileUpload
@@ -83,22 +83,46 @@ async def test_leaderboards_problems_and_submissions_are_shown(edge_sim: Simulat
         await ada.slash(channel, "admin pages")
 
 
-async def test_the_rules_come_with_the_harness_code(edge_sim: Simulator) -> None:
+async def test_the_rules_come_with_a_program_to_run_and_the_address_of_the_harness(
+    edge_platform: EdgePlatform, edge_sim: Simulator
+) -> None:
     ada, channel = edge_sim.person("ada13"), await edge_sim.add_channel("harnesses")
     await wait_until_known(ada, channel)
-    message = await (await ada.slash(channel, "leaderboard eval-code", **BOARD)).answered()
-    first, *others = message["attachments"]
-    data = edge_sim.cdn.data(first)
-    digest = hashlib.sha256(data).hexdigest()
-    assert first["filename"] == f"warpboard-harness-2-{digest[:12]}.zip"
-    with zipfile.ZipFile(io.BytesIO(data)) as code:
-        assert "harness/check/calls.py" in code.namelist()
-    assert "reference.py" in [one["filename"] for one in others]
-    (card,) = message["embeds"]
-    assert f"**harness on CPU** version 2, `{digest}`" in card["description"]
-    message = await (await ada.slash(channel, "leaderboard eval-code")).answered()
-    assert [edge_sim.cdn.data(one) for one in message["attachments"]] == [data]
-    assert f"**harness on CPU** version 2, `{digest}`" in message["embeds"][0]["description"]
+    url = edge_platform.running.url
+    harnesses = await asyncio.to_thread(httpx.get, f"{url}/v1/harnesses")
+    harness = harnesses.json()["items"][0]
+    for given, query, names in (
+        (BOARD, "?problem=identity", ["eval.py", "utils.py", "reference.py", "task.py"]),
+        ({"language": "python"}, "", ["eval.py", "utils.py"]),
+        ({"language": "cuda"}, "", ["eval.cu", "utils.h"]),
+    ):
+        message = await (await ada.slash(channel, "leaderboard eval-code", **given)).answered()
+        files = {one["filename"]: edge_sim.cdn.data(one) for one in message["attachments"]}
+        assert list(files) == names
+        # Its cases are those of the leaderboard, and HTTP has the same file.
+        same = await asyncio.to_thread(httpx.get, f"{url}/v1/evaluation/{names[0]}{query}")
+        assert files[names[0]] == same.content
+        assert (b"    {'size': " in same.content) == bool(query)
+        (card,) = message["embeds"]
+        assert f"`{names[0]}` shows the procedure" in card["description"]
+        line = f"**harness on CPU** version 2, `{harness['digest']}` (`{harness['url']}` of"
+        assert line in card["description"]
+
+
+async def test_the_task_has_all_that_a_participant_needs_to_evaluate_a_submission(
+    edge_sim: Simulator, tmp_path: Path
+) -> None:
+    ada, channel = edge_sim.person("ada13"), await edge_sim.add_channel("evaluating")
+    await wait_until_known(ada, channel)
+    message = await (await ada.slash(channel, "leaderboard task", **BOARD)).answered()
+    for file in message["attachments"]:
+        (tmp_path / file["filename"]).write_bytes(edge_sim.cdn.data(file))
+    (tmp_path / "submission.py").write_bytes(KERNEL.data)
+    command = [sys.executable, "eval.py", "--test"]
+    ended = await asyncio.to_thread(
+        subprocess.run, command, cwd=tmp_path, capture_output=True, timeout=END_S, check=False
+    )
+    assert ended.stdout.startswith(b"check: passed, "), ended
 
 
 async def test_files_that_discord_does_not_take_are_listed(

@@ -21,6 +21,7 @@ PAGES = (
     "problems/identity",
     "problems/identity/files/task.py",
     "problems/identity/templates/python",
+    "evaluation/eval.py?problem=identity",
     "leaderboards/identity/CPU",
     "leaderboards/identity/CPU/records",
     "leaderboards/identity/CPU/history",

@@ -8,6 +8,7 @@ from msgspec.structs import replace
 
 from shared import events, subjects
 from shared.problems.compilation import compile_problem
+from shared.problems.evaluation import render_evaluation
 from shared.problems.submission_file import read_directives
 from tests.support.lives import AGENT, T0, Life, problem, say
 from tests.support.reading import Reads, as_
@@ -279,3 +280,20 @@ async def test_every_language_has_a_file_to_begin_with(reads: Reads) -> None:
     for path, status in (("cobol", 404), ("python?gpu=TPU", 400), ("python?version=7", 404)):
         answer = await reads.http.get(f"/v1/problems/identity/templates/{path}")
         assert answer.status_code == status, path
+
+
+async def test_a_problem_has_a_program_that_states_the_procedure(reads: Reads) -> None:
+    await published(reads)
+    body = await reads.get("problems/identity")
+    program, utilities = body["evaluation"]
+    assert [program["name"], utilities["name"]] == ["eval.py", "utils.py"]
+    answer = await reads.http.get(program["url"], headers=as_(None))
+    assert 'filename="eval.py"' in answer.headers["content-disposition"]
+    assert "    {'size': " in answer.text
+    tag = {"If-None-Match": answer.headers["etag"]}
+    assert (await reads.http.get(program["url"], headers=tag)).status_code == 304
+    general = await reads.http.get("/v1/evaluation/eval.py")
+    assert general.content == render_evaluation("eval.py")
+    for path in ("eval.c", "eval.cu?problem=identity", "eval.py?problem=no", "reference.py"):
+        answer = await reads.http.get(f"/v1/evaluation/{path}")
+        assert answer.status_code == 404, path

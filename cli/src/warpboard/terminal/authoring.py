@@ -16,9 +16,10 @@ from harness.vocabulary import CPU_TYPE, MODES, SUBMISSION_MODES
 from shared.api.fields import JsonObject
 from shared.errors import Failed, Refused
 from shared.presentation.units import count_text
+from shared.problems.evaluation import evaluation_files, render_evaluation
 from warpboard.context import AppContext
 from warpboard.domain.names import SLUG_LENGTH_MAX
-from warpboard.files import find_level, load_problem, read_template, write_files
+from warpboard.files import ProblemFiles, find_level, load_problem, read_template, write_files
 from warpboard.service import checks, publication
 from warpboard.service.publication import ProblemOptions
 from warpboard.terminal import options, problems
@@ -179,20 +180,49 @@ async def check(
 
 @local_command(
     "problem eval-code problems/matmul",
-    parameters=(click.argument("path", metavar="PATH", type=options.PROBLEM_PATH),),
+    "problem eval-code problem --output problem",
+    parameters=(
+        click.argument("path", metavar="PATH", type=options.PROBLEM_PATH),
+        click.option(
+            "--output",
+            type=options.NEW_FOLDER,
+            metavar="FOLDER",
+            help="Also write eval.py or eval.cu, and its utilities, into FOLDER.",
+        ),
+    ),
 )
-def eval_code(context: AppContext, path: Path) -> int:
+def eval_code(context: AppContext, path: Path, output: Path | None) -> int:
     """Show which harness runs submissions to a problem.
 
     It also shows what the harness does, and how to run it here. PATH is a problem's directory or
     file, such as the folder `problem` that `init` writes. The harness's SHA-256 covers all its
     code: agents report theirs with each run, as `harness_code`, and the platform has the files
     under /v1/harnesses.
+
+    With --output, it writes a short program that states the procedure, with the cases of the
+    problem. Put your submission beside it and the problem's files, and run it.
     """
     problem = load_problem(path, None, (CPU_TYPE,))
     parts = describe_evaluation(problem.slug, problem.manifest, context.harness.code(), path)
+    if output is not None:
+        parts["written"] = ", ".join(write_evaluation(problem, output))
     document = {name.replace(" ", "_").replace("'", ""): text for name, text in parts.items()}
     return context.show(document, [f"{name + ':':<15}{text}" for name, text in parts.items()])
+
+
+def write_evaluation(problem: ProblemFiles, folder: Path) -> list[str]:
+    """Write the program that states the procedure, and return the paths.
+
+    Raises Refused if only the harness can run the problem.
+    """
+    manifest = problem.parse_manifest()
+    names = evaluation_files(manifest)
+    if not names:
+        reason = "only the harness runs this problem: use `warpboard run`"
+        raise Refused("not_found", reason, "--output")
+    files = {name: render_evaluation(name, manifest, problem.version_files) for name in names}
+    write_files(folder, files, is_private=False)
+    return [str(folder / name) for name in names]
 
 
 def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path) -> dict[str, str]:

@@ -202,6 +202,12 @@ class FullProblem(Problem, frozen=True, kw_only=True):
     ]
     files: list[ProblemFile]
     starts: Annotated[list[Start], Meta(description="The most likely first.")]
+    evaluation: Annotated[
+        list[ProblemFile],
+        Meta(
+            description="The program that shows how submissions are evaluated, and its utilities."
+        ),
+    ]
     rules: Rules
     check: Check
     newest_version: Annotated[int, Meta(description="Its versions are 1 to this one.")]

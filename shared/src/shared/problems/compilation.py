@@ -35,6 +35,7 @@ from shared.problems.sources import (
     Signature,
     Sources,
     gather_sources,
+    native_argument_names,
     normalize_path,
     read_module,
 )
@@ -380,9 +381,6 @@ def _native_manifest(
     return {"native": config, "languages": ["cpp", "cuda"]}
 
 
-# The gap before the brace is bounded: otherwise a long text of such names takes minutes to search.
-_NAMES = re.compile(r"\bArgumentNames\b[^{};]{0,200}?\{((?:[^{}]|\{[^{}]*\})*)\}")
-_NAME = re.compile(r'"([A-Za-z_][A-Za-z0-9_]*)"')
 _FUNCTION = r"\b{}\s*\("
 
 
@@ -423,10 +421,9 @@ def _check_native(
     ]
     if missing:
         raise bad_problem(f"{NATIVE[1]} does not define {', '.join(missing)}", NATIVE[1])
-    if (match := _NAMES.search(header)) is None:
+    if (names := native_argument_names(header)) is None:
         reason = 'names no arguments: write constexpr std::array ArgumentNames = {"size", "seed"};'
         raise bad_problem(f"{NATIVE[0]} {reason}", NATIVE[0])
-    names = tuple(_NAME.findall(match[1]))
     generator = Signature(names, names)
     for key, group in cases.items():
         for index, case in enumerate(group):

@@ -160,6 +160,21 @@ def paths_above(task: Document) -> list[str]:
     return sorted(path for path in paths if path and path.startswith(UP))
 
 
+# The gap before the brace is bounded: otherwise a long text of such names takes minutes to search.
+_ARGUMENT_NAMES = re.compile(r"\bArgumentNames\b[^{};]{0,200}?\{((?:[^{}]|\{[^{}]*\})*)\}")
+_ARGUMENT_NAME = re.compile(r'"([A-Za-z_][A-Za-z0-9_]*)"')
+
+
+def native_argument_names(header: str) -> tuple[str, ...] | None:
+    """Return the arguments of a C++ problem's generator; None if its task.h does not name them.
+
+    >>> native_argument_names('constexpr std::array ArgumentNames = {"size", "seed"};')
+    ('size', 'seed')
+    """
+    match = _ARGUMENT_NAMES.search(header)
+    return tuple(_ARGUMENT_NAME.findall(match[1])) if match else None
+
+
 # Parsing a file of this size takes half a second; authors' code is far shorter.
 CODE_BYTES_MAX = 256 * 1024
 ANY = "*"

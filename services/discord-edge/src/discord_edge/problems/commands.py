@@ -1,7 +1,6 @@
 """The commands of `/leaderboard` that show a problem: its task, files, reference and rules."""
 
-import contextlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Literal
@@ -31,9 +30,10 @@ from discord_edge.wording import (
 )
 from harness.vocabulary import COMPILERS
 from shared.api.agents import Harness, Harnesses
-from shared.api.problems import FullProblem, Problem
+from shared.api.problems import FullProblem, Problem, ProblemFile
 from shared.errors import Refused
 from shared.presentation.units import escape_control_characters, untested_text
+from shared.problems.evaluation import FILES as EVALUATION_FILES
 from shared.problems.submission_file import SUFFIXES
 
 LINE_MAX = 400
@@ -50,11 +50,20 @@ CALLS: Mapping[str, str] = {
 }
 NVRTC = "NVRTC compiles the kernel alone if the file begins with //!WARPBOARD compiler: nvrtc"
 HARNESS = (
-    "The platform's own harness runs it, on data generated from secret seeds. Each run names the "
-    "harness by the SHA-256 of its code: `warpboard problem eval-code` shows yours, and "
-    "`warpboard run` does the same on your machine."
+    "The platform's own harness runs it, on data generated from secret seeds. The attached "
+    "`{name}` shows the procedure: put it beside the files of `/leaderboard task` and your "
+    "submission, and run it on your own machine. Each run names the exact harness by the SHA-256 "
+    "of its code."
 )
+HARNESS_ALONE = (
+    "The platform's own harness runs it, on data generated from secret seeds. Each run names the "
+    "exact harness by the SHA-256 of its code. `warpboard run` does the same on your machine."
+)
+# What every participant reads first.
+TASK_FILES = ("reference.py", "task.py", "eval.py", "reference.cuh", "task.h", "eval.cu")
 CODES_MAX = 3
+
+Link = Callable[[str], str]
 BODY_MAX = 3000
 
 
@@ -96,16 +105,17 @@ def harness_convention(language: str) -> str:
     return f"{call}, or {NVRTC}" if language == "cuda" else call
 
 
-def harness_card(language: str, codes: Sequence[Harness]) -> Card:
+def harness_card(language: str, codes: Sequence[Harness], link: Link) -> Card:
     """Show how any submission in a language is called, and by which harness codes."""
     gpus = sorted({user.gpu for code in codes for user in code.agents})
     call = f"**called, {language}** {escaped(harness_convention(language), LINE_MAX)}"
     more = "With a `leaderboard_name`: its cases, tolerances, score and files."
-    body = "\n".join([HARNESS, *_harness_lines(gpus, codes), call, more])
-    return Card("How submissions are evaluated", body, hint=_harness_hint(codes))
+    intro = HARNESS.format(name=EVALUATION_FILES[language][0])
+    body = "\n".join([intro, *_harness_lines(gpus, codes, link), call, more])
+    return Card("How submissions are evaluated", body)
 
 
-def rules_card(problem: FullProblem, language: str, codes: Sequence[Harness]) -> Card:
+def rules_card(problem: FullProblem, language: str, codes: Sequence[Harness], link: Link) -> Card:
     """Show how submissions in a language are called, checked, timed and ranked."""
     rules = problem.rules
     counts = f"{len(rules.cases.tests)} tests, {len(rules.cases.benchmarks)} benchmarks"
@@ -121,21 +131,24 @@ def rules_card(problem: FullProblem, language: str, codes: Sequence[Harness]) ->
         "tested": untested_text(problem.untested_gpus) if problem.untested_gpus else "",
     }
     lines = [f"**{name}** {escaped(text, LINE_MAX)}" for name, text in texts.items() if text]
-    body = "\n".join([HARNESS, *_harness_lines(problem.gpus, codes), *lines])
-    return Card(f"How {problem.slug} is evaluated", body, hint=_harness_hint(codes))
+    programs = problem.evaluation
+    intro = HARNESS.format(name=programs[0].name) if programs else HARNESS_ALONE
+    body = "\n".join([intro, *_harness_lines(problem.gpus, codes, link), *lines])
+    return Card(f"How {problem.slug} is evaluated", body)
 
 
-def _harness_hint(codes: Sequence[Harness]) -> str:
-    return f"`{codes[0].url}` of the platform's API has the harness" if codes else ""
-
-
-def _harness_lines(problem_gpus: Sequence[str], codes: Sequence[Harness]) -> Iterator[str]:
+def _harness_lines(
+    problem_gpus: Sequence[str], codes: Sequence[Harness], link: Link
+) -> Iterator[str]:
     if not codes:
         yield "**harness** none yet: no agent that could run it has registered its code"
     for code in codes:
         agent_gpus = {user.gpu for user in code.agents}
         gpus = escaped(", ".join(gpu for gpu in problem_gpus if gpu in agent_gpus), 80)
-        yield f"**harness on {gpus}** version {escaped(code.version, 20)}, `{code.digest}`"
+        line = f"**harness on {gpus}** version {escaped(code.version, 20)}, `{code.digest}`"
+        address = link(code.url)
+        place = f"[download]({address})" if address else f"`{code.url}` of the platform's API"
+        yield f"{line} ({place})"
 
 
 async def _match_languages(interaction: BotInteraction, typed: str) -> list[str]:
@@ -149,15 +162,14 @@ async def _match_languages(interaction: BotInteraction, typed: str) -> list[str]
 Language = app_commands.Transform[str, CompletedName(_match_languages, is_slug=True)]
 
 
-async def _add_files(api: PlatformApi, card: Card, problem: FullProblem, names: list[str]) -> Card:
-    """Return a card with a problem's public files, of which Discord accepts the first."""
-    urls = {file.name: file.url for file in problem.files}
+async def _add_files(api: PlatformApi, card: Card, files: Sequence[ProblemFile]) -> Card:
+    """Return a card with public files, of which Discord accepts the first."""
     attachments = []
-    for place, name in enumerate(name for name in names if name in urls):
+    for place, file in enumerate(files):
         # Discord has no folders.
-        base_name, url = PurePosixPath(name).name[:NAME_LENGTH_MAX], urls[name]
-        data = await api.get_file(url) if place < FILES_MAX else None
-        attachments.append(Attachment(base_name, data, link=api.link(url)))
+        base_name = PurePosixPath(file.name).name[:NAME_LENGTH_MAX]
+        data = await api.get_file(file.url) if place < FILES_MAX else None
+        attachments.append(Attachment(base_name, data, link=api.link(file.url)))
     return replace(card, files=(*card.files, *attachments))
 
 
@@ -169,8 +181,13 @@ async def task(interaction: BotInteraction, leaderboard_name: Leaderboard) -> No
     text = problem.statement or problem.description or "No description."
     body = render_statement(without_mentions(escape_control_characters(text)), BODY_MAX)
     card = Card(problem.title or problem.slug, body, footer=f"version {problem.problem_version}")
-    names = [file.name for file in problem.files]
-    await reply_with_card(interaction, await _add_files(api, card, problem, names))
+    files = sorted([*problem.files, *problem.evaluation], key=_is_beside_the_task)
+    await reply_with_card(interaction, await _add_files(api, card, files))
+
+
+def _is_beside_the_task(file: ProblemFile) -> bool:
+    """Sort what evaluates a submission first: Discord takes only some files."""
+    return file.name not in TASK_FILES
 
 
 @app_commands.command()
@@ -197,11 +214,11 @@ async def reference(interaction: BotInteraction, leaderboard_name: Leaderboard) 
     """The reference of a leaderboard"""
     api = await defer(interaction)
     problem = await api.get(FullProblem, "problems", leaderboard_name)
-    names = [file.name for file in problem.files if "reference" in file.name.lower()]
-    if not names:
+    files = [file for file in problem.files if "reference" in file.name.lower()]
+    if not files:
         await reply(interaction, f"`{problem.slug}` has no public reference.")
         return
-    card = await _add_files(api, Card("", f"The reference of `{problem.slug}`."), problem, names)
+    card = await _add_files(api, Card("", f"The reference of `{problem.slug}`."), files)
     card = fit_attachments(card, interaction.filesize_limit)
     await interaction.edit_original_response(content=card.body, attachments=build_files(card))
 
@@ -213,31 +230,25 @@ async def eval_code(
     language: Literal["python", "cuda"] | None = None,
     leaderboard_name: Leaderboard | None = None,
 ) -> None:
-    """How submissions are evaluated, with the harness"""
+    """How submissions are evaluated, as a program to read and to run"""
     api = await defer(interaction)
     harnesses = await api.get(Harnesses, "harnesses")
-    problem = None
     if leaderboard_name is None:
         codes = harnesses.items[:CODES_MAX]
-        card = harness_card(language or PYTHON, codes)
+        card = harness_card(language or PYTHON, codes, api.link)
+        names = EVALUATION_FILES[language or PYTHON]
+        files = [ProblemFile(name=name, url=f"/v1/evaluation/{name}") for name in names]
     else:
         problem = await api.get(FullProblem, "problems", leaderboard_name)
         codes = select_harnesses(harnesses, problem.gpus)
-        card = rules_card(problem, choose_language(problem, language), codes)
-    if codes:
-        # The zip may have been deleted; the rest of the answer is still useful.
-        with contextlib.suppress(Refused):
-            data, link = await api.get_file(codes[0].url), api.link(codes[0].url)
-            card = replace(card, files=(Attachment(codes[0].name, data, len(data), link),))
-    if problem is None:
-        await reply_with_card(interaction, card)
-        return
-    names = [
-        file.name
-        for file in problem.files
-        if file.name not in problem.templates.values() and not file.name.endswith(".md")
-    ]
-    await reply_with_card(interaction, await _add_files(api, card, problem, names))
+        card = rules_card(problem, choose_language(problem, language), codes, api.link)
+        others = [
+            file
+            for file in problem.files
+            if file.name not in problem.templates.values() and not file.name.endswith(".md")
+        ]
+        files = [*problem.evaluation, *others]
+    await reply_with_card(interaction, await _add_files(api, card, files))
 
 
 COMMANDS: Commands = (task, template, reference, eval_code)

@@ -32,7 +32,7 @@ from shared.blobs import BlobNotFound, BlobStore
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.http import DocumentedRoute, TypedResponse
-from shared.problems import templates
+from shared.problems import evaluation, templates
 from shared.problems.report import read_report
 from shared.problems.task_yml import case_name
 
@@ -72,6 +72,13 @@ class StartQuery(QueryParams):
     """For which GPU types and version."""
 
     gpu: Annotated[list[str], Field(default_factory=list, max_length=GPUS_MAX)]
+    version: ProblemVersion = None
+
+
+class EvaluationQuery(QueryParams):
+    """For which problem and version; without a problem, with one case of defaults."""
+
+    problem: str | None = None
     version: ProblemVersion = None
 
 
@@ -197,12 +204,37 @@ def _add_files(router: APIRouter, sources: ReadSources, manifests: ManifestCache
         names = templates.template_sources(manifest, start)
         files = {name: await manifests.text(manifest["files"][name]) for name in names}
         data = await asyncio.to_thread(render_start, row, manifest, start, files, gpus)
-        etag = f'"{hashlib.sha256(data).hexdigest()}"'
-        headers = {"ETag": etag, "X-Content-Type-Options": "nosniff"}
-        if etag in request.headers.get("if-none-match", ""):
-            return Response(None, 304, headers)
-        headers["Content-Disposition"] = f'attachment; filename="{row["slug"]}{start.suffix}"'
-        return Response(data, 200, headers, "text/plain; charset=utf-8")
+        return _text_response(request, data, f"{row['slug']}{start.suffix}")
+
+    @router.get("/v1/evaluation/{name}")
+    async def evaluation_file(
+        request: Request,
+        reader: CurrentReader,
+        name: str,
+        query: Annotated[EvaluationQuery, Query()],
+    ) -> Response:
+        """A program that shows how submissions are evaluated, to read and to run elsewhere.
+
+        `eval.py` is for problems in Python and `eval.cu` for those in C++ and CUDA; `utils.py` and
+        `utils.h` are what they use. With `problem`, a program has the cases of that problem.
+        """
+        if query.problem is None:
+            return _text_response(request, evaluation.render_evaluation(name), name)
+        row = await problem_row(sources.view(reader), query.problem, query.version)
+        manifest = await manifests.load(row["manifest"])
+        names = evaluation.evaluation_sources(manifest)
+        files = {name: await manifests.text(manifest["files"][name]) for name in names}
+        return _text_response(request, evaluation.render_evaluation(name, manifest, files), name)
+
+
+def _text_response(request: Request, data: bytes, name: str) -> Response:
+    """Return a text file to save under a name; nothing if the client has it already."""
+    etag = f'"{hashlib.sha256(data).hexdigest()}"'
+    headers = {"ETag": etag, "X-Content-Type-Options": "nosniff"}
+    if etag in request.headers.get("if-none-match", ""):
+        return Response(None, 304, headers)
+    headers["Content-Disposition"] = f'attachment; filename="{name}"'
+    return Response(data, 200, headers, "text/plain; charset=utf-8")
 
 
 async def problem_row(view: ReaderView, slug: str, version: int | None = None) -> Row:
@@ -276,6 +308,14 @@ def describe_rules(row: Row, manifest: Row) -> Row:
                 "is_generated": not start.file,
             }
             for start in starts
+        ],
+        "evaluation": [
+            {
+                "name": name,
+                "url": f"/v1/evaluation/{name}?problem={quote(row['slug'])}"
+                f"&version={row['problem_version']}",
+            }
+            for name in evaluation.evaluation_files(manifest)
         ],
         "rules": {
             "formula": f"{RANKING_TEXTS[row['ranking_by']]}, in seconds; the lowest is first",
