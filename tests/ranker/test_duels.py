@@ -257,3 +257,37 @@ def with_source(life: Life, source: str) -> Life:
 )
 def test_a_result_that_contradicts_itself_is_none(result: DuelResult | None) -> None:
     assert not is_sound(result)
+
+
+A_CLEARLY = DuelResult(winner="A", ratio=0.98, interval=(0.979, 0.981), pairs=40)
+B_CLEARLY = DuelResult(winner="B", ratio=1.02, interval=(1.01898, 1.02102), pairs=40)
+CLEARLY = "by a duel: 2 % ± 0.1 %"
+
+
+async def test_a_clear_winner_has_a_rank_of_its_own(dueling: DuelPlatform) -> None:
+    duel, _ = await dueling.requested()
+    await dueling.run(duel, B_CLEARLY)
+    await dueling.judged()
+    assert await dueling.board() == [("slow", 1, f"ahead of #4 {CLEARLY}"), ("fast", 2, "")]
+    report = await dueling.audit()
+    assert report.is_clean, report.findings
+    assert [(row.submission, row.rank) for row in report.rows] == [("slow", 1), ("fast", 2)]
+    assert dueling.find(events.PodiumChanged)[-1][1].after == ["grace", "ada"]
+    # Only a score makes a record.
+    assert "slow" not in [fact.submission for _, fact in dueling.find(events.RecordSet)]
+
+
+async def test_a_clear_winner_with_the_best_score_sets_the_record(postgres_dsn: str) -> None:
+    async with dueling_at(postgres_dsn) as platform:
+        await live(platform.log, SLOW)
+        await platform.settle()
+        await live(platform.log, FAST)
+        duel, _ = await platform.requested()
+        assert [fact.submission for _, fact in platform.find(events.RecordSet)] == ["slow"]
+        await platform.run(duel, A_CLEARLY)
+        await platform.judged()
+        number = platform.find(events.DuelRequested)[0][1].second.number
+        expected = [("fast", 1, f"ahead of #{number} {CLEARLY}"), ("slow", 2, "")]
+        assert await platform.board() == expected
+        records = [fact.submission for _, fact in platform.find(events.RecordSet)]
+        assert records == ["slow", "fast"]

@@ -6,12 +6,15 @@ from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
+from msgspec import structs
 
+from ranker import postgres
 from ranker.domain.places import assign_places
 from ranker.domain.rows import LeaderboardKey
 from ranker.http.ranking import find_best_rank
 from ranker.postgres import SCHEMA, ReadModels
-from ranker.service import places
+from ranker.service import leaderboard, places
+from ranker.service import projection as projecting
 from ranker.service.decisions import Metrics
 from ranker.service.leaderboard import (
     PlacedEntry,
@@ -24,6 +27,7 @@ from ranker.service.leaderboard import (
 )
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
+from shared import events, subjects
 from shared.clock import now
 from shared.postgres import connect
 from tests.ranker.replays import replayed
@@ -35,6 +39,33 @@ pytestmark = pytest.mark.server
 ACCOUNTS = [f"p{number}" for number in range(40)]
 BOARDS = [LeaderboardKey("identity", gpu, number) for number in (1, 2) for gpu in ("CPU", "H200")]
 STAGES = 15
+
+
+class Crowd(Chaos):
+    """A random history in which most entries are on one leaderboard, and many have duels."""
+
+    numbers = (1, 1, 1, 1, 1, 2)
+    gpus = ("CPU", "CPU", "CPU", "CPU", "H200")
+    originals = 16
+
+    async def step(self) -> None:
+        """Append a random event, or a whole duel."""
+        moves = {self.receive: 8}
+        if self.open:
+            moves |= {self.finish: 12}
+        if self.over:
+            moves |= {self.moderate: 1, self.ban: 1, self.request: 1}
+        if self.ranked:
+            moves |= {self.fight: 12}
+        if self.rejudges:
+            moves |= {self.judge: 2, self.conclude: 1}
+        (move,) = self.chance.choices(list(moves), list(moves.values()))
+        await move()
+
+    async def fight(self) -> None:
+        """Append a duel and its judgement."""
+        await self.duel()
+        await self.judge_duel()
 
 
 @asynccontextmanager
@@ -90,13 +121,22 @@ async def check_standings(models: ReadModels, board: LeaderboardKey, at: datetim
         assert tuple(standing[name] for name in names) == expected
 
 
+@pytest.mark.parametrize("chaos_of", [Chaos, Crowd])
 @pytest.mark.parametrize("window", [1, 100])
 @seeds(4)
 async def test_any_history_keeps_the_places_that_its_entries_give(
-    postgres_dsn: str, seed: int, window: int, monkeypatch: pytest.MonkeyPatch
+    postgres_dsn: str,
+    seed: int,
+    window: int,
+    chaos_of: type[Chaos],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(places, "WINDOW", window)
-    chaos = Chaos(seed, ACCOUNTS, (100, 112 + 40 * (seed % 2)))
+    if window == 1:
+        # A rebuild updates entries more than once, too.
+        monkeypatch.setattr(projecting, "BATCH_MAX", 20)
+        monkeypatch.setattr(postgres, "DEFERRED_SUBMISSIONS_MAX", 1)
+    chaos = chaos_of(seed, ACCOUNTS, (100, 112 + 40 * (seed % 2)))
     await publish(chaos.log)
     async with projection(postgres_dsn) as models:
         for _ in range(STAGES):
@@ -169,3 +209,124 @@ async def test_what_entries_were_is_not_kept_of_old_events(postgres_dsn: str) ->
         board, seq = BOARDS[0], await models.checkpoint()
         assert await read_ladder_before(models, board, 1000, seq)
         assert await read_ladder_before(models, board, 1000, seq - 1) == []
+
+
+class Rivals(Chaos):
+    """Entries that their scores cannot tell apart, and their duels."""
+
+    async def enter(self, submission: str, score_us: float, error: float = 0.01) -> None:
+        """Append a submission and its result."""
+        self.open.append(submission)
+        received = events.SubmissionReceived(
+            account=f"account-{submission}",
+            problem="identity",
+            problem_number=1,
+            problem_digest="d",
+            gpu="CPU",
+            mode="ranked",
+            source=events.Blob(digest=submission, bytes=1),
+            name="k.py",
+            deadline_at=T0,
+            via="http",
+        )
+        ended = events.SubmissionFinished(
+            outcome="passed",
+            is_eligible=True,
+            code="ranked",
+            reason="",
+            score_us=score_us,
+            error=error,
+            freedom=22,
+            delta=0.003,
+            grade="ok",
+        )
+        await self.say(subjects.submission(submission), received)
+        await self.say(subjects.submission(submission), ended)
+
+    async def compare(self, winner: str, loser: str, ratio: float) -> None:
+        """Append a duel and its judgement."""
+        self.requests += 1
+        board: dict[str, Any] = {"problem": "identity", "problem_number": 1, "gpu": "CPU"}
+        first, second = self.side(winner), self.side(loser)
+        first, second = (
+            structs.replace(side, source=events.Blob(digest=name, bytes=1))
+            for side, name in ((first, winner), (second, loser))
+        )
+        requested = events.DuelRequested(**board, problem_digest="d", first=first, second=second)
+        interval = ratio - 0.001, min(ratio + 0.001, 1.001)
+        named = "A" if interval[1] < 1 else "equal"
+        result = events.DuelResult(winner=named, ratio=ratio, interval=interval)
+        duel = subjects.duel(f"d{self.requests}")
+        await self.say(duel, requested)
+        await self.say(duel, events.DuelJudged(**board, result=result))
+
+
+@pytest.mark.parametrize("window", [1, 100])
+async def test_a_duel_separates_ranks_for_as_long_as_both_entries_stand(
+    postgres_dsn: str, window: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(places, "WINDOW", window)
+    monkeypatch.setattr(leaderboard, "STEP", 1)
+    rivals = Rivals(0)
+    await publish(rivals.log)
+    async with projection(postgres_dsn) as models:
+
+        async def ranks() -> list[tuple[str, int]]:
+            await follow(rivals, models)
+            page = await read_page(models, BOARDS[0], range(10), rivals.clock)
+            ranked = await rank_top(models, BOARDS[0], 10, rivals.clock)
+            assert lines(page.placed) == lines(ranked)
+            first = await rank_top(models, BOARDS[0], 1, rivals.clock)
+            assert lines(first) == lines(ranked)[: len(first)]
+            return [(item.row["submission"], item.place.rank) for item in page.placed]
+
+        for submission, score_us in (("a", 100.0), ("b", 100.2), ("c", 100.4), ("d", 100.6)):
+            await rivals.enter(submission, score_us)
+        tied = [("a", 1), ("b", 1), ("c", 1), ("d", 1)]
+        assert await ranks() == tied
+        await rivals.compare("c", "a", 0.99)
+        separate = [("b", 1), ("c", 1), ("a", 3), ("d", 3)]
+        assert await ranks() == separate
+        await rivals.say(
+            subjects.moderation("c"), events.SubmissionDisqualified(rule="r", reason="")
+        )
+        assert await ranks() == [("a", 1), ("b", 1), ("d", 1)]
+        await rivals.say(subjects.moderation("c"), events.SubmissionRestored(reason=""))
+        assert await ranks() == separate
+        await rivals.compare("b", "d", 0.99)
+        assert await ranks() == separate
+        await rivals.say(subjects.account("account-a"), events.AccountBanned(reason=""))
+        assert await ranks() == [("b", 1), ("c", 1), ("d", 3)]
+        await rivals.say(subjects.account("account-a"), events.AccountUnbanned(reason=""))
+        assert await ranks() == separate
+        await rivals.compare("c", "a", 1.0)
+        assert await ranks() == [("a", 1), ("b", 1), ("c", 1), ("d", 4)]
+        await rivals.compare("a", "c", 0.99)
+        last = [("a", 1), ("b", 1), ("c", 3), ("d", 3)]
+        assert await ranks() == last
+        await rivals.say(subjects.moderation("c"), events.SubmissionHeld(rule="r", reason=""))
+        assert await ranks() == [("a", 1), ("b", 1), ("d", 3)]
+        await rivals.say(subjects.moderation("c"), events.SubmissionReleased(reason=""))
+        assert await ranks() == last
+    monkeypatch.setattr(projecting, "BATCH_MAX", 1)
+    monkeypatch.setattr(postgres, "DEFERRED_SUBMISSIONS_MAX", 0)
+    compared = await replayed(postgres_dsn, rivals.log, SCHEMA)
+    assert compared.differences == []
+
+
+async def test_the_first_places_consider_a_winner_that_is_further_down(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(leaderboard, "STEP", 3)
+    rivals = Rivals(0)
+    await publish(rivals.log)
+    for submission, score_us in (("a", 100.0), ("b", 101.0), ("c", 101.1), ("d", 101.9)):
+        await rivals.enter(submission, score_us, error=0.0)
+    await rivals.enter("e", 102.0, error=0.02)
+    await rivals.compare("e", "a", 0.99)
+    async with projection(postgres_dsn) as models:
+        await follow(rivals, models)
+        first = await rank_top(models, BOARDS[0], 1, rivals.clock)
+        page = await read_page(models, BOARDS[0], range(len(first)), rivals.clock)
+        assert [item.row["submission"] for item in first] == ["b", "c"]
+        assert lines(page.placed) == lines(first)

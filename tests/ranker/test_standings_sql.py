@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from datetime import datetime, timedelta
+from math import exp
 from random import Random
 from typing import Any
 
@@ -30,6 +31,8 @@ from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
 STAGES, STEPS = 3, 40
+# Duels are between so many of the newest sources of a leaderboard.
+SOURCES_MAX = 12
 ACCOUNTS = ("ada", "grace", "linus", "margaret")
 BOARDS = [LeaderboardKey("identity", gpu, number) for number in (1, 2) for gpu in ("CPU", "H200")]
 NOON = T0 + timedelta(hours=12)
@@ -37,6 +40,11 @@ NOON = T0 + timedelta(hours=12)
 
 class Chaos:
     """A random history of valid events."""
+
+    numbers: Sequence[int] = (1, 1, 2)
+    gpus: Sequence[str] = ("CPU", "H200")
+    # How many new sources there are for each two that repeat.
+    originals = 2
 
     def __init__(
         self,
@@ -51,6 +59,8 @@ class Chaos:
         self.open: list[str] = []
         self.over: list[str] = []
         self.places: dict[str, tuple[str, str, str]] = {}
+        self.pooling: dict[str, tuple[tuple[str, int], str]] = {}
+        self.ranked: dict[tuple[str, int], list[str]] = {}
         self.rejudges: dict[str, list[str]] = {}
         self.duels: dict[str, events.DuelRequested] = {}
         self.requests = 0
@@ -71,7 +81,7 @@ class Chaos:
             moves += [self.moderate, self.ban, self.request]
         if self.rejudges:
             moves += [self.judge, self.judge, self.conclude]
-        if len(self.places) > 1:
+        if self.ranked:
             moves += [self.duel]
         if self.duels:
             moves += [self.judge_duel, self.judge_duel]
@@ -102,19 +112,22 @@ class Chaos:
     async def receive(self) -> None:
         """Append a submission; some sources repeat."""
         submission = f"s{len(self.places)}"
-        account, gpu = self.chance.choice(self.accounts), self.chance.choice(["CPU", "H200"])
-        source = self.chance.choice([submission, submission, "x", "y"]).rjust(64, "0")
+        account, gpu = self.chance.choice(self.accounts), self.chance.choice(self.gpus)
+        source = self.chance.choice([*[submission] * self.originals, "x", "y"]).rjust(64, "0")
+        normal_digest = self.chance.choice([*[""] * self.originals, "n".rjust(64, "0")])
+        number = self.chance.choice(self.numbers)
+        self.pooling[submission] = (gpu, number), normal_digest or source
         self.places[submission] = account, gpu, source
         self.open.append(submission)
         fact = events.SubmissionReceived(
             account=account,
             problem="identity",
-            problem_number=self.chance.choice([1, 1, 2]),
+            problem_number=number,
             problem_digest="d",
             gpu=gpu,
             mode="ranked",
             source=Blob(digest=source, bytes=1),
-            normal_digest=self.chance.choice(["", "", "n".rjust(64, "0")]),
+            normal_digest=normal_digest,
             name="k.py",
             deadline_at=T0,
             via="http",
@@ -129,6 +142,9 @@ class Chaos:
             outcome="infra_failed", is_eligible=False, code="c", reason="r"
         )
         fact = self.chance.choice([self.score(), self.score(), self.score(), failed])
+        if fact.is_eligible and fact.score_us is not None:
+            board, source = self.pooling[submission]
+            self.ranked.setdefault(board, []).append(source)
         await self.say(subjects.submission(submission), fact)
 
     async def moderate(self) -> None:
@@ -200,14 +216,14 @@ class Chaos:
     async def duel(self) -> None:
         """Request a duel of two sources."""
         self.requests += 1
-        first, second = (
-            self.side(name) for name in self.chance.sample(["x", "y", *self.places], 2)
-        )
+        (gpu, number), sources = self.chance.choice(list(self.ranked.items()))
+        sides = self.chance.sample(sorted({"x", "y", *sources[-SOURCES_MAX:]}), 2)
+        first, second = (self.side(source) for source in sides)
         fact = events.DuelRequested(
             problem="identity",
-            problem_number=self.chance.choice([1, 1, 2]),
+            problem_number=number,
             problem_digest="d",
-            gpu=self.chance.choice(["CPU", "H200"]),
+            gpu=gpu,
             first=first,
             second=second,
         )
@@ -223,9 +239,13 @@ class Chaos:
         """End a duel, possibly without a result."""
         duel = self.chance.choice(list(self.duels))
         requested = self.duels.pop(duel)
-        result = events.DuelResult(
-            winner=self.chance.choice(["A", "B", "equal"]), ratio=0.99, interval=(0.98, 1.0)
-        )
+        middle, half = self.chance.choice([0, 0.004, 0.02, 0.05]), self.chance.choice([0.001, 0.01])
+        winner = self.chance.choice(["A", "B"])
+        sign = -1 if winner == "A" else 1
+        low, high = exp(sign * middle - half), exp(sign * middle + half)
+        if low <= 1 <= high:
+            winner = "equal"
+        result = events.DuelResult(winner=winner, ratio=exp(sign * middle), interval=(low, high))
         fact = events.DuelJudged(
             problem=requested.problem,
             problem_number=requested.problem_number,

@@ -6,7 +6,7 @@ from math import exp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.domain.places import Place, ScoredEntry, assign_places
+from ranker.domain.places import Place, ScoredEntry, Win, assign_places
 from ranker.domain.score import fast_end_us
 
 SCORES = st.lists(
@@ -22,6 +22,38 @@ SCORES = st.lists(
     max_size=12,
     unique_by=lambda item: item.number,
 )
+
+
+SOURCES = [f"s{number}" for number in range(8)]
+WINS = st.builds(
+    lambda middle, half: Win(exp(middle), exp(middle - half), exp(middle + half)),
+    st.floats(-0.05, 0.05),
+    st.floats(0.0, 0.01),
+)
+# Entries within a tenth of each other, most of them tied, that had duels.
+DUELED = st.lists(
+    st.builds(
+        ScoredEntry,
+        number=st.integers(1, 10**6),
+        score_us=st.floats(100.0, 110.0),
+        error=st.floats(0.0, 0.03),
+        freedom=st.just(22),
+        delta=st.sampled_from([0.003, 0.02]),
+        source=st.sampled_from(SOURCES),
+        ahead_of=st.dictionaries(st.sampled_from(SOURCES), WINS, max_size=3),
+        is_noisy=st.integers(0, 5).map(lambda chance: chance == 0),
+    ),
+    max_size=8,
+    unique_by=(lambda item: item.number, lambda item: item.source),
+).map(lambda items: [without_lost(item, items) for item in items])
+
+
+def without_lost(item: ScoredEntry, items: list[ScoredEntry]) -> ScoredEntry:
+    """The entry, whose wins are only those that no earlier entry has against it."""
+    earlier = items[: items.index(item)]
+    lost = {other.source for other in earlier if item.source in other.ahead_of} | {item.source}
+    wins = {loser: win for loser, win in item.ahead_of.items() if loser not in lost}
+    return replace(item, ahead_of=wins)
 
 
 def entry(
@@ -151,7 +183,7 @@ def test_a_noisy_range_has_no_rank_that_is_told_apart(standings: list[ScoredEntr
                 assert (min(slow_ends) < fast_us) == (rank < place.best_rank)
 
 
-@given(SCORES)
+@given(SCORES | DUELED)
 def test_a_shared_rank_means_that_intervals_touch(standings: list[ScoredEntry]) -> None:
     bars = {item.number: item.interval_us for item in standings}
     places_ = assign_places(standings)
@@ -184,7 +216,7 @@ def test_what_cannot_be_told_apart_is_part_of_the_shown_interval() -> None:
     assert is_tied(entry(1, 0.0, delta=0.02), entry(2, 0.011))
 
 
-@given(SCORES)
+@given(SCORES | DUELED)
 def test_every_entry_gets_one_rank_and_order_follows_it(standings: list[ScoredEntry]) -> None:
     places_ = assign_places(standings)
     assert sorted(item.number for item in places_) == sorted(
@@ -197,14 +229,14 @@ def test_every_entry_gets_one_rank_and_order_follows_it(standings: list[ScoredEn
         assert place.is_tied == (len(shared) > 1)
 
 
-@given(SCORES, st.randoms())
+@given(SCORES | DUELED, st.randoms())
 def test_the_order_of_asking_changes_nothing(standings: list[ScoredEntry], chance: object) -> None:
     shuffled = list(standings)
     chance.shuffle(shuffled)  # type: ignore[attr-defined]
     assert assign_places(shuffled) == assign_places(standings)
 
 
-@given(SCORES, st.integers(0, 14))
+@given(SCORES | DUELED, st.integers(0, 14))
 def test_the_top_is_what_the_whole_begins_with(standings: list[ScoredEntry], least: int) -> None:
     top, all_places = assign_places(standings, least), assign_places(standings)
     assert top == all_places[: len(top)]
@@ -212,34 +244,105 @@ def test_the_top_is_what_the_whole_begins_with(standings: list[ScoredEntry], lea
     assert len(top) == len(all_places) or top == [] or all_places[len(top)].rank > top[-1].rank
 
 
-def test_who_won_a_duel_stands_before_the_neighbour_it_beat() -> None:
-    fast, slow = dueling(1, 0.0, "a"), dueling(2, 0.001, "b", a="0.4 % ± 0.1 %")
+CLOSE, CLEAR = Win(1.004, 1.001, 1.007), Win(1.01, 1.009, 1.011)
+
+
+def test_who_won_a_duel_within_what_it_cannot_see_stands_first_in_the_shared_rank() -> None:
+    fast, slow = dueling(1, 0.0, "a"), dueling(2, 0.001, "b", a=CLOSE)
     assert assign_places([fast, slow]) == [
-        Place(2, 1, True, "ahead of #1 by a duel: 0.4 % ± 0.1 %"),
+        Place(2, 1, True, "ahead of #1 by a duel: 0.4 % ± 0.3 %"),
         Place(1, 1, True),
     ]
 
 
 def test_a_winner_passes_every_copy_of_what_it_beat() -> None:
     original, copy = dueling(1, 0.0, "a"), dueling(3, 0.0005, "a")
-    winner = dueling(2, 0.001, "b", a="1 %")
+    winner = dueling(2, 0.001, "b", a=CLOSE)
     assert [place.number for place in assign_places([original, copy, winner])] == [2, 1, 3]
 
 
 def test_duels_that_go_round_in_a_circle_come_to_an_end() -> None:
-    circle = [
-        dueling(1, 0.0, "a", b=""),
-        dueling(2, 0.001, "b", c=""),
-        dueling(3, 0.002, "c", a=""),
-    ]
-    assert sorted(place.number for place in assign_places(circle)) == [1, 2, 3]
+    for win in (CLOSE, CLEAR):
+        circle = [
+            dueling(1, 0.0, "a", b=win),
+            dueling(2, 0.001, "b", c=win),
+            dueling(3, 0.002, "c", a=win),
+        ]
+        assert sorted(place.number for place in assign_places(circle)) == [1, 2, 3]
 
 
 def test_a_duel_means_nothing_between_ranks() -> None:
-    fast, slow = dueling(1, 0.0, "a"), dueling(2, 0.05, "b", a="1 %")
+    fast, slow = dueling(1, 0.0, "a"), dueling(2, 0.05, "b", a=CLEAR)
     assert assign_places([fast, slow]) == [Place(1, 1, False), Place(2, 2, False)]
 
 
-def dueling(number: int, share: float, source: str, **beaten: str) -> ScoredEntry:
+AHEAD = "by a duel: 0.99 % ± 0.099 %"
+
+
+def test_a_duel_that_separates_two_separates_their_ranks() -> None:
+    fast, slow = dueling(1, 0.0, "a", b=CLEAR), dueling(2, 0.001, "b")
+    assert assign_places([fast, slow]) == [
+        Place(1, 1, False, f"ahead of #2 {AHEAD}"),
+        Place(2, 2, False),
+    ]
+
+
+def test_who_lost_a_duel_to_a_slower_entry_stands_behind_it() -> None:
+    fast, slow = dueling(1, 0.0, "a"), dueling(2, 0.001, "b", a=CLEAR)
+    between, behind = dueling(3, 0.0005, "c"), dueling(4, 0.0015, "d")
+    assert assign_places([fast, slow, between, behind]) == [
+        Place(3, 1, True),
+        Place(2, 1, True, f"ahead of #1 {AHEAD}"),
+        Place(1, 3, True),
+        Place(4, 3, True),
+    ]
+
+
+def test_a_loser_shares_no_rank_with_its_winner_whoever_stands_between() -> None:
+    winner, loser = dueling(1, 0.0, "a", c=CLEAR), dueling(3, 0.002, "c")
+    assert ranks(winner, dueling(2, 0.001, "b"), loser) == [(1, 1), (2, 1), (3, 3)]
+
+
+def test_copies_of_a_loser_go_with_it() -> None:
+    winner, loser, copy = (
+        dueling(2, 0.001, "b", a=CLEAR),
+        dueling(1, 0.0, "a"),
+        dueling(3, 0.0005, "a"),
+    )
+    assert ranks(winner, loser, copy) == [(2, 1), (1, 2), (3, 2)]
+
+
+def test_a_duel_separates_by_more_than_delta_alone() -> None:
+    wide = replace(dueling(1, 0.0, "a", b=CLEAR), delta=0.02)
+    assert ranks(wide, dueling(2, 0.001, "b")) == [(1, 1), (2, 1)]
+
+
+def test_a_noisy_winner_separates_nobody_and_a_noisy_loser_is_separated() -> None:
+    winner, loser = dueling(1, 0.0, "a", b=CLEAR), dueling(2, 0.001, "b")
+    assert ranks(replace(winner, is_noisy=True), loser) == [(1, 1), (2, 1)]
+    assert ranks(winner, replace(loser, is_noisy=True)) == [(1, 1), (2, 2)]
+
+
+@given(DUELED)
+def test_no_duel_that_separates_is_between_two_of_one_rank(standings: list[ScoredEntry]) -> None:
+    by_number = {item.number: item for item in standings}
+    at = {place.number: (place.rank, by_number[place.number]) for place in assign_places(standings)}
+    for rank, one in at.values():
+        for other_rank, other in at.values():
+            if one is not other and one.is_separated_from(other):
+                assert rank != other_rank
+
+
+@given(DUELED)
+def test_a_winner_stands_ahead_unless_it_lost_another_duel(standings: list[ScoredEntry]) -> None:
+    ranks_ = {place.number: place.rank for place in assign_places(standings)}
+    for one in standings:
+        is_beaten = any(other.is_separated_from(one) for other in standings)
+        for other in standings:
+            if one.is_separated_from(other) and not is_beaten:
+                assert ranks_[one.number] < ranks_[other.number]
+
+
+def dueling(number: int, share: float, source: str, **beaten: Win) -> ScoredEntry:
     """An entry of a source that beat others in duels."""
     return ScoredEntry(number, 100.0 * exp(share), 0.0, 22, 0.003, source, beaten)

@@ -44,7 +44,7 @@ Cursor = AsyncCursor[Any]
 RowType = TypeVar("RowType", Submission, Run, Item)
 PROJECTION = "ranker"
 # Increase the number when the meaning of a table changes: the new schema is folded from event 1.
-SCHEMA = "rm_ranker_v8"
+SCHEMA = "rm_ranker_v9"
 UNREADABLE_TABLES = (
     "the read models cannot be read",
     "the read models cannot be read for a moment; ask again",
@@ -200,6 +200,7 @@ class ReadModels:
     async def _defer_entries(self, deferred: Rows, rows: Rows) -> None:
         deferred.touched |= rows.touched
         deferred.banned |= rows.banned
+        deferred.dueled |= rows.dueled
         if len(deferred.touched) >= DEFERRED_SUBMISSIONS_MAX:
             await self.update_entries()
 
@@ -330,9 +331,13 @@ class ReadModels:
             changed += await self._rows(self.sql["choose_entries"], touched | history)
         if rows.banned or is_ban_over:
             changed += await self.place("end_bans", banned=list(rows.banned), **history)
-        if changed:
+        dueled: list[Row] = []
+        if rows.dueled:
+            dueled = await self.place("sources_dueled", duels=list(rows.dueled))
+        if changed or dueled:
             await self._analyze(len(changed))
-            await update_places(self, changed)
+            await update_places(self, changed, dueled)
+        if changed:
             await self._trim_history(seq, is_recent=is_recent)
         keys += [(row["problem"], row["gpu"], row["problem_number"]) for row in changed]
         return frozenset(LeaderboardKey(*key) for key in keys)

@@ -86,9 +86,7 @@ class Entry(YardstickComparison, frozen=True, kw_only=True):
     ]
     vs_baseline: Speedups
     source_visible: bool
-    duel: Annotated[
-        str, Meta(description="Why it is ahead of the next entry of its rank, if by a duel.")
-    ]
+    duel: Annotated[str, Meta(description="Why it is ahead of the next entry, if by a duel.")]
     confirmation: Annotated[
         str, Meta(description="Whether its run was confirmed on another agent, if it was repeated.")
     ]

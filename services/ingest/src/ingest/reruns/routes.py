@@ -95,5 +95,5 @@ def _add_duels(router: APIRouter, reruns: Reruns, auth: Authenticator) -> None:
 
     @router.post("/duels", status_code=201)
     async def request(body: DuelRequest, actor: Operator) -> DecisionResponse:
-        """Time two submissions in alternation; the winner ranks first where they are tied."""
+        """Time two submissions in alternation; the winner ranks first if their scores are tied."""
         return decision_response(await reruns.request_duel(body.to_pair(), actor))

@@ -332,6 +332,10 @@ def _ban_changed(rows: Rows, decoded: DecodedEvent, _fact: Fact) -> None:
     rows.banned.add(decoded.id)
 
 
+def _duel_judged(rows: Rows, decoded: DecodedEvent, _fact: Fact) -> None:
+    rows.dueled.add(decoded.id)
+
+
 def _rejudge_requested(rows: Rows, decoded: DecodedEvent, fact: events.RejudgeRequested) -> None:
     for item in fact.items:
         if fact.is_retime:
@@ -467,6 +471,7 @@ RULES: tuple[ChangeRule[Any], ...] = (
     ChangeRule(events.RunDiscarded, _run_discarded),
     ChangeRule(events.SubmissionFinished, _finished),
     ChangeRule(events.YardstickFixed, _yardstick_fixed),
+    ChangeRule(events.DuelJudged, _duel_judged),
     ChangeRule(events.AccountBanned, _ban_changed),
     ChangeRule(events.AccountUnbanned, _ban_changed),
     ChangeRule(events.SubmissionHeld, _moderated),

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from ranker.domain.conclusion import confirmation_text
 from ranker.domain.goals import HELD_WITH_SCORE
-from ranker.domain.places import Place, ScoredEntry, assign_places
+from ranker.domain.places import Place, ScoredEntry, Win, assign_places
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.score import PooledScore, pool_results, results_that_count
 from ranker.domain.yardsticks import apply_restated
@@ -16,7 +16,6 @@ from shared import events
 from shared.api.audits import LeaderboardRow
 from shared.event_log import RecordedEvent
 from shared.events import ProblemPublished, SubmissionFinished
-from shared.presentation.units import difference_text
 from shared.subjects import last_token
 from shared.wire import is_genuine
 
@@ -90,7 +89,7 @@ class Standings:
     banned: dict[str, datetime | None] = field(default_factory=dict)
     rejudges: dict[str, Rejudge] = field(default_factory=dict)
     duels: dict[str, events.DuelRequested] = field(default_factory=dict)
-    wins: dict[LeaderboardKey, dict[str, dict[str, str]]] = field(default_factory=dict)
+    wins: dict[LeaderboardKey, dict[str, dict[str, Win]]] = field(default_factory=dict)
     confirmations: dict[str, events.ConfirmationRequested] = field(default_factory=dict)
     confirmed: dict[str, str] = field(default_factory=dict)
 
@@ -207,8 +206,7 @@ class Standings:
         wins.get(second, {}).pop(first, None)
         if result.winner in ("A", "B"):
             winner, loser = (first, second) if result.winner == "A" else (second, first)
-            difference = difference_text(result.ratio, result.interval)
-            wins.setdefault(winner, {})[loser] = difference
+            wins.setdefault(winner, {})[loser] = Win(result.ratio, *result.interval)
 
     def _apply_rejudge(self, rejudge: str) -> None:
         applied = self.rejudges.pop(rejudge, None)

@@ -207,7 +207,8 @@ from result;
 -- The best source of each participant, by its pooled score; of equals the earlier submission. An
 -- entry is hidden while its participant is banned. Entries are in the order of (order_us,
 -- order_number, number). A copy has the order of its original, the earliest entry of an equal
--- source, whatever its own score: `order_number` is the number of the original.
+-- source, whatever its own score: `order_number` is the number of the original. `order_us` is its
+-- `placed_us`, or the next value after that of a slower entry that beat it in a duel.
 create table entry (
     problem text not null,
     problem_number int not null,
@@ -274,7 +275,8 @@ insert into entry_before_since (seq) values (0);
 -- leader, the fastest, and ends before the leader of the next rank. So a changed entry rewrites the
 -- row of its own rank, and of those that follow as long as their leaders change. `reach_us` is the
 -- smallest upper end of the intervals of its entries: an entry that begins above it is separate
--- from at least one of them, and does not share the rank.
+-- from at least one of them, and does not share the rank. Nor does one that a duel separates from
+-- one of them.
 create table tie_group (
     problem text not null,
     gpu text not null,
@@ -301,9 +303,8 @@ create table tie_block (
     primary key (problem, gpu, problem_number, block)
 );
 
--- The best rank that an interval allows, by its fast end: one more than the entries of the groups
--- that it is behind. `reach_us` grows from group to group, so the last group that it is behind is
--- enough.
+-- The best rank that an interval allows, by its fast end: one more than the entries up to the last
+-- group that it is behind.
 create function best_rank(slug text, gpu_type text, version int, fast_us double precision)
 returns bigint
 language sql
@@ -549,7 +550,7 @@ create table duel (
 create index duel_of_board on duel (problem, gpu, problem_number, seq desc);
 create index duel_open on duel (seq) where judged_seq is null;
 
--- Which source comes before which other one on a leaderboard where they share a rank.
+-- Which source comes before which other one on a leaderboard where their scores are tied.
 create table duel_win (
     problem text not null,
     gpu text not null,

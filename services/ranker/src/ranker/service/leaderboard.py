@@ -8,10 +8,18 @@ from datetime import datetime
 from itertools import accumulate
 from typing import Any, NamedTuple
 
-from ranker.domain.places import Place, ScoredEntry, assign_places, place_group
+from ranker.domain.places import (
+    Place,
+    RankedEntry,
+    ScoredEntry,
+    Win,
+    arrange,
+    assign_places,
+    place_group,
+    say_duels,
+)
 from ranker.domain.rows import LeaderboardKey
 from ranker.service.decisions import Reads
-from shared.presentation.units import difference_text
 
 RANKED_MAX = 10_000
 STEP = 200
@@ -94,7 +102,7 @@ def _place_rows(
     rows: Sequence[Row], first: int, positions: range, total: int
 ) -> list[PlacedEntry] | None:
     """The places at some positions; None if a duel from outside the read rows may affect them."""
-    by_position: dict[int, PlacedEntry] = {}
+    by_position: dict[int, RankedEntry] = {}
     end = first + len(rows)
     known = {row["number"]: row for row in rows}
     sizes = rows[0]["sizes"]
@@ -111,15 +119,15 @@ def _place_rows(
         members = [rows[at - first] for at in part]
         best_ranks = {row["number"]: row["best_rank"] for row in members if row["best_rank"]}
         group = make_scored_entries(members)
-        places = place_group(group, start + 1, best_ranks, is_tied=size > 1)
-        for at, place in zip(part, places, strict=True):
-            by_position[at] = PlacedEntry(place, known[place.number])
+        ranked = place_group(group, start + 1, best_ranks, is_tied=size > 1)
+        by_position |= dict(zip(part, ranked, strict=True))
     needed = range(positions.start, min(positions.stop, total))
     # The entry after the last tells whether the last is ahead of it by a duel.
-    following = range(needed.stop, min(needed.stop + 1, total))
-    if any(at not in by_position for at in (*needed, *following)):
+    positions_read = range(needed.start, min(needed.stop + 1, total))
+    if any(at not in by_position for at in positions_read):
         return None
-    return [by_position[at] for at in needed]
+    places = say_duels([by_position[at] for at in positions_read])[: len(needed)]
+    return [PlacedEntry(place, known[place.number]) for place in places]
 
 
 async def rank_top(
@@ -128,22 +136,41 @@ async def rank_top(
     """The first `limit` places and all that share the rank of the last, ranked at an instant.
 
     Ranks are made from the top, and a group of ties is directly behind its leader: so it is enough
-    to read until the group that the limit falls into is complete.
+    to read until the group after the limit is complete, and all who beat a read entry are read.
     """
     size = limit + STEP
     while True:
         ladder = await read_ladder(reads, board, size, at)
-        placed = assign_places(make_scored_entries(ladder), limit)
+        placed = assign_places(make_scored_entries(ladder), limit + 1)
+        is_whole = len(ladder) < size or size >= RANKED_MAX
         # A group at the end of the read entries may continue after them.
-        if len(placed) < len(ladder) or len(ladder) < size or size >= RANKED_MAX:
+        if is_whole or (len(placed) < len(ladder) and not _have_later_winners(ladder)):
             rows = {row["number"]: row for row in ladder}
-            return [PlacedEntry(place, rows[place.number]) for place in placed]
+            last_rank = max((place.rank for place in placed[:limit]), default=0)
+            return [
+                PlacedEntry(place, rows[place.number])
+                for place in placed
+                if place.rank <= last_rank
+            ]
         size = min(GROWTH * size, RANKED_MAX)
 
 
+def _have_later_winners(ladder: Sequence[Row]) -> bool:
+    """Whether an entry lost a duel to one that is placed after all of these."""
+    originals = (row for row in ladder if row["number"] == row["order_number"])
+    last_us = max(row["placed_us"] for row in originals)
+    return any((row["beaten_at_us"] or 0.0) >= last_us for row in ladder)
+
+
 async def read_ladder(reads: Reads, board: LeaderboardKey, limit: int, at: datetime) -> list[Row]:
-    """The fastest entries of a leaderboard."""
-    return await reads.rows("ladder", **key_values(board), limit=limit, at=at)
+    """The fastest entries of a leaderboard, in order, each with the key of its original."""
+    rows = await reads.rows("ladder", **key_values(board), limit=limit, at=at)
+    by_number = {row["number"]: row for row in rows}
+    return [
+        by_number[entry.number] | {"order_us": unit.key[0], "order_number": unit.key[1]}
+        for unit in arrange(make_scored_entries(rows))
+        for entry in unit.entries
+    ]
 
 
 async def read_ladder_before(
@@ -165,9 +192,8 @@ def make_scored_entries(ladder: Sequence[Row]) -> list[ScoredEntry]:
 
 def make_scored_entry(row: Row) -> ScoredEntry:
     """The values that a rank is computed from."""
-    differences = {
-        win["loser"]: difference_text(win["ratio"], (win["low"], win["high"]))
-        for win in row.get("wins", ())
+    wins = {
+        win["loser"]: Win(win["ratio"], win["low"], win["high"]) for win in row.get("wins") or ()
     }
     return ScoredEntry(
         row["number"],
@@ -176,6 +202,6 @@ def make_scored_entry(row: Row) -> ScoredEntry:
         row["freedom"],
         row["delta"],
         row.get("source", ""),
-        differences,
+        wins,
         is_noisy=row["placed_us"] > row["score_us"],
     )

@@ -1,10 +1,10 @@
 """Updates the stored places of a leaderboard where its entries changed.
 
-A leaderboard's groups depend only on its entries: the fastest entry that is in no group yet leads
-one, and the entries after it belong to it as long as the intervals of all have a value in common.
-A noisy entry is placed by the slow end of its interval; its best rank is found when it is read. The
-effect of a changed entry is found from its own group on: where a group begins at the same entry as
-before, all groups behind it are unchanged.
+A leaderboard's groups depend only on its entries and their duels: the first entry that is in no
+group yet leads one, and the entries after it belong to it as long as the intervals of all have a
+value in common and no duel separates two. A noisy entry is placed by the slow end of its interval;
+its best rank is found when it is read. The effect of a changed entry is found from its own group
+on: where a group begins at the same entry as before, all groups behind it are unchanged.
 """
 
 from bisect import bisect_left
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from math import floor, inf, log
 from typing import NamedTuple, Protocol
 
-from ranker.domain.places import EntryKey, ScoredEntry, TieGroup, copies_behind
+from ranker.domain.places import EntryKey, ScoredEntry, TieGroup, arrange
 from ranker.domain.rows import LeaderboardKey
 from ranker.service.leaderboard import Row, key_values, make_scored_entry
 
@@ -39,7 +39,8 @@ class PlaceTables(Protocol):
 class EntryChange(NamedTuple):
     """An account's visible entry on a leaderboard before and after a change.
 
-    `old` is its order and number. `sources` are those that other entries there may share.
+    `old` is its order and number. `sources` are those of it that other entries there may share, or
+    that duels link with others.
     """
 
     old: "Slot | None"
@@ -62,8 +63,9 @@ class Slot(NamedTuple):
 class _Moves(NamedTuple):
     """What changes in the order of a leaderboard.
 
-    `old` and `new` are originals by their keys. `copies` counts how many more copies there are at
-    the key of an original.
+    `old` and `new` are originals by their keys: where one stood, or where its duels may have
+    changed, and where one stands now. `copies` counts how many more copies there are at the key of
+    an original.
     """
 
     old: set[EntryKey]
@@ -83,19 +85,25 @@ class _Moves(NamedTuple):
 
 
 class _Group(NamedTuple):
-    """An existing group and its reach; `leader` is None if that entry is gone."""
+    """An existing group and its reach."""
 
     key: EntryKey
-    leader: ScoredEntry | None
     reach_us: float
 
 
-async def update_places(tables: PlaceTables, rows: Iterable[Row]) -> None:
-    """Place the changed entries again, and those that they move.
+async def update_places(
+    tables: PlaceTables, rows: Iterable[Row], dueled_rows: Iterable[Row] = ()
+) -> None:
+    """Place the changed entries again, those whose duels were judged, and those that they move.
 
-    `rows` are those of `choose_entries` and `end_bans`, in the order of the changes.
+    `rows` are those of `choose_entries` and `end_bans`, in the order of the changes, and
+    `dueled_rows` those of `sources_dueled`.
     """
     changes: dict[LeaderboardKey, dict[str, EntryChange]] = defaultdict(dict)
+    dueled: dict[LeaderboardKey, set[str]] = defaultdict(set)
+    for row in dueled_rows:
+        board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
+        dueled[board].update(row["sources"])
     for row in rows:
         if row["account"] is not None:
             board = LeaderboardKey(row["problem"], row["gpu"], row["problem_number"])
@@ -106,14 +114,14 @@ async def update_places(tables: PlaceTables, rows: Iterable[Row]) -> None:
                 sources = earlier.sources | change.sources
                 change = EntryChange(earlier.old, change.new, sources)
             accounts[row["account"]] = change
-    for board, accounts in changes.items():
-        await _Places(tables, board).keep(accounts)
+    for board in changes.keys() | dueled.keys():
+        await _Places(tables, board).keep(changes[board], dueled[board])
 
 
 async def place_leaderboard(tables: PlaceTables, board: LeaderboardKey) -> None:
-    """Place all entries of a leaderboard without stored places and without copied sources."""
+    """Place all entries of a leaderboard without stored places, copied sources and duels."""
     places = _Places(tables, board)
-    await places.lead(None, BEGIN, BEGIN)
+    await places.lead(BEGIN)
     await places.count(Counter())
 
 
@@ -124,7 +132,7 @@ def _make_change(row: Row) -> EntryChange:
         is_old, number = row["is_hidden"], row["number"]
     old = Slot((row["old_order_us"], row["old_order_number"]), number) if is_old else None
     is_new = row["number"] is not None and not row["is_hidden"]
-    sources = {row["source"], row.get("old_source")} - {None} if row["is_copied"] else set()
+    sources = {row["source"], row.get("old_source")} - {None} if row["is_linked"] else set()
     return EntryChange(old, make_scored_entry(row) if is_new else None, frozenset(sources))
 
 
@@ -132,13 +140,13 @@ def _next_key(key: EntryKey) -> EntryKey:
     return key[0], key[1] + 1
 
 
-def block_of(placed_us: float) -> int:
+def block_of(order_us: float) -> int:
     """The block of a group, by its leader's place.
 
     >>> block_of(100.0), block_of(111.0)
     (46, 47)
     """
-    return floor(BLOCKS * log(placed_us))
+    return floor(BLOCKS * log(order_us))
 
 
 @dataclass
@@ -186,13 +194,13 @@ class _Places:
         # The groups of these keys were counted again.
         self._counted: list[tuple[EntryKey, EntryKey]] = []
 
-    async def keep(self, changes: Mapping[str, EntryChange]) -> None:
-        """Order, group and count the affected entries again."""
+    async def keep(self, changes: Mapping[str, EntryChange], dueled: Collection[str]) -> None:
+        """Order, group and count the affected entries again; `dueled` are sources."""
         sources = {source for change in changes.values() for source in change.sources}
         new = [change.new for change in changes.values() if change.new is not None]
         source_counts = Counter(entry.source for entry in new)
         sources |= {source for source, count in source_counts.items() if count > 1}
-        moves = await self._update_order(changes, sources)
+        moves = await self._update_order(changes, sources, dueled)
         if moves.old or moves.new or moves.copies:
             await self._update_groups(moves)
 
@@ -211,67 +219,51 @@ class _Places:
                 continue
             groups = near.get(key, [])
             if not groups:
-                settled = await self.lead(None, key, key)
+                settled = await self.lead(key)
             elif groups[0].key == key:
-                before = groups[1].leader if len(groups) > 1 else None
-                settled = await self.lead(before, key if before is None else before.key, key)
+                settled = await self.lead(groups[1].key if len(groups) > 1 else key)
+            elif key in old or not _only_grows(groups[0], new[key]):
+                settled = await self.lead(groups[0].key)
             else:
-                leader = groups[0].leader
-                assert leader is not None, "a removed leader is the first of its group"
-                entry, reach_us = new.get(key), groups[0].reach_us
-                group = TieGroup(leader, reach_us)
-                # An entry that is gone may have limited the reach of its group.
-                if (
-                    key in old
-                    or entry is None
-                    or not group.takes(entry)
-                    or entry.interval_us[1] < reach_us
-                ):
-                    settled = await self.lead(leader, groups[0].key, key)
-                else:
-                    grown[groups[0].key] += 1
+                grown[groups[0].key] += 1
         await self.count(grown)
 
     async def _read_groups(self, keys: Sequence[EntryKey]) -> dict[EntryKey, list[_Group]]:
         rows = await self._tables.place(
             "groups_at",
             **self._board,
-            keys_us=[placed_us for placed_us, _ in keys],
+            keys_us=[order_us for order_us, _ in keys],
             numbers=[number for _, number in keys],
         )
         groups: dict[EntryKey, list[_Group]] = defaultdict(list)
         for row in rows:
-            key = row["first_us"], row["first_number"]
-            is_present = row["freedom"] is not None and key not in self._changed
-            leader = make_scored_entry(row | {"number": key[1]}) if is_present else None
-            group = _Group(key, leader, row["reach_us"])
+            group = _Group((row["first_us"], row["first_number"]), row["reach_us"])
             groups[row["at_us"], row["at_number"]].append(group)
         return groups
 
-    async def lead(self, leader: ScoredEntry | None, first: EntryKey, start: EntryKey) -> EntryKey:
-        """Find the groups from `leader` on, until one begins where an unchanged one did.
+    async def lead(self, first: EntryKey) -> EntryKey:
+        """Find the groups from a key on, until one begins where an unchanged one did.
 
-        Returns the key from which all groups are unchanged. Without a leader, the entry at `start`
-        or the next one is one.
+        Returns the key from which all groups are unchanged.
         """
-        groups = [] if leader is None else [TieGroup(leader)]
-        at, end = start if leader is None else _next_key(leader.key), END
-        async for row in self._window.entries(at):
-            entry = make_scored_entry(row)
-            if groups and groups[-1].takes(entry):
-                groups[-1].add(entry)
+        groups: list[tuple[EntryKey, TieGroup]] = []
+        end = END
+        async for row in self._window.entries(first):
+            entry, key = make_scored_entry(row), (row["order_us"], row["order_number"])
+            if groups and groups[-1][1].takes(entry):
+                groups[-1][1].add(entry)
                 continue
-            if row["is_leader"] and entry.key not in self._changed:
-                end = entry.key
+            if groups and row["is_leader"] and key not in self._changed:
+                end = key
                 break
-            groups.append(TieGroup(entry))
+            groups.append((key, TieGroup(entry)))
         rows = await self._tables.place(
             "lead_groups",
             **self._board,
-            firsts_us=[group.leader.placed_us for group in groups],
-            first_numbers=[group.leader.number for group in groups],
-            blocks=[block_of(group.leader.placed_us) for group in groups],
-            reaches_us=[group.reach_us for group in groups],
+            firsts_us=[order_us for (order_us, _), _ in groups],
+            first_numbers=[number for (_, number), _ in groups],
+            blocks=[block_of(order_us) for (order_us, _), _ in groups],
+            reaches_us=[group.reach_us for _, group in groups],
             from_us=first[0],
             from_number=first[1],
             end_us=end[0],
@@ -303,40 +295,47 @@ class _Places:
             )
 
     async def _update_order(
-        self, changes: Mapping[str, EntryChange], sources: Collection[str]
+        self, changes: Mapping[str, EntryChange], sources: Collection[str], dueled: Collection[str]
     ) -> _Moves:
-        """Order the changed entries and those of equal sources; return what moves."""
+        """Order the changed entries and those that are linked with some sources.
+
+        Returns what moves.
+        """
         rows: list[Row] = []
-        if sources:
+        if sources or dueled:
             rows = await self._tables.place(
-                "entries_of_sources", **self._board, sources=sorted(sources)
+                "linked_entries", **self._board, sources=sorted({*sources, *dueled})
             )
-        shared = {row["number"] for row in rows}
+        linked = {row["number"] for row in rows}
         moves = _Moves(set(), {}, Counter())
         for change in changes.values():
             if change.new is None:
                 moves.add(change.old, None, None)
-            elif change.new.number not in shared:
+            elif change.new.number not in linked:
                 moves.add(change.old, Slot(change.new.key, change.new.number), change.new)
-        await self._order_copies(rows, changes, moves)
+        await self._order_linked(rows, changes, dueled, moves)
         return moves
 
-    async def _order_copies(
-        self, rows: Sequence[Row], changes: Mapping[str, EntryChange], moves: _Moves
+    async def _order_linked(
+        self,
+        rows: Sequence[Row],
+        changes: Mapping[str, EntryChange],
+        dueled: Collection[str],
+        moves: _Moves,
     ) -> None:
-        """Put copies behind their originals, and add what moves."""
+        """Put copies behind their originals and losers behind winners, and add what moves."""
         by_number = {row["number"]: row for row in rows}
         orders: dict[str, EntryKey] = {}
-        for unit in copies_behind([make_scored_entry(row) for row in rows]):
-            key = unit[0].key
-            for entry in unit:
+        for key, entries in arrange([make_scored_entry(row) for row in rows]):
+            for entry in entries:
                 row = by_number[entry.number]
                 order, change = (row["order_us"], row["order_number"]), changes.get(row["account"])
                 if order != key:
                     orders[row["account"]] = key
                 old = Slot(order, entry.number) if change is None else change.old
-                if change is not None or order != key:
+                if change is not None or order != key or entry.source in dueled:
                     moves.add(old, Slot(key, entry.number), entry)
+                    moves.old.add(key)
         await self._write_orders(orders)
 
     async def _write_orders(self, orders: Mapping[str, EntryKey]) -> None:
@@ -348,3 +347,9 @@ class _Places:
                 orders_us=[order_us for order_us, _ in orders.values()],
                 order_numbers=[number for _, number in orders.values()],
             )
+
+
+def _only_grows(group: _Group, entry: ScoredEntry) -> bool:
+    """Whether a group is the same with one more entry, which no duel links with another."""
+    low_us, high_us = entry.interval_us
+    return low_us <= group.reach_us <= high_us

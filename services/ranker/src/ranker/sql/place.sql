@@ -51,7 +51,12 @@ select changed.problem, changed.gpu, changed.problem_number, changed.account, ch
            where copy.source = changed.source and copy.problem = changed.problem
              and copy.gpu = changed.gpu and copy.problem_number = changed.problem_number
              and not copy.is_hidden and copy.account <> changed.account
-       ) as is_copied
+           union all
+           select 1 from duel_win
+           where duel_win.problem = changed.problem and duel_win.gpu = changed.gpu
+             and duel_win.problem_number = changed.problem_number
+             and (duel_win.winner = changed.source or duel_win.loser = changed.source)
+       ) as is_linked
 from changed;
 
 -- name: forget_before
@@ -67,9 +72,9 @@ set seq = greatest(entry_before_since.seq, (select max(until_seq) from gone));
 update entry_before_since set seq = %(seq)s;
 
 -- name: groups_at
--- The groups that scores fall into, and the group before each, nearest first.
+-- The groups that places fall into, and the group before each, nearest first.
 select asked.placed_us as at_us, asked.number as at_number, one.first_us, one.first_number,
-       one.reach_us, leader.score_us, leader.placed_us, leader.error, leader.freedom, leader.delta
+       one.reach_us
 from unnest(%(keys_us)s::float8[], %(numbers)s::bigint[]) as asked(placed_us, number)
 cross join lateral (
     select first_us, first_number, reach_us
@@ -79,24 +84,26 @@ cross join lateral (
     order by first_us desc, first_number desc
     limit 2
 ) as one
-left join lateral (
-    select score_us, placed_us, error, freedom, delta
-    from entry
-    where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
-      and order_us = one.first_us and order_number = one.first_number
-      and number = order_number and not is_hidden
-    limit 1
-) as leader on true
 order by asked.placed_us, asked.number, one.first_us desc, one.first_number desc;
+
+-- name: wins
+-- The duels that each source of a leaderboard won.
+select winner,
+       json_agg(json_build_object('loser', loser, 'ratio', ratio, 'low', low, 'high', high)) as wins
+from duel_win
+where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+group by winner;
 
 -- name: entries_from
 -- The entries from a place on without copies, and which of them led a group so far.
-select entry.number, entry.score_us, entry.placed_us, entry.error, entry.freedom, entry.delta,
-       entry.order_us, entry.order_number, tie_group.first_number is not null as is_leader
+select entry.number, entry.source, entry.score_us, entry.placed_us, entry.error, entry.freedom,
+       entry.delta, entry.order_us, entry.order_number, won.wins,
+       tie_group.first_number is not null as is_leader
 from entry
 left join tie_group on tie_group.problem = entry.problem and tie_group.gpu = entry.gpu
      and tie_group.problem_number = entry.problem_number
      and tie_group.first_us = entry.order_us and tie_group.first_number = entry.order_number
+left join (:wins) as won on won.winner = entry.source
 where entry.problem = %(problem)s and entry.gpu = %(gpu)s and entry.problem_number = %(number)s
   and (entry.order_us, entry.order_number) >= (%(from_us)s::float8, %(from_number)s::bigint)
   and entry.number = entry.order_number and not entry.is_hidden
@@ -180,13 +187,38 @@ where entries_count > 0
 on conflict (problem, gpu, problem_number, block) do update
 set entries_count = excluded.entries_count;
 
--- name: entries_of_sources
--- The entries of some sources with their current order.
-select account, number, score_us, placed_us, error, freedom, delta, source, order_us, order_number
+-- name: linked_entries
+-- The entries of some sources, and of all that duels link with these, with their current order.
+with recursive linked as (
+    select unnest(%(sources)s::text[]) as source
+    union
+    select one.source
+    from linked
+    cross join lateral (
+        select loser as source
+        from duel_win
+        where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+          and winner = linked.source
+        union all
+        select winner
+        from duel_win
+        where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+          and loser = linked.source
+    ) as one
+)
+select entry.account, entry.number, entry.score_us, entry.placed_us, entry.error, entry.freedom,
+       entry.delta, entry.source, entry.order_us, entry.order_number, won.wins
 from entry
-where source = any(%(sources)s::text[]) and problem = %(problem)s and gpu = %(gpu)s
-  and problem_number = %(number)s and not is_hidden
-order by number;
+left join (:wins) as won on won.winner = entry.source
+where entry.source in (select source from linked) and entry.problem = %(problem)s
+  and entry.gpu = %(gpu)s and entry.problem_number = %(number)s and not entry.is_hidden
+order by entry.number;
+
+-- name: sources_dueled
+-- The sources of duels.
+select problem, gpu, problem_number, array[first_source, second_source] as sources
+from duel
+where id = any(%(duels)s::text[]);
 
 -- name: order_entries
 -- Change the order of entries.

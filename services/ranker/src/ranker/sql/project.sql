@@ -325,7 +325,13 @@ select changed.problem, changed.gpu, changed.problem_number, changed.account, ch
              and copy.problem = changed.problem and copy.gpu = changed.gpu
              and copy.problem_number = changed.problem_number and not copy.is_hidden
              and copy.account <> changed.account
-       ) as is_copied
+           union all
+           select 1 from duel_win
+           where duel_win.problem = changed.problem and duel_win.gpu = changed.gpu
+             and duel_win.problem_number = changed.problem_number
+             and (duel_win.winner in (changed.source, changed.old_source)
+                  or duel_win.loser in (changed.source, changed.old_source))
+       ) as is_linked
 from changed
 union all
 select distinct result.problem, result.gpu, result.problem_number, null, false, null::bigint,
@@ -649,7 +655,7 @@ where duel.id = %(id)s and duel.judged_seq = %(seq)s
        or (duel_win.winner = duel.second_source and duel_win.loser = duel.first_source));
 
 -- name: duel_won
--- The winner's source is placed before the loser's where they share a rank.
+-- The winner's source is placed before the loser's where their scores are tied.
 insert into duel_win (problem, gpu, problem_number, winner, loser, ratio, low, high)
 select problem, gpu, problem_number,
        case winner when 'A' then first_source else second_source end,

@@ -171,7 +171,8 @@ limit 10000;
 
 -- name: ladder
 -- The inputs of ranks: the fastest entries of a leaderboard without participants banned at that
--- time, copies behind their originals, and the sources that each beat in a duel.
+-- time, copies behind their originals, the duels that each won, and the last place of a source that
+-- beat it. Places are by score alone.
 with won as (
     select winner,
            json_agg(json_build_object('loser', loser, 'ratio', ratio, 'low', low, 'high', high)
@@ -179,12 +180,22 @@ with won as (
     from duel_win
     where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
     group by winner
+), lost as (
+    select duel_win.loser, max(entry.placed_us) as beaten_at_us
+    from duel_win
+    join entry on entry.source = duel_win.winner and entry.problem = duel_win.problem
+         and entry.gpu = duel_win.gpu and entry.problem_number = duel_win.problem_number
+    where duel_win.problem = %(problem)s and duel_win.gpu = %(gpu)s
+      and duel_win.problem_number = %(number)s
+    group by duel_win.loser
 )
 select submission, account, number, source, pooled_over, score_us, placed_us, error, freedom, delta,
        first_value(placed_us) over copies as order_us,
-       first_value(number) over copies as order_number, coalesce(won.wins, '[]') as wins
+       first_value(number) over copies as order_number, coalesce(won.wins, '[]') as wins,
+       lost.beaten_at_us
 from entry
 left join won on won.winner = entry.source
+left join lost on lost.loser = entry.source
 where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
   and not exists (
       select 1 from ban
@@ -197,8 +208,8 @@ limit %(limit)s;
 -- name: page
 -- Entries of a leaderboard from a position on, in order except for their duels, with the inputs of
 -- their ranks: `before` entries are ahead of the first one's group, `sizes` are those of the groups
--- from there on. It does not hold if a ban ended by the clock alone, or an entry changed since an
--- event. The first row exists on an empty leaderboard, too.
+-- from there on. It does not hold if a ban ended by the clock alone, or an entry or a duel changed
+-- since an event. The first row exists on an empty leaderboard, too.
 with state as (
     select (select seq from checkpoint where name = 'ranker') as seq, (
                select coalesce(sum(entries_count), 0)::bigint
@@ -216,6 +227,10 @@ with state as (
                select 1 from entry_before
                where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
                  and until_seq > %(as_of)s
+               union all
+               select 1 from duel
+               where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+                 and judged_seq > %(as_of)s
            ) as is_changed
 ), block as (
     select block, before
