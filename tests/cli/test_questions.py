@@ -56,7 +56,7 @@ def answering(answers: dict[str, Any]) -> Any:
         path = heard.path.partition("?")[0].removeprefix("/v1/")
         if path in answers:
             return 200, answers[path]
-        return 403, {"detail": "operators are let in nowhere", "code": "operator_access_off"}
+        return 403, {"detail": "operators are let in nowhere", "code": "no_access"}
 
     return say
 

@@ -17,7 +17,6 @@ import httpx
 import msgspec
 
 from ranker.audit.command import audit_live
-from ranker.postgres import SCHEMA
 from ranker.replay.runner import replay_projection
 from ranker.settings import Settings
 from shared.settings import read_settings
@@ -155,13 +154,13 @@ class Running:
         """What an audit of a leaderboard finds."""
         newest: dict[str, Any] = {"version": None, "as_of": None, "as_of_seq": None, "key": []}
         options = Namespace(problem=problem, gpu=gpu, **newest)
-        report = _run_aside(audit_live(self._ranker_settings(), SCHEMA, options, []))
+        report = _run_aside(audit_live(self._ranker_settings(), options, []))
         found: dict[str, Any] = msgspec.to_builtins(report)
         return found
 
     def _replay(self, source: str) -> dict[str, Any]:
         options = Namespace(projection="ranker", source=source, file=None, switch=False)
-        return _run_aside(replay_projection(self._ranker_settings(), SCHEMA, options))
+        return _run_aside(replay_projection(self._ranker_settings(), options))
 
     def _ranker_settings(self) -> Settings:
         return read_settings(Settings, "WARPBOARD_RANKER", self.environ("ranker"))

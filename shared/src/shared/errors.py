@@ -42,10 +42,7 @@ _CODES_BY_STATUS = {
         "unknown_mode unknown_provider unknown_repository unknown_runner"
     ),
     401: "missing_credential invalid_credential cli_id_not_linked",
-    403: (
-        "scope_missing bad_csrf login_refused user_banned no_access operator_access_off not_yours "
-        "deadline_passed"
-    ),
+    403: ("scope_missing bad_csrf login_refused user_banned no_access not_yours deadline_passed"),
     404: (
         "unknown_leaderboard unknown_submission unknown_problem unknown_problem_set "
         "unknown_participant unknown_agent unknown_rejudge unknown_dead_letter unknown_token "
@@ -53,7 +50,7 @@ _CODES_BY_STATUS = {
         "not_found"
     ),
     409: (
-        "accounts_lost name_lost already_ended has_submissions not_cancellable private_only "
+        "accounts_lost name_lost already_ended has_submissions private_only "
         "wrong_state under_review in_progress shown_once cli_id_taken identity_taken name_taken "
         "user_code_used consent_missing check_missing check_failed untested_gpus gpu_has_entries "
         "too_many_webhooks toolchain_missing no_agent"

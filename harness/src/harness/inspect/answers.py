@@ -258,23 +258,17 @@ def measure_lazy_shares(
     def accepts(answer: list[Any]) -> bool:
         return not _rejects(subject, inputs, answers.right, rank.among(answers.right, answer))
 
+    def accepts_step(answer: list[Any], exponent: float) -> bool:
+        return accepts(step_towards(answer, right, 2.0**exponent))
+
     for lazy, name, answer in lazy_answers(subject, inputs, answers, rank):
         if time.monotonic() > subject.until:
             break
         exponent = 0.0 if accepts(answer) else _EXPONENT_MIN
         if exponent and lazy.is_scaled and can_step(answer, right):
-            exponent = _bisect(functools.partial(_accepts_step, accepts, answer, right))
+            exponent = _bisect(functools.partial(accepts_step, answer))
         shares[name] = LazyShare(lazy.code, 2.0**exponent)
     return shares
-
-
-def _accepts_step(
-    accepts: Callable[[list[Any]], bool],
-    lazy: Sequence[Any],
-    right: Sequence[Any],
-    exponent: float,
-) -> bool:
-    return accepts(step_towards(lazy, right, 2.0**exponent))
 
 
 def _bisect(accepts: Callable[[float], bool]) -> float:

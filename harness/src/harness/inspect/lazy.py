@@ -95,22 +95,6 @@ def _first_rows(sources: LazySources) -> list[Any]:
     ]
 
 
-def _inputs(sources: LazySources) -> list[Any]:
-    return list(sources.inputs)
-
-
-def _other(sources: LazySources) -> list[Any]:
-    return list(sources.other)
-
-
-def _all_nan(sources: LazySources) -> list[Any]:
-    return _with_nan(sources.right, slice(None))
-
-
-def _last_nan(sources: LazySources) -> list[Any]:
-    return _with_nan(sources.right, -1)
-
-
 def _with_nan(right: Tensors, where: Any) -> list[Any]:
     torch: Any = importlib.import_module("torch")
     tensors = []
@@ -161,12 +145,21 @@ LAZY_ANSWERS = (
     ),
     LazyAnswer(_CONSTANT, "a uniform distribution", lambda it: _fill(it, _uniform)),
     LazyAnswer(_CONSTANT, "the answer's first row in every row", _first_rows, is_scaled=True),
-    LazyAnswer("check_takes_nan", "an answer of NaN alone", _all_nan),
-    LazyAnswer("check_takes_nan", "an answer that ends in a NaN", _last_nan),
+    LazyAnswer(
+        "check_takes_nan", "an answer of NaN alone", lambda it: _with_nan(it.right, slice(None))
+    ),
+    LazyAnswer(
+        "check_takes_nan", "an answer that ends in a NaN", lambda it: _with_nan(it.right, -1)
+    ),
     LazyAnswer(_UNWRITTEN, "a buffer of random bytes", _noise),
     LazyAnswer(_UNWRITTEN, "a buffer of other random bytes", _noise),
-    LazyAnswer("check_takes_input", "the input", _inputs, is_scaled=True),
-    LazyAnswer("check_takes_cached", "the right answer to another seed", _other, is_scaled=True),
+    LazyAnswer("check_takes_input", "the input", lambda it: list(it.inputs), is_scaled=True),
+    LazyAnswer(
+        "check_takes_cached",
+        "the right answer to another seed",
+        lambda it: list(it.other),
+        is_scaled=True,
+    ),
 )
 
 

@@ -54,11 +54,6 @@ def message_text(text: bytes) -> str:
     return shorten_text(text, protocol.TEXT_CHARS_MAX - 100).decode(errors="replace").strip()
 
 
-def _is_short_of_memory(output: str) -> bool:
-    """Return whether a compiler ended because it got no more memory."""
-    return any(words in output for words in _NO_MEMORY)
-
-
 def lead_with_error(output: str) -> str:
     r"""Move the first error of a compiler's output to its top, without the folders of its file.
 
@@ -79,7 +74,7 @@ def explain_compiler(output: str) -> SubmissionFailure:
     """Return the failure for the output of a compiler that failed."""
     text = message_text(lead_with_error(output.strip()).encode())
     text = text or "the compiler failed without a message"
-    if _is_short_of_memory(output):
+    if any(words in output for words in _NO_MEMORY):
         return SubmissionFailure("memory", f"the compiler reached the memory limit: {text}")
     return SubmissionFailure("compile_error", text)
 

@@ -25,7 +25,6 @@ from ranker.blobs import collect_blobs
 from ranker.domain.stored_log import PublishedSeal
 from ranker.export.backup import ACCOUNTS, BLOBS, export_log, import_log
 from ranker.export.repair import repair_log, scrub_log
-from ranker.postgres import SCHEMA
 from ranker.replay.runner import PROJECTIONS, SOURCES, replay_projection
 from ranker.service.progress import command_log
 from ranker.settings import Settings, load
@@ -108,7 +107,7 @@ async def _run(options: Namespace) -> int:
                 accept_loss=options.accept_loss,
             )
         case _:
-            summary = await replay_projection(load(), SCHEMA, options)
+            summary = await replay_projection(load(), options)
             is_equal = summary["is_equal"]
     _print_json(summary)
     return OK if is_equal else DIFFERS
@@ -126,7 +125,7 @@ async def _collect_blobs(settings: Settings, *, is_trial: bool) -> dict[str, Any
 async def _audit(options: Namespace) -> int:
     published = _read_seals(options.seals)
     if options.file is None:
-        report = await audit_live(load(), SCHEMA, options, published)
+        report = await audit_live(load(), options, published)
     else:
         report = await audit_file(options, published)
     if options.json:

@@ -141,7 +141,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             await run_until_first(
                 _run_projection(settings, life, log, progress, blobs),
                 archive.keep(),
-                run_webhooks(settings, SCHEMA, log, reader, progress),
+                run_webhooks(settings, log, reader, progress),
                 archive.seal(sealing),
             )
 

@@ -373,7 +373,9 @@ class NatsLog:
         """
         first, others_count = events[0], len(events) - 1
         aggregate, expected = first.envelope.aggregate, first.expected or 0
-        following = await self._next_event(aggregate, expected)
+        following = await self._find(
+            {"seq": expected + 1, "next_by_subj": history_subject(aggregate)}
+        )
         if following is None and denied.code == WRONG_LAST_SEQUENCE_IN_FLIGHT:
             raise TemporaryError("another append to the same aggregate is in progress")
         # The refusal ends in the actual last sequence: "wrong last sequence: 62".
@@ -389,10 +391,6 @@ class NatsLog:
             if last is not None and last.id == events[-1].envelope.id:
                 return last_seq
         raise Conflict(aggregate, expected) from denied
-
-    async def _next_event(self, aggregate: str, after: int) -> StoredMessage | None:
-        """Return the event that follows a sequence in an aggregate's history. Errors: as find."""
-        return await self._find({"seq": after + 1, "next_by_subj": history_subject(aggregate)})
 
     async def _find(self, query: dict[str, object]) -> StoredMessage | None:
         return await get_message(self._nc, STREAM, query)

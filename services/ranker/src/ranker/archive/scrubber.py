@@ -165,7 +165,7 @@ class Scrubber:
             return
         state = replace(
             state,
-            damaged_events=state.damaged_events + _count(new),
+            damaged_events=state.damaged_events + sum(last - first + 1 for first, last in new),
             damaged=sorted([*state.damaged, *new])[:RANGES_MAX],
             archive_damaged=sorted([*state.archive_damaged, *archive_new])[:RANGES_MAX],
         )
@@ -180,7 +180,9 @@ class Scrubber:
         state = self.state
         if await self._are_right(copy, state.damaged, lambda findings: findings.is_log_whole):
             state = replace(state, damaged=[], damaged_events=0)
-        if await self._are_right(copy, state.archive_damaged, _has_sound_archive):
+        if await self._are_right(
+            copy, state.archive_damaged, lambda findings: not findings.archive_findings
+        ):
             state = replace(state, archive_damaged=[])
         if state != self.state:
             # Only the first ranges are known, so a new pass looks for others.
@@ -196,10 +198,6 @@ class Scrubber:
         return True
 
 
-def _has_sound_archive(findings: ScrubReport) -> bool:
-    return not findings.archive_findings
-
-
 def _without(ranges: Sequence[Range], known: Sequence[Range]) -> list[Range]:
     """The ranges that are not inside known ones."""
     return [
@@ -207,7 +205,3 @@ def _without(ranges: Sequence[Range], known: Sequence[Range]) -> list[Range]:
         for first, last in ranges
         if not any(begin <= first and last <= end for begin, end in known)
     ]
-
-
-def _count(ranges: Sequence[Range]) -> int:
-    return sum(last - first + 1 for first, last in ranges)

@@ -11,11 +11,12 @@ from msgspec.structs import replace
 
 from ranker.archive.archiver import read_own_key
 from ranker.archive.log_file import LogFileReader, open_log_file
-from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, open_archive
+from ranker.archive.postgres import PACKAGE, Archive, open_archive
+from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
 from ranker.audit.auditor import LiveLeaderboard, audit
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.stored_log import DamagedCopy, PublishedSeal, StoredEvent
-from ranker.postgres import Reader
+from ranker.postgres import SCHEMA, Reader
 from ranker.service.decisions import Reads
 from ranker.service.leaderboard import key_values, read_top
 from ranker.service.progress import log_progress
@@ -43,17 +44,21 @@ def _make_request(options: Namespace, known_key: str | None) -> AuditRequest:
 
 
 async def audit_live(
-    settings: Settings, schema: str, options: Namespace, published: Sequence[PublishedSeal]
+    settings: Settings, options: Namespace, published: Sequence[PublishedSeal]
 ) -> AuditReport:
     """Audit log, archive and live read models of a running platform. Raises Refused or Failed."""
     request = _make_request(options, read_own_key(settings))
     dsn = settings.postgres_dsn
-    for package, schema_name in (("shared", "accounts"), ("ranker", schema), (PACKAGE, SCHEMA)):
+    for package, schema_name in (
+        ("shared", "accounts"),
+        ("ranker", SCHEMA),
+        (PACKAGE, ARCHIVE_SCHEMA),
+    ):
         await asyncio.to_thread(migrate, dsn, package, schema_name)
     nc = await connect(settings.nats_url, "ranker-audit")
     try:
         async with (
-            create_pool(dsn, 1, 1, schema) as connections,
+            create_pool(dsn, 1, 1, SCHEMA) as connections,
             open_archive(dsn) as archive_store,
         ):
             live = None

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 
 from ranker.archive.archiver import run_archiver
 from ranker.archive.log_file import open_log_file
-from ranker.archive.postgres import NAME, PACKAGE, SCHEMA, Archive, open_archive
+from ranker.archive.postgres import NAME, PACKAGE, Archive, open_archive
+from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
 from ranker.domain.stored_log import StoredEvent
-from ranker.postgres import PROJECTION, open_read_models
+from ranker.postgres import PROJECTION, SCHEMA, open_read_models
 from ranker.replay.postgres import Schemas, open_schemas
 from ranker.service.decisions import ACTOR, Metrics, Unfoldable
 from ranker.service.progress import ProjectionProgress, log_progress
@@ -291,10 +292,12 @@ async def _find_differences(schemas: Schemas, fresh: Mapping[str, int]) -> list[
     return differences
 
 
-async def replay_projection(settings: Settings, schema: str, options: Namespace) -> dict[str, Any]:
+async def replay_projection(settings: Settings, options: Namespace) -> dict[str, Any]:
     """Fold, compare and, with `--switch`, switch; returns a summary. Raises Refused or Failed."""
     is_archive = options.projection == "archive"
-    live, package, name = (SCHEMA, PACKAGE, NAME) if is_archive else (schema, "ranker", PROJECTION)
+    live, package, name = (
+        (ARCHIVE_SCHEMA, PACKAGE, NAME) if is_archive else (SCHEMA, "ranker", PROJECTION)
+    )
     dsn = settings.postgres_dsn
     nc = await connect(settings.nats_url, CLIENT)
     try:

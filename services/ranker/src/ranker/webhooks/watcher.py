@@ -10,6 +10,7 @@ from msgspec import MsgspecError
 
 from ranker.domain.rows import LeaderboardKey
 from ranker.metrics import HookMetrics
+from ranker.postgres import SCHEMA
 from ranker.service.decisions import Reads
 from ranker.service.leaderboard import rank_top, read_standing
 from ranker.service.progress import ProjectionProgress
@@ -220,7 +221,6 @@ STANDBY_S = 5.0
 
 async def run_webhooks(
     settings: Settings,
-    schema: str,
     event_log: BranchedLog,
     reads: Reads,
     progress: ProjectionProgress,
@@ -230,7 +230,7 @@ async def run_webhooks(
     metrics, outage = HookMetrics(), Outage("webhooks")
     while True:
         try:
-            async with create_pool(settings.postgres_dsn, 1, POOL_MAX, schema) as connections:
+            async with create_pool(settings.postgres_dsn, 1, POOL_MAX, SCHEMA) as connections:
                 store = WebhookStore(connections)
                 watcher = WebhookWatcher(event_log, store, reads, progress)
                 await watcher.load_subscriptions()
