@@ -48,7 +48,7 @@ async def client(folder: Path, *options: object, **environ: str) -> AsyncIterato
 
 
 async def call_tool(client: Client, tool: str, **arguments: Any) -> dict[str, Any]:
-    """Return a tool's result, which the client validates against the tool's schema."""
+    """Return a tool's result, which is the same in text."""
     result = await client.call_tool(tool, arguments)
     assert not result.is_error, result.content
     content: dict[str, Any] = result.structured_content
@@ -65,9 +65,9 @@ async def call_failing_tool(client: Client, tool: str, **arguments: Any) -> str:
     return text
 
 
-async def follow_to_end(client: Client, number: int) -> list[dict[str, Any]]:
+async def follow_to_end(client: Client, number: int) -> list[str]:
     """Return every event of a submission, followed to its end in short calls."""
-    events: list[dict[str, Any]] = []
+    events: list[str] = []
     after = 0
     for _ in range(60):
         result = await call_tool(client, "follow", number=number, after=after, wait_s=2)

@@ -12,7 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mcp import Client, MCPError
 
+from shared.api.cases import Case
 from shared.errors import Failed, Refused
+from shared.presentation.outcome import Run
 from shared.presentation.units import escape_control_characters
 from tests.cli.command_runner import run_warpboard
 from tests.cli.mcp_client import call_failing_tool
@@ -41,16 +43,14 @@ def connect_agent() -> Client:
     return Client(server.WarpboardServer(replace(create_context(), place=place)))
 
 
-async def test_each_tool_says_what_it_does_and_what_it_takes_and_answers() -> None:
+async def test_each_tool_says_what_it_does_and_what_it_takes() -> None:
     async with connect_agent() as agent:
         tools = (await agent.list_tools()).tools
     assert [tool.name for tool in tools] == list(TOOLS)
     for tool in tools:
         assert re.match(r"[A-Z].{20,300}\.$", tool.description or "", re.DOTALL)
-        for schema in (tool.input_schema, tool.output_schema):
-            assert schema is not None
-            assert schema["type"] == "object"
-            assert "$ref" not in schema
+        assert tool.input_schema["type"] == "object"
+        assert "$ref" not in tool.input_schema
         assert tool.input_schema["additionalProperties"] is False
         for name, about in tool.input_schema["properties"].items():
             assert about.get("description"), name
@@ -85,7 +85,7 @@ async def test_all_tools_together_are_little_to_read() -> None:
             ("less than or equal to 50", "at most 50 seconds"),
         ),
         ("read_log", {"number": 1, "chars_max": 10**9}, ("field chars_max",)),
-        ("list_problems", {"all": True}, ("list_problems takes nothing",)),
+        ("list_problems", {"all": True}, ("list_problems takes cursor",)),
     ],
 )
 async def test_a_wrong_argument_is_named_with_what_it_may_be(
@@ -121,7 +121,23 @@ def test_what_is_cut_is_said_and_no_answer_is_too_long(text: str, chars_max: int
         excerpt, cut = truncate(text, chars_max)
         assert len(excerpt) <= chars_max
         assert bool(cut) == (len(escape_control_characters(text)) > chars_max)
-    assert len(context.shorten(text * 100)) <= context.MESSAGE_CHARS_MAX + 1
+
+
+@given(st.lists(st.text(max_size=2_000), max_size=100), st.text(max_size=2_000))
+def test_a_result_names_what_it_leaves_out(messages: list[str], reason: str) -> None:
+    cases = [make_case(message * 3) for message in messages]
+    run = Run(verdict="", reason=reason, cases=cases, log_head="left to read_log")
+    document = context.ToolResult(run).document
+    cut = document.get("cut", [])
+    assert len(document.get("cases", [])) == min(len(cases), 64)
+    assert any(note.startswith("cases:") for note in cut) == (len(cases) > 64)
+    assert all(len(case.get("message", "")) <= 1_200 for case in document.get("cases", []))
+    assert not {"verdict", "log_head"} & set(document)
+
+
+def make_case(message: str) -> Case:
+    """A public case that failed."""
+    return Case(name="n=1", stage="check", verdict="wrong_answer", is_hidden=False, message=message)
 
 
 @pytest.mark.parametrize("code", ["missing_credential", "invalid_credential"])

@@ -65,11 +65,12 @@ async def test_a_platform_that_comes_back_is_found_without_a_new_server(tmp_path
     with run_stand_in(respond_in_turn(*answers)) as standin:
         async with client(tmp_path, "--url", standin.url, "--as", "ada") as agent:
             assert "NATS is away" in await call_failing_tool(agent, "list_problems")
-            assert await call_tool(agent, "list_problems") == {"problems": []}
+            assert await call_tool(agent, "list_problems") == {"items": []}
             # A submission is sent again by itself, with the same key.
             result = await call_tool(agent, "submit", problem="m", source=KERNEL, gpus=["CPU"])
         keys = [request.headers["idempotency-key"] for request in standin.heard[2:]]
-    assert result["submissions"] == [{"number": 12, "gpu": "CPU"}]
+    (receipt,) = result["submissions"]
+    assert (receipt["number"], receipt["gpu"]) == (12, "CPU")
     assert len(keys) == 2
     assert len(set(keys)) == 1
 
@@ -104,7 +105,7 @@ def test_raw_lines_are_answered_by_protocol_alone(tmp_path: Path) -> None:
         out, err = server.communicate(timeout=END_S)
     answers = {answer["id"]: answer for answer in map(json.loads, out.splitlines())}
     assert sorted(answers) == [2, 3, 4]
-    assert answers[3]["result"]["structuredContent"] == {"problems": []}
+    assert answers[3]["result"]["structuredContent"] == {"items": []}
     assert "list_problems" in answers[4]["error"]["message"]
     assert b"left out" in err
     assert b"Traceback" not in err

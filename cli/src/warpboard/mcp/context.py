@@ -3,11 +3,12 @@
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any
 
 import msgspec
 from pydantic import Field
 
+from shared.api.fields import JsonObject
 from shared.errors import Refused
 from shared.presentation.units import escape_control_characters
 from shared.problems.submission_file import SUFFIXES
@@ -16,12 +17,11 @@ from warpboard.api import Api
 from warpboard.files import read_source
 from warpboard.local_run import LocalHarness
 
-T = TypeVar("T")
 FILE_CHARS_MAX = 24_000
 FILES_CHARS_MAX = 60_000
 TEXT_CHARS = 8_000
 TEXT_CHARS_MAX = 40_000
-MESSAGE_CHARS_MAX = 1_200
+ITEMS_MAX = 200
 Slug = Annotated[str, Field(min_length=1, max_length=95, description="The problem's slug.")]
 Number = Annotated[int, Field(ge=1, le=2**53 - 1, description="The submission's number.")]
 Gpu = Annotated[str, Field(min_length=1, max_length=32, description="A GPU type, such as H200.")]
@@ -40,6 +40,20 @@ Gpus = Annotated[Sequence[Gpu], Field(max_length=16)]
 Language = Annotated[
     LanguageName, Field(description="The language of source; the suffix of path implies it.")
 ]
+
+
+# The limits of fields by name; for others, TEXT_CHARS_MAX and ITEMS_MAX hold.
+FIELD_CHARS_MAX = {"message": 1_200, "reason": 1_200, "statement": FILE_CHARS_MAX, "diff": 20_000}
+FIELD_ITEMS_MAX = {"mismatches": 5, "cases": 64}
+# Fields of the API that no tool takes and that explain nothing to a person or a model; others are
+# the subject of a tool of their own.
+OMITTED = {
+    *("id", "participant_id", "submission", "url", "links", "as_of", "as_of_at", "version", "run"),
+    *("digest", "manifest", "source_digest", "key_commit", "fingerprint", "harness", "media"),
+    *("process_us", "null_us", "statistics", "error", "freedom", "dropped", "delta", "usage"),
+    *("environment", "timeline", "results", "source", "log_head", "log_tail", "state_owner"),
+    *("state_deadline_at", "lease_until_at", "result_version", "check"),
+}
 
 
 def head(text: str, chars_max: int) -> tuple[str, str]:
@@ -70,25 +84,52 @@ def tail(text: str, chars_max: int) -> tuple[str, str]:
     return visible[excess:], f"the first {excess:,} of {len(visible):,} characters"
 
 
-def shorten(text: str) -> str:
-    """Return one of many messages, cut if it is long.
+@dataclass(frozen=True)
+class ToolResult:
+    """What a tool answers: a value, what it means in words, and the call to make next.
 
-    >>> shorten("short")
-    'short'
+    `cut` says what the value does not have.
     """
-    visible, _ = head(text, MESSAGE_CHARS_MAX)
-    return visible if len(visible) < MESSAGE_CHARS_MAX else f"{visible}…"
+
+    value: msgspec.Struct
+    next_step: str = ""
+    summary: Sequence[str] = ()
+    cut: Sequence[str] = ()
+
+    @property
+    def document(self) -> JsonObject:
+        """The result as JSON, without omitted fields; all texts and lists are bounded.
+
+        >>> from shared.api.cases import Roofline
+        >>> ToolResult(Roofline(gflops=2.0), "call follow").document
+        {'next': 'call follow', 'gflops': 2.0}
+        """
+        cut = list(self.cut)
+        document: JsonObject = _trim("", msgspec.to_builtins(self.value), cut)
+        notes = {"summary": list(self.summary), "next": self.next_step, "cut": cut}
+        return {name: note for name, note in notes.items() if note} | document
 
 
-def take_first(items: list[T], count_max: int, kind: str) -> tuple[list[T], list[str]]:
-    """Return the first items, and a note on the others.
-
-    >>> take_first([1, 2, 3], 2, "cases")
-    ([1, 2], ['1 more cases of 3'])
-    """
-    excess = len(items) - count_max
-    note = [f"{excess} more {kind} of {len(items)}"] if excess > 0 else []
-    return items[:count_max], note
+def _trim(name: str, value: Any, cut: list[str]) -> Any:
+    """Return the value of a field without what is omitted; add to `cut` what is too long."""
+    if isinstance(value, str):
+        text, note = head(value, FIELD_CHARS_MAX.get(name, TEXT_CHARS_MAX))
+        cut += [f"{name}: {note}"] if note else []
+        return text
+    if isinstance(value, float):
+        return float(f"{value:.6g}")
+    if isinstance(value, list):
+        count_max = FIELD_ITEMS_MAX.get(name, ITEMS_MAX)
+        if len(value) > count_max:
+            cut.append(f"{name}: the last {len(value) - count_max} of {len(value)}")
+        return [_trim(name, item, cut) for item in value[:count_max]]
+    if isinstance(value, dict):
+        return {
+            key: _trim(key, item, cut)
+            for key, item in value.items()
+            if key not in OMITTED and item not in (None, "", {})
+        }
+    return value
 
 
 @dataclass(frozen=True)
@@ -122,7 +163,3 @@ def load_kernel(source: str | None, path: str | None, language: str) -> tuple[st
     if not data:
         raise Refused("empty_file", f"{file} is empty: write the kernel into it", "path")
     return file.name, data
-
-
-class ToolResponse(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """The base of all results: default values are omitted."""

@@ -4,7 +4,7 @@ import asyncio
 import functools
 import sys
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 import anyio
 import msgspec
@@ -22,12 +22,13 @@ from shared.presentation.units import about_text, one_line
 from warpboard.api import Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.output import OK
-from warpboard.mcp.context import ToolContext, ToolResponse
+from warpboard.mcp.context import ToolContext, ToolResult
 from warpboard.mcp.problems import (
     STARTER_URI,
     TASK_URI,
     leaderboard,
     list_problems,
+    load_problems,
     my_submissions,
     optimise,
     quota,
@@ -43,7 +44,8 @@ NAME, VERSION = "warpboard", "1"
 ABOUT = (
     "Write GPU kernels that are right and fast. Begin with list_problems and read_task; then "
     "submit, follow and read_result until the verdict is passed, benchmark, compare, and submit "
-    "with mode ranked what is better. The prompt optimise tells the loop."
+    "with mode ranked what is better. The prompt optimise describes these steps. A result leaves "
+    "out fields that are null."
 )
 # What the SDK's streams raise once one side of the connection is gone.
 GONE = (BrokenPipeError, anyio.BrokenResourceError, anyio.ClosedResourceError)
@@ -65,10 +67,9 @@ FIXES = {
     "too_many_open": "follow or cancel your open submissions, then submit again",
     "already_ended": "read_result has how it ended",
 }
-DEFS = "#/$defs/"
 PAGE_TYPE, SOURCE_TYPE = "text/markdown", "text/plain"
 # In the order of a typical session.
-TOOLS: tuple[Callable[..., Awaitable[ToolResponse]], ...] = (
+TOOLS: tuple[Callable[..., Awaitable[ToolResult]], ...] = (
     *(list_problems, read_task, submit, follow, cancel, run_locally),
     *(read_result, read_log, read_profile, compare, leaderboard, my_submissions, quota),
 )
@@ -115,7 +116,7 @@ class WarpboardServer(MCPServer[None]):
     async def _starter(self, slug: str) -> str:
         return await self._load(lambda context: render_starter(context, slug))
 
-    def _build_tool(self, function: Callable[..., Awaitable[ToolResponse]]) -> Tool:
+    def _build_tool(self, function: Callable[..., Awaitable[ToolResult]]) -> Tool:
         """Return the tool of a function, whose parameters after the first are its arguments."""
 
         @functools.wraps(function)
@@ -124,13 +125,13 @@ class WarpboardServer(MCPServer[None]):
                 async with self._app.api() as api:
                     # Nothing is reported if the caller asked for no progress.
                     tool_context = ToolContext(api, self._app.harness, context.report_progress)
-                    response = await function(tool_context, **arguments)
+                    result = await function(tool_context, **arguments)
             except (Refused, Failed) as error:
                 return _error_result(error)
-            document = msgspec.json.encode(response)
+            document = result.document
+            text = msgspec.json.encode(document).decode()
             return types.CallToolResult(
-                content=[types.TextContent(text=document.decode())],
-                structured_content=msgspec.json.decode(document),
+                content=[types.TextContent(text=text)], structured_content=document
             )
 
         tool = Tool.from_function(
@@ -144,7 +145,6 @@ class WarpboardServer(MCPServer[None]):
             ),
             structured_output=False,
         )
-        tool.fn_metadata.output_schema = build_schema(get_type_hints(function)["return"])
         # By default, the SDK ignores an argument that a tool does not take.
         model = tool.fn_metadata.arg_model
         model.model_config["extra"] = "forbid"
@@ -173,7 +173,7 @@ class WarpboardServer(MCPServer[None]):
     async def list_resources(self) -> list[types.Resource]:
         """Return the task and the starter of every problem."""
         resources = []
-        for problem in (await self._load(list_problems)).problems:
+        for problem in (await self._load(load_problems)).items:
             slug, title = problem.slug, problem.title
             task, starter = (uri.format(slug=slug) for uri in (TASK_URI, STARTER_URI))
             about = (f"The task {title}.", f"The starter file for {title}.")
@@ -293,22 +293,6 @@ def format_failure(failed: Failed) -> str:
         code = "unavailable"
         advice = f"the same call may work in {about_text(failed.wait_s or 10.0)}"
     return f"{one_line(str(failed), ERROR_LENGTH_MAX)} [code {code}]; {advice}"
-
-
-def build_schema(kind: type[msgspec.Struct]) -> dict[str, Any]:
-    """Return a struct's schema with an object at its root, as the protocol requires.
-
-    >>> class Example(msgspec.Struct):
-    ...     number: int
-    >>> build_schema(Example)["properties"]
-    {'number': {'type': 'integer'}}
-    """
-    document = msgspec.json.schema(kind)
-    definitions: dict[str, Any] = document.get("$defs", {})
-    for definition in definitions.values():
-        definition.pop("title", None)
-    root = dict(definitions.pop(document["$ref"].removeprefix(DEFS)))
-    return root | ({"$defs": definitions} if definitions else {})
 
 
 def argument_refusal(tool: str, schema: Mapping[str, Any], error: ValidationError) -> Refused:

@@ -14,7 +14,6 @@ from harness.ranking_rules import score_us
 from harness.vocabulary import MODES, SUBMISSION_MODES, SubmissionMode
 from shared.api.fields import JsonObject, parse_response
 from shared.api.problems import FullProblem
-from shared.api.quotas import Balance
 from shared.api.submissions import (
     CancelledSubmission,
     FullSubmission,
@@ -37,13 +36,12 @@ from warpboard.mcp.context import (
     Slug,
     Source,
     ToolContext,
-    ToolResponse,
+    ToolResult,
     load_kernel,
-    shorten,
     tail,
 )
 from warpboard.mcp.problems import load_problem
-from warpboard.mcp.results import FailedCase, TimedCase, failing, timed
+from warpboard.mcp.results import order_cases
 from warpboard.service.answers import (
     END,
     event_line,
@@ -68,68 +66,25 @@ REFERENCES = ("reference.py", "reference.cuh")
 FILES_MAX = 64
 
 
-class LocalRunResult(ToolResponse, frozen=True, kw_only=True):
+class LocalRun(msgspec.Struct, frozen=True, kw_only=True):
     """How a run on this machine ended; it does not count."""
 
-    problem: str
-    verdict: str | None
-    summary: list[str]
-    stage: str | None = None
-    reason: str | None = None
-    score_us: float | None = None
-    failing: list[FailedCase] = []
-    timed: list[TimedCase] = []
-    log: str = ""
-    cut: list[str] = []
+    result: Run
+    score_us: float | None
+    log: str
 
 
-class SubmitReceipt(ToolResponse, frozen=True, kw_only=True):
-    """An accepted submission, what is left of its quota, and why nobody can run it now."""
-
-    number: int
-    gpu: str
-    quota: Balance | None = None
-    warning: str | None = None
-
-
-class SubmitResult(ToolResponse, frozen=True, kw_only=True):
-    """The numbers of the new submissions."""
-
-    problem: str
-    mode: str
-    submissions: list[SubmitReceipt]
-    next: str
-
-
-class FollowedEvent(ToolResponse, frozen=True, kw_only=True):
-    """An event of a submission, and its place in the history."""
-
-    place: int
-    type: str
-    line: str
-
-
-class FollowResult(ToolResponse, frozen=True, kw_only=True):
+class FollowedSubmission(msgspec.Struct, frozen=True, kw_only=True):
     """What happened since `after`, and where the submission is now."""
 
     number: int
     state: str
     is_over: bool
     news: str
-    events: list[FollowedEvent]
+    events: list[str]
     next_after: int
-    next: str
-    verdict: str | None = None
-    outcome: str | None = None
-    cut: list[str] = []
-
-
-class CancelResult(ToolResponse, frozen=True, kw_only=True):
-    """A cancelled submission."""
-
-    number: int
-    state: str
-    next: str
+    verdict: str | None
+    outcome: str | None
 
 
 async def submit(
@@ -158,7 +113,7 @@ async def submit(
     wait_for_agent: Annotated[
         bool, Field(description="Submit although nobody can run it now; ask the person first.")
     ] = False,
-) -> SubmitResult:
+) -> ToolResult:
     """Submit a kernel and get its number at once; call follow next. Use mode test until it is
     correct, then benchmark, and ranked only when it beats your best.
     """
@@ -179,36 +134,30 @@ async def submit(
         REPEAT_S_MAX,
         lambda _: None,  # Failed attempts last only seconds.
     )
-    receipts = answer.value.submissions
-    numbers = ", ".join(str(receipt.number) for receipt in receipts)
-    return SubmitResult(
-        problem=problem,
-        mode=mode,
-        submissions=msgspec.convert(receipts, list[SubmitReceipt], from_attributes=True),
-        next=f"call follow with number {numbers} until is_over, then read_result",
-    )
+    numbers = ", ".join(str(receipt.number) for receipt in answer.value.submissions)
+    next_step = f"call follow with number {numbers} until is_over, then read_result"
+    return ToolResult(answer.value, next_step)
 
 
 @dataclass
 class EventBatch:
-    """The events of a stream since a place."""
+    """The events of a stream since a place, a line for each that begins with its place."""
 
     place: int
-    events: list[FollowedEvent] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     at: float = field(default_factory=time.monotonic)
 
     @property
     def is_full(self) -> bool:
         """Whether no further event fits."""
-        return len(self.events) >= EVENTS_MAX
+        return len(self.lines) >= EVENTS_MAX
 
     def take(self, place: int, event: JsonObject) -> None:
         """Add a new event of the history; if there is no room, the next call returns it."""
         if place <= self.place or self.is_full:
             return
         self.place = place
-        kind, line = str(event.get("type", "")), event_line(event, UTC)
-        self.events.append(FollowedEvent(place=place, type=kind, line=line))
+        self.lines.append(event_line(event, UTC))
 
 
 async def follow(
@@ -223,7 +172,7 @@ async def follow(
             ge=0, le=FOLLOW_S_MAX, description="How long to wait for its end, at most 50 seconds."
         ),
     ] = 25.0,
-) -> FollowResult:
+) -> ToolResult:
     """Wait for a submission to end, at most wait_s seconds, and get what happened to it since
     `after`; call it again with next_after until is_over.
     """
@@ -232,21 +181,24 @@ async def follow(
         with suppress(TimeoutError):
             async with asyncio.timeout(wait_s):
                 await _listen(context, number, wait_s, batch)
-    if not batch.events:
+    if not batch.lines:
         for event in await context.api.history(number):
             batch.take(int(event.get("id", 0)), event)
     submission = (await context.api.get(FullSubmission, "submissions", number)).value
     next_step = f"call follow again with number {number} and after {batch.place}"
-    return FollowResult(
+    value = FollowedSubmission(
         number=number,
         state=submission.state,
         is_over=submission.is_over,
         news=submission_progress(submission).whole,
-        events=batch.events,
+        events=batch.lines,
         next_after=batch.place,
-        next=f"call read_result with number {number}" if submission.is_over else next_step,
         verdict=submission.verdict,
         outcome=submission.outcome,
+    )
+    return ToolResult(
+        value,
+        f"call read_result with number {number}" if submission.is_over else next_step,
         cut=[f"events after place {batch.place}: call again"] if batch.is_full else [],
     )
 
@@ -286,15 +238,11 @@ async def cancel(
     context: ToolContext,
     number: Number,
     reason: Annotated[str, Field(max_length=500, description="For the record.")] = "",
-) -> CancelResult:
+) -> ToolResult:
     """Cancel your submission; its quota is refunded if no run had begun."""
     path, body = ("submissions", number, "cancel"), {"reason": reason}
     answer = await context.api.act(CancelledSubmission, "POST", *path, body=body)
-    return CancelResult(
-        number=number,
-        state=answer.value.state,
-        next=f"call follow with number {number}: it is over within seconds",
-    )
+    return ToolResult(answer.value, f"call follow with number {number}: it is over within seconds")
 
 
 async def run_locally(
@@ -310,7 +258,7 @@ async def run_locally(
     within_s: Annotated[
         float, Field(ge=1, le=RUN_S_MAX, description="The run is stopped after this.")
     ] = 45.0,
-) -> LocalRunResult:
+) -> ToolResult:
     """Run a kernel on this machine's CPU in the platform's own harness: no quota, no queue, but no
     GPU and no score that counts.
     """
@@ -331,7 +279,7 @@ async def run_locally(
         reason = f"not over after {within_s:g} s: allow more by within_s, or submit it"
         raise Refused("too_slow", reason, "within_s") from late
     answer = with_speedups(with_roofline(answer, files.manifest))
-    return _build_result(files, submission, parse_response(answer, Run))
+    return _local_result(files, submission, parse_response(answer, Run))
 
 
 async def _compile_problem_files(api: Api, problem: FullProblem) -> ProblemFiles:
@@ -345,22 +293,14 @@ async def _compile_problem_files(api: Api, problem: FullProblem) -> ProblemFiles
     return compile_files(problem.slug, starter_files(problem, files, problem.gpus))
 
 
-def _build_result(files: ProblemFiles, submission: SubmissionRequest, run: Run) -> LocalRunResult:
-    failed_cases, cut = failing(run)
-    timed_cases, timed_cut = timed(run)
-    times_us = [case.time_us for case in timed_cases]
-    is_scored = run.verdict == "passed" and bool(times_us) and not timed_cut
+def _local_result(files: ProblemFiles, submission: SubmissionRequest, run: Run) -> ToolResult:
+    times_us = [case.time_us for case in run.cases if case.time_us]
+    is_scored = run.verdict == "passed" and bool(times_us)
     score = score_us(files.ranking_by, times_us) if is_scored else None
     log, cut_note = tail(run.log_tail or run.log_head, TEXT_CHARS)
-    return LocalRunResult(
-        problem=files.slug,
-        verdict=run.verdict,
+    ordered_run = msgspec.structs.replace(run, cases=order_cases(run.cases))
+    return ToolResult(
+        LocalRun(result=ordered_run, score_us=score, log=log),
         summary=local_lines(submission.name, submission.mode, run, score),
-        stage=run.stage,
-        reason=shorten(run.reason or "") or None,
-        score_us=score,
-        failing=failed_cases,
-        timed=timed_cases,
-        log=log,
-        cut=[*cut, *timed_cut, *([f"log: {cut_note}"] if cut_note else [])],
+        cut=[f"log: {cut_note}"] if cut_note else [],
     )
