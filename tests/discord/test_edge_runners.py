@@ -44,7 +44,12 @@ async def test_a_submission_chooses_its_launcher_by_an_option_or_a_command(
         (GITHUB, {}, "github"),
     ):
         message = await (await ada.slash(channel, path, **given, **options)).answered()
-        assert f"there is no launcher '{name}'" in message["content"]
+        said = message["content"]
+        assert (
+            f"there is no runner `{name}` here. Without one, `/leaderboard submit ranked`" in said
+        )
+        assert "on CPU, which has agents online" in said
+        assert "warpboard" not in said
     async with (
         open_github(Machines(tmp_path, agent_settings(running)), KEY) as github,
         launching_beside(
@@ -54,6 +59,10 @@ async def test_a_submission_chooses_its_launcher_by_an_option_or_a_command(
     ):
         offered = await ada.autocomplete(channel, TEST, "runner", runner="mod")
         assert [choice["value"] for choice in offered] == ["modal"]
+        # It starts agents on this machine under the name of a cloud.
+        assert offered[0]["name"] == "modal (a stand-in on one machine)"
+        message = await (await ada.slash(channel, TEST, **given, runner="azure")).answered()
+        assert "`/leaderboard submit ranked` takes `github`, `modal`" in message["content"]
         # A ranked run takes longest, so it begins first.
         await ada.slash(channel, GITHUB, **given)
         by_github = await _wait_for_thread(ada, channel, 1)

@@ -1,6 +1,7 @@
 """`warpboard up --discord-sim`: the bot for somebody who has no account, in a browser."""
 
 import base64
+import re
 import time
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ import httpx
 import pytest
 
 from tests.discord.channel_users import message_text, zip_problem
-from tests.support.people import add_problem
+from tests.support.people import HONEST, Person, add_problem
 from tests.support.platform import ROOT, UP_S_MAX, Running
 
 pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long, pytest.mark.timeout(900)]
@@ -67,6 +68,19 @@ def _offered(user: PageUser) -> None:
         time.sleep(0.05)
 
 
+def _submit_to_the_stand_ins(user: PageUser, running: Running) -> None:
+    """Submit with both commands of the public documents; both end ranked, on agents here."""
+    kernel = {"name": "kernel.py", "base64": base64.b64encode(HONEST.encode()).decode()}
+    board = {"leaderboard_name": "identity", "gpu": "CPU"}
+    for runner in ("modal", "github"):
+        message = user.use_command(f"leaderboard submit {runner}", "#", script=kernel, **board)
+        number = int(re.findall(r"#(\d+)", message_text(message))[0])
+        with Person(running.url, "ada", running.operator) as reader:
+            submission = reader.end(number)
+        assert (submission["verdict"], submission["agent"]) == ("passed", f"{runner}-stand-in")
+        assert submission["ranking"]["status"] == "ranked"
+
+
 def _publish(author: PageUser) -> None:
     """Publish a problem by its author's form, menu and button."""
     zipped, report = zip_problem()
@@ -115,6 +129,7 @@ def test_the_bot_works_without_an_account(simulated_platform: Running) -> None:
             user.use_command("admin pages", f"<{running.url}/admin/appeals>: decide appeals")
         omar.use_command("admin deadline", "not changed", **board)
         _publish(cora)
+        _submit_to_the_stand_ins(ada, running)
         state = http.get("/sim/state").json()
         assert state["violations"] == []
         assert state["own_faults"] == []

@@ -31,6 +31,7 @@ from warpboard.processes.child import (
 from warpboard.processes.services import (
     AGENT,
     ESSENTIAL,
+    SIM_LAUNCHERS,
     SIM_USERS,
     PlatformConfig,
     PortClaims,
@@ -38,7 +39,7 @@ from warpboard.processes.services import (
     Service,
     agent_ids,
     choose_ports,
-    launched_ids,
+    launcher_agents,
     local_services,
     platform_ports,
     read_state,
@@ -112,7 +113,9 @@ class Platform:
         processes.write_lock_holder(self._lock, os.getpid())
         self._open_folder()
         self._claims = PortClaims()
-        names = platform_ports(len(self._plan.devices), self._plan.launched)
+        stand_ins = SIM_LAUNCHERS if self._table is with_discord else ()
+        launchers = launcher_agents(self._plan.launched, stand_ins)
+        names = platform_ports(len(self._plan.devices), launchers)
         ports = choose_ports(read_state(self.folder).get("ports", {}), names, self._claims.take)
         self.url = f"http://127.0.0.1:{ports['ingest']}"
         self._state = {
@@ -123,7 +126,7 @@ class Platform:
         }
         # The agents with an account on the bus: the platform's own and additional ones.
         own_agents = agent_ids(len(self._plan.devices))
-        launched = launched_ids(self._plan.launched)
+        launched = [agent for names in launchers.values() for agent in names]
         agents = [*own_agents, *launched, *self._environ.get(AGENTS, "").split()]
         nats = NatsServer(self.folder / "nats", ports["nats"], agents=list(dict.fromkeys(agents)))
         postgres = Postgres(self.folder / "postgres")
@@ -142,7 +145,10 @@ class Platform:
             reader_key=load_password(self.folder / "reader_key"),
             edge_token=load_password(self.folder / "edge_token") if has_edge else "",
             devices=self._plan.devices,
-            launched_nats_urls=[nats.agent_url(agent) for agent in launched],
+            launchers={
+                name: [nats.agent_url(agent) for agent in names]
+                for name, names in launchers.items()
+            },
         )
         table = self._table(config)
         services = [self._add_service(service, self._lock) for service in table]

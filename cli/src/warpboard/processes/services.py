@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from harness.vocabulary import CPU_DEVICE
@@ -29,6 +30,8 @@ PORTS = (
 AGENT = "gpu-agent"
 AGENT_ID = "local"
 LAUNCHER = "launcher"
+# The kind of a launcher that starts processes here, and its name unless it has another.
+LOCAL_LAUNCHER = "local"
 EDGE = "discord-edge"
 SIM = "discord-sim"
 # Without these the platform accepts no submissions. Readers of the log and agents may be down for
@@ -45,6 +48,8 @@ SIM_ROLES = {
     "admin": "1300000000000000013",
 }
 SIM_MANAGERS = ("moderator", "admin")
+# The bot has a command for each of these launchers.
+SIM_LAUNCHERS = ("modal", "github")
 AGENT_STOP_S = 15.0
 # It stops its agents first.
 LAUNCHER_STOP_S = 20.0
@@ -69,26 +74,35 @@ def agent_ids(count: int) -> list[str]:
     return [AGENT_ID, *(f"{AGENT_ID}-{number}" for number in range(1, count))][:count]
 
 
-def launched_ids(count: int) -> list[str]:
-    """Return the ids of the agents that the launcher of this machine may start.
+def launcher_agents(launched: int, stand_ins: Iterable[str] = ()) -> dict[str, list[str]]:
+    """Return the ids of the agents that each launcher of this machine may start, by its name.
 
-    >>> launched_ids(2)
-    ['launched-1', 'launched-2']
+    Stand-ins have the name of a cloud, and start their agent here.
+
+    >>> launcher_agents(2, ["modal"])
+    {'local': ['launched-1', 'launched-2'], 'modal': ['modal-stand-in']}
     """
-    return [f"launched-{number}" for number in range(1, count + 1)]
+    launched_ids = [f"launched-{number}" for number in range(1, launched + 1)]
+    agents = {LOCAL_LAUNCHER: launched_ids} if launched else {}
+    return agents | {name: [f"{name}-stand-in"] for name in stand_ins}
 
 
-def platform_ports(agents: int, launched: int = 0) -> list[str]:
-    """Return the names of the ports of a platform with this many agents, and those on demand."""
+def platform_ports(agents: int, launchers: Iterable[str] = ()) -> list[str]:
+    """Return the names of the ports of a platform with this many agents, and these launchers."""
     names = [f"gpu_agent_{number}_ops" for number in range(1, agents)]
-    return [*PORTS, *names, *(["launcher_ops"] if launched else [])]
+    return [*PORTS, *names, *(f"launcher{launcher_suffix(name)}_ops" for name in launchers)]
+
+
+def launcher_suffix(name: str) -> str:
+    """Return what tells a launcher of this machine from the usual one."""
+    return "" if name == LOCAL_LAUNCHER else f"_{name}"
 
 
 class PlatformConfig(NamedTuple):
     """Addresses, ports and secrets of the local platform.
 
     `agent_nats_urls` has the account of each agent, which times the device at the same place in
-    `devices`, `launched_nats_urls` those of the agents that a launcher may start. Without an
+    `devices`, `launchers` those of the agents that each launcher may start, by its name. Without an
     `edge_token` there is no Discord and no edge.
     """
 
@@ -101,7 +115,7 @@ class PlatformConfig(NamedTuple):
     reader_key: str
     edge_token: str = ""
     devices: Sequence[Device] = (Device(),)
-    launched_nats_urls: Sequence[str] = ()
+    launchers: Mapping[str, Sequence[str]] = MappingProxyType({})
 
     def at(self, port: str) -> str:
         """Return the address of a named port."""
@@ -182,14 +196,18 @@ def _build_agents(config: PlatformConfig) -> Iterator[Service]:
         yield agent
 
 
-def _build_launcher(config: PlatformConfig) -> Service:
-    settings = {
-        "AGENT_NATS_URLS": " ".join(config.launched_nats_urls),
-        "DATA": str(config.folder / LAUNCHER),
-    }
-    service = _build_service(config, LAUNCHER, settings)
-    command = (*service.command[:-1], "scheduler.launcher")
-    return service._replace(command=command, stop_s=LAUNCHER_STOP_S)
+def _build_launchers(config: PlatformConfig) -> Iterator[Service]:
+    for name, agent_nats_urls in config.launchers.items():
+        suffix = launcher_suffix(name).replace("_", "-")
+        settings = {
+            "AGENT_NATS_URLS": " ".join(agent_nats_urls),
+            "DATA": str(config.folder / f"{LAUNCHER}{suffix}"),
+        }
+        if suffix:
+            settings |= {"NAME": name, "KIND": LOCAL_LAUNCHER}
+        service = _build_service(config, LAUNCHER, settings, suffix)
+        command = (*service.command[:-1], "scheduler.launcher")
+        yield service._replace(command=command, stop_s=LAUNCHER_STOP_S)
 
 
 def local_services(config: PlatformConfig) -> Sequence[Service]:
@@ -219,7 +237,7 @@ def local_services(config: PlatformConfig) -> Sequence[Service]:
         _build_service(config, "ingest", ingest),
         _build_service(config, "scheduler", {}),
         *_build_agents(config),
-        *([_build_launcher(config)] if config.launched_nats_urls else []),
+        *_build_launchers(config),
         *([_build_service(config, EDGE, edge)] if config.edge_token else []),
     )
 

@@ -266,11 +266,13 @@ def welcome_lines(url: str) -> Iterator[str]:
 
 def simulator_lines(page: str) -> Iterator[str]:
     """Tell a new user of this machine how to try the bot."""
-    from warpboard.processes.services import SIM_USERS
+    from warpboard.processes.services import SIM_LAUNCHERS, SIM_USERS
 
     users = ", ".join(f"{user.name} ({user.role or 'participant'})" for user in SIM_USERS)
     yield f"a simulated Discord with the bot, for a browser: {page}"
     yield f"  its users: {users}"
+    names = " and ".join(SIM_LAUNCHERS)
+    yield f"  its runners {names} are stand-ins: their agents start on this machine"
 
 
 @local_command("down", parameters=options.DATA_FOLDER, access=())

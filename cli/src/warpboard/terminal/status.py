@@ -20,6 +20,7 @@ from shared.presentation.report_parts import (
     current_run_text,
     group_jobs,
     held_back_text,
+    launcher_label,
     launcher_usage,
     list_launchers,
     open_submissions_text,
@@ -264,7 +265,11 @@ def launcher_table(pools: Sequence[Pool]) -> list[Table]:
     rows = []
     for launcher, gpus in list_launchers(pools):
         agents, cost = launcher_usage(launcher)
-        row = {"launcher": launcher.name, "kind": launcher.kind, "GPU types": ", ".join(gpus)}
+        row = {
+            "launcher": launcher_label(launcher),
+            "kind": launcher.kind,
+            "GPU types": ", ".join(gpus),
+        }
         rows.append(row | {"agents": agents, "cost today": cost})
     return [make_table("launchers", rows)] if rows else []
 

@@ -52,6 +52,8 @@ WORDS: Mapping[str, str] = {
     "infra_failed": "the platform failed, not the submission",
 }
 NAME_MAX, MESSAGE_MAX = 18, 300
+# The kinds of launchers that start agents elsewhere.
+CLOUDS = ("github", "modal")
 # Facts about a host that make times comparable, in the order shown.
 CODE_SHOWN = 12
 FACTS = ("gpu", "cuda_driver", "clock", "cpu", "cores", "python", "torch", "platform")
@@ -359,6 +361,20 @@ def list_launchers(pools: Sequence[Pool]) -> list[tuple[Launcher, list[str]]]:
             gpus.setdefault(launcher.name, []).append(pool.gpu)
             launchers[launcher.name] = launcher
     return [(launcher, gpus[name]) for name, launcher in launchers.items()]
+
+
+def launcher_label(launcher: Launcher) -> str:
+    """Return a launcher's name, and whether it only stands in for the cloud of that name.
+
+    >>> launcher_label(
+    ...     Launcher(
+    ...         name="modal", kind="local", running=0, running_max=1, cost_today=0, daily_cost_max=1
+    ...     )
+    ... )
+    'modal (a stand-in on one machine)'
+    """
+    is_stand_in = launcher.name in CLOUDS and launcher.kind != launcher.name
+    return f"{launcher.name} (a stand-in on one machine)" if is_stand_in else launcher.name
 
 
 def launcher_usage(launcher: Launcher) -> tuple[str, str]:

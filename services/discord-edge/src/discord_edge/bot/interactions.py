@@ -37,7 +37,7 @@ from discord_edge.wording import (
 from shared.api.problems import Problems
 from shared.api.queues import DecisionResponse, Queues
 from shared.errors import Failed, Refused
-from shared.presentation.report_parts import list_launchers
+from shared.presentation.report_parts import launcher_label, list_launchers
 
 MENU_S_MAX = 120.0
 OPTIONS_MAX = 25
@@ -279,8 +279,24 @@ async def _match_gpus(interaction: BotInteraction, typed: str) -> list[str]:
 
 async def _match_launchers(interaction: BotInteraction, typed: str) -> list[str]:
     queues = await interaction.client.cache.get(None, Queues, "queue")
-    names = [launcher.name for launcher, _ in list_launchers(queues.pools)] if queues else []
-    return match_names(typed, names)
+    labels = [
+        launcher_label(launcher) for launcher, _ in list_launchers(queues.pools if queues else ())
+    ]
+    return match_names(typed, labels)
+
+
+class RunnerName(CompletedName):
+    """The name of a launcher; a completion also says whether it is a stand-in."""
+
+    async def autocomplete(  # type: ignore[override]  # of text alone
+        self, interaction: BotInteraction, typed: str
+    ) -> list[app_commands.Choice[str]]:
+        """Complete the typed text."""
+        choices = await super().autocomplete(interaction, typed)
+        return [
+            app_commands.Choice(name=choice.name, value=choice.value.partition(" ")[0])
+            for choice in choices
+        ]
 
 
 Leaderboard = app_commands.Transform[str, CompletedName(_match_known_leaderboards, is_slug=True)]
@@ -290,7 +306,7 @@ VisibleLeaderboard = app_commands.Transform[
     str, CompletedName(_match_visible_leaderboards, is_slug=True, length_max=NAME_LENGTH_MAX)
 ]
 Gpus = app_commands.Transform[str, CompletedName(_match_gpus)]
-Runner = app_commands.Transform[str, CompletedName(_match_launchers, length_max=64)]
+Runner = app_commands.Transform[str, RunnerName(_match_launchers, length_max=64)]
 Slug = app_commands.Range[str, 1, NAME_LENGTH_MAX]
 Reason = app_commands.Range[str, 1, 400]
 Number = app_commands.Range[int, 1, 2**53 - 1]

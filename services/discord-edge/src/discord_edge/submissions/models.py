@@ -10,10 +10,10 @@ import msgspec
 from discord_edge.platform_api import DiscordUser
 from discord_edge.wording import CONTENT_MAX, escaped, split_gpus
 from harness.vocabulary import STAGES
-from shared.api.queues import Queue
+from shared.api.queues import Pool, Queue
 from shared.api.submissions import FullSubmission, Progress, SubmissionRequest
 from shared.errors import Refused
-from shared.presentation.report_parts import queue_text, run_progress
+from shared.presentation.report_parts import list_launchers, queue_text, run_progress
 from shared.presentation.units import seconds_text
 from shared.problems.submission_file import SUFFIXES, read_directives
 from shared.run_values import StageResult
@@ -46,6 +46,30 @@ def check_attachment(name: str, size: int) -> None:
         reason = f"the file name must end in one of {', '.join(SUFFIXES.values())}"
     if reason:
         raise Refused("bad_file", reason, "script")
+
+
+def explain_runner(refused: Refused, runner: str, pools: Sequence[Pool]) -> Refused:
+    """Say which runners there are instead of an unknown one; other refusals stay as they are.
+
+    >>> explain_runner(Refused("unknown_runner", "there is none"), "modal", []).reason
+    'there is no runner `modal` here. No agent is online either: ask an admin of this server'
+    """
+    launchers = [launcher for launcher, _ in list_launchers(pools)]
+    if runner in [launcher.name for launcher in launchers]:
+        return refused
+    gpus = [pool.gpu for pool in pools if pool.agents_online]
+    reason = f"there is no runner `{escaped(runner, 64)}` here."
+    if launchers:
+        names = ", ".join(f"`{launcher.name}`" for launcher in launchers)
+        reason += f" As `runner`, `/leaderboard submit ranked` takes {names}."
+    if gpus:
+        reason += (
+            f" Without one, `/leaderboard submit ranked` runs your file on {', '.join(gpus)},"
+            " which has agents online"
+        )
+    elif not launchers:
+        reason += " No agent is online either: ask an admin of this server"
+    return Refused(refused.code, reason.removesuffix("."), "runner")
 
 
 def decode_source(source: bytes) -> str:

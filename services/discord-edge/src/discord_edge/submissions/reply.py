@@ -33,12 +33,14 @@ from discord_edge.submissions.models import (
     PendingSubmission,
     Status,
     TrackedSubmission,
+    explain_runner,
     first_status,
 )
 from discord_edge.submissions.report import comparison_card
 from discord_edge.wording import CONTENT_MAX, Attachment, Card, escaped, shorten, without_mentions
 from shared.api.accounts import Consent, CurrentAccount
 from shared.api.leaderboards import Comparison, History, PersonalRecord
+from shared.api.queues import Queues
 from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.errors import Failed, Refused
 
@@ -274,7 +276,13 @@ async def submit_and_reply(interaction: SubmissionInteraction, request: Submissi
     user, channel = interaction_user(interaction), str(parent_channel(interaction))
     request = msgspec.structs.replace(request, waits_for_agent=False)
     pending = PendingSubmission(str(interaction.id), user, channel, request)
-    submissions = await _send(interaction, pending)
+    try:
+        submissions = await _send(interaction, pending)
+    except Refused as refused:
+        if refused.code != "unknown_runner":
+            raise
+        pools = (await interaction.client.api.get(Queues, "queue")).pools
+        raise explain_runner(refused, request.runner, pools) from refused
     if submissions is None:
         await reply(interaction, LATE)
     if not submissions:

@@ -55,7 +55,7 @@ from shared.api.submissions import (
 )
 from shared.clock import new_id
 from shared.errors import Failed, Refused
-from shared.presentation.report_parts import list_launchers
+from shared.presentation.report_parts import launcher_label, list_launchers
 from shared.problems.submission_file import SUFFIXES
 
 PATH = "/problems/{slug}/submit"
@@ -127,7 +127,7 @@ class EditorReads(NamedTuple):
     """A problem, and only if possible its launchers, the agents, and the code of the starter."""
 
     problem: FullProblem
-    launchers: Sequence[str]
+    launchers: Mapping[str, str]
     agents: Agents | None
     start: Start | None
     starter: bytes
@@ -141,7 +141,7 @@ async def read_editor(reads: PageReads, slug: str, language: str) -> EditorReads
         read_if_possible(reads.read(api_path("queue"), Queues)),
     )
     pools = [pool for pool in queues.pools if pool.gpu in problem.gpus] if queues else []
-    launchers = [launcher.name for launcher, _ in list_launchers(pools)]
+    launchers = {it.name: launcher_label(it) for it, _ in list_launchers(pools)}
     starts = [start for start in problem.starts if start.language == language]
     start = next(iter(starts or problem.starts), None)
     starter = await read_if_possible(reads.read_bytes(start.url)) if start else None

@@ -38,6 +38,7 @@ from shared.presentation.report_parts import (
     busy_pools,
     group_jobs,
     held_back_text,
+    launcher_label,
     launcher_usage,
     list_launchers,
 )
@@ -330,7 +331,7 @@ def add_platform_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             "pools_hidden": len(queues.pools) - len(pools),
             "is_all": is_all,
             "launchers": [
-                (launcher, gpus, *launcher_usage(launcher))
+                (launcher_label(launcher), launcher.kind, gpus, *launcher_usage(launcher))
                 for launcher, gpus in list_launchers(queues.pools)
             ],
             "parked": queues.parked,

@@ -199,7 +199,7 @@ def check_runner(
 ) -> None:
     """Refuse a runner that is not a launcher, or lacks one of these GPU types or toolchains."""
     if registered is None:
-        message = f"there is no launcher {runner!r}: warpboard submission queue lists those here"
+        message = f"there is no launcher {runner!r}; the queue lists those that there are"
         raise Refused("unknown_runner", message, "runner")
     if missing := [gpu for gpu in gpus if gpu not in registered.prices]:
         served = ", ".join(registered.prices)
