@@ -117,6 +117,68 @@ async def test_records_are_listed_and_say_whether_they_stand(reads: Reads) -> No
     assert (await reads.get("records"))["items"] == [oldest]
 
 
+async def test_leaderboards_are_listed_with_their_leaders_and_records(reads: Reads) -> None:
+    for life in (Life("a", time_us=100), Life("b", "grace", 50), Life("c", "linus", 50.1)):
+        await reads.ended(life)
+
+    async def both() -> list[Any]:
+        (line,) = (await reads.get("leaderboards?top=3&records=5"))["items"]
+        return line if len(line["records"]) == 2 else []
+
+    line: Any = await eventually(both)
+    assert [record["score_us"] for record in line["records"]] == [100, 50]
+    leaders = [(leader["rank"], leader["participant_id"]) for leader in line["leaders"]]
+    assert leaders == [(1, "grace"), (1, "linus"), (3, "ada")]
+    (line,) = (await reads.get("leaderboards?top=3&records=1"))["items"]
+    assert [record["score_us"] for record in line["records"]] == [50]
+
+
+async def test_a_leaderboard_shows_how_its_first_entries_became_faster(reads: Reads) -> None:
+    for life in (
+        Life("first", time_us=100),
+        Life("slower", time_us=120),
+        Life("faster", time_us=80),
+        Life("wrong", verdict="wrong_answer"),
+        Life("other", "grace", 90),
+    ):
+        await reads.ended(life)
+    board = await reads.get(f"{BOARD}?progress=2")
+    scores = {
+        line["participant_id"]: [point["score_us"] for point in line["points"]]
+        for line in board["progress"]
+    }
+    assert scores == {"ada": [100, 80], "grace": [90]}
+    board = await reads.get(f"{BOARD}?progress=1")
+    assert [line["participant_id"] for line in board["progress"]] == ["ada"]
+    assert (await reads.get(BOARD))["progress"] == []
+
+
+async def test_a_leaderboard_shows_the_entries_of_one_language_or_toolchain(reads: Reads) -> None:
+    for life in (
+        Life("a", "p1", 100, name="k.py", toolchains=("triton",)),
+        Life("b", "p2", 200, name="k.cpp", toolchains=("g++",)),
+        Life("c", "p3", 400, name="k.py"),
+        Life("d", "p4", 800, name="k.cu", toolchains=("nvcc",)),
+    ):
+        await reads.ended(life)
+
+    async def entries(query: str) -> list[Any]:
+        board = await reads.get(f"{BOARD}?{query}")
+        assert board["best_us"] == 100
+        return [(entry["rank"], entry["language"]) for entry in board["items"]]
+
+    assert await entries("") == [(1, "python"), (2, "cpp"), (3, "python"), (4, "cuda")]
+    assert await entries("language=python") == [(1, "python"), (3, "python")]
+    assert await entries("toolchain=nvcc") == [(4, "cuda")]
+    assert await entries("language=cuda&toolchain=triton") == []
+    # The next page begins behind the last entry that was shown.
+    page = await reads.get(f"{BOARD}?language=python&limit=1")
+    assert [entry["rank"] for entry in page["items"]] == [1]
+    path = f"{BOARD}?language=python&limit=1&cursor={page['next_cursor']}"
+    page = await reads.get(path)
+    assert ([entry["rank"] for entry in page["items"]], page["next_cursor"]) == ([3], None)
+
+
 async def test_a_disqualified_submission_says_why_and_so_does_the_list(reads: Reads) -> None:
     (submission,) = await reads.ended(Life("s1"))
     aggregate = subjects.moderation("s1")

@@ -41,6 +41,8 @@ class Life:
     problem_number: int = 1
     harness_code: str = ""
     grade: str = "ok"
+    name: str = "kernel.py"
+    toolchains: tuple[str, ...] = ()
 
     @property
     def blob(self) -> Blob:
@@ -106,10 +108,11 @@ class Life:
             gpu="CPU",
             mode=self.mode,
             source=self.blob,
-            name="kernel.py",
+            name=self.name,
             deadline_at=T0,
             via="http",
             normal_digest=self.normal_digest,
+            requires=events.Requires(toolchains=list(self.toolchains)),
         )
 
     def _assigned(self) -> Fact:

@@ -32,9 +32,17 @@ from shared.api.submissions import Code, Outcome
 class Leader(ApiModel, frozen=True, kw_only=True):
     """One of the fastest entries of a leaderboard."""
 
+    rank: int
     number: SubmissionNumber
     participant_id: str
     participant: str | None
+    score_us: Microseconds
+
+
+class ScoreAt(ApiModel, frozen=True, kw_only=True):
+    """A score and when it was set."""
+
+    at: Timestamp
     score_us: Microseconds
 
 
@@ -50,12 +58,19 @@ class LeaderboardLine(ApiModel, frozen=True, kw_only=True):
     leaders: Annotated[
         list[Leader], Meta(description="The fastest entries, as many as `top` asks for.")
     ]
+    records: Annotated[
+        list[ScoreAt],
+        Meta(description="The newest valid records, oldest first, as many as `records` asks for."),
+    ]
 
 
 class Leaderboards(ApiModel, frozen=True, kw_only=True):
     """The leaderboards with an entry that the reader can see."""
 
     items: list[LeaderboardLine]
+    agents_online: Annotated[
+        dict[str, int], Meta(description="By GPU type, without those that have none.")
+    ]
     as_of: SequenceNumber
 
 
@@ -81,6 +96,10 @@ class Entry(YardstickComparison, frozen=True, kw_only=True):
     received_at: Timestamp
     tier: str | None
     level: str | None
+    language: Annotated[str | None, Meta(description="By the suffix of its file.")]
+    toolchains: Annotated[
+        list[str], Meta(description="What an agent needs to build and run it, such as `triton`.")
+    ]
     roofline_fraction: Annotated[
         float | None, Meta(description="Its share of the roofline by the GPU type's data sheet.")
     ]
@@ -128,6 +147,19 @@ class Record(ApiModel, frozen=True, kw_only=True):
     is_standing: bool
 
 
+class ProgressPoint(ScoreAt, frozen=True, kw_only=True):
+    """A submission that was the best of its participant so far."""
+
+    number: SubmissionNumber
+
+
+class Progress(ApiModel, frozen=True, kw_only=True):
+    """How a participant became faster on a leaderboard, oldest first."""
+
+    participant_id: str
+    points: list[ProgressPoint]
+
+
 class Leaderboard(ApiModel, frozen=True, kw_only=True):
     """One leaderboard, best first, as of an event of the log."""
 
@@ -147,6 +179,13 @@ class Leaderboard(ApiModel, frozen=True, kw_only=True):
     records: Annotated[
         list[Record], Meta(description="The newest records, as many as `records` asks for.")
     ] = []
+    progress: Annotated[
+        list[Progress],
+        Meta(
+            description="How the first entries became faster, for as many as `progress` asks for."
+        ),
+    ] = []
+    languages: Annotated[list[str], Meta(description="Those that the problem accepts.")]
     best_us: Annotated[
         Microseconds | None, Meta(description="The score of the first entry, on every page.")
     ]

@@ -62,6 +62,7 @@ def _received(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionReceived
         gpu=fact.gpu,
         mode=fact.mode,
         name=fact.name,
+        toolchains=fact.requires.toolchains,
         source=fact.source.digest,
         pooling_source=fact.pooling_digest,
         source_bytes=fact.source.bytes,

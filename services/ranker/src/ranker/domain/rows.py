@@ -56,7 +56,7 @@ class Submission(_Job, kw_only=True, gc=False):
     """A submission: the request, its state, its end, and one timeline entry per event.
 
     `baseline` names the problem's baseline that it runs; `cases_passed` counts visible checked
-    cases.
+    cases. `toolchains` are what an agent needs to build and run it.
     """
 
     id: str
@@ -68,6 +68,7 @@ class Submission(_Job, kw_only=True, gc=False):
     gpu: str
     mode: str
     name: str
+    toolchains: list[str]
     source: str
     pooling_source: str
     source_bytes: int

@@ -21,7 +21,7 @@ from ranker.domain.standings import Standings
 from ranker.http.access import RANKED, CurrentReader, ReaderView, ReadSources
 from ranker.http.cases import make_goals
 from ranker.http.problems import problem_row
-from ranker.http.queues import describe_gpus
+from ranker.http.queues import count_agents, describe_gpus
 from ranker.http.responses import (
     CURSOR_CHARS_MAX,
     LIMIT_MAX,
@@ -50,16 +50,25 @@ from shared.errors import Failed, Refused
 from shared.events import SubmissionFinished
 from shared.http import DocumentedRoute, TypedResponse
 from shared.json_types import InstantOrNaive
+from shared.problems.submission_file import language_of
 
 # Leaderboards whose next pages may be requested; each has at most RANKED_MAX rows.
 SNAPSHOTS_MAX = 100
 ROWS_MAX = 200_000
 LEADERS_MAX = 3
+RECORDS_MAX = 40
+PROGRESS_MAX = 20
+# The places among which a page of one language or toolchain looks for entries.
+FILTERED_MAX = 1000
+FILTER_CHARS_MAX = 40
 SLUG_LENGTH_MAX = 95
 WAIT_S_MAX = 5.0
 # Events folded before other requests get a turn.
 EVENTS_PER_TURN = 500
-LIVE_NAMES = ("participant", "tier", "level", "policy", "is_withdrawn", "is_consented")
+LIVE_NAMES = (
+    *("participant", "tier", "level", "file_name", "toolchains"),
+    *("policy", "is_withdrawn", "is_consented"),
+)
 ROW_FIELDS = (
     *("rank", "best_rank", "is_tied", "submission", "number", "pooled_over", "score_us", "error"),
     *("freedom", "delta", "received_at", "duel", "confirmation"),
@@ -149,6 +158,12 @@ def next_cursor(request: PageRequest, page: PageRows) -> str | None:
         best_us=find_best_us(request, page),
     )
     return encode_cursor(cursor)
+
+
+def end_page(request: PageRequest, page: PageRows, submission: str) -> tuple[PageRequest, PageRows]:
+    """A page that ends with the entry of a submission, so that the next one begins behind it."""
+    places = [row["submission"] for row in page.rows].index(submission) + 1
+    return request._replace(limit=places), page._replace(is_more=True)
 
 
 def _hash_key(board: LeaderboardKey) -> str:
@@ -291,10 +306,11 @@ def _add_shown(
 
 
 class LeaderboardsQuery(QueryParams):
-    """The problem whose leaderboards to list, by default all, and how many entries of each."""
+    """The problem whose leaderboards to list, by default all, and how many entries and records."""
 
     problem: Annotated[str, Field(max_length=SLUG_LENGTH_MAX)] | None = None
     top: Annotated[int, Field(ge=0, le=LEADERS_MAX)] = 0
+    records: Annotated[int, Field(ge=0, le=RECORDS_MAX)] = 0
 
 
 class RecordsQuery(QueryParams):
@@ -305,15 +321,36 @@ class RecordsQuery(QueryParams):
 
 
 class LeaderboardQuery(RecordsQuery):
-    """The page of a leaderboard, its instant (`at` is an alias of `as_of`), and how many records.
+    """The page of a leaderboard, its instant (`at` is an alias of `as_of`), and what is beside it.
 
-    The records are those of now, also in the past.
+    The records are those of now, also in the past. A page of one language or toolchain has the
+    matching entries of at most 1,000 places, and may be empty although another one follows.
     """
 
     records: Annotated[int, Field(ge=0, le=LIMIT_MAX)] = 0
+    progress: Annotated[int, Field(ge=0, le=PROGRESS_MAX)] = 0
+    language: Annotated[str, Field(max_length=FILTER_CHARS_MAX)] | None = None
+    toolchain: Annotated[str, Field(max_length=FILTER_CHARS_MAX)] | None = None
     as_of: InstantOrNaive | None = None
     at: InstantOrNaive | None = None
     cursor: Annotated[str, Field(max_length=CURSOR_CHARS_MAX)] | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some entries are asked for."""
+        return self.language is not None or self.toolchain is not None
+
+    def accepts(self, row: Row) -> bool:
+        """Whether an entry has the language and the toolchain."""
+        is_language = self.language in (None, find_language(row))
+        return is_language and (
+            self.toolchain is None or self.toolchain in (row["toolchains"] or ())
+        )
+
+
+def find_language(row: Row) -> str | None:
+    """The language of an entry; None if it is no longer stored."""
+    return None if row["file_name"] is None else language_of(row["file_name"])
 
 
 def leaderboards_router(sources: ReadSources) -> APIRouter:
@@ -327,10 +364,11 @@ def leaderboards_router(sources: ReadSources) -> APIRouter:
         """List every leaderboard that has an entry, or those of one problem."""
         seq = await read_checkpoint(sources.reads)
         problem = None if query.problem is None else query.problem.lower()
-        filters = {"problem": problem, "top": query.top}
+        filters = {"problem": problem, "top": query.top, "records": query.records}
         rows = await sources.view(reader).rows("leaderboards", **filters)
         items = convert(rows, list[models.LeaderboardLine])
-        return json_response(request, models.Leaderboards(items=items, as_of=seq), seq)
+        body = models.Leaderboards(items=items, agents_online=count_agents(sources.live), as_of=seq)
+        return json_response(request, body, seq)
 
     _add_leaderboard(router, sources)
     return router
@@ -355,17 +393,25 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
         page_request = parse_page_request(
             board, query.limit, require_zone(query.as_of or query.at), query.cursor
         )
+        if query.is_filtered:
+            page_request = page_request._replace(limit=FILTERED_MAX)
         page = await pages.read(page_request)
         (details,) = await view.rows(
             "leaderboard_details",
             **key_values(board),
             submissions=[row["submission"] for row in page.rows],
+            followed=[row["submission"] for row in page.rows[: query.progress]],
             limit=query.records,
             at=now(),
             until=page_request.at,
         )
         is_past = page_request.at is not None
         rows = _add_shown(page.rows, details["shown"], are_past=is_past)
+        if query.is_filtered:
+            matching = [row for row in rows if query.accepts(row)]
+            rows = matching[: query.limit]
+            if len(matching) > query.limit:
+                page_request, page = end_page(page_request, page, rows[-1]["submission"])
         best_us = find_best_us(page_request, page)
         goals = make_goals(view, board, details, None if is_past else best_us)
         versions = problem["leaderboards"]
@@ -380,6 +426,8 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             other_versions=_make_other_versions(versions, board),
             gpu_leaderboards=describe_gpus(sources.live, problem, versions, board.problem_number),
             records=convert(details["records"], list[models.Record]),
+            progress=convert(details["progress"], list[models.Progress]),
+            languages=problem["languages"],
             best_us=best_us,
             deadline_at=problem["deadline_at"],
             next_cursor=next_cursor(page_request, page),
@@ -431,4 +479,9 @@ def _make_entry(view: ReaderView, row: Row, problem: Row) -> models.Entry:
         "board_deadline_at": problem["deadline_at"],
     }
     is_visible = view.source_hidden(row | source, now()) is None
-    return convert(row | {"source_visible": is_visible}, models.Entry)
+    details = {
+        "source_visible": is_visible,
+        "language": find_language(row),
+        "toolchains": row["toolchains"] or [],
+    }
+    return convert(row | details, models.Entry)

@@ -234,6 +234,12 @@ def describe_gpus(
     ]
 
 
+def count_agents(live: Live) -> dict[str, int]:
+    """How many agents are online, by GPU type, without the types that have none."""
+    counts = {gpu: len(_find_online(live, gpu)) for gpu in sorted(live.queues)}
+    return {gpu: count for gpu, count in counts.items() if count}
+
+
 def _make_queue(
     live: Live, gpu: str, mode: str, paused: str | None, held: Mapping[str, str] | None = None
 ) -> Row:

@@ -54,7 +54,8 @@ create table problem (
 -- time, note and actor. A `baseline` is the platform's own, by that name; '' for all others.
 -- `cases_passed` counts the public checked cases that its run passed. `pooling_source` is what
 -- equal sources have in common: the digest of the source without comments, white space and the
--- names of local variables, or of its bytes if it has no such form.
+-- names of local variables, or of its bytes if it has no such form. `toolchains` are what an agent
+-- needs to build and run it.
 create table submission (
     id text primary key,
     number bigint not null unique,
@@ -65,6 +66,7 @@ create table submission (
     gpu text not null,
     mode text not null,
     name text not null,
+    toolchains text[] not null default '{}',
     source text not null,
     source_bytes bigint not null,
     source_media text not null,

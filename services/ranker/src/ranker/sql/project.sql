@@ -60,11 +60,11 @@ where not found.rejudge = any(%(rejudges)s::text[])
 -- name: keep_submissions
 -- Insert new submissions and update the changed columns of others.
 insert into submission (id, number, version, account, problem, problem_number, gpu, mode, name,
-                        source, pooling_source, source_bytes, source_media, received_at, deadline_at, state,
+                        toolchains, source, pooling_source, source_bytes, source_media, received_at, deadline_at, state,
                         state_at, lease_until_at, job, run, agent, attempt, outcome, verdict, code,
                         reason, is_eligible, is_held, finished_at, timeline, baseline,
                         cases_passed)
-select id, number, version, account, problem, problem_number, gpu, mode, name, source,
+select id, number, version, account, problem, problem_number, gpu, mode, name, toolchains, source,
        pooling_source, source_bytes, source_media, received_at, deadline_at, state, state_at, lease_until_at, job,
        run, agent, attempt, outcome, verdict, code, reason, is_eligible, is_held, finished_at,
        timeline, baseline, cases_passed

@@ -78,7 +78,8 @@ limit %(limit)s;
 select number from problem where slug = %(slug)s order by number desc limit 1;
 
 -- name: leaderboards
--- Every (problem, GPU type) with an entry that the reader can see, and its fastest entries.
+-- Every (problem, GPU type) with an entry that the reader can see, its fastest entries and its newest
+-- records.
 select board.problem, board.problem_number as problem_version, board.gpu, board.entries_count, (
            select score_us
            from entry
@@ -93,7 +94,8 @@ select board.problem, board.problem_number as problem_version, board.gpu, board.
              and entry.problem_number = board.problem_number
              and entry.account = %(reader)s::text and not entry.is_hidden
            limit 1
-       ) as own_us, coalesce(leaders.leaders, '[]') as leaders
+       ) as own_us, coalesce(leaders.leaders, '[]') as leaders,
+       coalesce(records.records, '[]') as records
 from (
     select problem, problem_number, gpu, sum(entries_count)::bigint as entries_count
     from tie_block
@@ -108,8 +110,9 @@ from (
 ) as board
 left join lateral (
     select json_agg(json_build_object(
-               'number', line.number, 'participant_id', line.account,
-               'participant', participant.name, 'score_us', line.score_us
+               'rank', coalesce(placed.rank, 1), 'number', line.number,
+               'participant_id', line.account, 'participant', participant.name,
+               'score_us', line.score_us
            ) order by line.order_us, line.order_number, line.number) as leaders
     from (
         select entry.number, entry.account, entry.score_us, entry.order_us, entry.order_number
@@ -120,7 +123,40 @@ left join lateral (
         limit %(top)s
     ) as line
     left join accounts.participant on participant.account = line.account
+    left join lateral (
+        select rank
+        from (
+            select first_us, first_number,
+                   1 - entries_count + sum(entries_count) over (
+                       order by first_us, first_number
+                   ) as rank
+            from (
+                select first_us, first_number, entries_count
+                from tie_group
+                where tie_group.problem = board.problem and tie_group.gpu = board.gpu
+                  and tie_group.problem_number = board.problem_number
+                order by first_us, first_number
+                limit %(top)s
+            ) as first_groups
+        ) as ranked
+        where (first_us, first_number) <= (line.order_us, line.order_number)
+        order by first_us desc, first_number desc
+        limit 1
+    ) as placed on true
 ) as leaders on %(top)s > 0
+left join lateral (
+    select json_agg(json_build_object('at', line.at, 'score_us', line.score_us)
+                    order by line.seq) as records
+    from (
+        select record.seq, record.at, record.score_us
+        from record
+        left join moderation on moderation.submission = record.submission
+        where record.problem = board.problem and record.gpu = board.gpu
+          and record.problem_number = board.problem_number and moderation.excluded_seq is null
+        order by record.seq desc
+        limit %(records)s
+    ) as line
+) as records on %(records)s > 0
 order by board.problem, board.problem_number desc, board.gpu
 limit 1000;
 
@@ -432,7 +468,7 @@ select result.submission, result.account as participant_id, participant.name as 
        result.number,
        result.run_us, result.low_us, result.high_us, result.grade, result.yardstick_us,
        result.is_provisional, result.received_at, run.tier, run.level,
-       version.source_visible as policy, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
+       submission.name as file_name, submission.toolchains, version.source_visible as policy, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
        coalesce(version.consent = '' or exists (
            select 1 from consent
            where consent.account = result.account and consent.problem = result.problem
@@ -449,10 +485,40 @@ left join confirmation on confirmation.run = result.run
 where result.submission = any(%(submissions)s::text[]) and result.problem_number = %(number)s
 limit 1000;
 
+-- name: progress
+-- How the participants behind some submissions became faster on a leaderboard, until an instant: of
+-- the 60 fastest results of each, those that were faster than all before.
+select participant_id, json_agg(json_build_object(
+           'number', number, 'at', received_at, 'score_us', score_us
+       ) order by number) as points
+from (
+    select fast.account as participant_id, fast.number, fast.received_at, fast.score_us,
+           fast.placed_us < coalesce(min(fast.placed_us) over (
+               partition by fast.account
+               order by fast.number rows between unbounded preceding and 1 preceding
+           ), 'infinity') as is_faster
+    from result as shown
+    cross join lateral (
+        select account, number, received_at, pooled_us as score_us, pooled_placed_us as placed_us
+        from result
+        where result.account = shown.account and result.problem = %(problem)s
+          and result.gpu = %(gpu)s and result.problem_number = %(number)s
+          and result.pooled_us is not null
+          and (%(until)s::timestamptz is null or result.received_at <= %(until)s)
+        order by result.pooled_placed_us, result.number
+        limit 60
+    ) as fast
+    where shown.submission = any(%(followed)s::text[]) and shown.problem_number = %(number)s
+) as line
+where is_faster
+group by participant_id
+limit 20;
+
 -- name: leaderboard_details
 -- What a leaderboard shows beside its places, in one row of lists.
 select (select coalesce(json_agg(line), '[]') from (:shown) as line) as shown,
        (select coalesce(json_agg(line), '[]') from (:records) as line) as records,
+       (select coalesce(json_agg(line), '[]') from (:progress) as line) as progress,
        (select coalesce(json_agg(line), '[]') from (:goals) as line) as goals,
        (select coalesce(json_agg(line), '[]') from (:baselines) as line) as baselines,
        (select coalesce(json_agg(line), '[]') from (:milestones_reached) as line) as milestones;
