@@ -117,8 +117,11 @@ def test_an_invalid_setting_is_refused_at_the_start(monkeypatch: pytest.MonkeyPa
     }
     for name, text in given.items():
         monkeypatch.setenv(f"WARPBOARD_DISCORD_EDGE_{name}", text)
-    assert load_settings().role_names == {7: "admin", 8: "creator", 9: "admin"}
-    for text in ("owner=7", "admin", "admin=me"):
+    assert load_settings().role_names == {"7": "admin", "8": "creator", "9": "admin"}
+    monkeypatch.delenv("WARPBOARD_DISCORD_EDGE_ROLES")
+    by_name = {"Leaderboard Creator": "creator", "Leaderboard Admin": "admin"}
+    assert load_settings().role_names == by_name
+    for text in ("owner=7", "admin", "admin="):
         monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_ROLES", text)
         with pytest.raises(Refused, match="ROLES names"):
             load_settings()

@@ -84,6 +84,37 @@ async def test_the_edge_grants_no_operator_scopes_and_no_tokens(door: Door) -> N
     assert not [scope for scope in me["scopes"] if scope.startswith("admin")]
 
 
+async def test_a_creators_role_on_discord_is_enough_where_a_setting_says_so(
+    postgres_dsn: str,
+) -> None:
+    async def scopes(door: Door, number: int, *roles: str) -> list[str]:
+        headers = user(number, **({"Warpboard-Discord-Roles": ",".join(roles)} if roles else {}))
+        assert (await door.http.get("/v1/problems", headers=headers)).status_code < 500
+        accepted = await door.http.post("/v1/user/join", json={"code": "none"}, headers=headers)
+        assert accepted.status_code != 401
+        granted: list[str] = (await door.http.get("/v1/me", headers=headers)).json()["scopes"]
+        return granted
+
+    for confirmed, is_enough in ((frozenset({"creator"}), True), (frozenset({"admin"}), False)):
+        async with (
+            postgres_stores(postgres_dsn) as stores,
+            opened(
+                MemoryLog(),
+                stores=stores,
+                are_names_believed=False,
+                edge=(EDGE_TOKEN, confirmed),
+            ) as door,
+        ):
+            for number, role in ((21, "creator"), (22, "admin")):
+                granted = await scopes(door, number, role)
+                assert ("author" in granted) == is_enough
+                # No more than that.
+                assert not [scope for scope in granted if scope.startswith("admin")]
+                assert not {"account", "webhooks"}.intersection(granted)
+            for roles in ((), ("moderator",), ("owner",)):
+                assert "author" not in await scopes(door, 23, *roles)
+
+
 async def test_a_discord_operator_needs_the_role_in_both_places(door: Door) -> None:
     assert (await door.submit(headers=user(7))).status_code == 202
     role_headers = {"Warpboard-Discord-Roles": "creator, admin"}
@@ -173,7 +204,10 @@ def test_a_weak_secret_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("WARPBOARD_INGEST_EDGE_TOKEN", "short")
     with pytest.raises(Refused, match="EDGE_TOKEN is not a token"):
         load()
-    for roles, expected in (("creator", "expected moderator, admin"), ("admin", "EDGE_TOKEN: set")):
+    for roles, expected in (
+        ("owner", "expected creator, moderator or admin"),
+        ("admin", "EDGE_TOKEN: set"),
+    ):
         monkeypatch.setenv("WARPBOARD_INGEST_EDGE_TOKEN", "")
         monkeypatch.setenv("WARPBOARD_INGEST_EDGE_ROLES", roles)
         with pytest.raises(Refused, match=expected):

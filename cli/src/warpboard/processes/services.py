@@ -40,12 +40,12 @@ ESSENTIAL = frozenset({"nats-server", "ingest", "scheduler"})
 # Constant, so that the edge knows them before the simulator is up.
 SIM_GUILD, SIM_LOBBY = "1300000000000000000", "1300000000000000001"
 SIM_TOKEN = "simulated.bot.token"  # noqa: S105  (nobody's)
-# The server's roles have the names of the platform's. Discord hides the commands of moderators and
-# admins from users who do not manage the server.
+# The server's roles by those of the platform, with their ids. Discord hides the commands of
+# moderators and admins from users who do not manage the server.
 SIM_ROLES = {
-    "creator": "1300000000000000011",
-    "moderator": "1300000000000000012",
-    "admin": "1300000000000000013",
+    "creator": ("Leaderboard Creator", "1300000000000000011"),
+    "moderator": ("Leaderboard Moderator", "1300000000000000012"),
+    "admin": ("Leaderboard Admin", "1300000000000000013"),
 }
 SIM_MANAGERS = ("moderator", "admin")
 # The bot has a command for each of these launchers.
@@ -251,11 +251,12 @@ def with_discord(config: PlatformConfig) -> Sequence[Service]:
         "GUILD": SIM_GUILD,
         "LOBBY": SIM_LOBBY,
         "ROLES": ",".join(
-            f"{name}={identity}" + (":manage_guild" if name in SIM_MANAGERS else "")
-            for name, identity in SIM_ROLES.items()
+            f"{server_role}={identity}" + (":manage_guild" if name in SIM_MANAGERS else "")
+            for name, (server_role, identity) in SIM_ROLES.items()
         ),
         "USERS": ",".join(
-            f"{user.name}={user.id}" + (f":{user.role}" if user.role else "") for user in SIM_USERS
+            f"{user.name}={user.id}" + (f":{SIM_ROLES[user.role][0]}" if user.role else "")
+            for user in SIM_USERS
         ),
     }
     simulated = Service(
@@ -268,11 +269,11 @@ def with_discord(config: PlatformConfig) -> Sequence[Service]:
     # Settings for a real Discord in the environment must not apply here.
     settings = {"TOKEN": SIM_TOKEN, "GUILD": SIM_GUILD, "API_URL": url, "CHANNELS": ""}
     settings |= {"LOBBY": SIM_LOBBY, "PUBLIC": "true", "PODIUMS": "true"}
-    settings["ROLES"] = ",".join(f"{name}={identity}" for name, identity in SIM_ROLES.items())
+    settings["ROLES"] = ",".join(f"{name}={role}" for name, (role, _) in SIM_ROLES.items())
     settings["PUBLIC_URL"] = f"http://{config.at('ingest')}"
     environ = {
         EDGE: {f"WARPBOARD_DISCORD_EDGE_{key}": value for key, value in settings.items()},
-        "ingest": {"WARPBOARD_INGEST_EDGE_ROLES": ",".join(SIM_MANAGERS)},
+        "ingest": {"WARPBOARD_INGEST_EDGE_ROLES": ",".join(SIM_ROLES)},
     }
     services = [
         service._replace(environ={**service.environ, **environ.get(service.name, {})})

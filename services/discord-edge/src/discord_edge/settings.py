@@ -10,7 +10,7 @@ from shared.settings import Doc, Listen, read_settings
 PREFIX = "WARPBOARD_DISCORD_EDGE"
 PER_SUBMISSION, PER_PROBLEM = "submission", "problem"
 ROLES = ("creator", "moderator", "admin")
-ROLES_FORMAT = "creator=<id>, moderator=<id> or admin=<id> with the ids of server roles"
+ROLES_FORMAT = "creator=<role>, moderator=<role> or admin=<role>, each an id or a name"
 ADDRESSES = Doc(
     "addresses of the other services and of this one; `warpboard up` sets them",
     "commands answer that the platform cannot be reached",
@@ -63,12 +63,12 @@ class Settings:
         str,
         Doc(
             "which server role stands for which platform role: "
-            "`admin=<id>,moderator=<id>,creator=<id>` ([why](docs/adr/discord.md)); moderators and "
-            "admins also need `WARPBOARD_INGEST_EDGE_ROLES=moderator,admin`",
+            "`admin=<role>,moderator=<role>,creator=<role>`, each by its id or its name "
+            "([why](docs/adr/discord.md)). `WARPBOARD_INGEST_EDGE_ROLES` says what they allow",
             "the wrong people may create problems or, with `EDGE_ROLES` and a role on the "
             "platform, moderate",
         ),
-    ] = ""
+    ] = "creator=Leaderboard Creator,admin=Leaderboard Admin"
     api_url: Annotated[
         str,
         Doc(
@@ -105,10 +105,10 @@ class Settings:
         return frozenset(int(part) for part in self.channels.split(",") if part.strip())
 
     @property
-    def role_names(self) -> dict[int, str]:
-        """The platform roles by the ids of the server roles that grant them."""
+    def role_names(self) -> dict[str, str]:
+        """The platform roles by the ids or names of the server roles that grant them."""
         pairs = [part.partition("=") for part in self.roles.split(",") if part.strip()]
-        return {int(identity): name.strip() for name, _, identity in pairs}
+        return {server_role.strip(): name.strip() for name, _, server_role in pairs}
 
 
 def load_settings() -> Settings:
@@ -119,9 +119,8 @@ def load_settings() -> Settings:
             reason = f"{PREFIX}_{name.upper()} is empty: see docs/login.md and the README"
             raise Refused("bad_settings", reason, name)
     _check_channels(settings)
-    try:
-        unknown_roles = sorted(set(settings.role_names.values()) - set(ROLES))
-    except ValueError:
+    unknown_roles = sorted(set(settings.role_names.values()) - set(ROLES))
+    if "" in settings.role_names:
         unknown_roles = [settings.roles]
     if unknown_roles:
         reason = f"{PREFIX}_ROLES names {unknown_roles[0]!r}: expected {ROLES_FORMAT}"

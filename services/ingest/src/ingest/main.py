@@ -76,7 +76,7 @@ def _build_app(
     linking = CliIdLinking(people, tokens, settings.autolink, pending)
     hashes = Argon2Hasher()
     logins = bootstrap.build_logins(settings, connections, outside.providers, linking, hashes)
-    edge = Edge(settings.edge_token, feed, logins.sign_in.resolve_account, settings.edge_staff)
+    edge = Edge(settings.edge_token, feed, logins.sign_in.resolve_account, settings.edge_confirmed)
     cookies = site_cookies(settings.public_base)
     keys = AuthConfig(settings.operator_token, settings.names_believed, edge, cookies)
     auth = Authenticator(feed, people.store, tokens.usage, linking.claim, keys)

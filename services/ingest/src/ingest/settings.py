@@ -90,10 +90,12 @@ class Settings:
     edge_roles: Annotated[
         str,
         Doc(
-            "`moderator`, `admin` or both, separated by commas: the roles with which a participant "
-            "may act as an operator on Discord",
+            "`creator`, `moderator` and `admin`, separated by commas. With `creator`, the server's "
+            "role of a creator or an admin alone lets a participant create leaderboards on "
+            "Discord; with the others, a participant who also has the role on the platform may "
+            "act as an operator there",
             "a role is missing: Discord refuses what its members do (`scope_missing`); too many: "
-            "whoever takes over a Discord account with the role moderates",
+            "whoever takes over a Discord account with the role creates leaderboards or moderates",
             group="login",
         ),
     ] = ""
@@ -245,8 +247,8 @@ class Settings:
         return HttpLimits(self.head_s, self.body_s)
 
     @property
-    def edge_staff(self) -> frozenset[str]:
-        """Return the Discord roles that make operators."""
+    def edge_confirmed(self) -> frozenset[str]:
+        """Return the roles on Discord that ingest takes into account."""
         return frozenset(role.strip() for role in self.edge_roles.split(",") if role.strip())
 
     @property
@@ -287,9 +289,9 @@ def _find_access_problems(settings: Settings) -> Iterator[tuple[str, str]]:
             yield name, f"is not a token: expected {expected}"
     if settings.edge_token and settings.edge_token == settings.operator_token:
         yield "edge_token", "equals the operator token: choose another one"
-    if unknown_roles := sorted(settings.edge_staff - {"moderator", "admin"}):
-        yield "edge_roles", f"names {unknown_roles[0]!r}: expected moderator, admin, or both"
-    if settings.edge_staff and not settings.edge_token:
+    if unknown_roles := sorted(settings.edge_confirmed - {"creator", "moderator", "admin"}):
+        yield "edge_roles", f"names {unknown_roles[0]!r}: expected creator, moderator or admin"
+    if settings.edge_confirmed and not settings.edge_token:
         yield "edge_roles", f"needs {PREFIX}_EDGE_TOKEN: set that as well"
 
 

@@ -85,7 +85,8 @@ def platform_roles(interaction: BotInteraction) -> tuple[str, ...]:
     if not isinstance(interaction.user, discord.Member):
         return ()
     names = interaction.client.settings.role_names
-    return tuple(sorted({names[role.id] for role in interaction.user.roles if role.id in names}))
+    keys = {key for role in interaction.user.roles for key in (str(role.id), role.name)}
+    return tuple(sorted({names[key] for key in keys if key in names}))
 
 
 def user_api(interaction: BotInteraction, *roles: str) -> PlatformApi:
@@ -97,7 +98,10 @@ def user_api(interaction: BotInteraction, *roles: str) -> PlatformApi:
     if roles:
         user = DiscordUser(user.id, user.name, platform_roles(interaction))
         if not set(user.roles) & set(roles):
-            reason = f"this needs the role of a {' or '.join(roles)} on this server"
+            names = interaction.client.settings.role_names
+            known = [key for key, name in names.items() if name in roles]
+            shown = [f"<@&{key}>" if key.isdecimal() else f"`{key}`" for key in known]
+            reason = f"this needs the role {' or '.join(shown or roles)} on this server"
             raise Refused("role_missing", reason)
     return interaction.client.api.on_behalf_of(user, str(interaction.id))
 

@@ -84,6 +84,10 @@ class ServerSetup:
         existing = (*guild.channels, *guild.roles)
         if identity is not None and any(item.id == int(identity) for item in existing):
             return int(identity)
+        if kind == "role" and (known := discord.utils.get(guild.roles, name=name)) is not None:
+            # The server had it before, and by its name it grants what it grants.
+            await self.ledger.keep(key, str(known.id))
+            return known.id
         list_all = guild.fetch_channels if kind == "channel" else guild.fetch_roles
         return await self._create(key, name, create, list_all)
 

@@ -170,11 +170,13 @@ class Access:
     ) -> Caller:
         """Return the caller that another service acts for.
 
-        They are an operator only by roles that `confirmed_roles` has, too.
+        They are a creator by `confirmed_roles` alone, and an operator only by roles that the
+        account has, too.
         """
         roles = frozenset(self.roles.get(account, ()))
         scopes = (
-            allowed_scopes(roles) - NOT_THROUGH_DISCORD
+            allowed_scopes(roles.union({CREATOR}.intersection(confirmed_roles)))
+            - NOT_THROUGH_DISCORD
             | allowed_scopes(roles.intersection(confirmed_roles)) & STAFF_SCOPES_THROUGH_DISCORD
         )
         caller = Caller(account=account, scopes=scopes, roles=roles, kind=provider)

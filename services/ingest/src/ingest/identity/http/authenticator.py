@@ -31,7 +31,7 @@ from ingest.identity.http.credentials import (
     single_header,
 )
 from ingest.identity.names import check_name
-from ingest.identity.scopes import STAFF_SCOPES
+from ingest.identity.scopes import ADMIN, CREATOR, STAFF_SCOPES
 from ingest.identity.secrets import csrf_token
 from ingest.ports import AccountStore
 from shared.clock import now
@@ -56,7 +56,8 @@ ClaimCliId = Callable[[str], Awaitable[None]]
 class Edge:
     """Lets the Discord edge act for its users; without a token it accepts nobody.
 
-    `roles` are the Discord roles that make operators, if the account has them, too.
+    `roles` are the Discord roles that count: a creator's alone, those of operators if the account
+    has them, too.
     """
 
     token: str = field(default="", repr=False)
@@ -86,8 +87,12 @@ class Edge:
         account = await self.resolve_account(DISCORD, subject, None if is_read else name)
         if account is None:
             return None
-        listed_roles = single_header(request, ROLES_HEADER.lower()).split(",")
-        confirmed_roles = self.roles.intersection(role.strip() for role in listed_roles)
+        listed_roles = {
+            role.strip() for role in single_header(request, ROLES_HEADER.lower()).split(",")
+        }
+        if ADMIN in listed_roles:
+            listed_roles.add(CREATOR)
+        confirmed_roles = self.roles & listed_roles
         return self.feed.rights().delegated_caller(account, DISCORD, now(), *confirmed_roles)
 
 
