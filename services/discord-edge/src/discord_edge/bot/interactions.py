@@ -100,8 +100,8 @@ def user_api(interaction: BotInteraction, *roles: str) -> PlatformApi:
         if not set(user.roles) & set(roles):
             names = interaction.client.settings.role_names
             known = [key for key, name in names.items() if name in roles]
-            shown = [f"<@&{key}>" if key.isdecimal() else f"`{key}`" for key in known]
-            reason = f"this needs the role {' or '.join(shown or roles)} on this server"
+            mentions = [f"<@&{key}>" if key.isdecimal() else f"`{key}`" for key in known]
+            reason = f"this needs the role {' or '.join(mentions or roles)} on this server"
             raise Refused("role_missing", reason)
     return interaction.client.api.on_behalf_of(user, str(interaction.id))
 
