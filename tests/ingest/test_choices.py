@@ -62,8 +62,8 @@ def test_a_canary_needs_one_gpu() -> None:
 DIGESTS = {1: "a", 2: "b", 3: "c"}
 
 
-def rejudge_request(start: int | None = None, to: int | None = None) -> reruns.RejudgeSelection:
-    return reruns.RejudgeSelection(
+def rejudge_request(start: int | None = None, to: int | None = None) -> reruns.RejudgeRequest:
+    return reruns.RejudgeRequest(
         problem="copy", select="all", reason=R, from_version=start, to_version=to
     )
 

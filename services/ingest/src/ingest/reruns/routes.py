@@ -3,48 +3,16 @@
 from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends
-from pydantic import AfterValidator, Field
 
-from ingest.http.requests import Id, Number, ReasonRequest, RequestModel, Text
+from ingest.http.requests import Id, Number, ReasonRequest
 from ingest.http.responses import decision_response
 from ingest.identity.http.authenticator import Authenticator
-from ingest.reruns.rules import DuelPair, RejudgeSelection
+from ingest.reruns.rules import DuelRequest, RejudgeRequest
 from ingest.reruns.service import Reruns
 from shared import events
 from shared.api.moderation import RequestedRejudge
 from shared.api.queues import DecisionResponse
 from shared.http import DocumentedRoute
-from shared.json_types import JsonInt
-
-Version = Annotated[int, Field(ge=1)]
-
-
-class RejudgeRequest(RequestModel):
-    """The submissions to run again, from and to which version of their problem."""
-
-    problem: Annotated[Text, AfterValidator(str.lower)]
-    select: Literal["best", "all"]
-    reason: Text
-    gpu: Id | None = None
-    from_version: Version | None = None
-    to_version: Version | None = None
-
-    def to_selection(self) -> RejudgeSelection:
-        """Return the selection."""
-        return RejudgeSelection(**self.model_dump())
-
-
-class DuelRequest(RequestModel):
-    """The numbers of two submissions of one leaderboard, to be timed in alternation."""
-
-    first: Annotated[JsonInt, Field(ge=1)]
-    second: Annotated[JsonInt, Field(ge=1)]
-    reason: Text
-    gpu: Id | None = None
-
-    def to_pair(self) -> DuelPair:
-        """Return the two submissions."""
-        return DuelPair(**self.model_dump())
 
 
 def reruns_router(reruns: Reruns, auth: Authenticator) -> APIRouter:
@@ -74,7 +42,7 @@ def _add_rejudges(router: APIRouter, reruns: Reruns, auth: Authenticator) -> Non
     @router.post("/rejudges", status_code=201)
     async def request(body: RejudgeRequest, actor: Operator) -> RequestedRejudge:
         """Run submissions again under another version; nothing counts until it is applied."""
-        return await reruns.request_rejudge(body.to_selection(), actor)
+        return await reruns.request_rejudge(body, actor)
 
     @router.post("/rejudges/{id}/{act}")
     async def end(
@@ -96,4 +64,4 @@ def _add_duels(router: APIRouter, reruns: Reruns, auth: Authenticator) -> None:
     @router.post("/duels", status_code=201)
     async def request(body: DuelRequest, actor: Operator) -> DecisionResponse:
         """Time two submissions in alternation; the winner ranks first if their scores are tied."""
-        return decision_response(await reruns.request_duel(body.to_pair(), actor))
+        return decision_response(await reruns.request_duel(body, actor))

@@ -3,15 +3,18 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import NamedTuple
+from typing import Annotated, Literal
 
 from msgspec import structs
+from pydantic import AfterValidator, Field
 
+from ingest.http.requests import Id, RequestModel, Text
 from ingest.problems.rules import Problem
 from ingest.submission_history import SubmissionHistory
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider
+from shared.json_types import JsonInt
 
 REJUDGED_MAX = 400
 RejudgeEnd = events.RejudgeApplied | events.RejudgeDiscarded
@@ -19,24 +22,27 @@ RejudgeEnd = events.RejudgeApplied | events.RejudgeDiscarded
 COMMON_FIELDS = {"problem": "problem", "problem_number": "problem version", "gpu": "GPU type"}
 
 
-class RejudgeSelection(NamedTuple):
+Version = Annotated[int, Field(ge=1)]
+
+
+class RejudgeRequest(RequestModel):
     """The submissions to run again, from and to which version of their problem."""
 
-    problem: str
-    select: str
-    reason: str
-    gpu: str | None = None
-    from_version: int | None = None
-    to_version: int | None = None
+    problem: Annotated[Text, AfterValidator(str.lower)]
+    select: Literal["best", "all"]
+    reason: Text
+    gpu: Id | None = None
+    from_version: Version | None = None
+    to_version: Version | None = None
 
 
-class DuelPair(NamedTuple):
+class DuelRequest(RequestModel):
     """The numbers of two submissions of one leaderboard, to be timed in alternation."""
 
-    first: int
-    second: int
-    reason: str
-    gpu: str | None = None
+    first: Annotated[JsonInt, Field(ge=1)]
+    second: Annotated[JsonInt, Field(ge=1)]
+    reason: Text
+    gpu: Id | None = None
 
 
 @dataclass(frozen=True)
@@ -76,20 +82,20 @@ def evolve_rejudge(state: Rejudge, fact: events.Fact) -> Rejudge:
 REJUDGE_DECIDER = Decider[RejudgeEnd, Rejudge, events.Fact](Rejudge(), decide_end, evolve_rejudge)
 
 
-def select_versions(selection: RejudgeSelection, digests: Mapping[int, str]) -> tuple[int, int]:
+def select_versions(request: RejudgeRequest, digests: Mapping[int, str]) -> tuple[int, int]:
     """Return the versions to rejudge from and to; by default the last two.
 
     Raises `Refused` for a version that does not exist, and if both are the same.
     """
-    to = selection.to_version if selection.to_version is not None else max(digests)
+    to = request.to_version if request.to_version is not None else max(digests)
     before = [number for number in digests if number < to]
     from_version = (
-        selection.from_version if selection.from_version is not None else max(before, default=to)
+        request.from_version if request.from_version is not None else max(before, default=to)
     )
     for field, number in (("to_version", to), ("from_version", from_version)):
         if number not in digests:
             known = ", ".join(map(str, digests))
-            message = f"{selection.problem} has no version {number}: the versions are {known}"
+            message = f"{request.problem} has no version {number}: the versions are {known}"
             raise Refused("bad_rejudge", message, field)
     if from_version == to:
         message = f"both versions are {to}: a rejudge needs two versions, publish another one first"
@@ -98,10 +104,10 @@ def select_versions(selection: RejudgeSelection, digests: Mapping[int, str]) -> 
 
 
 def request_rejudge(
-    selection: RejudgeSelection, digests: Mapping[int, str], items: Sequence[events.RejudgeItem]
+    request: RejudgeRequest, digests: Mapping[int, str], items: Sequence[events.RejudgeItem]
 ) -> events.RejudgeRequested:
     """Return the rejudge event. Raises `Refused` for no items, or for too many."""
-    from_version, to = select_versions(selection, digests)
+    from_version, to = select_versions(request, digests)
     if not items:
         message = (
             f"no submission of version {from_version} is selected: there is nothing to rejudge"
@@ -111,12 +117,12 @@ def request_rejudge(
         message = f"more than {REJUDGED_MAX} submissions are selected: name a gpu, or select best"
         raise Refused("bad_rejudge", message, "select")
     return events.RejudgeRequested(
-        problem=selection.problem,
+        problem=request.problem,
         from_number=from_version,
         to_number=to,
         to_digest=digests[to],
-        select=selection.select,
-        reason=selection.reason,
+        select=request.select,
+        reason=request.reason,
         items=list(items),
     )
 
@@ -160,7 +166,7 @@ def repeat_submission(
 
 
 def request_duel(
-    request: DuelPair, first: SubmissionHistory, second: SubmissionHistory
+    request: DuelRequest, first: SubmissionHistory, second: SubmissionHistory
 ) -> events.DuelRequested:
     """Return the duel of two submissions.
 

@@ -66,21 +66,21 @@ class Reruns:
         return DecisionResult(last - len(appends) + 1, [received])
 
     async def request_rejudge(
-        self, selection: rules.RejudgeSelection, operator: str
+        self, request: rules.RejudgeRequest, operator: str
     ) -> RequestedRejudge:
         """Run submissions again under another version of their problem."""
-        slug = selection.problem
+        slug = request.problem
         problem = await load_problem(slug, self.decisions.load_state)
         published = newest_version(slug, problem)
         # GPU types that were closed still have entries.
         gpus = {gpu.lower(): gpu for gpu in (*problem.gpus_ever, *published.gpus)}
-        if selection.gpu is not None and selection.gpu.lower() not in gpus:
-            message = f"GPU type {selection.gpu!r} is not one of {', '.join(gpus.values())}"
+        if request.gpu is not None and request.gpu.lower() not in gpus:
+            message = f"GPU type {request.gpu!r} is not one of {', '.join(gpus.values())}"
             raise Refused("unknown_gpu", message, "gpu")
-        from_version, _ = rules.select_versions(selection, problem.digests)
-        gpu = gpus[selection.gpu.lower()] if selection.gpu else None
-        items = await self.ports.lookups.rejudge_items(slug, selection.select, from_version, gpu)
-        fact = rules.request_rejudge(selection, problem.digests, items)
+        from_version, _ = rules.select_versions(request, problem.digests)
+        gpu = gpus[request.gpu.lower()] if request.gpu else None
+        items = await self.ports.lookups.rejudge_items(slug, request.select, from_version, gpu)
+        fact = rules.request_rejudge(request, problem.digests, items)
         rejudge = new_id()
         await self.decisions.record(subjects.rejudge(rejudge), fact, operator)
         return RequestedRejudge(
@@ -97,9 +97,9 @@ class Reruns:
         aggregate = subjects.rejudge(rejudge)
         return await self.decisions.make(aggregate, rules.REJUDGE_DECIDER, command, operator)
 
-    async def request_duel(self, pair: rules.DuelPair, operator: str) -> DecisionResult:
+    async def request_duel(self, request: rules.DuelRequest, operator: str) -> DecisionResult:
         """Time two submissions in alternation."""
-        first = await load_submission(self.ports, pair.first)
-        second = await load_submission(self.ports, pair.second)
-        duel = rules.request_duel(pair, first, second)
+        first = await load_submission(self.ports, request.first)
+        second = await load_submission(self.ports, request.second)
+        duel = rules.request_duel(request, first, second)
         return await self.decisions.record(subjects.duel(new_id()), duel, operator)
