@@ -84,18 +84,9 @@ def submissions_router(intake: Intake, submissions: Submissions, auth: Authentic
         submission = SubmissionRequest(
             name=form.file.filename or "submission.py",
             source=await form.file.read(),
-            problem=form.problem,
-            mode=form.mode,
             gpus=tuple(gpu for gpu in form.gpu or () if gpu),
-            case=form.case,
-            note=form.note,
-            tag=form.tag,
-            runner=form.runner,
-            ncu_kernel_name=form.ncu_kernel_name,
-            ncu_kernel_name_base=form.ncu_kernel_name_base,
-            ncu_launch_count=form.ncu_launch_count,
-            waits_for_agent=form.waits_for_agent,
             precision=parse_precision(form.precision) if form.precision else 0.0,
+            **form.model_dump(exclude={"file", "gpu", "precision"}),
         )
         via = "discord" if caller.kind == "discord" else "http"
         receipts = await intake.submit(Upload(caller, submission, via, idempotency_key(request)))
