@@ -102,7 +102,10 @@ async def test_how_far_one_is_behind_is_said_in_seconds(reads: Reads) -> None:
         second["number"],
     )
     assert slower["ranking"]["own_best_us"] == pytest.approx(150)
+    assert slower["ranking"]["rank_before"] == 2
     assert "own_best_us" not in second["ranking"]
+    (faster,) = await reads.ended(Life("d", "grace", 50.0))
+    assert (faster["ranking"]["rank"], faster["ranking"]["rank_before"]) == (1, 2)
 
 
 async def test_what_is_not_over_is_pending(reads: Reads) -> None:

@@ -161,6 +161,10 @@ class Ranking(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     own_best_us: Annotated[
         Microseconds | None, Meta(description="The owner's best score there before it.")
     ] = None
+    rank_before: Annotated[
+        int | None,
+        Meta(description="The rank that the owner's best score before it would have now."),
+    ] = None
     delta_to_next: Seconds | None
     problem_version: int
     decided_at: Timestamp | None

@@ -301,3 +301,21 @@ def highlight_code(text: str, language: str) -> Markup:
             pieces.append(span.format(match.lastgroup, match[0]))
             end = match.end()
     return Markup("").join([*pieces, escape(code[end:])])
+
+
+# What `highlight_code` makes of a part: nothing is nested in it.
+SPAN = re.compile(r'<span class="(\w+)">([^<]*)</span>')
+
+
+def split_lines(code: Markup) -> list[Markup]:
+    """Return highlighted code line by line; a part of several lines is divided.
+
+    >>> [str(line) for line in split_lines(highlight_code("x = '[]'\\n'''a\\nb'''", "python"))][1:]
+    ['<span class="string">&#39;&#39;&#39;a</span>', '<span class="string">b&#39;&#39;&#39;</span>']
+    """
+
+    def divide(match: re.Match[str]) -> str:
+        parts = match[2].split("\n")
+        return "\n".join(f'<span class="{match[1]}">{part}</span>' for part in parts)
+
+    return [Markup(line) for line in SPAN.sub(divide, code).split("\n")]  # noqa: S704

@@ -23,7 +23,7 @@ from ingest.site.charts import (
     make_bar,
     make_scale,
 )
-from ingest.site.formatting import ANSI, highlight_code
+from ingest.site.formatting import ANSI, highlight_code, split_lines
 from ingest.site.reads import (
     PageReads,
     Visitor,
@@ -38,7 +38,9 @@ from shared.api.moderation import Seals
 from shared.api.submissions import Download, FullSubmission, OwnSubmissions
 from shared.errors import Failed, Refused
 from shared.events import HARNESS_CODE
+from shared.presentation.failure import first_failing, is_same_failure
 from shared.presentation.report_parts import captured_log, stages, submission_progress
+from shared.presentation.result_card import make_result_card
 from shared.presentation.run_files import (
     KERNEL_CODES,
     KERNELS,
@@ -66,6 +68,8 @@ TABLE_BYTES_MAX = 256 * 1024
 TABLES_MAX = 4
 KERNELS_MAX = 15
 CHOICES_MAX = 20
+# Lines of the source before and after the line of an error.
+EXCERPT_LINES = 2
 NUMBER_CHARS_MAX = 20
 # Without scripts, the page of a submission that is not over is loaded again after this time.
 RELOAD_S = 5
@@ -126,10 +130,11 @@ class Step(NamedTuple):
 
 
 class CaseRow(NamedTuple):
-    """A case, and the bar of its time."""
+    """A case, the bar of its time, and a note if it failed otherwise than the result card says."""
 
     case: Case
     bar: IntervalBar | None
+    note: str = ""
 
 
 class RejectedForm(NamedTuple):
@@ -164,12 +169,35 @@ async def read_source(reads: PageReads, number: int) -> SourceText:
     return SourceText(source[:SOURCE_CHARS_MAX])
 
 
-async def highlight_source(text: str, name: str) -> Markup:
-    """Return a source as HTML; its language follows from its name, else from its text."""
+async def highlight_source(text: str, name: str) -> list[Markup]:
+    """Return a source as lines of HTML; its language follows from its name, else its text."""
     is_native = bool(INCLUDE.search(text)) and not PYTHON_LINE.search(text)
     if name:
         is_native = not name.endswith(".py")
-    return await asyncio.to_thread(highlight_code, text, "cuda" if is_native else "python")
+    language = "cuda" if is_native else "python"
+    return await asyncio.to_thread(lambda: split_lines(highlight_code(text, language)))
+
+
+def render_lines(lines: Sequence[Markup], error_line: int | None, first: int = 1) -> Markup:
+    """Return lines of HTML as one block in which the line of an error is marked."""
+    rendered = []
+    for number, line in enumerate(lines, first):
+        is_error = number == error_line
+        # A reader without colours gets the mark as text.
+        mark = Markup('<span class="unseen">the error is in this line: </span>') if is_error else ""
+        css = "line failing" if is_error else "line"
+        rendered.append(
+            Markup('<span class="{}" data-line="{}">{}{}\n</span>').format(css, number, mark, line)
+        )
+    return Markup("").join(rendered)
+
+
+def render_excerpt(lines: Sequence[Markup], error_line: int | None) -> Markup | None:
+    """Return the line of an error and those around it; None if it is unknown."""
+    if error_line is None or error_line > len(lines):
+        return None
+    first = max(1, error_line - EXCERPT_LINES)
+    return render_lines(lines[first - 1 : error_line + EXCERPT_LINES], error_line, first)
 
 
 def list_steps(submission: FullSubmission) -> list[Step]:
@@ -247,7 +275,15 @@ def list_cases(cases: Sequence[Case]) -> list[CaseRow]:
     for case in public:
         ends_us += case.interval_us or (case.time_us,)
     scale = make_scale(ends_us)
-    return [CaseRow(case, make_bar(scale, case.time_us, case.interval_us)) for case in public]
+    first = first_failing(cases)
+    return [
+        CaseRow(
+            case,
+            make_bar(scale, case.time_us, case.interval_us),
+            "" if first and is_same_failure(case, first) else case.message.partition("\n")[0],
+        )
+        for case in public
+    ]
 
 
 @dataclass
@@ -350,7 +386,9 @@ class SubmissionPage:
             read_source(reads, number),
             read_if_possible(reads.read(api_path("audit", "seals"), Seals, limit=1)),
         )
-        code, histograms, profiles, kernels = await asyncio.gather(
+        card = make_result_card(submission, source.text) if submission.is_over else None
+        error_line = card.failure.error_line if card and card.failure else None
+        lines, histograms, profiles, kernels = await asyncio.gather(
             highlight_source(source.text, submission.name),
             self.charts.draw(reads, submission.files),
             read_profiles(reads, submission.files),
@@ -387,7 +425,9 @@ class SubmissionPage:
             "harness": submission.environment.get(HARNESS_CODE, ""),
             "harness_name": HARNESS_CODE,
             "source": source,
-            "code": code,
+            "card": card,
+            "excerpt": render_excerpt(lines, error_line),
+            "code": render_lines(lines, error_line),
         }
 
 

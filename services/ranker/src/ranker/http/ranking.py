@@ -25,7 +25,7 @@ RESULT_FIELDS = (
 )
 FIELDS = (
     *RESULT_FIELDS,
-    *("rank", "best_rank", "tied_with", "best_number", "own_best_us"),
+    *("rank", "best_rank", "tied_with", "best_number", "own_best_us", "rank_before"),
     *("delta_to_best", "delta_to_next", "appeal_url"),
 )
 # Changes by the clock alone, such as the end of a ban, are seen this late.
@@ -149,7 +149,7 @@ async def describe_ranking(snapshot: ReadSnapshot, row: Row, decided: Row) -> Ro
     if not row["is_eligible"]:
         return result
     board = LeaderboardKey(row["problem"], row["gpu"], row["result_version"])
-    result["own_best_us"] = await _own_best_us(snapshot, row, board)
+    result |= await _read_own_best(snapshot, row, board)
     standing = await _read_standing(snapshot, board, row["participant_id"])
     return result | {"status": "ranked"} | _make_place(row, standing)
 
@@ -195,7 +195,8 @@ def _find_decision(decided: Row) -> Row | None:
     return None
 
 
-async def _own_best_us(snapshot: ReadSnapshot, row: Row, board: LeaderboardKey) -> float | None:
+async def _read_own_best(snapshot: ReadSnapshot, row: Row, board: LeaderboardKey) -> Row:
+    """The owner's best score there before the submission, and the rank it would have now."""
     (best,) = await snapshot.reads.rows(
         "own_best",
         **board._asdict(),
@@ -203,8 +204,7 @@ async def _own_best_us(snapshot: ReadSnapshot, row: Row, board: LeaderboardKey) 
         before=row["number"],
         source=row["pooling_source"],
     )
-    score_us: float | None = best["score_us"]
-    return score_us
+    return {"own_best_us": best["score_us"], "rank_before": best["rank_before"]}
 
 
 async def _read_standing(snapshot: ReadSnapshot, board: LeaderboardKey, account: str) -> Row:

@@ -744,13 +744,23 @@ order by record.seq desc
 limit %(limit)s;
 
 -- name: own_best
--- The best score of another source that a participant had before one of their submissions.
-select min(pooled_us) as score_us
-from result
-where account = %(account)s and problem = %(problem)s and gpu = %(gpu)s
-  and problem_number = %(problem_number)s and pooled_us is not null and number < %(before)s
-  and source <> %(source)s
-limit 1;
+-- The best score of another source that a participant had before one of their submissions, and the
+-- rank that it would have among the entries of the others now.
+with best as (
+    select min(pooled_us) as score_us
+    from result
+    where account = %(account)s and problem = %(problem)s and gpu = %(gpu)s
+      and problem_number = %(problem_number)s and pooled_us is not null and number < %(before)s
+      and source <> %(source)s
+)
+select best.score_us, case when best.score_us is not null then 1 + (
+           select count(*)
+           from entry
+           where entry.problem = %(problem)s and entry.gpu = %(gpu)s
+             and entry.problem_number = %(problem_number)s and entry.account <> %(account)s
+             and not entry.is_hidden and entry.score_us < best.score_us
+       ) end as rank_before
+from best;
 
 -- name: personal
 -- Every ranked submission of a participant on a leaderboard, newest first, with its result there

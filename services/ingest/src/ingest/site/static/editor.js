@@ -3,7 +3,7 @@
 "use strict";
 
 const DRAFT_DELAY_MS = 500;
-const PARTS = ["state", "why", "cases", "log", "files"];
+const PARTS = ["result", "state", "why", "cases", "log", "files"];
 const MODES_BY_SUFFIX = { py: "python", cpp: "text/x-c++src", cu: "text/x-c++src" };
 
 const form = document.getElementById("editor");
@@ -263,7 +263,7 @@ async function followResult(path, parts) {
 // Shows the parts of a submission's page; their ids are made unique, and their headings lower.
 function showParts(page, path, parts) {
   const prefix = `submission-${path.split("/").pop()}`;
-  const state = page.querySelector('section[aria-labelledby="state"] .result').textContent;
+  const state = page.querySelector("#submission .result").textContent;
   const announcement = `${page.querySelector("h1").textContent}: ${state.trim()}`;
   const status = document.getElementById("announcement");
   if (status.textContent !== announcement) status.textContent = announcement;
