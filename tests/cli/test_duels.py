@@ -74,7 +74,7 @@ def test_what_cannot_be_told_apart_is_called_so() -> None:
     lines = duel_lines(NAMES, DuelRun(verdict="passed", level="strong", tier="C1", duel=duel))
     assert lines == [
         "A old.py, B new.py: passed (duel, isolation strong, tier C1)",
-        "old.py and new.py cannot be told apart",
+        "no measurable difference between old.py and new.py",
         "time of A over time of B 1.0005 (0.9990 to 1.0020, 95 %), 1 pairs of blocks",
     ]
 

@@ -87,8 +87,9 @@ async def test_a_signal_ends_a_wait(
     assert out == b""
     *_, goes_on, last = err.decode().splitlines()
     assert goes_on == (
-        "submission 12 goes on: `warpboard submission show 12 --wait` waits again, "
-        "`warpboard submission cancel 12` ends it"
+        "submission 12 keeps running: "
+        f"`warpboard submission show 12 --wait --url {standin.url}` waits again, "
+        f"`warpboard submission cancel 12 --url {standin.url}` ends it"
     )
     assert last == line
     assert b"Traceback" not in err

@@ -60,7 +60,8 @@ def test_a_score_says_what_it_is_worth() -> None:
         ": tier C2, isolation weak, grade noisy, provisional, measured alone"
     )
     assert lines[2] == (
-        "rank 1= of matmul on CPU: these cannot be told apart, or their sources are equal"
+        "rank 1= of matmul on CPU: "
+        "the intervals of these entries overlap, or their sources are equal"
     )
 
 

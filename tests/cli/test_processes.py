@@ -18,7 +18,7 @@ from pathlib import Path
 
 import pytest
 
-from shared.errors import Failed
+from shared.errors import Failed, Refused
 from shared.servers import nats, postgresql
 from shared.servers import process as processes
 from tests.support.waits import eventually
@@ -135,9 +135,12 @@ async def test_all_are_up_and_all_are_stopped(folder: Path) -> None:
         rows.extend(describe(folder))
         assert [tuple(row) for row in rows] == [tuple(row) for row in running.rows]
         assert await asyncio.to_thread(answer, rows[-1].address) == 200
-        with pytest.raises(processes.FolderInUse) as refused:
+        with pytest.raises(Refused) as refused:
             await Platform(folder, {}).start()
-        assert refused.value.reason == f"{folder} is in use by process {os.getpid()}"
+        assert refused.value.reason == (
+            f"a platform runs in {folder} already: {running.url}; "
+            "`warpboard status` shows it, `warpboard down` stops it"
+        )
         assert running.rows == describe(folder)
 
     assert await supervise(platform, look) is None

@@ -25,7 +25,7 @@ STEP = {"stage": "check", "case": "size=64", "done": 2, "total": 5}
         ({"state": "queued", "queue": QUEUE}, WAITING),
         (
             {"state": "queued", "queue": SOON},
-            f"{WAITING}; begins in about 42 s (9 times of 10 within 7 min)",
+            f"{WAITING}; begins in about 42 s (in 90 % of cases within 7 min)",
         ),
         (
             {"state": "queued", "queue": NEXT},

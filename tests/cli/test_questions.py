@@ -244,4 +244,4 @@ def test_a_status_without_trouble_says_so() -> None:
     result, _ = run_against(answering(calm), "status")
     *_, scrub, held = result.stdout.splitlines()
     assert scrub.endswith(": 40 events, nothing is wrong")
-    assert held == "nothing is held back"
+    assert held == "nothing is paused or held"

@@ -55,6 +55,17 @@ def test_a_terminal_gets_colours() -> None:
     assert "\x1b[32mpassed" in out.getvalue()
 
 
+def test_bars_have_room_in_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    err = Terminal()
+    with Screen(io.StringIO(), err).live(["submission 12"]) as show:
+        show("submission 12", ProgressText("queued: place 3, " + "many words " * 20, 1, 2))
+    lines = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", err.getvalue()).splitlines()
+    line = next(line for line in reversed(lines) if "queued" in line)
+    assert "submission 12 ━" in line
+    assert "0:00:00 queued: place 3" in line
+
+
 def test_an_empty_table_says_so() -> None:
     out = io.StringIO()
     Screen(out, io.StringIO()).table(Table("queue", ("state",), []))

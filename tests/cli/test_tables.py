@@ -1,7 +1,9 @@
 """Tables of what the platform answered."""
 
+import io
 from datetime import UTC
 
+import pytest
 from msgspec import structs
 
 from shared.api.agents import Agent
@@ -14,6 +16,7 @@ from shared.api.submissions import FullSubmission, SubmissionLine
 from shared.presentation.outcome import Run
 from tests.cli.answers import RECEIVED_AT, WRONG
 from tests.support.api_examples import make_example
+from warpboard.screen import Screen
 from warpboard.terminal import leaderboards, problems, status, submissions
 
 BOARD = {
@@ -54,8 +57,8 @@ def test_a_row_of_cases_tells_the_message_in_one_line_but_for_the_one_told_below
     cases = [*WRONG["cases"], failed | {"name": "size=66"}]
     submission = make_example(FullSubmission, **WRONG | {"cases": cases})
     rows = submissions.case_table(submission.cases).rows
-    assert rows[1] == ("check", "size=65", "wrong_answer", "-", "-", "-", "-", "see below")
-    assert rows[2] == ("check", "size=66", "wrong_answer", "-", "-", "-", "-", "3 differ")
+    assert rows[1] == ("check", "size=65", "wrong_answer", "see below")
+    assert rows[2] == ("check", "size=66", "wrong_answer", "3 differ")
 
 
 def test_a_row_of_cases_tells_the_null_call_and_the_grade() -> None:
@@ -67,7 +70,29 @@ def test_a_row_of_cases_tells_the_null_call_and_the_grade() -> None:
         null_us=[10.0, 12.0, 15.0],
         grade="noisy",
     )
-    assert submissions.case_table([case]).rows[0][5:7] == ("12 µs (10 µs to 15 µs)", "noisy")
+    assert submissions.case_table([case]).rows[0][3:] == ("12 µs (10 µs to 15 µs)", "noisy")
+
+
+def test_cases_in_80_columns_keep_their_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    case = make_example(
+        Case,
+        name="size=16777216 seed=4242 and more",
+        stage="hidden_check",
+        verdict="passed",
+        time_us=12.34,
+        interval_us=(12.0, 12.7),
+        null_us=[10.0, 12.0, 15.0],
+        grade="ok",
+        speedup=1.23,
+        speedup_interval=(1.2, 1.3),
+        vs_baseline={"eager": 2.0},
+    )
+    out = io.StringIO()
+    Screen(out, io.StringIO()).table(submissions.case_table([case]))
+    heading = out.getvalue().splitlines()[1]
+    assert "time" in heading.split()
+    assert "message" not in heading
 
 
 def test_a_column_tells_the_roofline_where_there_is_one() -> None:

@@ -126,11 +126,24 @@ def test_an_unknown_command_is_refused_with_the_closest_ones(
         assert f"\n  warpboard {words}\n" in result.stderr
 
 
+def test_the_help_begins_with_an_example_and_the_commands() -> None:
+    lines = CliRunner().invoke(PROGRAM, ["--help"], env={"COLUMNS": "80"}).stdout.splitlines()
+    headings = [line.strip() for line in lines if re.match(r"  Example:$|[A-Z][^:]*:$", line)]
+    assert headings[:2] == ["Example:", "Start here:"]
+    assert lines[-1].endswith("143 stopped.")
+    assert max(map(len, lines)) <= 80
+    for example in (line.split() for line in lines if line.startswith("    warpboard ")):
+        assert load_command(example[1]) is not None, example
+
+
 def test_version_is_one_line() -> None:
     result = CliRunner().invoke(PROGRAM, ["--version"])
     python = f"{platform.python_implementation()} {platform.python_version()}"
     line = f"warpboard {version('warpboard-cli')} ({python})\n"
     assert (result.exit_code, result.stdout) == (0, line)
+    for project in ROOT.glob("**/pyproject.toml"):
+        if "[project]" in (text := project.read_text()) and ".venv" not in project.parts:
+            assert re.search(r'^version = "\d+\.\d+\.\d+"$', text, re.MULTILINE), project
 
 
 def list_imports(words: str) -> set[str]:

@@ -77,7 +77,7 @@ def test_a_ranked_report_has_rank_gaps_stages_times_and_machine() -> None:
     card = report_card(found())
     for said in (
         "✅ **passed** · ranked in 8.4 s",
-        "rank 2= of sort on H100: these cannot be told apart, or their sources are equal",
+        "rank 2= of sort on H100: the intervals of these entries overlap, or their sources are",
         "1 µs (10 %) faster than your best before",
         "1 µs behind the next place, 3 µs behind the first",
         "✅ build: passed",

@@ -68,6 +68,13 @@ async def test_only_members_submit_to_a_closed_leaderboard(closed: Door) -> None
     assert code(answer) == (403, "no_access")
 
 
+async def test_an_account_names_its_closed_leaderboards_alone() -> None:
+    async with opened(MemoryLog()) as door:
+        assert (await door.http.get("/v1/me", headers=ADA)).json()["leaderboards"] == []
+        await door.admin("PUT", BOARD, visibility="closed", reason="a contest")
+        assert (await door.http.get("/v1/me", headers=ADA)).json()["leaderboards"] == ["copy"]
+
+
 async def test_a_misspelt_leaderboard_is_guessed_but_no_closed_one() -> None:
     async with opened(MemoryLog()) as door:
         detail = (await door.submit(problem="copu")).json()["detail"]

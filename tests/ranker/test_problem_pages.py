@@ -67,6 +67,17 @@ async def test_another_version_is_shown_when_it_is_asked_for(reads: Reads) -> No
     assert (second["problem_version"], second["newest_version"]) == (2, 2)
     answer = await reads.http.get("/v1/problems/identity?version=7")
     assert (answer.status_code, answer.json()["code"]) == (404, "unknown_problem")
+    assert answer.json()["detail"] == "there is no problem 'identity' in version 7"
+
+
+async def test_a_misspelt_problem_is_answered_with_the_closest_one(reads: Reads) -> None:
+    await published(reads)
+    for path in ("problems/idntity", "leaderboards/idntity/CPU"):
+        answer = await reads.http.get(f"/v1/{path}")
+        assert answer.status_code == 404
+        assert answer.json()["detail"] == (
+            "there is no problem 'idntity'; did you mean identity?"
+        ), path
 
 
 async def test_two_submissions_are_compared_with_their_sources(reads: Reads) -> None:

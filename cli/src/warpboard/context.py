@@ -1,5 +1,6 @@
 """What every command has access to: the settings, the API, the output, and this machine."""
 
+import shlex
 import sys
 from collections.abc import Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -88,6 +89,21 @@ class AppContext:
         """The name of the acting operator."""
         operator = self.place.operator
         return names.participant(operator, "--operator") if operator else self.settings.participant
+
+    def command(self, words: str) -> str:
+        """Return a command of this program for the same platform and caller, to be typed.
+
+        >>> from warpboard.context import create_context
+        >>> context = create_context().at(PlatformTarget(participant="ada"))
+        >>> context.command("submission show 12")
+        'warpboard submission show 12 --as ada'
+        """
+        place = self.place
+        options = {"--url": place.url, "--folder": place.folder, "--as": place.participant}
+        named = (
+            f" {option} {shlex.quote(str(value))}" for option, value in options.items() if value
+        )
+        return f"warpboard {words}{''.join(named)}"
 
     def at(self, place: PlatformTarget) -> "AppContext":
         """Return the same for another platform or caller."""

@@ -11,6 +11,7 @@ from rich.cells import cell_len
 from rich.console import Console
 from rich.progress import BarColumn, Progress, SpinnerColumn, Task, TextColumn, TimeElapsedColumn
 from rich.progress_bar import ProgressBar
+from rich.table import Column
 from rich.table import Table as RichTable
 from rich.text import Text
 
@@ -132,18 +133,22 @@ class Screen:
         for mark, line in lines:
             self._answer.print(Text(escape_control_characters(line), MARKS.get(mark, "")))
 
+    def show_lines(self) -> ShowProgress:
+        """Return a function that prints progress beside the answer, a line per change."""
+        last_sentences: dict[str, str] = {}
+
+        def show_line(key: str, news: ProgressText) -> None:
+            if last_sentences.get(key) != news.sentence:
+                last_sentences[key] = news.sentence
+                self.note(f"{key}: {news.whole}")
+
+        return show_line
+
     @contextmanager
     def live(self, keys: Sequence[str]) -> Iterator[ShowProgress]:
         """Show progress beside the answer: bars on a terminal, else a line per change."""
         if not self._err.is_terminal:
-            last_sentences: dict[str, str] = {}
-
-            def show_line(key: str, news: ProgressText) -> None:
-                if last_sentences.get(key) != news.sentence:
-                    last_sentences[key] = news.sentence
-                    self.note(f"{key}: {news.whole}")
-
-            yield show_line
+            yield self.show_lines()
             return
         with _bars(self._err) as progress:
             tasks = {
@@ -177,14 +182,16 @@ class _KnownBar(BarColumn):
 
 
 def _bars(console: Console) -> Progress:
+    # The sentence alone is shortened where the line has no room for all.
+    sentence = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     columns = (
         SpinnerColumn(),
         TextColumn("{task.description}", markup=False),
         _KnownBar(bar_width=BAR_WIDTH),
         TimeElapsedColumn(),
-        TextColumn("{task.fields[sentence]}", markup=False),
+        TextColumn("{task.fields[sentence]}", markup=False, table_column=sentence),
     )
-    return Progress(*columns, console=console, transient=True)
+    return Progress(*columns, console=console, transient=True, expand=True)
 
 
 def _console(stream: TextIO) -> Console:

@@ -6,6 +6,9 @@ Conflict (shared.event_log): someone appended first; read and decide again.
 Anything else is a bug: the process ends loudly and is restarted.
 """
 
+import difflib
+from collections.abc import Iterable
+
 
 class Refused(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
     """A command that the core refused: `code` for programs, `reason` for people.
@@ -26,6 +29,17 @@ class Refused(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not a
 def unknown_submission(submission: object, field: str = "number") -> Refused:
     """Return the refusal for a submission that does not exist, or not for the caller."""
     return Refused("unknown_submission", f"there is no submission {submission}", field)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return the most similar of the known names as a question; "" if none is similar.
+
+    >>> did_you_mean("Vectorad", ["matmul", "vectoradd"]), did_you_mean("x", ["matmul"])
+    ('; did you mean vectoradd?', '')
+    """
+    names = {known_name.lower(): known_name for known_name in known}
+    similar = difflib.get_close_matches(name.lower(), names, n=1)
+    return f"; did you mean {names[similar[0]]}?" if similar else ""
 
 
 class Failed(Exception):  # noqa: N818

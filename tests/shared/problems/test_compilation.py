@@ -82,7 +82,7 @@ def test_a_source_may_lie_in_a_folder() -> None:
 
 
 def test_a_title_comes_from_the_slug_or_warpboard_yml() -> None:
-    assert compile_problem("matrix-vector_product", FILES).title == "Matrix Vector Product"
+    assert compile_problem("matrix-vector_product", FILES).title == "matrix-vector_product"
     assert compile_example(warpboard_yml=b"title: 'Twice: doubled'\n").title == "Twice: doubled"
 
 

@@ -16,11 +16,10 @@ NOT_RANKED = 5
 INTERRUPTED = 130
 UNREAD = 141
 TERMINATED = 143
-EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed or the answer is no (an audit that
-is not clean), 2 refused or wrong usage, 3 infrastructure (the platform cannot be reached,
-it failed, or time is over), 4 your quota is used up or too many of your submissions are
-open, 5 passed but not eligible for the leaderboard (mode ranked), 130 interrupted, 141
-nobody reads stdout any more, 143 stopped."""
+EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed or the answer is no, 2 refused or
+wrong usage, 3 no answer from the platform, a failure of it or a timeout,
+4 quota used up or too many open submissions, 5 passed but not eligible for
+the leaderboard, 130 interrupted, 141 nobody reads stdout, 143 stopped."""
 _SEVERITY = (OK, NOT_RANKED, FAILED, QUOTA, REFUSED, INFRASTRUCTURE)
 
 

@@ -104,7 +104,7 @@ class Platform:
     async def start(self) -> None:
         """Start everything; after a failure or cancellation, `stop` ends what was started.
 
-        Raises InUse if another platform has the folder, Refused where only the client is installed,
+        Raises Refused if another platform has the folder or only the client is installed,
         and Failed with the end of a log.
         """
         if find_spec("ingest") is None:
@@ -171,6 +171,12 @@ class Platform:
             try:
                 return processes.lock_folder(self.folder)
             except processes.FolderInUse as used:
+                if used.pid is not None and (url := read_state(self.folder).get("url")):
+                    reason = (
+                        f"a platform runs in {self.folder} already: {url}; "
+                        "`warpboard status` shows it, `warpboard down` stops it"
+                    )
+                    raise Refused("in_use", reason) from used
                 if used.pid is not None or time.monotonic() > deadline:
                     raise
             await asyncio.sleep(STEP_S)

@@ -193,7 +193,9 @@ def with_speedups(answer: JsonObject) -> JsonObject:
 
 
 async def retry_until_available(
-    send_request: Callable[[], Awaitable[T]], within_s: float, report_trouble: Callable[[str], None]
+    send_request: Callable[[], Awaitable[T]],
+    within_s: float,
+    report_trouble: Callable[[ProgressText], None],
 ) -> T:
     """Return the answer of a repeated request; `report_trouble` is called with each failure.
 
@@ -208,7 +210,9 @@ async def retry_until_available(
             remaining_s = deadline - time.monotonic()
             if remaining_s <= 0:
                 raise
-            report_trouble(f"{trouble}; trying for {remaining_s:.0f} s more")
+            report_trouble(
+                ProgressText(str(trouble), estimate=f"; trying for {remaining_s:.0f} s more")
+            )
             wait_s = max(pause_s, trouble.wait_s or 0.0)
         await asyncio.sleep(min(wait_s, remaining_s))
         pause_s = min(2 * pause_s, PAUSE_S_MAX)
@@ -235,7 +239,7 @@ async def wait_until_over(
             ]
             names = ", ".join(map(str, open_numbers))
             raise Failed(
-                f"not over after {seconds_text(within_s)}: {names}; it goes on without you, "
+                f"not over after {seconds_text(within_s)}: {names}; the platform keeps running it: "
                 f"warpboard submission show {open_numbers[0]} --wait waits again"
             ) from late
         finally:
@@ -256,7 +260,7 @@ async def _wait_for(api: Api, show: ShowProgress, number: int) -> Response[FullS
         answer = await retry_until_available(
             partial(api.get, FullSubmission, "submissions", number, after=after, wait_s=HOLD_S),
             SILENCE_S_MAX,
-            lambda trouble: show(key, ProgressText(trouble)),
+            lambda trouble: show(key, trouble),
         )
         submission = answer.value
         show(key, submission_progress(submission))

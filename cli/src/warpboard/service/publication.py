@@ -148,10 +148,11 @@ async def publish(
     api: Api, screen: Screen, problem: ProblemFiles, fields: Fields
 ) -> Response[PublishedVersion]:
     """Publish one problem; the request is repeated while the platform does not answer."""
+    show = screen.show_lines()
     return await retry_until_available(
         lambda: api.publish(problem.slug, problem.files, fields),
         REPEAT_S_MAX,
-        lambda trouble: screen.note(f"warpboard: {trouble}"),
+        lambda trouble: show(problem.slug, trouble),
     )
 
 

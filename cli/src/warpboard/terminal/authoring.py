@@ -299,7 +299,7 @@ async def publish(context: AppContext, folders: tuple[Path, ...], **values: Any)
 
     A level of KernelBench, such as KernelBench/level1, stands for its models. Each is published as
     soon as it was checked, and one with an error stops no other. After an interruption, the same
-    command goes on with those that are not published yet.
+    command continues with those that are not published yet.
 
     The check runs on the processor. If no GPU type of the leaderboards is CPU, nothing was run on
     them: --allow-untested publishes them all the same, and their pages say so.

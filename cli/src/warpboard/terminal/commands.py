@@ -173,7 +173,7 @@ COMMANDS = {
     "web": ("web.web", "Open the platform's web site in a browser."),
     "up": ("platform.up", "Start the platform on this machine and run it until Ctrl-C."),
     "down": ("platform.down", "Stop the platform that runs on this machine."),
-    "status": ("status.status", "Show processes, agents, queues and what is held back."),
+    "status": ("status.status", "Show processes, agents, queues, and what is paused or held."),
     "demo": ("demo.demo", "Demonstrate the platform: start, submit, rank, replay, stop."),
     "mcp": ("platform.mcp", "Serve the Model Context Protocol on stdin and stdout."),
     "completion": ("platform.completion", "Print the completion script of a SHELL."),

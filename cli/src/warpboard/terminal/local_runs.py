@@ -286,7 +286,7 @@ def duel_lines(names: tuple[str, str], run: DuelRun) -> list[str]:
     if duel is None or duel.ratio is None or duel.interval is None:
         return [head, *failure_lines(run)]
     if duel.winner == "equal":
-        result = f"{names[0]} and {names[1]} cannot be told apart"
+        result = f"no measurable difference between {names[0]} and {names[1]}"
     else:
         first, second = names if duel.winner == "A" else names[::-1]
         difference = difference_text(duel.ratio, duel.interval)

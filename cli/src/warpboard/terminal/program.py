@@ -36,7 +36,13 @@ SUGGESTIONS_MAX = 6
 USED_UP = ("quota_exceeded", "too_many_open")
 CODES_WITHOUT_LOGIN = ("missing_credential", "invalid_credential")
 LOG_IN = "warpboard login gets you a token"
-HELP = "Warpboard: the platform on this machine, and its client."
+HELP = """Warpboard: the platform on this machine, and its client.
+
+\b
+Example:
+  warpboard init matmul
+  warpboard submit matmul/kernel.py --mode test
+"""
 
 
 class Stopped(Exception):  # noqa: N818  (an outcome, not an error)
@@ -141,7 +147,7 @@ class Program(CommandGroup):
 
     def __init__(self, create_context: "Callable[[], AppContext]") -> None:
         settings: dict[str, Any] = {"help_option_names": ["-h", "--help"], "max_content_width": 100}
-        super().__init__("", help=f"{HELP}\n\n\b\n{EXIT_CODES}", context_settings=settings)
+        super().__init__("", help=HELP, epilog=f"\b\n{EXIT_CODES}", context_settings=settings)
         self.create_context = create_context
         self.params.append(
             click.Option(
@@ -153,6 +159,11 @@ class Program(CommandGroup):
                 help="Show the version and exit.",
             )
         )
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands, then the options."""
+        self.format_commands(ctx, formatter)
+        click.Command.format_options(self, ctx, formatter)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List each section under its own heading, all in one column."""
@@ -227,7 +238,5 @@ def _describe_end(end: BaseException) -> tuple[str, int]:
 
 
 def _refusal_line(refused: Refused) -> str:
-    """Return the reason with its field, and with the fix where that is always the same."""
-    if refused.field:
-        return f"{refused.reason} [{refused.field}]"
+    """Return the reason, and the fix where that is always the same."""
     return f"{refused.reason}; {LOG_IN}" if refused.code in CODES_WITHOUT_LOGIN else refused.reason

@@ -78,7 +78,7 @@ async def show_logs(
         except TimeoutError as late:
             raise Failed(
                 f"submission {number} is not over after {seconds_text(timeout_s)}; continue with "
-                f"warpboard submission logs {number} --follow --after {follower.place}"
+                + context.command(f"submission logs {number} --follow --after {follower.place}")
             ) from late
     submission = (await api.get(FullSubmission, "submissions", number)).value
     if is_followed:
@@ -92,7 +92,8 @@ async def show_logs(
         "log_head": submission.log_head,
         "log_tail": submission.log_tail,
     }
-    note = "" if submission.is_over else f"it goes on: warpboard submission logs {number} --follow"
+    follow = context.command(f"submission logs {number} --follow")
+    note = "" if submission.is_over else f"it is still running: {follow}"
     return context.show(document, chain(map(event_line, events), log_lines(submission)), note)
 
 

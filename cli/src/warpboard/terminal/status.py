@@ -44,7 +44,7 @@ ALL = click.option(
 
 @local_command("status --json", parameters=(ALL, options.WIDE), access=options.VIEWER)
 async def status(context: AppContext, *, is_all: bool) -> int:
-    """Show processes, agents, queues and what is held back.
+    """Show processes, agents, queues, and what is paused or held.
 
     Operators also see dead letters. Exit code 3 if the platform is not up.
     """
@@ -86,7 +86,7 @@ async def status(context: AppContext, *, is_all: bool) -> int:
     tables = [agent_table(agents.value.items), pool_table(pools), *launcher_table(pools)]
     tables.append(queue_table(queues.value.items))
     note = hidden_pools_text(len(queues.value.pools) - len(pools))
-    lines = [*scrub_lines(scrub.value), *(held or ["nothing is held back"])]
+    lines = [*scrub_lines(scrub.value), *(held or ["nothing is paused or held"])]
     return context.show(document, [*tables, *lines], note)
 
 
@@ -98,7 +98,7 @@ def process_table(rows: Sequence[ProcessRow]) -> Table:
 
 
 def held_back_lines(intake: str | None, queues: Queues, agents: Sequence[Agent]) -> Iterator[str]:
-    """Describe everything that operators or the platform hold back, one line each."""
+    """Describe everything that is paused or held, one line each."""
     if intake is not None:
         yield f"intake is paused: {one_line(intake)}"
     for pool in queues.pools:
@@ -251,13 +251,13 @@ def pool_table(pools: Sequence[Pool]) -> Table:
             "waiting": pool.waiting,
             "free": pool.agents_free,
             "busy": pool.agents_busy,
-            "run usually": about_text(pool.run_s.p50 or None) if pool.run_s else None,
-            "9 of 10 runs": about_text(pool.run_s.p90 or None) if pool.run_s else None,
+            "median run": about_text(pool.run_s.p50 or None) if pool.run_s else None,
+            "90 % end within": about_text(pool.run_s.p90 or None) if pool.run_s else None,
             "state": f"paused: {one_line(pool.paused)}" if pool.paused is not None else "open",
         }
         for pool in pools
     ]
-    return make_table("queues", rows, extra=("9 of 10 runs", "run usually", "busy"))
+    return make_table("queues", rows, extra=("90 % end within", "median run", "busy"))
 
 
 def launcher_table(pools: Sequence[Pool]) -> list[Table]:

@@ -10,6 +10,7 @@ import click
 import msgspec
 from click import IntRange
 
+from shared.api.agents import Agents
 from shared.api.cases import Case
 from shared.api.submissions import (
     FullSubmission,
@@ -53,15 +54,21 @@ from warpboard.api import Api, Response
 from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, Table, make_table, worst
 from warpboard.files import decode_source, read_submission, save_download, write_file
-from warpboard.service.answers import balance_text, retry_until_available, wait_until_over
+from warpboard.service.answers import (
+    balance_text,
+    resolve_gpus,
+    retry_until_available,
+    wait_until_over,
+)
 from warpboard.terminal import options, web
 from warpboard.terminal.options import api_command, can_ask, confirm
+from warpboard.terminal.program import NAME
 
 LIMIT_MAX = 200
 REPEAT_S_MAX = 30.0
 HIDDEN = "hidden"
 # The platform's code for a submission that nobody can run now.
-NO_AGENT = "no_agent"
+NO_AGENT, UNKNOWN_GPU = "no_agent", "unknown_gpu"
 # The message of a case in a table.
 MESSAGE_LENGTH_MAX = 80
 
@@ -171,7 +178,8 @@ async def submit(
         _output_answer(context, output, answer.document)
         for receipt in () if context.as_json else receipts:
             screen.say(_received_line(problem, receipt))
-            screen.note(f"see how it goes: warpboard submission show {receipt.number} --wait")
+            command = context.command(f"submission show {receipt.number} --wait")
+            screen.note(f"wait for its verdict: {command}")
         return OK
     for receipt in receipts:
         screen.note(_received_line(problem, receipt))
@@ -195,12 +203,15 @@ async def _send_submission(
     """
     key = new_id()
     try:
-        answer = await retry_until_available(
-            lambda: api.submit(request, key),
-            REPEAT_S_MAX,
-            lambda trouble: context.screen.note(f"warpboard: {trouble}"),
-        )
+        with context.screen.live([NAME]) as show:
+            answer = await retry_until_available(
+                lambda: api.submit(request, key),
+                REPEAT_S_MAX,
+                lambda trouble: show(NAME, trouble),
+            )
     except Refused as refused:
+        if refused.code == UNKNOWN_GPU and not request.gpus:
+            raise await _ask_for_gpu(api, request.problem, refused) from refused
         if refused.code != NO_AGENT:
             raise
         context.screen.note(f"warpboard: {refused.reason}")
@@ -215,6 +226,20 @@ async def _send_submission(
         page = web.open_page(context, web.site_path("submissions", receipt.number))
         context.screen.note(page.line)
     return answer
+
+
+async def _ask_for_gpu(api: Api, problem: str, refused: Refused) -> Refused:
+    """Return the refusal of a submission without a GPU type, with those that have an agent."""
+    open_gpus = await resolve_gpus(api, problem, are_open=True)
+    agents = (await api.get(Agents, "agents")).value.items
+    with_agent = {agent.gpu for agent in agents if agent.is_alive}
+    served = [gpu for gpu in open_gpus if gpu in with_agent]
+    if not served:
+        return Refused(refused.code, f"{refused.reason}; none has an agent now", "--gpu")
+    others = [gpu for gpu in open_gpus if gpu not in served]
+    advice = " or ".join(f"--gpu {gpu}" for gpu in served)
+    without = f"; without an agent now: {', '.join(others)}" if others else ""
+    return Refused(refused.code, f"choose a GPU type: {advice}{without}")
 
 
 def _show_ends(
@@ -233,14 +258,15 @@ def _show_ends(
 async def _wait_for_all(
     context: AppContext, api: Api, numbers: Sequence[int], timeout_s: float
 ) -> list[Response[FullSubmission]]:
-    """Return each submission once all are over; who interrupts is told that they go on."""
+    """Return each submission once all are over; an interrupt prints how to continue."""
     try:
         return await wait_until_over(dict.fromkeys(numbers, api), context.screen, timeout_s)
     except asyncio.CancelledError:
         for number in numbers:
+            show, cancel = f"submission show {number} --wait", f"submission cancel {number}"
             context.screen.note(
-                f"submission {number} goes on: `warpboard submission show {number} --wait` waits "
-                f"again, `warpboard submission cancel {number}` ends it"
+                f"submission {number} keeps running: `{context.command(show)}` waits again, "
+                f"`{context.command(cancel)}` ends it"
             )
         raise
 
@@ -294,7 +320,10 @@ async def list_submissions(
         answer = await api.get(NewestSubmissions, "submissions", **filters, limit=limit)
     else:
         answer = await api.get(OwnSubmissions, "me", "submissions", **filters, limit=limit)
-    return context.show(answer.document, [submission_table(answer.value.items)])
+    items = answer.value.items
+    owner = (items[0].participant if items else None) or context.participant
+    title = f"submissions of {owner}" if owner and not is_all else "submissions"
+    return context.show(answer.document, [submission_table(items, title)])
 
 
 @api_command(
@@ -370,9 +399,8 @@ def _submission_parts(submission: FullSubmission) -> Iterator[str | Table]:
     if not submission.is_over:
         yield f"submission {submission.number}: {submission_progress(submission).whole}"
         yield (
-            f"state {submission.state} since {instant_text(submission.state_since)}, until "
-            f"{instant_text(submission.state_deadline_at)} at the latest: "
-            f"{submission.state_owner} owes the next step"
+            f"state {submission.state} since {instant_text(submission.state_since)}; "
+            f"{submission.state_owner} must act by {instant_text(submission.state_deadline_at)}"
         )
         return
     yield from outcome_lines(submission)
@@ -413,7 +441,10 @@ async def show_source(context: AppContext, api: Api, number: int) -> int:
 
 
 def case_table(results: Sequence[Case]) -> Table:
-    """List how each case of a run ended; the first failure is described below the table."""
+    """List how each case of a run ended; the first failure is described below the table.
+
+    Columns without any value are left out, and those that lines have no room for, never the time.
+    """
     described = first_failing(results)
     rows = [
         {
@@ -429,18 +460,19 @@ def case_table(results: Sequence[Case]) -> Table:
             "of the yardstick": speedup_cell(case.speedup, case.speedup_interval),
             "message": "see below"
             if case is described
-            else shorten_floats(one_line(case.message.partition("\n")[0], MESSAGE_LENGTH_MAX)),
+            else shorten_floats(one_line(case.message.partition("\n")[0], MESSAGE_LENGTH_MAX))
+            or None,
         }
         for case in results
     ]
     return make_table(
         "cases",
         rows,
-        optional=("roofline", "speed-up", "of the yardstick"),
-        extra=(
-            *("null call", "interval", "grade", "time", "roofline", "speed-up"),
-            "of the yardstick",
+        optional=(
+            *("time", "interval", "null call", "grade", "roofline", "speed-up"),
+            *("of the yardstick", "message"),
         ),
+        extra=("null call", "grade", "speed-up", "roofline", "of the yardstick", "interval"),
     )
 
 
@@ -464,7 +496,7 @@ def timeline_table(moments: Sequence[TimelineEntry], zone: tzinfo | None = None)
     return make_table("timeline", rows, zone)
 
 
-def submission_table(summaries: Sequence[SubmissionLine]) -> Table:
+def submission_table(summaries: Sequence[SubmissionLine], title: str = "submissions") -> Table:
     """List submissions, newest first."""
     rows = [
         {
@@ -485,7 +517,7 @@ def submission_table(summaries: Sequence[SubmissionLine]) -> Table:
     is_of_several = len({summary.participant for summary in summaries}) > 1
     people = () if is_of_several else ("participant",)
     return make_table(
-        "submissions",
+        title,
         rows,
         optional=("pooled over",),
         extra=("pooled over", *people, "tag", "file", "when", "mode"),

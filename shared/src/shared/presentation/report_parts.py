@@ -308,7 +308,7 @@ def _start_estimate(queue: Queue) -> str:
         return ""
     median, late = about_text(queue.eta_s), about_text(queue.eta_p90_s)
     is_later = late not in (NO_VALUE, "at once", median)
-    late_text = f" (9 times of 10 within {late})" if is_later else ""
+    late_text = f" (in 90 % of cases within {late})" if is_later else ""
     return f"; begins {'in about ' if median != 'at once' else ''}{median}{late_text}"
 
 

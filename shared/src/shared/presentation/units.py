@@ -175,9 +175,9 @@ def mark_diff_lines(diff: str) -> list[tuple[str, str]]:
 NUMBERS_MAX = 6
 EN_DASH = "\N{EN DASH}"
 # Why several entries share a rank.
-TIED_LEGEND = "these cannot be told apart, or their sources are equal"
+TIED_LEGEND = "the intervals of these entries overlap, or their sources are equal"
 # Why an entry has several ranks.
-RANGE_LEGEND = "the time is noisy and can be told from none of these ranks"
+RANGE_LEGEND = "the time is noisy, and its interval overlaps those of these ranks"
 
 
 def untested_text(gpus: Iterable[str]) -> str:

@@ -223,7 +223,7 @@ def _problem_manifest(
     }
     return groups | {
         "slug": slug,
-        "title": extras.title or slug.replace("-", " ").replace("_", " ").title(),
+        "title": extras.title or slug,
         "description": task.description,
         "lang": task.lang,
         "ranking_by": task.ranking_by,

@@ -1,11 +1,10 @@
 """Who sends a request, and what they may do."""
 
-import difflib
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ingest.identity.scopes import STAFF_SCOPES
-from shared.errors import Refused
+from shared.errors import Refused, did_you_mean
 from shared.reader import Reader
 
 ACCOUNT_ACTOR = "account:"
@@ -121,8 +120,7 @@ def unknown_leaderboard(slug: str, known: Iterable[str] = ()) -> Refused:
 
     `known` are those that everybody may see: the most similar one is suggested.
     """
-    similar = difflib.get_close_matches(slug.lower(), known, n=1)
-    suggestion = f"; did you mean {similar[0]}?" if similar else "."
+    suggestion = did_you_mean(slug, known) or "."
     how = "`warpboard problem list` and GET /v1/problems list them"
     message = f"there is no leaderboard {slug!r}{suggestion} {how}"
     return Refused("unknown_leaderboard", message, "problem")

@@ -99,7 +99,7 @@ def add_intake_routes(router: APIRouter, deps: Dependencies) -> None:
 
     @router.post("/admin/stop")
     async def stop(actor: operator) -> response_models.IntakeSwitch:
-        """Stop accepting submissions; accepted ones go on."""
+        """Stop accepting submissions; accepted ones keep running."""
         return await switch_intake(actor, is_open=False)
 
     @router.get("/admin/stats")

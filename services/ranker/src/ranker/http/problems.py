@@ -30,7 +30,7 @@ from ranker.http.responses import (
 from shared.api import problems as models
 from shared.blobs import BlobNotFound, BlobStore
 from shared.clock import now
-from shared.errors import Failed, Refused
+from shared.errors import Failed, Refused, did_you_mean
 from shared.http import DocumentedRoute, TypedResponse
 from shared.problems import evaluation, templates
 from shared.problems.report import read_report
@@ -239,10 +239,12 @@ def _text_response(request: Request, data: bytes, name: str) -> Response:
 
 async def problem_row(view: ReaderView, slug: str, version: int | None = None) -> Row:
     """A problem that the reader can see, ignoring case. Raises Refused."""
-    filters = {"slug": slug.lower(), "version": version, "state": None, "after": None}
-    rows = await view.rows("problems", **filters, search=None, contest=None, at=now(), limit=1)
+    filters = {"state": None, "after": None, "search": None, "contest": None, "at": now()}
+    rows = await view.rows("problems", slug=slug.lower(), version=version, **filters, limit=1)
     if not rows:
         suffix = f" in version {version}" if version else ""
+        known = await view.rows("problems", slug=None, version=None, **filters, limit=LIMIT_MAX)
+        suffix += did_you_mean(slug, [row["slug"] for row in known if row["slug"] != slug])
         raise Refused("unknown_problem", f"there is no problem {slug!r}{suffix}", "problem")
     return _add_state(rows[0], now())
 

@@ -1,7 +1,7 @@
 """Access rights, folded from events of accounts, invites and problems."""
 
 import hmac
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Any, NamedTuple
@@ -130,10 +130,15 @@ class Access:
         return sorted(self.tokens[digest] for digest in self.hashes.get(account, {}).values())
 
     def boards_of(self, account: str) -> frozenset[str]:
-        """Return the closed leaderboards that an account may see."""
+        """Return the leaderboards that an account may see even if they are closed."""
         invites = (self.invites[invite_id] for invite_id in self.redeemed.get(account, ()))
         joined = {slug for invite in invites for slug in invite.problems}
         return frozenset(joined | self.owned.get(account, set()))
+
+    def closed_boards(self, slugs: Iterable[str]) -> list[str]:
+        """Return those of some leaderboards that are closed, sorted."""
+        boards = ((slug, self.boards.get(slug)) for slug in slugs)
+        return sorted(slug for slug, board in boards if board is not None and board.is_closed)
 
     def invite(self, digest: str) -> Invite | None:
         """Return the invite whose code has this hash, or None."""

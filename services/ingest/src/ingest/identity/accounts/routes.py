@@ -77,14 +77,15 @@ def accounts_router(people: Accounts, tokens: Tokens, auth: Authenticator) -> AP
         """
         account = caller.account
         identities = await people.list_identities(account) if account else []
-        own_tokens = tokens.feed.rights().tokens_of(account) if account else []
+        access = tokens.feed.rights()
+        own_tokens = access.tokens_of(account) if account else []
         return api.CurrentAccount(
             participant_id=account,
             name=caller.name,
             roles=sorted({"participant"} | caller.roles),
             scopes=sorted(caller.scopes),
             problems=sorted(caller.problems),
-            leaderboards=sorted(caller.boards),
+            leaderboards=access.closed_boards(caller.boards),
             token=next((token.number for token in own_tokens if token.id == caller.token), None),
             identities=[identity_response(identity) for identity in identities],
             ban=caller.ban,
@@ -252,7 +253,7 @@ def _participants(
             participant_id=account,
             name=name,
             roles=sorted({"participant"} | access.roles.get(account, set())),
-            leaderboards=sorted(access.boards_of(account)),
+            leaderboards=access.closed_boards(access.boards_of(account)),
             ban=f"{format_ban_end(ban)}: {ban.reason}" if ban else None,
             ban_appeal=await load_ban_appeal(account),
             identities=[identity_response(identity) for identity in identities],

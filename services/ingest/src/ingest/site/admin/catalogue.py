@@ -349,7 +349,7 @@ PLATFORM_ACTS: Mapping[str, Act] = {
         OPERATE,
         "Close the intake",
         "Close",
-        "No submissions are accepted; those that were accepted go on.",
+        "No submissions are accepted; those that were accepted keep running.",
         INTAKE_PAGE,
         "The intake is closed.",
         (FormField("reason", "Reason", "Participants see it."),),
