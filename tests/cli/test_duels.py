@@ -61,7 +61,7 @@ def test_the_command_says_which_file_is_faster_and_by_how_much(folder: Path) -> 
 
 
 def test_a_file_that_fails_ends_the_duel_with_its_verdict() -> None:
-    reason = "submission B: check ended with wrong_answer"
+    reason = "submission B: check failed (wrong_answer)"
     duel = Duel(winner="", failed="B")
     run = DuelRun(verdict="wrong_answer", level="strong", tier="C1", reason=reason, duel=duel)
     head, *failure = duel_lines(NAMES, run)

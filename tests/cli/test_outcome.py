@@ -151,7 +151,7 @@ def test_a_long_log_is_cut_to_its_end() -> None:
 
 def test_a_failed_build_tells_its_command_its_first_error_and_its_end() -> None:
     output = "".join(f"k.cpp:{number}: error: oops\n" for number in range(90))
-    reason = f"build ended with compile_error: {output}"
+    reason = f"build failed (compile_error): {output}"
     log = f"$ g++ -O3 k.cpp -o kernel\n{output}exit code 1\n"
     run = Run(verdict="compile_error", stage="build", reason=reason, log_head=log)
     place, _, command, first, *others, end = failure_lines(run)
@@ -188,10 +188,10 @@ def test_a_wrong_answer_is_told_once_in_short_numbers(index: str) -> None:
         "message": message,
     }
     case |= {"wrong": 1, "mismatches": [mismatch]}
-    reason = f"check ended with wrong_answer on size=65: {message}"
+    reason = f"check failed (wrong_answer) on size=65: {message}"
     answer = submission(WRONG | {"verdict": "wrong_answer", "reason": reason, "cases": [case]})
     assert outcome_lines(answer)[1:3] == [
-        "in stage check: check ended with wrong_answer on size=65: 1 of 16 values differ",
+        "in stage check: check failed (wrong_answer) on size=65: 1 of 16 values differ",
         f"  at {index}: got 1.2346, expected -0.5",
     ]
     assert sum("1.2346" in line for line in outcome_lines(answer)) == 1
@@ -236,7 +236,7 @@ def test_a_passed_run_that_is_not_eligible_says_why() -> None:
 
 
 def test_a_message_that_the_reason_tells_is_told_once() -> None:
-    answer = WRONG | {"reason": "check ended with wrong_answer on size=65: 3 differ"}
+    answer = WRONG | {"reason": "check failed (wrong_answer) on size=65: 3 differ"}
     assert "\n".join(outcome_lines(submission(answer))).count("3 differ") == 1
 
 

@@ -97,7 +97,7 @@ def test_a_build_failure_is_explained() -> None:
     errors = "".join(f"k.cu({line}): error: expected a ;\n" for line in range(3, 200))
     log = {"log_head": f"$ nvcc -O3 k.cu -o kernel\n{errors}", "log_tail": "exit code 1\n"}
     not_ranked = {"status": "not_ranked", "code": "build_failed", "reason": "it failed"}
-    reason = f"build ended with compile_error: {errors}"
+    reason = f"build failed (compile_error): {errors}"
     card = report_card(found(**said, **log, reason=reason, ranking=not_ranked, is_eligible=False))
     body = card.body.replace("\\", "")
     assert "❌ **does not compile**" in body

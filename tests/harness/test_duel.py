@@ -117,7 +117,7 @@ def test_a_duel_leaves_both_logs(won_by_a: FinishedDuel) -> None:
 def test_a_side_that_fails_is_told_with_its_verdict(host: Host, side: str) -> None:
     report = duel(host, WRONG, HONEST) if side == "A" else duel(host, HONEST, WRONG)
     assert (report.verdict, report.stage) == ("wrong_answer", "check")
-    assert report.reason.startswith(f"submission {side}: check ended with wrong_answer")
+    assert report.reason.startswith(f"submission {side}: check failed (wrong_answer)")
     assert report.duel is not None
     assert (report.duel.failed, report.duel.winner) == (side, "")
 

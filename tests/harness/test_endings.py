@@ -124,7 +124,7 @@ def test_a_submission_may_spawn_processes(host: Host) -> None:
 def test_a_wrong_case_does_not_keep_the_others_from_being_checked(host: Host) -> None:
     report = host.run(WRONG)
     assert [case.verdict for case in report.cases] == ["wrong_answer", "passed"]
-    assert report.reason.startswith("check ended with wrong_answer on size=4 seed=7: 16 of 16")
+    assert report.reason.startswith("check failed (wrong_answer) on size=4 seed=7: 16 of 16")
 
 
 def test_cases_after_the_workers_death_are_skipped(host: Host) -> None:

@@ -101,7 +101,7 @@ def test_a_hidden_failure_says_its_class_alone(host: Host) -> None:
     report = host.run(source + "    return data[0].clone()\n", "ranked")
     case = next(case for case in report.cases if case.verdict == "crashed")
     assert (case.stage, case.is_hidden, case.message) == ("hidden_check", True, "")
-    assert report.reason == "hidden_check ended with crashed on a hidden case"
+    assert report.reason == "hidden_check failed (crashed) on a hidden case"
 
 
 def test_what_a_problem_prints_stays_out_of_the_messages(host: Host) -> None:

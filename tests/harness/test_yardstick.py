@@ -130,8 +130,8 @@ extern "C" int custom_kernel(const wb_tensor *inputs, int, wb_tensor *outputs, i
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        (HONEST.replace("data[0])", "data[0] + 1)"), "the yardstick ended with wrong_answer on"),
-        ("import nothing_of_this_name", "the yardstick ended with import_error"),
+        (HONEST.replace("data[0])", "data[0] + 1)"), "the yardstick failed (wrong_answer) on"),
+        ("import nothing_of_this_name", "the yardstick failed (import_error)"),
         (HONEST.replace("    data", "    import os; os.abort()\n    data", 1), "with crashed on"),
     ],
 )

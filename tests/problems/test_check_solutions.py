@@ -79,7 +79,7 @@ def checked(tmp_path_factory: pytest.TempPathFactory) -> Checked:
 def test_a_yardstick_that_fails_is_an_error(checked: Checked) -> None:
     (finding,) = checked.said["lame"]["findings"]
     assert (finding["code"], finding["level"]) == ("yardstick_fails", "error")
-    assert "the yardstick ended with wrong_answer on size" in finding["text"]
+    assert "the yardstick failed (wrong_answer) on size" in finding["text"]
     assert not checked.said["lame"]["is_clean"]
 
 
@@ -119,7 +119,7 @@ def test_what_is_wrong_in_timed_cases_alone_is_found(checked: Checked) -> None:
         for finding in checked.said["spoilt"]["findings"]
         if finding["code"] == "correct_fails"
     )
-    assert "timed_check ended with wrong_answer on size=32" in failure["text"]
+    assert "timed_check failed (wrong_answer) on size=32" in failure["text"]
 
 
 def test_a_problem_without_solutions_says_so(checked: Checked) -> None:

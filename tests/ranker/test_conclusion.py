@@ -133,7 +133,7 @@ def test_a_doubted_run_is_held_with_its_score_and_the_doubts() -> None:
 
 
 def test_what_the_policy_forbids_ends_with_the_lines() -> None:
-    reason = "build ended with policy: line 6: torch.matmul is not allowed"
+    reason = "build failed (policy): line 6: torch.matmul is not allowed"
     end = conclude(replace(PASSED, verdict="policy", stage="build", reason=reason, cases=[]))
     assert (end.outcome, end.is_held, end.code, end.reason) == ("failed", False, "policy", reason)
 

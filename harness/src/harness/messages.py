@@ -417,14 +417,14 @@ def describe_outcome(case: CaseReport | None) -> str:
     """Describe for people why a run ended as it did.
 
     >>> describe_outcome(CaseReport("size=4", "check", "wrong_answer", "2 of 16 values differ"))
-    'check ended with wrong_answer on size=4: 2 of 16 values differ'
+    'check failed (wrong_answer) on size=4: 2 of 16 values differ'
     """
     if case is None:
         return "every case passed"
     place = "a hidden case" if case.is_hidden else case.name
     location = f" on {place}" if place else ""
     detail = f": {case.message}" if case.message else ""
-    return f"{case.stage} ended with {case.verdict}{location}{detail}"
+    return f"{case.stage} failed ({case.verdict}){location}{detail}"
 
 
 def _escape(character: str) -> str:

@@ -143,7 +143,7 @@ def hide_gpu_verdict(trial: Trial, gpus: Sequence[str]) -> Trial:
     doubtful = trial.verdict in _OF_A_GPU if trial.verdict else trial.failure in _FAILURES_OF_A_GPU
     if not trial.is_shown or not doubtful:
         return trial
-    reason = f"the problem is for {', '.join(gpus)}, and here it ended with: {trial.reason}"
+    reason = f"the problem is for {', '.join(gpus)}, and it failed here: {trial.reason}"
     return replace(trial, reason=one_line(reason), is_shown=False)
 
 

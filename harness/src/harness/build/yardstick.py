@@ -62,7 +62,7 @@ def blame_yardstick(case: str = "") -> Iterator[None]:
         yield
     except CaseFailed as failure:
         place = f" on {case}" if case else ""
-        fault = f"the yardstick ended with {failure.verdict}{place}: {failure.message}"
+        fault = f"the yardstick failed ({failure.verdict}){place}: {failure.message}"
         raise ProblemFault(f"{fault}: name a correct solution as `yardstick`") from failure
 
 

@@ -152,7 +152,7 @@ def _error_text(run: AnyRun, case: Case | None) -> str:
     reason = run.reason or ""
     name = "a hidden case" if case and case.is_hidden else case.name if case else ""
     for ending in (f" on {name}", ""):
-        prefix = f"{run.stage} ended with {run.verdict}{ending}"
+        prefix = f"{run.stage} failed ({run.verdict}){ending}"
         if reason == prefix:
             return ""
         if reason.startswith(f"{prefix}: "):

@@ -264,7 +264,7 @@ def reason_lines(run: AnyRun) -> list[str]:
     stage_text = f"in stage {run.stage}: " if run.stage else ""
     reason = run.reason or ""
     if run.verdict == COMPILE_ERROR:
-        reason = _move_error_up(reason.partition(f"ended with {COMPILE_ERROR}: ")[2] or reason)
+        reason = _move_error_up(reason.partition(f"failed ({COMPILE_ERROR}): ")[2] or reason)
     first, *continuation = _message_lines(reason, run.verdict) or ["no reason given"]
     if run.verdict == COMPILE_ERROR and run.log_head.startswith(_COMMAND_MARK):
         continuation = []  # the compiler's output is shown as the log
