@@ -82,7 +82,7 @@ def test_gpu_types_are_said_one_by_one() -> None:
     words = (*AUTHOR, "m", "--gpu", "H100,B200", "--reason", "r")
     result, heard = run_against(lambda _: (200, MADE), *words, **TOKENS)
     assert (result.exit_code, heard) == (2, [])
-    assert "'H100,B200' is no GPU type" in result.stderr
+    assert "'H100,B200' is not a GPU type" in result.stderr
     assert "--gpu H100 --gpu B200" in result.stderr
 
 

@@ -117,7 +117,7 @@ def test_without_a_reason_nothing_is_asked(words: str) -> None:
 
 def test_what_is_so_already_is_no_failure() -> None:
     result, _ = operating("admin", "intake", "pause", *WHY, answer={"event": None, "seq": None})
-    assert (result.exit_code, result.stdout) == (0, "nothing to do: it is so already\n")
+    assert (result.exit_code, result.stdout) == (0, "nothing to do: this is already the case\n")
 
 
 def test_json_is_the_answer() -> None:

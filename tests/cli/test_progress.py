@@ -36,7 +36,7 @@ STEP = {"stage": "check", "case": "size=64", "done": 2, "total": 5}
         ({"state": "assigned", "agent": "a1"}, "given to agent a1"),
         ({"state": "running"}, "running"),
         ({"state": "running", "progress": STEP}, "check, case 3 of 5: size=64"),
-        ({"state": "ranking"}, "the verdict is there; ranking"),
+        ({"state": "ranking"}, "has a verdict; ranking"),
     ],
 )
 def test_each_state_has_its_sentence(change: dict[str, Any], sentence: str) -> None:

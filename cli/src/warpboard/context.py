@@ -215,7 +215,7 @@ async def send_action(
     if recorded.event is msgspec.UNSET:
         line = "done"
     elif recorded.event is None:
-        line = "nothing to do: it is so already"
+        line = "nothing to do: this is already the case"
     else:
         line = f"done: {recorded.event}, event {recorded.seq}"
     return context.show(answer.document, [line])

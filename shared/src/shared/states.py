@@ -43,7 +43,7 @@ _STATES = (
     State(QUEUED, "scheduler", "acceptance", "queued", ("SubmissionReceived", "JobRequeued")),
     State("assigned", "gpu-agent", "lease", "given to an agent", ("JobLeased",)),
     State("running", "gpu-agent", "acceptance", "running", ("RunStarted",)),
-    State("ranking", "ranker", "decision", "the verdict is there; ranking", ("RunCompleted",)),
+    State("ranking", "ranker", "decision", "has a verdict; ranking", ("RunCompleted",)),
 )
 STATES: dict[str, State] = {state.name: state for state in _STATES}
 # The state that an event leads to.

@@ -309,7 +309,7 @@ def _trial_finding(trial: Trial) -> Finding | None:
     if not trial.verdict:
         return create_finding(_FAULTS.get(trial.failure, "machine"), "error", where, trial.reason)
     if trial.is_baseline:
-        advice = "fix it, or begin it with #!POPCORN gpus H100 if it runs there alone"
+        advice = "fix it, or begin it with #!POPCORN gpus H100 if it runs only there"
         return create_finding("baseline_fails", "error", where, f"{advice}: {trial.reason}")
     if trial.must_pass:
         return create_finding("correct_fails", "error", where, trial.reason)

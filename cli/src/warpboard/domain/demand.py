@@ -205,4 +205,4 @@ def demand_line(demand: Demand) -> str:
     description = f"ranked: isolation {demand.level_min} and above, timing tiers {tiers}"
     if demand.level_min == STRONG and set(demand.tiers) <= set(TIERS):
         return description
-    return f"{description}; rows below strong with C1 are marked provisional: for development alone"
+    return f"{description}; rows below strong with C1 are marked provisional: only for development"

@@ -16,7 +16,7 @@ def participant(name: str, option: str = "--as") -> str:
     if not PARTICIPANT.match(name):
         raise Refused(
             "invalid_credential",
-            f"{name!r} is no name: 1 to 32 of a-z 0-9 _ and -, a letter or digit first",
+            f"{name!r} is not a name: 1 to 32 of a-z 0-9 _ and -, a letter or digit first",
             option,
         )
     return name
@@ -54,5 +54,5 @@ def kernelbench_slug(level: int, stem: str) -> str:
 def checked_token(token: str, name: str) -> str:
     """Check that a token can be sent. Raises Refused without showing the token."""
     if not VISIBLE.match(token):
-        raise Refused("bad_settings", f"{name} is no token: 1 to 512 visible ASCII", name)
+        raise Refused("bad_settings", f"{name} is not a token: 1 to 512 visible ASCII", name)
     return token

@@ -27,7 +27,7 @@ _ALL_S = 60.0
 # A variant of four times the sizes may take this many times as long.
 _STEP_COST = 16
 _MODELS = "kernelbench"
-_FORMULA = "by the formula of this form, zeros are close to zeros alone"
+_FORMULA = "by the formula of this form, only zeros are close to zeros"
 
 ShowProgress = Callable[[Progress], Awaitable[None]]
 

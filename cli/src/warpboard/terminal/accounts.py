@@ -68,7 +68,7 @@ async def show_account(context: AppContext, api: Api) -> int:
         *profile_lines(account),
         f"may: {' '.join(sorted(account.scopes)) or NO_VALUE}",
     ]
-    lines += [f"for {', '.join(account.problems)} alone"] if account.problems else []
+    lines += [f"only for {', '.join(account.problems)}"] if account.problems else []
     return context.show(answer.document | {"url": url}, lines)
 
 
@@ -153,8 +153,8 @@ async def issue_token(context: AppContext, api: Api, *path: str, body: Mapping[s
     """Issue a token and show it, once."""
     answer = await api.act(IssuedToken, "POST", *path, body=body)
     created = answer.value
-    expires = f", good until {instant_text(created.expires_at)}" if created.expires_at else ""
-    note = f"token {created.id}{expires}: it is shown this once, so keep it now"
+    expires = f", valid until {instant_text(created.expires_at)}" if created.expires_at else ""
+    note = f"token {created.id}{expires}: it is shown only once, so copy it now"
     return context.show(answer.document, [created.token], note)
 
 

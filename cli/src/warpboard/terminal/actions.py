@@ -83,7 +83,7 @@ RULE = click.option("--rule", required=True, metavar="TEXT", help="The rule that
 DECISION = click.argument("is_accepted", metavar="accept|reject", type=AppealDecision())
 ROLE = click.argument("role", type=Choice(ROLES))
 TEXT = click.argument("text")
-UNTIL = click.option("--until", "until_at", type=Instant(), help="Default: for ever.")
+UNTIL = click.option("--until", "until_at", type=Instant(), help="Default: without end.")
 CANARY_OPTIONS = (
     click.option("--submission", type=IntRange(min=1), required=True, help="Its number."),
     click.option(

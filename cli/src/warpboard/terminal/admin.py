@@ -112,7 +112,7 @@ async def reset_password(context: AppContext, api: Api, *, name: str, **body: ob
     answer = await api.act(PasswordResetLink, "POST", *path, body=body)
     link = answer.value
     note = (
-        f"valid once, until {instant_text(link.expires_at)}: give it to {name} alone, "
+        f"valid once, until {instant_text(link.expires_at)}: give it only to {name}, "
         "for anyone who has it can log in as them"
     )
     return context.show(answer.document, [link.url], note)

@@ -222,7 +222,7 @@ async def records(context: AppContext, api: Api, problem: str, gpu: str) -> int:
             "score": time_text(record.score_us),
             "before": time_text(record.previous_us),
             "number": record.number,
-            "state": "stands" if record.is_standing else "taken away",
+            "state": "valid" if record.is_standing else "invalidated",
         }
         for record in answer.value.items
     ]

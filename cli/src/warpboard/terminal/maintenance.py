@@ -357,7 +357,8 @@ def export_lines(answer: JsonObject) -> Iterator[str]:
         folder = Path(answer["file"]).absolute().parent
         yield f"other users can list the folder {folder}, but not read the files: chmod 700 it"
     if answer.get("left_out"):
-        yield f"LEFT OUT: {', '.join(answer['left_out'])}; this alone does not restore the platform"
+        left_out = ", ".join(answer["left_out"])
+        yield f"LEFT OUT: {left_out}; without these, the backup does not restore the platform"
     if answer.get("blobs_missing"):
         yield f"MISSING: {count_text(len(answer['blobs_missing']), 'blob')} that events name"
 

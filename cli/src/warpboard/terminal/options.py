@@ -89,7 +89,7 @@ class GpuType(click.ParamType[str]):
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the name if it is valid."""
         if not GPU_TYPE.match(value):
-            reason = f"{value!r} is no GPU type: letters, digits, - and _, such as H100"
+            reason = f"{value!r} is not a GPU type: letters, digits, - and _, such as H100"
             self.fail(
                 f"{reason}; repeat the option for several, as in --gpu H100 --gpu B200", param, ctx
             )

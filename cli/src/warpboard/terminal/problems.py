@@ -144,7 +144,7 @@ def statement_lines(problem: FullProblem) -> Iterator[str]:
     """Return the author's text; markdown stays as it is."""
     statement = problem.statement or problem.description
     yield from escape_control_characters(statement).strip().splitlines() or [
-        "its author says nothing more"
+        "its author wrote no statement"
     ]
     yield ""
     yield from _rule_lines(problem.rules)
@@ -221,7 +221,7 @@ QUOTA = click.option(
 # Settings of a version, which are written into its files.
 OF_VERSIONS = ("title", "ranking_by", "source_visible", "publish")
 SOURCE_VISIBILITY = {
-    "owner": "by their owners alone",
+    "owner": "only by their owners",
     "after_close": "by their owners, and by all once the deadline is over",
     "always": "by all, at once",
 }

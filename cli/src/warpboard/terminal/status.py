@@ -109,7 +109,7 @@ def held_back_lines(intake: str | None, queues: Queues, agents: Sequence[Agent])
             yield f"agent {agent.id} is {why}"
     if queues.parked is not None:
         error = one_line(queues.parked.error)
-        yield f"the read models stand before event {queues.parked.seq}: {error}"
+        yield f"the read models stopped before event {queues.parked.seq}: {error}"
 
 
 def scrub_lines(scrub: LogScrub) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Commands for webhooks: addresses of yours that are notified of events."""
+"""Commands for webhooks: URLs to which the platform sends events."""
 
 from collections.abc import Coroutine
 from typing import Any
@@ -68,7 +68,7 @@ def create(
         async with context.api() as api:
             answer = await api.act(CreatedWebhook, "POST", ROUTE, body=body)
         created = answer.value
-        note = f"webhook {created.id}: its secret is shown this once, so keep it now"
+        note = f"webhook {created.id}: its secret is shown only once, so copy it now"
         return context.show(answer.document, [one_line(created.secret, 300)], note)
 
     return send()

@@ -39,7 +39,7 @@ def decide_invite(command: InviteCommand, state: InviteState) -> Sequence[Fact]:
         raise Refused("invite_claimed", "somebody else has already used this invite", "code")
     ends_at = state.issued.expires_at
     if ends_at is not None and at >= ends_at:
-        raise Refused("invite_expired", f"this invite was good until {ends_at.isoformat()}", "code")
+        raise Refused("invite_expired", f"this invite ended at {ends_at.isoformat()}", "code")
     return (event,)
 
 
