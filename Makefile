@@ -38,7 +38,14 @@ TORCH_INDEX ?= $(if $(shell nvidia-smi -L 2>/dev/null | grep ^GPU),,https://down
 	@echo "Done: source .venv/bin/activate, or make help"
 	@touch $@
 
-install: .venv/installed ## Make .venv with every part, editable
+# The editor of the web site. Without a network, one line says that it is a plain text field, and
+# the next `make` tries again.
+CODE_EDITOR = services/ingest/src/ingest/site/static/built/code-editor.js
+$(CODE_EDITOR): $(addprefix web/,.npmrc build.py code-editor.js package-lock.json package.json) | .venv/installed
+	@rm -f $@
+	@python web/build.py $@ || true
+
+install: .venv/installed $(CODE_EDITOR) ## Make .venv with every part, editable
 
 format: install ## Rewrite the code in the project's format
 	ruff format .
@@ -48,7 +55,7 @@ check: install ## Format, lint, types, imports: what a reviewer need not say
 	ruff format --check .
 	ruff check .
 	mypy $(PACKAGES:%=-p %)
-	mypy --explicit-package-bases tests bench docs
+	mypy --explicit-package-bases tests bench docs web
 	lint-imports
 
 docs: install ## Write the generated pages again

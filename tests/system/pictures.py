@@ -187,7 +187,7 @@ async def submit_in_editor(page: "Page") -> None:
     source = KERNEL.format(repeats=1).encode()
     file: Any = {"name": "add.py", "mimeType": "text/x-python", "buffer": source}
     await page.get_by_label("Or choose a file").set_input_files(file)
-    await page.locator(".CodeMirror-line", has_text="torch.add").wait_for()
+    await page.get_by_role("textbox", name="Code", exact=True).wait_for()
     await page.get_by_role("button", name="Submit", exact=True).click()
     await page.locator("#results .tag.good", has_text="passed").first.wait_for()
     await page.evaluate("scrollTo(0, 0)")

@@ -5,6 +5,7 @@ import contextlib
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from importlib.resources import files
 from typing import Annotated, NamedTuple
 from urllib.parse import quote, urlencode
 
@@ -28,6 +29,7 @@ from ingest.identity.login.web import (
     parse_form,
     route_class,
 )
+from ingest.identity.secrets import new_secret
 from ingest.moderation.service import AppealRequest
 from ingest.ports import ReadProxy
 from ingest.site.formatting import render_markdown
@@ -58,6 +60,7 @@ from shared.errors import Failed, Refused
 from shared.presentation.report_parts import launcher_label, list_launchers
 from shared.problems.submission_file import SUFFIXES
 
+CODE_EDITOR = "built/code-editor.js"
 PATH = "/problems/{slug}/submit"
 VIA = "web"
 NAME_CHARS_MAX = 64
@@ -204,6 +207,8 @@ class Editor:
 
     web: Web
     intake: Intake
+    # Whether CodeMirror was built; otherwise the code is in a plain text field.
+    has_code_editor: bool
 
     async def show(
         self,
@@ -216,6 +221,7 @@ class Editor:
     ) -> Response:
         """Return the page with a form, and an error beside it."""
         problem, agents = reads.problem, reads.agents
+        nonce = new_secret()
         defaults: dict[str, object] = {
             "problem": problem,
             "path": PATH.format(slug=quote(problem.slug)),
@@ -230,11 +236,17 @@ class Editor:
             # Whether a draft in the browser may replace the code.
             "restores_draft": False,
             "numbers": [],
+            "code_editor": CODE_EDITOR if self.has_code_editor else "",
+            "nonce": nonce,
         }
         response = self.web.page(
             request, "editor.html", visitor.session, error, **(defaults | values)
         )
-        response.headers["Content-Security-Policy"] = SCRIPT_POLICY
+        # CodeMirror adds its styles to the page itself.
+        styles = f"style-src 'self' 'nonce-{nonce}'"
+        response.headers["Content-Security-Policy"] = SCRIPT_POLICY.replace(
+            "style-src 'self'", styles
+        )
         return response
 
     async def submit(
@@ -269,7 +281,8 @@ class Editor:
 def add_editor_pages(app: FastAPI, web: Web, ranker: ReadProxy, intake: Intake) -> None:
     """Add the editor, and the submission of its form."""
     router = APIRouter(route_class=route_class(web), include_in_schema=False)
-    editor = Editor(web, intake)
+    has_code_editor = (files("ingest.site") / "static" / CODE_EDITOR).is_file()
+    editor = Editor(web, intake, has_code_editor)
 
     @router.get(PATH)
     async def show(

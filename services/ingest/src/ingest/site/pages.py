@@ -1,6 +1,7 @@
 """The front page, the queue, the agents, the command line, schemas, static files; all routes."""
 
 import asyncio
+import gzip
 from collections.abc import Awaitable, Iterable, Sequence
 from datetime import datetime
 from importlib.resources import files
@@ -16,7 +17,7 @@ from ingest.ports import ReadProxy
 from ingest.site.admin.pages import add_admin_pages
 from ingest.site.charts import CanaryChart, draw_canaries
 from ingest.site.client_package import add_client_pages, build_wheel, install_command
-from ingest.site.editor import add_resubmission_page, add_submission_forms
+from ingest.site.editor import CODE_EDITOR, add_resubmission_page, add_submission_forms
 from ingest.site.formatting import FILTERS
 from ingest.site.guide import add_guide_pages
 from ingest.site.leaderboards import add_leaderboard_pages
@@ -58,10 +59,7 @@ STATIC = {
         ("board.js", "copy.js", "editor.js", "follow.js", "refresh.js", "times.js"),
         "text/javascript",
     ),
-    "codemirror/codemirror.css": "text/css",
-    "codemirror/codemirror.js": "text/javascript",
-    "codemirror/python.js": "text/javascript",
-    "codemirror/clike.js": "text/javascript",
+    CODE_EDITOR: "text/javascript",
 }
 
 SearchText = Annotated[str, Query(alias="q", max_length=SEARCH_CHARS_MAX)]
@@ -237,15 +235,22 @@ def _add_files(router: APIRouter) -> None:
         return Response(icon, media_type="image/svg+xml", headers=headers)
 
     for name, media in STATIC.items():
-        _add_static(router, name, media, (static / name).read_bytes())
+        file = static / name
+        # Only the code editor may be missing: then it is an empty script.
+        _add_static(router, name, media, file.read_bytes() if file.is_file() else b"")
 
 
 def _add_static(router: APIRouter, name: str, media: str, data: bytes) -> None:
+    packed = gzip.compress(data, mtime=0)
+
     @router.get(f"/static/{name}")
-    async def static_file() -> Response:
+    async def static_file(request: Request) -> Response:
         """A file that the pages load."""
-        headers = {"Cache-Control": f"public, max-age={STATIC_S}"}
-        return Response(data, media_type=media, headers=headers)
+        headers = {"Cache-Control": f"public, max-age={STATIC_S}", "Vary": "Accept-Encoding"}
+        if "gzip" not in request.headers.get("accept-encoding", ""):
+            return Response(data, media_type=media, headers=headers)
+        headers["Content-Encoding"] = "gzip"
+        return Response(packed, media_type=media, headers=headers)
 
 
 class PoolRow(NamedTuple):

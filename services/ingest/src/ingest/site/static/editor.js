@@ -4,7 +4,6 @@
 
 const DRAFT_DELAY_MS = 500;
 const PARTS = ["result", "state", "why", "cases", "log", "files"];
-const MODES_BY_SUFFIX = { py: "python", cpp: "text/x-c++src", cu: "text/x-c++src" };
 
 const form = document.getElementById("editor");
 const messages = document.getElementById("messages");
@@ -12,42 +11,55 @@ const fileName = document.getElementById("filename");
 const fileField = document.getElementById("file");
 const submitButton = document.getElementById("submit");
 const draftKey = `warpboard-draft:${form.dataset.problem}`;
-const editor = CodeMirror.fromTextArea(document.getElementById("code"), {
-  lineNumbers: true,
-  indentUnit: 4,
-  inputStyle: "contenteditable",
-  screenReaderLabel: "Code",
-  dragDrop: false,
+let draftTimer = null;
+
+// The code editor is CodeMirror, or the text field itself where it was not built.
+
+function openTextField(field, { onChange, onSubmit }) {
+  field.addEventListener("input", onChange);
+  field.addEventListener("keydown", (event) => {
+    if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+    event.preventDefault();
+    onSubmit();
+  });
+  return {
+    get value() { return field.value; },
+    load(code) {
+      field.value = code;
+      onChange();
+    },
+    setLanguage() {},
+    focus() { field.focus(); },
+    save() {},
+  };
+}
+
+function saveDraftSoon() {
+  clearTimeout(draftTimer);
+  draftTimer = setTimeout(saveDraft, DRAFT_DELAY_MS);
+}
+
+const isPlain = window.openCodeEditor === undefined;
+const codeEditor = (window.openCodeEditor ?? openTextField)(document.getElementById("code"), {
+  nonce: document.getElementById("code-editor")?.nonce,
+  describedBy: "code-help",
+  onChange: saveDraftSoon,
+  onSubmit: () => form.requestSubmit(submitButton),
 });
-let starter = editor.getValue();
+let starter = codeEditor.value;
 let isWaitingForLogin = false;
 let followed = [];
-
-// Keys
-
-const TAB_KEYS = {
-  Tab: (editor) => editor.execCommand(editor.somethingSelected() ? "indentMore" : "insertSoftTab"),
-  "Shift-Tab": "indentLess",
-};
-const keys = {
-  "Ctrl-Enter": () => form.requestSubmit(submitButton),
-  "Cmd-Enter": () => form.requestSubmit(submitButton),
-  // The next Tab leaves the editor, which would keep the keyboard otherwise.
-  Esc: (editor) => editor.setOption("extraKeys", { ...keys, Tab: false, "Shift-Tab": false }),
-};
-editor.setOption("extraKeys", { ...keys, ...TAB_KEYS });
-editor.on("focus", () => editor.setOption("extraKeys", { ...keys, ...TAB_KEYS }));
 
 // The language follows from the file name.
 
 function setLanguage() {
-  editor.setOption("mode", MODES_BY_SUFFIX[fileName.value.split(".").pop()] ?? "python");
+  codeEditor.setLanguage(fileName.value.split(".").pop());
 }
 
 function loadCode(name, code) {
   fileName.value = name;
   setLanguage();
-  editor.setValue(code);
+  codeEditor.load(code);
 }
 
 fileName.addEventListener("input", setLanguage);
@@ -62,7 +74,7 @@ function checkedValues(name) {
 function saveDraft() {
   const draft = {
     name: fileName.value,
-    code: editor.getValue(),
+    code: codeEditor.value,
     modes: checkedValues("mode"),
     gpus: checkedValues("gpu"),
     isWaitingForLogin,
@@ -84,7 +96,6 @@ function restoreDraft() {
   }
   if (draft === null) return;
   loadCode(draft.name, draft.code);
-  editor.clearHistory();
   for (const field of form.querySelectorAll('input[name="mode"], input[name="gpu"]')) {
     field.checked = [...draft.modes, ...draft.gpus].includes(field.value);
   }
@@ -95,19 +106,13 @@ function restoreDraft() {
 
 if ("restoresDraft" in form.dataset) restoreDraft();
 
-let draftTimer = null;
-function saveDraftSoon() {
-  clearTimeout(draftTimer);
-  draftTimer = setTimeout(saveDraft, DRAFT_DELAY_MS);
-}
-editor.on("change", saveDraftSoon);
 form.addEventListener("input", saveDraftSoon);
 addEventListener("pagehide", saveDraft);
 
 // Starters and files
 
 function isChanged() {
-  return editor.getValue() !== starter && editor.getValue().trim() !== "";
+  return codeEditor.value !== starter && codeEditor.value.trim() !== "";
 }
 
 for (const link of document.querySelectorAll("a[data-starter]")) {
@@ -121,7 +126,7 @@ for (const link of document.querySelectorAll("a[data-starter]")) {
     }
     starter = await response.text();
     loadCode(link.dataset.name, starter);
-    editor.focus();
+    codeEditor.focus();
   });
 }
 
@@ -156,6 +161,7 @@ form.addEventListener("drop", async (event) => {
   if (event.dataTransfer.files.length) await loadFile(event.dataTransfer.files[0]);
 });
 document.querySelector("[data-scripted]").hidden = false;
+document.querySelector("[data-indents]").hidden = isPlain;
 
 // Submitting
 
@@ -205,7 +211,7 @@ async function sendForm(button) {
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  editor.save();
+  codeEditor.save();
   isWaitingForLogin = "login" in form.dataset;
   saveDraft();
   if (isWaitingForLogin) {
