@@ -19,7 +19,7 @@ pytestmark = pytest.mark.server
 
 ODD_NAME = "<img src=x>"
 LAUNCHER = {
-    "name": "modal",
+    "name": "cluster",
     "kind": "<cloud>",
     "running": 1,
     "running_max": 2,
@@ -170,8 +170,8 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
     own = await page_of(ways, "/queue", "owner")
     assert own.count(f'href="/submissions/{number[0]}"') == 2
     # Only operators see what launchers run and cost.
-    assert "modal" not in text + own
-    (row,) = re.findall(r"<tr.*>modal</th>.*", await page_of(ways, "/queue", "admin"))
+    assert "cluster" not in text + own
+    (row,) = re.findall(r"<tr.*>cluster</th>.*", await page_of(ways, "/queue", "admin"))
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", row)
     assert cells == ["&lt;cloud&gt;", "CPU, H100", "1 of 2", "3.50 of 10.00"]
     text = await page_with(ways, "/agents", "quarantined")
