@@ -1,6 +1,7 @@
 """Beginning with a problem: the folder that is written, and what it is good for."""
 
 import json
+import re
 import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -12,6 +13,7 @@ from click.testing import Result
 
 from ranker.http import problems
 from ranker.http.problems import describe_rules
+from shared.agent_guide import render_agent_guide
 from shared.api.agents import Agents
 from shared.problem_folders import read_problem_files
 from shared.problems import templates
@@ -106,9 +108,13 @@ def test_the_starter_names_the_gpu_types_that_have_agents(tmp_path: Path) -> Non
 
 
 def test_the_page_for_programs_says_every_command_and_code(tmp_path: Path) -> None:
-    init(tmp_path / "work")
+    init(tmp_path / "work", "--gpu", "CPU")
     page = (tmp_path / "work" / "AGENTS.md").read_text()
-    assert "$" not in page.replace("$PATH", "")
+    assert "$" not in page.replace("$WARPBOARD_TOKEN", "")
+    url = re.search(r"^Platform: (\S+)", page, re.MULTILINE)
+    assert url is not None
+    named = {"slug": "identity", "kernel": "kernel.py", "gpu": "CPU"}
+    assert page.endswith(render_agent_guide(url[1], **named))  # as /llms.txt has it
     for words in ("--mode test", "--mode benchmark", "--mode ranked", "--json", "| 5 |", "quota"):
         assert words in page
     commands = [line.split() for line in page.splitlines() if line.strip().startswith("warpboard")]

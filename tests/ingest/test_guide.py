@@ -11,6 +11,7 @@ from ingest.site.guide import Guide, guide_root, page_address
 from tests.ingest.logins import LoginHarness, open_site_without_ranker
 from tests.ingest.ways import Ways
 from tests.support.platform import ROOT
+from warpboard.terminal.commands import COMMANDS
 
 GUIDE = Guide(ROOT)
 BYTES_MAX = 200_000
@@ -123,3 +124,38 @@ async def test_the_reference_shows_every_route_and_loads_nothing_from_elsewhere(
     for path, item in document["paths"].items():
         for method in item:
             assert f">{method.upper()}</span> <code>{path}</code>" in page.text
+
+
+@pytest.mark.server
+async def test_the_page_for_agents_names_only_what_exists(ways: Ways) -> None:
+    async with ways.browser("nobody", {}) as browser:
+        page = await browser.get("/llms.txt")
+        assert (page.status_code, page.headers["content-type"]) == (
+            200,
+            "text/plain; charset=utf-8",
+        )
+        assert page.text.startswith("# Warpboard\n\n> ")
+        assert "$" not in page.text.replace("$WARPBOARD_TOKEN", "")
+        # What an agent needs: to install, log in, find a problem, submit by each way, and read on.
+        for part in (
+            "pip install ",
+            "warpboard login",
+            "warpboard problem list --json",
+            "--mode ranked",
+            "| 5 |",
+            "warpboard mcp --json",
+            "Authorization: Bearer",
+            "Idempotency-Key",
+        ):
+            assert part in page.text, part
+        commands = set(re.findall(r"warpboard ((?:[a-z]+ ?)+)", page.text))
+        assert len(commands) > 10
+        for words in (command.split() for command in commands):
+            assert any(" ".join(words[:count]) in COMMANDS for count in (1, 2, 3)), words
+        openapi = (await browser.get("/v1/openapi.json")).json()["paths"]
+        links = set(re.findall(r"http://[^/\s]+(/[^\s)`;]*)", page.text))
+        assert len(links) > 8
+        for path in links - {"/v1/submissions/NUMBER"}:
+            is_route = path in openapi
+            assert is_route or (await browser.get(path)).status_code == 200, path
+        assert "/v1/submissions/{number}" in openapi

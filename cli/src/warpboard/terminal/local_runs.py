@@ -10,6 +10,7 @@ from click import Path as PathType
 
 from harness.ranking_rules import score_us
 from harness.vocabulary import CPU_TYPE
+from shared.agent_guide import render_agent_guide
 from shared.api.agents import Agents
 from shared.api.fields import parse_response
 from shared.api.problems import FullProblem
@@ -98,7 +99,10 @@ async def init(
         "url": context.url,
         "bytes_max": f"{details.source_bytes_max or 1_000_000:,}",
     }
-    page = Template(read_template("agents.md")).substitute(values)
+    guide = render_agent_guide(
+        context.url, slug=details.slug, kernel=starter.name, gpu=values["gpu"]
+    )
+    page = f"{Template(read_template('agents.md')).substitute(values)}\n{guide}"
     files = {starter.name: text, AGENTS: page.encode()}
     files |= {f"{READ_FOLDER}/{name}": data for name, data in problem_files.items()}
     names = sorted(files)

@@ -17,12 +17,14 @@ from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import metadata
 from pathlib import Path
+from string import Template
 from typing import NamedTuple
 from urllib.parse import quote
 
 from fastapi import APIRouter, Request, Response
 
 from ingest.identity.login.web import Web
+from shared.agent_guide import render_agent_guide
 from shared.errors import Refused
 
 PROJECT = "warpboard-cli"
@@ -34,6 +36,30 @@ REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)[^;]*(;.*extra == ['\"](?P<extra>[^'\"]+)['\"])?"
 )
 CHECKOUT_COMMAND = "pip install ./shared ./harness ./cli"
+# The first part of /llms.txt, the index for programs (llmstxt.org).
+LLMS_TEXT = Template("""\
+# Warpboard
+
+> Write a GPU kernel for a problem and submit it. The platform checks every output, times the kernel
+> on the GPU type that you choose, and ranks it on a leaderboard.
+
+This page has everything that an LLM agent needs. Times are in microseconds per call. A person must
+log in once, or give you a token in `WARPBOARD_TOKEN`.
+
+## Start
+
+```
+$install
+export WARPBOARD_URL=$url
+warpboard login
+warpboard problem list --json
+warpboard init PROBLEM
+```
+
+`init` writes a folder with the file to improve, the statement, the reference and an `AGENTS.md`:
+this page with the values of the problem. `warpboard COMMAND --help` describes every command.
+
+""")
 # A file name has the digest of its contents.
 WHEEL_S = 31_536_000
 # A wheel of the same code has the same bytes.
@@ -154,7 +180,7 @@ def install_command(public_url: str, wheel: Wheel | None) -> str:
 
 
 def add_client_pages(router: APIRouter, web: Web) -> None:
-    """Add the page of the command line, which is also a package index, and the wheel."""
+    """Add the page of the command line, also a package index, the wheel, and /llms.txt."""
     public_url = web.logins.public_url
 
     # pip reads the links of either: `--find-links URL/cli`, and `--extra-index-url URL/cli`.
@@ -165,6 +191,14 @@ def add_client_pages(router: APIRouter, web: Web) -> None:
         session, wheel = await web.session(request), await asyncio.to_thread(build_wheel)
         command = install_command(public_url, wheel)
         return web.public_page(request, "cli.html", session, wheel=wheel, install_command=command)
+
+    @router.get("/llms.txt")
+    @router.head("/llms.txt")
+    async def llms() -> Response:
+        """Everything that a program needs to submit kernels, as Markdown."""
+        command = install_command(public_url, await asyncio.to_thread(build_wheel))
+        text = LLMS_TEXT.substitute(install=command, url=public_url)
+        return Response(text + render_agent_guide(public_url), media_type="text/plain")
 
     @router.get("/cli/{name}")
     async def download(name: str) -> Response:
