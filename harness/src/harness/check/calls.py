@@ -137,8 +137,7 @@ class GatedCase:
         self._freeze()
         for rank, buffers in enumerate(self._buffers):
             with self._at(rank):
-                # A batch has another seed for each set.
-                buffers.prepare(*(self._author.data(self.case, seed, rank) for seed in seeds))
+                buffers.prepare(*(self._data(seed, rank) for seed in seeds))
         self._declared = [[b""] * len(self.shapes) for _ in seeds]
 
     def share(self, other: "GatedCase") -> None:
@@ -327,6 +326,10 @@ class GatedCase:
         # With several ranks, one may work while another waits, so nothing can be concluded.
         if len(self._buffers) == 1:
             self.waited_us = self.team.waited_us() - self._waited_before_us
+
+    def _data(self, seed: int, rank: int) -> Any:
+        """Generate the data of a call for one rank; a batch has another seed for each set."""
+        return self._author.data(self.case, seed, rank)
 
     def _at(self, rank: int) -> AbstractContextManager[None]:
         return on_device(self._device.of_rank(rank).place)

@@ -220,10 +220,13 @@ class NatsBus:
                 await publish(self._nc, subject, value, headers)
             except nats.errors.NoRespondersError as error:
                 # A single server that restarted has lost the bucket, which is in memory.
-                await ensure_leases(self._nc)
+                await self._create_leases_bucket()
                 raise TemporaryError("the bucket of heartbeats was recreated") from error
 
         await retry_request(self._nc, attempt, within_s)
+
+    async def _create_leases_bucket(self) -> None:
+        await ensure_leases(self._nc)
 
 
 @contextlib.contextmanager
