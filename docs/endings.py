@@ -24,7 +24,7 @@ ENDED = """
 ## Endings without a verdict
 
 `outcome` and `code` are in the event SubmissionFinished. An ending that is not the participant's
-own act refunds the quota and asks the participant to submit again.
+own act refunds the quota and asks the participant to submit again, except after `agents_lost`.
 
 """
 LIMITS = """

@@ -114,12 +114,19 @@ def test_a_gang_that_loses_a_member_expires_whole() -> None:
     assert all(not agent.run for agent in history.state.agents.values())
 
 
-def test_a_begun_gang_that_loses_a_member_is_not_repeated() -> None:
+def test_a_begun_gang_that_loses_a_member_is_repeated_once() -> None:
     history = given_gang(2)
     history.settle(world(*host("h", 2)))
     history.say(orders(history)[0][0], started())
     appended = history.settle(world(*host("h", 1)))
+    assert appended == ["JobExpired", "JobExpired", "JobRequeued"]
+    history.settle(world(*host("h", 2)))
+    history.say(orders(history)[2][0], started())
+    appended = history.settle(world(*host("h", 1)))
     assert appended == ["JobExpired", "JobExpired", "JobGivenUp", "SubmissionFinished"]
+    end = history.facts[-1][1]
+    assert isinstance(end, events.SubmissionFinished)
+    assert end.code == "agents_lost"
 
 
 def test_a_gang_whose_leader_dies_frees_its_members() -> None:

@@ -200,14 +200,20 @@ def test_a_standing_agent_takes_the_job_if_it_comes_first() -> None:
     assert appended[-1] == "InstanceEnded"
 
 
-def test_an_agent_that_dies_in_its_job_is_a_failure_of_the_platform() -> None:
+def test_an_agent_that_dies_in_its_job_is_replaced_once() -> None:
     history = given_waiting()
     history.settle(world())
-    history.settle(world(COMES))
-    history.say(history.run_agg(), started())
-    end(history, "the agent ended with code -9")
-    appended = history.settle(world())
-    assert appended == ["JobExpired", "JobGivenUp", "SubmissionFinished", "QuotaReturned"]
+    for expected in (
+        ["JobExpired", "JobRequeued", "InstanceRequested"],
+        ["JobExpired", "JobGivenUp", "SubmissionFinished", "QuotaReturned"],
+    ):
+        history.settle(world(COMES))
+        history.say(history.run_agg(), started())
+        end(history, "the agent ended with code -9")
+        assert history.settle(world()) == expected
+    (_, finished) = history.of_type("SubmissionFinished")[-1]
+    assert isinstance(finished, events.SubmissionFinished)
+    assert finished.code == "agents_lost"
 
 
 def test_an_agent_whose_launcher_is_silent_is_ended_after_the_deadline_of_its_job() -> None:

@@ -14,10 +14,12 @@ from tests.scheduler.histories import (
     JOB,
     OFFER,
     T0,
+    History,
     completed,
     given_received,
     given_running,
     received,
+    started,
     world,
 )
 
@@ -115,14 +117,79 @@ def test_a_run_lost_before_it_began_is_given_again() -> None:
     ]
 
 
-def test_a_run_lost_after_it_began_is_never_repeated() -> None:
+def test_a_run_lost_after_it_began_is_repeated_on_another_agent() -> None:
     history = given_running()
-    appended = history.settle(world())
-    assert appended == ["JobExpired", "JobGivenUp", "SubmissionFinished"]
+    other = replace(OFFER, agent="a2", session="session-2")
+    appended = history.settle(world(replace(OFFER, session="session-3"), other))
+    assert [name for name in appended if name != "AgentRegistered"] == [
+        "JobExpired",
+        "JobRequeued",
+        "JobLeased",
+        "JobAssigned",
+    ]
+    assert history.run_agg().split(".")[1] == "a2"
+
+
+def test_a_lost_run_waits_for_the_only_agent_to_return() -> None:
+    history = given_running()
+    assert history.settle(world()) == ["JobExpired", "JobRequeued"]
+    appended = history.settle(world(replace(OFFER, session="session-2")))
+    assert appended == ["JobLeased", "JobAssigned"]
+
+
+def lose(history: History, times: int, *, has_begun: bool = True) -> list[str]:
+    """Let the agent of a submission be killed so many times, each time with a new session."""
+    appended: list[str] = []
+    for number in range(times):
+        appended += history.settle(world(replace(OFFER, session=f"lost-{number}")))
+        if has_begun:
+            history.say(history.run_agg(), started())
+        appended += history.settle(world())
+    return appended
+
+
+def test_a_submission_whose_agent_died_twice_during_the_run_ends_and_is_told_so() -> None:
+    history = given_received()
+    appended = lose(history, 2)
+    assert appended.count("JobAssigned") == 2
+    assert appended[-2:] == ["JobGivenUp", "SubmissionFinished"]
     end = history.facts[-1][1]
     assert isinstance(end, events.SubmissionFinished)
-    assert end.outcome == "infra_failed"
-    assert "a1 fell silent" in end.reason
+    assert (end.outcome, end.code) == ("infra_failed", "agents_lost")
+    assert end.reason == (
+        "its agent failed twice during the run (the last failure: agent a1 fell silent), so it is "
+        "not run again; this costs no quota"
+    )
+    assert history.settle(world(OFFER)) == []
+
+
+def test_agents_that_died_before_the_run_began_are_not_held_against_a_submission() -> None:
+    history = given_received()
+    appended = lose(history, 2, has_begun=False)
+    assert appended[-2:] == ["JobExpired", "JobRequeued"]
+    lose(history, 1, has_begun=False)
+    end = history.facts[-1][1]
+    assert isinstance(end, events.SubmissionFinished)
+    assert (end.outcome, end.code) == ("infra_failed", "agent_silent")
+
+
+def test_a_verdict_of_the_second_attempt_is_the_only_one() -> None:
+    history = given_running()
+    first = history.run_agg()
+    history.settle(world(replace(OFFER, session="session-2")))
+    history.say(first, completed())
+    assert not history.state.jobs[JOB].is_over
+    history.say(history.run_agg(), started()).say(history.run_agg(), completed())
+    assert history.state.jobs[JOB].is_over
+
+
+def test_one_submission_puts_no_agent_into_quarantine() -> None:
+    history = given_received()
+    lose(history, 2)
+    assert history.of_type("AgentQuarantined") == []
+    assert "JobAssigned" in history.say(subjects.submission("s2"), received("bob")).settle(
+        world(OFFER)
+    )
 
 
 def test_silence_is_not_believed_before_we_listened_long_enough() -> None:
@@ -133,7 +200,7 @@ def test_silence_is_not_believed_before_we_listened_long_enough() -> None:
 def test_a_restarted_agent_loses_its_run() -> None:
     history = given_running()
     appended = history.settle(world(replace(OFFER, session="session-2", is_free=False)))
-    assert appended == ["JobExpired", "JobGivenUp", "SubmissionFinished"]
+    assert appended == ["JobExpired", "JobRequeued"]
 
 
 def test_a_run_not_begun_in_time_expires() -> None:
@@ -166,11 +233,12 @@ def test_a_submission_that_took_two_agents_down_is_given_up() -> None:
     for _ in range(2):
         history.settle(world(OFFER))
         failed = events.RunFailed(stage="", code="supervisor", reason="it died")
-        history.say(history.run_agg(), failed)
+        history.say(history.run_agg(), started()).say(history.run_agg(), failed)
     assert history.settle(world(OFFER)) == ["JobGivenUp", "SubmissionFinished"]
     end = history.facts[-1][1]
     assert isinstance(end, events.SubmissionFinished)
-    assert end.reason.startswith("2 agents failed under it")
+    assert (end.outcome, end.code) == ("infra_failed", "agents_lost")
+    assert "(the last failure: it died)" in end.reason
 
 
 @pytest.mark.parametrize("code", ["noisy", "memory"])

@@ -42,7 +42,7 @@ def test_every_code_in_the_services_is_in_the_table(name: str) -> None:
 def test_the_codes_of_harness_agents_and_scheduler_are_in_the_table() -> None:
     overdue = {state.overdue for state in STATES.values()}
     agents = {*agent_fold.AGENT_LOSS_CODES, *agent_fold.REPEATED, *agent_fold.BLAMELESS_CODES}
-    codes = {*FAILURE_CODES, *overdue, *agents, *rules.FINAL_FAILURES}
+    codes = {*FAILURE_CODES, *overdue, *agents, *rules.FINAL_FAILURES, rules.AGENTS_LOST}
     assert codes | {launches.RUNNER_FAILED, conclusion.NOT_ENROLLED} <= set(ENDINGS)
 
 

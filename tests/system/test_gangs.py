@@ -68,12 +68,14 @@ def custom_kernel(data):
 """
 UNHURRIED = TOGETHER.replace("    mine, rank = data", "    time.sleep(0.7)\n    mine, rank = data")
 UNHURRIED = f"import time\n{UNHURRIED}"
+SLOW = HONEST.replace("    source,", "    time.sleep(0.4)\n    source,")
+SLOW = f"import time\n{SLOW}"
 # Of jobs that come one after the other, a gang lets so many go first.
 PASSED_MAX = 2
 POLICY = {"WARPBOARD_SCHEDULER_GANG_PASSED_MAX": str(PASSED_MAX)}
 # By its name the last: the leader is the first.
 MEMBER = "member"
-OTHER = "other"
+OTHER, SECOND = "other", "slow"
 
 
 @pytest.fixture(scope="module")
@@ -156,26 +158,50 @@ def test_a_cancelled_gang_leaves_nothing_running(crew: Crew, ada: Person) -> Non
     until(lambda: crew.workers(LOCAL) == [] and are_free(crew, LOCAL, MEMBER))
 
 
-def test_a_gang_whose_leader_dies_frees_its_member(crew: Crew, ada: Person) -> None:
+def test_a_gang_whose_leader_dies_frees_its_member_and_runs_again(crew: Crew, ada: Person) -> None:
     number = begun(ada)
     os.kill(crew.pid(LOCAL), signal.SIGKILL)
     found = ada.end(number)
-    assert found["outcome"] == "infra_failed"
-    assert found["code"] in ("agent_silent", "agent_restarted")
+    assert (found["outcome"], found["attempt"]) == ("passed", 2)
     until(lambda: are_free(crew, LOCAL, MEMBER))
 
 
-def test_a_gang_that_loses_its_member_is_ended_and_nothing_runs_on(crew: Crew, ada: Person) -> None:
+def test_a_gang_that_loses_its_member_waits_for_another_and_nothing_runs_on(
+    crew: Crew, ada: Person
+) -> None:
     number = begun(ada)
     crew.kill(MEMBER)
-    found = ada.end(number)
-    types = [one["type"] for one in found["timeline"]]
-    assert (found["outcome"], found["code"]) == ("infra_failed", "gang_broken")
-    assert f"agent {MEMBER} fell silent" in found["reason"]
-    # It had begun, so it is not repeated.
-    assert types.index("RunStarted") < types.index("JobExpired") < types.index("JobGivenUp")
+
+    def requeued() -> list[str]:
+        timeline = ada.seen(number)["timeline"]
+        return [one["note"] for one in timeline if one["type"] == "JobRequeued"]
+
+    (why,) = until(requeued)
+    assert f"agent {MEMBER} fell silent" in why
     until(lambda: crew.workers(LOCAL) == [] and are_free(crew, LOCAL))
     assert ada.end(ada.submit(HONEST))["agent"] == LOCAL
+    assert ada.why(number) == "no host has 2 agents of CPU that fit"
+    answer = ada.http.post(f"/v1/submissions/{number}/cancel", json={"reason": "a mistake"})
+    assert answer.is_success, answer.text
+    assert ada.end(number)["outcome"] == "cancelled"
+
+
+def test_a_run_whose_agent_dies_is_repeated_on_another(crew: Crew, ada: Person) -> None:
+    crew.hire(SECOND)
+    number = ada.submit(SLOW)
+    until(lambda: (ada.seen(number).get("progress") or {}).get("stage") == "check")
+    victim = ada.seen(number)["agent"]
+    if victim == LOCAL:
+        os.kill(crew.pid(LOCAL), signal.SIGKILL)
+    else:
+        crew.kill(victim)
+    found = ada.end(number)
+    assert (found["outcome"], found["attempt"]) == ("passed", 2)
+    assert {victim, found["agent"]} == {LOCAL, SECOND}
+    if victim == LOCAL:
+        until(lambda: are_free(crew, LOCAL))
+        crew.kill(SECOND)
+    until(lambda: crew.pool()["agents_online"] == 1)
 
 
 def test_below_the_demand_ranked_waits_with_the_reason_and_tests_go_on(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from shared import subjects
 from shared.event_log import Feed, RecordedEvent
 from shared.events import CATALOGUE, SubmissionFinished
 from shared.nats.connection import connect
@@ -48,14 +49,22 @@ class Witness:
     feed: Feed
     seen: list[RecordedEvent]
 
-    async def until(self, submission: str, *types: str) -> RecordedEvent:
-        """The first event of such a type that is about the submission."""
+    async def until(self, submission: str, *types: str, count: int = 1) -> RecordedEvent:
+        """The first event of such a type that is about the submission, or the `count`th."""
         async with asyncio.timeout(STEP_S_MAX):
             while True:
-                for event in self.seen:
-                    if event.envelope.corr == submission and event.envelope.type in types:
-                        return event
+                found = self.about(submission, *types)
+                if len(found) >= count:
+                    return found[count - 1]
                 self.seen += await self.feed.take()
+
+    def about(self, submission: str, *types: str) -> list[RecordedEvent]:
+        """The events of such types about the submission that were read so far."""
+        return [
+            event
+            for event in self.seen
+            if event.envelope.corr == submission and event.envelope.type in types
+        ]
 
     async def received(self, number: int) -> str:
         """The submission of a number."""
@@ -104,11 +113,48 @@ async def test_whatever_is_killed_whenever_each_submission_ends_once(
                 assert isinstance(end, SubmissionFinished)
                 ends[name] = end
                 assert ada.end(number)["outcome"] == end.outcome
-    lost = {name: end for name, end in ends.items() if end.outcome != "passed"}
-    # A run that had begun on a killed agent is never repeated blindly.
-    assert set(lost) <= {"gpu-agent"}, lost
-    assert {end.outcome for end in lost.values()} <= {"infra_failed"}
+    assert {name: end.outcome for name, end in ends.items()} == dict.fromkeys(PROCESSES, "passed")
     assert_each_ended_once(log.seen)
+
+
+async def test_a_ranked_run_whose_agent_is_killed_is_run_again_and_counts_once(
+    platform_to_kill: Running,
+) -> None:
+    async with witness(platform_to_kill) as log:
+        with Person(platform_to_kill.url, "grace") as grace:
+            number = grace.submit(HONEST, mode="ranked")
+            submission = await log.received(number)
+            await log.until(submission, "RunStarted")
+            kill(platform_to_kill, "gpu-agent")
+            found = grace.end(number)
+            assert (found["outcome"], found["attempt"]) == ("passed", 2)
+            assert found["ranking"]["status"] == "ranked"
+            await log.until(submission, *TERMINAL)
+    verdicts = log.about(submission, "RunCompleted")
+    assert len(log.about(submission, "RunStarted")) == 2
+    assert [subjects.last_token(event.envelope.aggregate) for event in verdicts] == [found["run"]]
+    assert log.about(submission, "QuotaReturned") == []
+
+
+async def test_a_submission_whose_agent_is_killed_twice_ends_and_costs_nothing(
+    platform_to_kill: Running,
+) -> None:
+    async with witness(platform_to_kill) as log:
+        with Person(platform_to_kill.url, "linus") as linus:
+            number = linus.submit(HONEST, mode="ranked")
+            submission = await log.received(number)
+            for count in (1, 2):
+                await log.until(submission, "RunStarted", count=count)
+                kill(platform_to_kill, "gpu-agent")
+            found = linus.end(number)
+            assert (found["outcome"], found["code"]) == ("infra_failed", "agents_lost")
+            assert "failed twice during the run" in found["reason"]
+            assert "so it is not run again; this costs no quota" in found["reason"]
+            await log.until(submission, "QuotaReturned")
+            # The agent is neither lost to others nor in quarantine.
+            assert linus.end(linus.submit(HONEST))["outcome"] == "passed"
+    assert len(log.about(submission, "JobAssigned")) == 2
+    assert log.about(submission, "RunCompleted") == []
 
 
 def assert_each_ended_once(events: list[RecordedEvent]) -> None:

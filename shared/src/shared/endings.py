@@ -46,8 +46,9 @@ ENDINGS: dict[str, Ending] = {
     ),
     STATES["running"].overdue: Ending("scheduler", "its deadline passed during the run"),
     STATES["ranking"].overdue: Ending("scheduler", "ranker did not decide on its verdict in time"),
-    "agent_silent": Ending("scheduler", "its agent stopped responding"),
-    "agent_restarted": Ending("scheduler", "its agent was restarted during the run"),
+    "agents_lost": Ending("scheduler", "its agent failed during the run, twice"),
+    "agent_silent": Ending("scheduler", "its agent stopped responding, at the last attempt"),
+    "agent_restarted": Ending("scheduler", "its agent was restarted, at the last attempt"),
     "agent_revoked": Ending("scheduler", "its agent was revoked, at each attempt"),
     "gang_broken": Ending("scheduler", "one of its several agents was lost, at each attempt"),
     "runner_failed": Ending(

@@ -14,7 +14,7 @@ CANARY_TIMES_MAX = 50
 # An agent may fill an event with text; our own event that quotes it has to fit into one as well.
 REASON_LENGTH_MAX = 2000
 WORD_LENGTH_MAX = 64
-# The codes of a run whose submission took its agent or its harness down.
+# The codes of a run whose agent or harness died or hung.
 AGENT_LOSS_CODES = ("supervisor", "sandbox", "device", "agent_silent", "agent_restarted")
 # The code of a leader's run whose gang lost a member.
 GANG_BROKEN = "gang_broken"
@@ -135,6 +135,7 @@ def _end_run(state: SchedulerState, event: RecordedEvent, run: Run, fact: events
     # operator took the member away, nobody is at fault.
     leader = state.runs.get(run.leader)
     if leader is not None and leader.end is None and job.run == leader.id:
+        job.agents_lost += leader.has_begun and run.code in AGENT_LOSS_CODES
         leader.reason = f"agent {run.agent} of its gang was lost: {run.reason}"
         leader.code = run.code if run.code in REPEATED else GANG_BROKEN
         job.avoid = sorted({*job.avoid, run.agent})
@@ -144,7 +145,7 @@ def _end_leader_run(
     state: SchedulerState, event: RecordedEvent, run: Run, fact: events.Fact, job: Job
 ) -> None:
     ended_at, took_s = settle_run(state, event, run, job)
-    job.took_down += run.code in AGENT_LOSS_CODES
+    job.agents_lost += run.has_begun and run.code in AGENT_LOSS_CODES
     if isinstance(fact, events.RunCompleted):
         times = [case.time_us for case in fact.cases if case.stage == "time" and case.time_us]
         if fact.verdict == "passed" and times and min(times) > 0:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from msgspec import structs
 
 from scheduler.domain import launches, leases
-from scheduler.domain.agent_fold import GANG_BROKEN, REPEATED
+from scheduler.domain.agent_fold import GANG_BROKEN
 from scheduler.domain.match import list_candidates
 from scheduler.domain.queue import Policy
 from scheduler.domain.state import (
@@ -28,9 +28,11 @@ from shared.event_log import Append
 from shared.states import STATES, state_deadline
 
 REFUNDS_MAX = 100
-TAKEN_DOWN_MAX = 2
-# The author's mistake, which every agent would find.
-FINAL_FAILURES = ("problem_fault",)
+# A submission may lose its agent by accident once.
+LOST_MAX = 2
+AGENTS_LOST = "agents_lost"
+# The author's mistake, which every agent would find, and a time that is over on every agent.
+FINAL_FAILURES = ("problem_fault", STATES["running"].overdue)
 SUBMISSION_OVER = "its submission is over"
 # These make no rule due at once; the next tick is soon enough.
 IDLE = frozenset({"JobLeased", "JobAssigned", "RunStarted", "JobFinished"})
@@ -253,15 +255,17 @@ def _find_expiry(
 
 
 def _retry_or_give_up(state: SchedulerState, job: Job, run: Run, world: World) -> Decision:
-    """Repeat the job if no agent had begun or the agent itself reports a failure; else give up."""
-    may_repeat = run.end == "RunFailed" or not run.has_begun or run.code in REPEATED
-    is_final = run.code in FINAL_FAILURES or not may_repeat
-    code = ending_code(run.code)
-    if job.took_down >= TAKEN_DOWN_MAX:
-        reason = f"{job.took_down} agents failed under it, the last so: {run.reason}"
-        return give_up(state, job, code, reason)
+    """Repeat the job, on another agent if one fits, or give it up.
+
+    The log refuses all reports of an earlier run, so that only one attempt can have a verdict.
+    """
+    if job.agents_lost >= LOST_MAX:
+        reason = f"its agent failed twice during the run (the last failure: {run.reason})"
+        reason = f"{reason}, so it is not run again"
+        return give_up(state, job, AGENTS_LOST, reason, "this costs no quota")
+    is_final = run.code in FINAL_FAILURES
     if is_final or job.attempt >= job.attempts_max or world.is_past(job.deadline_at):
-        return give_up(state, job, code, run.reason)
+        return give_up(state, job, ending_code(run.code), run.reason)
     # In a broken gang a member failed, which is avoided already.
     must_avoid = run.code != GANG_BROKEN and run.agent not in job.avoid
     avoid = [*job.avoid, run.agent] if must_avoid else job.avoid

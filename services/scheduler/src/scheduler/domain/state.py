@@ -49,11 +49,11 @@ class Submission(msgspec.Struct):
 class Job(msgspec.Struct):
     """The work of a submission; it waits while `run` is None and `is_over` is false.
 
-    `agents` hold its lease since `leased_at`, `avoid` failed it before, and `took_down` counts
-    those that died while they ran it. `charge_s` is what its participant was charged for the
-    current run. None of the `excluded_agents` may take it. `instance` is the agent that a launcher
-    was asked to start for it; `launches` counts those that left it waiting, the last because of
-    `launch_problem`.
+    `agents` hold its lease since `leased_at`, `avoid` failed it before, and `agents_lost` counts
+    the runs that lost an agent after they had begun. `charge_s` is what its participant was charged
+    for the current run. None of the `excluded_agents` may take it. `instance` is the agent that a
+    launcher was asked to start for it; `launches` counts those that left it waiting, the last
+    because of `launch_problem`.
     """
 
     id: str
@@ -86,7 +86,7 @@ class Job(msgspec.Struct):
     agents: list[str] = []
     leased_at: datetime | None = None
     avoid: list[str] = []
-    took_down: int = 0
+    agents_lost: int = 0
     charge_s: float = 0.0
     instance: str = ""
     launches: int = 0
@@ -441,7 +441,12 @@ def append_to_agent(state: SchedulerState, name: str, fact: Fact) -> Append:
     return Append(subjects.agent(name), fact, state.agents[name].version, name, name)
 
 
-def fail_submission(state: SchedulerState, id_: str, code: str, reason: str) -> Sequence[Append]:
+SUBMIT_AGAIN = "this is not your kernel's fault and costs no quota: submit it again"
+
+
+def fail_submission(
+    state: SchedulerState, id_: str, code: str, reason: str, advice: str = SUBMIT_AGAIN
+) -> Sequence[Append]:
     """End an open submission by the platform's fault; nothing if it is not open."""
     submission = state.submissions.get(id_)
     if submission is None:
@@ -451,7 +456,7 @@ def fail_submission(state: SchedulerState, id_: str, code: str, reason: str) -> 
         outcome="infra_failed",
         is_eligible=False,
         code=code,
-        reason=f"{reason}; this is not your kernel's fault and costs no quota: submit it again",
+        reason=f"{reason}; {advice}",
         job=submission.job,
         run=job.run if job else None,
     )
@@ -459,8 +464,11 @@ def fail_submission(state: SchedulerState, id_: str, code: str, reason: str) -> 
     return (Append(aggregate, finished, submission.version, submission.job, id_),)
 
 
-def give_up(state: SchedulerState, job: Job, code: str, reason: str) -> Decision:
+def give_up(
+    state: SchedulerState, job: Job, code: str, reason: str, advice: str = SUBMIT_AGAIN
+) -> Decision:
     """End a job that the platform could not run, and its submission."""
     given_up = append_to_job(job, events.JobGivenUp(attempts=job.attempt, reason=reason))
-    submission_end = () if job.is_side else fail_submission(state, job.submission, code, reason)
-    return (given_up, *submission_end)
+    if job.is_side:
+        return (given_up,)
+    return (given_up, *fail_submission(state, job.submission, code, reason, advice))
