@@ -99,6 +99,14 @@ def kill(running: Running, name: str) -> None:
             os.kill(pid, signal.SIGKILL)
 
 
+def allow_one_test(running: Running, participant: str) -> None:
+    """Give a participant a quota of one test an hour."""
+    quota = {"bucket": "identity.CPU.test", "participant": participant, "limit": 1}
+    body = quota | {"window_s": 3600, "reason": "a test"}
+    url = f"{running.url}/v1/admin/quota"
+    assert httpx.put(url, json=body, headers=running.operator).is_success
+
+
 @pytest.mark.parametrize("step", STEPS)
 async def test_whatever_is_killed_whenever_each_submission_ends_once(
     platform_to_kill: Running, step: str
@@ -141,10 +149,7 @@ async def test_a_run_whose_agent_is_killed_is_run_again_and_counts_once(
 async def test_a_submission_whose_agent_is_killed_twice_ends_and_costs_nothing(
     platform_to_kill: Running,
 ) -> None:
-    quota = {"bucket": "identity.CPU.test", "participant": "linus", "limit": 1}
-    quota |= {"window_s": 3600, "reason": "a test"}
-    url = f"{platform_to_kill.url}/v1/admin/quota"
-    assert httpx.put(url, json=quota, headers=platform_to_kill.operator).is_success
+    allow_one_test(platform_to_kill, "linus")
     async with witness(platform_to_kill) as log:
         with Person(platform_to_kill.url, "linus") as linus:
             number = linus.submit(SLOW)
