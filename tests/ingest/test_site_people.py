@@ -189,7 +189,7 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
             )
             assert '<noscript><meta http-equiv="refresh"' in page.text
             assert page.text.count("data-refresh-s") == 1
-            (script,) = re.findall(r'<script src="([^"]+)" defer>', page.text)
+            script = re.findall(r'<script src="([^"]+)" defer>', page.text)[-1]
             assert (await browser.get(script)).status_code == 200
     live.agents.clear()
     assert ">silent, quarantined<" in await page_of(ways, "/agents")

@@ -4,16 +4,16 @@ from collections.abc import Iterable, Sequence
 from datetime import datetime
 from functools import lru_cache
 from io import BytesIO
-from itertools import pairwise
 from math import ceil, floor, inf, log, log10
 from statistics import median
 from typing import TYPE_CHECKING, NamedTuple
 
 from shared.api.agents import CanaryRun
 from shared.api.cases import Baseline
-from shared.api.leaderboards import Record
+from shared.api.leaderboards import Record, ScoreAt
 from shared.api.submissions import SubmissionLine
 from shared.presentation.run_files import CaseSamples, counts, slow
+from shared.presentation.units import one_line, time_text
 
 if TYPE_CHECKING:
     from PIL.ImageFont import FreeTypeFont, ImageFont
@@ -27,6 +27,7 @@ RECORDS_MAX = 200
 # A baseline that is further away from all records would flatten them.
 BASELINE_RATIO_MAX = 3.0
 BINS = 48
+DELETED = "a deleted name"
 PROCESSES_MAX = 16
 # The axis of canaries shows at least 10 % around the usual time.
 CANARY_RATIOS = (1 / 1.1, 1.1)
@@ -130,21 +131,38 @@ def _round_step(step: float) -> float:
     return next(factor * power for factor in (1, 2, 5, 10) if factor * power >= step * 0.999)
 
 
-class Segment(NamedTuple):
-    """A line of a chart."""
+class Dot(NamedTuple):
+    """A value at an instant, as a chart gets it: its text, and the page that it leads to.
 
-    x1: float
-    y1: float
-    x2: float
-    y2: float
+    `is_counted` if the staircase of its line goes through it; the others are hollow.
+    """
+
+    at: datetime
+    value: float
+    text: str
+    path: str = ""
+    is_counted: bool = True
 
 
-class RecordPoint(NamedTuple):
-    """A record in a chart."""
+class Point(NamedTuple):
+    """A dot in a chart."""
 
     x: float
     y: float
-    record: Record
+    dot: Dot
+
+
+class Line(NamedTuple):
+    """The dots of one participant, agent or leaderboard, with an SVG path through them.
+
+    The path is in thousandths of the chart's width and height, "" without one. `style` is its
+    class: a number for each participant, or the record.
+    """
+
+    name: str
+    style: str
+    points: Sequence[Point]
+    outline: str
 
 
 class LabelledLine(NamedTuple):
@@ -154,123 +172,160 @@ class LabelledLine(NamedTuple):
     label: str | float
 
 
-class RecordChart(NamedTuple):
-    """The best score over time: a falling staircase; better scores are lower."""
+class Chart(NamedTuple):
+    """Values over time, on a logarithmic axis."""
 
-    points: Sequence[RecordPoint]
-    steps: Sequence[Segment]
+    lines: Sequence[Line]
     marks: Sequence[LabelledLine]
-    baselines: Sequence[LabelledLine]
+    levels: Sequence[LabelledLine]
     first_at: datetime
     last_at: datetime
 
 
+class Series(NamedTuple):
+    """What becomes a line of a chart: its dots, oldest first."""
+
+    name: str
+    dots: Sequence[Dot]
+    style: str = "0"
+    is_stepped: bool = True
+
+
+def draw_chart(
+    series: Sequence[Series],
+    levels: Sequence[tuple[str, float]] = (),
+    bounds: Sequence[float] = (),
+) -> Chart | None:
+    """Return the chart of several series over the same time, None with fewer than two dots.
+
+    A level is drawn if it is near the dots. The axis includes the bounds.
+    """
+    dots = [dot for each in series for dot in each.dots]
+    if len(dots) < 2:
+        return None
+    values = [dot.value for dot in dots]
+    near = [
+        (name, value)
+        for name, value in levels
+        if min(values) / BASELINE_RATIO_MAX < value < max(values) * BASELINE_RATIO_MAX
+    ]
+    scale = make_scale([*values, *(value for _, value in near), *bounds])
+    instants = sorted(dot.at for dot in dots)
+    xs = dict(zip(instants, _spread_over_time(instants), strict=True))
+    lines = [
+        _draw_line(
+            each, [Point(xs[dot.at], _find_height(scale, dot.value), dot) for dot in each.dots]
+        )
+        for each in series
+    ]
+    return Chart(
+        lines=lines,
+        marks=[LabelledLine(_find_height(scale, mark), mark) for mark in axis_marks(scale)],
+        levels=[LabelledLine(_find_height(scale, value), name) for name, value in near],
+        first_at=instants[0],
+        last_at=instants[-1],
+    )
+
+
+def _draw_line(series: Series, points: Sequence[Point]) -> Line:
+    """Return a line; its staircase goes through the counted points, and on to the right end.
+
+    >>> dots = [Dot(datetime(2026, 1, 1), 2.0, ""), Dot(datetime(2026, 1, 2), 1.0, "")]
+    >>> points = [Point(2.0, 4.0, dots[0]), Point(96.0, 96.0, dots[1])]
+    >>> _draw_line(Series("ada", dots), points).outline
+    'M20 40H960V960H1000'
+    """
+    counted = [point for point in points if point.dot.is_counted]
+    outline = ""
+    if counted and series.is_stepped:
+        steps = "".join(f"H{10 * point.x:.0f}V{10 * point.y:.0f}" for point in counted[1:])
+        outline = f"M{10 * counted[0].x:.0f} {10 * counted[0].y:.0f}{steps}H1000"
+    return Line(series.name, series.style, points, outline)
+
+
 def draw_records(
-    newest_first: Sequence[Record], baselines: Sequence[Baseline]
-) -> RecordChart | None:
-    """Return the chart of a leaderboard's newest records, None if there are fewer than two.
+    newest_first: Sequence[Record], progress: Sequence[Series], baselines: Sequence[Baseline]
+) -> Chart | None:
+    """Return the chart of a leaderboard: everybody's best over time, and the newest records.
 
     A record that was invalidated is a point beside the staircase.
     """
-    records = newest_first[:RECORDS_MAX][::-1]
-    if len(records) < 2:
-        return None
-    scores_us = [record.score_us for record in records]
-    near = [
-        (baseline.name, baseline.score_us)
-        for baseline in baselines
-        if baseline.score_us is not None
-        and min(scores_us) / BASELINE_RATIO_MAX < baseline.score_us
-        and baseline.score_us < max(scores_us) * BASELINE_RATIO_MAX
+    records = [
+        Dot(
+            record.at,
+            record.score_us,
+            f"{time_text(record.score_us)} by {one_line(record.participant or DELETED, 60)}",
+            f"/submissions/{record.number}",
+            record.is_standing,
+        )
+        for record in newest_first[:RECORDS_MAX][::-1]
     ]
-    scale = make_scale([*scores_us, *(score_us for _, score_us in near)])
-
-    xs = _spread_over_time([record.at for record in records])
-    points = [
-        RecordPoint(x, _find_height(scale, record.score_us), record)
-        for x, record in zip(xs, records, strict=True)
-    ]
-    return RecordChart(
-        points=points,
-        steps=_draw_steps([(point.x, point.y) for point in points if point.record.is_standing]),
-        marks=[LabelledLine(_find_height(scale, mark), mark) for mark in axis_marks(scale)],
-        baselines=[LabelledLine(_find_height(scale, score_us), name) for name, score_us in near],
-        first_at=records[0].at,
-        last_at=records[-1].at,
-    )
+    levels = [(it.name, it.score_us) for it in baselines if it.score_us is not None]
+    return draw_chart([Series("record", records, "record"), *progress], levels)
 
 
-class ScorePoint(NamedTuple):
-    """A ranked submission in a chart; `is_best` if it was its participant's best so far."""
+def draw_progress(newest_first: Sequence[SubmissionLine]) -> Chart | None:
+    """Return the chart of a participant's submissions, None if fewer than two have a score.
 
-    x: float
-    y: float
-    submission: SubmissionLine
-    is_best: bool
-
-
-class ProgressChart(NamedTuple):
-    """The scores of a participant on a leaderboard over time, and a staircase through the best."""
-
-    points: Sequence[ScorePoint]
-    steps: Sequence[Segment]
-    marks: Sequence[LabelledLine]
-
-
-def draw_progress(newest_first: Sequence[SubmissionLine]) -> ProgressChart | None:
-    """Return the chart of a participant's submissions, None if fewer than two have a score."""
-    scored = [
-        (submission.score_us, submission)
-        for submission in newest_first[::-1]
-        if submission.score_us is not None and submission.score_us > 0
-    ]
-    if len(scored) < 2:
-        return None
-    scale = make_scale(score_us for score_us, _ in scored)
-    xs = _spread_over_time([submission.received_at for _, submission in scored])
-    points: list[ScorePoint] = []
+    A submission that was not the best of its participant so far is a point beside the staircase.
+    """
+    dots: list[Dot] = []
     best_us = inf
-    for x, (score_us, submission) in zip(xs, scored, strict=True):
-        is_best = submission.is_eligible and score_us < best_us
-        best_us = score_us if is_best else best_us
-        points.append(ScorePoint(x, _find_height(scale, score_us), submission, is_best))
-    return ProgressChart(
-        points=points,
-        steps=_draw_steps([(point.x, point.y) for point in points if point.is_best]),
-        marks=[LabelledLine(_find_height(scale, mark), mark) for mark in axis_marks(scale)],
-    )
+    for submission in newest_first[::-1]:
+        if submission.score_us is None or submission.score_us <= 0:
+            continue
+        is_best = submission.is_eligible and submission.score_us < best_us
+        best_us = submission.score_us if is_best else best_us
+        text = f"{time_text(submission.score_us)}, #{submission.number}"
+        path = f"/submissions/{submission.number}"
+        dots.append(Dot(submission.received_at, submission.score_us, text, path, is_best))
+    return draw_chart([Series("", dots)])
 
 
-class CanaryPoint(NamedTuple):
-    """A canary in a chart."""
+def draw_canaries(newest_first: Sequence[CanaryRun]) -> Chart | None:
+    """Return the chart of an agent's canaries, None if there are fewer than two; slower is higher.
 
-    x: float
-    y: float
-    canary: CanaryRun
+    One that failed has no ratio, and is at the top.
+    """
+    ratios = [canary.ratio for canary in newest_first if canary.ratio]
+    highest = max([*CANARY_RATIOS, *ratios])
+    dots = [
+        Dot(
+            canary.at,
+            canary.ratio or highest,
+            f"{canary.ratio:.3f}" if canary.ratio else "failed",
+            is_counted=canary.is_good,
+        )
+        for canary in newest_first[::-1]
+    ]
+    return draw_chart([Series("", dots, is_stepped=False)], bounds=CANARY_RATIOS)
 
 
-class CanaryChart(NamedTuple):
-    """The canaries of an agent over time; slower ones are higher."""
-
-    points: Sequence[CanaryPoint]
-    marks: Sequence[LabelledLine]
+SPARK_WIDTH, SPARK_HEIGHT = 88, 22
 
 
-def draw_canaries(newest_first: Sequence[CanaryRun]) -> CanaryChart | None:
-    """Return the chart of an agent's canaries, None if there are fewer than two."""
-    canaries = newest_first[::-1]
-    if len(canaries) < 2:
-        return None
-    scale = make_scale([*CANARY_RATIOS, *(canary.ratio for canary in canaries)])
-    xs = _spread_over_time([canary.at for canary in canaries])
-    return CanaryChart(
-        points=[
-            # One that failed has no ratio, and is at the top.
-            CanaryPoint(x, _find_height(scale, canary.ratio or scale.high), canary)
-            for x, canary in zip(xs, canaries, strict=True)
-        ],
-        marks=[LabelledLine(_find_height(scale, mark), mark) for mark in axis_marks(scale)],
-    )
+def draw_sparkline(records: Sequence[ScoreAt]) -> str:
+    """Return the SVG path of a falling record, oldest first; "" without two records.
+
+    >>> at = [datetime(2026, 1, day) for day in (1, 2, 3)]
+    >>> draw_sparkline([ScoreAt(at=day, score_us=us) for day, us in zip(at, (4.0, 2.0, 1.0))])
+    'M2 2H44V11H86V20H88'
+    """
+    if len(records) < 2:
+        return ""
+    scale = make_scale(record.score_us for record in records)
+    xs = _spread_over_time([record.at for record in records])
+    ys = [_find_height(scale, record.score_us) for record in records]
+    # The same margins, in pixels.
+    places = [
+        (
+            2 + (x - 2) / 94 * (SPARK_WIDTH - 4),
+            2 + (y - MARGIN) / (100 - 2 * MARGIN) * (SPARK_HEIGHT - 4),
+        )
+        for x, y in zip(xs, ys, strict=True)
+    ]
+    steps = "".join(f"H{x:.0f}V{y:.0f}" for x, y in places[1:])
+    return f"M{places[0][0]:.0f} {places[0][1]:.0f}{steps}H{SPARK_WIDTH}"
 
 
 def _spread_over_time(instants: Sequence[datetime]) -> list[float]:
@@ -283,20 +338,8 @@ def _spread_over_time(instants: Sequence[datetime]) -> list[float]:
     return [round(2 + 94 * share, 2) for share in shares]
 
 
-def _find_height(scale: LogScale, time_us: float) -> float:
-    return round(100 - scale.position(time_us), 2)
-
-
-def _draw_steps(points: Sequence[tuple[float, float]]) -> list[Segment]:
-    """Return the staircase through positions, oldest first."""
-    steps = []
-    for (x, y), (following_x, following_y) in pairwise(points):
-        steps.append(Segment(x, y, following_x, y))
-        steps.append(Segment(following_x, y, following_x, following_y))
-    if points:
-        last_x, last_y = points[-1]
-        steps.append(Segment(last_x, last_y, 100.0, last_y))
-    return steps
+def _find_height(scale: LogScale, value: float) -> float:
+    return round(100 - scale.position(value), 2)
 
 
 class AxisMark(NamedTuple):

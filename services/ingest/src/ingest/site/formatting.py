@@ -18,6 +18,7 @@ from shared.presentation.outcome import (
     roofline_text,
     share_text,
     shortcuts_text,
+    speedup_cell,
     speedup_text,
     speedups_text,
 )
@@ -137,6 +138,7 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "composition": composition_text,
     "shortcuts": shortcuts_text,
     "speedup": speedup_text,
+    "speedup_cell": speedup_cell,
     "speedups": speedups_text,
     "spread": spread_text,
     "time_left": time_left_text,

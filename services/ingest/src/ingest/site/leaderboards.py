@@ -16,10 +16,13 @@ from fastapi import APIRouter, Request, Response
 from ingest.identity.login.web import Web
 from ingest.ports import ReadProxy
 from ingest.site.charts import (
+    DELETED,
     RECORDS_MAX,
+    Dot,
     IntervalBar,
     LogScale,
     PreviewLine,
+    Series,
     draw_preview,
     draw_records,
     make_bar,
@@ -29,11 +32,17 @@ from ingest.site.reads import READ_S_MAX, PageReads, api_path, find_visitor, rea
 from shared.api.cases import Baseline, Case
 from shared.api.leaderboards import Entry, EntryCases, Leaderboard, LeaderboardCases
 from shared.errors import Refused
-from shared.presentation.units import one_line, rank_text, spread_text
+from shared.presentation.units import one_line, rank_text, spread_text, time_text
 
-ENTRIES_MAX = 100
+# With its style sheet and scripts, such a page has at most 200 kB.
+ENTRIES_MAX = 50
 RECORDS_LISTED_MAX = 50
 FEED_RECORDS_MAX = 50
+# The chart shows how so many of the first entries became faster.
+PROGRESS_MAX = 8
+PODIUM_MAX = 3
+# More are rows of the table only.
+BASELINES_MAX = 2
 PREVIEW_ENTRIES_MAX = 3
 CASE_ENTRIES_MAX = 20
 CASES_MAX = 50
@@ -46,12 +55,22 @@ DAY_LENGTH = len("2026-01-31")
 
 
 class LeaderboardAddress(NamedTuple):
-    """A leaderboard, the version of its problem and the instant; None is the newest and now."""
+    """A leaderboard with what is shown of it: a version, an instant, a language, a toolchain.
+
+    None is the newest version, now, and all entries.
+    """
 
     slug: str
     gpu: str
     version: int | None = None
     as_of: datetime | None = None
+    language: str | None = None
+    toolchain: str | None = None
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether only some entries are shown."""
+        return bool(self.language or self.toolchain)
 
     def path(self, page: str = "", **changes: Any) -> str:
         """Return the address of the page or of another page of it, with changes.
@@ -60,7 +79,12 @@ class LeaderboardAddress(NamedTuple):
         '/leaderboards/copy/H100/cases?version=2'
         """
         address = self._replace(**changes)
-        query = {"version": address.version, "as_of": address.as_of and address.as_of.isoformat()}
+        query = {
+            "version": address.version,
+            "as_of": address.as_of and address.as_of.isoformat(),
+            "language": address.language,
+            "toolchain": address.toolchain,
+        }
         text = urlencode({name: value for name, value in query.items() if value})
         path = f"/leaderboards/{quote(address.slug, safe='')}/{quote(address.gpu, safe='')}{page}"
         return f"{path}?{text}" if text else path
@@ -178,22 +202,59 @@ def list_case_times(
     return columns, rows
 
 
+class Sizes(NamedTuple):
+    """How much of a leaderboard is read: entries, records, and progress of so many entries."""
+
+    entries: int = ENTRIES_MAX
+    records: int = RECORDS_MAX
+    progress: int = 0
+
+
+PAGE = Sizes(progress=PROGRESS_MAX)
+
+
 async def read_leaderboard(
-    reads: PageReads,
-    address: LeaderboardAddress,
-    cursor: str | None = None,
-    *,
-    limit: int = ENTRIES_MAX,
-    records: int = RECORDS_MAX,
+    reads: PageReads, address: LeaderboardAddress, cursor: str | None = None, sizes: Sizes = PAGE
 ) -> Leaderboard:
-    """Read a leaderboard with its records. Raises `Refused` and `Failed`."""
+    """Read a leaderboard with its records and progress. Raises `Refused` and `Failed`."""
     path = api_path("leaderboards", address.slug, address.gpu)
     at = address.as_of and address.as_of.isoformat()
-    query = {"limit": limit, "records": records, "version": address.version, "as_of": at}
+    query = {
+        "limit": sizes.entries,
+        "records": sizes.records,
+        "progress": sizes.progress,
+        "version": address.version,
+        "as_of": at,
+        "language": address.language,
+        "toolchain": address.toolchain,
+    }
     return await read_in_time(
         reads.read(path, Leaderboard, **query, cursor=cursor),
         READ_S_MAX if at is None else PAST_READ_S_MAX,
     )
+
+
+def list_progress(board: Leaderboard) -> list[Series]:
+    """Return the best scores over time of the first entries of a page, as lines of a chart."""
+    by_account = {line.participant_id: line.points for line in board.progress}
+    return [
+        Series(
+            entry.participant or DELETED,
+            [
+                Dot(
+                    point.at,
+                    point.score_us,
+                    time_text(point.score_us),
+                    f"/submissions/{point.number}",
+                )
+                for point in by_account[entry.participant_id]
+            ],
+            str(index),
+        )
+        for index, entry in enumerate(
+            entry for entry in board.items if entry.participant_id in by_account
+        )
+    ]
 
 
 def _leaderboard_values(
@@ -210,12 +271,17 @@ def _leaderboard_values(
         for gpu in board.gpu_leaderboards
         if gpu.agents_online or gpu.entries_count or gpu.gpu == board.gpu
     ]
+    progress = list_progress(board)
     return {
         "board": board,
         "address": address,
         "rows": merge_rows(board, account),
         "scale": _page_scale(board),
         "is_all_provisional": all(entry.is_provisional for entry in board.items),
+        "own_account": account,
+        "baseline_names": list(
+            dict.fromkeys(name for entry in board.items for name in entry.vs_baseline)
+        )[:BASELINES_MAX],
         "has_yardstick": any(entry.speedup is not None for entry in board.items),
         "has_roofline": any(entry.roofline_fraction is not None for entry in board.items),
         "versions": sorted(versions, reverse=True),
@@ -223,8 +289,31 @@ def _leaderboard_values(
         "gpus_without_agents": [row.gpu for row in board.gpu_leaderboards if row not in tabs],
         "unmeasured": [row for row in board.baselines if row.score_us is None],
         "records": records[:RECORDS_LISTED_MAX],
-        "chart": draw_records(records, board.baselines),
+        "chart": draw_records(records, progress, board.baselines),
+        "progress": progress,
+        "levels": [
+            _page_scale(board).position(baseline.score_us)
+            for baseline in board.baselines
+            if baseline.score_us is not None
+        ],
+        "podium": board.items[:PODIUM_MAX],
+        "has_choices": address.is_filtered
+        or board.next_cursor is not None
+        or len({(entry.language, *entry.toolchains) for entry in board.items}) > 1,
+        "languages": _choices(
+            address.language, [entry.language for entry in board.items], board.languages
+        ),
+        "toolchains": _choices(
+            address.toolchain, [name for entry in board.items for name in entry.toolchains]
+        ),
     }
+
+
+def _choices(
+    chosen: str | None, shown: Sequence[str | None], accepted: Sequence[str] = ()
+) -> list[str]:
+    """Return the values of a filter: those shown, those accepted, and the chosen one."""
+    return sorted({name for name in (chosen, *shown, *accepted) if name})
 
 
 def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
@@ -234,10 +323,18 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
     @router.head("/leaderboards/{slug}/{gpu}")
     async def leaderboard(request: Request, slug: str, gpu: str) -> Response:
         """A leaderboard, now or at an instant, page by page; the newest page follows changes."""
-        version, as_of, cursor = (
-            request.query_params.get(name, "") for name in ("version", "as_of", "cursor")
+        version, as_of, cursor, language, toolchain = (
+            request.query_params.get(name, "")
+            for name in ("version", "as_of", "cursor", "language", "toolchain")
         )
-        requested = LeaderboardAddress(slug, gpu, parse_version(version), parse_as_of(as_of))
+        requested = LeaderboardAddress(
+            slug,
+            gpu,
+            parse_version(version),
+            parse_as_of(as_of),
+            language or None,
+            toolchain or None,
+        )
         visitor = await find_visitor(request, web, ranker)
         board = await read_leaderboard(visitor.reads, requested, cursor or None)
         values = _leaderboard_values(board, requested, visitor.account)
@@ -275,7 +372,7 @@ def _add_previews(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         """The newest standing records as an Atom feed."""
         visitor = await find_visitor(request, web, ranker)
         board = await read_leaderboard(
-            visitor.reads, LeaderboardAddress(slug, gpu), limit=1, records=FEED_RECORDS_MAX
+            visitor.reads, LeaderboardAddress(slug, gpu), sizes=Sizes(1, FEED_RECORDS_MAX)
         )
         text = web.templates.get_template("feed.xml").render(
             board=board,
@@ -290,7 +387,7 @@ def _add_previews(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         """The image that other sites show beside a link to the leaderboard."""
         visitor = await find_visitor(request, web, ranker)
         board = await read_leaderboard(
-            visitor.reads, LeaderboardAddress(slug, gpu), limit=PREVIEW_ENTRIES_MAX, records=0
+            visitor.reads, LeaderboardAddress(slug, gpu), sizes=Sizes(PREVIEW_ENTRIES_MAX, 0)
         )
         lines = tuple(
             PreviewLine(

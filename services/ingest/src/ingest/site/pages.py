@@ -2,7 +2,7 @@
 
 import asyncio
 import gzip
-from collections.abc import Awaitable, Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Mapping, Sequence
 from datetime import datetime
 from importlib.resources import files
 from typing import Annotated, Any, NamedTuple
@@ -15,7 +15,7 @@ from ingest.bootstrap import Ingest
 from ingest.identity.login.web import Web, route_class
 from ingest.ports import ReadProxy
 from ingest.site.admin.pages import add_admin_pages
-from ingest.site.charts import CanaryChart, draw_canaries
+from ingest.site.charts import Chart, draw_canaries, draw_sparkline
 from ingest.site.client_package import add_client_pages, build_wheel, install_command
 from ingest.site.editor import CODE_EDITOR, add_resubmission_page, add_submission_forms
 from ingest.site.formatting import FILTERS
@@ -50,13 +50,14 @@ STATIC_S = 3600
 SCHEMA_S = 3600
 PROBLEMS_MAX = 200
 LEADERS_MAX = 3
-RECORDS_MAX = 8
+SPARK_RECORDS_MAX = 20
+RECORDS_MAX = 10
 SEARCH_CHARS_MAX = 100
 API = "/v1/"
 STATIC = {
     "site.css": "text/css",
     **dict.fromkeys(
-        ("board.js", "copy.js", "editor.js", "follow.js", "refresh.js", "times.js"),
+        ("board.js", "chart.js", "copy.js", "editor.js", "follow.js", "refresh.js", "times.js"),
         "text/javascript",
     ),
     CODE_EDITOR: "text/javascript",
@@ -73,12 +74,40 @@ JOBS_MAX = 100
 class Overview(NamedTuple):
     """What a visitor can see: problems, entries of their newest versions by GPU type, and records.
 
-    Without an answer of the read side, `problems` is None.
+    Without an answer of the read side, `problems` is None. `agents` is by GPU type.
     """
 
     problems: Problems | None
-    lines: dict[str, dict[str, LeaderboardLine]]
+    lines: Mapping[str, Mapping[str, LeaderboardLine]]
     records: Sequence[Record]
+    agents: Mapping[str, int]
+
+
+class Cell(NamedTuple):
+    """A problem on a GPU type in the matrix of leaderboards.
+
+    `line` is None without an entry, and `spark` is the SVG path of its record.
+    """
+
+    gpu: str
+    line: LeaderboardLine | None
+    spark: str
+    is_open: bool
+
+
+class MatrixRow(NamedTuple):
+    """A problem with a cell for each column, None where it has no such GPU type."""
+
+    problem: Problem
+    cells: Sequence[Cell | None]
+
+
+class Matrix(NamedTuple):
+    """The leaderboards of problems: GPU types as columns, and those that are left out."""
+
+    columns: Sequence[str]
+    hidden: Sequence[str]
+    rows: Sequence[MatrixRow]
 
 
 class ProblemFilter(NamedTuple):
@@ -105,19 +134,53 @@ async def read_overview(reads: PageReads, search: str) -> Overview:
             asyncio.gather(
                 reads.read(api_path("problems"), Problems, **filters),
                 read_if_possible(
-                    reads.read(api_path("leaderboards"), Leaderboards, top=LEADERS_MAX)
+                    reads.read(
+                        api_path("leaderboards"),
+                        Leaderboards,
+                        top=LEADERS_MAX,
+                        records=SPARK_RECORDS_MAX,
+                    )
                 ),
                 read_if_possible(reads.read(api_path("records"), Records, limit=RECORDS_MAX)),
             )
         )
     except Failed:
-        return Overview(None, {}, ())
+        return Overview(None, {}, (), {})
     newest = {problem.slug: problem.problem_version for problem in problems.items}
     lines: dict[str, dict[str, LeaderboardLine]] = {}
     for line in leaderboards.items if leaderboards else ():
         if newest.get(line.problem) == line.problem_version:
             lines.setdefault(line.problem, {})[line.gpu] = line
-    return Overview(problems, lines, records.items if records else ())
+    agents = leaderboards.agents_online if leaderboards else {}
+    return Overview(problems, lines, records.items if records else (), agents)
+
+
+def make_matrix(problems: Sequence[Problem], overview: Overview, gpu: str) -> Matrix:
+    """Return the leaderboards of problems as a matrix: one GPU type, or those that are in use.
+
+    A type is in use if it has an agent, or one of the problems has an entry there. If none is, all
+    are shown. Those with the most entries come first.
+    """
+    entries: dict[str, int] = {}
+    for problem in problems:
+        for name in (*problem.gpus, *problem.gpus_closed):
+            line = overview.lines.get(problem.slug, {}).get(name)
+            entries[name] = entries.get(name, 0) + (line.entries_count if line else 0)
+    used = [name for name in entries if entries[name] or overview.agents.get(name)]
+    columns = sorted([gpu] if gpu in entries else used or [*entries], key=lambda it: -entries[it])
+    rows = [
+        MatrixRow(problem, [_make_cell(problem, overview, column) for column in columns])
+        for problem in problems
+    ]
+    return Matrix(columns, [name for name in entries if name not in columns], rows)
+
+
+def _make_cell(problem: Problem, overview: Overview, gpu: str) -> Cell | None:
+    is_open = gpu in problem.gpus and problem.state == "active"
+    if gpu not in (*problem.gpus, *problem.gpus_closed):
+        return None
+    line = overview.lines.get(problem.slug, {}).get(gpu)
+    return Cell(gpu, line, draw_sparkline(line.records) if line else "", is_open)
 
 
 def example_options(problems: Sequence[Problem]) -> str:
@@ -183,6 +246,12 @@ def _add_home(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         page, filters = overview.problems, ProblemFilter(gpu, language, tag)
         visible_problems = page.items if page else []
         problems = [problem for problem in visible_problems if filters.accepts(problem)]
+        # Those with entries come first; otherwise they are in the order of their names.
+        active = sorted(
+            (problem for problem in problems if problem.state == "active"),
+            key=lambda problem: problem.slug not in overview.lines,
+        )
+        ended = [problem for problem in problems if problem.state != "active"]
         values: dict[str, Any] = {
             "problems": problems if page else None,
             "filters": filters,
@@ -191,13 +260,9 @@ def _add_home(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             "tags": _options(tag, (problem.tags or () for problem in visible_problems)),
             "titles": {problem.slug: problem.title for problem in visible_problems},
             "records": overview.records,
-            # Those with entries come first; otherwise they are in the order of their names.
-            "active": sorted(
-                (problem for problem in problems if problem.state == "active"),
-                key=lambda problem: problem.slug not in overview.lines,
-            ),
-            "ended": [problem for problem in problems if problem.state != "active"],
-            "lines": overview.lines,
+            "active": make_matrix(active, overview, gpu),
+            "ended": make_matrix(ended, overview, gpu),
+            "agents": overview.agents,
             "search": search.strip(),
             "is_filtered": bool(search.strip() or any(filters)),
             "has_more": page is not None and page.next_cursor is not None,
@@ -272,7 +337,7 @@ class AgentRow(NamedTuple):
     state: str
     is_ready: bool
     run_s: float | None
-    chart: CanaryChart | None
+    chart: Chart | None
 
 
 def make_agent_row(agent: Agent, at: datetime) -> AgentRow:

@@ -17,7 +17,7 @@ from ingest.identity.login.web import Form, NotLoggedIn, Web, parse_form, route_
 from ingest.identity.preferences.service import PreferenceCommands, PreferencesRequest
 from ingest.ports import ReadProxy
 from ingest.quotas.service import Quotas
-from ingest.site.charts import ProgressChart, draw_progress
+from ingest.site.charts import Chart, draw_progress
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.webhooks.service import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks
 from shared.api.cases import OwnMilestone, OwnMilestones
@@ -45,7 +45,7 @@ class BoardProgress(NamedTuple):
     problem: str
     problem_version: int
     gpu: str
-    chart: ProgressChart
+    chart: Chart
 
 
 def chart_progress(ranked: Sequence[SubmissionLine]) -> list[BoardProgress]:
@@ -103,7 +103,7 @@ def add_people_pages(router: APIRouter, web: Web, ranker: ReadProxy, quotas: Quo
             "has_more": len(submissions.items) > RANKED_LISTED_MAX,
             "milestones": await read_in_time(read_milestones(reads)) if is_own else [],
         }
-        return web.public_page(request, "person.html", visitor.session, **values)
+        return web.public_page(request, "person.html", visitor.session, has_script=True, **values)
 
     _add_own_submissions(router, web, ranker, quotas)
 

@@ -6,7 +6,7 @@ const REFRESH_MS_MIN = 500;
 const POLL_MS = 10000;
 
 const board = document.getElementById("board");
-const parts = [board, document.getElementById("trend")];
+const parts = ["podium", "board", "trend"].map((id) => document.getElementById(id));
 let events = null;
 let timer = null;
 let refreshedAt = -REFRESH_MS_MIN;

@@ -13,6 +13,7 @@ async function refresh() {
       if (response.ok) {
         const page = new DOMParser().parseFromString(await response.text(), "text/html");
         part.replaceChildren(...page.getElementById(part.id).childNodes);
+        document.dispatchEvent(new Event("updated"));
       }
     } catch {
       // The platform does not respond at the moment.
