@@ -7,6 +7,8 @@ export PYTHONDONTWRITEBYTECODE :=
 # Discord's own documents, which its simulator's tests hold every request to; no part of the tree.
 export WARPBOARD_DISCORD_OPENAPI ?= $(abspath $(wildcard ../shared/data/discord-openapi.json))
 export WARPBOARD_DISCORD_GATEWAY_SCHEMA ?= $(abspath $(wildcard ../shared/data/discord-gateway.schema.json))
+# The words of the platform that users come from, which a script of the tests follows.
+export WARPBOARD_PUBLIC_DOCUMENTS ?= $(abspath $(wildcard ../shared/spec/public-documents))
 PARTS := shared harness[torch] services/ingest services/scheduler[modal] services/gpu-agent \
          services/ranker services/discord-edge cli[mcp,plots,up] discord-sim[zstd]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim

@@ -1,76 +1,21 @@
 """`warpboard up --discord-sim`: the bot for somebody who has no account, in a browser."""
 
-import base64
 import re
-import time
-from dataclasses import dataclass
-from typing import Any
 
 import httpx
 import pytest
 
 from tests.discord.channel_users import message_text, zip_problem
+from tests.discord.page_users import PageUser, read_until, upload
 from tests.support.people import HONEST, Person, add_problem
-from tests.support.platform import ROOT, UP_S_MAX, Running
+from tests.support.platform import ROOT, Running
 
 pytestmark = [pytest.mark.platform, pytest.mark.server, pytest.mark.long, pytest.mark.timeout(900)]
-
-WAITS_MAX = 200
-
-
-def _until(http: httpx.Client, path: str, is_there: Any) -> Any:
-    """What a read says once it is so; between two reads, something changed there."""
-    seen, said = -1, None
-    for _ in range(WAITS_MAX):
-        said = http.get(path).json()
-        if is_there(said):
-            return said
-        seen = http.get("/sim/changes", params={"after": seen}).json()["changes"]
-    raise AssertionError(f"{path} is not so: {said}")
-
-
-@dataclass(frozen=True)
-class PageUser:
-    """A user of the page, in one channel."""
-
-    http: httpx.Client
-    id: str
-    channel: str
-
-    def send(self, action: str, **fields: Any) -> httpx.Response:
-        """Act as the page does."""
-        body = {"channel": self.channel, **fields}
-        return self.http.post(f"/sim/people/{self.id}/{action}", json=body)
-
-    def use_command(self, command: str, expected: str, **options: Any) -> Any:
-        """Use a command, and return its answer once it contains a text."""
-        done = self.send("slash", command=command, options=options).json()
-        return self.wait_for(done["message"], expected)
-
-    def wait_for(self, message_id: str, expected: str) -> Any:
-        """Return a message once it contains a text."""
-
-        def shown(messages: Any) -> Any:
-            return [
-                it for it in messages if it["id"] == message_id and expected in message_text(it)
-            ]
-
-        path = f"/sim/people/{self.id}/channels/{self.channel}"
-        return shown(_until(self.http, path, shown))[0]
-
-
-def _offered(user: PageUser) -> None:
-    """Wait until the bot has heard of a leaderboard."""
-    until = time.monotonic() + UP_S_MAX
-    command = {"command": "leaderboard show", "option": "leaderboard_name", "typed": "ide"}
-    while not user.send("autocomplete", **command).json()["choices"]:
-        assert time.monotonic() < until, "the bot knows of no leaderboard"
-        time.sleep(0.05)
 
 
 def _submit_to_the_stand_ins(user: PageUser, running: Running) -> None:
     """Submit with both commands of the public documents; both end ranked, on agents here."""
-    kernel = {"name": "kernel.py", "base64": base64.b64encode(HONEST.encode()).decode()}
+    kernel = upload("kernel.py", HONEST.encode())
     board = {"leaderboard_name": "identity", "gpu": "CPU"}
     for runner in ("modal", "github"):
         message = user.use_command(f"leaderboard submit {runner}", "#", script=kernel, **board)
@@ -85,10 +30,7 @@ def _publish(author: PageUser) -> None:
     """Publish a problem by its author's form, menu and button."""
     zipped, report = zip_problem()
     files = {"reference_code": zipped.data, "report": report.encode()}
-    uploads = {
-        name: {"name": f"{name}.zip", "base64": base64.b64encode(data).decode()}
-        for name, data in files.items()
-    }
+    uploads = {name: upload(f"{name}.zip", data) for name, data in files.items()}
     named = {"leaderboard_name": "copied", "deadline": "2099-01-02"}
     message = author.use_command("leaderboard create", "Which GPU types", **named, **uploads)
     [[menu]] = [row["components"] for row in message["components"]]
@@ -107,7 +49,9 @@ def test_the_bot_works_without_an_account(simulated_platform: Running) -> None:
     page = rows["discord-sim"]
     with httpx.Client(base_url=page.removesuffix("/sim/"), timeout=60) as http:
         assert "Simulated Discord" in http.get("/sim/").text
-        state = _until(http, "/sim/state", lambda said: said["commands"] and said["is_connected"])
+        state = read_until(
+            http, "/sim/state", lambda said: said["commands"] and said["is_connected"]
+        )
         ids = {one["username"]: one["id"] for one in state["people"]}
         channels = http.get(f"/sim/people/{ids['ada']}/channels").json()
         [lobby] = [one["id"] for one in channels if one["name"] == "lobby"]
@@ -115,9 +59,9 @@ def test_the_bot_works_without_an_account(simulated_platform: Running) -> None:
             PageUser(http, ids[name], lobby) for name in ("ada", "cora", "mona", "omar")
         )
         path = f"/sim/people/{ada.id}/channels/{lobby}"
-        [greeting] = _until(http, path, lambda messages: messages)
+        [greeting] = read_until(http, path, lambda messages: messages)
         assert "`/leaderboard submit test`" in greeting["content"]
-        _offered(ada)
+        ada.wait_until_offered("identity")
         ada.use_command("leaderboard list", "identity")
         # Each role has its commands, on the server and on the platform.
         for user in (ada, cora):

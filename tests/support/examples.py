@@ -1,6 +1,6 @@
 """An example of every event, and a report of a check without findings."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TypeVar
 
@@ -89,12 +89,12 @@ def example_event(kind: type[Kind]) -> Kind:
     return msgspec.convert(_example_value(type_info(kind), ""), kind)
 
 
-def clean_report(slug: str, files: Mapping[str, bytes]) -> str:
+def clean_report(slug: str, files: Mapping[str, bytes], gpus: Sequence[str] = ()) -> str:
     """Return the report of a check without findings, without running it. Errors: Refused.
 
     It claims that a correct solution passed on every GPU type of the problem.
     """
-    version = compile_problem(slug, files)
+    version = compile_problem(slug, files, gpus)
     solution = SolutionFound(name="right.py", kind="correct", verdict="passed", as_expected=True)
     report = CheckReport(
         digest=version.digest,
