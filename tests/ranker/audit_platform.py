@@ -7,8 +7,8 @@ import msgspec
 from nacl.signing import SigningKey
 
 from ranker.domain.score import compute_score
-from ranker.domain.stored_log import StoredEvent, to_stored_event
-from shared import events, subjects, wire
+from ranker.domain.stored_log import CHAIN_START, StoredEvent, to_stored_event
+from shared import events, subjects
 from shared.clock import new_id
 from shared.event_log import NewEvent
 from shared.events import AuditSealed, Fact, SubmissionFinished
@@ -116,8 +116,8 @@ class AuditPlatform:
 
 def chain_events(log: Iterable[StoredEvent]) -> list[StoredEvent]:
     """The events with the chain up to each."""
-    chained, h = [], wire.CHAIN_START
+    chained, h = [], CHAIN_START
     for event in log:
-        h = wire.extend_chain(h, event.link)
+        h = event.chain_after(h)
         chained.append(event._replace(h=h))
     return chained

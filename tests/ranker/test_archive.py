@@ -10,9 +10,14 @@ import pytest
 
 from ranker.archive.archiver import ArchiveService, SealConfig, Sealer, run_archiver
 from ranker.archive.postgres import Archive, ArchiveReader, open_archive
-from ranker.domain.stored_log import SEAL_AGGREGATE, SealInterval, is_seal_due, to_stored_event
+from ranker.domain.stored_log import (
+    CHAIN_START,
+    SEAL_AGGREGATE,
+    SealInterval,
+    is_seal_due,
+    to_stored_event,
+)
 from ranker.service.decisions import Metrics
-from shared import wire
 from shared.event_log import Gap, NewEvent, RecordedEvent
 from shared.events import AuditSealed
 from shared.postgres import CheckpointConflict, create_pool
@@ -55,9 +60,9 @@ async def test_every_byte_of_the_log_is_kept_and_chained(copy: Archive) -> None:
     await run_archiver(log, copy, Metrics(), until=5)
     await run_archiver(log, copy, Metrics(), until=await log.last())
     rows = await copy.page(0, 100)
-    h = wire.CHAIN_START
+    h = CHAIN_START
     for row, event in zip(rows, log.since(0), strict=True):
-        h = wire.extend_chain(h, to_stored_event(event).link)
+        h = to_stored_event(event).chain_after(h)
         assert (row.seq, row.body, row.h) == (event.seq, event.body, h)
         assert row.subject == f"events.{event.envelope.aggregate}"
         assert row.recorded == event

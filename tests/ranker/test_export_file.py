@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from ranker.archive.log_file import LogFileReader, LogFileWriter
-from ranker.domain.stored_log import DamagedCopy, StoredEvent
-from shared import wire
+from ranker.domain.stored_log import CHAIN_START, DamagedCopy, StoredEvent
 from shared.errors import Refused
 
 BODIES = [
@@ -43,9 +42,9 @@ def lines(file: Path) -> list[bytes]:
 def test_every_byte_comes_back(file: Path) -> None:
     reader = LogFileReader(file)
     assert list(reader.events()) == list(reader.events()) == EVENTS
-    h = wire.CHAIN_START
+    h = CHAIN_START
     for event in EVENTS:
-        h = wire.extend_chain(h, event.link)
+        h = event.chain_after(h)
     assert reader.end is not None
     assert (reader.header.key, reader.header.count, reader.end.h) == ("a key", 4, h.hex())
 

@@ -8,17 +8,15 @@ import pytest
 from ranker.blobs import find_blob_digests
 from ranker.domain.fold import decode_event, find_required_rows, fold
 from ranker.domain.rows import Rows
-from ranker.domain.stored_log import ChainVerifier, StoredEvent
+from ranker.domain.stored_log import CHAIN_START, ChainVerifier, StoredEvent
 from ranker.http.submissions import MEDIA
 from shared.event_log import RecordedEvent
 from shared.events import Fact
 from shared.signing import verify_verdict
 from shared.wire import (
-    CHAIN_START,
     UNREADABLE,
     EventMetadata,
     UnknownEvent,
-    extend_chain,
     make_envelope,
 )
 
@@ -63,7 +61,7 @@ def test_a_verdict_whose_data_is_none_is_passed_over_on_an_agents_subject_alone(
 def test_a_log_with_noise_in_it_is_whole_and_can_be_restored(body: bytes) -> None:
     stored = noise(body)
     scrutiny = ChainVerifier((), verify_verdict)
-    assert scrutiny.look(stored._replace(h=extend_chain(CHAIN_START, stored.link))) is not None
+    assert scrutiny.look(stored._replace(h=stored.chain_after(CHAIN_START))) is not None
     assert scrutiny.findings == []
 
 

@@ -1,6 +1,5 @@
 """Events as bytes: the envelope, and the hash chain over the log."""
 
-import hashlib
 from datetime import UTC, datetime
 from typing import Annotated, NamedTuple
 
@@ -177,37 +176,3 @@ def decode_fact(envelope: Envelope) -> AnyFact:
         return _decoders[envelope.type].decode(envelope.data)
     except (UnicodeDecodeError, RecursionError) as error:
         raise msgspec.DecodeError(str(error)) from error
-
-
-CHAIN_START = b"\0" * 32
-
-
-class ChainLink(NamedTuple):
-    """The chained parts of an event; `body` is its stored bytes."""
-
-    seq: int
-    subject: str
-    id: str
-    body: bytes
-
-
-def extend_chain(previous: bytes, link: ChainLink) -> bytes:
-    """Return the chain's hash after one more event.
-
-    Source: docs/adr/replay-and-audit.md: sha256(previous, seq in 8 bytes, subject and id each
-    preceded by its length in 2 bytes, body), all numbers big-endian.
-
-    >>> extend_chain(CHAIN_START, ChainLink(1, "events.problem.p", "e1", b"{}")).hex()[:16]
-    '9093edbc88358bc7'
-    """
-    subject, id_ = link.subject.encode(), link.id.encode()
-    parts = (
-        previous,
-        link.seq.to_bytes(8, "big"),
-        len(subject).to_bytes(2, "big"),
-        subject,
-        len(id_).to_bytes(2, "big"),
-        id_,
-        link.body,
-    )
-    return hashlib.sha256(b"".join(parts)).digest()

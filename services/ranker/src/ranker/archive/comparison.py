@@ -152,7 +152,7 @@ class ScrubReport:
         elif pair.archived is None:
             if pair.seq > self.archive_last_seq:
                 self.unarchived.add(pair.seq)
-        elif pair.logged.link != pair.archived.link and not is_archive_wrong:
+        elif not pair.logged.is_same(pair.archived) and not is_archive_wrong:
             self.differing.add(pair.seq)
 
     def data(self) -> dict[str, Any]:
@@ -193,7 +193,7 @@ async def compare(
     async for pair in read_pairs(log, copy, stretch):
         is_archive_wrong = False
         if pair.archived is not None:
-            if pair.logged is not None and pair.logged.link != pair.archived.link:
+            if pair.logged is not None and not pair.logged.is_same(pair.archived):
                 is_archive_wrong = verifier.extend(pair.logged) == pair.archived.h
             verifier.look(pair.archived)
         report.take(pair, is_archive_wrong=is_archive_wrong)

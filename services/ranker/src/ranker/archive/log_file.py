@@ -10,8 +10,7 @@ from typing import TypeVar
 
 import msgspec
 
-from ranker.domain.stored_log import DamagedCopy, StoredEvent
-from shared import wire
+from ranker.domain.stored_log import CHAIN_START, DamagedCopy, StoredEvent
 from shared.errors import Refused
 from shared.private_files import open_private
 
@@ -62,9 +61,9 @@ class LogFileWriter:
         self._part = path.with_name(f"{path.name}.part")
         self._raw = open_private(self._part)
         self._file = gzip.GzipFile(filename="", mode="wb", compresslevel=LEVEL, fileobj=self._raw)
-        self._chain = wire.CHAIN_START
+        self._chain = CHAIN_START
         self._seq = 0
-        self._write_line(Header(FORMAT, count, wire.CHAIN_START.hex(), key))
+        self._write_line(Header(FORMAT, count, CHAIN_START.hex(), key))
 
     def write(self, stored: StoredEvent) -> None:
         """Write the next event."""
@@ -74,7 +73,7 @@ class LogFileWriter:
             encoded = base64.b64encode(stored.body).decode()
             line = _Line(stored.seq, stored.subject, stored.id, base64=encoded)
         self._write_line(line)
-        self._seq, self._chain = stored.seq, wire.extend_chain(self._chain, stored.link)
+        self._seq, self._chain = stored.seq, stored.chain_after(self._chain)
 
     def close(self) -> str:
         """Finish the file and rename it into place; returns its chain in hex."""

@@ -8,8 +8,7 @@ from typing import Any
 from psycopg import AsyncConnection
 from psycopg_pool import AsyncConnectionPool
 
-from ranker.domain.stored_log import StoredEvent
-from shared import wire
+from ranker.domain.stored_log import CHAIN_START, StoredEvent, to_stored_event
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
 from shared.postgres import (
@@ -20,7 +19,6 @@ from shared.postgres import (
     load_statements,
     translate_outages,
 )
-from shared.subjects import subject
 
 PACKAGE = "ranker.archive"
 SCHEMA = "archive"
@@ -52,7 +50,7 @@ class Archive:
         assert seq == 0 or h is not None, (
             f"the archive's own event {seq} is missing: replay the archive"
         )
-        return seq, h or wire.CHAIN_START
+        return seq, h or CHAIN_START
 
     async def checkpoint(self) -> int:
         """The last sequence that should be archived, whether it is still there or not."""
@@ -84,11 +82,11 @@ class Archive:
             async with self.connection.cursor().copy(self.sql["keep"]) as copy:
                 copy.set_types(TYPES)
                 for event in events:
-                    at = event.envelope.at
-                    seq, subject_name = event.seq, subject(event.envelope.aggregate)
-                    link = wire.ChainLink(seq, subject_name, event.envelope.id, event.body)
-                    h = wire.extend_chain(h, link)
-                    await copy.write_row((seq, subject_name, link.id, at, link.body, h))
+                    stored = to_stored_event(event)
+                    h = stored.chain_after(h)
+                    await copy.write_row(
+                        (stored.seq, stored.subject, stored.id, event.envelope.at, stored.body, h)
+                    )
 
     async def up_to(self, seq: int) -> bytes:
         """The chain up to an archived event."""
@@ -99,7 +97,7 @@ class Archive:
     async def find_chain(self, seq: int) -> bytes | None:
         """The chain up to an event; None if it is not archived."""
         if seq == 0:
-            return wire.CHAIN_START
+            return CHAIN_START
         row = await (await self.connection.execute(self.sql["up_to"], {"seq": seq})).fetchone()
         return None if row is None else bytes(row[0])
 

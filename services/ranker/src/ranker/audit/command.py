@@ -15,13 +15,12 @@ from ranker.archive.postgres import PACKAGE, Archive, open_archive
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
 from ranker.audit.auditor import LiveLeaderboard, audit
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.stored_log import DamagedCopy, PublishedSeal, StoredEvent
+from ranker.domain.stored_log import CHAIN_START, DamagedCopy, PublishedSeal, StoredEvent
 from ranker.postgres import SCHEMA, Reader
 from ranker.service.decisions import Reads
 from ranker.service.leaderboard import key_values, read_top
 from ranker.service.progress import log_progress
 from ranker.settings import Settings
-from shared import wire
 from shared.api.audits import AuditReport, AuditRequest, Finding
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -196,11 +195,11 @@ class FileCopy:
 
     async def events(self) -> AsyncIterator[StoredEvent]:
         """Every event up to the first damage."""
-        h, seq = wire.CHAIN_START, 0
+        h, seq = CHAIN_START, 0
         try:
             for stored in self._lines.events():
                 log_progress("events", stored.seq, self._lines.header.count)
-                h, seq = wire.extend_chain(h, stored.link), stored.seq
+                h, seq = stored.chain_after(h), stored.seq
                 yield stored
         except DamagedCopy as damaged:
             self._findings.append(Finding(damaged.seq + 1, damaged.reason))

@@ -1,17 +1,19 @@
 """A stored copy of the log: its events, its chain, its seals, and whether it is complete."""
 
+import hashlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 import msgspec
 
-from shared import wire
 from shared.api.audits import Finding
 from shared.event_log import RecordedEvent
 from shared.events import AuditSealed, SealKeyChanged
 from shared.subjects import aggregate, subject
-from shared.wire import UNREADABLE, ChainLink, UnknownEvent, read_envelope
+from shared.wire import UNREADABLE, UnknownEvent, read_envelope
+
+CHAIN_START = b"\0" * 32
 
 
 class DamagedCopy(Exception):  # noqa: N818
@@ -24,7 +26,7 @@ class DamagedCopy(Exception):  # noqa: N818
 
 
 class StoredEvent(NamedTuple):
-    """One event of a copy, with the chain hash that the copy claims for it, if any."""
+    """One event of a copy: its stored bytes, and the chain hash that the copy claims, if any."""
 
     seq: int
     subject: str
@@ -32,10 +34,24 @@ class StoredEvent(NamedTuple):
     body: bytes
     h: bytes | None = None
 
-    @property
-    def link(self) -> ChainLink:
-        """The part of the event that is chained."""
-        return ChainLink(self.seq, self.subject, self.id, self.body)
+    def chain_after(self, previous: bytes) -> bytes:
+        """Return the hash of the chain that ends with this event.
+
+        Source: docs/adr/replay-and-audit.md: sha256(previous, seq in 8 bytes, subject and id each
+        preceded by its length in 2 bytes, body), all numbers big-endian.
+
+        >>> StoredEvent(1, "events.problem.p", "e1", b"{}").chain_after(CHAIN_START).hex()[:16]
+        '9093edbc88358bc7'
+        """
+        digest = hashlib.sha256(previous + self.seq.to_bytes(8, "big"))
+        for name in (self.subject.encode(), self.id.encode()):
+            digest.update(len(name).to_bytes(2, "big") + name)
+        digest.update(self.body)
+        return digest.digest()
+
+    def is_same(self, other: "StoredEvent") -> bool:
+        """Return whether another copy has the same event, whatever it claims for the chain."""
+        return self._replace(h=None) == other._replace(h=None)
 
     @property
     def recorded(self) -> RecordedEvent:
@@ -108,7 +124,7 @@ class ChainVerifier:
         keys: Sequence[str],
         verify: Verify,
         after: int = 0,
-        chain: bytes | None = wire.CHAIN_START,
+        chain: bytes | None = CHAIN_START,
     ) -> None:
         self.seq = self._after = after
         self.seals = 0
@@ -129,7 +145,7 @@ class ChainVerifier:
 
     def extend(self, event: StoredEvent) -> bytes | None:
         """The chain if this were the next event; None if the chain is unknown."""
-        return None if self._chain is None else wire.extend_chain(self._chain, event.link)
+        return None if self._chain is None else event.chain_after(self._chain)
 
     def find(self, seq: int, what: str) -> None:
         """Add a finding, up to 100."""

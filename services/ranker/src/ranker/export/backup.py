@@ -15,13 +15,19 @@ from ranker.archive.archiver import read_own_key
 from ranker.archive.log_file import LogFileReader, LogFileWriter, open_log_file
 from ranker.archive.postgres import open_archive
 from ranker.blobs import check_blobs, find_blob_digests, load_blobs, save_blobs
-from ranker.domain.stored_log import ChainVerifier, DamagedCopy, StoredEvent, to_stored_event
+from ranker.domain.stored_log import (
+    CHAIN_START,
+    ChainVerifier,
+    DamagedCopy,
+    StoredEvent,
+    to_stored_event,
+)
 from ranker.export.postgres import AccountsCopy, save_accounts
 from ranker.export.seal_key import SealKeyPlan, describe_key_file, plan_seal_key
 from ranker.replay.runner import ArchiveLog
 from ranker.service.progress import log_progress
 from ranker.settings import Settings
-from shared import subjects, wire
+from shared import subjects
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.event_log import Append, Appender, EventLog, EventSource, Gap, NewEvent
@@ -215,21 +221,21 @@ async def _check_prefix(reader: LogFileReader, log: EventLog, have: int) -> None
     if have == 0:
         return
     log_chain = await _compute_chain(log, have)
-    file_chain, seq = wire.CHAIN_START, 0
+    file_chain, seq = CHAIN_START, 0
     for stored in reader.events():
         if seq == have:
             break
-        file_chain, seq = wire.extend_chain(file_chain, stored.link), stored.seq
+        file_chain, seq = stored.chain_after(file_chain), stored.seq
     if (log_chain, have) != (file_chain, seq):
         reason = f"the log has {have} events that are not the beginning of the file's"
         raise Refused("log_not_empty", f"{reason}: import into an empty one")
 
 
 async def _compute_chain(log: EventSource, upto: int) -> bytes:
-    h = wire.CHAIN_START
+    h = CHAIN_START
     async with aclosing(_events(log, upto)) as events:
         async for stored in events:
-            h = wire.extend_chain(h, stored.link)
+            h = stored.chain_after(h)
     return h
 
 

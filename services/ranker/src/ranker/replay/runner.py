@@ -24,7 +24,7 @@ from ranker.service.decisions import ACTOR, Metrics, Unfoldable
 from ranker.service.progress import ProjectionProgress, log_progress
 from ranker.service.projection import project
 from ranker.settings import Settings
-from shared import subjects, wire
+from shared import subjects
 from shared.clock import new_id, now
 from shared.errors import Failed, Refused
 from shared.event_log import Append, Appender, EventLog, EventSource, Feed, Gap, RecordedEvent
@@ -210,7 +210,7 @@ def _check_contiguous(page: Sequence[StoredEvent], after: int) -> int:
 def _check_chain(page: Sequence[StoredEvent], h: bytes) -> bytes:
     """The chain after a page, which must match the archive's. Raises Gap."""
     for stored in page:
-        h = wire.extend_chain(h, stored.link)
+        h = stored.chain_after(h)
         if h != stored.h:
             raise Gap(f"the archive's chain breaks at event {stored.seq}: audit it, or replay it")
     return h
