@@ -120,6 +120,11 @@ GOING_ON: dict[str, Any] = {"is_over": False, "outcome": None, "verdict": None, 
             "quota was refunded, submit again (lost): agent gone",
         ),
         (
+            {"outcome": "infra_failed", "verdict": None, "code": "agents_lost", "reason": "twice"},
+            "failed",
+            "your quota was refunded (agents_lost): twice",
+        ),
+        (
             {
                 "ranking": {"status": "removed", "code": "disqualified"},
                 "moderation": {"rule": "no cheats", "reason": "a copy"},

@@ -8,9 +8,12 @@ import pytest
 from harness.vocabulary import FAILURE_CODES
 from ranker.domain import conclusion
 from scheduler.domain import agent_fold, launches, rules
-from shared.endings import ENDINGS
+from shared.api.submissions import FullSubmission
+from shared.endings import AGENTS_LOST, ENDINGS
 from shared.errors import STATUS_BY_CODE
+from shared.presentation.failure import describe_failure
 from shared.states import STATES
+from tests.support.api_examples import make_example
 from tests.support.platform import ROOT
 
 # Calls whose code becomes that of a submission's end, and the place of the code.
@@ -42,7 +45,7 @@ def test_every_code_in_the_services_is_in_the_table(name: str) -> None:
 def test_the_codes_of_harness_agents_and_scheduler_are_in_the_table() -> None:
     overdue = {state.overdue for state in STATES.values()}
     agents = {*agent_fold.AGENT_LOSS_CODES, *agent_fold.REPEATED, *agent_fold.BLAMELESS_CODES}
-    codes = {*FAILURE_CODES, *overdue, *agents, *rules.FINAL_FAILURES, rules.AGENTS_LOST}
+    codes = {*FAILURE_CODES, *overdue, *agents, *rules.FINAL_FAILURES}
     assert codes | {launches.RUNNER_FAILED, conclusion.NOT_ENROLLED} <= set(ENDINGS)
 
 
@@ -56,3 +59,14 @@ def test_what_ingest_refuses_instead_is_a_refusal_of_ingest() -> None:
     refusals = set(texts.split("`")[1::2])
     assert {"no_agent", "queue_full", "toolchain_missing"} <= refusals
     assert refusals <= set(STATUS_BY_CODE)
+
+
+def test_only_a_submission_that_lost_no_second_agent_is_to_be_submitted_again() -> None:
+    steps = {}
+    for code in ("agent_silent", AGENTS_LOST):
+        lost = {"outcome": "infra_failed", "verdict": None, "code": code, "cases": []}
+        failure = describe_failure(make_example(FullSubmission, **lost))
+        assert failure is not None
+        steps[code] = failure.next_step
+    assert steps["agent_silent"] == "The platform failed, not your file: submit it again."
+    assert steps[AGENTS_LOST].startswith("Look for what may stop a whole machine")

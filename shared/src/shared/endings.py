@@ -9,6 +9,8 @@ from typing import NamedTuple
 from shared.states import STATES
 
 UNKNOWN_FAILURE = "infra_failed"
+# The submission itself may be the cause.
+AGENTS_LOST = "agents_lost"
 
 
 class Ending(NamedTuple):
@@ -46,7 +48,7 @@ ENDINGS: dict[str, Ending] = {
     ),
     STATES["running"].overdue: Ending("scheduler", "its deadline passed during the run"),
     STATES["ranking"].overdue: Ending("scheduler", "ranker did not decide on its verdict in time"),
-    "agents_lost": Ending("scheduler", "its agent failed during the run, twice"),
+    AGENTS_LOST: Ending("scheduler", "its agent failed during the run, twice"),
     "agent_silent": Ending("scheduler", "its agent stopped responding, at the last attempt"),
     "agent_restarted": Ending("scheduler", "its agent was restarted, at the last attempt"),
     "agent_revoked": Ending("scheduler", "its agent was revoked, at each attempt"),

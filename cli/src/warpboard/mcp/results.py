@@ -9,6 +9,7 @@ from pydantic import Field
 from shared.api.cases import Case
 from shared.api.leaderboards import Comparison
 from shared.api.submissions import FullSubmission
+from shared.endings import AGENTS_LOST
 from shared.errors import Refused
 from shared.presentation.outcome import outcome_lines
 from shared.presentation.report_parts import submission_progress
@@ -64,6 +65,8 @@ def order_cases(cases: Iterable[Case]) -> list[Case]:
 def _next_step(submission: FullSubmission) -> str:
     if not submission.is_over:
         return f"call follow with number {submission.number} until is_over"
+    if submission.code == AGENTS_LOST:
+        return "its agent failed twice: look for what may stop a whole machine"
     if submission.outcome == "infra_failed":
         return "the platform failed, not the kernel: submit the same again"
     if submission.outcome != "passed":

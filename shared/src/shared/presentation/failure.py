@@ -7,6 +7,7 @@ from typing import NamedTuple
 import msgspec
 
 from shared.api.cases import Case
+from shared.endings import AGENTS_LOST
 from shared.presentation.outcome import AnyRun
 from shared.presentation.units import (
     count_text,
@@ -134,6 +135,8 @@ def describe_failure(run: AnyRun, source: str = "") -> Failure | None:
 
 def _verdict(run: AnyRun) -> str:
     outcome = getattr(run, "outcome", None)
+    if getattr(run, "code", "") == AGENTS_LOST:
+        return AGENTS_LOST
     if outcome in (INFRA_FAILED, "cancelled"):
         return str(outcome)
     return run.verdict or outcome or INFRA_FAILED
@@ -343,6 +346,8 @@ _NEXT_STEPS = {
     "suspicious": "You need not do anything: a moderator looks at the run and decides.",
     "cancelled": "Submit it again if you want a result.",
     INFRA_FAILED: "The platform failed, not your file: submit it again.",
+    AGENTS_LOST: "Look for what may stop a whole machine, such as unlimited memory, before you "
+    "submit it again.",
 }
 
 

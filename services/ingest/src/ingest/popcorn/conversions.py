@@ -11,6 +11,7 @@ from harness.vocabulary import MODES, STAGES, SUBMISSION_MODES
 from ingest.popcorn.response_models import JobState, RunnerQueue
 from shared.api.queues import Queue
 from shared.api.submissions import FullSubmission
+from shared.endings import AGENTS_LOST
 from shared.states import QUEUED
 
 # The client's modes and ours; the client lower-cases modes, and so do we.
@@ -133,6 +134,8 @@ def _final_status(submission: FullSubmission) -> tuple[str, str | None]:
         return "failed", f"cancelled by {_canceller_name(submission)}{reason}"
     if submission.outcome == "infra_failed":
         message = "the platform failed, not your code: your quota was refunded, submit again"
+        if submission.code == AGENTS_LOST:
+            message = "your quota was refunded"
         return "failed", f"{message} ({submission.code}){reason}"
     if submission.outcome != "passed":
         verdict = submission.verdict or submission.outcome

@@ -23,14 +23,13 @@ from scheduler.domain.state import (
     give_up,
 )
 from shared import events, subjects
-from shared.endings import ending_code
+from shared.endings import AGENTS_LOST, ending_code
 from shared.event_log import Append
 from shared.states import STATES, state_deadline
 
 REFUNDS_MAX = 100
 # A submission may lose its agent by accident once.
 LOST_MAX = 2
-AGENTS_LOST = "agents_lost"
 # The author's mistake, which every agent would find, and a time that is over on every agent.
 FINAL_FAILURES = ("problem_fault", STATES["running"].overdue)
 SUBMISSION_OVER = "its submission is over"
