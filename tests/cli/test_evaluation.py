@@ -61,6 +61,15 @@ def test_the_program_that_states_the_procedure_is_written(tmp_path: Path) -> Non
     assert written == {name: render_evaluation(name, manifest) for name in ("eval.py", "utils.py")}
 
 
+def test_what_the_author_did_not_write_comes_with_it(tmp_path: Path) -> None:
+    file = tmp_path / "9_some.py"
+    file.write_bytes(SINGLE)
+    result = run_warpboard("problem", "eval-code", file, "--output", tmp_path)
+    assert result.exit_code == 0, result.output
+    names = {"9_some.py", "eval.py", "utils.py", "task.py", "reference.py"}
+    assert {path.name for path in tmp_path.iterdir()} == names
+
+
 def test_a_problem_that_only_the_harness_runs_has_no_program(tmp_path: Path) -> None:
     file = tmp_path / "9_some.py"
     file.write_bytes(MODEL)

@@ -9,7 +9,13 @@ from typing import Literal, TypeVar
 from harness.vocabulary import CPU_DEVICE, CPU_TYPE, PASSED, SKIPPED
 from shared.api.fields import JsonObject
 from shared.errors import Refused
-from shared.presentation.units import count_text, one_line, seconds_text, time_text
+from shared.presentation.units import (
+    count_text,
+    escape_control_characters,
+    one_line,
+    seconds_text,
+    time_text,
+)
 from shared.problems.report import (
     FINDINGS_MAX,
     SOLUTIONS_MAX,
@@ -221,12 +227,15 @@ class CheckResult:
 
     @property
     def lines(self) -> list[str]:
-        """A line for each finding: level, code, place, and what to do."""
-        return [
-            f"{finding.level} {finding.code} in {self.folder}, {finding.where}: "
-            f"{one_line(finding.text)}"
-            for finding in self.findings
-        ]
+        """A line for each finding: level, code, place, and what to do, with the lines to write."""
+        lines = []
+        for finding in self.findings:
+            text, *more = escape_control_characters(finding.text).splitlines()
+            lines.append(
+                f"{finding.level} {finding.code} in {self.folder}, {finding.where}: {text}"
+            )
+            lines += [f"    {line}" for line in more]
+        return lines
 
 
 def create_finding(code: str, level: Level, where: str, text: str) -> Finding:

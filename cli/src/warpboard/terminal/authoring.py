@@ -205,12 +205,12 @@ def eval_code(context: AppContext, path: Path, output: Path | None) -> int:
     problem = load_problem(path, None, (CPU_TYPE,))
     parts = describe_evaluation(problem.slug, problem.manifest, context.harness.code(), path)
     if output is not None:
-        parts["written"] = ", ".join(write_evaluation(problem, output))
+        parts["written"] = ", ".join(write_evaluation(problem, path, output))
     document = {name.replace(" ", "_").replace("'", ""): text for name, text in parts.items()}
     return context.show(document, [f"{name + ':':<15}{text}" for name, text in parts.items()])
 
 
-def write_evaluation(problem: ProblemFiles, folder: Path) -> list[str]:
+def write_evaluation(problem: ProblemFiles, path: Path, folder: Path) -> list[str]:
     """Write the program that states the procedure, and return the paths.
 
     Raises Refused if only the harness can run the problem.
@@ -221,8 +221,15 @@ def write_evaluation(problem: ProblemFiles, folder: Path) -> list[str]:
         reason = "only the harness runs this problem: use `warpboard run`"
         raise Refused("not_found", reason, "--output")
     files = {name: render_evaluation(name, manifest, problem.version_files) for name in names}
+    own_folder = path if path.is_dir() else path.parent
+    # Files of the version that the author did not write, such as the types of a single file.
+    files |= {
+        name: data
+        for name, data in problem.version_files.items()
+        if not (own_folder / name).exists()
+    }
     write_files(folder, files, is_private=False)
-    return [str(folder / name) for name in names]
+    return [str(folder / name) for name in files]
 
 
 def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path) -> dict[str, str]:

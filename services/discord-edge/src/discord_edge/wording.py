@@ -86,12 +86,21 @@ def refusal_text(refused: Refused, identity: str, at: float = 0.0) -> str:
 
     >>> refusal_text(Refused("user_banned", "you are banned", retry_after_s=5.0), "7", 100.0)
     'Not done: you are banned. Try again <t:105:R>. `user_banned` · `7`'
+    >>> print(refusal_text(Refused("bad_problem", "no cases: add these:\\ntests: []"), "7"))
+    Not done: no cases: add these:
+    ```text
+    tests: []
+    ```
+    `bad_problem` · `7`
     """
     wait_s = refused.retry_after_s
     retry = "" if wait_s is None else f" Try again <t:{math.ceil(at + wait_s)}:R>."
-    reason = without_mentions(escape_control_characters(refused.reason)).rstrip(".")
     code = without_mentions(refused.code)
-    return f"Not done: {reason[:1500]}.{retry} `{code}` · `{identity}`"
+    # Lines to write follow the sentence; a code block mentions nobody, and is to be copied.
+    sentence, _, lines = refused.reason[:1400].partition("\n")
+    sentence = without_mentions(escape_control_characters(sentence)).rstrip(".")
+    text = f"{sentence}\n{fenced(lines)}\n" if lines.strip() else f"{sentence}.{retry} "
+    return f"Not done: {text}`{code}` · `{identity}`"
 
 
 def render_statement(text: str, length_max: int) -> str:
