@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from shared.api.accounts import CurrentAccount
 from shared.api.leaderboards import Leaderboard
 from tests.cli.answers import ANSWER, PASSED, WRONG
 from tests.cli.command_runner import run_against, run_warpboard
@@ -220,6 +221,19 @@ def test_a_list_says_whose_submissions_it_has() -> None:
     respond = respond_in_turn((200, {"items": [], "next_cursor": None}))
     result, _ = run_against(respond, "submission", "list", "--as", "grace")
     assert result.stdout.splitlines()[0] == "submissions of grace"
+
+
+@pytest.mark.parametrize(("account", "exit_code"), [(None, 0), ("p1", 2)])
+def test_a_name_without_an_account_has_no_submissions(account: str | None, exit_code: int) -> None:
+    me = make_document(CurrentAccount, {"participant_id": account, "name": "grace"})
+    refusal = {"detail": "this list needs a token", "code": "missing_credential"}
+
+    def respond(heard: ReceivedRequest) -> tuple[int, Any]:
+        return (200, me) if heard.path == "/v1/me" else (401, refusal)
+
+    result, _ = run_against(respond, "submission", "list", "--as", "grace")
+    assert result.exit_code == exit_code
+    assert ("nothing yet" in result.stdout) == (account is None)
 
 
 def test_two_submissions_have_two_keys(kernel: Path) -> None:

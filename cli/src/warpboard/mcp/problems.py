@@ -9,7 +9,6 @@ from pydantic import Field
 from shared.api.leaderboards import Leaderboard
 from shared.api.problems import FullProblem, Problems
 from shared.api.quotas import Balances
-from shared.api.submissions import OwnSubmissions
 from shared.presentation.units import one_line
 from warpboard.api import Api
 from warpboard.files import read_template
@@ -24,7 +23,12 @@ from warpboard.mcp.context import (
     ToolResult,
     head,
 )
-from warpboard.service.answers import choose_gpus, choose_starter, resolve_gpus
+from warpboard.service.answers import (
+    choose_gpus,
+    choose_starter,
+    list_own_submissions,
+    resolve_gpus,
+)
 
 PROBLEMS_MAX = 100
 FILES_MAX = 16
@@ -173,7 +177,7 @@ async def my_submissions(
 ) -> ToolResult:
     """List your own submissions, newest first, with verdicts and scores."""
     query = {"limit": limit, "problem": problem, "cursor": cursor}
-    return ToolResult((await context.api.get(OwnSubmissions, "me", "submissions", **query)).value)
+    return ToolResult((await list_own_submissions(context.api, **query)).value)
 
 
 async def quota(

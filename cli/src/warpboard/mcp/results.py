@@ -11,8 +11,8 @@ from shared.api.leaderboards import Comparison
 from shared.api.submissions import FullSubmission
 from shared.endings import AGENTS_LOST
 from shared.errors import Refused
-from shared.presentation.outcome import outcome_lines
 from shared.presentation.report_parts import submission_progress
+from shared.presentation.result_card import card_lines, make_result_card
 from warpboard.api import Api
 from warpboard.mcp.context import (
     TEXT_CHARS,
@@ -45,11 +45,14 @@ async def read_result(context: ToolContext, number: Number) -> ToolResult:
     intervals, rank or why it has none.
     """
     submission = await _submission(context.api, number)
-    lines = [submission_progress(submission).whole]
+    if submission.is_over:
+        summary = card_lines(make_result_card(submission))
+    else:
+        summary = [submission_progress(submission).whole]
     return ToolResult(
         msgspec.structs.replace(submission, cases=order_cases(submission.cases)),
         next_step=_next_step(submission),
-        summary=outcome_lines(submission) if submission.is_over else lines,
+        summary=summary,
     )
 
 

@@ -13,11 +13,12 @@ from typing import Any, TypeVar
 import msgspec
 
 from harness.vocabulary import CPU_TYPE
+from shared.api.accounts import CurrentAccount
 from shared.api.fields import JsonObject
 from shared.api.problems import FullProblem, ProblemCase, Start
 from shared.api.queues import Queue
 from shared.api.quotas import Balance
-from shared.api.submissions import FullSubmission, Progress
+from shared.api.submissions import FullSubmission, OwnSubmissions, Progress
 from shared.errors import Failed, Refused
 from shared.presentation.outcome import Run, failure_lines
 from shared.presentation.report_parts import (
@@ -62,6 +63,22 @@ async def resolve_gpus(
         return [gpu]
     details = (await api.get(FullProblem, "problems", problem)).value
     return details.gpus if are_open else [*details.gpus, *details.gpus_closed]
+
+
+async def list_own_submissions(api: Api, **query: str | float | None) -> Response[OwnSubmissions]:
+    """Return a page of the caller's submissions; none for a name that has no account yet.
+
+    Only a local platform believes such a name. Raises Refused and Failed.
+    """
+    try:
+        return await api.get(OwnSubmissions, "me", "submissions", **query)
+    except Refused as refused:
+        if refused.code != "missing_credential":
+            raise
+        if (await api.get(CurrentAccount, "me")).value.participant_id is not None:
+            raise
+        page = OwnSubmissions(items=[], next_cursor=None, as_of=0)
+        return Response(page, msgspec.json.encode(page))
 
 
 def balance_text(balance: Balance, zone: tzinfo | None = None) -> str:

@@ -147,7 +147,7 @@ async def _run_platform(
         context.report(
             *welcome_lines(platform.url),
             *(line for page in pages for line in simulator_lines(page)),
-            f"operators show the token in {folder / TOKEN}; warpboard admin finds it there",
+            f"the operator's token is in {folder / TOKEN}; warpboard admin reads it there",
             "Ctrl-C stops it",
         )
         if context.as_json:
@@ -259,9 +259,9 @@ def agent_facts(agents: Sequence[Agent]) -> Iterator[str]:
 def welcome_lines(url: str) -> Iterator[str]:
     """Tell a new user of this machine where everything is."""
     yield f"the web site: {url}/"
-    yield f"the API: {url}/docs; accounts and tokens for others: {url}/login"
-    yield "to begin, in another terminal: warpboard problem publish problems/vectoradd, then"
-    yield "  warpboard submit FILE --leaderboard NAME --mode test (here that takes no login)"
+    yield f"the API: {url}/docs; others log in at {url}/login"
+    yield "next, in another terminal: warpboard problem publish problems/vectoradd, then"
+    yield "  warpboard submit FILE --leaderboard NAME --mode test (needs no login on this machine)"
 
 
 def simulator_lines(page: str) -> Iterator[str]:

@@ -25,7 +25,13 @@ from shared.presentation.report_parts import (
     list_launchers,
     open_submissions_text,
 )
-from shared.presentation.units import about_text, count_text, instant_text, one_line
+from shared.presentation.units import (
+    about_text,
+    count_text,
+    instant_text,
+    one_line,
+    seconds_text,
+)
 from warpboard.api import Api, Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.demand import Offer, offer_exit_code, offer_lines
@@ -251,13 +257,18 @@ def pool_table(pools: Sequence[Pool]) -> Table:
             "waiting": pool.waiting,
             "free": pool.agents_free,
             "busy": pool.agents_busy,
-            "median run": about_text(pool.run_s.p50 or None) if pool.run_s else None,
-            "90 % end within": about_text(pool.run_s.p90 or None) if pool.run_s else None,
+            "median run": _run_text(pool.run_s.p50) if pool.run_s else None,
+            "90 % end within": _run_text(pool.run_s.p90) if pool.run_s else None,
             "state": f"paused: {one_line(pool.paused)}" if pool.paused is not None else "open",
         }
         for pool in pools
     ]
     return make_table("queues", rows, extra=("90 % end within", "median run", "busy"))
+
+
+def _run_text(duration_s: float | None) -> str | None:
+    """Format how long runs take; None if none has ended yet."""
+    return seconds_text(duration_s) if duration_s else None
 
 
 def launcher_table(pools: Sequence[Pool]) -> list[Table]:

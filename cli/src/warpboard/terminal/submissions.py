@@ -56,6 +56,7 @@ from warpboard.domain.output import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, Tabl
 from warpboard.files import decode_source, read_submission, save_download, write_file
 from warpboard.service.answers import (
     balance_text,
+    list_own_submissions,
     resolve_gpus,
     retry_until_available,
     wait_until_over,
@@ -319,7 +320,7 @@ async def list_submissions(
     if is_all:
         answer = await api.get(NewestSubmissions, "submissions", **filters, limit=limit)
     else:
-        answer = await api.get(OwnSubmissions, "me", "submissions", **filters, limit=limit)
+        answer = await list_own_submissions(api, **filters, limit=limit)
     items = answer.value.items
     owner = (items[0].participant if items else None) or context.participant
     title = f"submissions of {owner}" if owner and not is_all else "submissions"
