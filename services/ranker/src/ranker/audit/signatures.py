@@ -8,6 +8,7 @@ from harness.vocabulary import DUEL
 from ranker.domain.conclusion import Fault, RunOrigin, compare_repetition, find_fault
 from ranker.domain.goals import HELD_WITH_SCORE, case_floors_us, find_below_floor
 from ranker.domain.score import compute_score, tie_share
+from ranker.domain.standings import RepetitionFact
 from ranker.domain.stored_log import Verify
 from ranker.domain.yardsticks import (
     MeasuredRun,
@@ -26,16 +27,6 @@ from shared.wire import is_genuine
 
 # The logarithm of another machine may differ in the last bits.
 SCORE_TOLERANCE = 1e-9
-
-
-# Runs that were repeated: against a rival, on another agent, or in a rejudge.
-RepetitionFact: TypeAlias = (
-    events.ComparisonFact
-    | events.RejudgeRequested
-    | events.RejudgeJudged
-    | events.RejudgeApplied
-    | events.RejudgeDiscarded
-)
 CheckedFact: TypeAlias = (
     events.AgentEnrolled
     | events.AgentRevoked
