@@ -136,6 +136,40 @@ def test_a_submission_in_cpp_is_checked_timed_and_scored(tmp_path: Path) -> None
     assert run_cpp(folder, "--test")[0] == 1
 
 
+CPP_CHECKS = {
+    "input and output": (
+        "std::string check_implementation(input_t data, const output_t &output) {\n"
+        '    return output == ref_kernel(data) ? "" : "other values";\n}\n'
+    ),
+    "the reference's first": (
+        "bool check_implementation(output_t expected, output_t got) {\n"
+        "    for (int i = 0; i < LENGTH; i++)\n"
+        "        if (!(got[i] / expected[i] == 1)) return false;\n"
+        "    return true;\n}\n"
+    ),
+    "a text": (
+        "const char *check_implementation(output_t output, output_t expected) {\n"
+        '    return output == expected ? "" : "other values";\n}\n'
+    ),
+}
+
+
+@pytest.mark.long
+@pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
+@pytest.mark.parametrize("check", CPP_CHECKS)
+def test_a_check_in_cpp_gets_what_its_parameters_tell(tmp_path: Path, check: str) -> None:
+    head = CPP[: CPP.index("bool check")].replace(
+        "#include <vector>", "#include <string>\n#include <vector>"
+    )
+    text = f"{head}{CPP_CHECKS[check]}#endif\n"
+    version = compile_problem("one", {"reference.cu": text.encode()})
+    assert run_cpp(written(tmp_path, version, CPP_RIGHT), "--test")[0] == 0
+    for answer in ("data", "output_t(data.size())"):
+        wrong = CPP_RIGHT.replace("ref_kernel(data)", answer)
+        code, said = run_cpp(written(tmp_path, version, wrong), "--test")
+        assert (code, "check: wrong answer" in said) == (1, True), said
+
+
 def test_a_problem_fills_in_its_own_cases() -> None:
     files = read_problem_files(ROOT / "problems" / "vectoradd")
     manifest = json.loads(compile_problem("vectoradd", files).manifest)

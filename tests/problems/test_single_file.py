@@ -114,7 +114,7 @@ def test_a_file_in_cpp_is_a_problem(text: str, name: str) -> None:
     assert version.files["reference_code.cuh"] == text.encode()
     assert set(version.files) == {"reference_code.cuh", "reference.cuh", "task.h"}
     wrapper = version.files["reference.cuh"]
-    assert (b"check_implementation(output, expected)" in wrapper) == (text != CPP_NEWER)
+    assert (b"check_implementation(output, ref_kernel(data))" in wrapper) == (text != CPP_NEWER)
     assert (b"std::srand(seed)" in wrapper) == (text == RANDOM)
     assert version.warnings == ()
 
@@ -152,6 +152,7 @@ def test_gpu_types_may_be_given_beside_a_file() -> None:
         ("(int seed)", "(int size, int seed)", "has generate_input(int size, int seed): in one "),
         ("(input_t data)", "(input_t data, int n)", "has ref_kernel(input_t data, int n): it "),
         ("(output_t output, output_t expected,", "(output_t output,", "has check_implementation"),
+        ("output_t output, output_t expected,", "int a, int b,", "write check_implementation(outp"),
         ("#include <random>", '#include "task.h"', "includes task.h, which a problem in one file"),
         ("#include <random>", ' # include "more.h"', 'includes "more.h", which is another file'),
         ("gpus CPU", "gpu", "reference.cu: line 1: leaderboard takes one"),

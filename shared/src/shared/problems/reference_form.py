@@ -7,7 +7,7 @@ output. The names of its parameters tell which; where a name tells nothing, its 
 import ast
 import contextlib
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import isfinite
 
@@ -173,6 +173,22 @@ def find_check_form(tree: ast.Module) -> str | None:
         for parameter in check.positional[:2]
     )
     return _FORMS.get((first, second))
+
+
+def native_check_form(parameters: Sequence[str]) -> str | None:
+    """Return how a check in C++ with two parameters is called; None if these do not tell.
+
+    >>> native_check_form(["input_t data", "const output_t &output"])
+    ''
+    >>> native_check_form(["output_t expected", "output_t got"])
+    'reference_outputs'
+    """
+    roles = []
+    for parameter in parameters:
+        words = re.findall(r"\w+", parameter)
+        known = [_TYPES[word] for word in words if word in _TYPES]
+        roles.append(_role_of_name(words[-1] if words else "") or "".join(known[:1]))
+    return _FORMS.get((roles[0], roles[1]))
 
 
 def require_check_form(name: str, tree: ast.Module) -> str:

@@ -15,7 +15,14 @@ from shared.errors import Refused
 from shared.problems.document import Document, bad_problem
 from shared.problems.goals import BaselineYml
 from shared.problems.kernelbench import BASELINES, REFERENCE_CPU, baseline_files, reduce_sizes
-from shared.problems.reference_form import read_case, require_check_form
+from shared.problems.reference_form import (
+    INPUT_OUTPUT,
+    OUTPUTS,
+    REFERENCE_OUTPUTS,
+    native_check_form,
+    read_case,
+    require_check_form,
+)
 from shared.problems.sources import (
     CODE_BYTES_MAX,
     NATIVE,
@@ -217,16 +224,32 @@ _REFERENCE_CUH = Template("""\
 #pragma once
 
 #include <cstdlib>
+#include <string>
 
 #include "task.h"
 $check$generate""")
-_CHECK_OUTPUTS = """
-static void check_implementation(TestReporter &reporter, input_t data, output_t output) {
-    output_t expected = ref_kernel(data);
-    if (check_implementation(output, expected)) reporter.pass();
+# A check returns whether the answer is right, or what is wrong with it.
+_CHECK = Template("""
+static void wb_report(TestReporter &reporter, bool is_right) {
+    if (is_right) reporter.pass();
     else reporter.fail() << "check_implementation returned false";
 }
-"""
+static void wb_report(TestReporter &reporter, const std::string &complaint) {
+    if (complaint.empty()) reporter.pass();
+    else reporter.fail() << complaint;
+}
+static void wb_report(TestReporter &reporter, const char *complaint) {
+    wb_report(reporter, std::string(complaint));
+}
+static void check_implementation(TestReporter &reporter, input_t data, output_t output) {
+    wb_report(reporter, check_implementation($arguments));
+}
+""")
+_CHECK_ARGUMENTS: Mapping[str, str] = {
+    INPUT_OUTPUT: "data, output",
+    OUTPUTS: "output, ref_kernel(data)",
+    REFERENCE_OUTPUTS: "ref_kernel(data), output",
+}
 _GENERATE_UNSEEDED = """
 // generate_input() takes no seed: std::rand() gets one before each call.
 static input_t wb_generate_input(unsigned int seed) {
@@ -288,10 +311,18 @@ class _CppReference:
         if len(needed) != (3 if has_reporter else 2):
             self._refuse(
                 f"has check_implementation({', '.join(check)}): it takes (output, the "
-                "reference's output), or (TestReporter &, input, output)"
+                "reference's output), (input, output), or (TestReporter &, input, output)"
             )
+        form = None if has_reporter else native_check_form(needed)
+        if form is None and not has_reporter:
+            self._refuse(
+                f"has check_implementation({', '.join(check)}), which could take (output, the "
+                "reference's output) or (input, output): write check_implementation(output_t "
+                "output, output_t expected) or check_implementation(input_t data, output_t output)"
+            )
+        arguments = "" if form is None else _CHECK_ARGUMENTS[form]
         wrapper = _REFERENCE_CUH.substitute(
-            check="" if has_reporter else _CHECK_OUTPUTS,
+            check=_CHECK.substitute(arguments=arguments) if arguments else "",
             generate="" if generate else _GENERATE_UNSEEDED,
         )
         # No file of the problem has these names.
