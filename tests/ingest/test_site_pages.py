@@ -282,6 +282,7 @@ async def test_a_problem_shows_its_statement_safely_and_how_to_start(ways: Ways)
     assert "<h3>Copy</h3>" not in text
     assert f"warpboard init stated --url {BASE}" in text
     assert "/v1/problems/stated/files/reference.py?version=2" in text
+    assert 'href="/v1/evaluation/eval.py?problem=stated&amp;version=2">eval.py</a>' in text
     assert "<summary>Reference: reference.py</summary>" in text
     assert "<summary>Starter for Python: kernel.py</summary>" in text
     assert '<span class="name">custom_kernel</span>' in text
