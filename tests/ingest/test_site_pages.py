@@ -1,5 +1,7 @@
 """The pages of leaderboards, problems and submissions, over a real read side."""
 
+import csv
+import io
 import re
 from dataclasses import dataclass
 from datetime import datetime
@@ -13,7 +15,7 @@ from shared import events, subjects
 from shared.events import Baseline, Fact
 from shared.postgres import connect
 from tests.ingest.logins import BASE, LoginHarness, open_site_without_ranker
-from tests.ingest.ways import CLOSED, Ways
+from tests.ingest.ways import CLOSED, OPEN, Ways
 from tests.support.door import FILES, report_of
 from tests.support.lives import BLOB, Life, MeasuredLife, live, problem, say
 from tests.support.waits import eventually
@@ -350,3 +352,131 @@ async def test_pages_say_that_the_read_side_is_down(doorway: LoginHarness) -> No
             assert (page.status_code, page.headers["retry-after"]) == (503, "60")
             assert f'<a href="{path}">Reload the page</a>' in page.text
             assert "set-cookie" not in page.headers
+
+
+async def test_the_page_of_a_leaderboard_shows_the_first_places_and_everybodys_progress(
+    ways: Ways,
+) -> None:
+    for count, life in enumerate((Run("slow", "p1", 300.0), Run("fast", "p1", 100.0)), 1):
+        await run(ways, life)
+        await eventually(partial(has_records, ways, count))
+    await run(ways, Run("other", "p2", 200.0))
+    await name_account(ways, "p1", "ada")
+    text = await page_of(ways, BOARD)
+    podium = text[text.index('<ol class="podium"') : text.index("</ol>")]
+    assert podium.count('class="medal medal-') == 2
+    assert "Leader" in podium
+    assert "+100 %" not in podium
+    assert "2x to the leader" in podium
+    assert "Third place" in podium
+    assert "-67 % on 300" in podium
+    # Two scores of ada, one of the other, and the records, as dots of a chart and in tables.
+    chart = text[text.index('<svg class="plot"') : text.index("</figure>")]
+    assert 'data-name="ada"' in chart
+    assert chart.count("<circle") == 3 + 2
+    table = text[text.index("How the first entries became faster") :]
+    assert table[: table.index("</table>")].count("<tr>") == 1 + 3
+    assert "all runs of it are pooled" in text
+    assert "all runs of it are pooled" in await page_of(ways, f"/problems/{OPEN}")
+
+
+async def test_a_leaderboard_is_filtered_by_a_link(ways: Ways) -> None:
+    await run(
+        ways,
+        Run("a", "p1", 100.0, toolchains=("triton",)),
+        Run("b", "p2", 200.0, name="kernel.cpp", toolchains=("g++",)),
+    )
+    text = await page_of(ways, BOARD)
+    links = re.findall(r'<a class="chip[^"]*" href="([^"]+)"', text)
+    assert f"{BOARD}?language=cpp" in links
+    assert f"{BOARD}?toolchain=triton" in links
+    for link in links:
+        assert (await page_of(ways, link.replace("&amp;", "&"))).count('aria-current="true"') >= 1
+    text = await page_of(ways, f"{BOARD}?language=cpp")
+    assert re.findall(r'class="rank"><a [^>]*>([^<]+)<', text) == ["2"]
+    assert "No entry has this language" in await page_of(ways, f"{BOARD}?toolchain=nvcc")
+
+
+async def test_the_front_page_is_a_matrix_of_problems_and_gpu_types(ways: Ways) -> None:
+    for count, life in enumerate((Run("slow", "p1", 300.0), Run("fast", "p2", 100.0)), 1):
+        await run(ways, life)
+        await eventually(partial(has_records, ways, count))
+    text = await page_of(ways, "/")
+    table = text[text.index('<table class="matrix"') :]
+    assert f'href="{BOARD}">2 entries' in table
+    assert 'class="medal medal-1"' in table
+    assert 'class="medal medal-2"' in table
+    assert '<svg class="spark"' in table
+    # Types without an agent or an entry are one line; each can be opened.
+    assert "without an agent or an entry</summary>" in table
+    columns = re.findall(r'<th role="columnheader" scope="col">([^< ]+)', table)
+    assert columns == ["Problem", "CPU"]
+    chosen = await page_of(ways, "/?gpu=H100")
+    assert f'href="/leaderboards/{OPEN}/H100"' in chosen
+
+
+async def test_badges_and_cards_show_what_everybody_can_see(ways: Ways) -> None:
+    await run(ways, Run("s1", "p1", 100.0), Run("s2", ways.people["owner"].account, 200.0))
+    await name_account(ways, "p1", "<b>&")
+    images = [f"{BOARD}/badge.svg", f"{BOARD}/card.svg", f"{BOARD}/card.svg?theme=dark"]
+    images += ["/people/owner/badge.svg", "/people/owner/card.svg"]
+    headers, _ = ways.browser_credentials("owner")
+    async with ways.browser("owner", headers) as browser:
+        for path in images:
+            image = await browser.get(path)
+            assert image.status_code == 200, path
+            assert image.headers["content-type"] == "image/svg+xml"
+            assert image.headers["cache-control"] == "public, max-age=300"
+            assert "vary" not in image.headers
+            ET.fromstring(image.content)  # noqa: S314  (ours)
+            assert not STYLED.search(image.text)
+            tag = {"If-None-Match": image.headers["etag"]}
+            assert (await browser.get(path, headers=tag)).status_code == 304
+            if path.startswith(BOARD):
+                assert "&lt;b&gt;&amp;" in image.text
+        assert "on 1 leaderboard" in (await browser.get("/people/owner/badge.svg")).text
+        page = await browser.get(f"{BOARD}/badge")
+        assert f"]({BASE}{BOARD}/badge.svg)]({BASE}{BOARD})" in page.text
+    # Members see a closed leaderboard, but no image of it: caches may keep images.
+    headers, _ = ways.browser_credentials("member")
+    async with ways.browser("member", headers) as browser:
+        assert (await browser.get(f"/leaderboards/{CLOSED}/CPU")).status_code == 200
+        for name in ("badge.svg", "card.svg"):
+            assert (await browser.get(f"/leaderboards/{CLOSED}/CPU/{name}")).status_code == 404
+
+
+async def test_entries_can_be_downloaded_as_csv(ways: Ways) -> None:
+    await name_account(ways, "p2", "=HYPERLINK(1)")
+    numbers = await run(
+        ways, Run("s1", "p1", 100.0, toolchains=("triton", "cutedsl")), Run("s2", "p2", 200.0)
+    )
+    async with ways.browser("nobody", {}) as browser:
+        answer = await browser.get(f"{BOARD}/entries.csv")
+        filtered = await browser.get(f"{BOARD}/entries.csv?toolchain=triton")
+    assert answer.headers["content-type"] == "text/csv; charset=utf-8"
+    first, second = csv.DictReader(io.StringIO(answer.text))
+    assert (first["rank"], first["number"]) == ("1", str(numbers["s1"]))
+    assert (float(first["score_us"]), first["toolchains"]) == (100.0, "triton cutedsl")
+    assert second["participant"] == "'=HYPERLINK(1)"
+    assert len(list(csv.DictReader(io.StringIO(filtered.text)))) == 1
+
+
+async def test_a_leaderboard_without_a_gpu_type_leads_to_its_first_one(ways: Ways) -> None:
+    await run(ways, Run("s1", "p1"))
+    async with ways.browser("nobody", {}) as browser:
+        answer = await browser.get("/leaderboards/IDENTITY")
+        assert (answer.status_code, answer.headers["location"]) == (307, BOARD)
+        answer = await browser.get(f"/leaderboards/{OPEN}")
+        assert answer.headers["location"].startswith(f"/leaderboards/{OPEN}/")
+        for missing in ("nothing", CLOSED):
+            assert (await browser.get(f"/leaderboards/{missing}")).status_code == 404
+
+
+async def test_an_error_page_knows_who_is_logged_in(ways: Ways) -> None:
+    text = await page_of(ways, "/problems/nothing", "owner", status=404)
+    assert "You are logged in as owner" in text
+    assert "Log out" in text
+    assert "/login" not in text
+    text = await page_of(ways, "/problems/nothing", status=404)
+    assert "Log out" not in text
+    assert "/account" not in text

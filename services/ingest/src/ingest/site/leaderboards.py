@@ -5,7 +5,7 @@ the times of each case.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from math import inf
 from typing import Any, NamedTuple
@@ -66,6 +66,18 @@ class LeaderboardAddress(NamedTuple):
     as_of: datetime | None = None
     language: str | None = None
     toolchain: str | None = None
+
+    @classmethod
+    def parse(cls, slug: str, gpu: str, query: Mapping[str, str]) -> "LeaderboardAddress":
+        """Return the address that a query asks for. Raises `Refused`."""
+        return cls(
+            slug,
+            gpu,
+            parse_version(query.get("version", "")),
+            parse_as_of(query.get("as_of", "")),
+            query.get("language") or None,
+            query.get("toolchain") or None,
+        )
 
     @property
     def is_filtered(self) -> bool:
@@ -323,18 +335,8 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
     @router.head("/leaderboards/{slug}/{gpu}")
     async def leaderboard(request: Request, slug: str, gpu: str) -> Response:
         """A leaderboard, now or at an instant, page by page; the newest page follows changes."""
-        version, as_of, cursor, language, toolchain = (
-            request.query_params.get(name, "")
-            for name in ("version", "as_of", "cursor", "language", "toolchain")
-        )
-        requested = LeaderboardAddress(
-            slug,
-            gpu,
-            parse_version(version),
-            parse_as_of(as_of),
-            language or None,
-            toolchain or None,
-        )
+        requested = LeaderboardAddress.parse(slug, gpu, request.query_params)
+        cursor = request.query_params.get("cursor", "")
         visitor = await find_visitor(request, web, ranker)
         board = await read_leaderboard(visitor.reads, requested, cursor or None)
         values = _leaderboard_values(board, requested, visitor.account)

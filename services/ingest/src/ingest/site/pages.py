@@ -15,6 +15,7 @@ from ingest.bootstrap import Ingest
 from ingest.identity.login.web import Web, route_class
 from ingest.ports import ReadProxy
 from ingest.site.admin.pages import add_admin_pages
+from ingest.site.badges import add_badges
 from ingest.site.charts import Chart, draw_canaries, draw_sparkline
 from ingest.site.client_package import add_client_pages, build_wheel, install_command
 from ingest.site.editor import CODE_EDITOR, add_resubmission_page, add_submission_forms
@@ -202,6 +203,7 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     add_guide_pages(router, web)
     add_reference_page(app, router, web)
     add_leaderboard_pages(router, web, ranker)
+    add_badges(router, web, ranker)
     add_people_pages(router, web, ranker, commands.quotas)
     add_platform_pages(router, web, ranker)
     add_problem_pages(router, web, ranker)
@@ -223,7 +225,9 @@ def _add_missing_page(app: FastAPI, web: Web) -> None:
     async def http_error(request: Request, error: HTTPException) -> Response:
         path, media = request.url.path, request.headers.get("accept", "")
         if error.status_code == 404 and "text/html" in media and not path.startswith(API):
-            return web.error_page(request, Refused("not_found", f"there is no page {path[:100]}"))
+            return await web.error_page(
+                request, Refused("not_found", f"there is no page {path[:100]}")
+            )
         response = answer(request, error)
         return await response if isinstance(response, Awaitable) else response
 

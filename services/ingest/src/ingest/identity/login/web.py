@@ -259,8 +259,12 @@ class Web:
             return Response(None, 304, headers)
         return Response(data, headers=headers, media_type=media_type)
 
-    def error_page(self, request: Request, error: Refused | Failed) -> Response:
-        """Render an error, with the next step."""
+    async def error_page(self, request: Request, error: Refused | Failed) -> Response:
+        """Render an error, with the next step; the header names who is logged in."""
+        try:
+            session = await self.session(request)
+        except Failed:
+            session = None
         status, message = describe_error(error)
         values = {
             "heading": TITLES_BY_STATUS.get(status, "This does not work"),
@@ -269,7 +273,7 @@ class Web:
             "query": f"?{request.url.query}" if request.url.query else "",
             "is_repeatable": request.method in ("GET", "HEAD"),
         }
-        text = self._render_public(request, "error.html", None, **values)
+        text = self._render_public(request, "error.html", session, **values)
         response = HTMLResponse(text, status, HEADERS)
         if status in (429, 503):
             response.headers["Retry-After"] = "60"
@@ -349,11 +353,11 @@ def route_class(web: Web) -> type[APIRoute]:
                 except (Refused, Failed) as error:
                     if isinstance(error, Failed):
                         _log.warning("a page failed: %s", error)
-                    return web.error_page(request, error)
+                    return await web.error_page(request, error)
                 except RequestValidationError as error:
                     problems = [f"{item['loc'][-1]}: {item['msg']}" for item in error.errors()]
                     refused = Refused("invalid_request", "; ".join(problems))
-                    return web.error_page(request, refused)
+                    return await web.error_page(request, refused)
 
             return handle
 
