@@ -9,6 +9,7 @@ import pytest
 from msgspec import structs
 
 from ranker import postgres
+from ranker.domain.goals import POLICY_REVIEW
 from ranker.domain.places import assign_places
 from ranker.domain.rows import LeaderboardKey
 from ranker.http.ranking import find_best_rank
@@ -214,7 +215,9 @@ async def test_what_entries_were_is_not_kept_of_old_events(postgres_dsn: str) ->
 class Rivals(Chaos):
     """Entries that their scores cannot tell apart, and their duels."""
 
-    async def enter(self, submission: str, score_us: float, error: float = 0.01) -> None:
+    async def enter(
+        self, submission: str, score_us: float, error: float = 0.01, code: str = "ranked"
+    ) -> None:
         """Append a submission and its result."""
         self.open.append(submission)
         received = events.SubmissionReceived(
@@ -229,10 +232,18 @@ class Rivals(Chaos):
             deadline_at=T0,
             via="http",
         )
-        ended = events.SubmissionFinished(
+        ended = self.result(score_us, error, code)
+        await self.say(subjects.submission(submission), received)
+        await self.say(subjects.submission(submission), ended)
+
+    def result(
+        self, score_us: float, error: float = 0.01, code: str = "ranked"
+    ) -> events.SubmissionFinished:
+        """A result that counts if its code is `ranked`, and otherwise after a release."""
+        return events.SubmissionFinished(
             outcome="passed",
-            is_eligible=True,
-            code="ranked",
+            is_eligible=code == "ranked",
+            code=code,
             reason="",
             score_us=score_us,
             error=error,
@@ -240,8 +251,6 @@ class Rivals(Chaos):
             delta=0.003,
             grade="ok",
         )
-        await self.say(subjects.submission(submission), received)
-        await self.say(subjects.submission(submission), ended)
 
     async def compare(self, winner: str, loser: str, ratio: float) -> None:
         """Append a duel and its judgement."""
@@ -330,3 +339,41 @@ async def test_the_first_places_consider_a_winner_that_is_further_down(
         page = await read_page(models, BOARDS[0], range(len(first)), rivals.clock)
         assert [item.row["submission"] for item in first] == ["b", "c"]
         assert lines(page.placed) == lines(first)
+
+
+async def test_a_rebuild_lifts_a_hold_whose_result_a_rejudge_replaced_since(
+    postgres_dsn: str,
+) -> None:
+    log = Rivals(0)
+    await publish(log.log)
+    await log.enter("a", 100.0, code=POLICY_REVIEW)
+    item = events.RejudgeItem(
+        submission="a",
+        account="account-a",
+        gpu="CPU",
+        source=events.Blob(digest="a", bytes=1),
+        name="k",
+    )
+    requested = events.RejudgeRequested(
+        problem="identity",
+        from_number=1,
+        to_number=1,
+        to_digest="d",
+        select="all",
+        reason="",
+        items=[item],
+    )
+    again = log.result(101.0, code=POLICY_REVIEW)
+    rejudge = subjects.rejudge("r1")
+    async with projection(postgres_dsn) as models:
+        for aggregate, fact in (
+            (subjects.moderation("a"), events.SubmissionReleased(reason="")),
+            (rejudge, requested),
+            (rejudge, events.RejudgeJudged(submission="a", result=again)),
+            (rejudge, events.RejudgeApplied(reason="")),
+        ):
+            await follow(log, models)
+            await log.say(aggregate, fact)
+        await follow(log, models)
+    compared = await replayed(postgres_dsn, log.log, SCHEMA)
+    assert compared.differences == []

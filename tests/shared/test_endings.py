@@ -2,6 +2,7 @@
 
 import ast
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -64,7 +65,12 @@ def test_what_ingest_refuses_instead_is_a_refusal_of_ingest() -> None:
 def test_only_a_submission_that_lost_no_second_agent_is_to_be_submitted_again() -> None:
     steps = {}
     for code in ("agent_silent", AGENTS_LOST):
-        lost = {"outcome": "infra_failed", "verdict": None, "code": code, "cases": []}
+        lost: dict[str, Any] = {
+            "outcome": "infra_failed",
+            "verdict": None,
+            "code": code,
+            "cases": [],
+        }
         failure = describe_failure(make_example(FullSubmission, **lost))
         assert failure is not None
         steps[code] = failure.next_step

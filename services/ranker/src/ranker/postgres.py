@@ -15,6 +15,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from ranker.domain.changes import LeaderboardRanks, apply_rejudge, preview_rejudge
 from ranker.domain.fold import find_required_rows, fold
+from ranker.domain.goals import HELD_WITH_SCORE
 from ranker.domain.rows import (
     DecodedEvent,
     Item,
@@ -192,6 +193,7 @@ class ReadModels:
             else:
                 loaded, is_ban_over = await self._claim_and_load(after, last, batch, at)
                 rows = fold(loaded, batch)
+                _check_lifted_holds(rows)
                 await self._write_rows(rows, _encode_rows(rows))
             if self.deferred_rows is not None:
                 return rows, frozenset()
@@ -396,6 +398,23 @@ class ReadModels:
         cursor = self.connection.cursor(row_factory=dict_row)
         await cursor.execute(statement.encode(), values)
         return await cursor.fetchall()
+
+
+def _check_lifted_holds(rows: Rows) -> None:
+    """Raise ValueError if a rejudge replaces a result that was held and released before.
+
+    Results are written before statements are run, and of a batch only the last one is. The release
+    would not find the result that it lifts, so such a batch has to be divided.
+    """
+    lifted = {
+        step.values["id"]: step.values["seq"]
+        for step in reversed(rows.steps)
+        if step.statement == HOLD_LIFTED
+    }
+    for (id_, _), result in rows.results.items() if lifted else ():
+        is_replaced = bool(result.rejudge) and id_ in lifted and result.seq > lifted[id_]
+        if is_replaced and rows.submissions[id_].code in HELD_WITH_SCORE:
+            raise ValueError(f"{id_}: a rejudge follows its release")
 
 
 def _encode_rows(rows: Rows) -> dict[str, str]:
