@@ -9,7 +9,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -101,10 +101,10 @@ class Town:
         channels = self.http.get(f"/sim/people/{self.participant.id}/channels").json()
         return next(str(it["id"]) for it in channels if it["name"] == name)
 
-    def threads(self, user: PageUser) -> list[dict[str, Any]]:
-        """Return the threads of the lobby that a user sees."""
+    def threads(self, user: PageUser, channel: str) -> list[dict[str, Any]]:
+        """Return the threads of a channel that a user sees."""
         channels = self.http.get(f"/sim/people/{user.id}/channels").json()
-        return [it for it in channels if it.get("parent_id") == user.channel]
+        return [it for it in channels if it.get("parent_id") == channel]
 
     def submission(self, message: Any) -> dict[str, Any]:
         """Return the submission that an answer names, once it has ended."""
@@ -166,8 +166,8 @@ def town(simulated_platform: Running) -> Iterator[Town]:
 
 @pytest.fixture(scope="module")
 def entry(town: Town) -> dict[str, Any]:
-    """The submission of a participant who chose a GPU in the menu, as the documents tell."""
-    user = town.participant
+    """The submission of a participant who chose a GPU in the menu, in the documents' channel."""
+    user = replace(town.participant, channel=town.channel("submissions"))
     message = user.use_command("leaderboard submit ranked", "Where should", script=SCRIPT)
     town.choose(user, message, ["CPU"])
     return town.submission(user.wait_for(message["id"], "#"))
@@ -220,12 +220,12 @@ class TestParticipant:
         assert (entry["verdict"], entry["gpu"]) == ("passed", "CPU")
         assert entry["ranking"]["status"] == "ranked"
         # A private thread has the report with the runtime; a public line has a thread, too.
-        user, name = town.participant, f"#{entry['number']}"
-        [thread] = [it for it in town.threads(user) if name in it["name"]]
-        path = f"/sim/people/{user.id}/channels/{thread['id']}"
+        channel, name = town.channel("submissions"), f"#{entry['number']}"
+        [thread] = [it for it in town.threads(town.participant, channel) if name in it["name"]]
+        path = f"/sim/people/{town.participant.id}/channels/{thread['id']}"
         read_until(town.http, path, lambda said: any("µs" in message_text(it) for it in said))
-        assert thread["id"] not in [it["id"] for it in town.threads(town.creator)]
-        line = f"/sim/people/{town.creator.id}/channels/{town.channel('submissions')}"
+        assert thread["id"] not in [it["id"] for it in town.threads(town.creator, channel)]
+        line = f"/sim/people/{town.creator.id}/channels/{channel}"
         read_until(
             town.http,
             line,
