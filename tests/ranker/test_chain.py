@@ -11,7 +11,7 @@ from ranker.domain.stored_log import CHAIN_START, StoredEvent
 
 EVENT = StoredEvent(7, "events.problem.p", "e1", b'{"id":"e1"}')
 TEXT = st.text(max_size=20)
-EVENTS = st.builds(StoredEvent, st.just(1), TEXT, TEXT, st.binary(max_size=20))
+EVENTS = st.builds(StoredEvent, st.just(1), TEXT, TEXT, st.binary(max_size=20), st.none())
 
 
 def test_it_is_what_the_decision_record_says() -> None:

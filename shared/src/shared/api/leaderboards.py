@@ -153,7 +153,7 @@ class ProgressPoint(ScoreAt, frozen=True, kw_only=True):
     number: SubmissionNumber
 
 
-class Progress(ApiModel, frozen=True, kw_only=True):
+class EntryProgress(ApiModel, frozen=True, kw_only=True):
     """How a participant became faster on a leaderboard, oldest first."""
 
     participant_id: str
@@ -180,7 +180,7 @@ class Leaderboard(ApiModel, frozen=True, kw_only=True):
         list[Record], Meta(description="The newest records, as many as `records` asks for.")
     ] = []
     progress: Annotated[
-        list[Progress],
+        list[EntryProgress],
         Meta(
             description="How the first entries became faster, for as many as `progress` asks for."
         ),

@@ -426,7 +426,7 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             other_versions=_make_other_versions(versions, board),
             gpu_leaderboards=describe_gpus(sources.live, problem, versions, board.problem_number),
             records=convert(details["records"], list[models.Record]),
-            progress=convert(details["progress"], list[models.Progress]),
+            progress=convert(details["progress"], list[models.EntryProgress]),
             languages=problem["languages"],
             best_us=best_us,
             deadline_at=problem["deadline_at"],
