@@ -49,6 +49,8 @@ PAGES = {
     "/leaderboards/identity/CPU?as_of=2999-01-01": LONG_NAME,
     "/leaderboards/identity/CPU?as_of=2020-01-01T12:00": "There was no entry at that moment",
     "/leaderboards/identity/CPU/cases": LONG_NAME,
+    "/leaderboards/identity/CPU?language=cuda": "No entry has this language",
+    "/leaderboards/identity/CPU/badge": "Copy these lines",
     "/leaderboards/vectoradd/CPU": "No entry yet",
     "/leaderboards/vectoradd/CPU/cases": "No entry has public times",
     "/problems/vectoradd": "Statement",
@@ -126,6 +128,7 @@ WATCH = """() => {
     });
 }"""
 ROW_MS_MAX = 1000
+HEADER_PX_MAX = 56
 CODE = "codeEditor.value"
 COMMENT = "# copied"
 # Without it, the code is in a plain text field.
@@ -361,3 +364,48 @@ async def test_scripts_refresh_the_queue_and_count_down_to_deadlines(
             assert await find_faults(page, []) == []
     finally:
         set_deadline(None)
+
+
+async def test_a_chart_is_read_by_pointer_and_by_keys(
+    platform: Running, context: "BrowserContext"
+) -> None:
+    for name in ("pointer", "keys"):
+        with Person(platform.url, name) as person:
+            person.end(person.submit(f"{HONEST}\n# {name}", mode="ranked"))
+    page = await context.new_page()
+    await page.goto("/leaderboards/identity/CPU")
+    plot = page.get_by_role("application")
+    dots, tip = plot.locator("g:not(.line-record) > circle"), page.locator(".tip")
+    titles = await dots.locator("title").all_text_contents()
+    assert len(titles) >= 2
+    await dots.first.scroll_into_view_if_needed()
+    await dots.first.hover()
+    assert titles[0] in (await tip.inner_text())
+    await page.mouse.move(0, 0)
+    await tip.wait_for(state="hidden")
+    # The last point first; then along the lines, and to the page of a submission.
+    await plot.focus()
+    await page.keyboard.press("ArrowLeft")
+    assert titles[-1] in (await tip.inner_text())
+    await page.keyboard.press("ArrowUp")
+    shown = await tip.inner_text()
+    assert titles[-1] not in shown
+    assert await find_faults(page, []) == []
+    path = await plot.locator("circle.chosen").get_attribute("data-path")
+    await page.keyboard.press("Enter")
+    await page.wait_for_url(f"**{path}")
+
+
+async def test_on_a_phone_the_header_is_one_row_with_a_menu(context: "BrowserContext") -> None:
+    page = await context.new_page()
+    await page.set_viewport_size({"width": PHONE, "height": 800})
+    await page.goto("/login")
+    box = await page.locator("body > header").bounding_box()
+    assert box is not None
+    assert box["height"] <= HEADER_PX_MAX
+    queue = page.get_by_role("link", name="Queue")
+    assert await queue.count() == 0
+    await page.get_by_role("button", name="Menu").press("Enter")
+    assert await find_faults(page, []) == []
+    await queue.click()
+    await page.wait_for_url("**/queue")
