@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 FOLDER = ROOT / "docs" / "images" / "web"
 BYTES_MAX = 60_000
-# With fewer, the rare colours of tags turn grey.
+# With fewer, or chosen by how often they occur, the rare colours of tags and medals turn grey.
 COLOURS = 128
 DESKTOP, PHONE = (1120, 900), (390, 900)
 # By the end of the file name.
@@ -118,7 +118,7 @@ class Camera:
 def save_small(png: bytes, path: Path) -> None:
     """Write a screenshot with a palette, in half of its size."""
     with Image.open(io.BytesIO(png)) as image:
-        small = image.convert("RGB").quantize(COLOURS)
+        small = image.convert("RGB").quantize(COLOURS, method=Image.Quantize.MAXCOVERAGE)
         small.save(path, optimize=True)
 
 
