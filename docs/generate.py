@@ -130,6 +130,7 @@ ORDER = (
     "yardstick",
     "duel",
     "confirmation",
+    "check",
     "rejudge",
     "audit",
 )
@@ -151,6 +152,7 @@ WHAT = {
     "yardstick": "`yardstick.<slug>.<gpu>.<version>`: the unit of all times on one leaderboard",
     "duel": "`duel.<duel>`: two submissions of one leaderboard, timed in alternation",
     "confirmation": "`confirmation.<confirmation>`: one ranked run, repeated on another agent",
+    "check": "`check.<account>`: the checks of problems that an author asked for",
     "rejudge": "`rejudge.<rejudge>`",
     "audit": "`audit.platform`, `audit.seal`: the platform's own matters",
 }

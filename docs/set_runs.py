@@ -15,12 +15,13 @@ import msgspec
 from harness.vocabulary import CPU_TYPE
 from shared.api.fields import JsonObject
 from shared.api.submissions import SubmissionRequest
+from shared.checks.problem_files import ProblemFiles
 from shared.errors import Refused
 from shared.presentation.units import one_line
 from shared.problems.compilation import compile_problem
 from shared.problems.kernelbench import AS_ANSWER, REFERENCE_CPU
 from warpboard.domain import checks
-from warpboard.files import ProblemFiles, load_problem, load_solutions
+from warpboard.files import load_problem, load_solutions
 from warpboard.local_run import LocalHarness
 from warpboard.service.checks import find_faults
 

@@ -6,12 +6,13 @@ from typing import Any
 import pytest
 
 from shared.api.submissions import FullSubmission
+from shared.checks.problem_files import Sample, Solutions
 from shared.errors import Refused
 from tests.cli.answers import PASSED, WRONG, submission
 from tests.cli.stand_in import respond_in_turn, run_stand_in
 from tests.support.api_examples import make_document
 from warpboard.api import Caller, open_api
-from warpboard.domain.checks import NOT_PASSED, Sample, Solutions
+from warpboard.domain.checks import NOT_PASSED
 from warpboard.screen import Screen
 from warpboard.service.answers import wait_until_over
 from warpboard.terminal.demo import (

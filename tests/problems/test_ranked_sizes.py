@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 
 from shared.api.submissions import Progress
+from shared.checks.ranked_sizes import inspect_ranked_sizes
 from shared.problems.report import Finding
 from tests.problems.inspection import write
 from warpboard.files import load_problem
 from warpboard.local_run import LocalHarness
-from warpboard.service.ranked_sizes import inspect_ranked_sizes
 
 pytestmark = [pytest.mark.box, pytest.mark.long]
 

@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from shared.api.submissions import SubmissionRequest
+from shared.checks.problem_files import ProblemFiles
 from shared.errors import Refused
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import ProblemVersion, compile_problem
@@ -25,7 +26,6 @@ from shared.problems.templates import (
 )
 from tests.problems.test_native import FILES as NATIVE
 from tests.support.harness import Warm
-from warpboard.files import ProblemFiles
 from warpboard.local_run import LocalHarness
 
 ROOT = Path(__file__).parent.parent.parent

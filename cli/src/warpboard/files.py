@@ -1,20 +1,17 @@
 """Files that are named on the command line: sources, problems, contests, solutions, downloads."""
 
-import hashlib
-import json
 import os
 import re
 from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from importlib.resources import files as package_files
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
+from shared.checks.problem_files import ProblemFiles, Sample, Solutions, compile_files
 from shared.errors import Refused
 from shared.private_files import create_private_folder, open_private
-from warpboard.domain.checks import Sample, Solutions
 from warpboard.domain.names import SLUG_LENGTH_MAX, kernelbench_slug, slug_of
 
 # What compiles problems imports pydantic, which most commands do without.
@@ -31,31 +28,6 @@ LEVEL, LEVEL_FILES = re.compile(r"level([1-9])\Z"), "[0-9]*_*.py"
 FileStates = dict[Path, tuple[int, int]]
 
 
-@dataclass(frozen=True)
-class ProblemFiles:
-    """A problem directory that compiles: the files to send, and the compiled version.
-
-    `gpus` are the GPU types of its leaderboards, by default those of the version.
-    """
-
-    slug: str
-    files: Mapping[str, bytes]
-    manifest: bytes
-    version_files: Mapping[str, bytes]
-    ranking_by: str
-    gpus: tuple[str, ...]
-    warnings: tuple[str, ...] = ()
-
-    @property
-    def digest(self) -> str:
-        """The digest that names the version."""
-        return hashlib.sha256(self.manifest).hexdigest()
-
-    def parse_manifest(self) -> Any:
-        """Return the manifest as a JSON document."""
-        return json.loads(self.manifest)
-
-
 def decode_source(source: bytes) -> str:
     """Decode a source. Raises Refused `not_utf8`."""
     try:
@@ -64,17 +36,6 @@ def decode_source(source: bytes) -> str:
         raise Refused(
             "not_utf8", f"the file is not UTF-8 text: byte {error.start} cannot be read", "file"
         ) from error
-
-
-def compile_files(slug: str, files: Mapping[str, bytes]) -> ProblemFiles:
-    """Compile the files of a problem. Raises Refused."""
-    from shared.problems.compilation import compile_problem
-
-    version = compile_problem(slug, files)
-    return ProblemFiles(
-        *(slug, files, version.manifest, version.files, version.ranking_by, version.gpus),
-        tuple(version.warnings),
-    )
 
 
 def read_source(file: Path) -> bytes:

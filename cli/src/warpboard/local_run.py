@@ -13,12 +13,12 @@ from typing import Any
 
 from harness import entry
 from harness.entry import InspectRequest, RunRequest
-from harness.vocabulary import CPU_DEVICE
+from harness.vocabulary import CPU_DEVICE, CPU_TYPE
 from shared.api.fields import JsonObject
 from shared.api.submissions import Progress, SubmissionRequest
+from shared.checks.problem_files import ProblemFiles
 from shared.errors import Refused
 from shared.problems.submission_file import suffix
-from warpboard.files import ProblemFiles
 
 
 class LocalHarness:
@@ -37,6 +37,8 @@ class LocalHarness:
         check_torch()
         async with entry.Harness() as harness:
             yield LocalHarness(harness)
+
+    gpu = CPU_TYPE
 
     def code(self) -> JsonObject:
         """Return the harness's version, folder and code digest."""
@@ -105,11 +107,13 @@ class LocalHarness:
         *,
         rival: SubmissionRequest | None = None,
         level_min: str = "none",
+        is_reference: bool = False,
         save: Path | None = None,
     ) -> JsonObject:
         """Run one submission; return its end in the keys of a run, without a verdict if we fail.
 
-        With a rival it is a duel, and the end also has the key `duel`. `save` is a folder for the
+        With a rival it is a duel, and the end also has the key `duel`. With `is_reference` the
+        problem's reference is submitted, and no source. `save` is a folder for the
         files of the run.
         """
         check_torch()
@@ -124,6 +128,8 @@ class LocalHarness:
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             request = await asyncio.to_thread(_prepare_run, Path(home), problem, submission, rival)
             request = replace(request, level_min=level_min)
+            if is_reference:
+                request = replace(request, source="")
             evaluate = entry.evaluate if self._harness is None else self._harness.evaluate
             report = await evaluate(request, listen)
             files = await asyncio.to_thread(_collect_files, Path(request.out), save)

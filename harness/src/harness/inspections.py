@@ -9,7 +9,8 @@ class InspectRequest:
 
     No case is begun after `limit_s`; one call of the author's code may take `call_s`, and its
     process `memory_bytes` more than at its start, or as much as the problem requires of a machine
-    if that is more. With `is_scaled`, only the shares of the timed cases are measured.
+    if that is more. With `is_scaled`, only the shares of the timed cases are measured. `gpus` are
+    the numbers of the GPUs to use, from 0; if empty, the first ones.
     """
 
     problem: str
@@ -18,6 +19,7 @@ class InspectRequest:
     call_s: float = 30.0
     memory_bytes: int = 4 * 1024**3
     is_scaled: bool = False
+    gpus: list[int] = field(default_factory=list)
 
 
 @dataclass(frozen=True)

@@ -30,8 +30,9 @@ LINE_BYTES_MAX = 2 * 1024 * 1024
 class RunRequest:
     """One submission, one problem, one mode.
 
-    `problem` is a folder with manifest.json and its files, `source` the submitted file's path,
-    `out` an existing empty folder that receives samples.json.gz, log.txt and the artefacts.
+    `problem` is a folder with manifest.json and its files, `source` the submitted file's path, or
+    "" for the reference of a problem in Python. `out` is an existing empty folder that receives
+    samples.json.gz, log.txt and the artefacts.
     `key` (64 hex digits) repeats an earlier run with the same inputs; None draws a new one. On a
     machine with less isolation than `level_min` the run fails with code `sandbox`. `gpus` are the
     numbers of the ranks' GPUs, in order, among those of this machine, from 0; if empty, ranks get

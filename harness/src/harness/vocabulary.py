@@ -81,6 +81,8 @@ MODES = {
     "verify": Mode(("build", "check", "timed_check"), "benchmark"),
     DUEL: Mode(("build", "check", "hidden_check", DUEL), "benchmark", processes=5),
 }
+# What an agent does for a problem's author: it inspects the problem and runs several files in turn.
+CHECK = "check"
 SUBMISSION_MODES: tuple[str, ...] = get_args(SubmissionMode)
 
 # Libraries that a problem can forbid.

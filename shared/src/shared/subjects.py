@@ -41,6 +41,11 @@ def confirmation_job_id(confirmation: str) -> str:
     return derive_id(confirmation, "job")
 
 
+def check_job_id(check: str) -> str:
+    """Return the id of the job of a problem's check."""
+    return derive_id(check, "job")
+
+
 def run_confirmation_id(run: str) -> str:
     """Return the id of a run's confirmation."""
     return derive_id(run, "confirmation")
@@ -106,6 +111,8 @@ webhook = partial(_name_with_id, "webhook")
 rejudge = partial(_name_with_id, "rejudge")
 duel = partial(_name_with_id, "duel")
 confirmation = partial(_name_with_id, "confirmation")
+# The checks of problems that an account asked for.
+check = partial(_name_with_id, "check")
 # A platform matter, such as `seal` or `platform`.
 audit = partial(_name_with_id, "audit")
 

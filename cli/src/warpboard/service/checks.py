@@ -4,54 +4,35 @@ import asyncio
 import hashlib
 import json
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from typing import Any
 
-from harness.vocabulary import CPU_TYPE
-from shared.api.fields import parse_response
-from shared.api.submissions import Progress, SubmissionRequest
+from harness.vocabulary import CPU_DEVICE
+from shared.api.submissions import Progress
+from shared.checks.examination import Machine, add_reference, check_progress, examine
+from shared.checks.findings import MACHINE_FINDING
+from shared.checks.problem_files import ProblemFiles, Solutions
 from shared.clock import now
 from shared.errors import Refused
-from shared.presentation.outcome import Run
-from shared.presentation.report_parts import ProgressText, run_progress
-from shared.problems import flashinfer
-from shared.problems.kernelbench import AS_ANSWER
 from shared.problems.report import CheckReport, Finding, read_report
 from warpboard.context import AppContext
 from warpboard.domain import checks
-from warpboard.domain.checks import (
-    CheckResult,
-    Sample,
-    Solutions,
-    Trial,
-    hide_gpu_verdict,
-    needed_gpus,
-    sample_code,
-    trial_table,
-)
+from warpboard.domain.checks import CheckResult, trial_table
 from warpboard.domain.output import FAILED, OK, REFUSED, Table
 from warpboard.files import (
     FileStates,
-    ProblemFiles,
     list_problems,
     load_problem,
     load_solutions,
     read_file_states,
 )
 from warpboard.local_run import LocalHarness
-from warpboard.service.ranked_sizes import inspect_ranked_sizes
 
-# Checks every case; times do not matter here.
-MODE = "verify"
 # How often `watch` looks for changed files.
 POLL_S = 0.5
 # Increase this when checks change, so that earlier reports no longer count.
-EDITION = 5
-_NATIVE_START = ".cu"
-_MODELS = "kernelbench"
+EDITION = 6
 
 
 async def check(
@@ -179,33 +160,30 @@ async def examine_problem(
     began = time.monotonic()
     solutions = _load_solutions(folder, problem)
     with context.screen.live([problem.slug]) as show:
-        examination = _Examination(harness, partial(show, problem.slug), problem, place)
-        findings, trials = await examination.run(solutions)
-    tested_gpus = checks.tested_gpus(trials, problem.gpus)
-    findings += checks.untested_findings(findings, tested_gpus, problem.gpus)
+
+        async def show_progress(progress: Progress) -> None:
+            show(problem.slug, check_progress(progress, f"checking{place}"))
+
+        examined = await examine(harness, problem, solutions, show_progress)
     code = harness.code()
-    report = checks.build_report(
-        problem.digest,
-        f"{code['version']} {code['digest'][:16]}",
-        findings,
-        trials,
-        at=now(),
-        needed_mib=examination.memory_mib,
-        tested_gpus=tested_gpus,
-    )
-    if all(finding.code != "machine" for finding in findings):
+    machine = Machine(f"{code['version']} {code['digest'][:16]}", CPU_DEVICE, harness.gpu)
+    report = examined.report(problem, machine, now())
+    if all(finding.code != MACHINE_FINDING for finding in report.findings):
         key = _report_key(problem, solutions, code["digest"])
         context.reports.keep(key, report.model_dump_json())
     result = _build_result(folder, problem, report)
-    return replace(result, trials=tuple(trials), took_s=time.monotonic() - began)
+    return replace(result, trials=tuple(examined.trials), took_s=time.monotonic() - began)
 
 
 async def find_faults(
     harness: LocalHarness, problem: ProblemFiles, solutions: Solutions
 ) -> list[Finding]:
     """Check a problem with these solutions, and return its findings only. Raises Failed."""
-    findings, _ = await _Examination(harness, lambda _: None, problem, "").run(solutions)
-    return findings
+
+    async def ignore_progress(_: Progress) -> None:
+        """Show nothing."""
+
+    return (await examine(harness, problem, solutions, ignore_progress)).findings
 
 
 def load_known_check(
@@ -238,17 +216,8 @@ def _build_result(folder: Path, problem: ProblemFiles, report: CheckReport) -> C
 
 
 def _load_solutions(folder: Path, problem: ProblemFiles) -> Solutions:
-    """Return the stored solutions; a model, or the reference of a definition, counts as one."""
-    solutions = load_solutions(folder, problem.slug)
-    if solutions.correct:
-        return solutions
-    if problem.parse_manifest().get("form") == _MODELS:
-        text = problem.version_files["reference.py"] + AS_ANSWER
-    elif flashinfer.CODE in problem.version_files:
-        text = flashinfer.reference_solution(problem.version_files[flashinfer.CODE])
-    else:
-        return solutions
-    return replace(solutions, correct=(Sample("reference.py", text),))
+    """Return the stored solutions, or the reference where it counts as one."""
+    return add_reference(problem, load_solutions(folder, problem.slug))
 
 
 def _report_key(problem: ProblemFiles, solutions: Solutions, harness_digest: str) -> str:
@@ -259,130 +228,3 @@ def _report_key(problem: ProblemFiles, solutions: Solutions, harness_digest: str
     ]
     key_parts = json.dumps([EDITION, problem.digest, problem.gpus, harness_digest, files])
     return hashlib.sha256(key_parts.encode()).hexdigest()
-
-
-class _Examination:
-    """The check of one problem, part by part."""
-
-    def __init__(
-        self,
-        harness: LocalHarness,
-        show: Callable[[ProgressText], None],
-        problem: ProblemFiles,
-        place: str,
-    ) -> None:
-        self._harness = harness
-        self._sentence = f"checking{place}"
-        self._show = show
-        self._problem = problem
-        self._manifest: Any = problem.parse_manifest()
-        self.memory_mib = 0
-        self._files_done = self._files_total = 0
-
-    async def run(self, solutions: Solutions) -> tuple[list[Finding], list[Trial]]:
-        """Return the findings, and how the solutions ended. Raises Failed."""
-        findings = [
-            checks.create_finding("schema_warning", "warning", "its files", warning)
-            for warning in self._problem.warnings
-        ]
-        self._show(ProgressText(self._sentence, estimate=": its own code"))
-        answer = await self._harness.inspect(self._problem, self._show_inspection)
-        inspected, gpus = checks.inspection_findings(answer), self._problem.gpus
-        self.memory_mib = checks.memory_mib(answer, gpus)
-        findings += checks.soften_findings(inspected, gpus)
-        findings += await inspect_ranked_sizes(
-            self._harness, self._problem, answer, self._show_inspection
-        )
-        if checks.is_broken(inspected):
-            # The solutions would fail or hang like the problem's own code.
-            return findings, []
-        samples = [(sample, True) for sample in solutions.correct]
-        samples += [(sample, False) for sample in solutions.wrong]
-        # Those of a model or a definition are written from it, and it is a correct solution.
-        named = [item["file"] for item in self._manifest.get("baselines", ())]
-        baselines = [name for name in dict.fromkeys(named) if name in self._problem.files]
-        templates = sorted(set(self._manifest["templates"].values()))
-        # And the yardstick.
-        self._files_total = len(samples) + len(baselines) + len(templates) + 1
-        trials = []
-        for sample, must_pass in samples:
-            self._show_file(sample.name)
-            trials.append(await self._run_trial(sample, must_pass=must_pass))
-        for name in baselines:
-            self._show_file(name)
-            # A baseline has the path that the problem gives it.
-            baseline = Sample(name, self._problem.files[name])
-            trials.append(await self._run_baseline(baseline, solutions.correct, trials))
-        findings += checks.trial_findings(trials)
-        for name in templates:
-            self._show_file(name)
-            findings += await self._check_template(name)
-        if not any(finding.level == "error" for finding in findings):
-            findings += await self._check_yardstick(solutions.correct, trials)
-        return findings, trials
-
-    async def _run_trial(self, sample: Sample, *, must_pass: bool) -> Trial:
-        slug, gpus = self._problem.slug, self._problem.gpus
-        if needed := needed_gpus(sample):
-            reason = f"needs a GPU: {', '.join(needed)}"
-            return Trial(slug, sample.name, must_pass, "", reason, is_shown=False)
-        run, failure = await self._run_file(sample, MODE)
-        verdict, reason = run.verdict or "", run.reason or ""
-        trial = Trial(slug, sample.name, must_pass, verdict, reason, failure=failure)
-        return trial if CPU_TYPE in gpus else hide_gpu_verdict(trial, gpus)
-
-    async def _run_baseline(
-        self, baseline: Sample, correct: Sequence[Sample], trials: Sequence[Trial]
-    ) -> Trial:
-        """Run a baseline; one that is also a correct solution reuses that result."""
-        for sample, trial in zip(correct, trials, strict=False):
-            if (sample_code(sample), needed_gpus(sample)) == (
-                sample_code(baseline),
-                needed_gpus(baseline),
-            ):
-                return replace(trial, file=baseline.name, is_baseline=True)
-        return replace(await self._run_trial(baseline, must_pass=True), is_baseline=True)
-
-    async def _check_template(self, name: str) -> list[Finding]:
-        """Check a template; templates in CUDA are skipped on a machine without a GPU."""
-        if name.endswith(_NATIVE_START) and self._manifest.get("lang", "py") == "py":
-            return []
-        sample = Sample(name, self._problem.version_files[name])
-        if needed_gpus(sample):
-            return []
-        run, _ = await self._run_file(sample, "test")
-        findings = checks.template_findings(name, run.verdict or "", run.reason or "")
-        return checks.soften_findings(findings, self._problem.gpus)
-
-    async def _check_yardstick(
-        self, correct: Sequence[Sample], trials: Sequence[Trial]
-    ) -> list[Finding]:
-        """Time a correct solution that has passed, with the yardstick beside it."""
-        solution = next(
-            (sample for sample, trial in zip(correct, trials, strict=False) if trial.has_passed),
-            None,
-        )
-        if solution is None or "main" in self._manifest:
-            return []
-        self._show_file("the yardstick")
-        request = SubmissionRequest(solution.name, solution.source, self._problem.slug, "benchmark")
-        answer = await self._harness.run(self._problem, request)
-        findings = checks.yardstick_findings(answer, solution.name)
-        return checks.soften_findings(findings, self._problem.gpus)
-
-    async def _run_file(self, sample: Sample, mode: str) -> tuple[Run, str]:
-        """Run a file; return its end and the harness's failure code, if it has no verdict."""
-        request = SubmissionRequest(sample.name, sample.source, self._problem.slug, mode)
-        answer = await self._harness.run(self._problem, request)
-        return parse_response(answer, Run), answer.get("failure_code", "")
-
-    async def _show_inspection(self, progress: Progress) -> None:
-        part = f": its own code, {run_progress(progress).sentence}"
-        self._show(ProgressText(self._sentence, progress.done, progress.total, estimate=part))
-
-    def _show_file(self, name: str) -> None:
-        """Show that a file of the problem is about to run."""
-        total = self._files_total
-        part = f": file {self._files_done + 1} of {total}: {name}"
-        self._show(ProgressText(self._sentence, self._files_done, total, estimate=part))
-        self._files_done += 1

@@ -9,6 +9,7 @@ from pathlib import Path
 from shared.api.leaderboards import Leaderboard, Leaderboards
 from shared.api.moderation import RequestedRejudge
 from shared.api.problems import FullProblem, PublishedVersion
+from shared.checks.problem_files import ProblemFiles, compile_files
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
@@ -18,13 +19,7 @@ from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_se
 from warpboard.api import Api, Fields, Response
 from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, OK
-from warpboard.files import (
-    ProblemFiles,
-    compile_files,
-    is_level,
-    load_contest,
-    load_problem,
-)
+from warpboard.files import is_level, load_contest, load_problem
 from warpboard.screen import Screen
 from warpboard.service.answers import retry_until_available
 from warpboard.service.checks import examine_problem, load_known_check

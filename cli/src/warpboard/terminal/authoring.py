@@ -14,12 +14,13 @@ from click import Path as PathType
 from harness.ranking_rules import timed_cases
 from harness.vocabulary import CPU_TYPE, MODES, SUBMISSION_MODES
 from shared.api.fields import JsonObject
+from shared.checks.problem_files import ProblemFiles
 from shared.errors import Failed, Refused
 from shared.presentation.units import count_text
 from shared.problems.evaluation import evaluation_files, render_evaluation
 from warpboard.context import AppContext
 from warpboard.domain.names import SLUG_LENGTH_MAX
-from warpboard.files import ProblemFiles, find_level, load_problem, read_template, write_files
+from warpboard.files import find_level, load_problem, read_template, write_files
 from warpboard.service import checks, publication
 from warpboard.service.publication import ProblemOptions
 from warpboard.terminal import options, problems

@@ -16,12 +16,14 @@ from shared.api.agents import Agents
 from shared.api.leaderboards import Leaderboard
 from shared.api.queues import Queues
 from shared.api.submissions import FullSubmission, SubmissionRequest
+from shared.checks.findings import needed_gpus
+from shared.checks.problem_files import Sample, Solutions
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.presentation.units import count_text, seconds_text, time_text
 from warpboard.api import Api
 from warpboard.context import AppContext, PlatformTarget
-from warpboard.domain.checks import NOT_PASSED, Sample, Solutions, needed_gpus
+from warpboard.domain.checks import NOT_PASSED
 from warpboard.domain.demand import Demand, choose_demand
 from warpboard.domain.output import FAILED, INTERRUPTED, OK, TERMINATED, Table, make_table
 from warpboard.files import load_all_solutions, load_problem

@@ -93,7 +93,7 @@ class _Inspection:
         self._is_scaled = request.is_scaled
         # How long one call of each inspected case takes the platform and a plain submission.
         self._costs_s: dict[str, float] = {}
-        self._given = find_device_access(request.device, directory.problem.ranks)
+        self._given = find_device_access(request.device, directory.problem.ranks, request.gpus)
         self._device = open_device(request.device, self._given, machine.walls, machine.defences)
         self._build_tools = adapt_tools(machine.build_tools, self._device.architecture)
         self._cache = machine.cache

@@ -81,6 +81,8 @@ def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
     directory = RunDirectory(folder, local_problem, submission, scratch, out, AuthorActivity())
     if not isinstance(request, RunRequest):
         return directory
+    if not request.source:
+        directory = _add_reference(directory, "reference", request.device)
     if request.rival:
         return replace(directory, rival=_add_second(directory, "rival", request.rival))
     if "time" in MODES[request.mode].stages and not problem.main:
@@ -102,24 +104,30 @@ def _add_second(directory: RunDirectory, name: str, source: str) -> RunDirectory
 def _add_yardstick(directory: RunDirectory, device: str) -> RunDirectory:
     """Return the directory of the yardstick: the solution that the problem names, or its reference.
 
-    The reference needs all of the author's files. The yardstick's workers see nothing else either.
+    The yardstick's workers see nothing else.
     """
     problem = directory.problem
     if problem.yardstick:
         return _add_second(directory, _YARDSTICK, str(problem.folder / problem.yardstick))
+    return _add_reference(directory, _YARDSTICK, device)
+
+
+def _add_reference(directory: RunDirectory, name: str, device: str) -> RunDirectory:
+    """Return the directory of the reference as a submission, which needs all the author's files."""
+    problem = directory.problem
     problem = replace(problem, submission=_MAINS[problem.lang])
-    yardstick = _add_second(replace(directory, problem=problem), _YARDSTICK, "")
-    for name in problem.files:
-        shutil.copyfile(problem.folder / name, yardstick.submission / name)
+    second = _add_second(replace(directory, problem=problem), name, "")
+    for file in problem.files:
+        shutil.copyfile(problem.folder / file, second.submission / file)
     if problem.lang == "cu":
-        return _complete_native(yardstick)
+        return _complete_native(second)
     is_moved = device == "cpu" and mentions_cuda(problem)
-    for name, module in _MODULES.items():
-        shutil.copyfile(str(module.__file__), yardstick.submission / name)
+    for file, module in _MODULES.items():
+        shutil.copyfile(str(module.__file__), second.submission / file)
     load = "load_model" if problem.form == "kernelbench" else "load_kernel"
     main = _PYTHON.format(entry=problem.entry, load=load, context=_MOVED if is_moved else "")
-    (yardstick.submission / problem.submission).write_text(main)
-    return yardstick
+    (second.submission / problem.submission).write_text(main)
+    return second
 
 
 def _complete_native(yardstick: RunDirectory) -> RunDirectory:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from msgspec.structs import replace
 
-from harness.vocabulary import DUEL, LEVELS, SUBMISSION_MODES, TIERS
+from harness.vocabulary import CHECK, DUEL, LEVELS, SUBMISSION_MODES, TIERS
 from shared.errors import Refused
 from shared.events import (
     AgentRegistered,
@@ -96,7 +96,10 @@ def build_registration(
         tier=machine.tier,
         missing=machine.missing,
         toolchains=machine.toolchains,
-        modes=[mode for mode in SUBMISSION_MODES if mode != "ranked" or not objection] + duels,
+        modes=[
+            *(mode for mode in SUBMISSION_MODES if mode != "ranked" or not objection),
+            *(*duels, CHECK),
+        ],
         memory_mib=machine.memory_mib,
         host=machine.host,
         sandbox_memory_mib=machine.sandbox_memory_mib,

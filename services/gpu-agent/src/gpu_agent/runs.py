@@ -4,6 +4,7 @@ It is the only module of the agent that talks to the harness.
 """
 
 import asyncio
+import dataclasses
 import hashlib
 import json
 import logging
@@ -21,10 +22,28 @@ import msgspec
 from gpu_agent.domain import Machine, RunFiles, run_gpus
 from gpu_agent.service import RunObserver
 from harness import entry
-from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
-from harness.vocabulary import DUEL
+from harness.entry import (
+    Harness,
+    InspectRequest,
+    Progress,
+    RunReport,
+    RunRequest,
+    StageFinished,
+    Started,
+)
+from harness.vocabulary import CHECK, DUEL, PASSED
+from shared.api.fields import JsonObject
+from shared.api.submissions import Progress as CaseProgress
+from shared.api.submissions import SubmissionRequest
 from shared.blobs import BLOB_BYTES_MAX, BlobStore
-from shared.errors import Failed
+from shared.checks.examination import Machine as CheckMachine
+from shared.checks.examination import examine
+from shared.checks.findings import MACHINE_FINDING
+from shared.checks.harness_port import ShowProgress
+from shared.checks.problem_files import ProblemFiles, Solutions, compile_files, split_solutions
+from shared.checks.request import REPORT_NAME, read_request
+from shared.clock import now
+from shared.errors import Failed, Refused
 from shared.events import (
     HARNESS_CODE,
     JobAssigned,
@@ -51,6 +70,8 @@ CANARY_ANSWER = "3b6a07d0d404fab4e23b6d34bc6696a6a312dd92821332385e5af7c01c42135
 CANARY_S_MAX = 5.0
 # It costs more than many a test run, and a machine does not break between two of them.
 CANARY_EVERY_S = 30.0
+# How long the check of a problem may take.
+CHECK_S_MAX = 900.0
 
 
 def inspect_machine(device: str, gpu_index: int = 0) -> Machine:
@@ -129,13 +150,14 @@ class HarnessRuns:
 
     async def warm(self) -> None:
         """Wait until the harness can take a run; if it cannot, the next run reports why."""
-        harness = await self._get_harness()
+        harness = await self.get_harness()
         try:
             await harness.warm()
         except entry.SupervisorFailed as silent:
             logger.warning("the harness is not ready: %s", silent)
 
-    async def _get_harness(self) -> Harness:
+    async def get_harness(self) -> Harness:
+        """Return the harness, created on the first call."""
         if self.harness is None:
             state = self.folder / "state"
             await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
@@ -170,11 +192,13 @@ class HarnessRuns:
     ) -> tuple[RunCompleted | RunFailed, RunFiles]:
         """Run one job to its end. Raises Missing and Failed; cancellation kills it."""
         try:
+            if order.mode == CHECK:
+                return await self._check(order, observer)
             problem = await self._fetch_problem(order.problem_digest)
             sources = {_source_file(order): await self.blobs.get(order.source.digest)}
             if order.rival is not None:
                 sources[_rival_file(order)] = await self.blobs.get(order.rival.digest)
-            run_folder = await asyncio.to_thread(self._create_run_folder, sources)
+            run_folder = await asyncio.to_thread(self.create_run_folder, sources)
             try:
                 return await self._evaluate(order, problem, run_folder, observer)
             finally:
@@ -210,7 +234,7 @@ class HarnessRuns:
                     self.ailment = "the harness code was changed under this agent: start it again"
                     raise Failed(self.ailment)
                 started = RunStarted(
-                    fingerprint=observer.fingerprint,
+                    fingerprint=observer.registration.fingerprint,
                     harness=message.harness,
                     level=message.level,
                     tier=message.tier,
@@ -223,7 +247,7 @@ class HarnessRuns:
             else:
                 await observer.report_stage(_convert(message, StageResult))
 
-        harness = await self._get_harness()
+        harness = await self.get_harness()
         self.last_job = order.job
         try:
             report = await harness.evaluate(request, handle_message)
@@ -242,15 +266,80 @@ class HarnessRuns:
         )
         return failure, files
 
+    async def _check(
+        self, order: JobAssigned, observer: RunObserver
+    ) -> tuple[RunCompleted | RunFailed, RunFiles]:
+        """Check a problem for its author; the report is an artefact."""
+        problem, solutions = await self._fetch_draft(order)
+        registration = observer.registration
+        await observer.report_start(
+            RunStarted(
+                fingerprint=registration.fingerprint,
+                harness=registration.harness,
+                level=registration.level,
+                tier=registration.tier,
+                key_commit="",
+            )
+        )
+        began = time.monotonic()
+        harness = _CheckHarness(self, order)
+
+        async def report(progress: CaseProgress) -> None:
+            await observer.report_case(progress.stage, progress.case, progress.done, progress.total)
+
+        self.last_job = order.job
+        try:
+            async with asyncio.timeout(CHECK_S_MAX):
+                examined = await examine(harness, problem, solutions, report)
+        except TimeoutError:
+            reason = f"the check took more than {CHECK_S_MAX:.0f} s: make its cases smaller"
+            return RunFailed(stage="", code="problem_fault", reason=reason), RunFiles()
+        finally:
+            self._check_leftovers(await self.get_harness())
+        for finding in examined.findings:
+            if finding.code == MACHINE_FINDING:
+                is_well = not self.ailment and await self._run_self_test(order)
+                code = harness.failure_code
+                return RunFailed(
+                    stage="", code=code, reason=finding.text, has_passed_self_test=is_well
+                ), RunFiles()
+        machine = CheckMachine(f"{entry.VERSION} {self.code[:16]}", self.device, order.gpu)
+        checked = examined.report(problem, machine, now())
+        verdict = PASSED if checked.is_clean else "check_failed"
+        completed = RunCompleted(
+            verdict=verdict,
+            stage="",
+            reason="",
+            cases=[],
+            took_s=time.monotonic() - began,
+            key="",
+            environment={HARNESS_CODE: self.code},
+        )
+        report_bytes = checked.model_dump_json().encode()
+        return completed, RunFiles(artefacts=[(REPORT_NAME, "application/json", report_bytes)])
+
+    async def _fetch_draft(self, order: JobAssigned) -> tuple[ProblemFiles, Solutions]:
+        """Return an unpublished problem and its solutions. Raises Failed."""
+        try:
+            request = read_request(await self.blobs.get(order.source.digest))
+            files = {name: await self.blobs.get(digest) for name, digest in request.files.items()}
+            own, solutions = split_solutions(request.slug, files)
+            problem = await asyncio.to_thread(compile_files, request.slug, own, request.gpus)
+        except Refused as refused:
+            raise Failed(f"the files of the problem do not compile here: {refused}") from refused
+        if problem.digest != order.problem_digest:
+            raise Failed("the files of the problem compile to another version here")
+        return dataclasses.replace(problem, gpus=tuple(request.gpus) or problem.gpus), solutions
+
     async def _run_self_test(self, order: JobAssigned) -> bool:
         """Return whether a known kernel passes here; if not, the agent takes no more jobs."""
-        harness = await self._get_harness()
+        harness = await self.get_harness()
         fault = await harness.self_test(self.device, run_gpus(order, self.gpu_index)[:1])
         if fault:
             self.ailment = f"a known kernel failed after job {order.job}: {fault}"
         return not fault
 
-    def _create_run_folder(self, sources: dict[str, bytes]) -> Path:
+    def create_run_folder(self, sources: dict[str, bytes]) -> Path:
         """Create a run's folder with the submission in it, for a duel with both."""
         runs = self.folder / "runs"
         runs.mkdir(parents=True, exist_ok=True)
@@ -278,6 +367,82 @@ class HarnessRuns:
         for name in ("runs", "problems"):
             if (self.folder / name).exists():
                 shutil.rmtree(self.folder / name)
+
+
+class _CheckHarness:
+    """The agent's harness, as the check of a problem uses it. `failure_code` is the last one."""
+
+    def __init__(self, runs: HarnessRuns, order: JobAssigned) -> None:
+        self._runs, self._order = runs, order
+        self.failure_code = "supervisor"
+
+    @property
+    def gpu(self) -> str:
+        """The GPU type of this machine."""
+        return self._order.gpu
+
+    async def inspect(
+        self, problem: ProblemFiles, report_progress: ShowProgress, *, scaled_s: float = 0.0
+    ) -> JsonObject:
+        """Inspect a problem's own code; return findings, or why it could not be inspected."""
+
+        async def listen(message: Started | Progress | StageFinished) -> None:
+            if isinstance(message, Progress):
+                await report_progress(CaseProgress(**asdict(message), stages=[]))
+
+        harness = await self._runs.get_harness()
+        home = await asyncio.to_thread(self._runs.create_run_folder, {})
+        try:
+            folder = home / "problem"
+            await asyncio.to_thread(_lay_out, folder, problem)
+            gpus = run_gpus(self._order, self._runs.gpu_index)
+            request = InspectRequest(str(folder), device=self._runs.device, gpus=gpus)
+            if scaled_s:
+                request = dataclasses.replace(
+                    request, is_scaled=True, limit_s=scaled_s, call_s=scaled_s
+                )
+            return self._note_failure(asdict(await harness.inspect(request, listen)))
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+
+    async def run(
+        self, problem: ProblemFiles, submission: SubmissionRequest, *, is_reference: bool = False
+    ) -> JsonObject:
+        """Run one file; return its end in the keys of a run."""
+
+        async def ignore(_: Started | Progress | StageFinished) -> None:
+            """The check shows its own progress."""
+
+        name = f"submission{suffix(submission.name)}"
+        sources = {} if is_reference else {name: submission.source}
+        harness = await self._runs.get_harness()
+        home = await asyncio.to_thread(self._runs.create_run_folder, sources)
+        try:
+            folder = home / "problem"
+            await asyncio.to_thread(_lay_out, folder, problem)
+            request = RunRequest(
+                problem=str(folder),
+                source="" if is_reference else str(home / name),
+                mode=submission.mode,
+                out=str(home / "out"),
+                device=self._runs.device,
+                gpus=run_gpus(self._order, self._runs.gpu_index),
+            )
+            report = asdict(await harness.evaluate(request, ignore))
+        finally:
+            shutil.rmtree(home, ignore_errors=True)
+        return self._note_failure(report | {"verdict": report["verdict"] or None})
+
+    def _note_failure(self, report: JsonObject) -> JsonObject:
+        self.failure_code = report["failure_code"] or self.failure_code
+        return report
+
+
+def _lay_out(folder: Path, problem: ProblemFiles) -> None:
+    for name, data in {**problem.version_files, "manifest.json": problem.manifest}.items():
+        target = folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(data)
 
 
 def _source_file(order: JobAssigned) -> str:

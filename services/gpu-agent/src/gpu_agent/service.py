@@ -149,7 +149,7 @@ class RunObserver:
     reporter: Reporter
     bus: Bus
     metrics: Metrics
-    fingerprint: str
+    registration: AgentRegistered
 
     async def report_start(self, event: RunStarted) -> None:
         """Append the event that binds the run to its key. Raises Conflict, Failed."""
@@ -405,8 +405,7 @@ class Agent:
 
     async def _run_job(self, lease: Lease) -> Fact:
         """Run a job, and store its files as blobs that its verdict names."""
-        fingerprint = self.registration.fingerprint
-        observer = RunObserver(lease, self.reporter, self.bus, self.metrics, fingerprint)
+        observer = RunObserver(lease, self.reporter, self.bus, self.metrics, self.registration)
         event, files = await self.runs.run(lease.order, observer)
         if isinstance(event, RunCompleted):
             put = self.blobs.put

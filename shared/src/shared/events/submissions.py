@@ -55,6 +55,29 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     tested_gpus: list[str] = []
 
 
+class ProblemCheckRequested(Fact, frozen=True, kw_only=True):
+    """An author wants a version to be checked on an agent of this GPU type; it is not published.
+
+    The checks of one account are one history, and `check` is the id of this one. Its job is named
+    by `subjects.check_job_id`, and ends the check: the signed verdict of its run names the report.
+    `files` are those that the author sent, `request` names them for the agent, and `gpus` are the
+    GPU types of the leaderboards.
+    """
+
+    aggregate: ClassVar[str] = "check"
+    publisher: ClassVar[str] = "ingest"
+    check: str
+    account: str
+    problem: str
+    problem_digest: str
+    gpu: str
+    gpus: list[str]
+    files: dict[str, Blob]
+    request: Blob
+    deadline_at: datetime
+    requires: Requires = Requires()
+
+
 class RunOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     """What a submission asks of its run beside the mode; the order and the harness get the same.
 
@@ -175,10 +198,11 @@ class JobEvent(Fact, frozen=True, kw_only=True):
 
 
 class JobQueued(JobEvent, frozen=True, kw_only=True):
-    """The job of a rejudge, canary, duel or confirmation waits for an agent.
+    """The job of a rejudge, canary, duel, confirmation or check waits for an agent.
 
     A submission's own job waits from SubmissionReceived on. This one names its `source`, since its
-    submission may be over. A canary's is for `agent` only, a duel's also names the `rival` of its
+    submission may be over. A check has no submission: its own id stands there, and its source is
+    the request. A canary's is for `agent` only, a duel's also names the `rival` of its
     source, and a confirmation's goes to none of the `excluded_agents`.
     """
 
@@ -201,6 +225,7 @@ class JobQueued(JobEvent, frozen=True, kw_only=True):
     rival_name: str = ""
     confirmation: str = ""
     excluded_agents: list[str] = []
+    check: str = ""
 
 
 class JobLeased(JobEvent, frozen=True, kw_only=True):
@@ -226,7 +251,7 @@ class JobRequeued(JobEvent, frozen=True, kw_only=True):
 
 
 class JobFinished(JobEvent, frozen=True, kw_only=True):
-    """A run of a rejudge, canary, duel or confirmation ended with a verdict.
+    """A run of a rejudge, canary, duel, confirmation or check ended with a verdict.
 
     A submission's own job ends with the RunCompleted of the run that its lease names.
     """
@@ -263,9 +288,10 @@ class JobAssigned(RunEvent, RunOptions, frozen=True, kw_only=True):
 
     A `gang` lists the agents of a job of several GPUs; all but the first only keep theirs free.
     `gpus` lists each agent's GPU on the host, in the same order, if they reported it. In mode
-    `duel` the source is timed against its `rival`. `yardstick_us` are the fixed times of the
-    yardstick by timed case, empty if there are none. `best_us` is the best score of the participant
-    on this leaderboard, 0 if it is not known or the run has to end in any case.
+    `duel` the source is timed against its `rival`; in mode `check` the problem itself is checked.
+    `yardstick_us` are the fixed times of the yardstick by timed case, empty if there are none.
+    `best_us` is the best score of the participant on this leaderboard, 0 if it is not known or the
+    run has to end in any case.
     """
 
     job: str
@@ -381,6 +407,7 @@ class RunReleased(RunEvent, frozen=True, kw_only=True):
 
 SubmissionFact: TypeAlias = (
     ProblemPublished
+    | ProblemCheckRequested
     | SubmissionReceived
     | SubmissionFinished
     | SubmissionCancelRequested

@@ -26,7 +26,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 # What a submission came through, if an operator repeated another one.
 VIA_OPERATOR = "operator"
 # In the order of a queue.
-CLASSES = ("canary", "contest", "practice", "rejudge")
+CLASSES = ("canary", "contest", "check", "practice", "rejudge")
 # The key of the harness code's digest in an agent's details and a run's environment.
 HARNESS_CODE = "harness_code"
 # The key in an agent's details that says that it leaves after one job.

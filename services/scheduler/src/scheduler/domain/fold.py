@@ -127,6 +127,7 @@ RareFact: TypeAlias = (
     | RemovalFact
     | events.ComparisonFact
     | events.ProblemPublished
+    | events.ProblemCheckRequested
     | events.YardstickFixed
     | events.QuotaLimitSet
     | events.RejudgeRequested
@@ -174,6 +175,8 @@ def _apply_rare(  # noqa: C901, PLR0912  (one case for each event)
             state.confirmations[id_] = fact
         case events.ConfirmationJudged():
             state.confirmations.pop(id_, None)
+        case events.ProblemCheckRequested():
+            state.checks[fact.check] = fact
         case events.RejudgeRequested():
             if fact.items:
                 state.rejudges[id_] = Rejudge(
@@ -264,6 +267,8 @@ def _queue_job(
         state.duels.pop(job.duel, None)
     elif job.confirmation:
         state.confirmations.pop(job.confirmation, None)
+    elif job.check:
+        state.checks.pop(job.check, None)
 
 
 def _end_rejudge(state: SchedulerState, id_: str) -> None:

@@ -168,9 +168,10 @@ def request_instances(
 def _needs_instance(
     state: SchedulerState, job: Job, world: World, alive: Sequence[Candidate]
 ) -> bool:
-    """Return whether a participant waits for a job that no live agent takes."""
+    """Return whether a participant, or an author, waits for a job that no live agent takes."""
     submission = state.submissions.get(job.submission)
-    if submission is None or submission.cancel is not None or job.cancel or job.is_side:
+    is_wanted = not job.is_side and submission is not None and submission.cancel is None
+    if job.cancel or not (is_wanted or job.check):
         return False
     if job.is_baseline or job.instance or job.requires.count > 1 or job.launches >= LAUNCHES_MAX:
         return False

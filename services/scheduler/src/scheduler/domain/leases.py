@@ -1,6 +1,6 @@
 """Lease the next jobs to free agents that fit; a gang is leased all at once.
 
-Side jobs end no submission: canaries, rejudges, duels and confirmations.
+Side jobs end no submission: canaries, rejudges, duels, confirmations and checks.
 """
 
 import statistics
@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from harness.vocabulary import DUEL
+from harness.vocabulary import CHECK, DUEL
 from scheduler.domain import queue
 from scheduler.domain.match import (
     Candidate,
@@ -41,7 +41,7 @@ from scheduler.domain.state import (
 from shared import events, subjects
 from shared.event_log import Append
 from shared.events import Requires
-from shared.subjects import BASELINE_ACCOUNT, duel_job_id
+from shared.subjects import BASELINE_ACCOUNT, check_job_id, duel_job_id
 
 RANKED = "ranked"
 # The modes in which times are in units of the fixed yardstick.
@@ -136,7 +136,8 @@ def _is_needed(
         for waiting in lane.waiting.values():
             job = state.jobs[waiting[0][1]]
             need = job_need(job)
-            if job.is_side or job.is_baseline or job.cancel or need.gpus > 1:
+            is_waited_for = bool(job.check) or not (job.is_side or job.is_baseline)
+            if not is_waited_for or job.cancel or need.gpus > 1:
                 continue
             able = find_able_agents(need, alive)
             if candidate in able and not any(agent.is_free for agent in able):
@@ -252,6 +253,9 @@ REPEAT_S_MAX = 24 * 3600.0
 # It is repeated once if the platform failed, then it ends without a result.
 REPEAT_ATTEMPTS_MAX = 2
 REPEAT_CLASS = "rejudge"
+# A second agent shows whether the problem or the first agent failed.
+CHECK_ATTEMPTS_MAX = 2
+CHECK_REQUEST = "check.json"
 
 
 def queue_rejudges(state: SchedulerState, world: World) -> Iterator[Decision]:
@@ -310,6 +314,28 @@ def queue_comparisons(state: SchedulerState, world: World) -> Iterator[Decision]
         yield _queue_repetition(
             state, world, id_, requested, mode="ranked", confirmation=id_, excluded_agents=excluded
         )
+
+
+def queue_checks(state: SchedulerState) -> Iterator[Decision]:
+    """Queue a job for each check of a problem that has none yet."""
+    for id_, requested in state.checks.items():
+        queued = events.JobQueued(
+            submission=id_,
+            account=requested.account,
+            problem=requested.problem,
+            problem_digest=requested.problem_digest,
+            gpu=requested.gpu,
+            mode=CHECK,
+            deadline_at=requested.deadline_at,
+            attempts_max=CHECK_ATTEMPTS_MAX,
+            class_=CHECK,
+            requires=requested.requires,
+            source=requested.request,
+            name=CHECK_REQUEST,
+            check=id_,
+        )
+        job = check_job_id(id_)
+        yield (Append(subjects.job(job), queued, 0, job, id_),)
 
 
 def _queue_repetition(

@@ -58,6 +58,7 @@ def decide(
     yield from _release_members(state)
     yield from leases.queue_rejudges(state, world)
     yield from leases.queue_comparisons(state, world)
+    yield from leases.queue_checks(state)
     yield from leases.queue_canaries(state, world, candidates)
     yield from leases.assign_jobs(state, world, policy, candidates)
     yield from leases.preempt_jobs(state, world, candidates)

@@ -81,6 +81,7 @@ class Job(msgspec.Struct):
     rival_name: str = ""
     confirmation: str = ""
     excluded_agents: list[str] = []
+    check: str = ""
     attempt: int = 0
     run: str | None = None
     agents: list[str] = []
@@ -98,7 +99,9 @@ class Job(msgspec.Struct):
     @property
     def is_side(self) -> bool:
         """Whether its end ends no submission. A baseline's does, though it waits among rejudges."""
-        return self.class_ == CANARY or bool(self.rejudge or self.duel or self.confirmation)
+        return self.class_ == CANARY or bool(
+            self.rejudge or self.duel or self.confirmation or self.check
+        )
 
     @property
     def is_baseline(self) -> bool:
@@ -118,6 +121,7 @@ class Job(msgspec.Struct):
             "rejudge": self.rejudge,
             "duel": self.duel,
             "confirmation": self.confirmation,
+            "check": self.check,
             "baseline": self.is_baseline,
         }
         return next((kind for kind, applies in kinds.items() if applies), "submission")
@@ -321,6 +325,7 @@ class SchedulerState(msgspec.Struct):
     rejudges: dict[str, Rejudge] = {}
     duels: dict[str, events.DuelRequested] = {}
     confirmations: dict[str, events.ConfirmationRequested] = {}
+    checks: dict[str, events.ProblemCheckRequested] = {}
     quotas: dict[str, int] = {}
     open_count: dict[str, int] = {}
     refunds: dict[str, dict[str, Refund]] = {}

@@ -3,21 +3,20 @@
 import hashlib
 import json
 import time
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
 from harness.vocabulary import CPU_TYPE
 from shared.api.fields import JsonObject
-from shared.api.submissions import Progress
+from shared.checks import sizes
+from shared.checks.harness_port import CheckHarness, ShowProgress
+from shared.checks.problem_files import ProblemFiles, compile_files
+from shared.checks.sizes import Measurement
 from shared.errors import Refused
 from shared.problems import flashinfer, flashinfer_schema, kernelbench
 from shared.problems.report import Finding
 from shared.problems.sources import REFERENCE
-from warpboard.domain import ranked_sizes
-from warpboard.domain.ranked_sizes import Measurement
-from warpboard.files import ProblemFiles, compile_files
-from warpboard.local_run import LocalHarness
 
 # How long the variants of one case may take together, where that can be foreseen, and one of them.
 _CASE_S = 10.0
@@ -29,11 +28,9 @@ _STEP_COST = 16
 _MODELS = "kernelbench"
 _FORMULA = "by the formula of this form, only zeros are close to zeros"
 
-ShowProgress = Callable[[Progress], Awaitable[None]]
-
 
 async def inspect_ranked_sizes(
-    harness: LocalHarness, problem: ProblemFiles, answer: JsonObject, show: ShowProgress
+    harness: CheckHarness, problem: ProblemFiles, answer: JsonObject, show: ShowProgress
 ) -> list[Finding]:
     """Return what the check would accept at ranked sizes that the inspection `answer` left out.
 
@@ -44,17 +41,19 @@ async def inspect_ranked_sizes(
     formula = _FORMULA if is_ours else ""
     findings: list[Finding] = []
     ends_at = time.monotonic() + _ALL_S
-    cases = _untried_cases(problem, manifest, answer)
+    cases = _untried_cases(problem, manifest, answer, harness.gpu)
     for number, case in enumerate(cases):
         where = f"benchmarks: {case['name']}"
         if time.monotonic() > ends_at:
-            return [*findings, ranked_sizes.late_finding(where, len(cases) - number, formula)]
+            return [*findings, sizes.late_finding(where, len(cases) - number, formula)]
         measurements = await _measure(harness, problem, case, show)
-        findings += ranked_sizes.size_findings(where, measurements, formula)
+        findings += sizes.size_findings(where, measurements, formula)
     return findings
 
 
-def _untried_cases(problem: ProblemFiles, manifest: Any, answer: JsonObject) -> list[Any]:
+def _untried_cases(
+    problem: ProblemFiles, manifest: Any, answer: JsonObject, machine_gpu: str
+) -> list[Any]:
     """Return the timed cases whose ranked size was not tried.
 
     Where only another machine runs a model at its own sizes, the inspection saw smaller ones.
@@ -62,7 +61,7 @@ def _untried_cases(problem: ProblemFiles, manifest: Any, answer: JsonObject) -> 
     cases: list[Any] = manifest["benchmarks"]
     if manifest.get("main"):
         return []
-    is_elsewhere = any(gpu != CPU_TYPE for gpu in manifest["gpus"])
+    is_elsewhere = machine_gpu == CPU_TYPE and any(gpu != CPU_TYPE for gpu in manifest["gpus"])
     if is_elsewhere and kernelbench.REFERENCE_CPU in problem.version_files:
         return cases
     if answer["failure_code"]:
@@ -71,7 +70,7 @@ def _untried_cases(problem: ProblemFiles, manifest: Any, answer: JsonObject) -> 
 
 
 async def _measure(
-    harness: LocalHarness, problem: ProblemFiles, case: Any, show: ShowProgress
+    harness: CheckHarness, problem: ProblemFiles, case: Any, show: ShowProgress
 ) -> list[Measurement]:
     """Return the shares of growing variants of a case, up to the largest that fits in time."""
     measurements: list[Measurement] = []
@@ -79,7 +78,7 @@ async def _measure(
     for factor, variant in _variants(problem, case):
         answer = await harness.inspect(variant, show, scaled_s=_VARIANT_S)
         if (shares := answer["shares"].get(case["name"])) is not None:
-            measurements.append(ranked_sizes.read_measurement(factor, shares))
+            measurements.append(sizes.read_measurement(factor, shares))
         elif measurements:
             break
         if time.monotonic() + _STEP_COST * answer["took_s"] > ends_at:
@@ -92,18 +91,18 @@ def _variants(problem: ProblemFiles, case: Any) -> Iterator[tuple[int, ProblemFi
     args, manifest = case["args"], problem.parse_manifest()
     if manifest.get("form") == _MODELS:
         source = problem.version_files[REFERENCE]
-        for factor in ranked_sizes.variant_factors(kernelbench.size_factor(source)):
+        for factor in sizes.variant_factors(kernelbench.size_factor(source)):
             yield factor, _with_model(problem, manifest, kernelbench.divide_sizes(source, factor))
         return
     if workload := _workload(problem, args):
         axes = workload["workload"]["axes"]
-        for factor in ranked_sizes.variant_factors(ranked_sizes.argument_factor(axes)):
-            divided = ranked_sizes.divide_arguments(axes, factor)
+        for factor in sizes.variant_factors(sizes.argument_factor(axes)):
+            divided = sizes.divide_arguments(axes, factor)
             if (variant := _with_axes(problem, case, workload, divided)) is not None:
                 yield factor, variant
         return
-    for factor in ranked_sizes.variant_factors(ranked_sizes.argument_factor(args)):
-        divided = ranked_sizes.divide_arguments(args, factor)
+    for factor in sizes.variant_factors(sizes.argument_factor(args)):
+        divided = sizes.divide_arguments(args, factor)
         yield factor, _with_case(problem, manifest, case | {"args": divided})
 
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared.checks.findings import create_finding
 from shared.problems.report import Finding
-from warpboard.domain.checks import create_finding
 
 SIZE_MIN = 16
 # The largest size of the smallest variant of a case.
