@@ -351,9 +351,6 @@ class TestCreatorAndAdmin:
         for person in (town.creator, town.admin):
             assert "role_missing" not in message_text(_ask_to_create(person, "."))
 
-    @pytest.mark.xfail(
-        strict=True, raises=AssertionError, reason="a lone file still needs the report of a check"
-    )
     def test_one_file_becomes_a_leaderboard_once_it_is_checked_and_published(
         self, town: Town
     ) -> None:

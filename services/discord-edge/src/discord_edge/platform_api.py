@@ -8,7 +8,7 @@ import json
 import logging
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -21,7 +21,7 @@ import msgspec
 from httpx_sse import EventSource, SSEError
 
 from shared.api.leaderboards import Leaderboard
-from shared.api.problems import FullProblem, Problem, Problems, PublishedVersion
+from shared.api.problems import FullProblem, Problem, ProblemCheck, Problems, PublishedVersion
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.errors import Failed, Refused
 
@@ -149,6 +149,15 @@ class PlatformApi:
         uploads = [("files", item) for item in files.items()]
         response = await self._send("POST", "/v1/problems", data=fields, files=uploads)
         return _decode(response, PublishedVersion)
+
+    async def request_check(
+        self, slug: str, gpus: Sequence[str], files: Mapping[str, bytes]
+    ) -> ProblemCheck:
+        """Ask for a check of a problem on an agent. Errors as `get`."""
+        uploads = [("files", item) for item in files.items()]
+        fields = {"slug": slug, "gpu": list(gpus)}
+        response = await self._send("POST", "/v1/checks", data=fields, files=uploads)
+        return _decode(response, ProblemCheck)
 
     async def events(self, number: int, after: int) -> AsyncIterator[tuple[str, dict[str, Any]]]:
         """Stream a submission's events and notices after a sequence, as kind and data."""

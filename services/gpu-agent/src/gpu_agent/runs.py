@@ -37,7 +37,7 @@ from shared.api.submissions import Progress as CaseProgress
 from shared.api.submissions import SubmissionRequest
 from shared.blobs import BLOB_BYTES_MAX, BlobStore
 from shared.checks.examination import Machine as CheckMachine
-from shared.checks.examination import examine
+from shared.checks.examination import examine, slow_examination
 from shared.checks.findings import MACHINE_FINDING
 from shared.checks.harness_port import ShowProgress
 from shared.checks.problem_files import ProblemFiles, Solutions, compile_files, split_solutions
@@ -292,8 +292,7 @@ class HarnessRuns:
             async with asyncio.timeout(CHECK_S_MAX):
                 examined = await examine(harness, problem, solutions, report)
         except TimeoutError:
-            reason = f"the check took more than {CHECK_S_MAX:.0f} s: make its cases smaller"
-            return RunFailed(stage="", code="problem_fault", reason=reason), RunFiles()
+            examined = slow_examination(CHECK_S_MAX)
         finally:
             self._check_leftovers(await self.get_harness())
         for finding in examined.findings:

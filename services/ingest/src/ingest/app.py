@@ -8,6 +8,7 @@ from fastapi.responses import JSONResponse
 from ingest.agents.routes import agents_router
 from ingest.baselines.routes import baselines_router
 from ingest.bootstrap import Ingest
+from ingest.checks.routes import checks_router
 from ingest.consents.routes import consents_router
 from ingest.http.document import PublicApi, read_introduction
 from ingest.http.middleware import (
@@ -84,6 +85,7 @@ def create_app(
         submissions_router(ingest.intake, ingest.submissions, auth),
         quotas_router(ingest.quotas, ingest.intake.choose_gpu, auth),
         problems_router(ingest.problems, auth),
+        checks_router(ingest.checks, auth),
         accounts_router(ingest.people, ingest.tokens, auth),
         leaderboards_router(ingest.boards, auth),
         invites_router(ingest.invites, auth),

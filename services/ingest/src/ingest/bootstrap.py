@@ -11,6 +11,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from ingest.agents.service import AgentCommands
 from ingest.baselines.service import Baselines
+from ingest.checks.service import Checks
 from ingest.consents.service import Consents
 from ingest.decisions import Decisions
 from ingest.histories import HistoryCache
@@ -62,6 +63,7 @@ class Ingest:
     submissions: Submissions
     quotas: Quotas
     problems: Problems
+    checks: Checks
     agents: AgentCommands
     reruns: Reruns
     baselines: Baselines
@@ -85,6 +87,7 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIM
     intake = Intake(ports, histories, quotas, feed, bounds)
     people = Accounts(decisions, feed, ports.account_store)
     baselines = Baselines(ports, decisions)
+    problems = Problems(ports, decisions, feed, baselines)
     boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs, baselines)
     account_attempts = AttemptLimiter(WRONG_CODES, "wrong codes")
     address_attempts = AttemptLimiter(WRONG_CODES_PER_ADDRESS, "wrong codes from your address")
@@ -94,7 +97,8 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIM
         intake=intake,
         submissions=Submissions(ports, decisions, feed),
         quotas=quotas,
-        problems=Problems(ports, decisions, feed, baselines),
+        problems=problems,
+        checks=Checks(ports, decisions, problems),
         agents=AgentCommands(ports, decisions),
         reruns=Reruns(ports, decisions),
         baselines=baselines,

@@ -38,7 +38,7 @@ from shared.http import serve
 from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max
 from shared.metrics import HttpMetricsMiddleware, LogMetrics
 from shared.nats.blobs import NatsBlobStore, NatsSnapshots
-from shared.nats.bus import NatsDeadLetters
+from shared.nats.bus import NatsBus, NatsDeadLetters
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
@@ -151,6 +151,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             monitor.watch(),
             follow_access(),
             commands.tokens.usage.save_forever(),
+            commands.checks.progress.watch(NatsBus(nc)),
             probe.run(life.report_unhealthy, prepare),
             commands.account_tables.watch(lambda: probe.register, life.report_unhealthy),
             bootstrap.purge_expired(connections, repeats.purge),

@@ -222,3 +222,46 @@ class PublishedVersion(ApiModel, frozen=True, kw_only=True):
     digest: Digest
     is_new: bool
     warnings: list[str]
+
+
+class CheckFinding(ApiModel, frozen=True, kw_only=True):
+    """What a check found: an error prevents publication."""
+
+    code: str
+    level: Literal["error", "warning"]
+    where: str
+    text: str
+
+
+class CheckProgress(ApiModel, frozen=True, kw_only=True):
+    """What the agent does now: it inspects the problem's own code, then runs its files."""
+
+    text: str
+    done: int
+    total: int
+
+
+class ProblemCheck(ApiModel, frozen=True, kw_only=True):
+    """A check of a version that is not published, on an agent.
+
+    It is `clean`, `refused` with findings, or `failed` if the platform could not check it.
+    """
+
+    id: str
+    slug: str
+    digest: Digest
+    gpu: Annotated[str, Meta(description="The GPU type on which it is checked.")]
+    gpus: Annotated[list[str], Meta(description="The GPU types of its leaderboards.")]
+    state: Literal["queued", "assigned", "running", "clean", "refused", "failed"]
+    text: Annotated[str, Meta(description="Its state in a sentence, with what to do.")]
+    requested_at: Timestamp
+    deadline_at: Annotated[Timestamp, Meta(description="When it ends without a result.")]
+    progress: CheckProgress | None = None
+    findings: list[CheckFinding] = []
+    warnings: Annotated[list[str], Meta(description="About its files.")] = []
+    tested_gpus: list[str] = []
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has a result, or will get none."""
+        return self.state in ("clean", "refused", "failed")

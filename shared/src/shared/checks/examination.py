@@ -115,6 +115,12 @@ async def examine(
     return Examined(findings, trials, examination.memory_mib)
 
 
+def slow_examination(limit_s: float) -> Examined:
+    """Return the result of a check that was ended because it took too long."""
+    text = f"its check took more than {limit_s:.0f} s: make its cases smaller"
+    return Examined([found.create_finding("check_slow", "error", found.OWN_CODE, text)], [], 0)
+
+
 class _Examination:
     """The check of one problem, part by part."""
 
@@ -237,7 +243,6 @@ class _Examination:
 
     async def _show_file(self, name: str) -> None:
         """Show that a file of the problem is about to run."""
-        done, self._files_done = self._files_done, self._files_done + 1
-        await self._show(
-            Progress(stage=FILES, case=name, done=done, total=self._files_total, stages=[])
-        )
+        index, total = self._files_done, self._files_total
+        await self._show(Progress(stage=FILES, case=name, done=index, total=total, stages=[]))
+        self._files_done += 1

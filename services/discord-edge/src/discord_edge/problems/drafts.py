@@ -10,6 +10,8 @@ from datetime import datetime
 from typing import Any
 
 from discord_edge.wording import Card, discord_time, escaped
+from shared.api.problems import ProblemCheck
+from shared.checks.problem_files import SOLUTIONS
 from shared.errors import Refused
 from shared.presentation.units import untested_text
 from shared.problems.compilation import ProblemVersion
@@ -34,6 +36,7 @@ UNREADABLE = (
 )
 NEVER = "none"
 FINDINGS_SHOWN = 5
+TEXT_MAX = 600
 
 
 def _bad_file(reason: str) -> Refused:
@@ -52,8 +55,10 @@ def check_upload(name: str, size: int) -> None:
         raise _bad_file(f"the file has {size:,} bytes; expected 1 to {UPLOAD_BYTES_MAX:,}")
 
 
-def problem_files(name: str, data: bytes) -> dict[str, bytes]:
+def problem_files(name: str, data: bytes, *, has_solutions: bool = False) -> dict[str, bytes]:
     """Return a problem's files by their paths relative to task.yml. Raises `Refused` `bad_file`.
+
+    `has_solutions` keeps the folder of its solutions.
 
     >>> problem_files("reference.py", b"x")
     {'reference.py': b'x'}
@@ -62,7 +67,7 @@ def problem_files(name: str, data: bytes) -> dict[str, bytes]:
         return {name: data}
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            files = _read_entries(archive)
+            files = _read_entries(archive, LEFT_OUT - {SOLUTIONS} if has_solutions else LEFT_OUT)
     except UNREADABLE as error:
         raise _bad_file(f"the zip cannot be read: {error}") from error
     # A single folder may contain all files.
@@ -74,7 +79,7 @@ def problem_files(name: str, data: bytes) -> dict[str, bytes]:
     return files
 
 
-def _read_entries(archive: zipfile.ZipFile) -> dict[str, bytes]:
+def _read_entries(archive: zipfile.ZipFile, left_out: frozenset[str]) -> dict[str, bytes]:
     entries = archive.infolist()
     if len(entries) > ENTRIES_MAX:
         raise _bad_file(f"the zip has {len(entries)} entries; the limit is {ENTRIES_MAX}")
@@ -82,7 +87,7 @@ def _read_entries(archive: zipfile.ZipFile) -> dict[str, bytes]:
     bytes_left = FILES_BYTES_MAX
     yardsticks = {_find_yardstick(archive, entry) for entry in entries}
     for entry in entries:
-        is_problem_file = _is_problem_file(entry.filename) or entry.filename in yardsticks
+        is_problem_file = _is_problem_file(entry.filename, left_out) or entry.filename in yardsticks
         if entry.is_dir() or not is_problem_file:
             continue
         # The sizes that a zip declares are not trusted.
@@ -105,12 +110,12 @@ def _find_yardstick(archive: zipfile.ZipFile, entry: zipfile.ZipInfo) -> str:
     return f"{folder}/{path}" if folder else path
 
 
-def _is_problem_file(path: str) -> bool:
+def _is_problem_file(path: str, left_out: frozenset[str]) -> bool:
     """Whether an entry belongs to the problem. Raises `Refused` for a path that leaves the zip."""
     parts = path.split("/")
     if "" in parts or ".." in parts or "\\" in path:
         raise _bad_file(f"the zip has a file with an unsafe path: {path[:80]!r}")
-    return not any(part in LEFT_OUT or part.startswith(".") for part in parts)
+    return not any(part in left_out or part.startswith(".") for part in parts)
 
 
 def parse_check_report(data: bytes, slug: str) -> CheckReport:
@@ -139,6 +144,8 @@ def parse_check_report(data: bytes, slug: str) -> CheckReport:
 class ProblemDraft:
     """A problem with its settings; `unchecked` says why there is no report.
 
+    An agent has checked it, or its author sent a report.
+
     `allows_untested` accepts GPU types on which the check ran nothing.
     """
 
@@ -146,7 +153,7 @@ class ProblemDraft:
     ends_at: datetime | None
     gpus: tuple[str, ...]
     visibility: str
-    report: CheckReport | None
+    report: CheckReport | ProblemCheck | None
     unchecked: str = ""
     allows_untested: bool = False
 
@@ -158,11 +165,26 @@ class ProblemDraft:
             "deadline": NEVER if self.ends_at is None else self.ends_at.isoformat(),
             "gpu": list(self.gpus),
             "visibility": self.visibility,
-            "report": "" if self.report is None else self.report.model_dump_json(),
+            "report": self.report.model_dump_json() if isinstance(self.report, CheckReport) else "",
             "unchecked": self.unchecked,
             "allow_untested": "true" if self.allows_untested else "",
         }
         return {name: value for name, value in fields.items() if value != ""}
+
+
+def check_card(check: ProblemCheck) -> Card:
+    """Show how far the check of a problem is, or why it cannot be published."""
+    findings = [it for it in check.findings if it.level == "error"]
+    findings += [it for it in check.findings if it.level != "error"]
+    lines = [escaped(check.text, TEXT_MAX)]
+    for it in findings[:FINDINGS_SHOWN]:
+        mark = "❌" if it.level == "error" else "⚠"
+        lines.append(f"{mark} `{it.code}` {escaped(it.where)}: {escaped(it.text, TEXT_MAX)}")
+    if len(findings) > FINDINGS_SHOWN:
+        lines.append(f"and {len(findings) - FINDINGS_SHOWN} more")
+    if not check.is_over:
+        lines.append(f"It ends without a result {discord_time(check.deadline_at, 'R')}.")
+    return Card(f"Check of {check.slug}", "\n".join(lines), footer="nothing is published yet")
 
 
 def add_description(
@@ -234,7 +256,10 @@ def _check_lines(draft: ProblemDraft) -> list[str]:
         return [f"not checked: {escaped(draft.unchecked)}"]
     findings = draft.report.findings
     lines = [f"⚠ {it.code} {escaped(it.where)}: {escaped(it.text)}" for it in findings]
-    summary = f"checked: {len(draft.report.solutions)} solutions, {len(findings)} warnings"
+    if isinstance(draft.report, CheckReport):
+        summary = f"checked: {len(draft.report.solutions)} solutions, {len(findings)} warnings"
+    else:
+        summary = f"checked on {escaped(draft.report.gpu)}: {len(findings)} warnings"
     untested = [gpu for gpu in draft.gpus if gpu not in draft.report.tested_gpus]
     if untested:
         summary += f"; {untested_text(map(escaped, untested))}"

@@ -1,7 +1,9 @@
 """The commands with which authors and admins publish and archive problems."""
 
 import asyncio
-from collections.abc import Sequence
+import time
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, Literal
 
 import discord
@@ -24,6 +26,7 @@ from discord_edge.bot.interactions import (
     run_decision,
     user_api,
 )
+from discord_edge.platform_api import PlatformApi
 from discord_edge.problems import drafts
 from discord_edge.wording import (
     CONTENT_MAX,
@@ -34,6 +37,8 @@ from discord_edge.wording import (
 )
 from shared.api.agents import Agents
 from shared.api.leaderboards import Leaderboard, LeaderboardSettings
+from shared.api.problems import ProblemCheck, PublishedVersion
+from shared.checks.problem_files import split_solutions
 from shared.clock import now
 from shared.errors import Refused
 from shared.problems.compilation import ProblemVersion, compile_problem
@@ -42,8 +47,10 @@ from shared.problems.report import REPORT_BYTES_MAX, CheckReport, require_clean
 MAY = ("creator", "admin")
 ASKED_S_MAX = 300.0
 REASON_LENGTH_MAX = 400
+# Discord accepts changes of an answer for 15 minutes, and the author must still confirm.
+FOLLOWED_S_MAX = 480.0
+POLL_S = 1.0
 DESCRIPTION_LENGTH_MAX = 2000
-CHECK = "`warpboard problem check DIRECTORY --json`"
 
 
 def gpus_with_agents(agents: Agents) -> list[str]:
@@ -64,10 +71,10 @@ NewGpus = app_commands.Transform[str, CompletedName(_match_gpus_with_agents)]
 @app_commands.describe(
     leaderboard_name="The name of the problem's directory",
     deadline="YYYY-MM-DD or YYYY-MM-DD HH:MM in UTC, or none",
-    reference_code="A .zip of the directory with task.yml, or one reference: .py, .cu, .cuh, .cpp",
+    reference_code="One reference (.py, .cu, .cuh, .cpp), or a .zip of the directory with task.yml",
     gpu="GPU types separated by commas; by default you choose among those with agents",
-    report="The output of `warpboard problem check DIRECTORY --json`",
-    unchecked="Why there is no report; for admins only",
+    report="Your own check instead of an agent's: `warpboard problem check DIRECTORY --json`",
+    unchecked="Why it is not checked; for admins only",
     allow_untested="Rank on GPU types although the check ran nothing on any of them",
     visibility="Who sees it",
     description="The statement, if the files have no statement.md and there is no report",
@@ -88,22 +95,30 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     """Publish a problem with its leaderboard"""
     api = await defer(interaction, *MAY)
     slug, ends_at = leaderboard_name.strip().lower(), drafts.parse_closing_time(deadline, now())
-    if (report is None) == (unchecked is None):
-        reason = f"attach the output of {CHECK} as `report`, or as an admin say in `unchecked` "
-        raise Refused("check_missing", f"{reason}why there is none", "report")
+    if report is not None and unchecked is not None:
+        raise Refused("invalid_request", "send `report` or `unchecked`, not both", "unchecked")
+    is_checked_here = report is None and unchecked is None
     drafts.check_upload(reference_code.filename, reference_code.size)
     data = await read_attachment(reference_code, "reference_code")
-    files = await asyncio.to_thread(drafts.problem_files, reference_code.filename, data)
+    files = await asyncio.to_thread(
+        partial(drafts.problem_files, reference_code.filename, data, has_solutions=is_checked_here)
+    )
     files = drafts.add_description(files, description, is_checked=report is not None)
     served = gpus_with_agents(await api.get(Agents, "agents"))
     # Of a file without GPU types; a report covers those that the author checked it for.
     default = split_gpus(gpu or "", served) or (() if report else tuple(served))
-    version = await asyncio.to_thread(compile_problem, slug, files, default)
+    own, _ = split_solutions(slug, files)
+    version = await asyncio.to_thread(compile_problem, slug, own, default)
+    check: CheckReport | ProblemCheck | None
     check = None if report is None else await _read_report(report, slug, version.digest)
     gpus = await _choose_gpus(interaction, version, gpu, served)
     if not gpus:
         return
-    version = await asyncio.to_thread(compile_problem, slug, files, gpus)
+    version = await asyncio.to_thread(compile_problem, slug, own, gpus)
+    if is_checked_here:
+        check = await _check_on_agent(interaction, api, slug, gpus, files)
+        if check is None:
+            return
     draft = drafts.ProblemDraft(
         *(version, ends_at, gpus, visibility, check, unchecked or ""),
         allows_untested=allow_untested,
@@ -112,12 +127,47 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
     if not await confirmation.ask("Publish this?", build_embed(drafts.draft_card(draft))):
         await reply(interaction, "Discarded: nothing was published.")
         return
-    published = await api.publish(draft.fields, files)
+    if isinstance(check, ProblemCheck):
+        settings = {name: draft.fields[name] for name in ("deadline", "visibility")}
+        path = ("checks", check.id, "publish")
+        published = await api.request(
+            PublishedVersion, "POST", *path, **settings, allow_untested=allow_untested
+        )
+    else:
+        published = await api.publish(draft.fields, files)
     number = published.problem_version
     state = f"version {number} {'published' if published.is_new else 'already exists'}"
     lines = [f"**{slug}**: {state}; it closes {drafts.deadline_text(draft.ends_at)}."]
     lines += [f"⚠ {warning}" for warning in published.warnings[:5]]
     await reply(interaction, without_mentions("\n".join(lines)[:CONTENT_MAX]))
+
+
+async def _check_on_agent(
+    interaction: BotInteraction,
+    api: PlatformApi,
+    slug: str,
+    gpus: Sequence[str],
+    files: Mapping[str, bytes],
+) -> ProblemCheck | None:
+    """Let an agent check a problem, and show how far it is; None unless it can be published."""
+    check = await api.request_check(slug, gpus, files)
+    body, until = "", time.monotonic() + FOLLOWED_S_MAX
+    while True:
+        card = drafts.check_card(check)
+        if card.body != body:
+            body = card.body
+            content = "" if check.is_over else f"checking `{slug}` …"
+            await interaction.edit_original_response(
+                content=content, embed=build_embed(card), view=None
+            )
+        if check.is_over:
+            return check if check.state == "clean" else None
+        if time.monotonic() > until:
+            text = "The check goes on. Send the same command with the same file to see its result."
+            await interaction.edit_original_response(content=text, embed=build_embed(card))
+            return None
+        await asyncio.sleep(POLL_S)
+        check = await api.get(ProblemCheck, "checks", check.id)
 
 
 async def _read_report(file: discord.Attachment, slug: str, digest: str) -> CheckReport:

@@ -32,19 +32,10 @@ Filled = Annotated[str, Field(min_length=1)]
 Line = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class PublicationForm(FormModel):
-    """The files of a problem, its check report and its settings."""
+class SettingsForm(FormModel):
+    """The files of a problem, and the settings of its version."""
 
     files: list[UploadFile]
-    slug: Filled
-    report: Filled | None = None
-    unchecked: Text | None = None
-    visibility: Visibility | None = None
-    deadline: Annotated[str | None, Field(max_length=40)] = None
-    gpu: Gpus | None = None
-    quota: Texts | None = None
-    force: bool = False
-    allow_untested: bool = False
     title: Line | None = None
     ranking_by: RankingRule | None = None
     source_visible: SourceVisible | None = None
@@ -52,13 +43,6 @@ class PublicationForm(FormModel):
     consent: Filled | None = None
     licence_problem: Line | None = None
     licence_submissions: Line | None = None
-
-    def check(self) -> Check:
-        """Return the check. Raises `Refused` for a report together with a reason for none."""
-        if self.report is not None and self.unchecked is not None:
-            message = "send either report or unchecked, not both"
-            raise Refused("invalid_request", message, "unchecked")
-        return Check(None if self.report is None else self.report.encode(), self.unchecked or "")
 
     def settings(self) -> PublishSettings:
         """Return the settings that replace those of the files."""
@@ -68,6 +52,27 @@ class PublicationForm(FormModel):
         return PublishSettings(
             self.title, self.ranking_by, self.source_visible, self.publish, licence or None, consent
         )
+
+
+class PublicationForm(SettingsForm):
+    """The files of a problem, its check report and its settings."""
+
+    slug: Filled
+    report: Filled | None = None
+    unchecked: Text | None = None
+    visibility: Visibility | None = None
+    deadline: Annotated[str | None, Field(max_length=40)] = None
+    gpu: Gpus | None = None
+    quota: Texts | None = None
+    force: bool = False
+    allow_untested: bool = False
+
+    def check(self) -> Check:
+        """Return the check. Raises `Refused` for a report together with a reason for none."""
+        if self.report is not None and self.unchecked is not None:
+            message = "send either report or unchecked, not both"
+            raise Refused("invalid_request", message, "unchecked")
+        return Check(None if self.report is None else self.report.encode(), self.unchecked or "")
 
     def change(self, ends_at: datetime | None) -> Change:
         """Return the leaderboard settings; the deadline is already parsed."""

@@ -1,0 +1,1 @@
+"""Checks of problems on an agent, before they are published."""
