@@ -447,7 +447,6 @@ SENTENCES = {
         4611302073 f5faf4af02 1c01c08491 a514fb72da be45f563a1
         """,
     ROLES: "5c383ef4d7",
-    # Until a lone file is checked by the platform, these fail.
     CREATED: "74f6f68d55 a4c27f2a2a b8a3b82336 11af206e48 6e764c99dc 03416b418d",
     LAUNCHERS: "de00411eaf f7ed31417a 76ecd6ad68 6af74eb1b9",
     MODES: """
