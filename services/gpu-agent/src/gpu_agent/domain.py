@@ -98,7 +98,7 @@ def build_registration(
         toolchains=machine.toolchains,
         modes=[
             *(mode for mode in SUBMISSION_MODES if mode != "ranked" or not objection),
-            *(*duels, CHECK),
+            *(CHECK, *duels),
         ],
         memory_mib=machine.memory_mib,
         host=machine.host,
