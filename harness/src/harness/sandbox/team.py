@@ -7,11 +7,12 @@ import select
 import socket
 import time
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Self
 
 from harness.defences import ALL_DEFENCES, Defences
 from harness.messages import CaseFailed, status_failure, worker_failure
-from harness.output import OutputLog
+from harness.output import OutputLog, describe_fault, read_fault
 from harness.sandbox.box import BoxSpec, StopTimeout, make_channel
 from harness.sandbox.keeper import FREEZE_S_MAX
 from harness.sandbox.launcher import ZygoteLauncher
@@ -253,7 +254,18 @@ class Team:
             return CaseFailed("out_of_memory", "the memory limit was reached")
         if status is None:
             return CaseFailed("protocol", "the worker closed its control socket")
-        return status_failure(status)
+        failure = status_failure(status)
+        fault = self._describe_fault() if status < 0 else ""
+        return CaseFailed(failure.verdict, f"{failure.message}\n{fault}") if fault else failure
+
+    def _describe_fault(self) -> str:
+        """Return where in the submission a signal ended the process; "" if that is unknown."""
+        main = self._spec.main
+        frames = read_fault(self.log.whole(), main)
+        if not frames:
+            return ""
+        path = Path(self._spec.submission, main)
+        return describe_fault(frames, main, path.read_text(errors="replace"))
 
     def _drain(self) -> None:
         chunk = self._read()

@@ -18,6 +18,7 @@ _ERROR_LINE = re.compile(
 )
 # One that names a line of a source, as no message of an exception does by chance.
 _LOCATED_ERROR = re.compile(r":\d+: (?:fatal )?error:|\(\d+\): (?:catastrophic )?error\s*:")
+_SNIPPET = re.compile(r"\s*\d* \| ")
 # The command lines that torch and ninja repeat before an error.
 _COMMAND = re.compile(r"\s(?:-isystem|-o) \S|^\s*FAILED: ")
 _BUILDING = re.compile(r"(Error building extension '[^'\n]*').*")
@@ -59,6 +60,11 @@ def lead_with_error(output: str) -> str:
 
     >>> lead_with_error("k.cpp: In function f:\n/tmp/a/k.cpp:3:5: error: oops\n").splitlines()
     ['k.cpp:3:5: error: oops', 'k.cpp: In function f:']
+    >>> print(lead_with_error("k.cpp: In f:\nk.cpp:3:5: error: oops\n    3 |   x\n      |   ^\n"))
+    k.cpp:3:5: error: oops
+        3 |   x
+          |   ^
+    k.cpp: In f:
     >>> lead_with_error("nothing is wrong")
     'nothing is wrong'
     """
@@ -66,8 +72,12 @@ def lead_with_error(output: str) -> str:
     index = next((index for index, line in enumerate(lines) if _ERROR_LINE.search(line)), None)
     if index is None:
         return output
-    error = re.sub(r"^\S*/(?=[^/\s]+[:(]\d)", "", lines.pop(index).strip())
-    return "\n".join([error, *lines]).strip()
+    end = index + 1
+    # The line of the source and the mark below it.
+    while end < len(lines) and _SNIPPET.match(lines[end]):
+        end += 1
+    error = re.sub(r"^\S*/(?=[^/\s]+[:(]\d)", "", lines[index].strip())
+    return "\n".join([error, *lines[index + 1 : end], *lines[:index], *lines[end:]]).strip()
 
 
 def explain_compiler(output: str) -> SubmissionFailure:
@@ -89,7 +99,7 @@ def explain_exception(error: BaseException, path: Path, kind: str) -> Submission
     if message.startswith("Error building extension"):
         return explain_compiler(_strip_commands(describe_exception(error, path)))
     if isinstance(error, MemoryError) or "can't allocate memory" in message:
-        return SubmissionFailure("memory", describe_exception(error, path))
+        return SubmissionFailure("memory", _format_traceback(error, path))
     text = _format_traceback(error, path)
     if _LOCATED_ERROR.search(message):
         # Such as torch.compile's, whose message has the compiler's output.

@@ -218,28 +218,29 @@ def _compiler_place(text: str) -> Place | None:
 
 
 def _parse_traceback(text: str) -> list[_Exception]:
-    """Return the exceptions of a traceback, the last one last."""
-    errors = [_Exception([], [])]
+    """Return the exceptions of a traceback, the last one last.
+
+    The message follows the frames; only that of a signal comes before them.
+    """
+    exceptions = [_Exception([], [])]
+    has_ended = False
     for line in text.splitlines():
-        message, frames = errors[-1]
-        frame = _FRAME.match(line)
+        message, frames = exceptions[-1]
+        frame = None if has_ended else _FRAME.match(line)
         if line == _TRACEBACK:
             if message or frames:
-                errors.append(_Exception([], []))
+                exceptions.append(_Exception([], []))
+            has_ended = False
         elif line in _CHAINED or line.strip() == _GAP or (frames and not line.strip()):
             continue
-        elif frame and not (message and frames):
+        elif frame:
             frames.append(_Frame(frame["file"], int(frame["line"]), frame["function"] or "", []))
-        elif frames and line.startswith((_CODE_INDENT, "  [")) and not _is_after(message, frames):
+        elif frames and line.startswith((_CODE_INDENT, "  [")) and not has_ended:
             frames[-1].code.append(line)
         else:
             message.append(line)
-    return errors
-
-
-def _is_after(message: Sequence[str], frames: Sequence[_Frame]) -> bool:
-    """Return whether the message came after the frames: then its own lines may be indented."""
-    return bool(message) and bool(frames[-1].code)
+            has_ended = bool(frames)
+    return exceptions
 
 
 def _column(frame: _Frame, source: str) -> int | None:

@@ -1,0 +1,128 @@
+"""What a participant reads about each kind of failure, from real runs in the harness."""
+
+import re
+from dataclasses import asdict
+from typing import Any
+
+import msgspec
+import pytest
+
+from harness.entry import RunReport
+from shared.api.cases import Case
+from shared.presentation.failure import Failure, describe_failure
+from shared.presentation.outcome import Run
+from shared.presentation.result_card import failure_lines
+from tests.support.failing_kernels import FAILING
+from tests.support.harness import Host
+
+# The folders of this machine, which no participant should read.
+HOST_FOLDER = re.compile(r"/(?:root|home|usr|tmp|work|opt|submission)/")
+
+
+def local_run(report: RunReport) -> Run:
+    """Return a report as the commands and the pages have it."""
+    cases = asdict(report)["cases"]
+    known = {field.name for field in msgspec.structs.fields(Case)}
+    return Run(
+        verdict=report.verdict or None,
+        stage=report.stage,
+        reason=report.reason,
+        cases=[
+            msgspec.convert({name: case[name] for name in case if name in known}, Case)
+            for case in cases
+        ],
+        log_head=report.log_head,
+        log_tail=report.log_tail,
+    )
+
+
+def failure_of(host: Host, name: str) -> Failure:
+    """Run a failing kernel, and return what is shown of it."""
+    kernel = FAILING[name]
+    run = local_run(host.run(kernel.source, suffix=kernel.suffix))
+    failure = describe_failure(run, kernel.source)
+    assert failure is not None
+    for text in (*failure_lines(failure), run.log_head, run.log_tail):
+        assert not HOST_FOLDER.search(text), text
+    return failure
+
+
+@pytest.mark.parametrize(
+    ("name", "first", "place", "step"),
+    [
+        ("syntax", "SyntaxError: expected ':'", (4, 24), "Fix line 4"),
+        ("import", "ModuleNotFoundError: No module named", (1, 1), "agents have no such module"),
+        ("import_raises", "KeyError: 'tile'", (2, 1), "Fix line 2"),
+        ("no_kernel", "submission.py defines no function custom_kernel", None, "Define the"),
+        ("helper", "IndexError: index 7 is out of bounds", (5, 12), "Fix line 5"),
+        ("shape", "custom_kernel returned float32[1, 4], expected", None, "shape and the dtype"),
+        ("dtype", "custom_kernel returned float64[4, 4], expected", None, "shape and the dtype"),
+        ("nan", "the output has 16 NaN among 16 values", None, "Write every element"),
+        ("segfault", "the process was killed by SIGSEGV", (5, 5), "compiled code gets in line 5"),
+        ("memory", "RuntimeError: [enforce fail", (5, 5), "Allocate less memory"),
+        ("exit", "the process exited with code 3", None, "instead of ending the process"),
+        ("exit_call", "the submission called exit(2)", None, "instead of ending the process"),
+        ("cpp", "submission.cpp:5:17: error: conflicting", (5, 17), "Fix line 5"),
+        ("flood", "more than 1 MiB was printed", None, "Remove what prints"),
+        ("deep", "RecursionError: maximum recursion depth exceeded", (2, 12), "Fix line 2"),
+        ("long_message", "ValueError: element 0 is wrong", (2, 5), "Fix line 2"),
+        ("non_ascii", "ValueError: die Größe ist falsch: τ → 0", (3, 5), "Fix line 3"),
+        ("chained", "RuntimeError: no tile", (5, 9), "Fix line 5"),
+        ("late_write", "the output changed after the call", None, "Wait for every thread"),
+        pytest.param(
+            *("timeout", "one call took more than 5 s", None, "a loop that does not end"),
+            marks=pytest.mark.long,
+        ),
+    ],
+)
+def test_a_failure_is_told_once_with_its_place_and_what_to_do(
+    host: Host, name: str, first: str, place: tuple[int, int] | None, step: str
+) -> None:
+    failure = failure_of(host, name)
+    assert failure.message[0].startswith(first)
+    assert (failure.error_line, failure.error_column) == (place or (None, None))
+    assert step in failure.next_step
+    text = "\n".join(failure_lines(failure))
+    assert text.count(first) == 1
+    assert len(failure.message) <= 7
+    assert all(line.isprintable() for line in failure.error)
+
+
+def test_the_own_frame_comes_first_and_equal_failures_are_one(host: Host) -> None:
+    failure = failure_of(host, "helper")
+    assert [line for line in failure.trace if line.startswith("  submission.py")] == [
+        "  submission.py:5, in load",
+        "  submission.py:9, in tile",
+        "  submission.py:13, in custom_kernel",
+    ]
+    assert failure.cases == "2 of 2 cases"
+
+
+def test_a_segmentation_fault_shows_the_own_frames_with_their_code(host: Host) -> None:
+    assert failure_of(host, "segfault").trace == [
+        "  submission.py:5, in read",
+        "    return ctypes.string_at(address)",
+        "  submission.py:9, in custom_kernel",
+        "    read(0)",
+        "  raised in ctypes/__init__.py:519, in string_at",
+    ]
+
+
+def test_a_wrong_answer_has_a_table_of_the_first_elements(host: Host) -> None:
+    failure = failure_of(host, "wrong_in_one")
+    assert (failure.message, failure.wrong) == (["8 of 64 values differ"], 8)
+    assert failure.cases == "1 of 2 cases: size=8 seed=7"
+    assert [mismatch.index for mismatch in failure.mismatches[:2]] == ["[3, 0]", "[3, 1]"]
+    heading, row, *_ = [line for line in failure_lines(failure) if line.startswith("  ")]
+    assert heading.split() == ["index", "expected", "got"]
+    assert row.startswith("  [3, 0]")
+
+
+def test_a_compiler_shows_its_first_error_with_the_caret(host: Host) -> None:
+    failure = failure_of(host, "cpp")
+    assert failure.message[1:] == [
+        '    5 | extern "C" void custom_kernel(const wb_tensor *data, const wb_tensor *out) {',
+        "      |                 ^~~~~~~~~~~~~",
+    ]
+    later: Any = [line for line in failure.trace if "error:" in line]
+    assert len(later) == 2
