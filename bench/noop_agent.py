@@ -96,7 +96,7 @@ class NoopRuns:
         key = self.dice.randbytes(32)
         await observer.report_start(
             RunStarted(
-                fingerprint=observer.fingerprint,
+                fingerprint=observer.registration.fingerprint,
                 harness="2",
                 level="strong",
                 tier="C1",

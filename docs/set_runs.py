@@ -15,12 +15,13 @@ import msgspec
 from harness.vocabulary import CPU_TYPE
 from shared.api.fields import JsonObject
 from shared.api.submissions import SubmissionRequest
+from shared.checks import problem_files
+from shared.checks.findings import OWN_CODE
 from shared.checks.problem_files import ProblemFiles
 from shared.errors import Refused
 from shared.presentation.units import one_line
 from shared.problems.compilation import compile_problem
 from shared.problems.kernelbench import AS_ANSWER, REFERENCE_CPU
-from warpboard.domain import checks
 from warpboard.files import load_problem, load_solutions
 from warpboard.local_run import LocalHarness
 from warpboard.service.checks import find_faults
@@ -191,7 +192,7 @@ async def check_problem(
     samples = list(_samples(path, problem))
     own = load_solutions(path, problem.slug)
     derived = [one for one in samples if one.kind == "right" and not one.name.endswith(".py")]
-    given = [checks.Sample(f"{one.name}.py", one.source) for one in derived]
+    given = [problem_files.Sample(f"{one.name}.py", one.source) for one in derived]
     solutions = replace(own, correct=own.correct or tuple(given))
     try:
         async with asyncio.timeout(CHECK_FACTOR * limit_s):
@@ -201,7 +202,7 @@ async def check_problem(
     errors = [finding for finding in findings if finding.level == "error"]
     codes = {finding.code for finding in findings}
     where = {finding.where for finding in findings if finding.code in UNINSPECTED}
-    is_unknown = bool(codes & BROKEN) or checks.OWN_CODE in where
+    is_unknown = bool(codes & BROKEN) or OWN_CODE in where
     zeros = ACCEPTED if ZEROS_CODE in codes else "" if is_unknown else REJECTED
     if machine := [finding.text for finding in errors if finding.code == "machine"]:
         return Check(one_line(f"{NO_VERDICT}: {machine[0]}", REASON_CHARS))

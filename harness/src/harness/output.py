@@ -3,11 +3,9 @@
 The fault handler of Python names files by their folders on this machine, which tell nothing.
 """
 
-import os
 import re
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 KEPT_BYTES = 32 * 1024
@@ -74,9 +72,8 @@ def hide_folders(text: str) -> str:
     """
     if 'File "/' not in text:
         return text
-    package = f"{Path(__file__).parent}/"
-    folders = {*sys.path, str(Path(os.__file__).parent)}
-    known = sorted((path for path in folders if path.count("/") >= _SLASHES_MIN), key=len)
+    package = __file__.removesuffix("output.py")
+    known = sorted((path for path in set(sys.path) if path.count("/") >= _SLASHES_MIN), key=len)
 
     def shorten(match: re.Match[str]) -> str:
         file = match["file"]
