@@ -34,7 +34,7 @@ class Composition(RunValue, frozen=True, kw_only=True):
         dict[str, float],
         Meta(
             description="Shares of the time: `own_kernels` on a GPU or `own_code` on a processor, "
-            "`torch`, `cublas`, `cudnn`, `cutlass`, `copies`."
+            "`torch`, `overhead` (of calling torch), `cublas`, `cudnn`, `cutlass`, `copies`."
         ),
     ] = {}
     operators: Annotated[

@@ -29,6 +29,8 @@ from harness.worker.protocol import SubmissionFailure
 from harness.worker.submission import Call, CaseBinder, load_submission
 
 _ANCILLARY_BYTES = 64
+# How many operators tell what the dispatch of one costs.
+_DISPATCHES = 32
 _HEAD_BYTES = 1 + protocol.NONCE_BYTES
 
 
@@ -239,8 +241,9 @@ def record_call(call: Callable[[], bytes | None], descriptor: int) -> bytes | No
     The submission can falsify all of it. So the record shows a composition and may send a run to a
     moderator; it never decides a verdict.
 
-    The keys are total_us, and operators and kernels as rows [name, calls, time_us], those with the
-    most time first; rows that are too many are left out. Each rank adds a line.
+    The keys are total_us; overhead_us, which is what torch's dispatch to Python costs; and
+    operators and kernels as rows [name, calls, time_us], those with the most time first; rows that
+    are too many are left out. Each rank adds a line.
     Raises whatever the call raises.
     """
     torch: Any = importlib.import_module("torch")
@@ -251,14 +254,28 @@ def record_call(call: Callable[[], bytes | None], descriptor: int) -> bytes | No
     def run() -> None:
         results.append(call())
 
-    began = time.perf_counter()
+    counter = _operator_counter()
+    operator_us = _dispatch_us(torch, counter)
+    total_us = 0.0
+
+    def count() -> None:
+        nonlocal total_us
+        with counter(operators):
+            began = time.perf_counter()
+            run()
+            total_us = 1e6 * (time.perf_counter() - began)
+
     if torch.cuda.is_available():
-        kernels = _profile_kernels(torch, lambda: _count_operators(run, operators))
+        kernels = _profile_kernels(torch, count)
     else:
-        _count_operators(run, operators)
-    total_us = 1e6 * (time.perf_counter() - began)
+        count()
     rows = [(name, int(calls), time_us) for name, (calls, time_us) in operators.items()]
-    record = {"total_us": total_us, "operators": _longest(rows), "kernels": _longest(kernels)}
+    record = {
+        "total_us": total_us,
+        "overhead_us": operator_us * sum(calls for _, calls, _ in rows),
+        "operators": _longest(rows),
+        "kernels": _longest(kernels),
+    }
     os.write(descriptor, json.dumps(record).encode() + b"\n")
     return results[0]
 
@@ -270,11 +287,29 @@ def _longest(rows: list[tuple[str, int, float]]) -> list[tuple[str, int, float]]
     ]
 
 
-def _count_operators(call: Callable[[], object], operators: dict[str, list[float]]) -> None:
-    """Make the call and count each operator that torch dispatches in this thread."""
+def _dispatch_us(torch: Any, counter: Callable[[dict[str, list[float]]], Any]) -> float:
+    """Return what it costs to count an operator, beside the operator's own time."""
+    operators: dict[str, list[float]] = {}
+    one = torch.zeros(1)
+    one.add_(1)
+    with counter(operators):
+        began = time.perf_counter()
+        for _ in range(_DISPATCHES):
+            one.add_(1)
+        total_us = 1e6 * (time.perf_counter() - began)
+    counted_us = sum(time_us for _, time_us in operators.values())
+    return max(0.0, total_us - counted_us) / _DISPATCHES
+
+
+def _operator_counter() -> Callable[[dict[str, list[float]]], Any]:
+    """Return a context that counts the operators that torch dispatches in this thread."""
     dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
 
     class OperatorCounter(dispatch.TorchDispatchMode):  # type: ignore[misc]  # torch is untyped
+        def __init__(self, operators: dict[str, list[float]]) -> None:
+            super().__init__()
+            self.operators = operators
+
         @classmethod
         def _should_skip_dynamo(cls) -> bool:
             # To exempt this class from it, torch would load its compiler: more than a second, which
@@ -288,12 +323,11 @@ def _count_operators(call: Callable[[], object], operators: dict[str, list[float
             try:
                 return operator(*args, **(kwargs or {}))
             finally:
-                entry = operators.setdefault(operator._schema.name, [0, 0.0])  # noqa: SLF001
+                entry = self.operators.setdefault(operator._schema.name, [0, 0.0])  # noqa: SLF001
                 entry[0] += 1
                 entry[1] += 1e6 * (time.perf_counter() - began)
 
-    with OperatorCounter():
-        call()
+    return OperatorCounter
 
 
 def _profile_kernels(torch: Any, run: Callable[[], object]) -> list[tuple[str, int, float]]:

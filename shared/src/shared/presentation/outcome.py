@@ -121,6 +121,7 @@ _PARTS = {
     "own_kernels": "own kernels",
     "own_code": "own code",
     "torch": "torch operators",
+    "overhead": "overhead of Python and torch",
     "cublas": "cuBLAS",
     "cudnn": "cuDNN",
     "cutlass": "CUTLASS",
