@@ -290,12 +290,12 @@ def _longest(rows: list[tuple[str, int, float]]) -> list[tuple[str, int, float]]
 def _dispatch_us(torch: Any, counter: Callable[[dict[str, list[float]]], Any]) -> float:
     """Return what it costs to count an operator, beside the operator's own time."""
     operators: dict[str, list[float]] = {}
-    one = torch.zeros(1)
-    one.add_(1)
+    scalar = torch.zeros(1)
+    scalar.add_(1)
     with counter(operators):
         began = time.perf_counter()
         for _ in range(_DISPATCHES):
-            one.add_(1)
+            scalar.add_(1)
         total_us = 1e6 * (time.perf_counter() - began)
     counted_us = sum(time_us for _, time_us in operators.values())
     return max(0.0, total_us - counted_us) / _DISPATCHES
