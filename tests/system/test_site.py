@@ -131,6 +131,9 @@ ROW_MS_MAX = 1000
 HEADER_PX_MAX = 56
 CODE = "codeEditor.value"
 COMMENT = "# copied"
+MISTAKE = "this is a mistake"
+FAILING_LINE = f'    raise ValueError("{MISTAKE}")'
+FAILING = f"def custom_kernel(data):\n{FAILING_LINE}\n"
 # Without it, the code is in a plain text field.
 CODE_EDITOR = files("ingest.site") / "static" / "built" / "code-editor.js"
 
@@ -283,6 +286,50 @@ async def test_code_written_before_a_login_is_kept(
     await page.wait_for_url("**/login?**")
     await send_login_form(page, name)
     assert await page.evaluate(CODE) == HONEST + COMMENT
+
+
+async def test_an_error_is_marked_beside_the_statement_and_the_result(
+    context: "BrowserContext",
+) -> None:
+    if not CODE_EDITOR.is_file():
+        pytest.skip("the code editor was not built: make install")
+    page = await context.new_page()
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    await page.goto("/register")
+    await send_login_form(page, "mistaken")
+    await page.goto("/problems/identity/submit")
+    code = page.get_by_role("textbox", name="Code", exact=True)
+    file: Any = {"name": "a.py", "mimeType": "text/x-python", "buffer": FAILING.encode()}
+    await page.get_by_label("Or choose a file").set_input_files(file)
+    await code.press("Control+End")
+    # Tab indents, and after Escape it leaves the code.
+    await page.keyboard.press("Tab")
+    assert await page.evaluate(CODE) == f"{FAILING}    "
+    await page.keyboard.press("Escape")
+    await page.keyboard.press("Tab")
+    assert not await code.evaluate("field => field.contains(document.activeElement)")
+    assert await page.evaluate(CODE) == f"{FAILING}    "
+    await code.press("Control+Enter")
+    marked = page.locator(".cm-error-line")
+    await marked.wait_for()
+    assert await marked.inner_text() == FAILING_LINE
+    assert MISTAKE in await page.locator(".cm-error-message").inner_text()
+    assert await page.locator(".cm-error-marker:visible").count()
+    assert "line 2" in (await page.locator("#announcement").text_content() or "")
+    # All three columns and the button are within the first screen.
+    lefts = []
+    for part in (
+        page.locator("#statement"),
+        page.locator("#code-heading"),
+        page.locator("#results .error-text").first,
+        page.get_by_role("button", name="Submit", exact=True),
+    ):
+        box = await part.bounding_box()
+        assert box is not None
+        assert 0 <= box["y"] <= 900 - box["height"]
+        lefts.append(box["x"])
+    assert lefts[0] < lefts[1] < lefts[2]
+    assert await find_faults(page, []) == []
 
 
 async def test_open_pages_follow_a_submission_from_the_editor_until_it_is_ranked(

@@ -29,6 +29,7 @@ function openTextField(field, { onChange, onSubmit }) {
       onChange();
     },
     setLanguage() {},
+    mark() {},
     focus() { field.focus(); },
     save() {},
   };
@@ -47,6 +48,7 @@ const codeEditor = (window.openCodeEditor ?? openTextField)(document.getElementB
   onSubmit: () => form.requestSubmit(submitButton),
 });
 let starter = codeEditor.value;
+let submittedCode = "";
 let isWaitingForLogin = false;
 let followed = [];
 
@@ -162,6 +164,7 @@ form.addEventListener("drop", async (event) => {
 });
 document.querySelector("[data-scripted]").hidden = false;
 document.querySelector("[data-indents]").hidden = isPlain;
+document.getElementById("result").hidden = false;
 
 // Submitting
 
@@ -218,6 +221,7 @@ form.addEventListener("submit", async (event) => {
     location.assign(form.dataset.login);
     return;
   }
+  submittedCode = codeEditor.value;
   submitButton.disabled = true;
   showMessage("notice", "Sending …");
   try {
@@ -234,9 +238,9 @@ form.addEventListener("submit", async (event) => {
 function showResults(paths) {
   for (const events of followed) events.close();
   followed = [];
+  codeEditor.mark([]);
   const results = document.getElementById("results");
   results.replaceChildren();
-  document.getElementById("result").hidden = false;
   for (const path of paths) {
     const heading = document.createElement("h3");
     const link = document.createElement("a");
@@ -266,11 +270,23 @@ async function followResult(path, parts) {
   }
 }
 
+// Marks the line of an error unless it has changed since, and returns the error in words.
+function markError(card) {
+  if (card === null) return "";
+  const line = Number(card.dataset.errorLine);
+  const lineOf = (code) => code.split("\n")[line - 1];
+  if (lineOf(codeEditor.value) === lineOf(submittedCode)) {
+    codeEditor.mark([{ line, message: card.dataset.error }]);
+  }
+  return `; line ${line}: ${card.dataset.error}`;
+}
+
 // Shows the parts of a submission's page; their ids are made unique, and their headings lower.
 function showParts(page, path, parts) {
   const prefix = `submission-${path.split("/").pop()}`;
   const state = page.querySelector("#submission .result").textContent;
-  const announcement = `${page.querySelector("h1").textContent}: ${state.trim()}`;
+  const error = markError(page.querySelector("[data-error-line]"));
+  const announcement = `${page.querySelector("h1").textContent}: ${state.trim()}${error}`;
   const status = document.getElementById("announcement");
   if (status.textContent !== announcement) status.textContent = announcement;
   const sections = PARTS.flatMap(
@@ -281,6 +297,7 @@ function showParts(page, path, parts) {
     for (const heading of section.querySelectorAll("h2")) {
       const lower = document.createElement("h4");
       lower.id = heading.id;
+      lower.className = heading.className;
       lower.append(...heading.childNodes);
       heading.replaceWith(lower);
     }
