@@ -35,6 +35,7 @@ PUBLIC: Mapping[str, str] = {
     "FullSubmission.key_commit": "a hash that commits to a key",
     "HistoryEvent.key_commit": "a hash that commits to a key",
     "Baseline.code": "why it failed",
+    "CheckFinding.code": "what a check found",
     **dict.fromkeys(("Artifact.url", "Download.url", "Harness.url"), "a path of this API"),
     **dict.fromkeys(("ProblemFile.url", "Start.url"), "a path of this API"),
     "Ranking.appeal_url": "a page that needs a login",

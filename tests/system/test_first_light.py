@@ -100,12 +100,12 @@ def test_the_rebuilt_leaderboards_equal_the_live_ones(platform: Running, ada: Pe
     assert found["entries"] >= 2
 
 
-def test_a_second_up_says_that_the_folder_is_in_use(platform: Running) -> None:
+def test_a_second_up_says_that_a_platform_runs_and_where(platform: Running) -> None:
     second = Running(platform.folder)
     process = second.launch()
     assert process.wait(30) not in (0, None)
     log = (platform.folder.parent / "home.log").read_text()
-    assert "in use" in log
+    assert f"a platform runs in {platform.folder} already: {platform.url}" in log
 
 
 @pytest.mark.parametrize(

@@ -26,4 +26,6 @@ def read_request(data: bytes) -> CheckRequest:
     try:
         return msgspec.json.decode(data, type=CheckRequest)
     except msgspec.DecodeError as error:
-        raise Refused("bad_request", f"this is no request to check a problem: {error}") from error
+        raise Refused(
+            "invalid_request", f"this is not a request to check a problem: {error}"
+        ) from error

@@ -35,6 +35,7 @@ IGNORED: frozenset[type[Fact]] = frozenset(
         *(events.BanAppealDecided, events.QuotaTaken, events.QuotaReturned, events.QuotaLimitSet),
         *(events.RunReleased, events.LauncherRegistered, events.InstanceRequested),
         *(events.InstanceEnded, events.SubmissionsOpened, events.SealKeyChanged),
+        events.ProblemCheckRequested,
     )
 )
 # Events whose own fields are all the values that their statements need.
