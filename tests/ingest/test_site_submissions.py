@@ -110,6 +110,9 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
         (f"/v1{path}/files/{name}", name) for name in ("kernels.ptx", "kernels.sass")
     ]
     assert '<span class="keyword">return</span> data' in text
+    # Each line has an address.
+    lines = SOURCES[0].decode().splitlines()
+    assert re.findall(r'id="(L\d+)"', text) == [f"L{line}" for line in range(1, len(lines) + 1)]
     assert re.search(r'class="reached"><span class="name">check<', text)
     assert "Composition: 87 % own kernels, 13 % cuBLAS" in text
     assert "torch operators: aten::copy_" in text
@@ -132,7 +135,10 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
     assert '<path class="bars"' not in text
     assert "Registers" not in text
     assert "Environment" in text
-    # Two submissions are compared as far as both are visible.
+
+
+async def test_two_submissions_are_compared_as_far_as_both_are_visible(ways: Ways) -> None:
+    account = ways.people["owner"].account
     digests = [(await ways.reads.blobs.put(source)).digest for source in SOURCES]
     lives = (
         Life("a", account, 100.0, source=digests[0]),
@@ -140,6 +146,10 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
     )
     numbers = await run(ways, *lives)
     path = f"/submissions/{numbers['a']}/compare"
+    link = f'<a href="{path}?with={numbers["b"]}">What changed since your submission {numbers["a"]}'
+    page = f"/submissions/{numbers['b']}"
+    assert link in await page_of(ways, page, "owner")
+    assert "What changed since" not in await page_of(ways, page)
     text = await page_of(ways, path, "owner")
     assert f'href="{path}?with={numbers["b"]}"' in text
     text = await page_of(ways, f"{path}?with=%23{numbers['b']}", "owner")

@@ -178,6 +178,18 @@ async def highlight_source(text: str, name: str) -> list[Markup]:
     return await asyncio.to_thread(lambda: split_lines(highlight_code(text, language)))
 
 
+def render_source(lines: Sequence[Markup], error_line: int | None) -> Markup:
+    """Return a source in which `#L12` is the address of a line, and the line of an error marked."""
+    if lines and not lines[-1]:
+        # A source that ends with a line end has no empty last line.
+        lines = lines[:-1]
+    rendered = [
+        Markup('<span id="L{}">{}</span>').format(number, render_lines([line], error_line, number))
+        for number, line in enumerate(lines, 1)
+    ]
+    return Markup("").join(rendered)
+
+
 def render_lines(lines: Sequence[Markup], error_line: int | None, first: int = 1) -> Markup:
     """Return lines of HTML as one block in which the line of an error is marked."""
     rendered = []
@@ -198,6 +210,15 @@ def render_excerpt(lines: Sequence[Markup], error_line: int | None) -> Markup | 
         return None
     first = max(1, error_line - EXCERPT_LINES)
     return render_lines(lines[first - 1 : error_line + EXCERPT_LINES], error_line, first)
+
+
+async def find_previous(reads: PageReads, submission: FullSubmission) -> int | None:
+    """Return the number of the caller's submission to the problem before their own one."""
+    path = api_path("me", "submissions")
+    reading = reads.read(path, OwnSubmissions, problem=submission.problem, limit=CHOICES_MAX)
+    own = await read_if_possible(read_in_time(reading))
+    numbers = [line.number for line in own.items if line.number < submission.number] if own else []
+    return max(numbers, default=None)
 
 
 def list_steps(submission: FullSubmission) -> list[Step]:
@@ -362,6 +383,7 @@ class SubmissionPage:
         submission, values = await read_in_time(self._load(visitor.reads, number))
         is_own = submission.participant_id == visitor.account
         values |= {
+            "previous": await find_previous(visitor.reads, submission) if is_own else None,
             "submission": submission,
             "is_own": is_own,
             "can_appeal": can_appeal(submission),
@@ -427,7 +449,7 @@ class SubmissionPage:
             "source": source,
             "card": card,
             "excerpt": render_excerpt(lines, error_line),
-            "code": render_lines(lines, error_line),
+            "code": render_source(lines, error_line),
         }
 
 
