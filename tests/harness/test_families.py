@@ -10,7 +10,7 @@ from harness.check.composition import read_composition
 from harness.check.families import FAMILIES
 from harness.problem import ShortcutPolicy
 from harness.vocabulary import LIBRARIES
-from harness.worker.server import _count_operators
+from harness.worker.server import _operator_counter
 from tests.harness.test_shortcuts import record, screen
 
 SUBSTITUTE = "can do the work of torch.matmul, which is not allowed"
@@ -177,7 +177,8 @@ def test_a_recorded_call_shows_the_family_of_what_it_calls(torch: Any) -> None:
         for number, call in enumerate(members):
             operators: dict[str, list[float]] = {}
             with torch.no_grad():
-                _count_operators(call, operators)
+                with _operator_counter()(operators):
+                    call()
             names = {name.rpartition("::")[2] for name in operators}
             assert names & {*families[title].operators}, f"{title}, call {number}: {names}"
 
