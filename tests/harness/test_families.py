@@ -176,9 +176,8 @@ def test_a_recorded_call_shows_the_family_of_what_it_calls(torch: Any) -> None:
     for title, members in calls.items():
         for number, call in enumerate(members):
             operators: dict[str, list[float]] = {}
-            with torch.no_grad():
-                with _operator_counter()(operators):
-                    call()
+            with torch.no_grad(), _operator_counter()(operators):
+                call()
             names = {name.rpartition("::")[2] for name in operators}
             assert names & {*families[title].operators}, f"{title}, call {number}: {names}"
 
