@@ -132,7 +132,10 @@ extern "C" int custom_kernel(const wb_tensor *inputs, int, wb_tensor *outputs, i
     [
         (HONEST.replace("data[0])", "data[0] + 1)"), "the yardstick failed (wrong_answer) on"),
         ("import nothing_of_this_name", "the yardstick failed (import_error)"),
-        (HONEST.replace("    data", "    import os; os.abort()\n    data", 1), "with crashed on"),
+        (
+            HONEST.replace("    data", "    import os; os.abort()\n    data", 1),
+            "failed (crashed) on",
+        ),
     ],
 )
 def test_a_yardstick_that_fails_is_the_problems_fault(host: Host, source: str, words: str) -> None:

@@ -35,7 +35,7 @@ Line = Annotated[str, Field(min_length=1, max_length=200)]
 class SettingsForm(FormModel):
     """The files of a problem, and the settings of its version."""
 
-    files: list[UploadFile]
+    files: Annotated[list[UploadFile], Field(min_length=1)]
     title: Line | None = None
     ranking_by: RankingRule | None = None
     source_visible: SourceVisible | None = None
