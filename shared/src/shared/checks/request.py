@@ -22,7 +22,7 @@ def encode_request(request: CheckRequest) -> bytes:
 
 
 def read_request(data: bytes) -> CheckRequest:
-    """Read a request. Errors: Refused."""
+    """Read a request. Raises `Refused` if it is malformed."""
     try:
         return msgspec.json.decode(data, type=CheckRequest)
     except msgspec.DecodeError as error:

@@ -1,6 +1,6 @@
 """The result of a submission as one card, which every surface shows first and only renders."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import exp, log
 
 import msgspec
@@ -11,6 +11,7 @@ from shared.presentation.failure import Failure, describe_failure
 from shared.presentation.outcome import (
     MEASURED_ALONE,
     RANKED,
+    gap_lines,
     printed_lines,
     share_text,
     speedup_cell,
@@ -84,7 +85,7 @@ def make_result_card(submission: FullSubmission, source: str = "") -> ResultCard
         score=_score_text(submission),
         bars=make_bars(submission) if has_passed else [],
         rank=_rank_text(submission, ranking) if ranking else "",
-        distance=", ".join(list_distances(ranking)) if ranking else "",
+        distance=", ".join(gap_lines(ranking)) if ranking else "",
         measured=_measured_text(submission) if has_passed else "",
         appeal=_appeal_text(submission),
     )
@@ -140,20 +141,6 @@ def _mean(ratios: Sequence[float]) -> float:
     2.0
     """
     return exp(sum(map(log, ratios)) / len(ratios)) if min(ratios) > 0 else 0.0
-
-
-def list_distances(ranking: Ranking) -> Iterator[str]:
-    """Yield the distance of a score from the owner's best before, the next place and the first."""
-    previous_us = ranking.own_best_us
-    if ranking.score_us is not None and previous_us:
-        difference_us = ranking.score_us - previous_us
-        direction = "slower" if difference_us > 0 else "faster"
-        share = f"{100 * abs(difference_us) / previous_us:.2g} %"
-        yield f"{time_text(abs(difference_us))} ({share}) {direction} than your best before"
-    distances = ((ranking.delta_to_next, "the next place"), (ranking.delta_to_best, "the first"))
-    for delta_s, target in distances:
-        if delta_s:
-            yield f"{time_text(1e6 * delta_s)} behind {target}"
 
 
 def _rank_text(submission: FullSubmission, ranking: Ranking) -> str:
