@@ -1,13 +1,16 @@
 """The yardstick of a leaderboard is fixed by its first good run, and all scores are in its unit."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from ranker.audit.auditor import audit
-from ranker.domain.conclusion import conclude_submission
+from ranker.domain.conclusion import RunOrigin, conclude_submission
+from ranker.domain.rows import LeaderboardKey
 from ranker.domain.stored_log import to_stored_event
 from ranker.domain.yardsticks import convert_times, own_times
+from ranker.service.decisions import PendingDecision, choose_due
 from shared import events, subjects
 from shared.api.audits import AuditReport, AuditRequest
 from shared.events import CaseResult
@@ -98,6 +101,31 @@ def test_a_stopped_run_has_a_score_and_is_never_eligible() -> None:
     assert end.code == "stopped_early"
     assert end.score_us == pytest.approx(200.0)
     assert end.reason == stopped
+
+
+def pending(submission: str, **verdict: Any) -> PendingDecision:
+    run = replace(PASSED, run=f"run-{submission}", **verdict)
+    origin = RunOrigin("agent", run.run, 1, None, None, "")
+    board = LeaderboardKey("identity", "CPU", 1)
+    return PendingDecision(submission, 1, run, origin, 2, board, "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("verdict", "at_once"),
+    [
+        ({"cases": [timed()]}, 1),
+        ({"cases": [timed(yardstick_us=None)]}, 3),
+        ({"cases": [timed()], "verdict": "wrong_answer"}, 3),
+        ({"cases": [timed()], "mode": "benchmark"}, 3),
+        ({"cases": [timed()], "fixed_us": {"n=1": 60.0}}, 3),
+    ],
+)
+def test_only_runs_that_may_fix_the_yardstick_are_decided_one_at_a_time(
+    verdict: dict[str, Any], at_once: int
+) -> None:
+    due = {(name, 1): pending(name, **verdict) for name in ("a", "b", "c")}
+    assert len(choose_due(due, set())) == at_once
+    assert len(choose_due(due, {("a", 1)})) == (2 if at_once == 3 else 0)
 
 
 @server

@@ -7,6 +7,7 @@ import asyncio
 import logging
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple, Protocol
 
@@ -29,6 +30,7 @@ from ranker.domain.yardsticks import (
     is_first_run,
     is_good,
     median_times,
+    own_times,
     restate_scores,
 )
 from shared import signing, subjects
@@ -113,9 +115,11 @@ class PendingDecision(NamedTuple):
     given_up: str | None = None
 
     @property
-    def has_unit(self) -> bool:
-        """Whether the yardstick of its leaderboard is fixed."""
-        return bool(self.verdict.fixed_us)
+    def may_fix_unit(self) -> bool:
+        """Whether its decision may fix the yardstick of its leaderboard."""
+        verdict = self.verdict
+        is_ranked = verdict.mode == "ranked" and verdict.verdict == "passed"
+        return is_ranked and not verdict.fixed_us and own_times(verdict.timed) is not None
 
     @classmethod
     def from_row(cls, row: Mapping[str, Any], submission: str) -> "PendingDecision":
@@ -263,6 +267,25 @@ class Conclusion(NamedTuple):
         return [Append(aggregate, fixed, 0, run, aggregate)]
 
 
+def choose_due(
+    due: Mapping[tuple[str, int], PendingDecision], appended: AbstractSet[tuple[str, int]]
+) -> list[PendingDecision]:
+    """Choose what to decide now, of what is due and not `appended` yet.
+
+    Of the runs that may fix the yardstick of a leaderboard, that is one at a time: the next one
+    waits until this decision is folded.
+    """
+    busy = {due[key].board for key in appended if due[key].may_fix_unit}
+    chosen = []
+    for key, decision in due.items():
+        if key in appended or (decision.may_fix_unit and decision.board in busy):
+            continue
+        if decision.may_fix_unit:
+            busy.add(decision.board)
+        chosen.append(decision)
+    return chosen
+
+
 @dataclass
 class Decisions:
     """Decides what is due in the read models; deciding twice gives one event."""
@@ -292,31 +315,14 @@ class Decisions:
         undecided = await self.models.undecided(DUE_MAX)
         due = {(decision.submission, decision.version): decision for decision in undecided}
         self.appended &= due.keys()
-        waiting = self._choose_due(due)
+        waiting = choose_due(due, self.appended)
         stored = await asyncio.gather(*(self._conclude(decision) for decision in waiting))
         self.appended |= {
             (decision.submission, decision.version)
             for decision, is_stored in zip(waiting, stored, strict=True)
-            if is_stored or decision.has_unit
+            if is_stored or not decision.may_fix_unit
         }
         return len(undecided) == DUE_MAX or not due.keys() <= self.appended
-
-    def _choose_due(self, due: Mapping[tuple[str, int], PendingDecision]) -> list[PendingDecision]:
-        """Choose what to decide now.
-
-        On a leaderboard without a fixed yardstick that is one ranked run at a time, since it may
-        fix it: the next one waits until this decision is folded.
-        """
-        busy = {due[key].board for key in self.appended if not due[key].has_unit}
-        chosen = []
-        for key, decision in due.items():
-            is_alone = decision.verdict.mode == "ranked" and not decision.has_unit
-            if key in self.appended or (is_alone and decision.board in busy):
-                continue
-            if is_alone:
-                busy.add(decision.board)
-            chosen.append(decision)
-        return chosen
 
     async def drafts(self) -> bool:
         """Draft due rejudges, and preview or end them; True if there may be more. Raises Failed."""
