@@ -22,7 +22,11 @@ from shared.events import (
     Artefact,
     Baseline,
     Blob,
+    CachedVerdict,
     CaseResult,
+    Chunk,
+    ChunkResult,
+    ChunkVerdicts,
     Composition,
     DuelResult,
     DuelSide,
@@ -88,6 +92,7 @@ VALUES = (
         RejudgeItem,
     ),
     *(DuelSide, DuelResult, Baseline, Milestone, Roof),
+    *(Chunk, ChunkVerdicts, ChunkResult, CachedVerdict),
 )
 BYTES: dict[str, Any] = {"schema": {"type": "string", "format": "binary"}}
 # What some reads answer beside JSON.
@@ -131,6 +136,9 @@ ORDER = (
     "duel",
     "confirmation",
     "check",
+    "evaluation",
+    "budget",
+    "stop",
     "rejudge",
     "audit",
 )
@@ -153,6 +161,9 @@ WHAT = {
     "duel": "`duel.<duel>`: two submissions of one leaderboard, timed in alternation",
     "confirmation": "`confirmation.<confirmation>`: one ranked run, repeated on another agent",
     "check": "`check.<account>`: the checks of problems that an author asked for",
+    "evaluation": "`evaluation.<evaluation>`: many sources for one problem version",
+    "budget": "`budget.<account>`: the device time that its evaluations used",
+    "stop": "`stop.<agent>`: requests to end the run of a chunk early",
     "rejudge": "`rejudge.<rejudge>`",
     "audit": "`audit.platform`, `audit.seal`: the platform's own matters",
 }

@@ -42,7 +42,13 @@ def test_an_envelope_says_who_when_and_why() -> None:
         "actor": "service:test",
         "corr": "s1",
         "cause": "cause-1",
-        "data": {"run": "r1", "reason": "lost", "avoid_agents": ["a1"]},
+        "data": {
+            "run": "r1",
+            "reason": "lost",
+            "avoid_agents": ["a1"],
+            "chunk": None,
+            "result": None,
+        },
         "trace": None,
         "sig": None,
     }

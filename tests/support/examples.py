@@ -82,9 +82,9 @@ def _example_value(kind: types.Type, name: str) -> object:
 def example_event(kind: type[Kind]) -> Kind:
     """Return an event of a type with every field filled, the same each time.
 
-    >>> from shared.events import JobFinished
-    >>> example_event(JobFinished)
-    JobFinished(run='run-1', verdict='verdict-1')
+    >>> from shared.events import RunReleased
+    >>> example_event(RunReleased)
+    RunReleased(reason='reason-1')
     """
     return msgspec.convert(_example_value(type_info(kind), ""), kind)
 

@@ -46,6 +46,11 @@ def check_job_id(check: str) -> str:
     return derive_id(check, "job")
 
 
+def chunk_job_id(evaluation: str, first: int) -> str:
+    """Return the id of the job of a chunk of an evaluation that began with this item."""
+    return derive_id(evaluation, f"chunk/{first}")
+
+
 def run_confirmation_id(run: str) -> str:
     """Return the id of a run's confirmation."""
     return derive_id(run, "confirmation")
@@ -113,6 +118,12 @@ duel = partial(_name_with_id, "duel")
 confirmation = partial(_name_with_id, "confirmation")
 # The checks of problems that an account asked for.
 check = partial(_name_with_id, "check")
+# Many sources for one problem version.
+evaluation = partial(_name_with_id, "evaluation")
+# The device time that an account used for evaluations.
+budget = partial(_name_with_id, "budget")
+# Requests to an agent to end the run of a chunk early.
+stop = partial(_name_with_id, "stop")
 # A platform matter, such as `seal` or `platform`.
 audit = partial(_name_with_id, "audit")
 

@@ -22,7 +22,16 @@ class MissingWall(ApiModel, frozen=True, kw_only=True):
 class CurrentRun(ApiModel, frozen=True, kw_only=True):
     """What an agent runs now, as the scheduler last reported."""
 
-    kind: Literal["submission", "baseline", "rejudge", "duel", "confirmation", "check", "canary"]
+    kind: Literal[
+        "submission",
+        "baseline",
+        "evaluation",
+        "rejudge",
+        "duel",
+        "confirmation",
+        "check",
+        "canary",
+    ]
     number: Annotated[
         SubmissionNumber | None,
         Meta(description="The submission; null if the reader cannot see it."),

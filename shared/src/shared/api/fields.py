@@ -47,7 +47,7 @@ PooledSubmissions = Annotated[
 Digest = Annotated[
     str, Meta(description="SHA-256, hex.", extra_json_schema={"pattern": "^[0-9a-f]{64}$"})
 ]
-QueueClass = Literal["canary", "contest", "check", "practice", "rejudge"]
+QueueClass = Literal["canary", "contest", "check", "practice", "evaluation", "rejudge"]
 Visibility = Literal["public", "closed"]
 SourceVisible = Literal["owner", "after_close", "always"]
 PublishWhen = Literal["never", "after_close", "always"]

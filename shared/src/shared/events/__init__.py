@@ -3,14 +3,15 @@
 A field may be added with a default; anything else is a new version, which `wire` must read too.
 Each fact names its aggregate (the subject it is on), its publisher, and whether it is the last
 of its aggregate. `docs/events.md` is generated from here. `submissions` has the events of
-problems, submissions, jobs and runs; `participants` those of accounts, access, quotas, moderation
-and the settings of leaderboards; `platform` those of agents, launchers, pools, the log, and what
-leaderboards show: records, duels, confirmations and rejudges.
+problems, submissions, jobs and runs; `evaluations` those of evaluations; `participants` those of
+accounts, access, quotas, moderation and the settings of leaderboards; `platform` those of agents,
+launchers, pools, the log, and what leaderboards show: records, duels, confirmations and rejudges.
 """
 
 from typing import TypeAlias, get_args
 
 # The package is the sum of its modules, so that a fact is named only where it is defined.
+from shared.events.evaluations import *
 from shared.events.participants import *
 from shared.events.platform import *
 from shared.events.submissions import *
@@ -38,5 +39,6 @@ AnyFact: TypeAlias = (
     | LeaderboardFact
     | ComparisonFact
     | RejudgeFact
+    | EvaluationFact
 )
 CATALOGUE: dict[str, type[AnyFact]] = {fact.__name__: fact for fact in get_args(AnyFact)}

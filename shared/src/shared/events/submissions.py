@@ -10,6 +10,9 @@ from shared.events.values import (
     Baseline,
     Blob,
     CaseResult,
+    Chunk,
+    ChunkResult,
+    ChunkVerdicts,
     Fact,
     RestatedScore,
     Roof,
@@ -198,9 +201,11 @@ class JobEvent(Fact, frozen=True, kw_only=True):
 
 
 class JobQueued(JobEvent, frozen=True, kw_only=True):
-    """The job of a rejudge, canary, duel, confirmation or check waits for an agent.
+    """The job of a rejudge, canary, duel, confirmation, check or part of a chunk waits for an agent.
 
-    A submission's own job waits from SubmissionReceived on. This one names its `source`, since its
+    A submission's own job waits from SubmissionReceived on, the chunks of an evaluation from
+    EvaluationRequested on. A chunk whose agents died twice is split: its job keeps the first half,
+    and this is the second one. This one names its `source`, since its
     submission may be over. A check has no submission: its own id stands there, and its source is
     the request. A canary's is for `agent` only, a duel's also names the `rival` of its
     source, and a confirmation's goes to none of the `excluded_agents`.
@@ -226,6 +231,7 @@ class JobQueued(JobEvent, frozen=True, kw_only=True):
     confirmation: str = ""
     excluded_agents: list[str] = []
     check: str = ""
+    chunk: Chunk | None = None
 
 
 class JobLeased(JobEvent, frozen=True, kw_only=True):
@@ -233,6 +239,7 @@ class JobLeased(JobEvent, frozen=True, kw_only=True):
 
     A job of several GPUs is leased to a gang, all `agents` at once, of which the first runs it; its
     orders are stored in one batch with this. A lease whose run is ordered for another job is void.
+    `chunk` are the items of an evaluation that the run gets.
     """
 
     run: str
@@ -240,40 +247,58 @@ class JobLeased(JobEvent, frozen=True, kw_only=True):
     attempt: int
     lease_until_at: datetime
     agents: list[str] = []
+    chunk: Chunk | None = None
 
 
 class JobRequeued(JobEvent, frozen=True, kw_only=True):
-    """A run ended without a verdict; the job waits again."""
+    """A run ended without a verdict; the job waits again.
+
+    The job of a chunk goes on with the items of `chunk`. `result` are those that its run ended,
+    because it was asked to stop; none of them runs again.
+    """
 
     run: str
     reason: str
     avoid_agents: list[str] = []
+    chunk: Chunk | None = None
+    result: ChunkResult | None = None
 
 
 class JobFinished(JobEvent, frozen=True, kw_only=True):
-    """A run of a rejudge, canary, duel, confirmation or check ended with a verdict.
+    """A run of a rejudge, canary, duel, confirmation, check or chunk ended with a verdict.
 
-    A submission's own job ends with the RunCompleted of the run that its lease names.
+    A submission's own job ends with the RunCompleted of the run that its lease names. `result` are
+    the items of a chunk.
     """
 
     is_terminal: ClassVar[bool] = True
     run: str
     verdict: str
+    result: ChunkResult | None = None
 
 
 class JobGivenUp(JobEvent, frozen=True, kw_only=True):
-    """The platform could not run the job within its attempts or its time."""
+    """The platform could not run the job within its attempts or its time.
+
+    The items of `chunk`, if it was one, end without a verdict; `code` says why.
+    """
 
     is_terminal: ClassVar[bool] = True
     attempts: int
     reason: str
+    code: str = ""
+    chunk: Chunk | None = None
 
 
 class JobCancelled(JobEvent, frozen=True, kw_only=True):
-    """The job ended without a verdict, because somebody cancelled it."""
+    """The job ended without a verdict, because somebody cancelled it.
+
+    The items of `chunk`, if it was one, end without a verdict.
+    """
 
     is_terminal: ClassVar[bool] = True
     reason: str
+    chunk: Chunk | None = None
 
 
 class RunEvent(Fact, frozen=True, kw_only=True):
@@ -291,7 +316,9 @@ class JobAssigned(RunEvent, RunOptions, frozen=True, kw_only=True):
     `duel` the source is timed against its `rival`; in mode `check` the problem itself is checked.
     `yardstick_us` are the fixed times of the yardstick by timed case, empty if there are none.
     `best_us` is the best score of the participant on this leaderboard, 0 if it is not known or the
-    run has to end in any case.
+    run has to end in any case. With a `chunk`, `source` has the sources of the whole evaluation, a
+    line of JSON for each item (`shared.evaluations`), and the run takes those of the chunk in their
+    order; its `submission` is the evaluation.
     """
 
     job: str
@@ -313,6 +340,7 @@ class JobAssigned(RunEvent, RunOptions, frozen=True, kw_only=True):
     rival_name: str = ""
     yardstick_us: dict[str, float] = {}
     best_us: float = 0.0
+    chunk: Chunk | None = None
 
 
 class ReportEvent(Fact, frozen=True, kw_only=True):
@@ -338,6 +366,10 @@ class RunCompleted(ReportEvent, frozen=True, kw_only=True):
 
     `stages` lists the completed stages in order. `composition` is what produced the answer, None if
     it was not recorded. `stopped` says in words why a ranked run stopped early, "" if it did not.
+    The run of a chunk ends with the verdict `passed` and no cases. `chunk` names the items that it
+    ended, at least one, the first of its order among them; fewer than ordered if it was asked to
+    stop, or if the platform failed at the next one. Their results are the artefact `results.jsonl`
+    (`shared.evaluations`).
     """
 
     is_terminal: ClassVar[bool] = True
@@ -360,10 +392,13 @@ class RunCompleted(ReportEvent, frozen=True, kw_only=True):
     stages: list[StageResult] = []
     composition: Composition | None = None
     stopped: str = ""
+    chunk: ChunkVerdicts | None = None
 
 
 class RunFailed(ReportEvent, frozen=True, kw_only=True):
     """The platform or the problem failed, not the submission: there is no verdict.
+
+    The run of a chunk failed at its first item.
 
     `has_passed_self_test`: a known kernel passed on the agent after the failure, so the failure
     does not count towards its quarantine. `stages` lists the stages completed before, in order.

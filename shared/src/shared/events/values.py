@@ -26,7 +26,7 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 # What a submission came through, if an operator repeated another one.
 VIA_OPERATOR = "operator"
 # In the order of a queue.
-CLASSES = ("canary", "contest", "check", "practice", "rejudge")
+CLASSES = ("canary", "contest", "check", "practice", "evaluation", "rejudge")
 # The key of the harness code's digest in an agent's details and a run's environment.
 HARNESS_CODE = "harness_code"
 # The key in an agent's details that says that it leaves after one job.
@@ -167,3 +167,41 @@ class Roof(msgspec.Struct, frozen=True, kw_only=True):
     flops: float = 0.0
     dtype: str = ""
     floors_us: dict[str, float] = {}
+
+
+class Chunk(msgspec.Struct, frozen=True, kw_only=True):
+    """Items of an evaluation that one run takes: `count` of them, from the item `first` on."""
+
+    evaluation: str
+    first: int
+    count: int
+
+
+class ChunkVerdicts(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdicts of the items that a run of a chunk ended, in order, from the item `first` on."""
+
+    first: int
+    verdicts: list[str]
+
+
+class ChunkResult(msgspec.Struct, frozen=True, kw_only=True):
+    """Items of an evaluation that ended with signed verdicts, in order, from `first` on.
+
+    `results` has a line of JSON for each of them (`shared.evaluations`). `harness` is the digest of
+    the harness code, and `device_s` is for how long the run held its device.
+    """
+
+    evaluation: str
+    first: int
+    verdicts: list[str]
+    results: Blob
+    harness: str
+    device_s: float
+
+
+class CachedVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The verdict of an equal source under the same conditions: the line `line` of `results`."""
+
+    verdict: str
+    results: Blob
+    line: int

@@ -60,7 +60,7 @@ class InboxConfig(NamedTuple):
 
 def agent_inbox_config(agent: str, after: int = 0) -> InboxConfig:
     """Return the config of an agent's orders and own events; a file would cost a sync for each."""
-    aggregates = (f"{subjects.runs(agent)}.>",)
+    aggregates = (f"{subjects.runs(agent)}.>", subjects.stop(agent))
     return InboxConfig(subjects.agent_inbox(agent), aggregates, after=after, brief=True)
 
 

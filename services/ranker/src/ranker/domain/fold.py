@@ -35,7 +35,9 @@ IGNORED: frozenset[type[Fact]] = frozenset(
         *(events.BanAppealDecided, events.QuotaTaken, events.QuotaReturned, events.QuotaLimitSet),
         *(events.RunReleased, events.LauncherRegistered, events.InstanceRequested),
         *(events.InstanceEnded, events.SubmissionsOpened, events.SealKeyChanged),
-        events.ProblemCheckRequested,
+        *(events.ProblemCheckRequested, events.EvaluationRequested),
+        *(events.EvaluationCancelRequested, events.EvaluationFinished, events.DeviceTimeReserved),
+        *(events.DeviceTimeSettled, events.ChunkStopRequested),
     )
 )
 # Events whose own fields are all the values that their statements need.

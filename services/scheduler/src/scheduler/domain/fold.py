@@ -44,6 +44,7 @@ IgnoredFact: TypeAlias = (
     | events.RejudgeJudged
     | events.RejudgePreviewed
     | events.RunDiscarded
+    | events.EvaluationFact
 )
 # What takes a submission off its leaderboards.
 RemovalFact: TypeAlias = (
