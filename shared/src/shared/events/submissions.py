@@ -201,7 +201,7 @@ class JobEvent(Fact, frozen=True, kw_only=True):
 
 
 class JobQueued(JobEvent, frozen=True, kw_only=True):
-    """The job of a rejudge, canary, duel, confirmation, check or part of a chunk waits for an agent.
+    """The job of a rejudge, canary, duel, confirmation, check or half chunk waits for an agent.
 
     A submission's own job waits from SubmissionReceived on, the chunks of an evaluation from
     EvaluationRequested on. A chunk whose agents died twice is split: its job keeps the first half,
