@@ -6,7 +6,7 @@ They contain no name, secret or address: those are in tables, where they can be 
 from datetime import datetime
 from typing import ClassVar, Literal, TypeAlias, get_args
 
-from shared.events.values import Blob, Fact
+from shared.events.values import Blob, Fact, OperatorAct
 
 SCOPES = (
     "submit",
@@ -134,13 +134,11 @@ class LeaderboardChanged(Fact, frozen=True, kw_only=True):
     tested_gpus: list[str] = []
 
 
-class LeaderboardArchived(Fact, frozen=True, kw_only=True):
+class LeaderboardArchived(OperatorAct, frozen=True, kw_only=True):
     """A leaderboard accepts no more submissions; it can still be read."""
 
     aggregate: ClassVar[str] = "problem"
     publisher: ClassVar[str] = "ingest"
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
 
 class InviteEvent(Fact, frozen=True, kw_only=True):
@@ -166,11 +164,8 @@ class InviteRedeemed(InviteEvent, frozen=True, kw_only=True):
     account: str
 
 
-class InviteRevoked(InviteEvent, frozen=True, kw_only=True):
+class InviteRevoked(OperatorAct, InviteEvent, frozen=True, kw_only=True):
     """An invite is no longer valid; whoever became a member with it no longer is one."""
-
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
 
 class ModerationEvent(Fact, frozen=True, kw_only=True):
@@ -204,19 +199,14 @@ class WebhookRemoved(Fact, frozen=True, kw_only=True):
     reason: str
 
 
-class AccountBanned(AccountEvent, frozen=True, kw_only=True):
+class AccountBanned(OperatorAct, AccountEvent, frozen=True, kw_only=True):
     """A participant may not submit or be ranked, until a time or for ever."""
 
-    is_operator_act: ClassVar[bool] = True
-    reason: str
     until_at: datetime | None = None
 
 
-class AccountUnbanned(AccountEvent, frozen=True, kw_only=True):
+class AccountUnbanned(OperatorAct, AccountEvent, frozen=True, kw_only=True):
     """A ban ended."""
-
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
 
 class BanAppealFiled(AccountEvent, frozen=True, kw_only=True):
@@ -310,11 +300,8 @@ class SubmissionHeld(ModerationEvent, frozen=True, kw_only=True):
     evidence: Blob | None = None
 
 
-class SubmissionReleased(ModerationEvent, frozen=True, kw_only=True):
+class SubmissionReleased(OperatorAct, ModerationEvent, frozen=True, kw_only=True):
     """A held submission may be ranked."""
-
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
 
 class SubmissionDisqualified(ModerationEvent, frozen=True, kw_only=True):
@@ -326,11 +313,8 @@ class SubmissionDisqualified(ModerationEvent, frozen=True, kw_only=True):
     evidence: Blob | None = None
 
 
-class SubmissionRestored(ModerationEvent, frozen=True, kw_only=True):
+class SubmissionRestored(OperatorAct, ModerationEvent, frozen=True, kw_only=True):
     """A disqualified submission may be ranked again."""
-
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
 
 class AppealFiled(ModerationEvent, frozen=True, kw_only=True):

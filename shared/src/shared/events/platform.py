@@ -9,6 +9,7 @@ from shared.events.values import (
     DuelSide,
     Fact,
     Missing,
+    OperatorAct,
     RejudgeItem,
 )
 from shared.run_values import DuelResult
@@ -55,41 +56,27 @@ class AgentEnrolled(AgentEvent, frozen=True, kw_only=True):
     reason: str = ""
 
 
-class AgentRevoked(AgentEvent, frozen=True, kw_only=True):
+class AgentRevoked(OperatorAct, AgentEvent, frozen=True, kw_only=True):
     """An agent may no longer work or sign."""
 
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
-
-class AgentCordoned(AgentEvent, frozen=True, kw_only=True):
+class AgentCordoned(OperatorAct, AgentEvent, frozen=True, kw_only=True):
     """An agent takes only canaries until it is released."""
 
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
-
-class AgentDrained(AgentEvent, frozen=True, kw_only=True):
+class AgentDrained(OperatorAct, AgentEvent, frozen=True, kw_only=True):
     """An agent takes nothing new; the current run may finish."""
 
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
-
-class AgentQuarantined(AgentEvent, frozen=True, kw_only=True):
+class AgentQuarantined(OperatorAct, AgentEvent, frozen=True, kw_only=True):
     """An agent takes nothing until released: failures, a bad canary, or an operator's decision."""
 
     publisher: ClassVar[str] = "ingest, scheduler"
-    is_operator_act: ClassVar[bool] = True
-    reason: str
     failures: int = 0
 
 
-class AgentReleased(AgentEvent, frozen=True, kw_only=True):
+class AgentReleased(OperatorAct, AgentEvent, frozen=True, kw_only=True):
     """Cordon, drain and quarantine of an agent ended."""
-
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
 
 class CanaryJudged(AgentEvent, frozen=True, kw_only=True):
@@ -108,18 +95,12 @@ class PoolEvent(Fact, frozen=True, kw_only=True):
     publisher: ClassVar[str] = "ingest"
 
 
-class PoolPaused(PoolEvent, frozen=True, kw_only=True):
+class PoolPaused(OperatorAct, PoolEvent, frozen=True, kw_only=True):
     """No job of this GPU type is assigned until the pool is resumed."""
 
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
-
-class PoolResumed(PoolEvent, frozen=True, kw_only=True):
+class PoolResumed(OperatorAct, PoolEvent, frozen=True, kw_only=True):
     """Jobs of this GPU type are assigned again."""
-
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
 
 class CanaryChosen(PoolEvent, frozen=True, kw_only=True):
@@ -137,11 +118,8 @@ class CanaryChosen(PoolEvent, frozen=True, kw_only=True):
     ratio_max: float
 
 
-class CanaryRemoved(PoolEvent, frozen=True, kw_only=True):
+class CanaryRemoved(OperatorAct, PoolEvent, frozen=True, kw_only=True):
     """The pool no longer runs a canary."""
-
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
 
 class LauncherEvent(Fact, frozen=True, kw_only=True):
@@ -201,18 +179,12 @@ class PlatformEvent(Fact, frozen=True, kw_only=True):
     publisher: ClassVar[str] = "ingest"
 
 
-class IntakePaused(PlatformEvent, frozen=True, kw_only=True):
+class IntakePaused(OperatorAct, PlatformEvent, frozen=True, kw_only=True):
     """No submissions are accepted until intake is resumed."""
 
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
-
-class IntakeResumed(PlatformEvent, frozen=True, kw_only=True):
+class IntakeResumed(OperatorAct, PlatformEvent, frozen=True, kw_only=True):
     """Submissions are accepted again."""
-
-    is_operator_act: ClassVar[bool] = True
-    reason: str
 
 
 class AuditSealed(PlatformEvent, frozen=True, kw_only=True):
@@ -482,22 +454,18 @@ class RejudgePreviewed(RejudgeEvent, frozen=True, kw_only=True):
     changed_count: int
 
 
-class RejudgeApplied(RejudgeEvent, frozen=True, kw_only=True):
+class RejudgeApplied(OperatorAct, RejudgeEvent, frozen=True, kw_only=True):
     """The results of a rejudge count."""
 
     publisher: ClassVar[str] = "ingest, ranker"
-    is_operator_act: ClassVar[bool] = True
     is_terminal: ClassVar[bool] = True
-    reason: str
 
 
-class RejudgeDiscarded(RejudgeEvent, frozen=True, kw_only=True):
+class RejudgeDiscarded(OperatorAct, RejudgeEvent, frozen=True, kw_only=True):
     """The results of a rejudge do not count."""
 
     publisher: ClassVar[str] = "ingest, ranker"
-    is_operator_act: ClassVar[bool] = True
     is_terminal: ClassVar[bool] = True
-    reason: str
 
 
 LeaderboardFact: TypeAlias = RecordSet | PodiumChanged | MilestoneReached

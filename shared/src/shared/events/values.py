@@ -23,6 +23,13 @@ class Fact(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     version: ClassVar[int] = 1
 
 
+class OperatorAct(Fact, frozen=True, kw_only=True):
+    """An act of an operator, who gives a reason."""
+
+    is_operator_act: ClassVar[bool] = True
+    reason: str
+
+
 # What a submission came through, if an operator repeated another one.
 VIA_OPERATOR = "operator"
 # In the order of a queue.
