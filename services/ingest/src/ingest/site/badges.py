@@ -194,7 +194,6 @@ def add_badges(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         return response
 
     @router.get("/leaderboards/{slug}/{gpu}/badge.svg")
-    @router.head("/leaderboards/{slug}/{gpu}/badge.svg")
     async def board_badge(request: Request, slug: str, gpu: str) -> Response:
         """The best score of a leaderboard as a badge."""
         address = LeaderboardAddress(slug, gpu)
@@ -202,7 +201,6 @@ def add_badges(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         return image(request, "badge.svg", badge=make_board_badge(board))
 
     @router.get("/leaderboards/{slug}/{gpu}/card.svg")
-    @router.head("/leaderboards/{slug}/{gpu}/card.svg")
     async def board_card(request: Request, slug: str, gpu: str) -> Response:
         """The first entries of a leaderboard as a card."""
         address = LeaderboardAddress(slug, gpu)
@@ -219,14 +217,12 @@ def add_badges(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         )
 
     @router.get("/people/{name}/badge.svg")
-    @router.head("/people/{name}/badge.svg")
     async def person_badge(request: Request, name: str) -> Response:
         """The first places of a participant as a badge."""
         person = await _read_person(visitor_reads, name)
         return image(request, "badge.svg", badge=make_person_badge(person))
 
     @router.get("/people/{name}/card.svg")
-    @router.head("/people/{name}/card.svg")
     async def person_card(request: Request, name: str) -> Response:
         """The best places of a participant as a card."""
         person = await _read_person(visitor_reads, name)
@@ -247,7 +243,6 @@ async def _read_person(reads: PageReads, name: str) -> PublicParticipant:
 
 def _add_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     @router.get("/leaderboards/{slug}/{gpu}/badge")
-    @router.head("/leaderboards/{slug}/{gpu}/badge")
     async def board_page(request: Request, slug: str, gpu: str) -> Response:
         """What to copy to show a leaderboard elsewhere."""
         visitor = await find_visitor(request, web, ranker)
@@ -264,7 +259,6 @@ def _add_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         )
 
     @router.get("/people/{name}/badge")
-    @router.head("/people/{name}/badge")
     async def person_page(request: Request, name: str) -> Response:
         """What to copy to show a participant elsewhere."""
         visitor = await find_visitor(request, web, ranker)
@@ -279,7 +273,6 @@ def _add_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         )
 
     @router.get("/leaderboards/{slug}/{gpu}/entries.csv")
-    @router.head("/leaderboards/{slug}/{gpu}/entries.csv")
     async def entries_file(request: Request, slug: str, gpu: str) -> Response:
         """The first entries of a leaderboard as a CSV file, filtered as its page."""
         visitor = await find_visitor(request, web, ranker)
@@ -290,7 +283,6 @@ def _add_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         return response
 
     @router.get("/leaderboards/{slug}")
-    @router.head("/leaderboards/{slug}")
     async def first_leaderboard(request: Request, slug: str) -> Response:
         """Go to the first leaderboard of a problem."""
         reads = (await find_visitor(request, web, ranker)).reads

@@ -193,7 +193,6 @@ def add_client_pages(router: APIRouter, web: Web) -> None:
         return web.public_page(request, "cli.html", session, wheel=wheel, install_command=command)
 
     @router.get("/llms.txt")
-    @router.head("/llms.txt")
     async def llms() -> Response:
         """Everything that a program needs to submit kernels, as Markdown."""
         command = install_command(public_url, await asyncio.to_thread(build_wheel))

@@ -278,7 +278,6 @@ def add_guide_pages(router: APIRouter, web: Web) -> None:
         return web.public_page(request, "guide.html", session, has_script=True, **values)
 
     @router.get(ADDRESS)
-    @router.head(ADDRESS)
     async def start(
         request: Request,
         search: Annotated[str, Query(alias="q", max_length=SEARCH_CHARS_MAX)] = "",
@@ -288,7 +287,6 @@ def add_guide_pages(router: APIRouter, web: Web) -> None:
         return await show(request, START, search.strip())
 
     @router.get(f"{ADDRESS}/{{path:path}}")
-    @router.head(f"{ADDRESS}/{{path:path}}")
     async def page(request: Request, path: str) -> Response:
         """A page of the documentation; with `.md` its Markdown; or a file that a page links to."""
         guide = await asyncio.to_thread(load)

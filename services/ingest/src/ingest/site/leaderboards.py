@@ -332,7 +332,6 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
     """Add the pages of a leaderboard."""
 
     @router.get("/leaderboards/{slug}/{gpu}")
-    @router.head("/leaderboards/{slug}/{gpu}")
     async def leaderboard(request: Request, slug: str, gpu: str) -> Response:
         """A leaderboard, now or at an instant, page by page; the newest page follows changes."""
         requested = LeaderboardAddress.parse(slug, gpu, request.query_params)
@@ -346,7 +345,6 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
         )
 
     @router.get("/leaderboards/{slug}/{gpu}/cases")
-    @router.head("/leaderboards/{slug}/{gpu}/cases")
     async def cases(request: Request, slug: str, gpu: str) -> Response:
         """The times of each case of the fastest entries."""
         version = parse_version(request.query_params.get("version", ""))
@@ -369,7 +367,6 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
 
 def _add_previews(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     @router.get("/leaderboards/{slug}/{gpu}/feed.atom")
-    @router.head("/leaderboards/{slug}/{gpu}/feed.atom")
     async def feed(request: Request, slug: str, gpu: str) -> Response:
         """The newest standing records as an Atom feed."""
         visitor = await find_visitor(request, web, ranker)
@@ -384,7 +381,6 @@ def _add_previews(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         return web.revalidated(request, text.encode(), "application/atom+xml")
 
     @router.get("/leaderboards/{slug}/{gpu}/card.png")
-    @router.head("/leaderboards/{slug}/{gpu}/card.png")
     async def preview(request: Request, slug: str, gpu: str) -> Response:
         """The image that other sites show beside a link to the leaderboard."""
         visitor = await find_visitor(request, web, ranker)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
 from fastapi.responses import JSONResponse
+from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
 
 from ingest.bootstrap import Ingest
@@ -213,6 +214,10 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     add_resubmission_page(router, web, commands)
     add_comparison_page(router, web, ranker)
     add_admin_pages(app, router, web)
+    for route in router.routes:
+        # Monitors and services that show previews of links ask with HEAD first.
+        if isinstance(route, APIRoute) and "GET" in route.methods:
+            route.methods.add("HEAD")
     app.include_router(router)
     _add_missing_page(app, web)
 
@@ -234,7 +239,6 @@ def _add_missing_page(app: FastAPI, web: Web) -> None:
 
 def _add_home(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     @router.get("/")
-    @router.head("/")
     async def home(
         request: Request,
         search: SearchText = "",
@@ -388,7 +392,6 @@ def add_platform_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     """Add the pages of the queue and of the agents."""
 
     @router.get("/queue")
-    @router.head("/queue")
     async def queue(request: Request) -> Response:
         """What waits and runs on each GPU type, the forecast, and for staff the launchers."""
         is_all = request.query_params.get("all") == "1"
@@ -417,7 +420,6 @@ def add_platform_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         return web.public_page(request, "queue.html", visitor.session, has_script=True, **values)
 
     @router.get("/agents")
-    @router.head("/agents")
     async def agents(request: Request) -> Response:
         """Every agent with its state, isolation, timing and canaries."""
         visitor = await find_visitor(request, web, ranker)

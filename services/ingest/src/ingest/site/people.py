@@ -74,7 +74,6 @@ def add_people_pages(router: APIRouter, web: Web, ranker: ReadProxy, quotas: Quo
     """Add the profile of a participant, and the list of the visitor's submissions."""
 
     @router.get("/people/{name}")
-    @router.head("/people/{name}")
     async def profile(request: Request, name: str) -> Response:
         """The places, progress, records and ranked submissions of a participant."""
         visitor = await find_visitor(request, web, ranker)
@@ -110,7 +109,6 @@ def add_people_pages(router: APIRouter, web: Web, ranker: ReadProxy, quotas: Quo
 
 def _add_own_submissions(router: APIRouter, web: Web, ranker: ReadProxy, quotas: Quotas) -> None:
     @router.get(OWN_SUBMISSIONS)
-    @router.head(OWN_SUBMISSIONS)
     async def own_submissions(request: Request) -> Response:
         """The submissions of the visitor in all modes, filtered, page by page."""
         visitor = await find_visitor(request, web, ranker)

@@ -165,7 +165,6 @@ def add_contest_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     """Add the pages of the contests, and the calendar."""
 
     @router.get("/contests")
-    @router.head("/contests")
     async def contests(request: Request) -> Response:
         """Named contests, and each leaderboard with a deadline: its phases and fastest entries."""
         visitor = await find_visitor(request, web, ranker)
@@ -183,7 +182,6 @@ def add_contest_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         return web.public_page(request, "contests.html", visitor.session, has_script=True, **values)
 
     @router.get("/contests/{name}")
-    @router.head("/contests/{name}")
     async def named_contest(request: Request, name: ContestInPath) -> Response:
         """A contest of several problems: its phases, problems and standing."""
         visitor = await find_visitor(request, web, ranker)
@@ -202,7 +200,6 @@ def add_contest_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         return web.public_page(request, "contest.html", visitor.session, has_script=True, **values)
 
     @router.get("/deadlines.ics")
-    @router.head("/deadlines.ics")
     async def calendar(request: Request) -> Response:
         """The deadlines that the visitor can see; calendar programs send no cookie."""
         visitor = await find_visitor(request, web, ranker)
@@ -267,7 +264,6 @@ def add_problem_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     """Add the page of a problem."""
 
     @router.get("/problems/{slug}")
-    @router.head("/problems/{slug}")
     async def problem_page(request: Request, slug: str) -> Response:
         """A problem in its newest or another version."""
         requested = parse_version(request.query_params.get("version", ""))

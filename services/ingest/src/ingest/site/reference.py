@@ -224,7 +224,6 @@ def add_reference_page(app: FastAPI, router: APIRouter, web: Web) -> None:
     load = cache(lambda: make_reference(app.openapi()))
 
     @router.get("/docs")
-    @router.head("/docs")
     async def reference(request: Request) -> Response:
         """Every route of the HTTP API."""
         session = await web.session(request)

@@ -457,7 +457,6 @@ def add_submission_page(router: APIRouter, page: SubmissionPage, ranker: ReadPro
     """Add the page of a submission."""
 
     @router.get("/submissions/{number}")
-    @router.head("/submissions/{number}")
     async def submission_page(request: Request, number: NumberInPath) -> Response:
         """A submission; it follows the events while the submission is not over."""
         visitor = await find_visitor(request, page.web, ranker)
@@ -481,7 +480,6 @@ def add_comparison_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     """Add the page that compares two submissions."""
 
     @router.get("/submissions/{number}/compare")
-    @router.head("/submissions/{number}/compare")
     async def comparison_page(
         request: Request,
         number: NumberInPath,
