@@ -289,7 +289,7 @@ class RestartPolicy:
     """
 
     def __init__(self) -> None:
-        self._funhealthy_since_s: float | None = None
+        self._failing_since_s: float | None = None
         self._well_since_s: float | None = None
         self._restarted_at_s: float | None = None
         self._pause_s = RESTART_PAUSE_S_MIN
@@ -297,18 +297,18 @@ class RestartPolicy:
     def is_due(self, *, is_failing: bool, has_room: bool, now_s: float) -> bool:
         """Return whether to restart now; the caller then restarts it."""
         if not is_failing:
-            self._funhealthy_since_s = None
+            self._failing_since_s = None
             self._well_since_s = self._well_since_s or now_s
             if now_s - self._well_since_s >= WELL_S_MIN:
                 self._pause_s, self._restarted_at_s = RESTART_PAUSE_S_MIN, None
             return False
         self._well_since_s = None
-        self._funhealthy_since_s = self._funhealthy_since_s or now_s
+        self._failing_since_s = self._failing_since_s or now_s
         since_restart_s = inf if self._restarted_at_s is None else now_s - self._restarted_at_s
-        is_long = now_s - self._funhealthy_since_s >= FAILING_S_MIN
+        is_long = now_s - self._failing_since_s >= FAILING_S_MIN
         if not (is_long and since_restart_s >= self._pause_s and has_room):
             return False
-        self._restarted_at_s, self._funhealthy_since_s = now_s, None
+        self._restarted_at_s, self._failing_since_s = now_s, None
         self._pause_s = min(2 * self._pause_s, RESTART_PAUSE_S_MAX)
         return True
 

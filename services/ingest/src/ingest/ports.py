@@ -209,16 +209,6 @@ class Lookups(Protocol):
         """Return the GPU types on which any version of a problem has entries. Raises `Failed`."""
 
 
-class Snapshots(Protocol):
-    """Stores bytes by name; only the newest are kept."""
-
-    async def load(self, name: str) -> bytes | None:
-        """Return the newest bytes, complete, or None. Raises `Failed`."""
-
-    async def save(self, name: str, data: bytes) -> None:
-        """Store bytes, completely or not at all. Raises `Failed`."""
-
-
 @dataclass(frozen=True)
 class Ports:
     """All ports of ingest."""

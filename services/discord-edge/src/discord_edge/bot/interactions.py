@@ -408,12 +408,20 @@ class GpuMenu(Question):
 class Confirmation(Question):
     """Asks yes or no."""
 
-    def __init__(self, interaction: BotInteraction, yes: str, no: str, wait_s: float) -> None:
+    def __init__(
+        self,
+        interaction: BotInteraction,
+        yes: str,
+        no: str,
+        wait_s: float,
+        style: discord.ButtonStyle = discord.ButtonStyle.danger,
+    ) -> None:
         super().__init__(interaction, wait_s)
         self.accept.label, self.decline.label = yes, no
+        self.accept.style = style
         self.is_yes = False
 
-    @discord.ui.button(style=discord.ButtonStyle.danger)
+    @discord.ui.button()
     async def accept(
         self, interaction: BotInteraction, _: discord.ui.Button["Confirmation"]
     ) -> None:

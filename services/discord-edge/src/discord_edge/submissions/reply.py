@@ -19,7 +19,6 @@ from discord_edge.bot.interactions import (
     BotInteraction,
     CommandBot,
     Confirmation,
-    Question,
     defer,
     interaction_user,
     parent_channel,
@@ -189,29 +188,6 @@ def cancel_buttons(
     return view
 
 
-class _ConsentView(Question):
-    """Accept or decline; no answer in time declines."""
-
-    is_given = False
-
-    @discord.ui.button(label="Accept", style=discord.ButtonStyle.primary)
-    async def accept(
-        self, interaction: BotInteraction, _: discord.ui.Button["_ConsentView"]
-    ) -> None:
-        self.is_given = True
-        await self._close(interaction, "Accepted; submitting …")
-
-    @discord.ui.button(label="Decline")
-    async def decline(
-        self, interaction: BotInteraction, _: discord.ui.Button["_ConsentView"]
-    ) -> None:
-        await self._close(interaction, "Declined, so nothing is submitted.")
-
-    async def _close(self, interaction: BotInteraction, text: str) -> None:
-        await interaction.response.edit_message(content=text, view=None)
-        self.stop()
-
-
 async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
     """Ask for consent, and return whether the user gave it. Raises `Refused` and `Failed`."""
     api, path = user_api(interaction), ("problems", slug, "consent")
@@ -224,16 +200,17 @@ async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
         footer="the full text is in the file" if is_long else "",
         files=(Attachment("consent.md", consent.text.encode()),) if is_long else (),
     )
-    view = _ConsentView(interaction, ASKED_S_MAX)
-    await reply_with_card(interaction, card, "Before your first submission:", view)
-    await view.wait()
-    if view.is_given:
+    style = discord.ButtonStyle.primary
+    question = Confirmation(interaction, "Accept", "Decline", ASKED_S_MAX, style)
+    await reply_with_card(interaction, card, "Before your first submission:", question)
+    await question.wait()
+    if question.is_yes:
         api = api.with_key(f"{api.key}-consent")
         await api.request(object, "POST", *path, digest=consent.digest)
     elif not interaction.is_expired():
         text = "Not accepted, so nothing is submitted."
         await interaction.edit_original_response(content=text, view=None)
-    return view.is_given
+    return question.is_yes
 
 
 async def _confirm_wait(interaction: BotInteraction, reason: str) -> bool:

@@ -216,8 +216,8 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     add_admin_pages(app, router, web)
     for route in router.routes:
         # Monitors and services that show previews of links ask with HEAD first.
-        if isinstance(route, APIRoute) and "GET" in route.methods:
-            route.methods.add("HEAD")
+        if isinstance(route, APIRoute) and route.methods == {"GET"}:
+            route.methods = {"GET", "HEAD"}
     app.include_router(router)
     _add_missing_page(app, web)
 

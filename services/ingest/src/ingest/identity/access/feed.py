@@ -18,7 +18,7 @@ import msgspec
 from ingest.identity.access.fold import AGGREGATES, Access, Token, evolve
 from ingest.identity.access.preferences import PreferenceIndex
 from ingest.identity.secrets import hash_secret
-from ingest.ports import Snapshots
+from shared.blobs import Snapshots
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Branch, BranchSource
