@@ -98,7 +98,7 @@ def test_the_end_of_what_is_followed_is_the_exit_code() -> None:
     assert result.exit_code == 1
     assert "SubmissionReceived  problem=m" in result.stdout
     assert "\x1b" not in result.stdout
-    assert "submission 12: wrong_answer" in result.stdout
+    assert "submission 12: wrong answer (ranked on CPU)" in result.stdout
 
 
 def test_following_has_an_end_and_says_how_to_go_on() -> None:

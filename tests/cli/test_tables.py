@@ -52,13 +52,15 @@ def test_a_leaderboard_has_a_row_an_entry_in_the_order_it_came() -> None:
     ]
 
 
-def test_a_row_of_cases_tells_the_message_in_one_line_but_for_the_one_told_below() -> None:
+def test_a_row_of_cases_tells_the_message_in_one_line_unless_the_card_does() -> None:
     failed = {"stage": "check", "verdict": "wrong_answer", "message": "3 differ"}
-    cases = [*WRONG["cases"], failed | {"name": "size=66"}]
+    crashed = {"stage": "check", "verdict": "crashed", "message": "KeyError: 1\nmore"}
+    cases = [*WRONG["cases"], failed | {"name": "size=66"}, crashed | {"name": "size=67"}]
     submission = make_example(FullSubmission, **WRONG | {"cases": cases})
     rows = submissions.case_table(submission.cases).rows
-    assert rows[1] == ("check", "size=65", "wrong_answer", "see below")
-    assert rows[2] == ("check", "size=66", "wrong_answer", "3 differ")
+    assert rows[1] == ("check", "size=65", "wrong_answer", "see above")
+    assert rows[2] == ("check", "size=66", "wrong_answer", "see above")
+    assert rows[3] == ("check", "size=67", "crashed", "KeyError: 1")
 
 
 def test_a_row_of_cases_tells_the_null_call_and_the_grade() -> None:

@@ -10,8 +10,8 @@ import pytest
 import shared.api
 from shared.api.fields import ApiModel
 from shared.api.submissions import FullSubmission, Ranking, SubmissionSummary
-from shared.presentation.outcome import gap_lines
 from shared.presentation.report_parts import stages
+from shared.presentation.result_card import make_result_card
 from tests.support.api_examples import make_example
 
 
@@ -46,10 +46,9 @@ def test_clients_decode_both_forms_of_a_submission() -> None:
 
 def test_a_ranking_says_how_far_it_is_from_others() -> None:
     ranking = make_example(Ranking, score_us=9.0, own_best_us=10.0, delta_to_next=2e-6)
-    assert list(gap_lines(ranking)) == [
-        "1 µs (10 %) faster than your best before",
-        "2 µs behind the next place",
-    ]
+    assert make_result_card(make_example(FullSubmission, ranking=ranking)).distance == (
+        "1 µs (10 %) faster than your best before, 2 µs behind the next place"
+    )
 
 
 def test_stages_after_a_failure_are_skipped() -> None:

@@ -20,7 +20,8 @@ from shared.api.queues import Queue
 from shared.api.quotas import Balance
 from shared.api.submissions import FullSubmission, OwnSubmissions, Progress
 from shared.errors import Failed, Refused
-from shared.presentation.outcome import Run, failure_lines
+from shared.presentation.failure import describe_failure, failure_lines
+from shared.presentation.outcome import Run
 from shared.presentation.report_parts import (
     ProgressText,
     queue_text,
@@ -176,8 +177,7 @@ def run_heading(subject: str, mode: str, run: Run) -> str:
 
 def local_lines(name: str, mode: str, run: Run, score_us: float | None) -> list[str]:
     """Describe the end of a run without a server."""
-    head = run_heading(name, mode, run)
-    lines = [head] if run.verdict == "passed" else [head, *failure_lines(run)]
+    lines = [run_heading(name, mode, run), *failure_lines(describe_failure(run))]
     return [*lines, f"score {time_text(score_us)}"] if score_us is not None else lines
 
 

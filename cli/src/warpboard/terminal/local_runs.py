@@ -16,7 +16,8 @@ from shared.api.fields import parse_response
 from shared.api.problems import FullProblem
 from shared.api.submissions import Progress, SubmissionRequest
 from shared.errors import Refused
-from shared.presentation.outcome import Run, failure_lines
+from shared.presentation.failure import describe_failure, failure_lines
+from shared.presentation.outcome import Run
 from shared.presentation.report_parts import run_progress
 from shared.presentation.units import difference_text, one_line
 from shared.problems.submission_file import choose_precision, read_directives
@@ -288,7 +289,7 @@ def duel_lines(names: tuple[str, str], run: DuelRun) -> list[str]:
     """Describe the end of a duel of two files, A and B."""
     duel, head = run.duel, run_heading(f"A {names[0]}, B {names[1]}", "duel", run)
     if duel is None or duel.ratio is None or duel.interval is None:
-        return [head, *failure_lines(run)]
+        return [head, *failure_lines(describe_failure(run))]
     if duel.winner == "equal":
         result = f"no measurable difference between {names[0]} and {names[1]}"
     else:

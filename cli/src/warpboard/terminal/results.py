@@ -18,8 +18,9 @@ from shared.api.leaderboards import Comparison
 from shared.api.problems import FullProblem
 from shared.api.submissions import FullSubmission, OwnSubmissions
 from shared.errors import Failed, Refused
-from shared.presentation.outcome import log_lines, outcome_lines
+from shared.presentation.outcome import printed_lines
 from shared.presentation.report_parts import ProgressText
+from shared.presentation.result_card import card_lines, make_result_card
 from shared.presentation.units import (
     NO_VALUE,
     count_text,
@@ -83,7 +84,7 @@ async def show_logs(
     submission = (await api.get(FullSubmission, "submissions", number)).value
     if is_followed:
         if not context.as_json:
-            context.show(None, outcome_lines(submission))
+            context.show(None, card_lines(make_result_card(submission)))
         return exit_code(submission)
     events = [event for event in await api.history(number) if int(event.get("id", 0)) > after]
     document = {
@@ -94,7 +95,7 @@ async def show_logs(
     }
     follow = context.command(f"submission logs {number} --follow")
     note = "" if submission.is_over else f"it is still running: {follow}"
-    return context.show(document, chain(map(event_line, events), log_lines(submission)), note)
+    return context.show(document, chain(map(event_line, events), printed_lines(submission)), note)
 
 
 class Follower:

@@ -24,11 +24,10 @@ from shared.api.submissions import (
 )
 from shared.clock import new_id
 from shared.errors import Failed, Refused
+from shared.presentation.failure import first_failing, is_same_failure
 from shared.presentation.outcome import (
-    first_failing,
-    log_lines,
     note_lines,
-    outcome_lines,
+    printed_lines,
     roofline_text,
     speedup_cell,
     speedups_text,
@@ -38,6 +37,7 @@ from shared.presentation.report_parts import (
     submission_progress,
     system_lines,
 )
+from shared.presentation.result_card import card_lines, make_result_card
 from shared.presentation.run_files import KERNELS, KERNELS_BYTES_MAX, read_kernel_usage
 from shared.presentation.units import (
     NO_VALUE,
@@ -252,7 +252,7 @@ def _show_ends(
     submissions = [answer.value for answer in answers]
     if not context.as_json:
         for submission in submissions:
-            context.show(None, outcome_lines(submission))
+            context.show(None, card_lines(make_result_card(submission)))
     return worst(exit_code(submission) for submission in submissions)
 
 
@@ -375,6 +375,9 @@ async def show_submission(
 
 
 def _submission_parts(submission: FullSubmission) -> Iterator[str | Table]:
+    if submission.is_over:
+        yield from card_lines(make_result_card(submission))
+        yield ""
     yield (
         f"{submission.name or 'a file'} by {submission.participant or NO_VALUE}, "
         f"{submission.mode} for {submission.problem} "
@@ -403,10 +406,8 @@ def _submission_parts(submission: FullSubmission) -> Iterator[str | Table]:
             f"state {submission.state} since {instant_text(submission.state_since)}; "
             f"{submission.state_owner} must act by {instant_text(submission.state_deadline_at)}"
         )
-        return
-    yield from outcome_lines(submission)
-    if submission.outcome == "passed":
-        yield from log_lines(submission)
+    elif submission.outcome == "passed" or submission.verdict == "compile_error":
+        yield from printed_lines(submission)
 
 
 @api_command("submission status 12", parameters=(options.NUMBER,), access=options.VIEWER)
@@ -419,7 +420,7 @@ async def show_status(context: AppContext, api: Api, number: int) -> int:
     progress = f"submission {number}: {submission_progress(submission).whole}"
     context.show(
         {name: document.get(name) for name in (*names, *more_names)},
-        outcome_lines(submission) if submission.is_over else [progress],
+        card_lines(make_result_card(submission)) if submission.is_over else [progress],
     )
     return exit_code(submission)
 
@@ -442,7 +443,7 @@ async def show_source(context: AppContext, api: Api, number: int) -> int:
 
 
 def case_table(results: Sequence[Case]) -> Table:
-    """List how each case of a run ended; the first failure is described below the table.
+    """List how each case of a run ended; the result card describes the first failure.
 
     Columns without any value are left out, and those that lines have no room for, never the time.
     """
@@ -459,8 +460,8 @@ def case_table(results: Sequence[Case]) -> Table:
             "roofline": roofline_text(case.roofline),
             "speed-up": speedups_text(case.vs_baseline),
             "of the yardstick": speedup_cell(case.speedup, case.speedup_interval),
-            "message": "see below"
-            if case is described
+            "message": "see above"
+            if described and is_same_failure(case, described)
             else shorten_floats(one_line(case.message.partition("\n")[0], MESSAGE_LENGTH_MAX))
             or None,
         }
@@ -489,7 +490,7 @@ def timeline_table(moments: Sequence[TimelineEntry], zone: tzinfo | None = None)
             "seq": moment.seq,
             "when": moment.at,
             "event": moment.type,
-            # The rest of a reason is shown at the end.
+            # The result card has the rest of a reason.
             "note": one_line(moment.note.partition("\n")[0]),
         }
         for moment in moments

@@ -8,7 +8,7 @@ import msgspec
 
 from shared.api.cases import Case
 from shared.endings import AGENTS_LOST
-from shared.presentation.outcome import AnyRun
+from shared.presentation.outcome import AnyRun, printed_lines, shorten_line
 from shared.presentation.units import (
     count_text,
     escape_control_characters,
@@ -20,7 +20,7 @@ from shared.run_values import Mismatch
 ERROR_LINES_MAX = 16
 MESSAGE_LINES_MAX = 6
 FRAMES_MAX = 6
-LINE_LENGTH_MAX = 300
+OUTPUT_LINES_MAX = 8
 MISMATCHES_MAX = 5
 CASE_NAMES_MAX = 3
 VALUE_CHARS_MAX = 60
@@ -38,6 +38,8 @@ _CHAINED = (
 )
 _GAP = "[…]"
 _CODE_INDENT = "    "
+# Before the line of the error.
+MARK = "  > "
 _CARET = re.compile(r"[ ]*(?P<mark>[~^]+)[ ~^]*$")
 # g++ and clang name file:line:column, nvcc file(line).
 _COMPILER_PLACE = re.compile(
@@ -63,7 +65,7 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     `message` are the first lines of the one error, with a compiler's carets; `trace` are its other
     lines: the participant's own frames, the innermost first, or more errors of a compiler.
     `error_line` and `error_column` are its place in the submitted file. `cases` says how many cases
-    failed in this way.
+    failed in this way. `printed` is the end of the output, under a heading.
     """
 
     message: list[str]
@@ -74,11 +76,12 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     error_column: int | None = None
     wrong: int = 0
     mismatches: list[Mismatch] = []
+    printed: list[str] = []
 
     @property
     def error(self) -> list[str]:
-        """All lines of the error."""
-        return [*self.message, *self.trace]
+        """All lines of the error, and the first wrong elements as a table."""
+        return [*self.message, *self.trace, *_mismatch_table(self.mismatches)]
 
 
 class _Error(NamedTuple):
@@ -130,7 +133,26 @@ def describe_failure(run: AnyRun, source: str = "") -> Failure | None:
         error_column=place.column if place else None,
         wrong=case.wrong if case else 0,
         mismatches=[_shorten_mismatch(mismatch) for mismatch in mismatches],
+        # A compiler's output is the error.
+        printed=[] if verdict == COMPILE_ERROR else printed_lines(run, OUTPUT_LINES_MAX),
     )
+
+
+def failure_lines(failure: Failure | None) -> list[str]:
+    """Return a failure as lines of text; none without one."""
+    if failure is None:
+        return []
+    cases = [failure.cases] if failure.cases else []
+    return [*failure.error, *cases, failure.next_step, *failure.printed]
+
+
+def _mismatch_table(mismatches: Sequence[Mismatch]) -> list[str]:
+    if not mismatches:
+        return []
+    rows = [("index", "expected", "got")]
+    rows += [(item.index, item.expected, item.got) for item in mismatches]
+    widths = [max(len(row[column]) for row in rows) for column in range(2)]
+    return [f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]}" for row in rows]
 
 
 def _verdict(run: AnyRun) -> str:
@@ -170,7 +192,8 @@ def _read_error(text: str, verdict: str, source: str) -> _Error:
         return _split_compiler(_FOLDERS.sub("", text).splitlines(), place)
     exceptions = _parse_traceback(text)
     if not any(each.frames for each in exceptions):
-        lines = text.splitlines()
+        # A linker names folders, too, and no line.
+        lines = (_FOLDERS.sub("", text) if verdict == COMPILE_ERROR else text).splitlines()
         if verdict == WRONG_ANSWER:
             lines = [shorten_floats(line) for line in lines]
         return _Error(_first_lines(lines, ERROR_LINES_MAX), [])
@@ -178,6 +201,8 @@ def _read_error(text: str, verdict: str, source: str) -> _Error:
     own_file = next(each.frames[0].file for each in exceptions if each.frames)
     own = [frame for frame in frames if frame.file == own_file]
     trace = [line for frame in own[: -FRAMES_MAX - 1 : -1] for line in frame.lines]
+    if own and own[-1].code:
+        trace[1] = MARK + trace[1].removeprefix(_CODE_INDENT)
     trace += [f"  … {len(own) - FRAMES_MAX} more frames"] if len(own) > FRAMES_MAX else []
     if frames and frames[-1].file != own_file:
         trace.append(f"  raised in {frames[-1].lines[0].strip()}")
@@ -186,7 +211,7 @@ def _read_error(text: str, verdict: str, source: str) -> _Error:
         trace.append(f"  after {(cause.message or ['an exception'])[0]}{where}")
     is_a_file = not own_file.startswith("<")
     place = Place(own[-1].line, _column(own[-1], source)) if own and is_a_file else None
-    return _Error(_first_lines(message, MESSAGE_LINES_MAX), list(map(_shorten, trace)), place)
+    return _Error(_first_lines(message, MESSAGE_LINES_MAX), list(map(shorten_line, trace)), place)
 
 
 def _split_compiler(lines: Sequence[str], place: Place) -> _Error:
@@ -264,17 +289,13 @@ def _base_name(file: str) -> str:
 
 
 def _first_lines(lines: Iterable[str], lines_max: int) -> list[str]:
-    short_lines = [_shorten(line) for line in lines]
+    short_lines = [shorten_line(line) for line in lines]
     more = len(short_lines) - lines_max
     return (
         [*short_lines[:lines_max], f"… {count_text(more, 'more line')}"]
         if more > 0
         else short_lines
     )
-
-
-def _shorten(line: str) -> str:
-    return line if len(line) <= LINE_LENGTH_MAX else line[: LINE_LENGTH_MAX - 1] + "…"
 
 
 def _cases_text(cases: Sequence[Case], first: Case) -> str:

@@ -15,7 +15,6 @@ from shared.presentation.outcome import (
     AnyRun,
     composition_text,
     isolation_text,
-    mismatch_lines,
     share_text,
     speedup_text,
     speedups_text,
@@ -28,7 +27,6 @@ from shared.presentation.units import (
     escape_control_characters,
     one_line,
     seconds_text,
-    shorten_floats,
     spread_text,
     time_text,
 )
@@ -120,33 +118,6 @@ def stage_lines(submission: FullSubmission) -> list[str]:
         )
         for stage in stages(submission)
     ]
-
-
-def failing_lines(cases: Iterable[Case]) -> Iterator[str]:
-    """Yield every failed case: its verdict, its message, the mismatches."""
-    for case in cases:
-        if case.verdict in (PASSED, SKIPPED):
-            continue
-        name = "a hidden case" if case.is_hidden else _case_label(case)
-        yield f"{mark_of(case.verdict)} {name}: {verdict_text(case.verdict)}"
-        for line in escape_control_characters(case.message).splitlines():
-            is_wrong = case.verdict == "wrong_answer"
-            yield f"  {(shorten_floats(line) if is_wrong else line)[:MESSAGE_MAX]}"
-        yield from mismatch_lines(case)
-
-
-def case_lines(cases: Iterable[Case]) -> Iterator[str]:
-    """Yield all failed cases, then a line for each other public case without a time."""
-    all_cases = list(cases)
-    yield from failing_lines(all_cases)
-    for case in all_cases:
-        is_untimed_public = not case.is_hidden and case.time_us is None
-        if is_untimed_public and case.verdict in (PASSED, SKIPPED):
-            yield f"{mark_of(case.verdict)} {_case_label(case)}: {verdict_text(case.verdict)}"
-
-
-def _case_label(case: Case) -> str:
-    return f"{one_line(case.stage, 20)} {one_line(case.name, 60)}"
 
 
 def time_lines(cases: Iterable[Case]) -> list[str]:

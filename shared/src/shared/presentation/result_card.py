@@ -7,15 +7,8 @@ import msgspec
 
 from shared.api.cases import Case
 from shared.api.submissions import FullSubmission, Ranking
-from shared.presentation.failure import Failure, describe_failure
-from shared.presentation.outcome import (
-    MEASURED_ALONE,
-    RANKED,
-    gap_lines,
-    printed_lines,
-    share_text,
-    speedup_cell,
-)
+from shared.presentation.failure import Failure, describe_failure, failure_lines
+from shared.presentation.outcome import MEASURED_ALONE, share_text, speedup_cell
 from shared.presentation.report_parts import TIME, verdict_text
 from shared.presentation.units import (
     RANGE_LEGEND,
@@ -30,10 +23,12 @@ from shared.presentation.units import (
     time_text,
 )
 
-OUTPUT_LINES_MAX = 8
+RANKED = "ranked"
 REASON_LENGTH_MAX = 300
 BAR_CHARS = 20
 YARDSTICK, ROOFLINE = "yardstick", "roofline"
+# The ranker's reasons begin with it, too.
+HELD = "held for review"
 
 
 class Bar(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,21 +43,22 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 class ResultCard(msgspec.Struct, frozen=True, kw_only=True):
     """How a submission ended.
 
-    `heading` is its mode, GPU type and duration. A failure has `failure` and the end of what it
-    `printed`. A pass has the `score` with its interval, `bars` of the speed-up over each baseline
-    and of the share of the roofline, and what was `measured`. `rank` is the rank, from where to
-    where it moved, or why there is none; `distance` are the distances to others.
+    `heading` is its mode and GPU type. A pass has the `score` with its interval, `bars` of the
+    speed-up over each baseline and of the share of the roofline, and what was `measured`. `rank` is
+    the rank, from where to where it moved, or why there is none; `distance` are the distances to
+    others. `reason` is why there is no rank, unless `failure` says it.
     """
 
     number: int
     verdict: str
     is_good: bool
     heading: str
+    took: str = ""
     failure: Failure | None = None
-    printed: list[str] = []
     score: str = ""
     bars: list[Bar] = []
     rank: str = ""
+    reason: str = ""
     distance: str = ""
     measured: str = ""
     appeal: str = ""
@@ -73,19 +69,20 @@ def make_result_card(submission: FullSubmission, source: str = "") -> ResultCard
     ranking = submission.ranking
     has_passed = submission.outcome == "passed"
     verdict = submission.verdict if submission.outcome != "infra_failed" else None
-    took = f", {seconds_text(submission.took_s)}" if submission.took_s is not None else ""
     is_ranked_mode = submission.mode == RANKED
+    reason = _reason_text(ranking, has_passed=has_passed) if ranking else ""
     return ResultCard(
         number=submission.number,
         verdict=verdict_text(verdict or submission.outcome or submission.state),
         is_good=has_passed and (not is_ranked_mode or submission.is_eligible),
-        heading=f"{submission.mode} on {submission.gpu}{took}",
+        heading=f"{submission.mode} on {submission.gpu}",
+        took=seconds_text(submission.took_s) if submission.took_s is not None else "",
         failure=None if has_passed else describe_failure(submission, source),
-        printed=[] if has_passed else printed_lines(submission, OUTPUT_LINES_MAX),
         score=_score_text(submission),
         bars=make_bars(submission) if has_passed else [],
-        rank=_rank_text(submission, ranking) if ranking else "",
-        distance=", ".join(gap_lines(ranking)) if ranking else "",
+        rank=_rank_text(submission, ranking, reason) if ranking else "",
+        reason=reason,
+        distance=_distance_text(ranking) if ranking else "",
         measured=_measured_text(submission) if has_passed else "",
         appeal=_appeal_text(submission),
     )
@@ -143,7 +140,14 @@ def _mean(ratios: Sequence[float]) -> float:
     return exp(sum(map(log, ratios)) / len(ratios)) if min(ratios) > 0 else 0.0
 
 
-def _rank_text(submission: FullSubmission, ranking: Ranking) -> str:
+def _reason_text(ranking: Ranking, *, has_passed: bool) -> str:
+    """Return why there is no rank, except an error of the run, which the failure has."""
+    is_other = has_passed or ranking.status == "removed"
+    reason = (ranking.reason or "").removeprefix(f"{HELD}: ")
+    return one_line(reason, REASON_LENGTH_MAX) if is_other and ranking.rank is None else ""
+
+
+def _rank_text(submission: FullSubmission, ranking: Ranking, reason: str) -> str:
     if submission.mode != RANKED and ranking.rank is None:
         return ""
     version = ranking.problem_version
@@ -158,14 +162,26 @@ def _rank_text(submission: FullSubmission, ranking: Ranking) -> str:
         if ranking.best_rank is not None:
             tie_text = f": {RANGE_LEGEND}"
         return f"rank {rank} of {leaderboard}{moved}{tie_text}"
-    reason = one_line(ranking.reason or "", REASON_LENGTH_MAX)
-    if ranking.status == "held":
-        return f"held for review ({ranking.code}): {reason}"
     if ranking.code == "superseded":
         return f"not ranked: another submission of yours is better, {leaderboard}"
-    if reason and submission.outcome == "passed":
-        return f"not ranked ({ranking.code}): {reason}"
-    return f"not ranked ({ranking.code})"
+    status = HELD if ranking.status == "held" else "not ranked"
+    return f"{status} ({ranking.code})" + (f": {reason}" if reason else "")
+
+
+def _distance_text(ranking: Ranking) -> str:
+    """Return the distance of a score from the owner's best before, the next place and the first."""
+    texts = []
+    previous_us = ranking.own_best_us
+    if ranking.score_us is not None and previous_us:
+        difference_us = ranking.score_us - previous_us
+        direction = "slower" if difference_us > 0 else "faster"
+        share = f"{100 * abs(difference_us) / previous_us:.2g} %"
+        texts.append(f"{time_text(abs(difference_us))} ({share}) {direction} than your best before")
+    distances = ((ranking.delta_to_next, "the next place"), (ranking.delta_to_best, "the first"))
+    texts += [
+        f"{time_text(1e6 * delta_s)} behind {target}" for delta_s, target in distances if delta_s
+    ]
+    return ", ".join(texts)
 
 
 def _measured_text(submission: FullSubmission) -> str:
@@ -200,34 +216,19 @@ def _appeal_text(submission: FullSubmission) -> str:
 
 def card_lines(card: ResultCard) -> list[str]:
     """Return a card as lines of text: the heading, then the failure, then the score and rank."""
-    heading = f"submission {card.number}: {card.verdict} ({card.heading})"
-    return [heading, *failure_lines(card.failure), *indented(card.printed), *standing_lines(card)]
-
-
-def failure_lines(failure: Failure | None) -> list[str]:
-    """Return a failure as lines of text; none without one."""
-    if failure is None:
-        return []
-    cases = [failure.cases] if failure.cases else []
-    return [*failure.error, *mismatch_table(failure), *cases, failure.next_step]
-
-
-def mismatch_table(failure: Failure) -> list[str]:
-    """Return the first wrong elements as a table of text; none without them."""
-    if not failure.mismatches:
-        return []
-    rows = [("index", "expected", "got")]
-    rows += [(item.index, item.expected, item.got) for item in failure.mismatches]
-    widths = [max(len(row[column]) for row in rows) for column in range(2)]
-    return [f"  {row[0]:<{widths[0]}}  {row[1]:>{widths[1]}}  {row[2]}" for row in rows]
+    took = f" in {card.took}" if card.took else ""
+    heading = f"submission {card.number}: {card.verdict} ({card.heading}){took}"
+    return [
+        *(heading, *failure_lines(card.failure)),
+        *(*standing_lines(card), *bar_lines(card.bars)),
+    ]
 
 
 def standing_lines(card: ResultCard) -> list[str]:
-    """Return the score, bars, rank and distance of a card as lines of text; none without them."""
-    score = [f"score {card.score}"] if card.score else []
-    measured = [f"measured: {card.measured}"] if card.measured else []
-    standing = [card.rank, card.distance, *bar_lines(card.bars), *measured, card.appeal]
-    return [*score, *(line for line in standing if line)]
+    """Return the score, the rank, the distance and what was measured; none without them."""
+    score = f"score {card.score}" if card.score else ""
+    measured = f"measured: {card.measured}" if card.measured else ""
+    return [line for line in (score, card.rank, card.distance, measured, card.appeal) if line]
 
 
 def bar_lines(bars: Sequence[Bar]) -> list[str]:
@@ -242,8 +243,3 @@ def bar_lines(bars: Sequence[Bar]) -> list[str]:
         f"{bar.text}"
         for bar in bars
     ]
-
-
-def indented(printed: Sequence[str]) -> list[str]:
-    """Return what was printed, its lines below their heading."""
-    return [*printed[:1], *(f"  {line[:REASON_LENGTH_MAX]}" for line in printed[1:])]

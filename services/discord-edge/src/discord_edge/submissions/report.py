@@ -8,19 +8,22 @@ import msgspec
 
 from discord_edge import wording
 from discord_edge.platform_api import PlatformApi
-from harness.vocabulary import PASSED
 from shared.api.leaderboards import ComparedCase, Comparison
 from shared.api.submissions import FullSubmission
 from shared.errors import Refused
-from shared.presentation.outcome import RANKED, printed_lines, reason_lines, standing_lines
 from shared.presentation.report_parts import (
     captured_log,
-    case_lines,
-    failing_lines,
     stage_lines,
     system_lines,
     time_lines,
     verdict_text,
+)
+from shared.presentation.result_card import (
+    ResultCard,
+    bar_lines,
+    card_lines,
+    make_result_card,
+    standing_lines,
 )
 from shared.presentation.run_files import (
     KERNELS,
@@ -29,12 +32,11 @@ from shared.presentation.run_files import (
     read_kernel_times,
     read_kernel_usage,
 )
-from shared.presentation.units import escape_control_characters, one_line, seconds_text, time_text
+from shared.presentation.units import escape_control_characters, one_line, time_text
 
 KERNELS_MAX = 8
 KERNEL_NAME_MAX = 32
 LINE_MAX = 300
-LOG_LINES_MAX = 8
 CASES_MAX = 30
 # Larger files are not fetched even if Discord would take them; the report links to them.
 FETCH_BYTES_MAX, TOGETHER_BYTES_MAX = 8 * 1024 * 1024, 20 * 1024 * 1024
@@ -63,22 +65,12 @@ def kernel_lines(table: bytes) -> list[str]:
     ]
 
 
-def is_good(submission: FullSubmission) -> bool:
-    """Whether a submission succeeded: it passed and, in mode ranked, is eligible."""
-    is_valid = submission.mode != RANKED or submission.is_eligible
-    return submission.outcome == PASSED and is_valid
-
-
 def headline(submission: FullSubmission) -> str:
     """Say in one line how a submission ended."""
-    ranking = submission.ranking
+    card, ranking = make_result_card(submission), submission.ranking
     score = f", score {time_text(ranking.score_us)}" if ranking and ranking.score_us else ""
     rank = f", rank {ranking.rank}" if ranking and ranking.rank else ""
-    return f"{wording.escaped(_verdict(submission), 60)}{score}{rank}"
-
-
-def _verdict(submission: FullSubmission) -> str:
-    return verdict_text(submission.verdict or submission.outcome or submission.state)
+    return f"{wording.escaped(card.verdict, 60)}{score}{rank}"
 
 
 def report_card(
@@ -86,35 +78,44 @@ def report_card(
 ) -> wording.Card:
     """Build the report on a submission, with the files of its run."""
     run_files = list(files)
-    block, dropped_count = _fit_lines(_block_lines(submission, run_files))
+    card = make_result_card(submission)
+    error, more_errors = _fit_lines(card.failure.error if card.failure else [])
+    chars_left = wording.BLOCK_MAX - sum(len(line) + 1 for line in error)
+    details, more_details = _fit_lines(_detail_lines(card, submission, run_files), chars_left)
+    if dropped_count := more_errors + more_details:
+        details.append(f"… {dropped_count} more lines are in the file")
     log = captured_log(submission)
     # The run's files are attached unchanged; what the card shortens is complete in our own file.
-    head = f"{_verdict(submission)} ({submission.mode} on {submission.gpu})"
-    lines = [f"submission {submission.number}: {head}", *standing_lines(submission)]
-    lines += _join_parts(*_result_parts(submission), system_lines(submission), log)
-    text_report = wording.Attachment(f"report-{submission.number}.txt", "\n".join(lines).encode())
+    text_parts = (stage_lines(submission), time_lines(submission.cases), system_lines(submission))
+    text = "\n".join([*card_lines(card), *_join_parts(*text_parts, log)])
+    text_report = wording.Attachment(f"report-{submission.number}.txt", text.encode())
     has_more = dropped_count or bool(log)
-    more = [f"… {dropped_count} more lines are in the file"] if dropped_count else []
-    code = [wording.fenced("\n".join([*block, *more]))] if block else []
+    symbol = "✅" if card.is_good else "❌"
+    verdict, heading = wording.escaped(card.verdict, 80), wording.escaped(card.heading, 60)
+    took = f" in {card.took}" if card.took else ""
     problem, gpu = wording.escaped(submission.problem, 100), wording.escaped(submission.gpu, 40)
+    parts = [
+        f"{symbol} **{verdict}** · {heading}{took}",
+        *([wording.fenced("\n".join(error))] if error else []),
+        *_prose_lines(card),
+        *([wording.fenced("\n".join(details))] if details else []),
+    ]
     return wording.Card(
         title=f"#{submission.number} {problem} on {gpu}",
-        body="\n".join([*_head_lines(submission), *code]),
-        colour=wording.GREEN if is_good(submission) else wording.RED,
+        body="\n".join(parts),
+        colour=wording.GREEN if card.is_good else wording.RED,
         footer=one_line(" · ".join(system_lines(submission)), wording.FOOTER_MAX),
         files=(text_report, *run_files) if has_more else tuple(run_files),
         hint=f"`warpboard submission show {submission.number} --save DIRECTORY` fetches all files",
     )
 
 
-def _head_lines(submission: FullSubmission) -> list[str]:
-    """Return the verdict, then the score and rank or why there is none, and the distance."""
-    symbol = "✅" if is_good(submission) else "❌"
-    duration = f" in {seconds_text(submission.took_s)}" if submission.took_s is not None else ""
-    verdict, mode = wording.escaped(_verdict(submission), 80), wording.escaped(submission.mode, 20)
-    lines = [f"{symbol} **{verdict}** · {mode}{duration}"]
-    chars_left = wording.HEAD_MAX - len(lines[0])
-    for line in standing_lines(submission):
+def _prose_lines(card: ResultCard) -> list[str]:
+    """Return what to do about a failure, and the score and rank or why there is none."""
+    failure = card.failure
+    lines = [f"**{wording.escaped(failure.next_step)}**"] if failure else []
+    chars_left = wording.HEAD_MAX
+    for line in ([failure.cases] if failure and failure.cases else []) + standing_lines(card):
         short = wording.escaped(line, LINE_MAX)
         chars_left -= len(short) + 1
         if chars_left > 0:
@@ -122,7 +123,9 @@ def _head_lines(submission: FullSubmission) -> list[str]:
     return lines
 
 
-def _block_lines(submission: FullSubmission, files: Sequence[wording.Attachment]) -> list[str]:
+def _detail_lines(
+    card: ResultCard, submission: FullSubmission, files: Sequence[wording.Attachment]
+) -> list[str]:
     tables = [file.data or b"" for file in files if file.name.endswith(TABLE)]
     kernels = [line for table in tables for line in kernel_lines(table)]
     usages = [
@@ -132,23 +135,13 @@ def _block_lines(submission: FullSubmission, files: Sequence[wording.Attachment]
         for usage in read_kernel_usage(file.data or b"")
     ]
     kernels += [usage.line for usage in usages[:KERNELS_MAX]]
-    printed = printed_lines(submission, LOG_LINES_MAX) if submission.outcome != PASSED else []
-    return _join_parts(*_result_parts(submission), kernels, printed)[1:]
+    printed = card.failure.printed if card.failure else []
+    stages, times = stage_lines(submission), time_lines(submission.cases)
+    return _join_parts(bar_lines(card.bars), stages, times, kernels, printed)[1:]
 
 
 def _join_parts(*parts: Sequence[str]) -> list[str]:
     return [line for part in parts if part for line in ("", *part)]
-
-
-def _result_parts(submission: FullSubmission) -> list[list[str]]:
-    """Return the stages, why the submission failed unless a case says so, the cases and times."""
-    is_explained = submission.outcome == PASSED or list(failing_lines(submission.cases))
-    return [
-        stage_lines(submission),
-        [] if is_explained else reason_lines(submission),
-        list(case_lines(submission.cases)),
-        time_lines(submission.cases),
-    ]
 
 
 def _fit_lines(lines: Sequence[str], chars_max: int = wording.BLOCK_MAX) -> tuple[list[str], int]:

@@ -18,11 +18,12 @@ from discord_edge.submissions.models import (
 )
 from discord_edge.submissions.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.reply import StatusListener
-from discord_edge.submissions.report import fetch_report, headline, is_good
+from discord_edge.submissions.report import fetch_report, headline
 from discord_edge.submissions.threads import SubmissionThreads
 from discord_edge.wording import escaped, message_nonce
 from shared.api.submissions import FullSubmission
 from shared.errors import Failed, Refused
+from shared.presentation.result_card import make_result_card
 
 # Edits count towards the same rate limit as all other messages of the channel.
 EDIT_EVERY_S = 2.0
@@ -208,8 +209,8 @@ class _Tracker:
             await asyncio.gather(editing, return_exceptions=True)
         path = ("submissions", self._submission.number)
         result = await retry_until_done(lambda: self._api.get(FullSubmission, *path))
-        text, good = escaped(headline(result)), is_good(result)
-        self._set_status(replace(self._status, now=text, is_over=True, is_good=good))
+        text, is_good = escaped(headline(result)), make_result_card(result).is_good
+        self._set_status(replace(self._status, now=text, is_over=True, is_good=is_good))
         if message:
             await self._finish(message, result)
 
