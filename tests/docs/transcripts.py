@@ -40,7 +40,7 @@ ECHO_STATUS = "echo $?"
 UP = "warpboard up"
 PLACEHOLDERS = {"NUMBER": r"\d+", "OTHER": r"\d+", "DIGEST": "[0-9a-f]{64}"}
 PLACEHOLDER = re.compile(rf"\b({'|'.join(PLACEHOLDERS)})\b")
-DURATION = r"[\d.,]+ (?:ns|µs|ms|s|min|h)\b"
+DURATION = r"[\d.,]+ (?:± [\d.,]+ )?(?:ns|µs|ms|s|min|h)\b"
 # Parts of an expected line that do not stand for themselves.
 WILDCARD = re.compile(rf"…|{DURATION}(?: \d+ (?:s|min)\b)?|{PLACEHOLDER.pattern}")
 # A reader's shell has these; what else the tests' environment has is left out.
