@@ -308,7 +308,9 @@ def test_submission_shows_the_result_card_then_cases_and_timeline() -> None:
     result, heard = run_against(respond_in_turn((200, WRONG)), "submission", "show", 12)
     assert result.exit_code == 1
     assert heard[0].path == "/v1/submissions/12"
-    assert result.stdout.startswith("submission 12: wrong answer (ranked on CPU) in 8.4 s\n3 differ")
+    assert result.stdout.startswith(
+        "submission 12: wrong answer (ranked on CPU) in 8.4 s\n3 differ"
+    )
     for words in ("size=65", "SubmissionReceived", "  hello", "wrong_answer"):
         assert words in result.stdout
 
