@@ -8,7 +8,7 @@ import pytest
 from scheduler.domain.match import explain_no_match, job_need, list_candidates
 from scheduler.domain.queue import Policy
 from scheduler.domain.rules import decide
-from scheduler.domain.state import World, next_run
+from scheduler.domain.state import World
 from shared import events, subjects
 from tests.scheduler.histories import (
     ENROLLED,
@@ -194,8 +194,8 @@ def test_an_agent_that_spoils_its_own_orders_holds_no_job_back_and_is_found_out(
 ) -> None:
     history = given_known()
     for _ in range(3):
-        last = history.state.agents["a1"].last_run
-        history.say(subjects.run("a1", next_run("a1", last)), fact)
+        next_run = history.state.agents["a1"].next_run("a1", 0)
+        history.say(subjects.run("a1", next_run), fact)
     history.say(subjects.submission("s1"), received())
     appended = history.settle(world(OFFER))
     assert "AgentQuarantined" in appended

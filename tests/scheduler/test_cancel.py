@@ -152,7 +152,7 @@ def test_a_submission_without_quota_gives_nothing_back() -> None:
 def test_a_run_of_a_submission_that_ended_meanwhile_is_cancelled() -> None:
     history = given("assigned").say(AGG, ranked_end(outcome="cancelled", verdict=None))
     assert history.settle(world(OFFER)) == ["QuotaReturned", "JobCancelled", "RunCancelled"]
-    assert not history.state.agents["a1"].run
+    assert not history.state.agents["a1"].runs
 
 
 def test_a_cancel_between_a_lease_and_its_order_waits_for_the_order() -> None:

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from scheduler.domain.fold import evolve
-from scheduler.domain.state import next_run
+from scheduler.domain.state import Agent
 from shared import events, subjects
 from shared.event_log import RecordedEvent
 from shared.events import Fact
@@ -110,9 +110,9 @@ def test_a_run_expires_whatever_its_agent_wrote_there(fact: Fact) -> None:
 def test_what_lies_where_an_order_belongs_keeps_no_job_from_others(fact: Fact) -> None:
     history = given_received()
     history.say(subjects.agent("a1"), offering("a1").registration)
-    history.say(subjects.run("a1", next_run("a1", "")), fact)
+    history.say(subjects.run("a1", Agent().next_run("a1", 0)), fact)
     history.settle(world(offering("a1")))
-    assert history.state.agents["a1"].run
+    assert history.state.agents["a1"].runs
 
 
 def test_an_event_of_a_run_that_cannot_be_read_stops_nobody_and_others_do() -> None:

@@ -103,7 +103,7 @@ def test_the_members_are_released_when_the_leader_is_done() -> None:
     (leader, _), *_ = orders(history)
     history.say(leader, started()).say(leader, completed())
     assert history.settle(alive) == ["RunReleased", "RunReleased"]
-    assert all(not agent.run for agent in history.state.agents.values())
+    assert all(not agent.runs for agent in history.state.agents.values())
 
 
 def test_a_gang_that_loses_a_member_expires_whole() -> None:
@@ -111,7 +111,7 @@ def test_a_gang_that_loses_a_member_expires_whole() -> None:
     history.settle(world(*host("h", 2)))
     appended = history.settle(world(*host("h", 1)))
     assert appended == ["JobExpired", "JobExpired", "JobRequeued"]
-    assert all(not agent.run for agent in history.state.agents.values())
+    assert all(not agent.runs for agent in history.state.agents.values())
 
 
 def test_a_begun_gang_that_loses_a_member_is_repeated_once() -> None:
@@ -172,7 +172,7 @@ def test_a_cancelled_gang_frees_every_agent() -> None:
     history.settle(alive)
     history.say(subjects.submission("gang"), events.SubmissionCancelRequested(reason="no"))
     assert history.settle(alive).count("RunCancelled") == 3
-    assert all(not agent.run for agent in history.state.agents.values())
+    assert all(not agent.runs for agent in history.state.agents.values())
 
 
 def test_a_larger_gang_finds_the_host_that_a_smaller_one_left_whole() -> None:

@@ -23,7 +23,8 @@ from tests.scheduler.histories import (
     world,
 )
 
-AGENTS = ("a1", "a2", "a3")
+SLOTS = {"a1": 1, "a2": 1, "a3": 2}
+AGENTS = tuple(SLOTS)
 STEPS = st.lists(
     st.tuples(
         st.sampled_from(
@@ -81,11 +82,15 @@ def given_queued() -> History:
 
 def offers(number: int) -> list[Offer]:
     """Whom a rival hears: any of the agents, always said to be free."""
-    return [offering(name, host="h") for place, name in enumerate(AGENTS) if number >> place & 1]
+    return [
+        offering(name, host="h", slots=SLOTS[name])
+        for place, name in enumerate(AGENTS)
+        if number >> place & 1
+    ]
 
 
 def leases_overlap(history: History) -> bool:
-    """Whether a job, or an agent, ever had two runs open at once."""
+    """Whether a job ever had two runs open at once, or an agent more than it has slots."""
     open_runs: dict[str, str] = {}
     for aggregate, fact in history.facts:
         if isinstance(fact, events.JobAssigned):
@@ -95,7 +100,8 @@ def leases_overlap(history: History) -> bool:
             leaders = Counter(
                 job for open_run, job in open_runs.items() if _leads(open_run, job, history)
             )
-            if max(agents.values()) > 1 or max(leaders.values(), default=0) > 1:
+            has_too_many = any(count > SLOTS[agent] for agent, count in agents.items())
+            if has_too_many or max(leaders.values(), default=0) > 1:
                 return True
         elif type(fact).is_terminal:
             open_runs.pop(aggregate, None)

@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from scheduler.domain.fold import evolve
-from scheduler.domain.state import Decision, SchedulerState, World, next_run
+from scheduler.domain.state import Agent, Decision, SchedulerState, World
 from scheduler.service import (
     Heartbeat,
     Presence,
@@ -150,7 +150,10 @@ async def test_two_that_find_a_lease_without_its_order_say_it_once() -> None:
         await eventually(lambda: killed.state.jobs)
     (job,) = killed.state.jobs.values()
     leased = events.JobLeased(
-        run=next_run("a1", ""), agent="a1", attempt=1, lease_until_at=now() + timedelta(seconds=30)
+        run=Agent().next_run("a1", 0),
+        agent="a1",
+        attempt=1,
+        lease_until_at=now() + timedelta(seconds=30),
     )
     await say(log, subjects.job(job.id), leased)
     async with scheduling(log, bus), scheduling(log, bus) as other:

@@ -27,7 +27,7 @@ from shared.bus import Bus
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Appender, Conflict, EventLog, Feed
-from shared.events import AgentRegistered
+from shared.events import SLOTS_MAX, AgentRegistered
 from shared.health import HealthReporter, warn_rarely
 from shared.reports import RunRecord
 
@@ -133,6 +133,7 @@ class Heartbeat(msgspec.Struct, frozen=True):
     session: str
     is_free: bool
     registration: AgentRegistered
+    runs: tuple[str, ...] = ()
 
 
 def _parse_offer(agent: str, value: bytes) -> Offer:
@@ -146,7 +147,10 @@ def _parse_offer(agent: str, value: bytes) -> Offer:
     for number in (registration.count, registration.memory_mib, registration.sandbox_memory_mib):
         if not 0 <= number <= NUMBER_MAX:
             raise ValueError(f"{number} is neither a number of GPUs nor a memory size in MiB")
-    return Offer(agent, heartbeat.session, heartbeat.is_free, registration)
+    if not 1 <= registration.slots <= SLOTS_MAX:
+        raise ValueError(f"it has {registration.slots} slots: expected 1 to {SLOTS_MAX}")
+    session, is_free, runs = heartbeat.session, heartbeat.is_free, heartbeat.runs
+    return Offer(agent, session, is_free, registration, runs)
 
 
 @dataclass

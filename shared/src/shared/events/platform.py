@@ -27,7 +27,7 @@ class AgentRegistered(AgentEvent, frozen=True, kw_only=True):
 
     With a `quarantine`, which is its reason, it accepts no orders until it is restarted.
     `memory_mib` is the memory of its GPU or, for the CPU, of its host; `sandbox_memory_mib` is the
-    most host memory that a submission may use.
+    most host memory that a submission may use. It takes `slots` runs at once.
     """
 
     publisher: ClassVar[str] = "scheduler"
@@ -45,6 +45,7 @@ class AgentRegistered(AgentEvent, frozen=True, kw_only=True):
     memory_mib: int = 0
     host: str = ""
     sandbox_memory_mib: int = 0
+    slots: int = 1
 
 
 class AgentEnrolled(AgentEvent, frozen=True, kw_only=True):

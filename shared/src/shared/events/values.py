@@ -38,6 +38,8 @@ CLASSES = ("canary", "contest", "check", "practice", "evaluation", "rejudge")
 HARNESS_CODE = "harness_code"
 # The key in an agent's details that says that it leaves after one job.
 EPHEMERAL = "leaves_after_one_job"
+# An agent takes at most so many runs at once.
+SLOTS_MAX = 64
 # The owner of an agent that a launcher enrols.
 LAUNCHER = "launcher"
 

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import TypeAlias, assert_never
 
 from scheduler.domain import queue
-from scheduler.domain.state import CANARY, Canary, Job, Run, SchedulerState, next_run
+from scheduler.domain.state import CANARY, Canary, Job, Run, SchedulerState, Slot
 from shared import events
 from shared.event_log import RecordedEvent
 from shared.subjects import history_of, last_token
@@ -43,7 +43,8 @@ def apply_assignment(
 ) -> None:
     """Start a run of a leased job; an order that no lease names changes nothing else."""
     name, job = _writing_agent(event), state.jobs.get(fact.job)
-    if job is None or job.run is None or not _is_leased(state, job, name, id_):
+    slot = _find_leased_slot(state, job, name, id_)
+    if job is None or job.run is None or slot is None:
         advance_run_version(state, event)
         return
     state.runs[id_] = Run(
@@ -56,8 +57,8 @@ def apply_assignment(
         assigned_at=event.envelope.at,
         lease_until_at=fact.lease_until_at,
     )
-    agent = state.agent(name)
-    agent.run = agent.last_run = id_
+    slot.take(id_, is_whole=len(job.agents) > 1)
+    slot.last_run = id_
 
 
 def _writing_agent(event: RecordedEvent) -> str:
@@ -65,13 +66,13 @@ def _writing_agent(event: RecordedEvent) -> str:
     return event.envelope.aggregate.split(".")[1]
 
 
-def _is_leased(state: SchedulerState, job: Job, name: str, id_: str) -> bool:
-    """Whether the job's lease, which no agent can write, names this run of this agent."""
-    if id_ in state.runs or name not in job.agents:
-        return False
-    if name == job.agents[0]:
-        return id_ == job.run
-    return id_ == next_run(name, state.agent(name).last_run)
+def _find_leased_slot(state: SchedulerState, job: Job | None, name: str, id_: str) -> Slot | None:
+    """Return the slot of a run of this agent that the job's lease, which no agent writes, names."""
+    if job is None or id_ in state.runs or name not in job.agents:
+        return None
+    if name == job.agents[0] and id_ != job.run:
+        return None
+    return state.agent(name).find_slot(name, id_)
 
 
 def advance_run_version(state: SchedulerState, event: RecordedEvent) -> None:
@@ -110,15 +111,15 @@ def apply_run_event(
 def _record_spoilt_name(state: SchedulerState, event: RecordedEvent, id_: str) -> None:
     """An agent wrote where its next order belongs: use the next name, and count a failure."""
     agent = state.agents.get(_writing_agent(event))
-    if agent is not None and id_ == next_run(_writing_agent(event), agent.last_run):
-        agent.last_run = id_
+    slot = agent.find_slot(_writing_agent(event), id_) if agent is not None else None
+    if agent is not None and slot is not None:
+        slot.last_run = id_
         agent.failures += 1
 
 
 def _end_run(state: SchedulerState, event: RecordedEvent, run: Run, fact: events.Fact) -> None:
     agent, job = state.agent(run.agent), state.jobs.get(run.job)
-    if agent.run == run.id:
-        agent.run = ""
+    agent.free_slot(run.id)
     has_passed_self_test = isinstance(fact, events.RunFailed) and fact.has_passed_self_test
     if run.end == "RunCompleted":
         agent.failures = 0
@@ -192,6 +193,7 @@ def apply_agent_event(
     match fact:
         case events.AgentRegistered():
             agent.registration = fact
+            agent.slots += [Slot() for _ in range(fact.slots - len(agent.slots))]
         case events.AgentEnrolled():
             agent.is_enrolled, agent.revoked = True, ""
         case events.AgentRevoked():

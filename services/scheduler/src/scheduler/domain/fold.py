@@ -16,7 +16,6 @@ from scheduler.domain.state import (
     Submission,
     best_key,
     board_key,
-    next_run,
     own_job,
     shared_fields,
 )
@@ -299,19 +298,20 @@ def _lease_job(
     queue.charge_lease(state.pool(job.gpu), job)
     job.version, job.run, job.attempt = event.seq, fact.run, fact.attempt
     job.agents, job.leased_at = fact.agents or [fact.agent], event.envelope.at
-    # A lone agent is reserved until its order comes.
+    # A slot of a lone agent is reserved until its order comes.
     if job.instance:
         launches.record_lease(state, job)
-    agent = state.agent(job.agents[0])
-    if len(job.agents) == 1 and job.run == next_run(job.agents[0], agent.last_run):
-        agent.run = job.run
+    (name, *members) = job.agents
+    slot = state.agent(name).find_slot(name, fact.run) if not members else None
+    if slot is not None:
+        slot.take(fact.run, is_whole=False)
 
 
 def _release_reservation(state: SchedulerState, job: Job) -> None:
     """Free the agent of a lease that ended before its order came."""
     agent = state.agents.get(job.agents[0]) if job.agents else None
-    if agent is not None and agent.run == job.run and agent.run not in state.runs:
-        agent.run = ""
+    if agent is not None and job.run in agent.runs and job.run not in state.runs:
+        agent.free_slot(job.run)
         queue.release_lease(state.pool(job.gpu), job)
 
 

@@ -15,6 +15,7 @@ from scheduler.domain import queue
 from scheduler.domain.match import (
     Candidate,
     FreeAgents,
+    FreeSlot,
     find_able_agents,
     job_need,
     team_gpus,
@@ -34,7 +35,6 @@ from scheduler.domain.state import (
     best_key,
     board_key,
     canary_job,
-    next_run,
     rejudge_job,
     shared_fields,
 )
@@ -103,7 +103,7 @@ def _assign_pool(
 def preempt_jobs(
     state: SchedulerState, world: World, alive: dict[str, list[Candidate]]
 ) -> Iterator[Decision]:
-    """Requeue a job that nobody waits for, in each pool where somebody waits and no agent is free.
+    """Requeue a job that nobody waits for, in each pool where somebody waits and no slot is free.
 
     It costs that job no attempt. Having waited for `BASELINE_TURN_S`, a job keeps its agent, so
     that it ends even if somebody always waits.
@@ -113,8 +113,9 @@ def preempt_jobs(
         pool = state.pools.get(gpu)
         if pool is None or pool.paused is not None:
             continue
-        for candidate in candidates:
-            run = state.runs.get(candidate.agent.run)
+        runs = ((candidate, run) for candidate in candidates for run in candidate.agent.runs)
+        for candidate, run_id in runs:
+            run = state.runs.get(run_id)
             job = state.jobs.get(run.job) if run is not None and run.end is None else None
             if run is None or job is None or job.agents != [candidate.name]:
                 continue
@@ -152,15 +153,16 @@ def _preempt(job: Job, run: Run) -> Decision:
     return (append_to_run(run, cancelled, job.submission), append_to_job(job, requeued))
 
 
-def _lease(state: SchedulerState, job: Job, team: Sequence[Candidate], now: datetime) -> Decision:
+def _lease(state: SchedulerState, job: Job, team: Sequence[FreeSlot], now: datetime) -> Decision:
     """Return the job's lease and each agent's order.
 
-    A job cannot be leased twice, because the lease expects the job's version. An agent cannot get
-    two orders, because its next run has a fixed id and the order expects an empty history (ADR
-    0031).
+    A job cannot be leased twice, because the lease expects the job's version. A slot cannot get two
+    orders, because its next run has a fixed id and the order expects an empty history
+    (docs/adr/leases-and-orders.md).
     """
-    names = [candidate.name for candidate in team]
-    runs = [next_run(candidate.name, candidate.agent.last_run) for candidate in team]
+    candidates = [candidate for candidate, _ in team]
+    names = [candidate.name for candidate in candidates]
+    runs = [candidate.agent.next_run(candidate.name, place) for candidate, place in team]
     gang_agents, lease_until_at = names if len(names) > 1 else [], _lease_end(job, now)
     leased = events.JobLeased(
         run=runs[0],
@@ -170,9 +172,9 @@ def _lease(state: SchedulerState, job: Job, team: Sequence[Candidate], now: date
         agents=gang_agents,
     )
     order_appends = []
-    for candidate, run in zip(team, runs, strict=True):
+    for candidate, run in zip(candidates, runs, strict=True):
         order = _build_order(state, job, candidate.offer.session, job.attempt + 1, lease_until_at)
-        order = msgspec.structs.replace(order, gang=gang_agents, gpus=team_gpus(team))
+        order = msgspec.structs.replace(order, gang=gang_agents, gpus=team_gpus(candidates))
         aggregate = subjects.run(candidate.name, run)
         order_appends.append(Append(aggregate, order, 0, job.id, job.submission))
     # Its id names this run: the log keeps a repeated lease once and refuses another as a conflict.
@@ -183,13 +185,13 @@ def _lease(state: SchedulerState, job: Job, team: Sequence[Candidate], now: date
 def complete_leases(state: SchedulerState, job: Job, world: World) -> Iterator[Decision]:
     """Append the missing order of a lone agent's lease, whose scheduler may have died.
 
-    Every scheduler builds the same event, so the log keeps one. If the agent's run with that id
-    belongs to another job, the lease ends instead.
+    Every scheduler builds the same event, so the log keeps one. If the run with that id belongs to
+    another job, the lease ends instead.
     """
     if len(job.agents) != 1 or job.run is None or job.leased_at is None:
         return  # A gang's orders are stored in one batch with its lease.
     (name,) = job.agents
-    if job.run != next_run(name, state.agents[name].last_run):
+    if state.agents[name].find_slot(name, job.run) is None:
         reason = f"agent {name} was given another run at the same moment"
         requeued = events.JobRequeued(run=job.run, reason=reason, avoid_agents=job.avoid)
         yield (append_to_job(job, requeued),)

@@ -1,9 +1,9 @@
 """Match jobs to agents: which agents fit, which are free, and why none does."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache
-from itertools import islice
+from functools import cache, cached_property
+from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
 from harness.vocabulary import DUEL
@@ -57,10 +57,28 @@ class Candidate:
         index = self.registration.details.get("gpu_index", "")
         return int(index) if index.isdecimal() and len(index) <= INDEX_DIGITS_MAX else None
 
+    @cached_property
+    def free_slots(self) -> list[int]:
+        """The places of the slots for which it takes orders now, as both it and the log report.
+
+        Runs that only its heartbeat names are over for the log, but not for the agent.
+        """
+        slots = self.agent.slots[: self.registration.slots]
+        if not self.offer.is_free or any(slot.is_whole for slot in slots):
+            return []
+        ending_count = len(set(self.offer.runs) - set(self.agent.runs))
+        free_slots = [place for place, slot in enumerate(slots) if not slot.run]
+        return free_slots[: max(0, len(free_slots) - ending_count)]
+
+    @property
+    def slot_count(self) -> int:
+        """How many runs it takes at once."""
+        return len(self.agent.slots[: self.registration.slots])
+
     @property
     def is_free(self) -> bool:
-        """Whether it may take an order now: it reports itself free, and the log has no open run."""
-        return self.offer.is_free and not self.agent.run
+        """Whether it may take an order now."""
+        return bool(self.free_slots)
 
     @property
     def out_of_service(self) -> str:
@@ -251,43 +269,55 @@ def team_gpus(team: Sequence[Candidate]) -> list[int]:
     return indexes if len(indexes) == len(team) > 1 else []
 
 
+class FreeSlot(NamedTuple):
+    """A slot in which a job may begin: its agent, and its place among the agent's slots."""
+
+    candidate: Candidate
+    place: int
+
+
 @dataclass
 class FreeAgents:
-    """The agents of a pool while jobs are leased: which are free, and which were used already."""
+    """The agents of a pool while jobs are leased: which of their slots are left.
+
+    Of several agents, the one with the fewest runs comes first, then the first by name. A gang has
+    its agents whole: all their slots.
+    """
 
     alive: Sequence[Candidate]
-    used: set[str] = field(default_factory=set)
-    _fitting: dict[Need, list[Candidate]] = field(default_factory=dict)
-    _free: dict[Need, list[Candidate]] = field(default_factory=dict)
+    slots: dict[str, list[int]] = field(default_factory=dict)
     free_count: int = 0
+    _fitting: dict[Need, list[Candidate]] = field(default_factory=dict)
+    # Agents with the number of their runs when they were added, and their place by name.
+    _free: dict[Need, list[tuple[int, int, Candidate]]] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.free_count = sum(1 for candidate in self.alive if candidate.is_free)
+        self.slots = {candidate.name: list(candidate.free_slots) for candidate in self.alive}
+        self.free_count = sum(map(len, self.slots.values()))
 
-    def take(self, need: Need, avoid: Sequence[str]) -> list[Candidate]:
-        """Return as many free agents as the job needs, on one host; empty if there are too few.
+    def take(self, need: Need, avoid: Sequence[str]) -> list[FreeSlot]:
+        """Return a slot, or as many whole agents of one host as the job needs; empty if too few.
 
         Agents that failed the job before are avoided while another agent could take it, now or
         later.
         """
-        free = self._find_free(need)
-        if not free:
-            return []
+        if need not in self._free:
+            fitting = self._fitting[need] = find_able_agents(need, self.alive)
+            self._free[need] = [
+                (self._count_runs(candidate), place, candidate)
+                for place, candidate in enumerate(fitting)
+                if self.slots[candidate.name]
+            ]
+            heapify(self._free[need])
         is_avoidable = bool(avoid) and self._is_enough(need, avoid)
-        remaining = (
-            candidate
-            for candidate in reversed(free)
-            if candidate.name not in self.used and not (is_avoidable and candidate.name in avoid)
-        )
+        avoided = avoid if is_avoidable else ()
         if need.gpus == 1:
-            team = list(islice(remaining, 1))
-        else:
-            hosts = [host for host in group_by_host(remaining) if len(host) >= need.gpus]
-            # The host with the least to spare: a larger gang may need the others whole.
-            team = min(hosts, key=len)[: need.gpus] if hosts else []
-        self.used.update(candidate.name for candidate in team)
-        self.free_count -= len(team)
-        return team
+            candidate = self._find_free(need, avoided)
+            return [self._take_slot(candidate)] if candidate is not None else []
+        team = self._find_gang(need, avoided)
+        taken = [self._take_slot(candidate) for candidate in team]
+        self._take_remaining(team)
+        return taken
 
     def keep(self, need: Need) -> bool:
         """Reserve the free agents of the host on which most are free; false if no host fits."""
@@ -295,26 +325,53 @@ class FreeAgents:
         hosts = [host for host in group_by_host(fitting) if len(host) >= need.gpus]
         if not hosts:
             return False
-        best = max(hosts, key=lambda host: sum(self._is_available(candidate) for candidate in host))
-        reserved = [candidate.name for candidate in best if self._is_available(candidate)]
-        self.used.update(reserved)
-        self.free_count -= len(reserved)
+        best = max(hosts, key=lambda host: sum(bool(self.slots[agent.name]) for agent in host))
+        self._take_remaining(best)
         return True
 
-    def _is_available(self, candidate: Candidate) -> bool:
-        return candidate.is_free and candidate.name not in self.used
+    def _take_slot(self, candidate: Candidate) -> FreeSlot:
+        self.free_count -= 1
+        return FreeSlot(candidate, self.slots[candidate.name].pop(0))
 
-    def _find_free(self, need: Need) -> list[Candidate]:
-        if need not in self._free:
-            self._fitting[need] = find_able_agents(need, self.alive)
-            # Taken from the end, so that the first by name comes first.
-            self._free[need] = [
-                candidate for candidate in reversed(self._fitting[need]) if candidate.is_free
-            ]
-        free = self._free[need]
-        while free and free[-1].name in self.used:
-            free.pop()
-        return free
+    def _take_remaining(self, candidates: Iterable[Candidate]) -> None:
+        for candidate in candidates:
+            self.free_count -= len(self.slots[candidate.name])
+            self.slots[candidate.name] = []
+
+    def _count_runs(self, candidate: Candidate) -> int:
+        return candidate.slot_count - len(self.slots[candidate.name])
+
+    def _find_free(self, need: Need, avoided: Container[str]) -> Candidate | None:
+        """Return the agent with the fewest runs that has a free slot."""
+        heap, found = self._free[need], None
+        skipped: list[tuple[int, int, Candidate]] = []
+        while heap and found is None:
+            run_count, place, candidate = heap[0]
+            current_count = self._count_runs(candidate)
+            if not self.slots[candidate.name]:
+                heappop(heap)
+            elif current_count != run_count:
+                heapreplace(heap, (current_count, place, candidate))
+            elif candidate.name in avoided:
+                skipped.append(heappop(heap))
+            else:
+                found = candidate
+        for entry in skipped:
+            heappush(heap, entry)
+        return found
+
+    def _find_gang(self, need: Need, avoided: Container[str]) -> list[Candidate]:
+        """Return idle agents of one host, empty if no host has enough."""
+        idle = (
+            candidate
+            for candidate in self._fitting[need]
+            if self.slots[candidate.name]
+            and not self._count_runs(candidate)
+            and candidate.name not in avoided
+        )
+        hosts = [host for host in group_by_host(idle) if len(host) >= need.gpus]
+        # The host with the least to spare: a larger gang may need the others whole.
+        return min(hosts, key=len)[: need.gpus] if hosts else []
 
     def _is_enough(self, need: Need, avoid: Sequence[str]) -> bool:
         others = [candidate for candidate in self._fitting[need] if candidate.name not in avoid]

@@ -305,7 +305,10 @@ class LauncherRow(msgspec.Struct, frozen=True):
 
 
 class Forecast(msgspec.Struct, frozen=True):
-    """A pool for those who wait; `depth` counts all jobs, `jobs` and `runs` hold the first few."""
+    """A pool for those who wait.
+
+    `free` and `busy` count slots of agents, `depth` all jobs; `jobs` and `runs` hold the first few.
+    """
 
     gpu: str
     at: datetime
@@ -341,7 +344,8 @@ def build_forecast(
         for candidate in alive
         if not candidate.out_of_service and not candidate.agent.cordon
     ]
-    free = sum(candidate.is_free for candidate in serving)
+    free = sum(len(candidate.free_slots) for candidate in serving)
+    slot_count = sum(candidate.slot_count for candidate in serving)
     newest = list(pool.recent_s.values())[-KINDS_MAX:]
     durations_s = [duration_s for kind in newest for duration_s in kind]
     schedule = _PoolSchedule(state, pool, alive, serving, world)
@@ -362,7 +366,7 @@ def build_forecast(
         at=world.now,
         paused=pool.paused,
         free=free,
-        busy=len(serving) - free,
+        busy=slot_count - free,
         depth=sum(len(queue) for lane in pool.lanes.values() for queue in lane.waiting.values()),
         run_s={
             "p50": round(quantile(durations_s, MEDIAN), 3),
@@ -387,8 +391,9 @@ def build_forecast(
 
 
 def _current_runs(state: SchedulerState, alive: Sequence[Candidate]) -> Iterator[CurrentRun]:
-    for candidate in alive:
-        run = state.runs.get(candidate.agent.run)
+    runs = ((candidate, run) for candidate in alive for run in candidate.agent.runs)
+    for candidate, run_id in runs:
+        run = state.runs.get(run_id)
         job = state.jobs.get(run.job) if run else None
         if run is not None and job is not None:
             yield CurrentRun(candidate.name, job.kind, job.submission, run.assigned_at)
@@ -396,7 +401,7 @@ def _current_runs(state: SchedulerState, alive: Sequence[Candidate]) -> Iterator
 
 @dataclass
 class _PoolSchedule:
-    """When each agent of a pool will be free, in the usual and in the worst case.
+    """When each slot of a pool will be free, in the usual and in the worst case.
 
     An estimate: every agent is assumed to take every job that some agent could take.
     """
@@ -410,12 +415,16 @@ class _PoolSchedule:
     def __post_init__(self) -> None:
         self.whys: dict[Need, str] = {}
         self.free_in = {
-            share: sorted(self._remaining_s(candidate, share) for candidate in self.serving)
+            share: sorted(
+                remaining_s
+                for candidate in self.serving
+                for remaining_s in self._remaining_s(candidate, share)
+            )
             for share in (MEDIAN, HIGH)
         }
 
     def row(self, job: Job, position: int) -> ForecastRow:
-        """Forecast a job at its place; it takes its agents' time from the jobs behind it."""
+        """Forecast a job at its place; it takes its slots' time from the jobs behind it."""
         need = job_need(job)
         if self.pool.paused is None and need not in self.whys:
             self.whys[need] = explain_no_match(need, self.alive)
@@ -439,8 +448,13 @@ class _PoolSchedule:
             heappush(heap, begin_s + quantile(recent_s(self.pool, job), share))
         return begin_s
 
-    def _remaining_s(self, candidate: Candidate, share: float) -> float:
-        run = self.state.runs.get(candidate.agent.run)
+    def _remaining_s(self, candidate: Candidate, share: float) -> list[float]:
+        """Return after which time each slot of an agent is free."""
+        slots = candidate.agent.slots[: candidate.slot_count]
+        return [self._run_remaining_s(slot.run, share) for slot in slots]
+
+    def _run_remaining_s(self, id_: str, share: float) -> float:
+        run = self.state.runs.get(id_)
         job = self.state.jobs.get(run.job) if run else None
         if run is None or job is None:
             return 0.0

@@ -177,7 +177,7 @@ def _cancel_job(state: SchedulerState, job: Job, reason: str) -> Decision:
 def _open_runs(state: SchedulerState, job: Job) -> list[Run]:
     """Return the open runs of a job, its leader's first."""
     agents = [state.agents.get(name) for name in job.agents]
-    runs = [state.runs.get(agent.run) for agent in agents if agent is not None]
+    runs = [state.runs.get(run) for agent in agents if agent is not None for run in agent.runs]
     return [run for run in runs if run is not None and run.job == job.id]
 
 

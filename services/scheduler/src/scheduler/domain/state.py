@@ -159,11 +159,31 @@ class Run(msgspec.Struct):
         return self.leader != self.id
 
 
-class Agent(msgspec.Struct):
-    """An agent: its registration, what operators and the scheduler decided, and its current run.
+class Slot(msgspec.Struct):
+    """The place of an agent for one run at a time: its open run, and its newest.
 
-    `failures` counts the platform's failures in a row; `run` is open, `last_run` was its newest.
-    With a `launcher` it takes only the job for which that launcher was asked to start it.
+    `is_whole` says that the open run, of a gang, leaves the agent's other slots empty.
+    """
+
+    run: str = ""
+    last_run: str = ""
+    is_whole: bool = False
+
+    def take(self, run: str, *, is_whole: bool) -> None:
+        """Reserve it for a run."""
+        self.run, self.is_whole = run, is_whole
+
+    def free(self) -> None:
+        """Note that its run is over."""
+        self.run, self.is_whole = "", False
+
+
+class Agent(msgspec.Struct):
+    """An agent: its registration, what operators and the scheduler decided, and its current runs.
+
+    `failures` counts the platform's failures in a row. It has as many `slots` as it ever
+    registered, of which those beyond its newest registration take no more runs. With a `launcher`
+    it takes only the job for which that launcher was asked to start it.
     """
 
     version: int = 0
@@ -174,8 +194,7 @@ class Agent(msgspec.Struct):
     quarantine: str = ""
     revoked: str = ""
     failures: int = 0
-    run: str = ""
-    last_run: str = ""
+    slots: list[Slot] = msgspec.field(default_factory=lambda: [Slot()])
     canaries: int = 0
     canary_at: datetime | None = None
     canary_job: str = ""
@@ -186,6 +205,31 @@ class Agent(msgspec.Struct):
         """The reason why it takes no jobs, "" if it takes them."""
         reasons = {"revoked": self.revoked, "in quarantine": self.quarantine, "drained": self.drain}
         return next((f"{word}: {reason}" for word, reason in reasons.items() if reason), "")
+
+    @property
+    def runs(self) -> list[str]:
+        """The open runs of its slots, also those whose order is still missing."""
+        return [slot.run for slot in self.slots if slot.run]
+
+    def next_run(self, name: str, place: int) -> str:
+        """Return the id of the next run of a slot, after its last; `name` is the agent's.
+
+        Every scheduler uses this id for the slot's next order, so the log keeps only one order.
+        """
+        return derive_id(name, f"run/{place}/{self.slots[place].last_run}")
+
+    def find_slot(self, name: str, next_run: str) -> Slot | None:
+        """Return the slot whose next run has this id."""
+        for place, slot in enumerate(self.slots):
+            if self.next_run(name, place) == next_run:
+                return slot
+        return None
+
+    def free_slot(self, run: str) -> None:
+        """Free the slot of a run that is over."""
+        for slot in self.slots:
+            if slot.run == run:
+                slot.free()
 
 
 class Lane(msgspec.Struct):
@@ -378,22 +422,18 @@ def canary_job(agent: str, count: int) -> str:
     return derive_id(agent, f"canary/{count}")
 
 
-def next_run(agent: str, last_run: str) -> str:
-    """Return the id of an agent's next run, after its last.
-
-    Every scheduler uses this id for the agent's next order, so the log keeps only one order.
-    """
-    return derive_id(agent, f"run/{last_run}")
-
-
 @dataclass(frozen=True)
 class Offer:
-    """An agent's heartbeat; `session` names its process."""
+    """An agent's heartbeat: its process, whether it takes an order now, and the runs that it has.
+
+    The log may know already that some of these runs are over, and of others that began since.
+    """
 
     agent: str
     session: str
     is_free: bool
     registration: events.AgentRegistered
+    runs: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
