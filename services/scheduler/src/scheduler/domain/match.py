@@ -343,9 +343,9 @@ class FreeAgents:
 
     def _find_free(self, need: Need, avoided: Container[str]) -> Candidate | None:
         """Return the agent with the fewest runs that has a free slot."""
-        heap, found = self._free[need], None
+        heap, free_candidate = self._free[need], None
         skipped: list[tuple[int, int, Candidate]] = []
-        while heap and found is None:
+        while heap and free_candidate is None:
             run_count, place, candidate = heap[0]
             current_count = self._count_runs(candidate)
             if not self.slots[candidate.name]:
@@ -355,10 +355,10 @@ class FreeAgents:
             elif candidate.name in avoided:
                 skipped.append(heappop(heap))
             else:
-                found = candidate
+                free_candidate = candidate
         for entry in skipped:
             heappush(heap, entry)
-        return found
+        return free_candidate
 
     def _find_gang(self, need: Need, avoided: Container[str]) -> list[Candidate]:
         """Return idle agents of one host, empty if no host has enough."""
