@@ -163,14 +163,16 @@ def stop(process: "subprocess.Popen[bytes]") -> None:
 
 def cpu_s(pid: int) -> float:
     """The processor time that a process and its living children have taken."""
-    total = 0.0
-    for one in [pid, *_children(pid)]:
-        try:
-            fields = Path(f"/proc/{one}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue
-        total += (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
-    return total
+    return sum(own_cpu_s(process) for process in [pid, *_children(pid)])
+
+
+def own_cpu_s(pid: int) -> float:
+    """The processor time that a process has taken, 0 if it has ended."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / TICKS_A_SECOND
 
 
 def _children(pid: int) -> list[int]:
