@@ -21,6 +21,7 @@ from harness.code import pack_harness as code
 from harness.devices.access import GPU_LIMITS, FoundGpu, find_gpus, probe_device
 from harness.devices.device import DeviceFault
 from harness.devices.device import describe_machine as environment
+from harness.devices.lock import DEVICE_WAIT_S_MAX
 from harness.inspections import Finding, InspectReport, InspectRequest, LazyShare
 from harness.messages import (
     CANCEL,
@@ -235,8 +236,8 @@ class Harness:
 
     Use it in one thread that outlives it, because the supervisor ends with that thread. `options`
     are the supervisor's: `level` (the highest of LEVELS to use, by default what the machine
-    supports), `state` (a folder for what was compiled), and for tests those of
-    `harness.defences.Overrides`.
+    supports), `state` (a folder for what was compiled), `device_lock` and `slot` (of a
+    `harness.pool.HarnessPool`), and for tests those of `harness.defences.Overrides`.
     """
 
     def __init__(self, **options: Any) -> None:
@@ -289,6 +290,7 @@ class Harness:
                 env={"PATH": os.defpath, "LANG": "C.UTF-8", "OMP_NUM_THREADS": "1"},
                 start_new_session=True,
                 limit=LINE_BYTES_MAX,
+                pass_fds=self._options.get("device_lock", ()),
             )
         except OSError as error:
             raise SupervisorFailed(f"the supervisor cannot be started: {error}") from error
@@ -340,6 +342,7 @@ class Harness:
         only cancellation, once nothing of it is left.
         """
         limit_s = request.limit_s + _CALLS_AFTER * request.call_s + BUILD_S_MAX + _EXTRA_S
+        limit_s += DEVICE_WAIT_S_MAX if "device_lock" in self._options else 0.0
         async with self._lock:
             report = await self._send_request(request, on_message, limit_s, time.monotonic())
         assert isinstance(report, InspectReport)
@@ -354,6 +357,11 @@ class Harness:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    @property
+    def pid(self) -> int | None:
+        """The supervisor's process, None if there is none."""
+        return self._process.pid if self._process is not None else None
 
     @property
     def has_left(self) -> bool:

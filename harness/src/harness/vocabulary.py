@@ -14,7 +14,7 @@ class Stage(NamedTuple):
 
     `budget` names the problem's budget of time for it; "" means the budget of the run's mode.
     `public_mode` is what a problem's own program, and the public client, call it; "" means that
-    they use the name of the run's mode.
+    they use the name of the run's mode. With `is_alone`, no other run uses the device meanwhile.
     """
 
     title: str
@@ -22,6 +22,7 @@ class Stage(NamedTuple):
     public_mode: str = ""
     is_hidden: bool = False
     is_timed: bool = False
+    is_alone: bool = False
 
 
 class Mode(NamedTuple):
@@ -50,9 +51,9 @@ STAGES = {
     "check": Stage("check", budget="test", public_mode="test"),
     "hidden_check": Stage("hidden run", budget="test", public_mode="test", is_hidden=True),
     "timed_check": Stage("check of the timed cases", budget="benchmark", public_mode="test"),
-    "time": Stage("time", is_timed=True),
-    "profile": Stage("profile", budget="benchmark"),
-    "duel": Stage("duel", budget="ranked", is_timed=True),
+    "time": Stage("time", is_timed=True, is_alone=True),
+    "profile": Stage("profile", budget="benchmark", is_alone=True),
+    "duel": Stage("duel", budget="ranked", is_timed=True, is_alone=True),
 }
 # Two submissions: each is built and checked, then they are timed in alternation.
 DUEL = "duel"

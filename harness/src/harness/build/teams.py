@@ -55,7 +55,11 @@ _UNLIMITED_FACTOR = 2**20
 
 @dataclass(frozen=True)
 class Machine:
-    """Where runs take place: how workers are started here, and within which walls."""
+    """Where runs take place: how workers are started here, and within which walls.
+
+    With a `device_lock` there are other supervisors for the same device, of which this is number
+    `slot`.
+    """
 
     launcher: ZygoteLauncher
     walls: tuple[str, ...]
@@ -63,6 +67,8 @@ class Machine:
     cache: BuildCache
     defences: Defences = ALL_DEFENCES
     records_calls: bool = True
+    device_lock: tuple[int, ...] = ()
+    slot: int = 0
 
     @property
     def level(self) -> str:

@@ -258,9 +258,14 @@ def _take_priority() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def reserve_core() -> list[int]:
-    """Keep this process on the first core; return the others, if any, for the workers."""
-    first, *others = sorted(os.sched_getaffinity(0))
+def reserve_core(slot: int = 0) -> list[int]:
+    """Keep this process on one core; return the others, if any, for the workers.
+
+    Runs in other slots begin with other cores.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    start = slot % len(cores)
+    first, *others = cores[start:] + cores[:start]
     if others:
         os.sched_setaffinity(0, [first])
     return others

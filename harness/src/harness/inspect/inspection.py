@@ -18,6 +18,7 @@ from harness.check.inputs import KEY_BYTES, probe_shape
 from harness.check.structure import layout_bytes
 from harness.devices.access import find_device_access, open_device
 from harness.devices.device import DeviceFault
+from harness.devices.lock import DeviceTurn
 from harness.inspect.answers import collect_answers, inspect_check, measure_lazy_shares
 from harness.inspect.case import (
     ERROR,
@@ -39,6 +40,7 @@ from harness.messages import Progress
 from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
 from harness.sandbox import host
 from harness.time.policy import policy_for
+from harness.vocabulary import CPU_DEVICE, NOISY
 
 # Another machine may be slower than this one, and a submission slower than the reference.
 _BUDGET_SHARE = 0.5
@@ -59,6 +61,11 @@ def execute_inspection(
     problem = directory.problem
     if problem.main and (problem.lang != "py" or "reference.py" not in problem.files):
         return InspectReport([_own_program_finding(problem.main)])
+    try:
+        DeviceTurn(machine.device_lock).take(is_alone=request.device != CPU_DEVICE)
+    except TimeoutError as busy:
+        return InspectReport([], time.monotonic() - began, NOISY, str(busy))
+    began = time.monotonic()
     try:
         inspection = _Inspection(request, directory, machine)
         inspection.run(began + request.limit_s, tell)

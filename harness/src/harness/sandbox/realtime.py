@@ -75,28 +75,32 @@ class Referee:
     """The thread that creates this, as the referee: `with referee:` surrounds each timed call.
 
     `is_realtime` says whether it runs at the priority then. `has_own_core` must be false if workers
-    run on its core: a referee that polls would keep them from it.
+    run on its core: a referee that polls would keep them from it. So must `is_alone` be, which may
+    change between calls, while other runs use the device.
     """
 
     def __init__(self, *, has_own_core: bool = False) -> None:
         self._held_ns = self._began_ns = 0
         self._schedstat = -1
+        self.is_alone = True
         # There is no such file in a kernel without CONFIG_SCHED_INFO.
         with contextlib.suppress(OSError):
             self._schedstat = os.open(_SCHEDSTAT, os.O_RDONLY | os.O_CLOEXEC)
         self.is_realtime = has_own_core and not find_obstacle()
+        self._is_raised = False
         if self.is_realtime:
             signal.signal(signal.SIGXCPU, _report_held)
 
     def __enter__(self) -> None:
-        if self.is_realtime:
+        self._is_raised = self.is_realtime and self.is_alone
+        if self._is_raised:
             self._began_ns = time.monotonic_ns()
             _raise_priority()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, _: TracebackType | None
     ) -> None:
-        if not self.is_realtime:
+        if not self._is_raised:
             return
         try:
             self._held_ns += time.monotonic_ns() - self._began_ns

@@ -70,6 +70,7 @@ class DuelRun(StagedRun):
                 teams.prepare_submission(worker_teams, self._machine.cache, is_last=is_last)
             except CaseFailed as failure:
                 return self._fail_side(name, messages.failed_case_report("", stage, failure))
+        self._hold_device()
         for name, worker_teams in self._all_worker_teams.items():
             self._teams[name] = worker_teams.start(self._ranks_first)
             if not self._shapes:

@@ -207,7 +207,9 @@ class ProgramRun(Run):
         # The GPU is not opened here, so this builds for the oldest; loading adapts the code.
         architecture = _OLDEST_ARCHITECTURE if request.device == "cuda" else ""
         build_tools = adapt_tools(machine.build_tools, architecture)
-        setup = WorkerSetup(replace(machine, build_tools=build_tools), reserve_core(), access)
+        setup = WorkerSetup(
+            replace(machine, build_tools=build_tools), reserve_core(machine.slot), access
+        )
         self.worker_teams = WorkerTeams(setup, directory, request.mode, 1)
         self._program: tuple[int, ...] = ()
 
@@ -234,6 +236,7 @@ class ProgramRun(Run):
             if self._problem.lang == "cu":
                 self._program = teams.build_program(self.worker_teams, limit_s)
             else:
+                self._hold_device()
                 self._start_program(order | {"must_import": "yes"}, IMPORT, limit_s)
             return []
         seed = derive_seed(self._key, "popcorn", "", 0, _SEED_BITS)

@@ -23,6 +23,7 @@ from harness.check.judging import JudgeContext
 from harness.check.screen import Screening, screen_in_child
 from harness.devices.access import find_device_access, open_device
 from harness.devices.device import CoreKeepAwake, DeviceFault, describe_machine, reserve_core
+from harness.devices.lock import DeviceTurn
 from harness.messages import (
     VERSION,
     Artefact,
@@ -41,8 +42,8 @@ from harness.sandbox.crowding import QuietWait
 from harness.sandbox.realtime import Referee
 from harness.supervisor.profiler import Profiler
 from harness.time.sides import Side, SideFailed, TimingContext
-from harness.time.stage import StageTimer
-from harness.vocabulary import DUEL, MODES, STAGES
+from harness.time.stage import NoisyMachine, StageTimer
+from harness.vocabulary import CPU_DEVICE, DUEL, MODES, STAGES
 from harness.worker.protocol import WARM
 
 _RECORD = "record"
@@ -67,6 +68,7 @@ class Run:
         self._directory = directory
         self._problem = directory.problem
         self._machine = machine
+        self.device_turn = DeviceTurn(machine.device_lock)
         self._report_progress = tell
         self._key = bytes.fromhex(request.key) if request.key else secrets.token_bytes(KEY_BYTES)
         self._cases: list[CaseReport] = []
@@ -89,6 +91,7 @@ class Run:
             )
             self._run_stages()
             if self._first_failed is None and self._is_recorded():
+                self._hold_device()
                 self._composition = self._compose()
         finally:
             try:
@@ -98,6 +101,7 @@ class Run:
                 self._first_failed = messages.failed_case_report("", self._stage, failure)
             finally:
                 self._close()
+                self.device_turn.release()
                 self._directory.keep("log.txt", self.worker_teams.log.whole().encode())
         return self._report()
 
@@ -112,8 +116,27 @@ class Run:
     def _close(self) -> None:
         """End what the run uses besides the submission's teams."""
 
+    def _hold_device(self, *, is_alone: bool = False) -> None:
+        """Wait until the run may use the device; a GPU is always held alone. Raises NoisyMachine.
+
+        The time counts for no budget.
+        """
+        try:
+            self.device_turn.take(is_alone=is_alone or self._request.device != CPU_DEVICE)
+        except TimeoutError as busy:
+            raise NoisyMachine(str(busy)) from busy
+
+    def _hold_device_for(self, stage: str) -> None:
+        """Wait until the run may begin a stage.
+
+        A build needs no GPU. On the device `cpu` it waits while another run is timed.
+        """
+        if stage != "build" or self._request.device == CPU_DEVICE:
+            self._hold_device(is_alone=STAGES[stage].is_alone)
+
     def _run_stages(self) -> None:
         for stage in MODES[self._request.mode].stages:
+            self._hold_device_for(stage)
             began = time.monotonic()
             self._stage = stage
             refused = self._screen(stage) if stage == "build" else []
@@ -194,7 +217,7 @@ class StagedRun(Run):
         }
         each_ranks = [case.ranks for case, _ in self._list_cases()] or [1]
         self._ranks_first, ranks = each_ranks[0], max(each_ranks)
-        cores = reserve_core()
+        cores = reserve_core(machine.slot)
         is_timed = MODES[request.mode].is_timed
         self._core_keep_awake = CoreKeepAwake(cores[0] if cores and is_timed else None)
         self._referee = Referee(has_own_core=bool(cores))
@@ -210,6 +233,11 @@ class StagedRun(Run):
         self._yardstick_teams = YardstickTeams.beside(self.worker_teams)
         seeds = functools.partial(self._seeds, WARM_UP)
         self._warm_ups = WarmUps(seeds, self.worker_teams.import_s)
+
+    def _hold_device(self, *, is_alone: bool = False) -> None:
+        super()._hold_device(is_alone=is_alone)
+        # The core of this referee may be that of another run's worker.
+        self._referee.is_alone = self.device_turn.is_alone
 
     def _describe_clock(self) -> tuple[str, dict[str, str]]:
         environment = describe_machine() | self._device.describe() | self._referee.describe()
@@ -242,9 +270,12 @@ class StagedRun(Run):
         """Build the submission; find all shapes while the worker loads it."""
         try:
             yardstick.prepare_both(self.worker_teams, self._yardstick_teams, self._machine.cache)
+            self._hold_device()
             self._team = self.worker_teams.start(self._ranks_first)
             self._call_author_first()
             self.worker_teams.wait_until_ready(self._team)
+            # While the run waits for the device, its worker must not disturb others.
+            self._team.freeze()
         except CaseFailed as failure:
             return [messages.failed_case_report("", stage, failure)]
         return []

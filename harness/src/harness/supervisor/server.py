@@ -6,7 +6,8 @@ author's code runs, a run gives up root, the network and most files.
 
 It reads one request per line and writes messages and one report for each. As a program, its
 arguments are the pid of the parent process, with which the supervisor ends, and a JSON object of
-options (`folder` for runs, `state`, `level`, and for tests those of `harness.defences.Overrides`).
+options (`folder` for runs, `state`, `level`, `slot` and `device_lock` of a pool, and for tests
+those of `harness.defences.Overrides`).
 """
 
 import contextlib
@@ -36,6 +37,7 @@ from harness.check.screen import SCREEN_S_MAX
 from harness.defences import Overrides
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault, describe_machine
+from harness.devices.lock import DEVICE_WAIT_S_MAX, open_device_lock
 from harness.inspect import inspection
 from harness.messages import (
     CANCEL,
@@ -222,7 +224,8 @@ class SupervisorServer:
             return
         if isinstance(request, RunRequest):
             budgets_s = run_budgets_s(directory.problem, request.mode)
-            self.tell(Accepted(budgets_s + request.quiet_wait_s))
+            wait_s = DEVICE_WAIT_S_MAX if self.machine.device_lock else 0.0
+            self.tell(Accepted(budgets_s + request.quiet_wait_s + wait_s))
         self._run(request, directory)
 
     def _run(self, request: Request, directory: RunDirectory) -> None:
@@ -293,6 +296,8 @@ class SupervisorServer:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             # The code that runs here must not read the next requests.
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+            # The supervisor's own descriptors are shared with the other supervisors.
+            machine = replace(self.machine, device_lock=open_device_lock(self.machine.device_lock))
             run_folder = os.open(directory.folder, os.O_PATH | os.O_DIRECTORY)
             folders = (run_folder, directory.out, self.machine.cache.folder)
             leaves_network, has_gpu = self.machine.hides_network, request.device != "cpu"
@@ -302,11 +307,9 @@ class SupervisorServer:
             report: Message
             try:
                 if isinstance(request, RunRequest):
-                    report = execute_run(request, directory, self.machine, self.tell)
+                    report = execute_run(request, directory, machine, self.tell)
                 else:
-                    report = inspection.execute_inspection(
-                        request, directory, self.machine, self.tell
-                    )
+                    report = inspection.execute_inspection(request, directory, machine, self.tell)
             except Exception as error:  # noqa: BLE001  (unexpected: our own failure)
                 traceback.print_exc()
                 reason = f"{type(error).__name__}: {error}"
@@ -342,7 +345,13 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     cache = open_build_cache(Path(options.get("state") or options["folder"]))
     overrides = Overrides.from_options(options)
-    machine = _make_machine(options.get("level"), overrides, cache)
+    machine = replace(
+        _make_machine(options.get("level"), overrides, cache),
+        device_lock=tuple(options.get("device_lock", ())),
+        slot=options.get("slot", 0),
+    )
+    for descriptor in machine.device_lock:
+        os.set_inheritable(descriptor, False)
     lines = RequestLines(sys.stdin.fileno())
     server = SupervisorServer(machine, overrides, channel, lines, Path(options["folder"]))
 
@@ -393,7 +402,7 @@ def execute_run(
         try:
             report = run.execute()
         finally:
-            usage = run.worker_teams.usage()
+            usage = run.worker_teams.usage() | {"device_wait_s": run.device_turn.waited_s}
     except tuple(_FAILURE_CODES) as error:
         failure_code = next(
             code for kind, code in _FAILURE_CODES.items() if isinstance(error, kind)

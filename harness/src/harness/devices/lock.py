@@ -1,0 +1,113 @@
+"""The lock of a device that several run processes of one machine share.
+
+A run holds the device while it checks on it or times. On a GPU a run always holds it alone, because
+a hostile context could disturb the results of others. On the device `cpu` runs share it while they
+build and check, and a timed stage holds it alone.
+
+The lock is two files in memory. `flock` locks belong to an open file, and the kernel releases them
+when the last process that has it open is gone, so a killed run leaves the device free. The files
+have no path, and no box inherits them or sees the processes that have them open.
+"""
+
+import contextlib
+import fcntl
+import os
+import signal
+import time
+from collections.abc import Iterator, Sequence
+from types import FrameType
+from typing import NoReturn
+
+# How long a run may wait for the device in all. Its holders have limits of their own.
+DEVICE_WAIT_S_MAX = 1200.0
+# A signal between two looks at the clock would be missed; the next one is not.
+_ALARM_EVERY_S = 1.0
+
+
+def make_device_lock() -> tuple[int, int]:
+    """Return the descriptors of a new lock, which supervisors inherit and the caller closes."""
+    return (
+        os.memfd_create("warpboard-turnstile", os.MFD_CLOEXEC),
+        os.memfd_create("warpboard-device", os.MFD_CLOEXEC),
+    )
+
+
+def open_device_lock(descriptors: Sequence[int]) -> tuple[int, ...]:
+    """Return descriptors of the same lock that only this process and its children have open."""
+    return tuple(
+        os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
+        for descriptor in descriptors
+    )
+
+
+class DeviceTurn:
+    """The hold of one run on its device; without descriptors the device is the run's own.
+
+    `descriptors` are those of `open_device_lock`. `waited_s` is how long the run has waited. Use it
+    in the main thread, which alone can be interrupted.
+    """
+
+    def __init__(self, descriptors: Sequence[int], wait_s_max: float = DEVICE_WAIT_S_MAX) -> None:
+        self._descriptors = tuple(descriptors)
+        self._wait_s_max = wait_s_max
+        self._held = fcntl.LOCK_UN
+        self.waited_s = 0.0
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether no other run uses the device."""
+        return not self._descriptors or self._held == fcntl.LOCK_EX
+
+    def take(self, *, is_alone: bool) -> None:
+        """Hold the device alone, or together with others that share it. Raises TimeoutError."""
+        operation = fcntl.LOCK_EX if is_alone else fcntl.LOCK_SH
+        if not self._descriptors or self._held == operation:
+            return
+        # Two runs that share the device and both want it alone would wait for each other.
+        self.release()
+        began = time.monotonic()
+        try:
+            with _limit_wait(self._wait_s_max - self.waited_s):
+                self._pass_turnstile(operation)
+        except TimeoutError:
+            waited_s = self.waited_s + time.monotonic() - began
+            raise TimeoutError(f"other runs used the device for {waited_s:.0f} s") from None
+        finally:
+            self.waited_s += time.monotonic() - began
+        self._held = operation
+
+    def release(self) -> None:
+        """Let others have the device."""
+        if self._held != fcntl.LOCK_UN:
+            fcntl.flock(self._descriptors[1], fcntl.LOCK_UN)
+            self._held = fcntl.LOCK_UN
+
+    def _pass_turnstile(self, operation: int) -> None:
+        """Wait for the device in the turnstile, which holds back all who come later.
+
+        So a run that wants the device alone waits for those who share it now, and for no others.
+        """
+        turnstile, device = self._descriptors
+        try:
+            fcntl.flock(turnstile, fcntl.LOCK_EX)
+            fcntl.flock(device, operation)
+        finally:
+            fcntl.flock(turnstile, fcntl.LOCK_UN)
+
+
+@contextlib.contextmanager
+def _limit_wait(limit_s: float) -> Iterator[None]:
+    """Raise TimeoutError in what is done within, after `limit_s`."""
+
+    def expire(_signal: int, _frame: FrameType | None) -> NoReturn:
+        raise TimeoutError
+
+    if limit_s <= 0:
+        raise TimeoutError
+    before = signal.signal(signal.SIGALRM, expire)
+    signal.setitimer(signal.ITIMER_REAL, limit_s, _ALARM_EVERY_S)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0.0)
+        signal.signal(signal.SIGALRM, before)

@@ -1,0 +1,190 @@
+"""A pool of supervisors: its runs go on at once, and one at a time is timed."""
+
+import asyncio
+import os
+import signal
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from harness.devices.lock import DeviceTurn, open_device_lock
+from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
+from harness.pool import HarnessPool, count_slots
+from tests.support.harness import HONEST, Host, Warm
+
+pytestmark = [pytest.mark.box, pytest.mark.asyncio(loop_scope="module")]
+
+WAIT_S_MAX = 60.0
+# It looks for the lock where a process can look: its own files, and those of every process.
+FINDER = """
+import os
+
+def find_locks():
+    found = []
+    for pid in [name for name in os.listdir("/proc") if name.isdigit()] + ["self"]:
+        try:
+            descriptors = os.listdir(f"/proc/{pid}/fd")
+        except OSError:
+            continue
+        for descriptor in descriptors:
+            try:
+                target = os.readlink(f"/proc/{pid}/fd/{descriptor}")
+            except OSError:
+                continue
+            if "warpboard-device" in target or "warpboard-turnstile" in target:
+                found.append(f"/proc/{pid}/fd/{descriptor}")
+    return found
+"""
+SEARCHING = (
+    FINDER
+    + """
+def custom_kernel(data):
+    locks = find_locks()
+    if locks:
+        raise RuntimeError(f"the lock is in reach: {locks}")
+    data[1].copy_(data[0])
+    return data[1]
+"""
+)
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def pool() -> AsyncIterator[HarnessPool]:
+    """A pool of two supervisors, which all tests of this module use."""
+    async with HarnessPool(2) as pool:
+        await pool.warm()
+        yield pool
+
+
+def make_request(folder: Path, warm: Warm, name: str, source: str, mode: str) -> RunRequest:
+    """A request with folders of its own."""
+    home = folder / name
+    home.mkdir()
+    return Host(home, warm).request(source, mode)
+
+
+async def run(pool: HarnessPool, request: RunRequest, told: Any = None) -> RunReport:
+    """A run in the pool."""
+
+    async def listen(message: Started | Progress | StageFinished) -> None:
+        if told is not None:
+            told(message)
+
+    async with pool.lend() as harness:
+        return await harness.evaluate(request, listen)
+
+
+def outsider(pool: HarnessPool) -> DeviceTurn:
+    """Another run of the same pool, as far as the lock can tell."""
+    return DeviceTurn(open_device_lock(pool.device_lock), WAIT_S_MAX)
+
+
+async def test_the_runs_of_a_pool_check_at_once(
+    pool: HarnessPool, tmp_path: Path, warm: Warm
+) -> None:
+    other = outsider(pool)
+    other.take(is_alone=False)
+    requests = [make_request(tmp_path, warm, name, HONEST, "test") for name in "abc"]
+    reports = await asyncio.gather(*(run(pool, request) for request in requests))
+    assert [report.verdict for report in reports] == ["passed"] * 3
+    assert pool.free_slots == 2
+    other.release()
+
+
+async def test_a_timed_stage_waits_until_no_check_goes_on(
+    pool: HarnessPool, tmp_path: Path, warm: Warm
+) -> None:
+    other, order = outsider(pool), []
+    other.take(is_alone=False)
+
+    def note(message: object) -> None:
+        match message:
+            case StageFinished(stage="check"):
+                order.append("released")
+                other.release()
+            case Progress(stage="time"):
+                order.append("timed")
+
+    report = await run(pool, make_request(tmp_path, warm, "a", HONEST, "benchmark"), note)
+    assert (report.verdict, order[:2]) == ("passed", ["released", "timed"])
+    assert report.usage["device_wait_s"] > 0
+
+
+async def test_nothing_is_built_on_a_processor_that_times(
+    pool: HarnessPool, tmp_path: Path, warm: Warm
+) -> None:
+    other, order = outsider(pool), []
+    other.take(is_alone=True)
+
+    def note(message: object) -> None:
+        match message:
+            case Started():
+                order.append("released")
+                other.release()
+            case StageFinished(stage="build"):
+                order.append("built")
+
+    report = await run(pool, make_request(tmp_path, warm, "a", HONEST, "test"), note)
+    assert (report.verdict, order) == ("passed", ["released", "built"])
+    assert report.usage["device_wait_s"] > 0
+
+
+async def test_a_cancelled_run_leaves_the_device_to_others(
+    pool: HarnessPool, tmp_path: Path, warm: Warm
+) -> None:
+    is_timed = asyncio.Event()
+
+    def note(message: object) -> None:
+        if isinstance(message, Progress) and message.stage == "time":
+            is_timed.set()
+
+    request = make_request(tmp_path, warm, "a", HONEST, "benchmark")
+    task = asyncio.create_task(run(pool, request, note))
+    async with asyncio.timeout(WAIT_S_MAX):
+        await is_timed.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    other = outsider(pool)
+    other.take(is_alone=True)
+    other.release()
+    assert pool.free_slots == 2
+
+
+async def test_the_death_of_a_supervisor_costs_no_other_run_anything(
+    pool: HarnessPool, tmp_path: Path, warm: Warm
+) -> None:
+    async def run_and_kill(harness: Harness, request: RunRequest) -> RunReport:
+        async def kill(message: Started | Progress | StageFinished) -> None:
+            if isinstance(message, Started):
+                assert harness.pid is not None
+                os.kill(harness.pid, signal.SIGKILL)
+
+        return await harness.evaluate(request, kill)
+
+    requests = [make_request(tmp_path, warm, name, HONEST, "test") for name in "abcd"]
+    async with pool.lend() as harness:
+        killed, survivor = await asyncio.gather(
+            run_and_kill(harness, requests[0]), run(pool, requests[1])
+        )
+    assert (killed.failure_code, survivor.verdict) == ("supervisor", "passed")
+    later = await asyncio.gather(*(run(pool, request) for request in requests[2:]))
+    assert [report.verdict for report in later] == ["passed"] * 2
+
+
+async def test_no_box_reaches_the_lock(pool: HarnessPool, tmp_path: Path, warm: Warm) -> None:
+    names: dict[str, Any] = {}
+    exec(FINDER, names)  # noqa: S102  (the same search finds it here)
+    assert names["find_locks"]()
+    report = await run(pool, make_request(tmp_path, warm, "a", SEARCHING, "test"))
+    assert report.verdict == "passed", report.reason
+
+
+async def test_a_pool_has_a_slot_at_least() -> None:
+    assert count_slots("cpu") == len(os.sched_getaffinity(0))
+    assert count_slots("cuda") == 2
+    with pytest.raises(ValueError, match="slots is 0"):
+        HarnessPool(0)
