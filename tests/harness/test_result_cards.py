@@ -1,5 +1,6 @@
 """What a participant reads about each kind of failure, from real runs in the harness."""
 
+import asyncio
 import re
 from dataclasses import asdict
 from typing import Any
@@ -7,16 +8,44 @@ from typing import Any
 import msgspec
 import pytest
 
+from discord_edge.submissions.report import report_card
 from harness.entry import RunReport
 from shared.api.cases import Case
-from shared.presentation.failure import Failure, describe_failure
+from shared.api.submissions import FullSubmission
+from shared.presentation.failure import Failure, describe_failure, failure_lines
 from shared.presentation.outcome import Run
-from shared.presentation.result_card import failure_lines
+from tests.cli.command_runner import run_against
+from tests.cli.stand_in import respond_in_turn, run_stand_in
+from tests.support.api_examples import make_document
 from tests.support.failing_kernels import FAILING
 from tests.support.harness import Host
+from warpboard.context import PlatformTarget, create_context
+from warpboard.mcp.context import ToolContext
+from warpboard.mcp.results import read_result
 
 # The folders of this machine, which no participant should read.
 HOST_FOLDER = re.compile(r"/(?:root|home|usr|tmp|work|opt|submission)/")
+PRODUCT = """import torch
+
+
+def custom_kernel(data):
+    inputs, output = data
+    return torch.matmul(inputs, inputs)
+"""
+RANKED = {
+    "number": 7,
+    "mode": "ranked",
+    "gpu": "CPU",
+    "state": "finished",
+    "is_over": True,
+    "outcome": "failed",
+    "problem": "identity",
+    "ranking": {"status": "not_ranked", "code": "check_failed", "is_eligible": False},
+}
+NATIVE = "void custom_kernel(const wb_tensor*, const wb_tensor*)"
+CONFLICT = f"conflicting declaration of C function '{NATIVE}'"
+NATIVE_LINE = "custom_kernel(const wb_tensor *data, const wb_tensor *out)"
+TIMELINE = "timeline\n"
 
 
 def local_run(report: RunReport) -> Run:
@@ -101,7 +130,7 @@ def test_the_own_frame_comes_first_and_equal_failures_are_one(host: Host) -> Non
 def test_a_segmentation_fault_shows_the_own_frames_with_their_code(host: Host) -> None:
     assert failure_of(host, "segfault").trace == [
         "  submission.py:5, in read",
-        "    return ctypes.string_at(address)",
+        "  > return ctypes.string_at(address)",
         "  submission.py:9, in custom_kernel",
         "    read(0)",
         "  raised in ctypes/__init__.py:519, in string_at",
@@ -126,3 +155,79 @@ def test_a_compiler_shows_its_first_error_with_the_caret(host: Host) -> None:
     ]
     later: Any = [line for line in failure.trace if "error:" in line]
     assert len(later) == 2
+
+
+def policy_run(host: Host) -> RunReport:
+    """Run a kernel that calls what its problem does not allow."""
+    host.told_besides = {"shortcuts": {"forbid": ["torch.matmul"]}}
+    return host.run(PRODUCT, suffix=".py")
+
+
+def test_a_forbidden_call_is_shown_with_its_line_of_the_source(host: Host) -> None:
+    failure = describe_failure(local_run(policy_run(host)))
+    assert failure is not None
+    assert failure.error == [
+        "line 6: torch.matmul is not allowed",
+        "  > return torch.matmul(inputs, inputs)",
+    ]
+    assert (failure.error_line, failure.error_column) == (6, None)
+    assert "this problem does not allow it" in failure.next_step
+
+
+@pytest.mark.parametrize(
+    ("name", "verdict", "error"),
+    [
+        (
+            *("policy", "uses what the problem does not allow"),
+            ["line 6: torch.matmul is not allowed", "  > return torch.matmul(inputs, inputs)"],
+        ),
+        (
+            *("segfault", "crashed"),
+            [
+                "the process was killed by SIGSEGV",
+                "  submission.py:5, in read",
+                "  > return ctypes.string_at(address)",
+            ],
+        ),
+        (
+            *("cpp", "does not compile"),
+            [
+                f"submission.cpp:5:17: error: {CONFLICT}",
+                f'    5 | extern "C" void {NATIVE_LINE} {{',
+                "      |                 ^~~~~~~~~~~~~",
+            ],
+        ),
+    ],
+)
+def test_the_error_comes_first_and_once_on_the_command_line_on_discord_and_for_agents(
+    host: Host, name: str, verdict: str, error: list[str]
+) -> None:
+    kernel = FAILING.get(name)
+    report = host.run(kernel.source, suffix=kernel.suffix) if kernel else policy_run(host)
+    document = make_document(FullSubmission, RANKED | msgspec.to_builtins(local_run(report)))
+    shown = {
+        "command line": run_against(respond_in_turn((200, document)), "submission", "show", 7)[0]
+        .stdout.split(TIMELINE)[0]
+        .splitlines(),
+        "discord": report_card(msgspec.convert(document, FullSubmission)).body.splitlines(),
+        "agents": asyncio.run(read_as_agent(document)),
+    }
+    for surface, lines in shown.items():
+        place = 2 if surface == "discord" else 1
+        assert verdict in lines[0], surface
+        assert lines[place : place + len(error)] == error, surface
+        assert "\n".join(lines).count(error[0]) == 1, surface
+        assert "Fatal Python error" not in "\n".join(lines), surface
+
+
+async def read_as_agent(document: dict[str, Any]) -> list[str]:
+    """Return the summary of a submission that an agent of a language model reads."""
+    with run_stand_in(respond_in_turn((200, document))) as platform:
+        context = create_context().at(PlatformTarget(url=platform.url, participant="ada"))
+        async with context.api() as api:
+            result = await read_result(ToolContext(api, context.harness, skip_progress), 7)
+    return list(result.summary)
+
+
+async def skip_progress(_done: float, _total: float, _sentence: str) -> None:
+    """Show no progress."""

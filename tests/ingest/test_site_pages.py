@@ -1,9 +1,10 @@
 """The pages of leaderboards, problems and submissions, over a real read side."""
 
 import csv
+import hashlib
 import io
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from xml.etree import ElementTree as ET
@@ -12,7 +13,7 @@ import pytest
 from msgspec import structs
 
 from shared import events, subjects
-from shared.events import Baseline, Fact
+from shared.events import Baseline, Blob, CaseResult, Fact
 from shared.postgres import connect
 from tests.ingest.logins import BASE, LoginHarness, open_site_without_ranker
 from tests.ingest.ways import CLOSED, OPEN, Ways
@@ -42,6 +43,34 @@ class Run(Life):
     def completed(self) -> events.RunCompleted:
         """The verdict of a run that printed colours."""
         return structs.replace(super().completed(), log_head="\x1b[31mred\x1b[0m <b>")
+
+
+@dataclass(frozen=True)
+class FailedRun(Life):
+    """A submission that fails before it is timed, and its source."""
+
+    text: str = ""
+    stage: str = "check"
+    error: str = ""
+    problem_number: int = 2
+
+    @property
+    def blob(self) -> Blob:
+        """Its source."""
+        data = self.text.encode()
+        return Blob(digest=hashlib.sha256(data).hexdigest(), bytes=len(data))
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict and the error; a build has no cases."""
+        is_build = self.stage == "build"
+        case = CaseResult(name="size=1", stage=self.stage, verdict=self.verdict, message=self.error)
+        return structs.replace(
+            super().completed(),
+            stage=self.stage,
+            reason=f"{self.stage} failed ({self.verdict})"
+            f"{'' if is_build else ' on size=1'}: {self.error}",
+            cases=[] if is_build else [case],
+        )
 
 
 @dataclass(frozen=True)
@@ -343,6 +372,84 @@ async def test_a_submission_shows_others_its_rank_and_its_owner_everything(ways:
         for script in re.findall(r'<script src="([^"]+)" defer>', page.text):
             answer = await browser.get(script)
             assert answer.headers["content-type"].startswith("text/javascript")
+
+
+FAULT = """import ctypes
+
+
+def read(address):
+    ctypes.string_at(address)
+
+
+def custom_kernel(data):
+    read(0)
+"""
+FAULT_ERROR = """the process was killed by SIGSEGV
+  File "submission.py", line 9, in custom_kernel
+    read(0)
+  File "submission.py", line 5, in read
+    ctypes.string_at(address)"""
+FORBIDDEN = """import torch
+
+
+def custom_kernel(data):
+    return torch.mm(*data)
+"""
+FORBIDDEN_ERROR = """line 5: torch.mm is not allowed
+    return torch.mm(*data)"""
+BROKEN = """#include "warpboard.h"
+
+int custom_kernel() { return oops; }
+"""
+BROKEN_ERROR = """submission.cpp: In function 'int custom_kernel()':
+submission.cpp:3:30: error: 'oops' was not declared in this scope
+    3 | int custom_kernel() { return oops; }
+      |                              ^~~~"""
+
+
+async def test_a_failure_is_shown_once_and_its_line_is_marked_in_the_source(ways: Ways) -> None:
+    owner = ways.people["owner"].account
+    fault = FailedRun("fault", owner, verdict="crashed", text=FAULT, error=FAULT_ERROR)
+    build = FailedRun("", owner, stage="build")
+    forbidden = replace(
+        build, id="forbidden", verdict="policy", text=FORBIDDEN, error=FORBIDDEN_ERROR
+    )
+    broken = replace(
+        build, id="broken", verdict="compile_error", text=BROKEN, error=BROKEN_ERROR, name="k.cpp"
+    )
+    for failed in (fault, forbidden, broken):
+        await ways.reads.blobs.put(failed.text.encode())
+    numbers = await run(ways, fault, forbidden, broken)
+    pages = {
+        name: await page_of(ways, f"/submissions/{number}", "owner")
+        for name, number in numbers.items()
+    }
+    for name, line, columns, first, text in (
+        ("fault", "5", ["5"], "killed by SIGSEGV", "the process was killed by SIGSEGV"),
+        (
+            *("forbidden", "5", [], "torch.mm is not allowed"),
+            "line 5: torch.mm is not allowed\n  &gt; return torch.mm(*data)",
+        ),
+        (
+            *("broken", "3", ["30"], "was not declared"),
+            BROKEN_ERROR.partition("\n")[2].replace("'", "&#39;"),
+        ),
+    ):
+        page = pages[name]
+        assert f'data-error-line="{line}"' in page
+        assert re.findall(r'data-error-column="(\d+)"', page) == columns
+        assert f'<pre class="error-text" tabindex="0"><code>{text}</code></pre>' in page
+        # The line is marked beside the error, and in the whole source.
+        assert re.findall(r'<span class="line failing" data-line="(\d+)"', page) == [line, line]
+        assert page.index("error-text") < page.index("line failing") < page.index('id="state"')
+        # Where the page says why there is no rank, it does not repeat the error.
+        why = page[page.index("Why it has no rank") : page.index('id="events"')]
+        assert "not ranked <code>" in why
+        assert first not in why
+    # Others see neither the error nor the source.
+    other = await page_of(ways, f"/submissions/{numbers['fault']}", "participant")
+    assert "data-error-line" not in other
+    assert "line failing" not in other
 
 
 async def test_pages_say_that_the_read_side_is_down(doorway: LoginHarness) -> None:

@@ -68,6 +68,7 @@ _ARRAY_LIBRARIES = ("torch.", "numpy.", "scipy.", "cupy.", "cupyx.", "jax.")
 # These nodes name nothing.
 _NAMELESS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 _WORDS = re.compile(r"\w+")
+_LINE = re.compile(r"line (\d+): ")
 
 # A method that these have too proves nothing by its name.
 _PLAIN_TYPES = (list, dict, set, str, bytes)
@@ -167,6 +168,22 @@ def _limit(findings: Iterable[tuple[int, str]]) -> Iterator[str]:
         yield make_printable(finding)[:FINDING_CHARS_MAX]
     if len(unique) > FINDINGS_MAX:
         yield f"and {len(unique) - FINDINGS_MAX} more"
+
+
+def quote_lines(findings: Iterable[str], source: bytes) -> str:
+    r"""Return findings as text, each above the line of the source that it names.
+
+    >>> quote_lines(["line 2: mm is not allowed", "and 1 more"], b"import torch\n  mm()\n")
+    'line 2: mm is not allowed\n    mm()\nand 1 more'
+    """
+    lines, texts = source.decode(errors="replace").split("\n"), []
+    for finding in findings:
+        texts.append(finding)
+        place = _LINE.match(finding)
+        if place and int(place[1]) <= len(lines):
+            code = make_printable(lines[int(place[1]) - 1].strip())
+            texts.append(f"    {code[:FINDING_CHARS_MAX]}")
+    return "\n".join(texts)
 
 
 def _remove_comments(text: str) -> str:

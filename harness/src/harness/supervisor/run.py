@@ -20,7 +20,7 @@ from harness.check.calls import WARM_UP, GatedCase, WarmUps
 from harness.check.composition import read_composition, record_call
 from harness.check.inputs import KEY_BYTES, Shape, derive_seed, measure_available_memory
 from harness.check.judging import JudgeContext
-from harness.check.screen import Screening, screen_in_child
+from harness.check.screen import Screening, quote_lines, screen_in_child
 from harness.devices.access import find_device_access, open_device
 from harness.devices.device import CoreKeepAwake, DeviceFault, describe_machine, reserve_core
 from harness.devices.lock import DeviceTurn
@@ -159,12 +159,11 @@ class Run:
         path = directory.submission / directory.problem.submission
         # A problem in Python also takes submissions in C++ and CUDA.
         is_python = detect_language(path.name) is None
-        self._screening = screen_in_child(
-            path.read_bytes(), self._problem.shortcuts, is_python=is_python
-        )
+        source = path.read_bytes()
+        self._screening = screen_in_child(source, self._problem.shortcuts, is_python=is_python)
         if not self._screening.hits:
             return []
-        failure = CaseFailed("policy", "\n".join(self._screening.hits))
+        failure = CaseFailed("policy", quote_lines(self._screening.hits, source))
         return [messages.failed_case_report("", stage, failure)]
 
     def _is_recorded(self) -> bool:

@@ -26,7 +26,7 @@ CASE_NAMES_MAX = 3
 VALUE_CHARS_MAX = 60
 PASSED_OR_SKIPPED = ("passed", "skipped")
 COMPILE_ERROR, IMPORT_ERROR, WRONG_ANSWER = "compile_error", "import_error", "wrong_answer"
-CRASHED = "crashed"
+CRASHED, POLICY = "crashed", "policy"
 INFRA_FAILED = "infra_failed"
 
 # Python's frame, or a fault handler's, which has no comma.
@@ -47,6 +47,9 @@ _COMPILER_PLACE = re.compile(
     r"(?:\w+ )?error\b",
     re.MULTILINE,
 )
+_POLICY_PLACE = re.compile(r"line (?P<line>\d+): ")
+# What Python's fault handler prints is read by the harness, and is the error.
+_FAULT_DUMP = re.compile(r"^Fatal Python error: .*", re.MULTILINE | re.DOTALL)
 # The folders of a system header are those of the agent's host.
 _FOLDERS = re.compile(r"(?<![\w./])/(?:[\w.+@-]+/)+")
 _NUMBER = re.compile(r"\d[\d.,]*")
@@ -133,8 +136,15 @@ def describe_failure(run: AnyRun, source: str = "") -> Failure | None:
         error_column=place.column if place else None,
         wrong=case.wrong if case else 0,
         mismatches=[_shorten_mismatch(mismatch) for mismatch in mismatches],
-        # A compiler's output is the error.
-        printed=[] if verdict == COMPILE_ERROR else printed_lines(run, OUTPUT_LINES_MAX),
+        printed=[] if verdict == COMPILE_ERROR else _printed(run),
+    )
+
+
+def _printed(run: AnyRun) -> list[str]:
+    """Return the end of the output without what the error says."""
+    head, tail = (_FAULT_DUMP.sub("", text) for text in (run.log_head, run.log_tail))
+    return printed_lines(
+        msgspec.structs.replace(run, log_head=head, log_tail=tail), OUTPUT_LINES_MAX
     )
 
 
@@ -188,6 +198,8 @@ def _error_text(run: AnyRun, case: Case | None) -> str:
 def _read_error(text: str, verdict: str, source: str) -> _Error:
     """Read the text of an error, in which the place is that in the submitted file."""
     text = escape_control_characters(text)
+    if verdict == POLICY and (match := _POLICY_PLACE.match(text)):
+        return _read_policy(text.splitlines(), Place(int(match["line"])))
     if place := _compiler_place(text):
         return _split_compiler(_FOLDERS.sub("", text).splitlines(), place)
     exceptions = _parse_traceback(text)
@@ -202,7 +214,7 @@ def _read_error(text: str, verdict: str, source: str) -> _Error:
     own = [frame for frame in frames if frame.file == own_file]
     trace = [line for frame in own[: -FRAMES_MAX - 1 : -1] for line in frame.lines]
     if own and own[-1].code:
-        trace[1] = MARK + trace[1].removeprefix(_CODE_INDENT)
+        trace[1] = _mark(trace[1])
     trace += [f"  … {len(own) - FRAMES_MAX} more frames"] if len(own) > FRAMES_MAX else []
     if frames and frames[-1].file != own_file:
         trace.append(f"  raised in {frames[-1].lines[0].strip()}")
@@ -212,6 +224,18 @@ def _read_error(text: str, verdict: str, source: str) -> _Error:
     is_a_file = not own_file.startswith("<")
     place = Place(own[-1].line, _column(own[-1], source)) if own and is_a_file else None
     return _Error(_first_lines(message, MESSAGE_LINES_MAX), list(map(shorten_line, trace)), place)
+
+
+def _read_policy(lines: Sequence[str], place: Place) -> _Error:
+    """Read what a file uses and may not: each finding is above its line of the source."""
+    finding, *others = lines
+    marked = [_mark(others[0]), *others[1:]] if others else []
+    return _Error(_first_lines([finding, *marked], ERROR_LINES_MAX), [], place)
+
+
+def _mark(code: str) -> str:
+    """Mark a line of code in the text of an error."""
+    return MARK + code.removeprefix(_CODE_INDENT)
 
 
 def _split_compiler(lines: Sequence[str], place: Place) -> _Error:
