@@ -90,20 +90,16 @@ class TokenRevoked(AccountEvent, frozen=True, kw_only=True):
     reason: str
 
 
-class RoleGranted(AccountEvent, frozen=True, kw_only=True):
+class RoleGranted(OperatorAct, AccountEvent, frozen=True, kw_only=True):
     """A participant may do what a role allows."""
 
-    is_operator_act: ClassVar[bool] = True
     role: str
-    reason: str
 
 
-class RoleRevoked(AccountEvent, frozen=True, kw_only=True):
+class RoleRevoked(OperatorAct, AccountEvent, frozen=True, kw_only=True):
     """A participant may no longer do what a role allows."""
 
-    is_operator_act: ClassVar[bool] = True
     role: str
-    reason: str
 
 
 class PreferenceSet(AccountEvent, frozen=True, kw_only=True):
@@ -113,7 +109,7 @@ class PreferenceSet(AccountEvent, frozen=True, kw_only=True):
     value: str
 
 
-class LeaderboardChanged(Fact, frozen=True, kw_only=True):
+class LeaderboardChanged(OperatorAct, frozen=True, kw_only=True):
     """A leaderboard's visibility, deadline, GPU types or contest changed.
 
     None leaves `visibility`, `gpus` and `contest` unchanged; by default `gpus` are those of the
@@ -124,9 +120,7 @@ class LeaderboardChanged(Fact, frozen=True, kw_only=True):
 
     aggregate: ClassVar[str] = "problem"
     publisher: ClassVar[str] = "ingest"
-    is_operator_act: ClassVar[bool] = True
     visibility: str | None
-    reason: str
     has_deadline: bool | None = None
     deadline_at: datetime | None = None
     gpus: list[str] | None = None
@@ -215,12 +209,10 @@ class BanAppealFiled(AccountEvent, frozen=True, kw_only=True):
     text: Blob
 
 
-class BanAppealDecided(AccountEvent, frozen=True, kw_only=True):
+class BanAppealDecided(OperatorAct, AccountEvent, frozen=True, kw_only=True):
     """A ban was reviewed; an accepted appeal comes with AccountUnbanned."""
 
-    is_operator_act: ClassVar[bool] = True
     is_accepted: bool
-    reason: str
 
 
 class ConsentGiven(AccountEvent, frozen=True, kw_only=True):
@@ -281,22 +273,18 @@ class QuotaReturned(QuotaEvent, frozen=True, kw_only=True):
 UNLIMITED, LIMIT_MAX = -1, 1_000_000
 
 
-class QuotaLimitSet(QuotaEvent, frozen=True, kw_only=True):
+class QuotaLimitSet(OperatorAct, QuotaEvent, frozen=True, kw_only=True):
     """An account has a limit for a bucket, -1 for none; the account `default` is everybody."""
 
-    is_operator_act: ClassVar[bool] = True
     bucket: str
     limit: int
     window_s: float
-    reason: str
 
 
-class SubmissionHeld(ModerationEvent, frozen=True, kw_only=True):
+class SubmissionHeld(OperatorAct, ModerationEvent, frozen=True, kw_only=True):
     """A submission is kept off its leaderboard until it is reviewed."""
 
-    is_operator_act: ClassVar[bool] = True
     rule: str
-    reason: str
     evidence: Blob | None = None
 
 
@@ -304,12 +292,10 @@ class SubmissionReleased(OperatorAct, ModerationEvent, frozen=True, kw_only=True
     """A held submission may be ranked."""
 
 
-class SubmissionDisqualified(ModerationEvent, frozen=True, kw_only=True):
+class SubmissionDisqualified(OperatorAct, ModerationEvent, frozen=True, kw_only=True):
     """A submission is removed from its leaderboard."""
 
-    is_operator_act: ClassVar[bool] = True
     rule: str
-    reason: str
     evidence: Blob | None = None
 
 
@@ -323,12 +309,10 @@ class AppealFiled(ModerationEvent, frozen=True, kw_only=True):
     text: Blob
 
 
-class AppealDecided(ModerationEvent, frozen=True, kw_only=True):
+class AppealDecided(OperatorAct, ModerationEvent, frozen=True, kw_only=True):
     """A decision was reviewed; an accepted appeal restores the submission."""
 
-    is_operator_act: ClassVar[bool] = True
     is_accepted: bool
-    reason: str
 
 
 AccessFact: TypeAlias = (

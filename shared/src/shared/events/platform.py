@@ -208,22 +208,18 @@ class ProjectionSwitched(PlatformEvent, frozen=True, kw_only=True):
     is_equal: bool
 
 
-class EventSkipped(PlatformEvent, frozen=True, kw_only=True):
+class EventSkipped(OperatorAct, PlatformEvent, frozen=True, kw_only=True):
     """A projection continues without an event that it could not fold."""
 
-    is_operator_act: ClassVar[bool] = True
     projection: str
     seq: int
-    reason: str
 
 
-class DeadLetterRedriven(PlatformEvent, frozen=True, kw_only=True):
+class DeadLetterRedriven(OperatorAct, PlatformEvent, frozen=True, kw_only=True):
     """An event that a consumer gave up was delivered to it again."""
 
-    is_operator_act: ClassVar[bool] = True
     consumer: str
     seq: int
-    reason: str
 
 
 class LogImported(PlatformEvent, frozen=True, kw_only=True):
@@ -253,13 +249,11 @@ class AccountTablesAdopted(PlatformEvent, frozen=True, kw_only=True):
     reason: str
 
 
-class OperatorActed(PlatformEvent, frozen=True, kw_only=True):
+class OperatorActed(OperatorAct, PlatformEvent, frozen=True, kw_only=True):
     """An act of an operator that has no event of its own."""
 
-    is_operator_act: ClassVar[bool] = True
     command: str
     target: str
-    reason: str
 
 
 AgentFact: TypeAlias = (
@@ -416,7 +410,7 @@ class RejudgeEvent(Fact, frozen=True, kw_only=True):
     publisher: ClassVar[str] = "ingest"
 
 
-class RejudgeRequested(RejudgeEvent, frozen=True, kw_only=True):
+class RejudgeRequested(OperatorAct, RejudgeEvent, frozen=True, kw_only=True):
     """These submissions are to run again.
 
     An operator requests it under another version of their problem. Ranker requests it under the
@@ -424,13 +418,11 @@ class RejudgeRequested(RejudgeEvent, frozen=True, kw_only=True):
     """
 
     publisher: ClassVar[str] = "ingest, ranker"
-    is_operator_act: ClassVar[bool] = True
     problem: str
     from_number: int
     to_number: int
     to_digest: str
     select: str
-    reason: str
     items: list[RejudgeItem]
 
     @property
