@@ -81,7 +81,7 @@ async def test_a_revoked_agent_does_not_keep_the_platform_from_starting(door: Do
 
 @pytest.mark.parametrize("door", [[(401, {"code": "invalid_credential"})]], indirect=True)
 async def test_an_enrolment_that_is_turned_down_is_told(door: Door) -> None:
-    with pytest.raises(Failed, match="agent local was not enrolled: 401"):
+    with pytest.raises(Failed, match="agent local was not enrolled: HTTP status 401"):
         await enrol(door.url, "a-token", AGENT, ENVIRON)
 
 

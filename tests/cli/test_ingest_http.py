@@ -8,10 +8,11 @@ from msgspec import structs
 from shared.api.leaderboards import Leaderboard
 from shared.api.problems import Problems
 from shared.api.submissions import SubmissionRequest
+from shared.api_client import Unavailable
 from shared.errors import Failed, Refused
 from tests.cli.stand_in import Respond, StandIn, respond_in_turn, run_stand_in
 from tests.support.api_examples import make_example
-from warpboard.api import Caller, Unavailable, open_api
+from warpboard.api import Caller, open_api
 
 NOTHING_THERE = "http://127.0.0.1:9"  # The port of discard, which nobody serves.
 WISH = SubmissionRequest("kernel.py", b"x = 1\n", "matmul", "test", ("CPU", "H100"))

@@ -13,12 +13,12 @@ from hypothesis import strategies as st
 from mcp import Client, MCPError
 
 from shared.api.cases import Case
+from shared.api_client import Unavailable
 from shared.errors import Failed, Refused
 from shared.presentation.outcome import Run
 from shared.presentation.units import escape_control_characters
 from tests.cli.command_runner import run_warpboard
 from tests.cli.mcp_client import call_failing_tool
-from warpboard.api import Unavailable
 from warpboard.context import AppContext, PlatformTarget, create_context
 from warpboard.mcp import context, server
 from warpboard.mcp.server import format_failure, format_refusal

@@ -17,9 +17,9 @@ from mcp.server.stdio import stdio_server
 from pydantic import AnyUrl, ValidationError
 from pydantic.json_schema import GenerateJsonSchema
 
+from shared.api_client import Unavailable
 from shared.errors import Failed, Refused
 from shared.presentation.units import about_text, one_line
-from warpboard.api import Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.output import OK
 from warpboard.mcp.context import ToolContext, ToolResult

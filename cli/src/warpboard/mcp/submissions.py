@@ -20,13 +20,14 @@ from shared.api.submissions import (
     Progress,
     SubmissionRequest,
 )
+from shared.api_client import StreamMessage, Unavailable
 from shared.checks.problem_files import ProblemFiles, compile_files
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.presentation.outcome import Run
 from shared.presentation.report_parts import run_progress, submission_progress
 from shared.problems.submission_file import parse_precision
-from warpboard.api import Api, StreamMessage, Unavailable
+from warpboard.api import Api
 from warpboard.mcp.context import (
     TEXT_CHARS,
     Gpus,

@@ -6,19 +6,19 @@ import signal
 import time
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack
 from datetime import UTC, datetime
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-import httpx
-
+from shared.api_client import Unavailable, v1_path
 from shared.errors import Failed, Refused
 from shared.servers import process as processes
 from shared.servers.nats import NatsServer
 from shared.servers.postgresql import Postgres
 from shared.servers.process import load_password
+from warpboard.api import Api, Caller, open_api
 from warpboard.domain.demand import DEFAULT_PLAN, AgentPlan
 from warpboard.processes.child import (
     STEP_S,
@@ -336,14 +336,12 @@ async def enrol(
     agent = environ["WARPBOARD_GPU_AGENT_ID"]
     key = await _read_key((*command, "key"), environ)
     body = {"sign_key": key, "owner": "local", "reason": "it runs on the platform's own machine"}
-    async with _connect_operator(operator_token) as http:
-        answer = await _post_until_ready(http, f"{url}/v1/admin/agents/{agent}/enroll", body)
     try:
-        code = "" if answer.is_success else answer.json()["code"]
-    except (ValueError, KeyError, TypeError):
-        code = ""
-    if not answer.is_success and code != REVOKED:
-        raise Failed(f"agent {agent} was not enrolled: {answer.status_code} {answer.text}")
+        async with _open_operator_api(url, operator_token) as api:
+            await _post_until_ready(api, "admin", "agents", agent, "enroll", body=body)
+    except Refused as refused:
+        if refused.code != REVOKED:
+            raise Failed(f"agent {agent} was not enrolled: {refused.reason}") from refused
 
 
 async def give_roles(url: str, operator_token: str) -> None:
@@ -352,26 +350,26 @@ async def give_roles(url: str, operator_token: str) -> None:
     Repeating it is harmless.
     """
     reason = "a user of the simulated Discord"
-    async with _connect_operator(operator_token) as http:
+    participants = ("admin", "participants")
+    async with _open_operator_api(url, operator_token) as api:
         for user in SIM_USERS:
             if not user.role:
                 continue
-            participants = f"{url}/v1/admin/participants"
             identity = {"provider": "discord", "subject": user.id}
             for path, body in (
                 (participants, {"name": user.name}),
-                (f"{participants}/{user.name}/identities", identity),
-                (f"{participants}/{user.name}/roles", {"role": user.role}),
+                ((*participants, user.name, "identities"), identity),
+                ((*participants, user.name, "roles"), {"role": user.role}),
             ):
-                answer = await _post_until_ready(http, path, {**body, "reason": reason})
-                if not answer.is_success:
-                    detail = f"{answer.status_code} {answer.text}"
-                    raise Failed(f"{user.name} did not get the role {user.role}: {detail}")
+                try:
+                    await _post_until_ready(api, *path, body={**body, "reason": reason})
+                except Refused as refused:
+                    problem = f"{user.name} did not get the role {user.role}: {refused.reason}"
+                    raise Failed(problem) from refused
 
 
-def _connect_operator(token: str) -> httpx.AsyncClient:
-    headers = {"Authorization": f"Bearer {token}", "Warpboard-Operator": "warpboard-up"}
-    return httpx.AsyncClient(headers=headers, timeout=ENROL_S_MAX, trust_env=False)
+def _open_operator_api(url: str, token: str) -> AbstractAsyncContextManager[Api]:
+    return open_api(url, Caller(token=token, operator="warpboard-up"))
 
 
 async def _read_key(command: Sequence[str], environ: Mapping[str, str]) -> str:
@@ -390,19 +388,16 @@ async def _read_key(command: Sequence[str], environ: Mapping[str, str]) -> str:
     return out.decode().strip()
 
 
-async def _post_until_ready(
-    http: httpx.AsyncClient, url: str, body: dict[str, str]
-) -> httpx.Response:
+async def _post_until_ready(api: Api, *path: str, body: Mapping[str, str]) -> None:
     """Send the request until ingest, which starts at the same time, answers."""
     deadline = time.monotonic() + ENROL_S_MAX
     while True:
         try:
-            answer = await http.post(url, json=body)
-            if answer.status_code != httpx.codes.SERVICE_UNAVAILABLE:
-                return answer
-            trouble = answer.text
-        except httpx.TransportError as error:
-            trouble = str(error)
-        if time.monotonic() > deadline:
-            raise Failed(f"ingest did not answer within {ENROL_S_MAX:.0f} s: {trouble}")
+            await api.send("POST", v1_path(*path), json=body)
+            return
+        except Unavailable as trouble:
+            if time.monotonic() > deadline:
+                raise Failed(
+                    f"ingest did not answer within {ENROL_S_MAX:.0f} s: {trouble}"
+                ) from trouble
         await asyncio.sleep(ENROL_STEP_S)

@@ -19,6 +19,7 @@ from shared.api.problems import FullProblem, ProblemCase, Start
 from shared.api.queues import Queue
 from shared.api.quotas import Balance
 from shared.api.submissions import FullSubmission, OwnSubmissions, Progress
+from shared.api_client import Unavailable
 from shared.errors import Failed, Refused
 from shared.presentation.failure import describe_failure, failure_lines
 from shared.presentation.outcome import Run
@@ -31,7 +32,7 @@ from shared.presentation.report_parts import (
 from shared.presentation.units import NO_VALUE, instant_text, one_line, seconds_text, time_text
 from shared.problems.submission_file import SUFFIXES, suffix
 from shared.speedups import speedup_fields
-from warpboard.api import Api, Response, Unavailable
+from warpboard.api import Api, Response
 from warpboard.screen import Screen, ShowProgress
 
 # Transient notices are not part of the history and have no place in it.

@@ -22,6 +22,7 @@ from shared.api.accounts import (
     Token,
     Tokens,
 )
+from shared.api_client import Unavailable
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import (
@@ -31,7 +32,7 @@ from shared.presentation.units import (
     one_line,
     seconds_text,
 )
-from warpboard.api import Api, Unavailable
+from warpboard.api import Api
 from warpboard.context import AppContext, RecordedEvent, send_action
 from warpboard.domain.names import checked_token
 from warpboard.domain.output import Table, make_table

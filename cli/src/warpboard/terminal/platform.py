@@ -16,10 +16,10 @@ from click.shell_completion import get_completion_class
 from harness.vocabulary import CPU_TYPE
 from shared.api.agents import Agent, Agents
 from shared.api.fields import parse_response
+from shared.api_client import Unavailable
 from shared.errors import Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import one_line
-from warpboard.api import Unavailable
 from warpboard.context import AppContext
 from warpboard.domain.demand import (
     DEFAULT_PLAN,

@@ -222,7 +222,7 @@ def _flush_stdout() -> bool:
 def _error_document(end: Refused | Failed) -> dict[str, str | None]:
     if isinstance(end, Refused):
         return {"code": end.code, "detail": end.reason, "field": end.field}
-    from warpboard.api import Unavailable
+    from shared.api_client import Unavailable
 
     return {"code": "unavailable" if isinstance(end, Unavailable) else "failed", "detail": str(end)}
 

@@ -17,6 +17,7 @@ from shared.api.fields import JsonObject
 from shared.api.leaderboards import Comparison
 from shared.api.problems import FullProblem
 from shared.api.submissions import FullSubmission, OwnSubmissions
+from shared.api_client import Unavailable
 from shared.errors import Failed, Refused
 from shared.presentation.outcome import printed_lines
 from shared.presentation.report_parts import ProgressText
@@ -29,7 +30,7 @@ from shared.presentation.units import (
     seconds_text,
     time_text,
 )
-from warpboard.api import Api, Unavailable
+from warpboard.api import Api
 from warpboard.context import AppContext, send_action
 from warpboard.domain.output import FAILED, OK, Table, make_table
 from warpboard.files import write_file

@@ -10,6 +10,7 @@ from shared.api.fields import parse_response
 from shared.api.moderation import EventRange, LogScrub
 from shared.api.queues import DeadLetters, Depth, IntakeStatus, Job, Pool, Queues
 from shared.api.quotas import Balances
+from shared.api_client import Unavailable
 from shared.clock import now
 from shared.errors import Refused
 from shared.health import PAGE, name_ranges
@@ -32,7 +33,7 @@ from shared.presentation.units import (
     one_line,
     seconds_text,
 )
-from warpboard.api import Api, Unavailable
+from warpboard.api import Api
 from warpboard.context import AppContext
 from warpboard.domain.demand import Offer, offer_exit_code, offer_lines
 from warpboard.domain.output import INFRASTRUCTURE, Table, make_table

@@ -4,7 +4,6 @@ The public leaderboards are in memory, so that completions never wait, and so ar
 """
 
 import asyncio
-import json
 import logging
 import time
 from collections import OrderedDict
@@ -17,21 +16,14 @@ from typing import Any, TypeVar
 from urllib.parse import quote
 
 import httpx
-import msgspec
-from httpx_sse import EventSource, SSEError
 
 from shared.api.leaderboards import Leaderboard
 from shared.api.problems import FullProblem, Problem, ProblemCheck, Problems, PublishedVersion
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
+from shared.api_client import ApiClient, open_http_client, v1_path
 from shared.errors import Failed, Refused
 
-CONNECT_S = 3.0
-ANSWER_S = 35.0
-# A stream sends something every 15 s, if only a keep-alive.
-SILENCE_S = 40.0
 NAME_LENGTH_MAX = 100
-# A 5xx answer that is an operator's decision and not a failure.
-PAUSED = "submissions_paused"
 # The code for a user of Discord whom the platform does not know.
 NOBODY = "missing_credential"
 BEHIND_S_MAX, STEP_S = 10.0, 0.2
@@ -65,7 +57,7 @@ class DiscordUser:
 
 
 @dataclass(frozen=True)
-class PlatformApi:
+class PlatformApi(ApiClient):
     """The API over one HTTP client, which authenticates with the edge's own token.
 
     `public_url` is the platform's public address without a trailing slash; empty if unknown. With
@@ -92,7 +84,7 @@ class PlatformApi:
 
     async def get(self, model: type[T], *path: str | int, **query: str | int) -> T:
         """Read under /v1. Raises `Refused` and `Failed`."""
-        return _decode(await self._send("GET", _v1_path(path), params=query), model)
+        return self.decode(await self.send("GET", v1_path(*path), params=query), model)
 
     async def get_if_known(self, model: type[T], *path: str | int) -> T | None:
         """Read as `get`; None if the platform does not know the user."""
@@ -130,25 +122,25 @@ class PlatformApi:
 
     async def get_file(self, path: str) -> bytes:
         """Download a small file. Errors as `get`."""
-        return (await self._send("GET", path)).content
+        return (await self.send("GET", path)).content
 
     async def submit(self, request: SubmissionRequest) -> SubmissionReceipts:
         """Send a submission request, and return its receipts. Errors as `get`."""
         files = {"file": (request.name, request.source)}
-        response = await self._send("POST", "/v1/submissions", data=request.form, files=files)
-        return _decode(response, SubmissionReceipts)
+        response = await self.send("POST", "/v1/submissions", data=request.form, files=files)
+        return self.decode(response, SubmissionReceipts)
 
     async def request(self, model: type[T], method: str, *path: str | int, **body: object) -> T:
         """Send any request under /v1; `object` accepts any response. Errors as `get`."""
-        return _decode(await self._send(method, _v1_path(path), json=body), model)
+        return self.decode(await self.send(method, v1_path(*path), json=body), model)
 
     async def publish(
         self, fields: Mapping[str, object], files: Mapping[str, bytes]
     ) -> PublishedVersion:
         """Publish a version of a problem. Errors as `get`."""
         uploads = [("files", item) for item in files.items()]
-        response = await self._send("POST", "/v1/problems", data=fields, files=uploads)
-        return _decode(response, PublishedVersion)
+        response = await self.send("POST", "/v1/problems", data=fields, files=uploads)
+        return self.decode(response, PublishedVersion)
 
     async def request_check(
         self, slug: str, gpus: Sequence[str], files: Mapping[str, bytes]
@@ -156,99 +148,27 @@ class PlatformApi:
         """Ask for a check of a problem on an agent. Errors as `get`."""
         uploads = [("files", item) for item in files.items()]
         fields = {"slug": slug, "gpu": list(gpus)}
-        response = await self._send("POST", "/v1/checks", data=fields, files=uploads)
-        return _decode(response, ProblemCheck)
+        response = await self.send("POST", "/v1/checks", data=fields, files=uploads)
+        return self.decode(response, ProblemCheck)
 
-    async def events(self, number: int, after: int) -> AsyncIterator[tuple[str, dict[str, Any]]]:
-        """Stream a submission's events and notices after a sequence, as kind and data."""
-        headers = {"Accept": "text/event-stream"} | ({"Last-Event-ID": str(after)} if after else {})
-        path = f"/v1/submissions/{number}/events"
-        try:
-            async with self._stream(path, headers) as response:
-                async for event in EventSource(response).aiter_sse():
-                    yield event.event, _parse_object(event.data)
-        except (httpx.TransportError, SSEError) as error:
-            raise Failed(f"the stream was cut: {error}") from error
-
-    async def _send(self, method: str, path: str, **options: Any) -> httpx.Response:
-        key = {"Idempotency-Key": self.key} if method == "POST" else {}
-        headers = self._user_headers() | key
-        try:
-            response = await self.client.request(method, path, headers=headers, **options)
-        except httpx.TransportError as error:
-            raise Failed(f"the platform does not answer: {type(error).__name__}") from error
-        _check_success(response)
-        return response
-
-    @asynccontextmanager
-    async def _stream(self, path: str, headers: dict[str, str]) -> AsyncIterator[httpx.Response]:
-        headers = self._user_headers() | headers
-        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
-        async with self.client.stream("GET", path, headers=headers, timeout=timeout) as response:
-            if not response.is_success:
-                await response.aread()
-                _check_success(response)
-            yield response
-
-    def _user_headers(self) -> dict[str, str]:
-        if self.user is None:
-            return {}
-        values = {
-            "Warpboard-Discord-User": str(self.user.id),
-            "Warpboard-Discord-Name": quote(self.user.name[:NAME_LENGTH_MAX], safe=""),
-            "Warpboard-Discord-Roles": ",".join(self.user.roles),
-        }
+    def request_headers(self, method: str) -> dict[str, str]:
+        """Return the headers that name the user, and the key of a POST."""
+        values = {"Idempotency-Key": self.key if method == "POST" else ""}
+        if self.user is not None:
+            values |= {
+                "Warpboard-Discord-User": str(self.user.id),
+                "Warpboard-Discord-Name": quote(self.user.name[:NAME_LENGTH_MAX], safe=""),
+                "Warpboard-Discord-Roles": ",".join(self.user.roles),
+            }
         return {name: value for name, value in values.items() if value}
-
-
-def _v1_path(parts: tuple[str | int, ...]) -> str:
-    """Join and escape the parts of a path, which users may have typed. Raises `Refused`."""
-    for part in parts:
-        # The client would resolve these to another path.
-        if part in ("", ".", ".."):
-            raise Refused("invalid_request", f"{part!r} is not a name")
-    return "/v1/" + "/".join(quote(str(part), safe="") for part in parts)
-
-
-def _parse_object(text: str) -> dict[str, Any]:
-    try:
-        value = json.loads(text) if text else {}
-    except ValueError:
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _decode(response: httpx.Response, model: type[T]) -> T:
-    """Return the body of a response. Raises `Failed` if it has another shape."""
-    try:
-        return msgspec.json.decode(response.content, type=model)
-    except msgspec.DecodeError as error:
-        raise Failed(f"the platform's response is not a {model.__name__}: {error}") from error
-
-
-def _check_success(response: httpx.Response) -> None:
-    if response.is_success:
-        return
-    body = _parse_object(response.text)
-    detail = str(body.get("detail") or f"the platform answered {response.status_code}")
-    code = str(body.get("code") or "refused")
-    if response.is_client_error or code == PAUSED:
-        retry_after = response.headers.get("Retry-After", "")
-        wait_s = float(retry_after) if retry_after.isdecimal() else None
-        raise Refused(code, detail, retry_after_s=wait_s)
-    raise Failed(f"the platform answered {response.status_code}: {detail}")
 
 
 @asynccontextmanager
 async def connect_api(url: str, token: str, public_url: str = "") -> AsyncIterator[PlatformApi]:
-    """Open the API at a URL. Connecting takes at most 3 s, an answer at most 35 s."""
-    timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+    """Open the API at a URL."""
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=50)
     headers = {"Authorization": f"Bearer {token}"}
-    # A proxy that the environment names must not intercept 127.0.0.1.
-    async with httpx.AsyncClient(
-        base_url=url, headers=headers, timeout=timeout, limits=limits, trust_env=False
-    ) as client:
+    async with open_http_client(url, headers, limits=limits) as client:
         yield PlatformApi(client, public_url.rstrip("/"))
 
 

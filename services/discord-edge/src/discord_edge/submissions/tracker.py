@@ -297,10 +297,10 @@ class _Tracker:
         while True:
             place = self._status.place
             try:
-                async for kind, data in self._api.events(number, place):
-                    if kind == "end":
+                async for message in self._api.events(number, place):
+                    if message.kind == "end":
                         return
-                    self._set_status(evolve(self._status, kind, data))
+                    self._set_status(evolve(self._status, message.kind, message.data))
             except Failed as failed:
                 _log.info("the stream of submission %d is opened again: %s", number, failed)
             has_progressed = self._status.place > place
