@@ -20,9 +20,10 @@ from shared.checks.findings import OWN_CODE
 from shared.checks.problem_files import ProblemFiles
 from shared.errors import Refused
 from shared.presentation.units import one_line
+from shared.problem_versions import load_problem
 from shared.problems.compilation import compile_problem
 from shared.problems.kernelbench import AS_ANSWER, REFERENCE_CPU
-from warpboard.files import load_problem, load_solutions
+from warpboard.files import load_solutions
 from warpboard.local_run import LocalHarness
 from warpboard.service.checks import find_faults
 

@@ -23,9 +23,10 @@ from pathlib import Path
 from bench.gpu.table import NO, NOTHING, UNSHOWN, YES, Row, print_row, read, write
 from harness.entry import Harness, RunReport, RunRequest
 from shared.checks.problem_files import ProblemFiles
+from shared.problem_versions import load_problem
 from shared.problems.submission_file import read_directives
 from tests.problems.loaded_problem import opened
-from warpboard.files import load_problem, load_solutions
+from warpboard.files import load_solutions
 
 PROBLEMS = Path(__file__).parents[2] / "problems"
 MODE = "test"

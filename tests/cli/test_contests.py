@@ -8,10 +8,10 @@ from typing import Any
 
 from click.testing import Result
 
+from shared.problem_versions import load_problem
 from tests.cli.command_runner import run_against
 from tests.cli.stand_in import ReceivedRequest, Respond
 from tests.shared.problems.examples import FILES
-from warpboard.files import load_problem
 
 CONTEST = """\
 name: Autumn

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from shared.problem_versions import load_problem
 from shared.problems.submission_file import read_directives
 from tests.cli.command_runner import run_warpboard
-from warpboard.files import load_problem, load_solutions
+from warpboard.files import load_solutions
 from warpboard.terminal.authoring import DRAFT_FILES, DRAFT_SUFFIX, TEMPLATE_FOLDER
 
 TEMPLATES = Path(__file__).parent.parent.parent / "cli" / "src" / "warpboard" / "templates"

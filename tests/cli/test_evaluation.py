@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from harness.vocabulary import MODES
+from shared.problem_versions import load_problem
 from shared.problems.evaluation import render_evaluation
 from tests.cli.command_runner import run_warpboard
 from tests.problems.test_templates import MODEL, SINGLE
-from warpboard.files import load_problem
 from warpboard.local_run import LocalHarness
 
 PROBLEM = Path(__file__).parents[2] / "problems" / "vectoradd"

@@ -5,7 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import Refused
-from warpboard.domain.names import PARTICIPANT, legal_participant, participant, slug_of
+from shared.problem_versions import slug_of
+from warpboard.domain.names import PARTICIPANT, legal_participant, participant
 
 
 @pytest.mark.parametrize("name", ["Ada", "", "a" * 33, "_ada", "ada lovelace", "ada\n", "größe"])

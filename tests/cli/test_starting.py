@@ -16,6 +16,7 @@ from ranker.http.problems import describe_rules
 from shared.agent_guide import render_agent_guide
 from shared.api.agents import Agents
 from shared.problem_folders import read_problem_files
+from shared.problem_versions import load_problem
 from shared.problems import templates
 from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.submission_file import read_directives
@@ -25,7 +26,6 @@ from tests.problems.test_native import FILES as NATIVE
 from tests.problems.test_popcorn import own
 from tests.problems.test_templates import MODEL, SINGLE
 from tests.support.api_examples import make_document
-from warpboard.files import load_problem
 
 pytestmark = [pytest.mark.platform, pytest.mark.long]
 

@@ -15,6 +15,7 @@ from harness.build.command import compiles_at_import
 from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.errors import Refused
 from shared.problem_folders import read_problem_files
+from shared.problem_versions import load_problem
 from shared.problems.compilation import compile_problem
 from shared.problems.flashinfer import TENSORS
 from shared.problems.flashinfer_schema import DEFINITION, WORKLOADS
@@ -25,7 +26,7 @@ from tests.problems.inspection import Inspector
 from tests.problems.test_check_forms import laid_out
 from tests.support.api_examples import make_example
 from tests.support.harness import Warm
-from warpboard.files import load_problem, read_submission
+from warpboard.files import read_submission
 from warpboard.local_run import LocalHarness
 
 SET = Path(__file__).parent / "flashinfer"

@@ -9,10 +9,11 @@ import pytest
 
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
+from shared.problem_versions import load_problem
 from shared.problems.compilation import ProblemVersion, compile_problem
 from tests.support.examples import CPP
 from tests.support.harness import Warm
-from warpboard.files import load_problem, load_solutions
+from warpboard.files import load_solutions
 from warpboard.local_run import LocalHarness
 
 TASK = """\

@@ -13,9 +13,10 @@ from docs.set_runs import Outcome
 
 from shared.errors import Refused
 from shared.problem_folders import contest_files, find_task_folders
+from shared.problem_versions import load_problem
 from tests.support.harness import Warm
 from tests.support.rounds import holds_in_a_round
-from warpboard.files import find_level, load_contest, load_problem
+from warpboard.files import find_level, load_contest
 from warpboard.local_run import LocalHarness
 
 KERNELS, BENCH = "WARPBOARD_REFERENCE_KERNELS", "WARPBOARD_KERNELBENCH"

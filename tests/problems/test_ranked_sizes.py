@@ -9,9 +9,9 @@ import pytest
 
 from shared.api.submissions import Progress
 from shared.checks.ranked_sizes import inspect_ranked_sizes
+from shared.problem_versions import load_problem
 from shared.problems.report import Finding
 from tests.problems.inspection import write
-from warpboard.files import load_problem
 from warpboard.local_run import LocalHarness
 
 pytestmark = [pytest.mark.box, pytest.mark.long]

@@ -14,6 +14,7 @@ import pytest
 from harness.check import utilities
 from shared.errors import Refused
 from shared.problem_folders import read_problem_files
+from shared.problem_versions import load_problem
 from shared.problems.compilation import compile_problem
 from shared.problems.flashinfer_schema import (
     DEFINITION,
@@ -25,7 +26,6 @@ from shared.problems.flashinfer_schema import (
 )
 from tests.problems.inspection import Inspector
 from tests.problems.test_check_forms import laid_out
-from warpboard.files import load_problem
 
 FOR_CPU = {"warpboard.yml": b"gpus: [CPU]\n"}
 VARIABLE = "WARPBOARD_SOL_EXECBENCH"

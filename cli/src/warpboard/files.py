@@ -9,10 +9,10 @@ from pathlib import Path
 from stat import S_ISREG
 from typing import TYPE_CHECKING, BinaryIO
 
-from shared.checks.problem_files import ProblemFiles, Sample, Solutions, compile_files
+from shared.checks.problem_files import Sample, Solutions
 from shared.errors import Refused
 from shared.private_files import create_private_folder, open_private
-from warpboard.domain.names import SLUG_LENGTH_MAX, kernelbench_slug, slug_of
+from shared.problem_versions import LEVEL, LEVEL_FILES, own_slug, slug_of
 
 # What compiles problems imports pydantic, which most commands do without.
 if TYPE_CHECKING:
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 FILE_BYTES_MAX = 16 * 1024 * 1024
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
-# A folder of KernelBench, and the names of its files.
-LEVEL, LEVEL_FILES = re.compile(r"level([1-9])\Z"), "[0-9]*_*.py"
 # When each file was changed, and its size.
 FileStates = dict[Path, tuple[int, int]]
 
@@ -58,27 +56,6 @@ def read_submission(file: Path) -> tuple[str, bytes]:
     return f"{file.stem}.py", convert_solution(source)
 
 
-def load_problem(folder: Path, slug: str | None, gpus: tuple[str, ...] = ()) -> ProblemFiles:
-    """Compile a problem without its solutions: a directory, or a file that is one.
-
-    Without a slug, it is that of its contest, or its own name. Raises Refused.
-    """
-    from shared.problem_folders import find_contest_problem, read_problem_files
-    from shared.problems.contest import add_contest_gpus
-
-    files, entry = read_problem_files(folder), find_contest_problem(folder)
-    files = add_contest_gpus(files, gpus or (entry.gpus if entry else ()))
-    return compile_files(slug or (entry.slug if entry else _own_slug(folder.resolve())), files)
-
-
-def _own_slug(path: Path) -> str:
-    """Return the slug of a problem that nothing else names."""
-    level = LEVEL.match(path.parent.name)
-    if level and path.match(LEVEL_FILES) and path.is_file():
-        return kernelbench_slug(int(level[1]), path.stem)
-    return slug_of(path.stem[:SLUG_LENGTH_MAX] if path.is_file() else path.name)
-
-
 def load_contest(file: Path) -> "list[ContestProblem]":
     """Return the problems that a contest file lists, with full paths, or those of a level.
 
@@ -88,7 +65,7 @@ def load_contest(file: Path) -> "list[ContestProblem]":
 
     if is_level(file):
         return [
-            ContestProblem(_own_slug(path.resolve()), str(path), None, ())
+            ContestProblem(own_slug(path.resolve()), str(path), None, ())
             for path in sorted(
                 file.glob(LEVEL_FILES), key=lambda path: int(path.name.partition("_")[0])
             )

@@ -18,6 +18,7 @@ from shared.api.fields import JsonObject
 from shared.api.submissions import Progress, SubmissionRequest
 from shared.checks.problem_files import ProblemFiles
 from shared.errors import Refused
+from shared.problem_versions import write_version
 from shared.problems.submission_file import suffix
 
 
@@ -90,7 +91,7 @@ class LocalHarness:
 
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             folder = Path(home) / "problem"
-            await asyncio.to_thread(_lay_out_problem, folder, problem)
+            await asyncio.to_thread(write_version, problem, folder)
             request = InspectRequest(str(folder))
             if scaled_s:
                 request = replace(request, is_scaled=True, limit_s=scaled_s, call_s=scaled_s)
@@ -164,7 +165,7 @@ def _prepare_run(
     folder, out = home / "problem", home / "out"
     source = home / f"submission{suffix(submission.name)}"
     out.mkdir()
-    _lay_out_problem(folder, problem)
+    write_version(problem, folder)
     source.write_bytes(submission.source)
     request = RunRequest(
         str(folder), str(source), submission.mode, str(out), precision=submission.precision
@@ -174,13 +175,6 @@ def _prepare_run(
     rival_source = home / f"rival{suffix(rival.name)}"
     rival_source.write_bytes(rival.source)
     return replace(request, rival=str(rival_source))
-
-
-def _lay_out_problem(folder: Path, problem: ProblemFiles) -> None:
-    for name, data in {**problem.version_files, "manifest.json": problem.manifest}.items():
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
 
 
 def _collect_files(out: Path, folder: Path | None) -> list[JsonObject]:

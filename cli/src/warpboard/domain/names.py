@@ -6,7 +6,6 @@ from shared.errors import Refused
 
 PARTICIPANT = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
 LENGTH_MAX = 32
-SLUG_LENGTH_MAX = 64
 VISIBLE = re.compile(r"[!-~]{1,512}\Z")
 ANYONE = "participant"
 
@@ -30,25 +29,6 @@ def legal_participant(name: str) -> str:
     """
     replaced = "".join(c if c.isascii() and c.isalnum() else "_" for c in name.lower())
     return replaced.strip("_")[:LENGTH_MAX] or ANYONE
-
-
-def slug_of(folder: str) -> str:
-    """Return the slug that a problem's folder suggests.
-
-    >>> slug_of("Vector Add"), slug_of("softmax_v2")
-    ('vector-add', 'softmax_v2')
-    """
-    return "-".join(folder.lower().split())
-
-
-def kernelbench_slug(level: int, stem: str) -> str:
-    """Return the slug of a KernelBench problem from its level and its file's name.
-
-    >>> kernelbench_slug(1, "19_ReLU"), kernelbench_slug(2, "7_Conv2d_Bias__Add+ReLU")
-    ('kernelbench-1-19-relu', 'kernelbench-2-7-conv2d-bias-add-relu')
-    """
-    words = re.findall("[a-z0-9]+", stem.lower())
-    return "-".join(["kernelbench", str(level), *words])[:SLUG_LENGTH_MAX].rstrip("-")
 
 
 def checked_token(token: str, name: str) -> str:

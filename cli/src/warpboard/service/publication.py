@@ -14,12 +14,13 @@ from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import count_text
+from shared.problem_versions import load_problem
 from shared.problems.contest import ContestProblem, parse_deadline
 from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_settings
 from warpboard.api import Api, Fields, Response
 from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, OK
-from warpboard.files import is_level, load_contest, load_problem
+from warpboard.files import is_level, load_contest
 from warpboard.screen import Screen
 from warpboard.service.answers import retry_until_available
 from warpboard.service.checks import examine_problem, load_known_check

@@ -17,10 +17,10 @@ from shared.api.fields import JsonObject
 from shared.checks.problem_files import ProblemFiles
 from shared.errors import Failed, Refused
 from shared.presentation.units import count_text
+from shared.problem_versions import SLUG_LENGTH_MAX, load_problem
 from shared.problems.evaluation import evaluation_files, render_evaluation
 from warpboard.context import AppContext
-from warpboard.domain.names import SLUG_LENGTH_MAX
-from warpboard.files import find_level, load_problem, read_template, write_files
+from warpboard.files import find_level, read_template, write_files
 from warpboard.service import checks, publication
 from warpboard.service.publication import ProblemOptions
 from warpboard.terminal import options, problems

@@ -21,12 +21,13 @@ from shared.checks.problem_files import Sample, Solutions
 from shared.clock import new_id
 from shared.errors import Failed, Refused
 from shared.presentation.units import count_text, seconds_text, time_text
+from shared.problem_versions import load_problem
 from warpboard.api import Api
 from warpboard.context import AppContext, PlatformTarget
 from warpboard.domain.checks import NOT_PASSED
 from warpboard.domain.demand import Demand, choose_demand
 from warpboard.domain.output import FAILED, INTERRUPTED, OK, TERMINATED, Table, make_table
-from warpboard.files import load_all_solutions, load_problem
+from warpboard.files import load_all_solutions
 from warpboard.processes.maintenance import run_beside_platform
 from warpboard.service.answers import wait_until_over
 from warpboard.service.publication import publish, published_line
