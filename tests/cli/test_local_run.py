@@ -7,11 +7,11 @@ import pytest
 
 from shared.errors import Refused
 from shared.problem_folders import FILES_MAX
+from shared.problem_versions import load_problem
 from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
 from warpboard.files import (
     DOWNLOAD_BYTES_MAX,
     load_all_solutions,
-    load_problem,
     read_source,
     save_download,
 )

@@ -15,6 +15,7 @@ from shared.checks.findings import MACHINE_FINDING
 from shared.checks.problem_files import ProblemFiles, Solutions
 from shared.clock import now
 from shared.errors import Refused
+from shared.problem_versions import load_problem
 from shared.problems.report import CheckReport, Finding, read_report
 from warpboard.context import AppContext
 from warpboard.domain import checks
@@ -23,7 +24,6 @@ from warpboard.domain.output import FAILED, OK, REFUSED, Table
 from warpboard.files import (
     FileStates,
     list_problems,
-    load_problem,
     load_solutions,
     read_file_states,
 )

@@ -20,6 +20,7 @@ from shared.presentation.failure import describe_failure, failure_lines
 from shared.presentation.outcome import Run
 from shared.presentation.report_parts import run_progress
 from shared.presentation.units import difference_text, one_line
+from shared.problem_versions import load_problem
 from shared.problems.submission_file import choose_precision, read_directives
 from shared.run_values import DuelResult
 from warpboard.api import Api
@@ -27,7 +28,6 @@ from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, INFRASTRUCTURE, OK
 from warpboard.files import (
     decode_source,
-    load_problem,
     read_submission,
     read_template,
     write_files,
