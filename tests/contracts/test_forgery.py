@@ -36,7 +36,7 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.reports import ReportRequest
 from shared.servers.nats import NatsServer
-from shared.signing import verify_verdict
+from shared.verdicts import verify_verdict
 from shared.wire import Envelope, EventMetadata, encode, is_genuine, make_envelope
 from tests.contracts.agents import order, run_id
 from tests.ranker.audit_platform import AuditPlatform

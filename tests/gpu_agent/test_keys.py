@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from shared.events import JobAssigned, RunCompleted, RunStarted
-from shared.signing import load_key, public_key, verify_verdict
+from shared.signing import load_key, public_key
+from shared.verdicts import verify_verdict
 from shared.wire import decode
 from tests.gpu_agent.world import HONEST, World, serving
 

@@ -12,9 +12,10 @@ from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.postgres import SCHEMA, Reader, ReadModels
 from ranker.service.progress import Live, ProjectionProgress
-from shared import events, signing
+from shared import events
 from shared.api.audits import AuditReport, AuditRequest
 from shared.postgres import connect, create_pool
+from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import chain_events
 from tests.support.lives import begin
 from tests.support.memory import MemoryBlobStore, MemoryLog
@@ -62,7 +63,7 @@ class Podium:
             def findings(self) -> list[Any]:
                 return []
 
-        return await audit(AuditRequest("identity", "CPU"), Copy(), signing.verify_verdict)
+        return await audit(AuditRequest("identity", "CPU"), Copy(), verify_verdict)
 
 
 @asynccontextmanager

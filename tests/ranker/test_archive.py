@@ -21,7 +21,8 @@ from ranker.service.decisions import Metrics
 from shared.event_log import Gap, NewEvent, RecordedEvent
 from shared.events import AuditSealed
 from shared.postgres import CheckpointConflict, create_pool
-from shared.signing import load_key, public_key, verify_verdict
+from shared.signing import load_key, public_key
+from shared.verdicts import verify_verdict
 from shared.wire import EventMetadata, make_envelope
 from tests.support.lives import T0, Life, live, publish
 from tests.support.memory import MemoryLog

@@ -16,7 +16,7 @@ from shared.clock import new_id
 from shared.event_log import NewEvent
 from shared.events import Fact, SubmissionFinished
 from shared.postgres import connect
-from shared.signing import verify_verdict
+from shared.verdicts import verify_verdict
 from shared.wire import Envelope, EventMetadata, make_envelope
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_audit import List

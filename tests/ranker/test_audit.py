@@ -13,7 +13,8 @@ from ranker.domain.stored_log import PublishedSeal, StoredEvent
 from shared import events, subjects
 from shared.api.audits import AuditReport, AuditRequest, Finding
 from shared.errors import Refused
-from shared.signing import load_key, verify_verdict
+from shared.signing import load_key
+from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform, chain_events
 from tests.support.lives import AGENT, T0, Life
 

@@ -27,7 +27,7 @@ from ranker.service.projection import project
 from shared.api.audits import AuditReport, AuditRequest, Finding
 from shared.event_log import NewEvent
 from shared.postgres import connect, create_pool
-from shared.signing import verify_verdict
+from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
 from tests.support.lives import T0, Life
 from tests.support.memory import MemoryBlobStore, MemoryLog

@@ -7,7 +7,7 @@ import pytest
 from ranker.audit.auditor import audit
 from shared import events, subjects
 from shared.api.audits import AuditReport, AuditRequest
-from shared.signing import verify_verdict
+from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_audit import List
 from tests.support.lives import AGENT, T0, Life, registration

@@ -8,7 +8,8 @@ from nacl.signing import SigningKey
 
 from ranker.domain.stored_log import KEY_AGGREGATE, ChainVerifier
 from shared.events import SealKeyChanged
-from shared.signing import public_key, sign_verdict, verify_verdict
+from shared.signing import public_key, sign_verdict
+from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
 
 FIRST, SECOND, THIRD = (SigningKey(bytes([number]) * 32) for number in (1, 2, 3))

@@ -12,7 +12,7 @@ from ranker.domain.stored_log import CHAIN_START, ChainVerifier, StoredEvent
 from ranker.http.submissions import MEDIA
 from shared.event_log import RecordedEvent
 from shared.events import Fact
-from shared.signing import verify_verdict
+from shared.verdicts import verify_verdict
 from shared.wire import (
     UNREADABLE,
     EventMetadata,

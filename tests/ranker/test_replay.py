@@ -25,7 +25,7 @@ from shared.api.audits import AuditReport, AuditRequest
 from shared.errors import Refused
 from shared.event_log import EventSource, Gap
 from shared.postgres import connect, create_pool, migrate
-from shared.signing import verify_verdict
+from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.replays import filling, replayed
 from tests.support.lives import Life

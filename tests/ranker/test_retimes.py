@@ -19,12 +19,13 @@ from ranker.http.access import ReadSources
 from ranker.postgres import SCHEMA, Reader, ReadModels
 from ranker.service.progress import Live, ProjectionProgress
 from ranker.service.retimes import Retimes
-from shared import events, signing, subjects
+from shared import events, subjects
 from shared.api.audits import AuditReport, AuditRequest
 from shared.clock import now
 from shared.event_log import RecordedEvent
 from shared.nats.event_log import NatsLog
 from shared.postgres import connect, create_pool
+from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import chain_events
 from tests.ranker.replays import replayed
 from tests.support.lives import Life, MeasuredLife, begin, live, problem, say
@@ -131,7 +132,7 @@ class Board:
             def findings(self) -> list[Any]:
                 return []
 
-        report = await audit(AuditRequest("identity", "CPU"), Copy(), signing.verify_verdict)
+        report = await audit(AuditRequest("identity", "CPU"), Copy(), verify_verdict)
         shown = await read_entries(self.reader, BOARD, now())
         assert find_differences(report.rows, shown) == []
         return report

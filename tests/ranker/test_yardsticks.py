@@ -14,7 +14,7 @@ from ranker.service.decisions import PendingDecision, choose_due
 from shared import events, subjects
 from shared.api.audits import AuditReport, AuditRequest
 from shared.events import CaseResult
-from shared.signing import verify_verdict
+from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import chain_events
 from tests.ranker.replays import replayed
 from tests.ranker.test_audit import List

@@ -9,7 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import Refused
-from shared.signing import load_key, make_key, public_key, sign_verdict, verify_verdict
+from shared.signing import load_key, make_key, public_key, sign_verdict
+from shared.verdicts import verify_verdict
 
 DATA = b'{"verdict":"passed"}'
 

@@ -4,7 +4,6 @@ An agent that a launcher starts for one job gets its key in a sealed credential.
 """
 
 import base64
-import binascii
 import json
 import os
 import secrets
@@ -14,12 +13,12 @@ from pathlib import Path
 
 from nacl.exceptions import CryptoError
 from nacl.secret import SecretBox
-from nacl.signing import SigningKey, VerifyKey
+from nacl.signing import SigningKey
 
 from shared.errors import Refused
 from shared.private_files import create_private_folder
+from shared.verdicts import verdict_message
 
-RUN_CONTEXT = b"warpboard/run/1"
 SEED_BYTES = 32
 # The settings of an agent that hold a sealed credential and the key that opens it.
 CREDENTIAL_SETTINGS = ("CREDENTIAL", "CREDENTIAL_KEY")
@@ -77,26 +76,7 @@ def sign_verdict(key: SigningKey, aggregate: str, token: int, data: bytes) -> st
     `aggregate` is the run, `token` the sequence of its JobAssigned, `data` the raw bytes of the
     event's data, so that no canonical form of JSON is needed.
     """
-    return base64.b64encode(key.sign(_message(aggregate, token, data)).signature).decode()
-
-
-def verify_verdict(
-    sign_key_b64: str, aggregate: str, token: int, data: bytes, sig_b64: str
-) -> bool:
-    """Return whether the holder of a key signed this; False for an invalid key or signature.
-
-    Source: 39 µs per call (spec/events.md, section 12), ten times all other work on an event.
-    """
-    try:
-        key = VerifyKey(base64.b64decode(sign_key_b64, validate=True))
-        key.verify(_message(aggregate, token, data), base64.b64decode(sig_b64, validate=True))
-    except (ValueError, TypeError, binascii.Error, CryptoError):
-        return False
-    return True
-
-
-def _message(aggregate: str, token: int, data: bytes) -> bytes:
-    return b"\0".join((RUN_CONTEXT, aggregate.encode(), str(token).encode(), data))
+    return base64.b64encode(key.sign(verdict_message(aggregate, token, data)).signature).decode()
 
 
 def seal_credential(settings: Mapping[str, str], key_b64: str) -> str:

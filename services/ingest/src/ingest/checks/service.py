@@ -27,7 +27,7 @@ from shared.event_log import Conflict, RecordedEvent
 from shared.problems.compilation import ProblemVersion, compile_problem
 from shared.problems.report import read_report
 from shared.problems.warpboard_yml import apply_settings
-from shared.signing import verify_verdict
+from shared.verdicts import verify_verdict
 from shared.wire import is_genuine
 
 REMEMBERED_MAX = 1000

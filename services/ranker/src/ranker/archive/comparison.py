@@ -12,7 +12,7 @@ from ranker.domain.stored_log import ChainVerifier, StoredEvent, to_stored_event
 from shared.api.audits import Finding
 from shared.health import Range, ScrubState, to_ranges
 from shared.nats.repair import LogRepair
-from shared.signing import verify_verdict
+from shared.verdicts import verify_verdict
 
 RANGES_MAX = 100
 PAGE = 2000

@@ -28,7 +28,7 @@ from shared.event_log import EventLog, Feed, Gap, RecordedEvent
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.postgres import create_pool, migrate
-from shared.signing import verify_verdict
+from shared.verdicts import verify_verdict
 
 CATCH_UP_S_MAX = 30.0
 POLL_S = 0.05

@@ -43,8 +43,8 @@ from shared.private_files import (
     is_open_to_others,
     open_private,
 )
-from shared.signing import verify_verdict
 from shared.subjects import derive_id
+from shared.verdicts import verify_verdict
 from shared.wire import EventMetadata, make_envelope
 
 AppendRaw = Callable[[Sequence[tuple[str, str, bytes]], int], Awaitable[None]]

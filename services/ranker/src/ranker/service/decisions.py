@@ -33,7 +33,7 @@ from ranker.domain.yardsticks import (
     own_times,
     restate_scores,
 )
-from shared import signing, subjects
+from shared import subjects
 from shared.blobs import BlobStore
 from shared.clock import now
 from shared.errors import Failed
@@ -52,6 +52,7 @@ from shared.events import (
 )
 from shared.health import ScrubState
 from shared.subjects import derive_id
+from shared.verdicts import verify_verdict
 
 logger = logging.getLogger(__name__)
 
@@ -435,7 +436,7 @@ class Decisions:
         fact = event.fact
         assert isinstance(fact, RunCompleted), "the read models name the event of the verdict"
         fault = find_fault(
-            event.envelope, fact.key, fact.environment, waiting.origin, signing.verify_verdict
+            event.envelope, fact.key, fact.environment, waiting.origin, verify_verdict
         )
         return replace(waiting.verdict, fault=fault)
 

@@ -26,7 +26,7 @@ from ranker.domain.goals import PODIUM_SIZE, case_floors_us
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from ranker.service.decisions import EventCause, Reads, append_event
 from ranker.service.leaderboard import PlacedEntry, key_values
-from shared import events, signing, subjects
+from shared import events, subjects
 from shared.event_log import EventLog, RecordedEvent
 from shared.events import (
     Blob,
@@ -41,6 +41,7 @@ from shared.events import (
     RunStarted,
 )
 from shared.subjects import confirmation_job_id, duel_job_id, podium_duel_id, run_confirmation_id
+from shared.verdicts import verify_verdict
 from shared.wire import UnknownEvent, is_genuine
 
 END_EVENTS = (events.JobFinished, events.JobGivenUp, events.JobCancelled)
@@ -356,9 +357,7 @@ async def _read_run(log: EventLog, reads: Reads, job: str, agent: str, run: str)
         harness_code=keys["harness_code"] or "",
     )
     verdict = completed.fact
-    fault = find_fault(
-        completed.envelope, verdict.key, verdict.environment, origin, signing.verify_verdict
-    )
+    fault = find_fault(completed.envelope, verdict.key, verdict.environment, origin, verify_verdict)
     return JobEnd(fault, run, agent, started.fact if started else None, verdict)
 
 
