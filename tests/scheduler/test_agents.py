@@ -208,7 +208,9 @@ def test_what_counts_goes_to_an_agent_that_somebody_answers_for_alone() -> None:
     assert not [move for move in decide(history.state, world(OFFER)) if len(move) == 2]
     (waiting,) = list_candidates(history.state, world(OFFER))["CPU"]
     why = explain_no_match(job_need(next(iter(history.state.jobs.values()))), [waiting])
-    assert why == "no agent of CPU is enrolled, as ranked runs need: warpboard agent enroll"
+    assert why == (
+        "no agent of CPU is enrolled, as ranked runs and evaluations need: warpboard agent enroll"
+    )
     history.say(subjects.agent("a1"), ENROLLED)
     assert history.settle(world(OFFER))[-2:] == ["JobLeased", "JobAssigned"]
 

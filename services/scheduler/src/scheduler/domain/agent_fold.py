@@ -4,7 +4,7 @@ import statistics
 from datetime import datetime
 from typing import TypeAlias, assert_never
 
-from scheduler.domain import queue
+from scheduler.domain import evaluations, queue
 from scheduler.domain.state import CANARY, Canary, Job, Run, SchedulerState, Slot
 from shared import events
 from shared.event_log import RecordedEvent
@@ -15,7 +15,10 @@ CANARY_TIMES_MAX = 50
 REASON_LENGTH_MAX = 2000
 WORD_LENGTH_MAX = 64
 # The codes of a run whose agent or harness died or hung.
-AGENT_LOSS_CODES = ("supervisor", "sandbox", "device", "agent_silent", "agent_restarted")
+AGENT_LOSS_CODES = (
+    *("supervisor", "sandbox", "device", "agent_silent", "agent_restarted"),
+    *(evaluations.CHUNK_OVERDUE, evaluations.BAD_CHUNK),
+)
 # The code of a leader's run whose gang lost a member.
 GANG_BROKEN = "gang_broken"
 # An operator took the agent away; the submission is not to blame.
@@ -52,6 +55,7 @@ def apply_assignment(
         agent=name,
         job=fact.job,
         version=event.seq,
+        token=event.seq,
         session=fact.session,
         leader=job.run,
         assigned_at=event.envelope.at,
@@ -146,6 +150,8 @@ def _end_leader_run(
     state: SchedulerState, event: RecordedEvent, run: Run, fact: events.Fact, job: Job
 ) -> None:
     ended_at, took_s = settle_run(state, event, run, job)
+    if job.chunk is not None and isinstance(fact, events.RunCompleted):
+        _read_chunk_result(state, event, run, fact, job)
     job.agents_lost += run.has_begun and run.code in AGENT_LOSS_CODES
     if isinstance(fact, events.RunCompleted):
         times = [case.time_us for case in fact.cases if case.stage == "time" and case.time_us]
@@ -162,6 +168,16 @@ def _end_leader_run(
         forget_job(state, job)
 
 
+def _read_chunk_result(
+    state: SchedulerState, event: RecordedEvent, run: Run, fact: events.RunCompleted, job: Job
+) -> None:
+    """Record the verdicts of a chunk; without those that fit the order, its agent failed."""
+    run.result = evaluations.read_result(state, event, run, fact, job)
+    if run.result is None:
+        run.code, run.reason = evaluations.BAD_CHUNK, "its verdicts do not fit its order"
+        state.agent(run.agent).failures += 1
+
+
 def settle_run(
     state: SchedulerState, event: RecordedEvent, run: Run, job: Job
 ) -> tuple[datetime, float]:
@@ -169,6 +185,8 @@ def settle_run(
     # By the agent's clock, which is trusted up to the deadline, and must not delay the decision.
     ended_at = min(event.envelope.at, job.deadline_at)
     took_s = max(0.0, (ended_at - run.assigned_at).total_seconds())
+    if job.chunk is not None and job.submission in state.evaluations:
+        state.evaluations[job.submission].device_s += took_s
     queue.settle_charge(state.pool(job.gpu), job, took_s)
     return ended_at, took_s
 
@@ -195,9 +213,10 @@ def apply_agent_event(
             agent.registration = fact
             agent.slots += [Slot() for _ in range(fact.slots - len(agent.slots))]
         case events.AgentEnrolled():
-            agent.is_enrolled, agent.revoked = True, ""
+            agent.is_enrolled, agent.sign_key, agent.revoked = True, fact.sign_key, ""
         case events.AgentRevoked():
-            agent.is_enrolled, agent.revoked = False, fact.reason or "revoked"
+            agent.is_enrolled, agent.sign_key = False, ""
+            agent.revoked = fact.reason or "revoked"
         case events.AgentCordoned():
             agent.cordon = fact.reason or "cordoned"
         case events.AgentDrained():

@@ -4,11 +4,15 @@ The items of a chunk end with the signed verdicts of its run, or without a verdi
 given up or cancelled: each by exactly one event of the job. An evaluation ends with its last job.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
+from itertools import islice
+from typing import TypeAlias, assert_never
 
 from msgspec import structs
 
+from scheduler.domain import queue
 from scheduler.domain.match import Candidate, Need, find_able_agents, group_by_host, job_need
 from scheduler.domain.state import (
     ATTEMPTS_MAX,
@@ -26,8 +30,8 @@ from shared import events, subjects
 from shared.evaluations import RESULTS_NAME, SOURCES_NAME
 from shared.event_log import Append, RecordedEvent
 from shared.events import HARNESS_CODE, Chunk, ChunkResult, RunOptions
-from shared.signing import verify_verdict
 from shared.subjects import chunk_job_id, history_of
+from shared.verdicts import verify_verdict
 
 CLASS = "evaluation"
 # A chunk goes through more agents than one submission: an end without a verdict costs an attempt.
@@ -40,10 +44,37 @@ STOPPED = "a person's submission needs the agent"
 OVER = "its evaluation is over"
 
 
-def receive_evaluation(
+# The events that change evaluations or their runs themselves.
+EvaluationFact: TypeAlias = (
+    events.EvaluationRequested
+    | events.EvaluationCancelRequested
+    | events.EvaluationFinished
+    | events.ChunkStopRequested
+)
+
+
+def apply_event(
+    state: SchedulerState, event: RecordedEvent, fact: EvaluationFact, id_: str
+) -> None:
+    """Apply an event of an evaluation, or a request to stop one of its runs."""
+    match fact:
+        case events.EvaluationRequested():
+            _receive_evaluation(state, event, fact, id_)
+        case events.EvaluationCancelRequested():
+            _cancel_evaluation(state, event, fact, id_)
+        case events.EvaluationFinished():
+            state.evaluations.pop(id_, None)
+        case events.ChunkStopRequested():
+            if (run := state.runs.get(fact.run)) is not None:
+                run.is_stopping = True
+        case _:
+            assert_never(fact)
+
+
+def _receive_evaluation(
     state: SchedulerState, event: RecordedEvent, fact: events.EvaluationRequested, id_: str
-) -> list[Job]:
-    """Add an evaluation and return the jobs of its chunks, which wait from now on."""
+) -> None:
+    """Add an evaluation and the jobs of its chunks, which wait from now on."""
     run_count = len(fact.sources) - len(fact.cached)
     evaluation = state.evaluations[id_] = Evaluation(
         version=event.seq,
@@ -51,9 +82,11 @@ def receive_evaluation(
         item_s_max=fact.item_s_max,
         completed=len(fact.cached),
     )
-    jobs = [
-        Job(
+    for first in range(0, run_count, max(1, fact.chunk_items)):
+        count = min(fact.chunk_items, run_count - first)
+        job = Job(
             id=chunk_job_id(id_, first),
+            # The job's history is still empty, as its first lease expects.
             version=0,
             submission=id_,
             class_=CLASS,
@@ -62,21 +95,17 @@ def receive_evaluation(
             queued_seq=event.seq,
             queued_at=event.envelope.at,
             options=RunOptions(**shared_fields(fact, RunOptions)),
-            chunk=Chunk(
-                evaluation=id_, first=first, count=min(fact.chunk_items, run_count - first)
-            ),
+            chunk=Chunk(evaluation=id_, first=first, count=count),
             **shared_fields(fact, Job),
         )
-        for first in range(0, run_count, max(1, fact.chunk_items))
-    ]
-    evaluation.jobs = [job.id for job in jobs]
-    return jobs
+        state.jobs[job.id] = job
+        evaluation.jobs.append(job.id)
+        queue.enqueue_job(state.pool(job.gpu), job)
 
 
-def cancel_evaluation(
+def _cancel_evaluation(
     state: SchedulerState, event: RecordedEvent, fact: events.EvaluationCancelRequested, id_: str
 ) -> None:
-    """Record that somebody wants an evaluation to end."""
     evaluation = state.evaluations.get(id_)
     if evaluation is None:
         return
@@ -136,31 +165,25 @@ def _count(
 
 
 def read_result(
-    state: SchedulerState,
-    event: RecordedEvent,
-    run: Run,
-    fact: events.RunCompleted,
-    job: Job,
-    device_s: float,
+    state: SchedulerState, event: RecordedEvent, run: Run, fact: events.RunCompleted, job: Job
 ) -> ChunkResult | None:
     """Return the items that a run ended; None unless its agent signed what fits the order."""
-    chunk, ended = job.chunk, fact.chunk
+    chunk, ended, envelope = job.chunk, fact.chunk, event.envelope
     results = next((file.blob for file in fact.artefacts if file.name == RESULTS_NAME), None)
-    if chunk is None or ended is None or results is None:
+    if chunk is None or ended is None or results is None or envelope.sig is None:
         return None
-    envelope, sign_key = event.envelope, state.agent(run.agent).sign_key
-    is_signed = envelope.sig is not None and verify_verdict(
-        sign_key, history_of(envelope.aggregate), run.token, bytes(envelope.data), envelope.sig
-    )
+    sign_key, aggregate = state.agent(run.agent).sign_key, history_of(envelope.aggregate)
+    is_signed = verify_verdict(sign_key, aggregate, run.token, bytes(envelope.data), envelope.sig)
     if not is_signed or ended.first != chunk.first or not 0 < len(ended.verdicts) <= chunk.count:
         return None
+    held_s = (min(envelope.at, job.deadline_at) - run.assigned_at).total_seconds()
     return ChunkResult(
         evaluation=chunk.evaluation,
         first=chunk.first,
         verdicts=ended.verdicts,
         results=results,
         harness=fact.environment.get(HARNESS_CODE, ""),
-        device_s=round(device_s, 3),
+        device_s=round(max(0.0, held_s), 3),
     )
 
 
@@ -230,14 +253,20 @@ def finish_evaluations(state: SchedulerState) -> Iterator[Decision]:
 
 
 def gang_agents(state: SchedulerState, pool: Pool, alive: Sequence[Candidate]) -> tuple[str, ...]:
-    """Return the agents that a waiting gang could use, which get no chunk meanwhile."""
+    """Return the agents that a gang could use for which people wait; they get no chunk meanwhile."""
     names: dict[str, None] = {}
     for id_ in pool.gangs:
-        need = job_need(state.jobs[id_])
-        for host in group_by_host(find_able_agents(need, alive)):
+        job = state.jobs[id_]
+        need = job_need(job)
+        for host in group_by_host(find_able_agents(need, alive)) if job.is_awaited else ():
             if len(host) >= need.gpus:
                 names |= dict.fromkeys(candidate.name for candidate in host)
     return tuple(names)
+
+
+def leave_to_gangs(job: Job, need: Need, agents: tuple[str, ...]) -> Need:
+    """Return what a job requires, without the agents that waiting gangs could use for a chunk."""
+    return need if job.chunk is None else need._replace(excluded=(*need.excluded, *agents))
 
 
 def stop_chunks(
@@ -245,50 +274,59 @@ def stop_chunks(
 ) -> Iterator[Decision]:
     """Ask agents to end the run of a chunk after its current item, where people wait for them.
 
-    Each waiting job counts on the agents that are free or were asked already. The decision is the
-    same until its event is folded, so that it is made again if a scheduler dies.
+    The decision is the same until its event is folded, so it is made again if a scheduler dies.
     """
     for gpu, candidates in alive.items():
         pool = state.pools.get(gpu)
         if pool is None or pool.paused is not None:
             continue
-        runs = {
-            candidate.name: run
-            for candidate in candidates
-            if (run := _chunk_run(state, candidate)) is not None
-        }
-        if runs:
-            yield from _stop_for_people(state, pool, candidates, runs)
+        running: dict[str, list[Run]] = {}
+        places = Counter({candidate.name: len(candidate.free_slots) for candidate in candidates})
+        for run in _chunk_runs(state, candidates):
+            if run.is_stopping:
+                places[run.agent] += 1
+            else:
+                running.setdefault(run.agent, []).append(run)
+        if running:
+            yield from _stop_for_gangs(gang_agents(state, pool, candidates), running)
+            yield from _stop_for_people(state, pool, candidates, running, places)
 
 
-def _chunk_run(state: SchedulerState, candidate: Candidate) -> Run | None:
-    run = state.runs.get(candidate.agent.run)
-    job = state.jobs.get(run.job) if run is not None and run.end is None else None
-    return run if job is not None and job.chunk is not None else None
+def _chunk_runs(state: SchedulerState, candidates: Sequence[Candidate]) -> Iterator[Run]:
+    for candidate in candidates:
+        for id_ in candidate.agent.runs:
+            run = state.runs.get(id_)
+            job = state.jobs.get(run.job) if run is not None and run.end is None else None
+            if run is not None and job is not None and job.chunk is not None:
+                yield run
+
+
+def _stop_for_gangs(names: Sequence[str], running: dict[str, list[Run]]) -> Iterator[Decision]:
+    """Free all slots of the agents that a gang could use."""
+    for name in names:
+        for run in running.pop(name, []):
+            yield (_stop(run),)
 
 
 def _stop_for_people(
-    state: SchedulerState, pool: Pool, candidates: Sequence[Candidate], runs: Mapping[str, Run]
+    state: SchedulerState,
+    pool: Pool,
+    candidates: Sequence[Candidate],
+    running: dict[str, list[Run]],
+    places: Counter[str],
 ) -> Iterator[Decision]:
-    expected = {
-        candidate.name
-        for candidate in candidates
-        if candidate.is_free or (candidate.name in runs and runs[candidate.name].is_stopping)
-    }
-    running = {name: run for name, run in runs.items() if not run.is_stopping}
+    """Free a slot for each waiting job; `places` are those that are free, or will be soon."""
     able_by_need: dict[Need, list[str]] = {}
-    for place, job in enumerate(awaited_jobs(state, pool)):
-        if not running or place == len(candidates):
-            return
+    jobs = (job for job in awaited_jobs(state, pool) if job.requires.count == 1)
+    for job in islice(jobs, sum(candidate.slot_count for candidate in candidates)):
         need = job_need(job)
         if need not in able_by_need:
             able_by_need[need] = [able.name for able in find_able_agents(need, candidates)]
         able = able_by_need[need]
-        serving = [name for name in able if name in expected][: need.gpus]
-        expected.difference_update(serving)
-        stoppable = [name for name in able if name in running]
-        for name in stoppable[: need.gpus - len(serving)]:
-            yield (_stop(running.pop(name)),)
+        if (name := next((name for name in able if places[name]), None)) is not None:
+            places[name] -= 1
+        elif (name := next((name for name in able if running.get(name)), None)) is not None:
+            yield (_stop(running[name].pop()),)
 
 
 def _stop(run: Run) -> Append:

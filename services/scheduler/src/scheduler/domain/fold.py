@@ -4,7 +4,7 @@ from typing import TypeAlias, assert_never, get_args
 
 import msgspec
 
-from scheduler.domain import agent_fold, launches, queue
+from scheduler.domain import agent_fold, evaluations, launches, queue
 from scheduler.domain.state import (
     CANARY,
     BestScore,
@@ -43,7 +43,8 @@ IgnoredFact: TypeAlias = (
     | events.RejudgeJudged
     | events.RejudgePreviewed
     | events.RunDiscarded
-    | events.EvaluationFact
+    | events.DeviceTimeReserved
+    | events.DeviceTimeSettled
 )
 # What takes a submission off its leaderboards.
 RemovalFact: TypeAlias = (
@@ -100,7 +101,7 @@ def _apply(  # noqa: C901, PLR0912  (one case for each event)
         case events.SubmissionsOpened() | events.QuotaTaken():
             state.quotas[id_] = event.seq
         case events.JobFinished() | events.JobGivenUp() | events.JobCancelled():
-            _end_job(state, event, id_)
+            _end_job(state, event, fact, id_)
         case events.JobQueued():
             _queue_job(state, event, fact, id_)
         case events.JobRequeued():
@@ -128,6 +129,7 @@ RareFact: TypeAlias = (
     | events.ComparisonFact
     | events.ProblemPublished
     | events.ProblemCheckRequested
+    | evaluations.EvaluationFact
     | events.YardstickFixed
     | events.QuotaLimitSet
     | events.RejudgeRequested
@@ -144,6 +146,9 @@ def _apply_rare(  # noqa: C901, PLR0912  (one case for each event)
         return
     if isinstance(fact, events.LauncherFact):
         launches.apply_launcher_event(state, event, fact, id_)
+        return
+    if isinstance(fact, evaluations.EvaluationFact):
+        evaluations.apply_event(state, event, fact, id_)
         return
     match fact:
         case events.CanaryJudged():
@@ -269,6 +274,8 @@ def _queue_job(
         state.confirmations.pop(job.confirmation, None)
     elif job.check:
         state.checks.pop(job.check, None)
+    elif job.chunk:
+        evaluations.add_half(state, job)
 
 
 def _end_rejudge(state: SchedulerState, id_: str) -> None:
@@ -332,13 +339,20 @@ def _requeue_job(
         queue.settle_charge(state.pool(job.gpu), job, 0.0)
         _release_reservation(state, job)
     job.version, job.run, job.agents, job.avoid = event.seq, None, [], fact.avoid_agents
+    evaluations.continue_chunk(state, job, fact)
     queue.enqueue_job(state.pool(job.gpu), job)
 
 
-def _end_job(state: SchedulerState, event: RecordedEvent, id_: str) -> None:
+def _end_job(
+    state: SchedulerState,
+    event: RecordedEvent,
+    fact: events.JobFinished | events.JobGivenUp | events.JobCancelled,
+    id_: str,
+) -> None:
     job = state.jobs.get(id_)
     if job is None:
         return
+    evaluations.end_chunk(state, job, fact)
     if job.run is None:
         queue.dequeue_job(state.pool(job.gpu), job)
     elif (run := state.runs.get(job.run)) is not None and run.end is None:

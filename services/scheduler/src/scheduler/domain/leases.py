@@ -1,6 +1,6 @@
 """Lease the next jobs to free agents that fit; a gang is leased all at once.
 
-Side jobs end no submission: canaries, rejudges, duels, confirmations and checks.
+Side jobs end no submission: canaries, rejudges, duels, confirmations, checks and chunks.
 """
 
 import statistics
@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 
 from harness.vocabulary import CHECK, DUEL
-from scheduler.domain import queue
+from scheduler.domain import evaluations, queue
 from scheduler.domain.match import (
     Candidate,
     FreeAgents,
@@ -79,6 +79,7 @@ def _assign_pool(
     is_quiet = all(lane.waiting.keys() <= {BASELINE_ACCOUNT} for lane in pool.lanes.values())
     baseline_pause_s = policy.baseline_pause_s if is_quiet else BASELINE_TURN_S
     overruns_s = queue.overrun_s(pool, state.jobs, now)
+    gang_agents = evaluations.gang_agents(state, pool, free_agents.alive) if pool.gangs else ()
     for id_ in queue.order_jobs(
         pool, policy, taken, lambda id_: queue.cost_s(pool, state.jobs[id_]), overruns_s
     ):
@@ -89,7 +90,7 @@ def _assign_pool(
             continue
         if job.is_baseline and (now - job.queued_at).total_seconds() < baseline_pause_s:
             continue
-        need = job_need(job)
+        need = evaluations.leave_to_gangs(job, job_need(job), gang_agents)
         team = free_agents.take(need, job.avoid)
         if team:
             taken.add(id_)
@@ -137,8 +138,7 @@ def _is_needed(
         for waiting in lane.waiting.values():
             job = state.jobs[waiting[0][1]]
             need = job_need(job)
-            is_waited_for = bool(job.check) or not (job.is_side or job.is_baseline)
-            if not is_waited_for or job.cancel or need.gpus > 1:
+            if not job.is_awaited or job.cancel or need.gpus > 1:
                 continue
             able = find_able_agents(need, alive)
             if candidate in able and not any(agent.is_free for agent in able):
@@ -170,6 +170,7 @@ def _lease(state: SchedulerState, job: Job, team: Sequence[FreeSlot], now: datet
         attempt=job.attempt + 1,
         lease_until_at=lease_until_at,
         agents=gang_agents,
+        chunk=job.chunk,
     )
     order_appends = []
     for candidate, run in zip(candidates, runs, strict=True):

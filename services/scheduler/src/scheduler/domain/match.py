@@ -32,6 +32,7 @@ class Need(NamedTuple):
     excluded: tuple[str, ...]
     runner: str = ""
     instance: str = ""
+    must_sign: bool = False
 
 
 @dataclass(frozen=True)
@@ -103,6 +104,7 @@ def job_need(job: Job) -> Need:
         tuple(job.excluded_agents),
         requires.runner,
         job.instance,
+        must_sign=job.mode in COUNTED_MODES or job.chunk is not None,
     )
 
 
@@ -221,10 +223,11 @@ def _checks() -> tuple[tuple[Check, Sentence], ...]:
         (
             # Canaries may run on an agent that is not enrolled.
             lambda need, candidate: (
-                need.mode not in COUNTED_MODES or need.is_canary or candidate.agent.is_enrolled
+                not need.must_sign or need.is_canary or candidate.agent.is_enrolled
             ),
             lambda need, _: (
-                f"no agent of {need.gpu} is enrolled, as ranked runs need: warpboard agent enroll"
+                f"no agent of {need.gpu} is enrolled, as ranked runs and evaluations need: "
+                "warpboard agent enroll"
             ),
         ),
     )

@@ -57,11 +57,11 @@ def _place(names: tuple[str, ...], name: str) -> int:
 def enqueue_job(pool: Pool, job: Job) -> None:
     """Add a waiting job at the place that its age gives it."""
     lane = pool.lanes.get(job.lane) or pool.lanes.setdefault(job.lane, Lane())
-    if job.account not in lane.waiting:
-        lane.waiting[job.account] = []
-        behind_s = lane.floor_s - pool.used_s.get(job.account, 0.0)
-        lane.joined_s[job.account] = max(0.0, lane.joined_s.get(job.account, 0.0), behind_s)
-    insort(lane.waiting[job.account], (job.queued_seq, job.id))
+    if job.payer not in lane.waiting:
+        lane.waiting[job.payer] = []
+        behind_s = lane.floor_s - pool.used_s.get(job.payer, 0.0)
+        lane.joined_s[job.payer] = max(0.0, lane.joined_s.get(job.payer, 0.0), behind_s)
+    insort(lane.waiting[job.payer], (job.queued_seq, job.id))
     if job.requires.count > 1:
         pool.gangs[job.id] = pool.leases
 
@@ -74,10 +74,10 @@ def dequeue_job(pool: Pool, job: Job) -> None:
 
 def _dequeue(pool: Pool, job: Job) -> None:
     lane = pool.lanes[job.lane]
-    queue = lane.waiting[job.account]
+    queue = lane.waiting[job.payer]
     queue.remove((job.queued_seq, job.id))
     if not queue:
-        del lane.waiting[job.account]
+        del lane.waiting[job.payer]
     pool.gangs.pop(job.id, None)
 
 
@@ -86,9 +86,9 @@ def charge_lease(pool: Pool, job: Job) -> None:
     _dequeue(pool, job)
     lane = pool.lanes[job.lane]
     job.charge_s = cost_s(pool, job)
-    lane.floor_s = max(lane.floor_s, _time_s(pool, lane, job.account))
-    pool.used_s[job.account] = pool.used_s.get(job.account, 0.0) + job.charge_s
-    pool.leased[job.id] = job.account
+    lane.floor_s = max(lane.floor_s, _time_s(pool, lane, job.payer))
+    pool.used_s[job.payer] = pool.used_s.get(job.payer, 0.0) + job.charge_s
+    pool.leased[job.id] = job.payer
     for other in pool.lanes.values():
         other.passed = other.passed + 1 if other.waiting else 0
     lane.passed = 0
@@ -102,7 +102,7 @@ def charge_lease(pool: Pool, job: Job) -> None:
 def settle_charge(pool: Pool, job: Job, took_s: float) -> None:
     """Correct a participant's charge to the time for which the finished run held its agents."""
     if job.id in pool.leased:
-        pool.used_s[job.account] += took_s * job.requires.count - job.charge_s
+        pool.used_s[job.payer] += took_s * job.requires.count - job.charge_s
     job.charge_s = 0.0
     release_lease(pool, job)
 
@@ -156,7 +156,7 @@ def cost_s(pool: Pool, job: Job) -> float:
 
 
 def _run_kind(job: Job) -> str:
-    return f"{job.problem}/{job.mode}"
+    return f"{job.problem}/{job.mode}/{job.class_ if job.chunk else ''}"
 
 
 def _forget_idle(pool: Pool) -> None:

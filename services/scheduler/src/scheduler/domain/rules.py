@@ -5,7 +5,7 @@ from dataclasses import replace
 
 from msgspec import structs
 
-from scheduler.domain import launches, leases
+from scheduler.domain import evaluations, launches, leases
 from scheduler.domain.agent_fold import GANG_BROKEN
 from scheduler.domain.match import list_candidates
 from scheduler.domain.queue import Policy
@@ -59,9 +59,12 @@ def decide(
     yield from leases.queue_rejudges(state, world)
     yield from leases.queue_comparisons(state, world)
     yield from leases.queue_checks(state)
+    yield from evaluations.finish_evaluations(state)
     yield from leases.queue_canaries(state, world, candidates)
     yield from leases.assign_jobs(state, world, policy, candidates)
     yield from leases.preempt_jobs(state, world, candidates)
+    if state.evaluations:
+        yield from evaluations.stop_chunks(state, candidates)
     if state.launchers:
         yield from launches.end_instances(state, world)
         yield from launches.give_up_unlaunched(state, candidates)
@@ -169,7 +172,7 @@ def _cancel_submission(state: SchedulerState, submission: Submission, job: Job |
 def _cancel_job(state: SchedulerState, job: Job, reason: str) -> Decision:
     cancelled = events.RunCancelled(reason=reason)
     return (
-        append_to_job(job, events.JobCancelled(reason=reason)),
+        append_to_job(job, events.JobCancelled(reason=reason, chunk=job.chunk)),
         *(append_to_run(run, cancelled, job.submission) for run in _open_runs(state, job)),
     )
 
@@ -185,6 +188,7 @@ def _decide_job(state: SchedulerState, job: Job, world: World) -> Iterator[Decis
     if job.is_over:
         return
     is_orphan = not job.is_side and job.submission not in state.submissions
+    is_orphan = is_orphan or (job.chunk is not None and bool(job.cancel))
     if job.run is not None:
         yield from _decide_leased_job(state, job, is_orphan, world)
     elif job.cancel or is_orphan:
@@ -211,11 +215,13 @@ def _decide_leased_job(
     run = state.runs.get(job.run or "")
     if run is None or run.job != job.id:
         yield from leases.complete_leases(state, job, world)
-    elif run.end == "RunCompleted":
+    elif run.result is not None:
+        yield evaluations.end_items(job, run, run.result)
+    elif run.end == "RunCompleted" and job.chunk is None:
         finished = append_to_job(job, events.JobFinished(run=run.id, verdict=run.verdict))
         yield leases.judge_canary(state, job, run) or (finished,)
     elif is_orphan:
-        yield _cancel_job(state, job, SUBMISSION_OVER)
+        yield _cancel_job(state, job, job.cancel or SUBMISSION_OVER)
     elif run.end is not None:
         yield _retry_or_give_up(state, job, run, world)
     else:
@@ -251,6 +257,8 @@ def _find_expiry(
         and world.is_past(run.lease_until_at)
     ):
         problem, code = "did not start the run in time", STATES["assigned"].overdue
+    elif world.has_listened and evaluations.is_overdue(state, job, run, world):
+        problem, code = "did not end the chunk in time", evaluations.CHUNK_OVERDUE
     return events.JobExpired(reason=f"agent {run.agent} {problem}", code=code) if code else None
 
 
@@ -259,17 +267,21 @@ def _retry_or_give_up(state: SchedulerState, job: Job, run: Run, world: World) -
 
     The log refuses all reports of an earlier run, so that only one attempt can have a verdict.
     """
+    # In a broken gang a member failed, which is avoided already.
+    must_avoid = run.code != GANG_BROKEN and run.agent not in job.avoid
+    avoid = [*job.avoid, run.agent] if must_avoid else job.avoid
+    requeued = events.JobRequeued(
+        run=run.id, reason=run.reason, avoid_agents=avoid, chunk=job.chunk
+    )
     if job.agents_lost >= LOST_MAX:
+        if job.chunk is not None and job.chunk.count > 1:
+            return evaluations.split_chunk(job, run, requeued)
         reason = f"its agent failed twice during the run (the last failure: {run.reason})"
         reason = f"{reason}, so it is not run again"
         return give_up(state, job, AGENTS_LOST, reason, "this costs no quota")
     is_final = run.code in FINAL_FAILURES
     if is_final or job.attempt >= job.attempts_max or world.is_past(job.deadline_at):
         return give_up(state, job, ending_code(run.code), run.reason)
-    # In a broken gang a member failed, which is avoided already.
-    must_avoid = run.code != GANG_BROKEN and run.agent not in job.avoid
-    avoid = [*job.avoid, run.agent] if must_avoid else job.avoid
-    requeued = events.JobRequeued(run=run.id, reason=run.reason, avoid_agents=avoid)
     return (append_to_job(job, requeued),)
 
 

@@ -10,7 +10,7 @@ import msgspec
 
 from shared import events, subjects
 from shared.event_log import Append
-from shared.events import Blob, Fact, RejudgeItem, Requires, RunOptions
+from shared.events import Blob, Chunk, ChunkResult, Fact, RejudgeItem, Requires, RunOptions
 from shared.subjects import BASELINE_ACCOUNT, derive_id
 
 CANARY = "canary"
@@ -53,7 +53,7 @@ class Job(msgspec.Struct):
     the runs that lost an agent after they had begun. `charge_s` is what its participant was charged
     for the current run. None of the `excluded_agents` may take it. `instance` is the agent that a
     launcher was asked to start for it; `launches` counts those that left it waiting, the last
-    because of `launch_problem`.
+    because of `launch_problem`. The job of a `chunk` has its evaluation as `submission`.
     """
 
     id: str
@@ -82,6 +82,7 @@ class Job(msgspec.Struct):
     confirmation: str = ""
     excluded_agents: list[str] = []
     check: str = ""
+    chunk: Chunk | None = None
     attempt: int = 0
     run: str | None = None
     agents: list[str] = []
@@ -100,7 +101,7 @@ class Job(msgspec.Struct):
     def is_side(self) -> bool:
         """Whether its end ends no submission. A baseline's does, though it waits among rejudges."""
         return self.class_ == CANARY or bool(
-            self.rejudge or self.duel or self.confirmation or self.check
+            self.rejudge or self.duel or self.confirmation or self.check or self.chunk
         )
 
     @property
@@ -114,6 +115,16 @@ class Job(msgspec.Struct):
         return self.is_baseline or self.is_retime or bool(self.duel or self.confirmation)
 
     @property
+    def is_awaited(self) -> bool:
+        """Whether a person waits for its result, so that others give way to it."""
+        return bool(self.check) or not (self.is_side or self.is_baseline)
+
+    @property
+    def payer(self) -> str:
+        """Who is charged for its runs: evaluations do not cost a participant's next turn."""
+        return f"{self.account}/{self.class_}" if self.chunk else self.account
+
+    @property
     def kind(self) -> str:
         """What the job is, for people who look at the agent that runs it."""
         kinds = {
@@ -122,6 +133,7 @@ class Job(msgspec.Struct):
             "duel": self.duel,
             "confirmation": self.confirmation,
             "check": self.check,
+            "evaluation": self.chunk,
             "baseline": self.is_baseline,
         }
         return next((kind for kind, applies in kinds.items() if applies), "submission")
@@ -136,6 +148,8 @@ class Run(msgspec.Struct):
     """One attempt by one process of an agent; `end` is its terminal event's type, if any.
 
     `leader` is the run of the first agent of a gang; for a single agent it is the run itself.
+    `token` is the sequence of its order. The run of a chunk ended with the `result`; `is_stopping`
+    once it was asked to end early.
     """
 
     id: str
@@ -152,6 +166,9 @@ class Run(msgspec.Struct):
     reason: str = ""
     verdict: str = ""
     time_us: float = 0.0
+    token: int = 0
+    result: ChunkResult | None = None
+    is_stopping: bool = False
 
     @property
     def is_member(self) -> bool:
@@ -189,6 +206,7 @@ class Agent(msgspec.Struct):
     version: int = 0
     registration: events.AgentRegistered | None = None
     is_enrolled: bool = False
+    sign_key: str = ""
     cordon: str = ""
     drain: str = ""
     quarantine: str = ""
@@ -329,6 +347,23 @@ class Rejudge(msgspec.Struct):
     is_retime: bool = False
 
 
+class Evaluation(msgspec.Struct):
+    """An open evaluation: its chunks' `jobs` that are not over, and how its items ended.
+
+    `cancel` is the reason why somebody wants it to end. Its runs held devices for `device_s`.
+    """
+
+    version: int
+    account: str
+    item_s_max: float
+    jobs: list[str] = []
+    cancel: str | None = None
+    completed: int = 0
+    failed: int = 0
+    cancelled: int = 0
+    device_s: float = 0.0
+
+
 class Refund(msgspec.Struct):
     """The quota that a submission took and that is to be returned."""
 
@@ -370,6 +405,7 @@ class SchedulerState(msgspec.Struct):
     duels: dict[str, events.DuelRequested] = {}
     confirmations: dict[str, events.ConfirmationRequested] = {}
     checks: dict[str, events.ProblemCheckRequested] = {}
+    evaluations: dict[str, Evaluation] = {}
     quotas: dict[str, int] = {}
     open_count: dict[str, int] = {}
     refunds: dict[str, dict[str, Refund]] = {}
@@ -513,7 +549,8 @@ def give_up(
     state: SchedulerState, job: Job, code: str, reason: str, advice: str = SUBMIT_AGAIN
 ) -> Decision:
     """End a job that the platform could not run, and its submission."""
-    given_up = append_to_job(job, events.JobGivenUp(attempts=job.attempt, reason=reason))
+    fact = events.JobGivenUp(attempts=job.attempt, reason=reason, code=code, chunk=job.chunk)
+    given_up = append_to_job(job, fact)
     if job.is_side:
         return (given_up,)
     return (given_up, *fail_submission(state, job.submission, code, reason, advice))
