@@ -7,7 +7,7 @@ given up or cancelled: each by exactly one event of the job. An evaluation ends 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
-from itertools import islice
+from itertools import islice, takewhile
 from typing import TypeAlias, assert_never
 
 from msgspec import structs
@@ -253,7 +253,7 @@ def finish_evaluations(state: SchedulerState) -> Iterator[Decision]:
 
 
 def gang_agents(state: SchedulerState, pool: Pool, alive: Sequence[Candidate]) -> tuple[str, ...]:
-    """Return the agents that a gang could use for which people wait; they get no chunk meanwhile."""
+    """Return the agents that a gang of a person could use; they get no chunk while it waits."""
     names: dict[str, None] = {}
     for id_ in pool.gangs:
         job = state.jobs[id_]
@@ -317,7 +317,7 @@ def _stop_for_people(
 ) -> Iterator[Decision]:
     """Free a slot for each waiting job; `places` are those that are free, or will be soon."""
     able_by_need: dict[Need, list[str]] = {}
-    jobs = (job for job in awaited_jobs(state, pool) if job.requires.count == 1)
+    jobs = (job for job in awaited_jobs(state, pool) if job.requires.count == 1 and not job.cancel)
     for job in islice(jobs, sum(candidate.slot_count for candidate in candidates)):
         need = job_need(job)
         if need not in able_by_need:
@@ -335,12 +335,8 @@ def _stop(run: Run) -> Append:
 
 
 def awaited_jobs(state: SchedulerState, pool: Pool) -> Iterator[Job]:
-    """Yield the waiting jobs whose result a person awaits, the oldest of each participant first."""
+    """Yield the waiting jobs whose result a person awaits; a lane has none or only such ones."""
     for lane in pool.lanes.values():
         for waiting in lane.waiting.values():
-            for _, id_ in waiting:
-                job = state.jobs[id_]
-                if job.is_awaited and not job.cancel:
-                    yield job
-                else:
-                    break
+            jobs = (state.jobs[id_] for _, id_ in waiting)
+            yield from takewhile(lambda job: job.is_awaited, jobs)
