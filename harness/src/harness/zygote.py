@@ -121,6 +121,7 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     gc.collect()
     gc.freeze()
     gc.enable()
+    linux.use_huge_pages()
     images.loaded = _loaded_libraries()
     client, required = socket.socket(fileno=descriptor), set(options["walls"])
     server = _ZygoteServer(client, places, required, images, options["end_s_max"])

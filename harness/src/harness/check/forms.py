@@ -76,7 +76,11 @@ def load_functions(form: str, module: ModuleType) -> ProblemFunctions:
 def seed_generators(number: int) -> None:
     """Seed the global generators of torch, Python and, if it was imported, numpy."""
     torch: Any = importlib.import_module("torch")
-    torch.manual_seed(number)
+    if torch.backends.cuda.is_built():
+        torch.manual_seed(number)
+    else:
+        # `manual_seed` would record a stack trace for a GPU that this torch cannot use.
+        torch.default_generator.manual_seed(number)
     random.seed(number)
     if numpy := sys.modules.get("numpy"):
         numpy.random.seed(number & _NUMPY_SEED_MASK)

@@ -368,6 +368,7 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     torch.set_num_threads(1)
     gc.freeze()
     gc.enable()
+    linux.use_huge_pages()
     channel.write(f"{READY}\n")
     channel.flush()
     for line in iter(lines.take, ""):
