@@ -216,8 +216,9 @@ class StagedRun(Run):
         }
         each_ranks = [case.ranks for case, _ in self._list_cases()] or [1]
         self._ranks_first, ranks = each_ranks[0], max(each_ranks)
-        cores = reserve_core(machine.slot)
         is_timed = MODES[request.mode].is_timed
+        # Without times, several runs share the cores best as the kernel sees fit.
+        cores = reserve_core(machine.slot) if is_timed else []
         self._core_keep_awake = CoreKeepAwake(cores[0] if cores and is_timed else None)
         self._referee = Referee(has_own_core=bool(cores))
         access = find_device_access(request.device, ranks, request.gpus)

@@ -366,6 +366,8 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     describe_machine()
     torch: Any = importlib.import_module("torch")
     torch.set_num_threads(1)
+    # numpy loads it when a run seeds its generators.
+    importlib.import_module("numpy.random")
     gc.freeze()
     gc.enable()
     linux.use_huge_pages()
