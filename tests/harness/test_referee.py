@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from harness.entry import Started
 from harness.sandbox import realtime
 from tests.support.harness import HONEST, REFERENCE, Host
@@ -32,9 +34,10 @@ def test_an_authors_code_runs_at_the_ordinary_priority(host: Host) -> None:
     assert host.run(HONEST).cases[0].message == "True"
 
 
-def test_a_run_records_the_referees_priority(host: Host) -> None:
-    host.run(HONEST)
-    has_priority = not realtime.find_obstacle() and len(os.sched_getaffinity(0)) > 1
+@pytest.mark.parametrize("mode", ["test", "benchmark"])
+def test_only_the_referee_of_a_timed_run_has_priority(host: Host, mode: str) -> None:
+    host.run(HONEST, mode)
+    can_have_priority = not realtime.find_obstacle() and len(os.sched_getaffinity(0)) > 1
     (started,) = (message for message in host.messages if isinstance(message, Started))
     recorded = started.environment["referee_priority"]
-    assert recorded == ("real-time" if has_priority else "normal")
+    assert recorded == ("real-time" if can_have_priority and mode == "benchmark" else "normal")
