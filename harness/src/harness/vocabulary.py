@@ -100,7 +100,7 @@ LEVELS = ("none", "weak", "medium", "strong")
 TIERS = ("G1", "G2", "G3", "G0", "C1", "C2")
 # The device that needs no GPU, and the GPU type under which its results are ranked.
 CPU_DEVICE, CPU_TYPE = "cpu", "CPU"
-PASSED, SKIPPED = "passed", "skipped"
+PASSED, SKIPPED, POLICY = "passed", "skipped", "policy"
 VERDICTS = (
     PASSED,
     "wrong_answer",
@@ -112,16 +112,16 @@ VERDICTS = (
     "crashed",
     "compile_error",
     "import_error",
-    "policy",
+    POLICY,
     "suspicious",
     SKIPPED,
 )
 # Why a run has no verdict, through no fault of the submission.
 FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy", "memory")
-# A time that claims no order.
-NOISY = "noisy"
+# A time that claims no order, and one that the submission's own process took.
+NOISY, IN_PROCESS = "noisy", "in_process"
 # How far a time can be trusted, in addition to its verdict, from harmless to severe.
 GRADES = (
     *("ok", "handshake_bound", "launch_bound", "host_sync"),
-    *("trend", "bimodal", NOISY, "in_process"),
+    *("trend", "bimodal", NOISY, IN_PROCESS),
 )
