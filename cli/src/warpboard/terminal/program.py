@@ -229,14 +229,11 @@ def _error_document(end: Refused | Failed) -> dict[str, str | None]:
 
 def _describe_end(end: BaseException) -> tuple[str, int]:
     if isinstance(end, Refused):
-        return _refusal_line(end), QUOTA if end.code in USED_UP else REFUSED
+        # The fix where it is always the same.
+        fix = f"; {LOG_IN}" if end.code in CODES_WITHOUT_LOGIN else ""
+        return f"{end.reason}{fix}", QUOTA if end.code in USED_UP else REFUSED
     if isinstance(end, Failed):
         return str(end), INFRASTRUCTURE
     if isinstance(end, Stopped) and end.number != signal.SIGINT:
         return f"stopped by {end.number.name}", TERMINATED
     return "interrupted", INTERRUPTED
-
-
-def _refusal_line(refused: Refused) -> str:
-    """Return the reason, and the fix where that is always the same."""
-    return f"{refused.reason}; {LOG_IN}" if refused.code in CODES_WITHOUT_LOGIN else refused.reason

@@ -104,14 +104,11 @@ def unpack_built(descriptor: int, folder: str) -> int:
 def _find_built(home: Path) -> Iterator[Path]:
     """Yield the files of the compile caches, and of every folder with a compiled file."""
     for parent, _, names in os.walk(home, followlinks=False):
-        paths = [path for path in (Path(parent, name) for name in names) if _is_file(path)]
+        paths = [Path(parent, name) for name in names]
+        paths = [path for path in paths if stat.S_ISREG(path.lstat().st_mode)]
         is_cache = Path(parent).is_relative_to(home / CACHE)
         if is_cache or any(path.suffix in _COMPILED for path in paths):
             yield from paths
-
-
-def _is_file(path: Path) -> bool:
-    return stat.S_ISREG(path.lstat().st_mode)
 
 
 def _read_list(memory: Any) -> list[tuple[str, int, int, int]]:

@@ -157,7 +157,7 @@ class PullConsumer:
         self._subscription: Subscription | None = None
         self._requested = 0
         self._last_message_at = time.monotonic()
-        self._funhealthy_since: float | None = None
+        self._failing_since: float | None = None
         self._is_broken = True
         self._reconnects = 0
         self._next_subject = ""
@@ -187,7 +187,7 @@ class PullConsumer:
         try:
             await self._ensure_consumer()
             await self._request_more(waiting)
-            self._funhealthy_since = None
+            self._failing_since = None
         except REQUEST_ERRORS as error:
             self._is_broken = True
             self._fail_if_persistent(error)
@@ -260,9 +260,9 @@ class PullConsumer:
         if self._nc.is_closed:
             raise Failed("the connection to NATS is closed") from error
         now = time.monotonic()
-        if not self._nc.is_connected or self._funhealthy_since is None:
-            self._funhealthy_since = now
-        elif now - self._funhealthy_since > RETRY_S_MAX:
+        if not self._nc.is_connected or self._failing_since is None:
+            self._failing_since = now
+        elif now - self._failing_since > RETRY_S_MAX:
             reason = str(error) or "no answer"
             raise Failed(f"{self._stream} cannot be read: {reason}") from error
 

@@ -176,7 +176,7 @@ class _AnnotationReader:
         count = _GENERICS.get(name)
         if count is None or not items or len(items) > _PARTS_MAX:
             return _ANY
-        is_open = name == _TUPLE and len(items) == 2 and _is_ellipsis(items[1])
+        is_open = name == _TUPLE and len(items) == 2 and getattr(items[1], "value", 0) is Ellipsis
         texts = [self._text(item, depth + 1) for item in items[: 1 if is_open else None]]
         if count not in (0, len(items)):
             return _ANY
@@ -204,7 +204,3 @@ def _plain_text(name: str) -> str:
         return name
     # `Optional` and `Union` need their types; the others may stand alone.
     return name if name in _GENERICS and name not in ("Optional", _UNION) else _ANY
-
-
-def _is_ellipsis(node: ast.expr) -> bool:
-    return isinstance(node, ast.Constant) and node.value is Ellipsis

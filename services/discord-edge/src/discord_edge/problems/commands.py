@@ -181,13 +181,10 @@ async def task(interaction: BotInteraction, leaderboard_name: Leaderboard) -> No
     text = problem.statement or problem.description or "No description."
     body = render_statement(without_mentions(escape_control_characters(text)), BODY_MAX)
     card = Card(problem.title or problem.slug, body, footer=f"version {problem.problem_version}")
-    files = sorted([*problem.files, *problem.evaluation], key=_is_beside_the_task)
+    files = [*problem.files, *problem.evaluation]
+    # What evaluates a submission comes first: Discord takes only some files.
+    files.sort(key=lambda file: file.name not in TASK_FILES)
     await reply_with_card(interaction, await _add_files(api, card, files))
-
-
-def _is_beside_the_task(file: ProblemFile) -> bool:
-    """Sort what evaluates a submission first: Discord takes only some files."""
-    return file.name not in TASK_FILES
 
 
 @app_commands.command()

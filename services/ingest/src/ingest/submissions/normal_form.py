@@ -84,27 +84,6 @@ class _Renamer(ast.NodeTransformer):
         node.names = [self._names.get(name, name) for name in node.names]
         return node
 
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.AST:
-        return self._visit_function(node)
-
-    def visit_AsyncFunctionDef(self, node: ast.AsyncFunctionDef) -> ast.AST:
-        return self._visit_function(node)
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
-        return self._visit_function(node)
-
-    def visit_ListComp(self, node: ast.ListComp) -> ast.AST:
-        return self._visit_comprehension(node)
-
-    def visit_SetComp(self, node: ast.SetComp) -> ast.AST:
-        return self._visit_comprehension(node)
-
-    def visit_DictComp(self, node: ast.DictComp) -> ast.AST:
-        return self._visit_comprehension(node)
-
-    def visit_GeneratorExp(self, node: ast.GeneratorExp) -> ast.AST:
-        return self._visit_comprehension(node)
-
     def _visit_function(self, node: _Function) -> ast.AST:
         """Visit defaults, decorators and annotations outside, and the body in its own scope."""
         if not self._names and any(isinstance(part, ast.ClassDef) for part in ast.walk(node)):
@@ -133,6 +112,8 @@ class _Renamer(ast.NodeTransformer):
         self._with_scope([name for name in bound if name not in free], verbatim, visit_body)
         return node
 
+    visit_FunctionDef = visit_AsyncFunctionDef = visit_Lambda = _visit_function  # noqa: N815
+
     def _visit_comprehension(self, node: _Comprehension) -> ast.AST:
         """Visit the first iterable outside, and the rest in a scope of its own."""
         first = node.generators[0]
@@ -155,6 +136,9 @@ class _Renamer(ast.NodeTransformer):
 
         self._with_scope(bound, set(), visit_rest)
         return node
+
+    visit_ListComp = visit_SetComp = _visit_comprehension  # noqa: N815
+    visit_DictComp = visit_GeneratorExp = _visit_comprehension  # noqa: N815
 
     def _with_scope(
         self, bound: Sequence[str], verbatim: set[str], visit: Callable[[], None]

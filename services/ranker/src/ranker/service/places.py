@@ -136,10 +136,6 @@ def _make_change(row: Row) -> EntryChange:
     return EntryChange(old, make_scored_entry(row) if is_new else None, frozenset(sources))
 
 
-def _next_key(key: EntryKey) -> EntryKey:
-    return key[0], key[1] + 1
-
-
 def block_of(order_us: float) -> int:
     """The block of a group, by its leader's place.
 
@@ -170,7 +166,8 @@ class _Window:
                 yield row
             if self.is_last:
                 return
-            start = _next_key(self.keys[-1])
+            order_us, number = self.keys[-1]
+            start = order_us, number + 1
 
     async def _read(self, start: EntryKey, size: int) -> None:
         self.rows = await self.tables.place(

@@ -81,7 +81,8 @@ def render_evaluation(
     if name == CUDA:
         return _fill_native(text, groups, manifest, files or {}).encode()
     for key, cases in groups.items():
-        lines = "".join(f"    {_python_case(case)},\n" for case in cases)
+        arguments = [{key: value for key, value in case.items() if key != SEED} for case in cases]
+        lines = "".join(f"    {case!r},\n" for case in arguments)
         text = text.replace(f"{key} = [{{}}]\n", f"{key} = [\n{lines}]\n")
     # A directory whose check takes input and output has no name for its form.
     form = manifest.get("form") or "input_output"
@@ -93,10 +94,6 @@ def _distinct(cases: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the arguments of cases that differ in more than the seed."""
     texts = {json.dumps(case["args"] | {SEED: 0}, sort_keys=True): case["args"] for case in cases}
     return [*texts.values()]
-
-
-def _python_case(case: Mapping[str, Any]) -> str:
-    return repr({key: value for key, value in case.items() if key != SEED})
 
 
 def _fill_native(
