@@ -29,7 +29,14 @@ from shared.presentation.report_parts import (
     run_progress,
     submission_progress,
 )
-from shared.presentation.units import NO_VALUE, instant_text, one_line, seconds_text, time_text
+from shared.presentation.units import (
+    NO_VALUE,
+    first_line,
+    instant_text,
+    one_line,
+    seconds_text,
+    time_text,
+)
 from shared.problems.submission_file import SUFFIXES, suffix
 from shared.speedups import speedup_fields
 from warpboard.api import Api, Response
@@ -130,7 +137,7 @@ def event_line(event: JsonObject, zone: tzinfo | None = None) -> str:
 
 def _content_text(event: JsonObject) -> str:
     if note := event.get("note"):
-        return one_line(str(note), LINE_LENGTH_MAX)
+        return first_line(str(note), LINE_LENGTH_MAX)
     fields = (f"{name}={_value_text(value)}" for name, value in event.items() if name not in FRAME)
     return one_line(" ".join(fields), LINE_LENGTH_MAX)
 

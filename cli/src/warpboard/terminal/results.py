@@ -25,6 +25,7 @@ from shared.presentation.result_card import card_lines, make_result_card
 from shared.presentation.units import (
     NO_VALUE,
     count_text,
+    first_line,
     mark_diff_lines,
     one_line,
     seconds_text,
@@ -166,7 +167,7 @@ async def trace(context: AppContext, api: Api, number: int) -> int:
                 "after": f"+{(moment.at - previous.at).total_seconds():.3f} s" if previous else "",
                 "event": moment.type,
                 "actor": one_line(moment.actor) or None,
-                "note": one_line(moment.note),
+                "note": first_line(moment.note),
             }
         )
         previous = moment

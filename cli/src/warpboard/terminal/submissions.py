@@ -24,7 +24,7 @@ from shared.api.submissions import (
 )
 from shared.clock import new_id
 from shared.errors import Failed, Refused
-from shared.presentation.failure import first_failing, is_same_failure
+from shared.presentation.failure import case_error, first_failing, is_same_failure
 from shared.presentation.outcome import (
     note_lines,
     printed_lines,
@@ -41,12 +41,12 @@ from shared.presentation.result_card import card_lines, make_result_card
 from shared.presentation.run_files import KERNELS, KERNELS_BYTES_MAX, read_kernel_usage
 from shared.presentation.units import (
     NO_VALUE,
+    first_line,
     instant_text,
     interval_text,
     null_text,
     numbers_text,
     one_line,
-    shorten_floats,
     time_text,
 )
 from shared.problems.submission_file import late_directives, read_directives
@@ -462,8 +462,7 @@ def case_table(results: Sequence[Case]) -> Table:
             "of the yardstick": speedup_cell(case.speedup, case.speedup_interval),
             "message": "see above"
             if described and is_same_failure(case, described)
-            else shorten_floats(one_line(case.message.partition("\n")[0], MESSAGE_LENGTH_MAX))
-            or None,
+            else one_line(case_error(case), MESSAGE_LENGTH_MAX) or None,
         }
         for case in results
     ]
@@ -491,7 +490,7 @@ def timeline_table(moments: Sequence[TimelineEntry], zone: tzinfo | None = None)
             "when": moment.at,
             "event": moment.type,
             # The result card has the rest of a reason.
-            "note": one_line(moment.note.partition("\n")[0]),
+            "note": first_line(moment.note),
         }
         for moment in moments
     ]

@@ -10,6 +10,7 @@ from shared.api.cases import Case
 from shared.endings import AGENTS_LOST
 from shared.presentation.outcome import AnyRun, printed_lines, shorten_line
 from shared.presentation.units import (
+    TRACEBACK,
     count_text,
     escape_control_characters,
     one_line,
@@ -31,7 +32,6 @@ INFRA_FAILED = "infra_failed"
 
 # Python's frame, or a fault handler's, which has no comma.
 _FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:,? in (?P<function>.+))?$')
-_TRACEBACK = "Traceback (most recent call last):"
 _CHAINED = (
     "The above exception was the direct cause of the following exception:",
     "During handling of the above exception, another exception occurred:",
@@ -276,7 +276,7 @@ def _parse_traceback(text: str) -> list[_Exception]:
     for line in text.splitlines():
         message, frames = exceptions[-1]
         frame = None if has_ended else _FRAME.match(line)
-        if line == _TRACEBACK:
+        if line == TRACEBACK:
             if message or frames:
                 exceptions.append(_Exception([], []))
             has_ended = False
@@ -338,6 +338,11 @@ def _cases_text(cases: Sequence[Case], first: Case) -> str:
     others = len(failing) - len(equal)
     text += f"; {others} failed in another way" if others else ""
     return text + (f"; {skipped} did not run" if skipped else "")
+
+
+def case_error(case: Case) -> str:
+    """Return the first line of what a case says of its error; "" if it says nothing."""
+    return "".join(_read_error(case.message, case.verdict, "").message[:1])
 
 
 def is_same_failure(case: Case, other: Case) -> bool:

@@ -159,6 +159,19 @@ def one_line(text: str, length_max: int = 200) -> str:
     return joined if len(joined) <= length_max else joined[: length_max - 1] + "…"
 
 
+TRACEBACK = "Traceback (most recent call last):"
+
+
+def first_line(text: str, length_max: int = 200) -> str:
+    r"""Format the first line of a text for a table cell, and of an error what precedes its frames.
+
+    >>> first_line("a\nb"), first_line("check failed: Traceback (most recent call last):\n  File")
+    ('a', 'check failed')
+    """
+    first = text.partition("\n")[0]
+    return one_line(first.removesuffix(TRACEBACK).removesuffix(": "), length_max)
+
+
 def mark_diff_lines(diff: str) -> list[tuple[str, str]]:
     r"""Return the lines of a diff with their kinds: added, removed, place, or "".
 

@@ -66,11 +66,12 @@ def kernel_lines(table: bytes) -> list[str]:
 
 
 def headline(submission: FullSubmission) -> str:
-    """Say in one line how a submission ended."""
+    """Say in one line how a submission ended; a failure with the first line of its error."""
     card, ranking = make_result_card(submission), submission.ranking
+    error = f": {card.failure.message[0]}" if card.failure and card.failure.message else ""
     score = f", score {time_text(ranking.score_us)}" if ranking and ranking.score_us else ""
     rank = f", rank {ranking.rank}" if ranking and ranking.rank else ""
-    return f"{wording.escaped(card.verdict, 60)}{score}{rank}"
+    return wording.escaped(f"{card.verdict}{error}{score}{rank}")
 
 
 def report_card(

@@ -20,7 +20,7 @@ from discord_edge.submissions.postgres import PostgresTrackedSubmissions
 from discord_edge.submissions.reply import StatusListener
 from discord_edge.submissions.report import fetch_report, headline
 from discord_edge.submissions.threads import SubmissionThreads
-from discord_edge.wording import escaped, message_nonce
+from discord_edge.wording import message_nonce
 from shared.api.submissions import FullSubmission
 from shared.errors import Failed, Refused
 from shared.presentation.result_card import make_result_card
@@ -209,7 +209,7 @@ class _Tracker:
             await asyncio.gather(editing, return_exceptions=True)
         path = ("submissions", self._submission.number)
         result = await retry_until_done(lambda: self._api.get(FullSubmission, *path))
-        text, is_good = escaped(headline(result)), make_result_card(result).is_good
+        text, is_good = headline(result), make_result_card(result).is_good
         self._set_status(replace(self._status, now=text, is_over=True, is_good=is_good))
         if message:
             await self._finish(message, result)

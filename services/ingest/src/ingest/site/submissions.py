@@ -38,7 +38,7 @@ from shared.api.moderation import Seals
 from shared.api.submissions import Download, FullSubmission, OwnSubmissions
 from shared.errors import Failed, Refused
 from shared.events import HARNESS_CODE
-from shared.presentation.failure import first_failing, is_same_failure
+from shared.presentation.failure import case_error, first_failing, is_same_failure
 from shared.presentation.report_parts import captured_log, stages, submission_progress
 from shared.presentation.result_card import make_result_card
 from shared.presentation.run_files import (
@@ -301,7 +301,7 @@ def list_cases(cases: Sequence[Case]) -> list[CaseRow]:
         CaseRow(
             case,
             make_bar(scale, case.time_us, case.interval_us),
-            "" if first and is_same_failure(case, first) else case.message.partition("\n")[0],
+            "" if first and is_same_failure(case, first) else case_error(case),
         )
         for case in public
     ]

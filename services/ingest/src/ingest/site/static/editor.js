@@ -308,5 +308,9 @@ function showParts(page, path, parts) {
       link.href = path + link.getAttribute("href");
     }
   }
+  const { top, bottom } = parts.getBoundingClientRect();
+  const isWatched = top < innerHeight && bottom > 0;
   parts.replaceChildren(...sections);
+  // Whoever waits for the result sees its card; whoever writes on stays where they are.
+  if (isWatched) parts.querySelector(".card-result")?.scrollIntoView({ block: "nearest" });
 }
