@@ -13,6 +13,7 @@ import pytest
 
 from tests.cli.answers import ANSWER
 from tests.cli.stand_in import respond_in_turn, run_stand_in
+from tests.cli.test_creation import REFERENCE, RUNNING
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.long
@@ -93,6 +94,34 @@ async def test_a_signal_ends_a_wait(
     )
     assert last == line
     assert b"Traceback" not in err
+
+
+async def test_a_signal_ends_the_wait_for_a_check_only(tmp_path: Path) -> None:
+    file = tmp_path / "reference.py"
+    file.write_text(REFERENCE)
+    with run_stand_in(respond_in_turn((202, RUNNING))) as standin:
+        process = await asyncio.create_subprocess_exec(
+            *(*WORDS, "problem", "create", "sums", str(file)),
+            *("--gpu", "H100", "--url", standin.url),
+            stdout=PIPE,
+            stderr=PIPE,
+            cwd=tmp_path,
+        )
+        try:
+            await eventually(lambda: standin.heard, WITHIN_S)
+            process.send_signal(signal.SIGINT)
+            out, err = await asyncio.wait_for(process.communicate(), WITHIN_S)
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    assert (process.returncode, out) == (130, b"")
+    *_, hint, last = err.decode().splitlines()
+    assert hint == (
+        "the check of sums keeps running: the same command shows its result, and publishes it "
+        "without another check"
+    )
+    assert last == "warpboard: interrupted"
 
 
 @pytest.mark.parametrize(("answer", "code"), [(b"\n", 1), (b"y\n", 0), (b"", 130)])

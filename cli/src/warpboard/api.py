@@ -9,7 +9,7 @@ import msgspec
 
 from shared.api.fields import JsonObject
 from shared.api.leaderboards import LeaderboardMembership
-from shared.api.problems import PublishedVersion
+from shared.api.problems import ProblemCheck, PublishedVersion
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.api_client import ApiClient, Unavailable, open_http_client, v1_path
 from shared.errors import Failed, Refused
@@ -113,6 +113,18 @@ class Api(ApiClient):
             "POST",
             "/v1/problems",
             data={name: text for name, text in {"slug": slug, **fields}.items() if text},
+            files=[("files", (name, data)) for name, data in files.items()],
+        )
+
+    async def request_check(
+        self, slug: str, files: Mapping[str, bytes], gpus: Sequence[str]
+    ) -> Response[ProblemCheck]:
+        """Ask for a check of a problem on an agent; the same files get the same check."""
+        return await self._request(
+            ProblemCheck,
+            "POST",
+            "/v1/checks",
+            data={"slug": slug, "gpu": list(gpus)},
             files=[("files", (name, data)) for name, data in files.items()],
         )
 

@@ -1,11 +1,13 @@
 """The results of checks: a line, tables and a document."""
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
 from harness.vocabulary import PASSED
 from shared.api.fields import JsonObject
+from shared.api.problems import CheckFinding
 from shared.checks.findings import Kind, Trial, create_finding
 from shared.errors import Refused
 from shared.presentation.units import (
@@ -21,6 +23,9 @@ NOT_PASSED = "not passed"
 NOT_SHOWN = "not shown here"
 # The files of a change that are named.
 CHANGES_MAX = 5
+
+# The file, and perhaps the line, that a reason begins with.
+PLACE = re.compile(r"([\w./-]+\.\w+(?:, line \d+)?): ")
 
 T = TypeVar("T")
 
@@ -99,20 +104,33 @@ class CheckResult:
 
     @property
     def lines(self) -> list[str]:
-        """A line for each finding: level, code, place, and what to do, with the lines to write."""
-        lines = []
-        for finding in self.findings:
-            text, *more = escape_control_characters(finding.text).splitlines()
-            lines.append(
-                f"{finding.level} {finding.code} in {self.folder}, {finding.where}: {text}"
-            )
-            lines += [f"    {line}" for line in more]
-        return lines
+        """The lines of its findings."""
+        return finding_lines(self.folder, self.findings)
 
 
 def refusal_finding(refused: Refused) -> Finding:
-    """Return the finding for files that do not compile."""
+    """Return the finding for files that do not compile; most reasons begin with their place."""
+    if match := PLACE.match(refused.reason):
+        return create_finding("schema", "error", match[1], refused.reason[match.end() :])
     return create_finding("schema", "error", refused.field or "its files", refused.reason)
+
+
+def finding_lines(path: str, findings: Iterable[Finding | CheckFinding]) -> list[str]:
+    """Describe what a check found at a path: level, code, place, and what to do.
+
+    >>> finding = CheckFinding(code="schema", level="error", where="a.py, line 2", text="no")
+    >>> finding_lines("sums/a.py", [finding]), finding_lines("sums", [finding])
+    (['error schema in sums/a.py, line 2: no'], ['error schema in sums, a.py, line 2: no'])
+    """
+    lines = []
+    for finding in findings:
+        text, *more = escape_control_characters(finding.text).splitlines()
+        file, comma, rest = finding.where.partition(",")
+        # A problem in one file is that file.
+        place = f"{comma}{rest}" if file == path.rpartition("/")[2] else f", {finding.where}"
+        lines.append(f"{finding.level} {finding.code} in {path}{place}: {text}")
+        lines += [f"    {line}" for line in more]
+    return lines
 
 
 def promote_warnings(findings: Iterable[Finding]) -> tuple[Finding, ...]:

@@ -95,7 +95,8 @@ def compile_for_gpus(
 
 async def publish_paths(api: Api, context: AppContext, options: ProblemOptions) -> int:
     """Publish problems, and all problems of contest files and levels. Raises Refused and Failed."""
-    _check_ahead("", parse_deadline(str(options.fields.get(DEADLINE, ""))), options)
+    deadline_at = parse_deadline(str(options.fields.get(DEADLINE, "")))
+    check_ahead("", deadline_at, is_forced=options.is_forced)
     entries = [(path, load_contest(path)) for path in options.folders]
     if options.is_dry or any(problems for _, problems in entries):
         return await _publish_contests(api, context, entries, options)
@@ -302,7 +303,7 @@ class PublishPlan:
 
 def plan_problem(item: PublishItem, published: FullProblem | None, at: datetime) -> PublishPlan:
     """Decide what to do about a problem by comparing it with the published one."""
-    gpus, deadline = ", ".join(item.gpus), _deadline_text(item.deadline_at, at)
+    gpus, deadline = ", ".join(item.gpus), deadline_text(item.deadline_at, at)
     if published is None:
         summary = f"new, on {gpus}, {deadline}"
         return PublishPlan(item.slug, CREATED, summary, is_new_version=True, needs_check=True)
@@ -315,14 +316,15 @@ def plan_problem(item: PublishItem, published: FullProblem | None, at: datetime)
     if has_new_gpus:
         changes.append(f"on {gpus}; it was on {', '.join(published.gpus)}")
     if item.deadline_at is not None and item.deadline_at != published.deadline_at:
-        changes.append(f"{deadline}; it was {_deadline_text(published.deadline_at, at)}")
+        changes.append(f"{deadline}; it was {deadline_text(published.deadline_at, at)}")
     changes += [f"{', '.join(item.other_names)} as asked"] if item.other_names else []
     head = UPDATED if changes else SKIPPED
     summary = ", ".join(changes) or SAME
     return PublishPlan(item.slug, head, summary, is_new, needs_check=bool(is_new or has_new_gpus))
 
 
-def _deadline_text(until: datetime | None, at: datetime) -> str:
+def deadline_text(until: datetime | None, at: datetime) -> str:
+    """Say until when a problem takes submissions, at an instant."""
     if until is None:
         return "without a deadline"
     suffix = ", which is over" if until <= at else ""
@@ -401,7 +403,7 @@ async def _plan_item(api: Api, item: PublishItem, options: ProblemOptions) -> Pu
             raise
         published = None
     if published is None or published.deadline_at != item.deadline_at:
-        _check_ahead(item.slug, item.deadline_at, options)
+        check_ahead(item.slug, item.deadline_at, is_forced=options.is_forced)
     plan = plan_problem(item, published, now())
     if published and (item.set_gpus or plan.is_new_version) and not options.is_forced:
         desired_gpus = {name.lower() for name in item.gpus}
@@ -417,9 +419,9 @@ async def _plan_item(api: Api, item: PublishItem, options: ProblemOptions) -> Pu
     return plan
 
 
-def _check_ahead(slug: str, deadline_at: datetime | None, options: ProblemOptions) -> None:
+def check_ahead(slug: str, deadline_at: datetime | None, *, is_forced: bool) -> None:
     """Refuse a new deadline that is over. Raises Refused."""
-    if deadline_at is not None and deadline_at <= now() and not options.is_forced:
+    if deadline_at is not None and deadline_at <= now() and not is_forced:
         subject = f"{slug}: the" if slug else "the"
         reason = f"{subject} deadline {deadline_at.astimezone(UTC):%Y-%m-%d %H:%M} UTC is over"
         hint = "name one ahead, or say --force; nothing was published"

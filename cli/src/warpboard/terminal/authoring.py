@@ -19,12 +19,14 @@ from shared.errors import Failed, Refused
 from shared.presentation.units import count_text
 from shared.problem_versions import SLUG_LENGTH_MAX, load_problem
 from shared.problems.evaluation import evaluation_files, render_evaluation
+from warpboard.api import Api
 from warpboard.context import AppContext
 from warpboard.files import find_level, read_template, write_files
 from warpboard.service import checks, publication
+from warpboard.service.creation import Creation, CreationOptions
 from warpboard.service.publication import ProblemOptions
 from warpboard.terminal import options, problems
-from warpboard.terminal.options import local_command
+from warpboard.terminal.options import api_command, ask, can_ask, confirm, local_command
 
 FOLDERS = click.argument(
     "folders", metavar="PATH...", nargs=-1, required=True, type=options.PROBLEM_PATH
@@ -131,6 +133,71 @@ def checked_slug(name: str) -> str:
     hint = f": {suggestion} would do" if suggestion else ""
     reason = f"{name!r} names no problem: a-z 0-9 _ -, at most {SLUG_LENGTH_MAX}{hint}"
     raise Refused("bad_problem", reason, "NAME")
+
+
+@api_command(
+    "problem create sums reference.py --deadline 2026-12-24",
+    "problem create sums reference.cu --gpu H100 --gpu B200 --yes",
+    parameters=(
+        click.argument("name", metavar="NAME"),
+        click.argument("path", metavar="FILE", type=options.PROBLEM_PATH),
+        problems.DEADLINE,
+        options.gpus("A GPU type; default: those that the file names, or that have an agent."),
+        problems.VISIBILITY,
+        click.option(
+            "--description", metavar="TEXT", default="", help="What to compute, as Markdown."
+        ),
+        problems.FORCE,
+        problems.ALLOW_UNTESTED,
+        click.option("--yes", "is_sure", is_flag=True, help="Publish it without asking."),
+        options.TIMEOUT,
+    ),
+)
+async def create(
+    context: AppContext,
+    api: Api,
+    *,
+    name: str,
+    path: Path,
+    gpus: tuple[str, ...],
+    description: str,
+    is_sure: bool,
+    timeout_s: float,
+    **fields: Any,
+) -> int:
+    """Let an agent check a problem in one file, then publish it as NAME.
+
+    FILE is one reference (.py, .cu, .cuh, .cpp): generate_input, ref_kernel, check_implementation.
+    The reference is its own first correct solution. A directory with a task.yml will do, too.
+    Nothing of it runs here.
+
+    It shows what the agent does and finds, then asks whether to publish; --yes publishes if there
+    is no error. Ctrl-C ends the wait only: the same command with the same file continues. Without a
+    terminal, GPU types are those with an agent, and only --yes publishes.
+
+    Exit code 1: the check found an error, or nothing was published.
+    """
+
+    async def choose_gpus(served: Sequence[str]) -> tuple[str, ...]:
+        if is_sure or len(served) < 2 or context.as_json or not can_ask():
+            return tuple(served)
+        answer = await ask(f"GPU types of its leaderboards [{' '.join(served)}]: ")
+        return tuple(map(options.GPU, re.split(r"[,\s]+", answer))) if answer else tuple(served)
+
+    async def confirm_publication(question: str) -> bool:
+        if is_sure or context.as_json or not can_ask():
+            return is_sure
+        return await confirm(question)
+
+    given_fields = {
+        "allow_untested": fields.pop("allows_untested"),
+        "force": fields.pop("is_forced"),
+        **{name: value for name, value in fields.items() if value},
+    }
+    creation = Creation(context, api, path, choose_gpus, confirm_publication)
+    return await creation.run(
+        checked_slug(name), CreationOptions(gpus, description, given_fields, timeout_s)
+    )
 
 
 @local_command(

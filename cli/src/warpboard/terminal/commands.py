@@ -126,6 +126,10 @@ COMMANDS = {
         "Show which harness runs submissions to a problem.",
     ),
     "problem new": ("authoring.new", "Write a problem draft, small and complete, to start from."),
+    "problem create": (
+        "authoring.create",
+        "Let an agent check a problem in one file, then publish it as NAME.",
+    ),
     "problem check": (
         "authoring.check",
         "Inspect each problem's own code and run its solutions here.",

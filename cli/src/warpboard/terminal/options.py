@@ -371,14 +371,19 @@ def can_ask() -> bool:
 
 async def confirm(question: str) -> bool:
     """Ask on the terminal; anything but y or yes means no. Ctrl-C cancels the command as usual."""
+    return (await ask(f"{question} [y/N]: ")).lower() in ("y", "yes")
+
+
+async def ask(prompt: str) -> str:
+    """Return the line that is typed on the terminal after a prompt."""
     loop, is_answered = asyncio.get_running_loop(), asyncio.Event()
-    click.echo(f"{question} [y/N]: ", nl=False, err=True)
+    click.echo(prompt, nl=False, err=True)
     loop.add_reader(sys.stdin, is_answered.set)
     try:
         await is_answered.wait()
     finally:
         loop.remove_reader(sys.stdin)
-    return sys.stdin.readline().strip().lower() in ("y", "yes")
+    return sys.stdin.readline().strip()
 
 
 def run(command: Coroutine[Any, Any, int]) -> int:

@@ -95,6 +95,10 @@ class Agents(ApiModel, frozen=True, kw_only=True):
     as_of: SequenceNumber
     launched: list[str] = []
 
+    def gpus_with_agents(self) -> list[str]:
+        """Return the GPU types with a live agent whose verdicts count."""
+        return sorted({it.gpu for it in self.items if it.is_alive and it.is_enrolled})
+
     def gpus_without_agents(self, gpus: Iterable[str]) -> list[str]:
         """Return those of the GPU types for which no live agent takes jobs and none is started."""
         served = {agent.gpu.lower() for agent in self.items if agent.takes_jobs}

@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from shared.errors import Refused
+
 # The folder of a problem's own solutions, with the folders `correct` and `wrong`.
 SOLUTIONS = "solutions"
 
@@ -62,6 +64,20 @@ def compile_files(slug: str, files: Mapping[str, bytes], gpus: Sequence[str] = (
         *(slug, files, version.manifest, version.files, version.ranking_by, version.gpus),
         tuple(version.warnings),
     )
+
+
+def add_statement(files: Mapping[str, bytes], text: str) -> dict[str, bytes]:
+    r"""Return the files of a problem with a statement. Raises Refused if they have one.
+
+    >>> add_statement({"a.py": b""}, "Copy it. ")
+    {'a.py': b'', 'statement.md': b'Copy it.\n'}
+    """
+    from shared.problems.sources import STATEMENT
+
+    if STATEMENT in files:
+        reason = f"the files already have a {STATEMENT}: change it, or leave `description` out"
+        raise Refused("invalid_request", reason, "description")
+    return {**files, STATEMENT: f"{text.strip()}\n".encode()}
 
 
 def split_solutions(slug: str, files: Mapping[str, bytes]) -> tuple[dict[str, bytes], Solutions]:

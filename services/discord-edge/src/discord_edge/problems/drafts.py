@@ -11,7 +11,7 @@ from typing import Any
 
 from discord_edge.wording import Card, discord_time, escaped
 from shared.api.problems import ProblemCheck
-from shared.checks.problem_files import SOLUTIONS
+from shared.checks.problem_files import SOLUTIONS, add_statement
 from shared.errors import Refused
 from shared.presentation.units import untested_text
 from shared.problems.compilation import ProblemVersion
@@ -197,13 +197,11 @@ def add_description(
     """
     if description is None:
         return dict(files)
-    if STATEMENT in files:
-        reason = f"the files already have a {STATEMENT}: change it, or leave `description` out"
-        raise Refused("invalid_request", reason, "description")
+    described = add_statement(files, description)
     if is_checked:
         reason = f"the report covers the files as they are: write the description into {STATEMENT}"
         raise Refused("invalid_request", f"{reason} and run the check again", "description")
-    return {**files, STATEMENT: f"{description.strip()}\n".encode()}
+    return described
 
 
 def parse_closing_time(text: str, now: datetime) -> datetime | None:

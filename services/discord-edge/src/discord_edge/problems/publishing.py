@@ -53,15 +53,9 @@ POLL_S = 1.0
 DESCRIPTION_LENGTH_MAX = 2000
 
 
-def gpus_with_agents(agents: Agents) -> list[str]:
-    """Return the GPU types for which an enrolled agent is online."""
-    online = [agent for agent in agents.items if agent.is_alive and agent.is_enrolled]
-    return sorted({agent.gpu for agent in online if agent.revoked is None})
-
-
 async def _match_gpus_with_agents(interaction: BotInteraction, typed: str) -> list[str]:
     agents = await interaction.client.cache.get(None, Agents, "agents")
-    return match_gpu_list(typed, gpus_with_agents(agents) if agents else [])
+    return match_gpu_list(typed, agents.gpus_with_agents() if agents else [])
 
 
 NewGpus = app_commands.Transform[str, CompletedName(_match_gpus_with_agents)]
@@ -104,7 +98,7 @@ async def create(  # noqa: PLR0913 - each is an option on Discord
         partial(drafts.problem_files, reference_code.filename, data, has_solutions=is_checked_here)
     )
     files = drafts.add_description(files, description, is_checked=report is not None)
-    served = gpus_with_agents(await api.get(Agents, "agents"))
+    served = (await api.get(Agents, "agents")).gpus_with_agents()
     # Of a file without GPU types; a report covers those that the author checked it for.
     default = split_gpus(gpu or "", served) or (() if report else tuple(served))
     own, _ = split_solutions(slug, files)

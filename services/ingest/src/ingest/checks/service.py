@@ -59,8 +59,7 @@ class LiveProgress:
         reporter, progress = self.newest.get(id_, ("", None))
         if progress is None or reporter != agent:
             return None
-        step = check_progress(progress)
-        text = f"{step.sentence}{step.estimate}"
+        text = check_progress(progress, "").estimate.removeprefix(": ")
         return CheckProgress(text=text, done=progress.done, total=progress.total)
 
 
@@ -218,7 +217,7 @@ class Checks:
         history = await self.ports.log.history(subjects.run(job.agent, job.run))
         has_begun = any(isinstance(event.fact, events.RunStarted) for event in history)
         progress = self.progress.find(check.id, job.agent)
-        text = progress.text if progress else f"checking on agent {job.agent}"
+        text = f"checking: {progress.text}" if progress else f"checking on agent {job.agent}"
         state: Literal["assigned", "running"] = "running" if has_begun else "assigned"
         return structs.replace(check, state=state, text=text, progress=progress), None
 
