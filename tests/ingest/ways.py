@@ -95,6 +95,16 @@ class Ways:
         _, user_code = await self.logins.devices.begin("c", "submit", None)
         return user_code
 
+    async def check(self) -> str:
+        """Return a check that the author asked for."""
+        files = [("files", (name, text)) for name, text in FILES.items()]
+        headers = self.people["author"].headers
+        answer = await self.door.http.post(
+            "/v1/checks", data={"slug": OPEN}, files=files, headers=headers
+        )
+        assert answer.status_code == 202, answer.text
+        return str(answer.json()["id"])
+
     async def cli_id(self) -> str:
         """Return a CLI id that waits to be linked."""
         return await self.logins.cli_ids.issue("github", None)
@@ -216,6 +226,7 @@ async def _create_former_callers(ways: Ways) -> None:
         "token": await ways.token(),
         "code": await ways.device(),
         "cli_id": await ways.cli_id(),
+        "check": await ways.check(),
     }
     await eventually(
         lambda: tokens.feed.find_token(expired) is None and tokens.feed.find_token(revoked) is None

@@ -21,6 +21,7 @@ from shared.clock import now
 from tests.support.browser import log_in_admin, open_browser, open_context, send_login_form
 from tests.support.people import Person, add_problem, headers_of
 from tests.support.platform import PATIENT, ROOT, Running
+from tests.system.test_problem_checks import REFERENCE
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -193,6 +194,24 @@ async def submit_in_editor(page: "Page") -> None:
     await page.evaluate("scrollTo(0, 0)")
 
 
+async def create_problem(page: "Page", platform: Running) -> None:
+    """Log in as a creator, and open the page of a check that found errors."""
+    await page.goto("/register")
+    await send_login_form(page, "cora")
+    await asyncio.to_thread(platform.admin, "participants/cora/roles", role="creator")
+    # A session has the scopes of the roles at the login.
+    await page.get_by_role("button", name="Log out").click()
+    await page.wait_for_url("**/login")
+    await send_login_form(page, "cora")
+    await page.goto("/create")
+    await page.get_by_label("Name").fill("doubled")
+    source = REFERENCE.replace(b"torch.allclose(user_output, reference_output)", b"True")
+    file: Any = {"name": "reference.py", "mimeType": "text/x-python", "buffer": source}
+    await page.get_by_label("Reference").set_input_files(file)
+    await page.get_by_role("button", name="Check it").click()
+    await page.locator("[data-is-over]").wait_for()
+
+
 async def take_pictures(camera: Camera, platform: Running, folder: Path) -> None:
     """Fill a platform and take all screenshots."""
     async with (
@@ -200,8 +219,10 @@ async def take_pictures(camera: Camera, platform: Running, folder: Path) -> None
         open_context(browser, platform.url) as visitors,
         open_context(browser, platform.url) as adas,
         open_context(browser, platform.url) as admins,
+        open_context(browser, platform.url) as creators,
     ):
-        visitor, ada, admin = [await context.new_page() for context in (visitors, adas, admins)]
+        contexts = (visitors, adas, admins, creators)
+        visitor, ada, admin, creator = [await context.new_page() for context in contexts]
         await ada.goto("/register")
         await send_login_form(ada, "ada")
         numbers = await asyncio.to_thread(fill, platform, folder)
@@ -212,6 +233,9 @@ async def take_pictures(camera: Camera, platform: Running, folder: Path) -> None
         await camera.take_all(visitor, PAGES_OF_VISITORS)
         paths = {name: path.format_map(numbers) for name, path in PAGES_OF_ADA.items()}
         await camera.take_all(ada, paths)
+        await create_problem(creator, platform)
+        await camera.take(creator, "create-check")
+        await camera.take_all(creator, {"create": "/create"})
         await asyncio.to_thread(hold, platform, numbers["linus"])
         await log_in_admin(admin, platform)
         await camera.take_all(admin, PAGES_OF_ADMINS)

@@ -15,6 +15,7 @@ from tests.support.browser import log_in_admin, open_browser, open_context, send
 from tests.support.people import HONEST, Person, add_problem, headers_of
 from tests.support.platform import ROOT, Running
 from tests.support.waits import until
+from tests.system.test_problem_checks import REFERENCE
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, ConsoleMessage, Page, Request
@@ -72,6 +73,7 @@ PAGES = {
     "/login": "Log in",
 }
 OPERATORS_PAGES = {
+    "/create": "Send one reference",
     "/admin": "What needs attention",
     "/admin/overdue": "No submission is overdue",
     "/admin/held": "No submission is held",
@@ -456,3 +458,49 @@ async def test_on_a_phone_the_header_is_one_row_with_a_menu(context: "BrowserCon
     assert await find_faults(page, []) == []
     await queue.click()
     await page.wait_for_url("**/queue")
+
+
+@pytest.mark.parametrize("has_scripts", [True, False], ids=["scripts", "no scripts"])
+async def test_a_creator_makes_a_leaderboard_from_one_file(
+    platform: Running, browser: "Browser", *, has_scripts: bool
+) -> None:
+    name = "maker" if has_scripts else "plain-maker"
+    reference = REFERENCE.decode()
+    lax = reference.replace("return torch.allclose(user_output, reference_output)", "return True")
+    async with open_site(browser, platform, java_script_enabled=has_scripts) as context:
+        page = await context.new_page()
+        await page.goto("/register")
+        await send_login_form(page, name)
+        await asyncio.to_thread(platform.admin, f"participants/{name}/roles", role="creator")
+        # A session has the scopes of the roles at the login.
+        await page.get_by_role("button", name="Log out").click()
+        await page.wait_for_url("**/login")
+        await send_login_form(page, name)
+
+        async def check_rules() -> None:
+            # axe-core needs scripts itself.
+            assert not has_scripts or await find_faults(page, []) == []
+
+        async def check_file(source: str) -> None:
+            await page.get_by_label("Name").fill(f"of-{name}")
+            file: Any = {"name": "reference.py", "mimeType": "text/x", "buffer": source.encode()}
+            await page.get_by_label("Reference").set_input_files(file)
+            await page.get_by_role("button", name="Check it").click()
+            await page.wait_for_url("**/create/*")
+            # By its script, or by the refresh of a page without scripts.
+            await page.locator("[data-is-over]").wait_for()
+
+        await page.get_by_role("link", name="Create", exact=True).click()
+        await check_rules()
+        await check_file(lax)
+        assert "check_takes_zeros" in await page.locator("#refreshed").inner_text()
+        assert await page.get_by_role("button", name="Publish").count() == 0
+        await check_rules()
+        # What was typed is there again.
+        await page.get_by_role("link", name="Send the file again").click()
+        assert await page.get_by_label("Name").input_value() == f"of-{name}"
+        await check_file(reference)
+        await check_rules()
+        await page.get_by_role("button", name="Publish").click()
+        await page.wait_for_url(f"**/problems/of-{name}")
+        assert "Version 1 is published." in await page.locator("main").inner_text()

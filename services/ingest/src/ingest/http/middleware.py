@@ -55,8 +55,8 @@ UPLOADS = (
     ),
 )
 
-# The form of the web site's editor, which answers with a page, also if its body is too long.
-EDITOR = re.compile(r"/problems/[^/]+/submit/?")
+# The forms of the web site with files, which answer with a page, also if their body is too long.
+FORMS = re.compile(r"/(problems/[^/]+/submit|create)/?")
 
 UNLIMITED_PATHS = ("/health", "/healthz", "/readyz")
 POLL = re.compile(r"/+(?:v1|user)/+submissions/+0*([0-9]{1,16})/*\Z")
@@ -172,7 +172,7 @@ class BodyLimitMiddleware:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        if EDITOR.fullmatch(scope["path"]):
+        if FORMS.fullmatch(scope["path"]):
             has_session = self._auth.has_session(Request(scope))
             bytes_max = SUBMISSION_BYTES_MAX if has_session else ANONYMOUS_BYTES_MAX
             await self.app(scope, limit_body(receive, bytes_max), send)

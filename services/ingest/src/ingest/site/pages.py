@@ -19,6 +19,7 @@ from ingest.site.admin.pages import add_admin_pages
 from ingest.site.badges import add_badges
 from ingest.site.charts import Chart, draw_canaries, draw_sparkline
 from ingest.site.client_package import add_client_pages, build_wheel, install_command
+from ingest.site.creation import add_creation_pages
 from ingest.site.editor import CODE_EDITOR, add_resubmission_page, add_submission_forms
 from ingest.site.formatting import FILTERS
 from ingest.site.guide import add_guide_pages
@@ -201,6 +202,7 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     _add_files(router)
     add_client_pages(router, web)
     add_contest_pages(router, web, ranker)
+    add_creation_pages(app, router, web, ranker)
     add_guide_pages(router, web)
     add_reference_page(app, router, web)
     add_leaderboard_pages(router, web, ranker)

@@ -203,6 +203,7 @@ class Web:
         common = {
             "person": session.caller.name if session else "",
             "is_staff": session is not None and session.caller.is_staff,
+            "is_author": session is not None and session.caller.may("author"),
             "error": message,
             "notice": notice,
             "csrf_token": csrf_token(seed),
@@ -287,6 +288,7 @@ class Web:
         common = {
             "person": session.caller.name if session else "",
             "is_staff": session is not None and session.caller.is_staff,
+            "is_author": session is not None and session.caller.may("author"),
             "csrf_token": csrf_token(session.secret) if session else "",
             "error": "",
             "notice": "",

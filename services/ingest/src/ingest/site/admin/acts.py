@@ -4,7 +4,7 @@ import hashlib
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -60,10 +60,22 @@ class SessionApi:
         self, method: str, path: str, body: object = None, idempotency_key: str = ""
     ) -> bytes:
         """Send a request and return the body of its response. Raises `Refused` and `Failed`."""
-        headers = {"Cookie": f"{self.cookie}={self.secret}", CSRF: csrf_token(self.secret)}
-        if idempotency_key:
-            headers[IDEMPOTENCY_HEADER] = idempotency_key
-        request = httpx.Request(method, f"http://localhost{path}", headers=headers, json=body)
+        headers = {IDEMPOTENCY_HEADER: idempotency_key} if idempotency_key else {}
+        return await self._send(method, path, headers=headers, json=body)
+
+    async def send_form(
+        self, path: str, fields: Mapping[str, object], files: Mapping[str, bytes]
+    ) -> bytes:
+        """Send a form with files and return the body of its response. Raises as `send`."""
+        parts = [("files", (name, data)) for name, data in files.items()]
+        return await self._send("POST", path, data=fields, files=parts)
+
+    async def _send(
+        self, method: str, path: str, headers: Mapping[str, str] | None = None, **content: Any
+    ) -> bytes:
+        own = {"Cookie": f"{self.cookie}={self.secret}", CSRF: csrf_token(self.secret)}
+        url = f"http://localhost{path}"
+        request = httpx.Request(method, url, headers={**own, **(headers or {})}, **content)
         response = await httpx.ASGITransport(self.app).handle_async_request(request)
         return check_response(path, response.status_code, await response.aread())
 

@@ -14,6 +14,8 @@ async function refresh() {
         const page = new DOMParser().parseFromString(await response.text(), "text/html");
         part.replaceChildren(...page.getElementById(part.id).childNodes);
         document.dispatchEvent(new Event("updated"));
+        // What is over does not change, and may have a form.
+        if (part.querySelector("[data-is-over]")) return;
       }
     } catch {
       // The platform does not respond at the moment.
