@@ -125,9 +125,9 @@ def finding_lines(path: str, findings: Iterable[Finding | CheckFinding]) -> list
     lines = []
     for finding in findings:
         text, *more = escape_control_characters(finding.text).splitlines()
-        file, comma, rest = finding.where.partition(",")
+        file, comma, line_text = finding.where.partition(",")
         # A problem in one file is that file.
-        place = f"{comma}{rest}" if file == path.rpartition("/")[2] else f", {finding.where}"
+        place = f"{comma}{line_text}" if file == path.rpartition("/")[2] else f", {finding.where}"
         lines.append(f"{finding.level} {finding.code} in {path}{place}: {text}")
         lines += [f"    {line}" for line in more]
     return lines

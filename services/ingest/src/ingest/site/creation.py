@@ -272,8 +272,8 @@ def add_creation_pages(app: FastAPI, router: APIRouter, web: Web, ranker: ReadPr
     async def follow(request: Request, check: CheckInPath) -> Response:
         """How far a check is, what it found, and the form that publishes the problem."""
         session, api = await pages.open(request, f"{PATH}/{check}")
-        found = await read_check(api, check)
-        return await pages.show_check(request, session, found, request.query_params)
+        problem_check = await read_check(api, check)
+        return await pages.show_check(request, session, problem_check, request.query_params)
 
     @router.post(check_path)
     async def publish(request: Request, check: CheckInPath) -> Response:
@@ -282,11 +282,11 @@ def add_creation_pages(app: FastAPI, router: APIRouter, web: Web, ranker: ReadPr
         form = await web.form(request, session)
         names = ("deadline", "visibility", "allow_untested")
         settings = {name: form.text(name) for name in names}
-        found = await read_check(api, check)
+        problem_check = await read_check(api, check)
         try:
-            notice = await _publish(api, found, settings)
+            notice = await _publish(api, problem_check, settings)
         except (Refused, Failed) as error:
-            return await pages.show_check(request, session, found, settings, error)
+            return await pages.show_check(request, session, problem_check, settings, error)
         visitor = await find_visitor(request, web, ranker)
-        await _wait_until_shown(visitor.reads, found)
-        return web.redirect(f"/problems/{quote(found.slug)}", notice)
+        await _wait_until_shown(visitor.reads, problem_check)
+        return web.redirect(f"/problems/{quote(problem_check.slug)}", notice)
