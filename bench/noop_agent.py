@@ -77,7 +77,7 @@ class Unwatched:
     def lost(self) -> None:
         """A lease was over before its run had a result."""
 
-    def looked(self, *, is_busy: bool, is_well: bool) -> None:
+    def looked(self, *, runs: int, slots: int, is_well: bool) -> None:
         """How the agent is."""
 
 

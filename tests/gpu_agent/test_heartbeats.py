@@ -44,14 +44,14 @@ async def test_a_run_that_lasts_is_told_and_so_is_its_end(world: World) -> None:
     agent.runs = NoopRuns(random.Random(0), 2.0, 2.0)
     agent.heartbeat_s = 60
 
-    async def is_said(run: str | None) -> bool:
+    async def is_said(*runs: str) -> bool:
         heartbeat = msgspec.json.decode(world.heard.get("a1") or b"{}")
-        return bool(heartbeat.get("run", "") == run and heartbeat["is_free"] == (run is None))
+        return heartbeat.get("runs") == list(runs) and heartbeat["is_free"] == (not runs)
 
     async with serving(agent):
         await world.order(HONEST, "r1")
         await eventually(lambda: is_said("r1"))
-        await eventually(lambda: is_said(None))
+        await eventually(is_said)
 
 
 def supervisors() -> set[int]:

@@ -110,7 +110,8 @@ async def is_said_busy(world: World, run: str | None) -> bool:
 
     def look() -> bool:
         heartbeat = json.loads(world.heard.get("a1") or b"{}")
-        return heartbeat.get("run", "") == run and heartbeat["is_free"] is (run is None)
+        runs = [] if run is None else [run]
+        return heartbeat.get("runs") == runs and heartbeat["is_free"] is (run is None)
 
     return await eventually(look)
 
@@ -151,7 +152,7 @@ async def test_a_member_that_is_stopped_leaves_without_a_word_on_its_run(world: 
     agent = world.agent()
     async with serving(agent):
         await world.order(HONEST, "r1", gang=GANG)
-        await eventually(lambda: agent.lease is not None)
+        await eventually(lambda: agent.leases)
     assert await world.types("r1") == ["JobAssigned"]
 
 

@@ -52,7 +52,7 @@ class NoMetrics:
     def lost(self) -> None:
         """Nothing to count."""
 
-    def looked(self, *, is_busy: bool, is_well: bool) -> None:
+    def looked(self, *, runs: int, slots: int, is_well: bool) -> None:
         """Nothing to show."""
 
 

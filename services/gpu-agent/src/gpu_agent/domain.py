@@ -1,7 +1,7 @@
 """What an agent offers, which orders it takes, and how the end of a run fits an event."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from msgspec.structs import replace
@@ -153,6 +153,13 @@ class GpuReading:
 def is_member(order: JobAssigned, agent: str) -> bool:
     """Return whether the agent only stays free because the first agent of its gang runs the job."""
     return bool(order.gang) and order.gang[0] != agent
+
+
+def has_room(order: JobAssigned, current_orders: Sequence[JobAssigned], slots: int) -> bool:
+    """Return whether an agent that runs these orders takes another; a gang has it whole."""
+    if order.gang or any(current.gang for current in current_orders):
+        return not current_orders
+    return len(current_orders) < slots
 
 
 def run_gpus(order: JobAssigned, own: int) -> list[int]:

@@ -97,7 +97,7 @@ async def _run(
 async def _watch_gpu(agent: Agent, metrics: AgentMetrics, gpu_uuid: str) -> None:
     """Read the agent's own GPU between runs; a reading disturbs a running measurement."""
     while True:
-        if agent.lease is None:
+        if not agent.leases:
             metrics.read(
                 *await asyncio.to_thread(lambda: (gpu.read_gpus(gpu_uuid), gpu.count_xids()))
             )

@@ -24,7 +24,8 @@ class AgentMetrics:
             ["stage"],
             buckets=STAGE_S,
         )
-        self.busy = Gauge(f"{prefix}_busy", "1 while a run is in hand")
+        self.current = Gauge(f"{prefix}_current_runs", "Runs in hand")
+        self.slots = Gauge(f"{prefix}_slots", "How many runs the agent takes at once")
         self.quarantined = Gauge(f"{prefix}_quarantined", "1 while the machine is not well")
 
         gpu = f"{prefix}_gpu"
@@ -67,7 +68,8 @@ class AgentMetrics:
                     gauge.labels(reading.index).set(value)
         self.xids.set(-1 if xids is None else xids)
 
-    def looked(self, *, is_busy: bool, is_well: bool) -> None:
-        """Update the agent's state, at each heartbeat."""
-        self.busy.set(is_busy)
+    def looked(self, *, runs: int, slots: int, is_well: bool) -> None:
+        """Update the agent's state, at each heartbeat: its runs, and how many it takes at once."""
+        self.current.set(runs)
+        self.slots.set(slots)
         self.quarantined.set(not is_well)

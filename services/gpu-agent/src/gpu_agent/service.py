@@ -1,4 +1,4 @@
-"""The agent's loops: send heartbeats, read orders, run them one at a time, and report each run."""
+"""The agent's loops: send heartbeats, read orders, run one in each slot, and report each run."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 from nacl.signing import SigningKey
 
-from gpu_agent.domain import RunFiles, fit_event, is_member
+from gpu_agent.domain import RunFiles, fit_event, has_room, is_member
 from shared import subjects
 from shared.blobs import BlobNotFound, BlobStore
 from shared.bus import Bus, Delivery
@@ -55,13 +55,13 @@ class Metrics(Protocol):
     def lost(self) -> None:
         """Count a run whose lease was over before it had a result."""
 
-    def looked(self, *, is_busy: bool, is_well: bool) -> None:
-        """Update the agent's state, at each heartbeat."""
+    def looked(self, *, runs: int, slots: int, is_well: bool) -> None:
+        """Update the agent's state, at each heartbeat: its runs, and how many it takes at once."""
 
 
 @dataclass
 class Lease:
-    """The current run; `version` is the sequence of its last event, at first the fencing token.
+    """A current run; `version` is the sequence of its last event, at first the fencing token.
 
     `aggregate` is the aggregate of its orders. `lost` is why the lease is no longer held. With
     `is_ending` the last event is being appended. `stages` are those that ended.
@@ -94,6 +94,15 @@ class Lease:
         """Cancel the run, unless its last event is being appended: then the log decides."""
         if self.task is not None and not self.is_ending:
             self.task.cancel()
+
+
+class Heartbeat(msgspec.Struct, frozen=True, kw_only=True):
+    """What an agent sends: its process, whether it takes an order now, its offer and its runs."""
+
+    session: str
+    is_free: bool
+    registration: AgentRegistered
+    runs: tuple[str, ...]
 
 
 class ReportLog(Protocol):
@@ -190,9 +199,11 @@ class Runs(Protocol):
 class Agent:
     """One process of an agent; `session` names it in every order it accepts.
 
-    `began` is the log's last sequence before its first heartbeat; no order is older. In quarantine
-    it takes no orders until it is restarted; `registration` gives the reason. With `is_once` it
-    takes a single order; `has_verdict` says whether a run of its ended with one.
+    `began` is the log's last sequence before its first heartbeat; no order is older. It takes as
+    many runs at once as its `registration` has slots. In quarantine it takes no orders until it is
+    restarted, and its current runs go on; `registration` gives the reason. With `is_once` it takes
+    a single order; `has_verdict` says whether a run of its ended with one. `leases` are its current
+    runs, also those after which it still checks the machine.
     """
 
     session: str
@@ -208,7 +219,7 @@ class Agent:
     drain_s: float = 8.0
     is_once: bool = False
     has_verdict: bool = False
-    lease: Lease | None = None
+    leases: list[Lease] = field(default_factory=list)
     is_draining: bool = False
     has_order: asyncio.Event = field(default_factory=asyncio.Event)
     has_run: asyncio.Event = field(default_factory=asyncio.Event)
@@ -220,10 +231,19 @@ class Agent:
         """The agent's id."""
         return self.reporter.agent
 
+    @property
+    def is_free(self) -> bool:
+        """Whether it takes an order now."""
+        is_well = not self.registration.quarantine
+        return is_well and not self.is_draining and len(self.leases) < self.registration.slots
+
     async def serve(self, stopping: asyncio.Event) -> None:
-        """Work until `stopping`, then finish the current run or hand it back within `drain_s`."""
+        """Work until `stopping`, then finish the current runs or hand them back in `drain_s`."""
         await run_until_first(
-            self._drain(stopping), self._send_heartbeats(), self._read_inbox(), self._run_orders()
+            self._drain(stopping),
+            self._send_heartbeats(),
+            self._read_inbox(),
+            *(self._run_orders() for _ in range(self.registration.slots)),
         )
 
     async def serve_once(self, stopping: asyncio.Event, wait_s: float) -> None:
@@ -244,12 +264,14 @@ class Agent:
         await stopping.wait()
         self.is_draining = True
         self.changed.set()
-        if self.lease is not None and self.lease.task is not None:
-            await asyncio.wait({self.lease.task}, timeout=self.drain_s)
-        if self.lease is not None and self.lease.task is not None:
-            self.lease.is_drained = True
-            self.lease.stop()
-            await asyncio.wait({self.lease.task}, timeout=self.drain_s)
+        tasks = {lease.task for lease in self.leases if lease.task is not None}
+        if tasks:
+            await asyncio.wait(tasks, timeout=self.drain_s)
+        for lease in self.leases:
+            lease.is_drained = True
+            lease.stop()
+        if tasks:
+            await asyncio.wait(tasks, timeout=self.drain_s)
         # If the bus is gone too, the heartbeat expires by itself.
         with contextlib.suppress(Failed, TimeoutError):
             async with asyncio.timeout(LEAVE_S_MAX):
@@ -259,39 +281,41 @@ class Agent:
         """Send heartbeats, and one at once when something changes that the log does not tell."""
         while True:
             self.changed.clear()
-            heartbeat = self._encode_heartbeat()
+            heartbeat = self._make_heartbeat()
             ttl_s = max(1, round(self.heartbeat_s * SILENT_HEARTBEATS))
             try:
-                await self.bus.beat(self.name, heartbeat, ttl_s)
+                await self.bus.beat(self.name, msgspec.json.encode(heartbeat), ttl_s)
                 # Not wait_for: in 3.11 it swallows a cancellation that comes with the event.
                 async with asyncio.timeout(self.heartbeat_s):
                     await self._until_heartbeat_changes(heartbeat)
             except (Failed, TimeoutError):
                 continue
 
-    async def _until_heartbeat_changes(self, heartbeat: bytes) -> None:
-        """Wait until the heartbeat changes; that the agent is busy, the log tells already."""
-        while self._encode_heartbeat() == heartbeat:
+    async def _until_heartbeat_changes(self, heartbeat: Heartbeat) -> None:
+        """Wait until the heartbeat changes; that a run began, the log tells already."""
+        while self._make_heartbeat() == heartbeat:
             await self.changed.wait()
             # The next run may have begun before the end of the last one was seen here.
             while self.changed.is_set():
                 self.changed.clear()
-                if self.lease is not None and not self.is_draining:
+                if not self._is_urgent(heartbeat):
                     with contextlib.suppress(TimeoutError):
                         async with asyncio.timeout(self.busy_s):
                             await self.changed.wait()
 
-    def _encode_heartbeat(self) -> bytes:
-        is_busy = self.lease is not None or self.is_draining
-        is_well = not self.registration.quarantine
-        self.metrics.looked(is_busy=is_busy, is_well=is_well)
-        heartbeat = {
-            "session": self.session,
-            "is_free": is_well and not is_busy,
-            "registration": self.registration,
-            "run": self.lease.run if self.lease else None,
-        }
-        return msgspec.json.encode(heartbeat)
+    def _is_urgent(self, heartbeat: Heartbeat) -> bool:
+        """Whether a heartbeat says what the log does not tell: most often, that a slot is free."""
+        has_ended = not set(heartbeat.runs) <= {lease.run for lease in self.leases}
+        is_changed = self.is_draining or self.registration is not heartbeat.registration
+        return is_changed or (has_ended and self.is_free)
+
+    def _make_heartbeat(self) -> Heartbeat:
+        registration, runs = self.registration, tuple(lease.run for lease in self.leases)
+        is_well = not registration.quarantine
+        self.metrics.looked(runs=len(runs), slots=registration.slots, is_well=is_well)
+        return Heartbeat(
+            session=self.session, is_free=self.is_free, registration=registration, runs=runs
+        )
 
     async def _read_inbox(self) -> None:
         """Read the inbox: queue orders, and stop the run of a lease that is over at once."""
@@ -305,37 +329,44 @@ class Agent:
             if isinstance(fact, JobAssigned):
                 await self._take_order(Lease(fact, aggregate, recorded.seq, recorded.seq, delivery))
                 continue
-            lease = self.lease
-            if lease is not None and lease.aggregate == aggregate and isinstance(fact, LEASE_ENDS):
-                lease.lost = fact.reason or "the lease is over"
-                lease.stop()
+            for lease in self.leases:
+                if lease.aggregate == aggregate and isinstance(fact, LEASE_ENDS):
+                    lease.lost = fact.reason or "the lease is over"
+                    lease.stop()
             await delivery.ack()
         await asyncio.Event().wait()
 
     async def _take_order(self, lease: Lease) -> None:
-        """Take one order; further orders are turned down while a run is under way.
+        """Take one order; it is turned down while no slot is free for it.
 
         Orders for an earlier process of the agent are void.
         """
         is_void = self.is_draining or lease.order.session != self.session
-        if not is_void and (self.lease is None or self.lease.is_left):
-            self.lease = lease
+        current_leases = [current for current in self.leases if not current.is_left]
+        orders = [current.order for current in current_leases]
+        if not is_void and has_room(lease.order, orders, self.registration.slots):
+            self.leases.append(lease)
             self.has_order.set()
             self.orders.put_nowait(lease)
             self.changed.set()
             return
-        if not is_void and self.lease is not None:
-            refusal = _build_failure("busy", f"the agent is busy with run {self.lease.run}")
+        if not is_void:
+            runs = ", ".join(current.run for current in current_leases)
+            refusal = _build_failure("busy", f"the agent is busy with run {runs}")
             # The lease is over, or the log was not reached in time: nobody waits for it.
             with contextlib.suppress(Conflict, Failed):
                 await self.reporter.append(lease, refusal)
         await lease.delivery.ack()
 
     async def _run_orders(self) -> None:
-        """Run one order after the other; if the machine is not well after one, enter quarantine."""
+        """Run one order after the other in a slot.
+
+        If the machine is not well after one, enter quarantine.
+        """
         while True:
             lease = await self.orders.get()
             if self.is_draining:
+                self.leases.remove(lease)
                 await lease.delivery.ack()
                 continue
             lease.task = asyncio.create_task(self._run(lease))
@@ -346,8 +377,7 @@ class Agent:
                 self.registration = replace(self.registration, quarantine=ailment, modes=[])
             # From here on every order is void.
             self.is_draining = self.is_draining or self.is_once
-            if self.lease is lease:
-                self.lease = None
+            self.leases.remove(lease)
             self.has_run.set()
             self.changed.set()
             if not lease.task.cancelled():
