@@ -1,4 +1,4 @@
-"""A world for an agent of one test, in which the harness is warm already."""
+"""A world for an agent of one test, in which a supervisor is warm already."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -7,25 +7,25 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from harness.entry import Harness
+from harness.pool import HarnessPool
 from tests.gpu_agent.world import World
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def harness(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[Harness]:
-    """One harness for the agents of a file, one after the other."""
-    async with Harness(state=str(tmp_path_factory.mktemp("state"))) as harness:
-        yield harness
+async def supervisors(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[HarnessPool]:
+    """Supervisors for the agents of a file, one after the other; the second starts when needed."""
+    async with HarnessPool(2, state=str(tmp_path_factory.mktemp("state"))) as pool:
+        yield pool
 
 
 @pytest_asyncio.fixture(loop_scope="session")
-async def world(tmp_path: Path, harness: Harness) -> AsyncIterator[World]:
+async def world(tmp_path: Path, supervisors: HarnessPool) -> AsyncIterator[World]:
     """A log, blobs and a bus in memory, a folder, and somebody who hears heartbeats and progress.
 
-    The harness is warm, though the test before may have ended its supervisor with a run.
+    A supervisor is warm, though the test before may have ended it with a run.
     """
-    await harness.warm()
-    created = World(tmp_path / "agent", harness)
+    async with supervisors.lend():
+        created = World(tmp_path / "agent", supervisors)
     listening = [
         asyncio.create_task(created.listen()),
         asyncio.create_task(created.listen_to_progress()),

@@ -67,7 +67,7 @@ def supervisors() -> set[int]:
 @pytest.mark.long
 async def test_an_agent_is_free_again_once_what_died_is_replaced(world: World) -> None:
     others = supervisors()
-    world.harness, agent = None, world.agent()
+    world.pool, agent = None, world.agent()
 
     def is_free() -> bool:
         return bool(msgspec.json.decode(world.heard.get("a1") or b"{}").get("is_free"))

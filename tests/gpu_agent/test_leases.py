@@ -127,7 +127,7 @@ async def is_said_busy(world: World, run: str | None) -> bool:
 async def test_a_member_of_a_gang_only_keeps_itself_free_until_it_is_released(
     world: World, ending: Fact
 ) -> None:
-    world.harness = None
+    world.pool = None
     async with serving(world.agent()):
         await world.order(HONEST, "r1", gang=GANG)
         assert await is_said_busy(world, "r1")
@@ -136,7 +136,7 @@ async def test_a_member_of_a_gang_only_keeps_itself_free_until_it_is_released(
         await end(world, "r1", ending)
         assert await is_said_busy(world, None)
     assert await world.types("r1") == ["JobAssigned", type(ending).__name__]
-    assert [runs.harness for runs in world.runs] == [None]
+    assert [runs.pool for runs in world.runs] == [None]
 
 
 async def test_a_member_that_nobody_releases_is_free_after_the_deadline(world: World) -> None:

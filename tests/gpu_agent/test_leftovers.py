@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from gpu_agent.service import Agent
-from harness.entry import Harness
+from harness.pool import HarnessPool
 from harness.sandbox.linux import descendants
 from shared.events import RunCompleted, RunFailed
 from tests.gpu_agent.world import HONEST, REFERENCE, World, serving
@@ -91,7 +91,7 @@ def reason(agent: Agent) -> str:
 async def test_an_agent_with_a_process_that_would_not_die_runs_nothing_beside_it(
     world: World, ice: Ice
 ) -> None:
-    async with Harness(end_s_max=END_S_MAX) as world.harness:
+    async with HarnessPool(1, end_s_max=END_S_MAX) as world.pool:
         world.budget_s = 5
         agent = world.agent()
         async with serving(agent):
@@ -125,13 +125,13 @@ async def test_an_author_who_says_that_something_would_not_die_stops_no_agent(
 
 @pytest.mark.long
 async def test_an_agent_where_a_known_kernel_fails_takes_no_more_jobs(world: World) -> None:
-    world.harness = Harness(launcher="none")
+    world.pool = HarnessPool(1, launcher="none")
     agent = world.agent()
     async with serving(agent):
         await world.order(HONEST, "r1")
         failed = (await world.until("r1", "RunFailed", 60)).fact
         await eventually(lambda: reason(agent), 60)
-    await world.harness.close()
+    await world.pool.close()
     assert isinstance(failed, RunFailed)
     assert not failed.has_passed_self_test
     assert reason(agent).startswith("a known kernel failed after job j1")

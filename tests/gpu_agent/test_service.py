@@ -99,13 +99,13 @@ async def test_what_a_run_left_is_kept_as_blobs(world: World) -> None:
 
 
 async def test_one_harness_serves_run_after_run(world: World) -> None:
-    world.harness = None  # It is to be the agent's own.
+    world.pool = None  # It is to be the agent's own.
     async with serving(world.agent()):
         for run in ("r1", "r2"):
             await world.order(HONEST, run)
             await world.until(run, "RunCompleted")
     (runs,) = world.runs
-    assert runs.harness is not None
+    assert runs.pool is not None
 
 
 async def test_a_machine_that_is_not_well_takes_no_more_orders(world: World) -> None:

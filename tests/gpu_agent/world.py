@@ -13,7 +13,7 @@ import msgspec
 from gpu_agent.domain import Demand, Machine, build_registration
 from gpu_agent.runs import HarnessRuns
 from gpu_agent.service import Agent, Reporter
-from harness.entry import Harness
+from harness.pool import HarnessPool
 from shared import subjects
 from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent
@@ -59,8 +59,8 @@ class NoMetrics:
 class World:
     """What an agent lives in."""
 
-    def __init__(self, folder: Path, harness: Harness | None) -> None:
-        self.harness = harness
+    def __init__(self, folder: Path, pool: HarnessPool | None) -> None:
+        self.pool = pool
         self.log = MemoryLog()
         self.blobs = MemoryBlobStore()
         self.bus = MemoryBus(self.log)
@@ -74,15 +74,15 @@ class World:
 
     async def close(self) -> None:
         for runs in self.runs:
-            if runs.harness is not self.harness:
+            if runs.pool is not self.pool:
                 await runs.close()
 
-    def agent(self, session: str = "s1") -> Agent:
+    def agent(self, session: str = "s1", slots: int = 1) -> Agent:
         runs = HarnessRuns(
-            self.blobs, self.folder, canary=lambda: self.ailment, harness=self.harness
+            self.blobs, self.folder, canary=lambda: self.ailment, slots=slots, pool=self.pool
         )
         self.runs.append(runs)
-        here = Machine("2", "none", "C2", [], {}, {})
+        here = Machine("2", "none", "C2", [], {}, {}, slots=slots)
         self.folder.mkdir(mode=0o700, exist_ok=True)
         return Agent(
             session=session,

@@ -19,7 +19,7 @@ from xdist.workermanage import WorkerController
 # The fixtures that start something, by the marker of each test that asks for one.
 FIXTURES = {
     "server": {"shared_nats", "own_nats", "postgres_server_dsn", "cluster", "servers"},
-    "box": {"warm", "harness", "zygote", "launcher", "inspector", "isolation"},
+    "box": {"warm", "harness", "supervisors", "zygote", "launcher", "inspector", "isolation"},
     "platform": {
         *("platform", "platform_to_kill", "own_platform", "edge_platform", "running"),
         "simulated_platform",

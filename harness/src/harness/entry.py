@@ -50,7 +50,7 @@ from harness.sandbox.box import Limits
 from harness.sandbox.host import total_bytes as memory_bytes
 from harness.sandbox.probe import Isolation
 from harness.sandbox.probe import probe_isolation as isolation
-from harness.vocabulary import MODES, VERDICTS
+from harness.vocabulary import CPU_DEVICE, MODES, VERDICTS
 
 __all__ = [
     "DOUBTFUL",
@@ -82,6 +82,7 @@ __all__ = [
     "probe_device",
     "sandbox_bytes_max",
     "toolchains",
+    "usual_sandbox_bytes",
 ]
 
 MessageHandler = Callable[[Started | Progress | StageFinished], Awaitable[None]]
@@ -221,10 +222,14 @@ async def read_last_error(process: Process) -> str:
     return tail.decode(errors="replace").strip().rpartition("\n")[2]
 
 
+def usual_sandbox_bytes(device: str) -> int:
+    """Return the memory of this machine that every submission may use, per rank."""
+    return (Limits() if device == CPU_DEVICE else GPU_LIMITS).memory_bytes
+
+
 def sandbox_bytes_max(device: str) -> int:
     """Return the most memory of this machine that an author can give submissions, per rank."""
-    usual = Limits() if device == "cpu" else GPU_LIMITS
-    return max(usual.memory_bytes, host.sandbox_bytes_max())
+    return max(usual_sandbox_bytes(device), host.sandbox_bytes_max())
 
 
 async def _ignore_message(_: object) -> None:
@@ -236,7 +241,7 @@ class Harness:
 
     Use it in one thread that outlives it, because the supervisor ends with that thread. `options`
     are the supervisor's: `level` (the highest of LEVELS to use, by default what the machine
-    supports), `state` (a folder for what was compiled), `device_lock` and `slot` (of a
+    supports), `state` (a folder for what was compiled), `device_lock`, `slot` and `slots` (of a
     `harness.pool.HarnessPool`), and for tests those of `harness.defences.Overrides`.
     """
 
@@ -249,6 +254,7 @@ class Harness:
         self._needs_restart = False
         self._lock = asyncio.Lock()
         self._has_survivors = False
+        self.has_started = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -294,6 +300,7 @@ class Harness:
             )
         except OSError as error:
             raise SupervisorFailed(f"the supervisor cannot be started: {error}") from error
+        self.has_started = True
         self._last_words = asyncio.create_task(read_last_error(process))
         self._runs = 0
         assert process.stdout is not None
@@ -357,6 +364,12 @@ class Harness:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether its supervisor can take a run now."""
+        is_alive = self._process is not None and self._process.returncode is None
+        return is_alive and not self._needs_restart
 
     @property
     def pid(self) -> int | None:

@@ -5,13 +5,14 @@ without it. See `harness.devices.lock`.
 """
 
 import asyncio
+import contextlib
 import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any, Self
 
-from harness.devices.lock import make_device_lock
-from harness.entry import Harness
+from harness.devices.lock import make_device_lock, share_device
+from harness.entry import Harness, SupervisorFailed, memory_bytes, usual_sandbox_bytes
 from harness.vocabulary import CPU_DEVICE
 
 # On a GPU one run builds while another one has the device.
@@ -20,23 +21,30 @@ GPU_SLOTS = 2
 
 def count_slots(device: str) -> int:
     """Return how many runs a pool for this device has by default."""
-    return len(os.sched_getaffinity(0)) if device == CPU_DEVICE else GPU_SLOTS
+    wanted = len(os.sched_getaffinity(0)) if device == CPU_DEVICE else GPU_SLOTS
+    return max(1, min(wanted, count_fitting_slots(device)))
+
+
+def count_fitting_slots(device: str) -> int:
+    """Return for how many runs at once this machine has the memory that each may use."""
+    return memory_bytes() // usual_sandbox_bytes(device)
 
 
 class HarnessPool:
     """Lends each of its supervisors to one run at a time; all are for one device of this machine.
 
-    Use it in one thread that outlives it. `options` are those of `Harness`. A supervisor that died
-    is replaced when it is used next.
+    Use it in one thread that outlives it. `options` are those of `Harness`. A supervisor starts
+    when it is used first, and again after it ended; on the device `cpu` not while a run is timed.
     """
 
-    def __init__(self, slots: int, **options: Any) -> None:
+    def __init__(self, slots: int, *, device: str = CPU_DEVICE, **options: Any) -> None:
         if slots < 1:
             raise ValueError(f"slots is {slots}, expected 1 at least")
         self.slots = slots
+        self._is_cpu = device == CPU_DEVICE
         # One run alone on its device needs no lock.
         self.device_lock = make_device_lock() if slots > 1 else ()
-        options |= {"device_lock": self.device_lock} if slots > 1 else {}
+        options |= {"device_lock": self.device_lock, "slots": slots} if slots > 1 else {}
         self.harnesses = tuple(Harness(**options, slot=slot) for slot in range(slots))
         self._free = list(reversed(self.harnesses))
         self._semaphore = asyncio.Semaphore(slots)
@@ -68,9 +76,23 @@ class HarnessPool:
             # The one that was used last: the others need not be started before they are needed.
             harness = self._free.pop()
             try:
+                await self._start(harness)
                 yield harness
             finally:
                 self._free.append(harness)
+
+    async def restore(self) -> None:
+        """Start again the supervisors that ended and have no run, before one needs them."""
+        ended = [harness for harness in self._free if harness.has_started and not harness.is_ready]
+        await asyncio.gather(*map(self._start, ended))
+
+    async def _start(self, harness: Harness) -> None:
+        """Start a supervisor if none runs; if it cannot be started, its run reports why."""
+        if not harness.is_ready:
+            # Its imports would disturb a run that is timed on the same processor.
+            async with share_device(self.device_lock if self._is_cpu else ()):
+                with contextlib.suppress(SupervisorFailed):
+                    await harness.warm()
 
     async def close(self) -> None:
         """End every supervisor and every process beneath them."""

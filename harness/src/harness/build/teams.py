@@ -57,8 +57,8 @@ _UNLIMITED_FACTOR = 2**20
 class Machine:
     """Where runs take place: how workers are started here, and within which walls.
 
-    With a `device_lock` there are other supervisors for the same device, of which this is number
-    `slot`.
+    With a `device_lock` there are supervisors for `slots` runs on the same device at once, of which
+    this is number `slot`. Each slot has an equal share of the machine's memory.
     """
 
     launcher: ZygoteLauncher
@@ -69,6 +69,7 @@ class Machine:
     records_calls: bool = True
     device_lock: tuple[int, ...] = ()
     slot: int = 0
+    slots: int = 1
 
     @property
     def level(self) -> str:
@@ -293,7 +294,7 @@ class WorkerTeams:
         problem, limits = self.directory.problem, self.setup.device_access.limits
         stages_s = sum(problem.budget_s(stage, self.mode) for stage in MODES[self.mode].stages)
         cpu_s = stages_s + self.preparation.wall_s_max
-        sandbox = host.sandbox_bytes(problem.memory_bytes, limits)
+        sandbox = host.sandbox_bytes(problem.memory_bytes, limits, self.setup.machine.slots)
         return replace(limits, cpu_s=int(cpu_s) + 1, memory_bytes=sandbox)
 
     def _worker_cores(self, ranks: int) -> tuple[int, ...]:

@@ -30,7 +30,8 @@ class YardstickTeams(WorkerTeams):
         if directory is None:
             return None
         # Where the reference runs otherwise, it has no limit but the machine's.
-        problem = replace(directory.problem, memory_bytes=host.sandbox_bytes_max())
+        memory_bytes = host.sandbox_bytes_max(worker_teams.setup.machine.slots)
+        problem = replace(directory.problem, memory_bytes=memory_bytes)
         directory = replace(directory, problem=problem)
         return cls(worker_teams.setup, directory, worker_teams.mode, worker_teams.ranks)
 

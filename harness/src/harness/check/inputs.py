@@ -293,13 +293,19 @@ class AvailableMemory:
         host.limit_private_bytes(self.private + max(0, self.machine - shared))
 
 
-def measure_available_memory(problem: Problem, limits: Limits) -> AvailableMemory:
-    """Return what this machine offers; `limits` are those of the device.
+def fits_in_share(problem: Problem, slots: int) -> bool:
+    """Return whether a problem declares no more memory than the share of a slot."""
+    is_sandbox_enough = problem.memory_bytes_declared <= host.sandbox_bytes_max(slots)
+    return is_sandbox_enough and problem.required_bytes <= host.total_bytes() // slots
+
+
+def measure_available_memory(problem: Problem, limits: Limits, slots: int) -> AvailableMemory:
+    """Return what a slot of this machine offers; `limits` are those of the device.
 
     Raises MemoryShortage if the problem declares more than there is.
     """
-    sandbox = host.sandbox_bytes(problem.memory_bytes, limits)
-    available = AvailableMemory(host.available_bytes(), sandbox, host.private_bytes())
+    sandbox = host.sandbox_bytes(problem.memory_bytes, limits, slots)
+    available = AvailableMemory(host.available_bytes(slots), sandbox, host.private_bytes())
     require_sandbox(problem, available.sandbox)
     if problem.required_bytes > (total := host.total_bytes()):
         raise _make_shortage("the problem", problem.required_bytes, "this machine has", total)

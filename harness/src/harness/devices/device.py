@@ -258,17 +258,26 @@ def _take_priority() -> None:
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
-def reserve_core(slot: int = 0) -> list[int]:
+def reserve_core(slot: int = 0, slots: int = 1) -> list[int]:
     """Keep this process on one core; return the others, if any, for the workers.
 
-    Runs in other slots begin with other cores.
+    Each of the `slots` begins with another core, and its workers leave alone those of the others if
+    there are more cores than slots.
+
+    >>> choose_cores([4, 5, 6, 7], 1, 2), choose_cores([4, 5], 1, 2), choose_cores([4], 0, 2)
+    ((5, [6, 7]), (5, [4]), (4, []))
     """
-    cores = sorted(os.sched_getaffinity(0))
-    start = slot % len(cores)
-    first, *others = cores[start:] + cores[:start]
+    first, others = choose_cores(sorted(os.sched_getaffinity(0)), slot, slots)
     if others:
         os.sched_setaffinity(0, [first])
     return others
+
+
+def choose_cores(cores: Sequence[int], slot: int, slots: int) -> tuple[int, list[int]]:
+    """Return the core of the referee in a slot, and those of its workers."""
+    start = slot % len(cores)
+    referee, *others = [*cores[start:], *cores[:start]]
+    return referee, [core for core in others if core in cores[slots:]] or others
 
 
 class CpuDevice(Device):

@@ -9,12 +9,13 @@ when the last process that has it open is gone, so a killed run leaves the devic
 have no path, and no box inherits them or sees the processes that have them open.
 """
 
+import asyncio
 import contextlib
 import fcntl
 import os
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from types import FrameType
 from typing import NoReturn
 
@@ -22,6 +23,8 @@ from typing import NoReturn
 DEVICE_WAIT_S_MAX = 1200.0
 # A signal between two looks at the clock would be missed; the next one is not.
 _ALARM_EVERY_S = 1.0
+# How often an event loop, which must not block, looks whether the device is free.
+_TRY_EVERY_S = 0.02
 
 
 def make_device_lock() -> tuple[int, int]:
@@ -93,6 +96,35 @@ class DeviceTurn:
             fcntl.flock(device, operation)
         finally:
             fcntl.flock(turnstile, fcntl.LOCK_UN)
+
+
+@contextlib.asynccontextmanager
+async def share_device(descriptors: Sequence[int]) -> AsyncIterator[None]:
+    """Hold the device together with others that share it, in an event loop.
+
+    For work outside of a run that uses the machine's cores. Without descriptors there is no lock.
+    """
+    if not descriptors:
+        yield
+        return
+    turnstile, device = own_descriptors = open_device_lock(descriptors)
+    try:
+        for descriptor, operation in ((turnstile, fcntl.LOCK_EX), (device, fcntl.LOCK_SH)):
+            while not _try_lock(descriptor, operation):  # noqa: ASYNC110  (a lock has no event)
+                await asyncio.sleep(_TRY_EVERY_S)
+        fcntl.flock(turnstile, fcntl.LOCK_UN)
+        yield
+    finally:
+        for descriptor in own_descriptors:
+            os.close(descriptor)
+
+
+def _try_lock(descriptor: int, operation: int) -> bool:
+    try:
+        fcntl.flock(descriptor, operation | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 @contextlib.contextmanager

@@ -61,8 +61,11 @@ def execute_inspection(
     problem = directory.problem
     if problem.main and (problem.lang != "py" or "reference.py" not in problem.files):
         return InspectReport([_own_program_finding(problem.main)])
+    if not inputs.fits_in_share(problem, machine.slots):
+        machine = replace(machine, slots=1)
+    is_alone = request.device != CPU_DEVICE or machine.slots == 1
     try:
-        DeviceTurn(machine.device_lock).take(is_alone=request.device != CPU_DEVICE)
+        DeviceTurn(machine.device_lock).take(is_alone=is_alone)
     except TimeoutError as busy:
         return InspectReport([], time.monotonic() - began, NOISY, str(busy))
     began = time.monotonic()
@@ -107,7 +110,8 @@ class _Inspection:
         if directory.problem.lang == "py":
             # The author's code runs next, and other runs trust the content of the cache.
             machine.cache.close()
-        self._offered = host.available_bytes()
+        self._slots = machine.slots
+        self._offered = host.available_bytes(machine.slots)
         self._initial_bytes = _peak_bytes()
         if request.device == "cpu":
             memory_limit = max(request.memory_bytes, self._problem.required_bytes)
@@ -123,7 +127,8 @@ class _Inspection:
             name, mark = self._device.name, self._directory.mark
             code = call_watched(lambda: AuthorCode(self._problem, mark, name, native))
             author = WatchedAuthor(code)
-            sandbox = host.sandbox_bytes(self._problem.memory_bytes, self._given.limits)
+            limits = self._given.limits
+            sandbox = host.sandbox_bytes(self._problem.memory_bytes, limits, self._slots)
             inputs.require_sandbox(self._problem, sandbox)
             cases = self._cases()
             for index, (key, case) in enumerate(cases):

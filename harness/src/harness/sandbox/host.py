@@ -213,23 +213,23 @@ def total_bytes() -> int:
     return min([_meminfo_bytes("MemTotal"), *limits])
 
 
-def available_bytes() -> int:
-    """Return how much of it is free or can be freed, without swap space."""
+def available_bytes(slots: int = 1) -> int:
+    """Return how much of the share of a slot is free or can be freed, without swap space."""
     free = [max(0, limit - used) for limit, used in _limits_and_usage(own_cgroups())]
-    return min([_meminfo_bytes("MemAvailable"), *free])
+    return min([_meminfo_bytes("MemAvailable"), total_bytes() // slots, *free])
 
 
-def sandbox_bytes_max() -> int:
-    """Return the most that an author can let submissions use here."""
-    return total_bytes() // SANDBOX_SHARE
+def sandbox_bytes_max(slots: int = 1) -> int:
+    """Return the most that an author can let the submission in a slot use here."""
+    return total_bytes() // slots // SANDBOX_SHARE
 
 
-def sandbox_bytes(memory_bytes: int, limits: Limits) -> int:
-    """Return what submissions may use here, on a device with these limits.
+def sandbox_bytes(memory_bytes: int, limits: Limits, slots: int = 1) -> int:
+    """Return what the submission in a slot may use here, on a device with these limits.
 
-    `memory_bytes` is what their problem gives them, as far as the machine has it.
+    `memory_bytes` is what its problem gives it, as far as the machine has it.
     """
-    return max(limits.memory_bytes, min(memory_bytes, sandbox_bytes_max()))
+    return max(limits.memory_bytes, min(memory_bytes, sandbox_bytes_max(slots)))
 
 
 def format_gib(size: int, *, is_need: bool) -> str:

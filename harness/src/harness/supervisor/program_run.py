@@ -203,12 +203,14 @@ class ProgramRun(Run):
         super().__init__(request, directory, machine, tell)
         access = find_device_access(request.device, directory.problem.ranks, request.gpus)
         if request.device == "cpu":
-            measure_available_memory(directory.problem, access.limits)
+            measure_available_memory(directory.problem, access.limits, self._machine.slots)
         # The GPU is not opened here, so this builds for the oldest; loading adapts the code.
         architecture = _OLDEST_ARCHITECTURE if request.device == "cuda" else ""
         build_tools = adapt_tools(machine.build_tools, architecture)
         setup = WorkerSetup(
-            replace(machine, build_tools=build_tools), reserve_core(machine.slot), access
+            replace(self._machine, build_tools=build_tools),
+            reserve_core(machine.slot, machine.slots),
+            access,
         )
         self.worker_teams = WorkerTeams(setup, directory, request.mode, 1)
         self._program: tuple[int, ...] = ()

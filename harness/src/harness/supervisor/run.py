@@ -18,7 +18,13 @@ from harness.check import calls, forms, inputs
 from harness.check.author import AuthorCode, is_memory_shortage
 from harness.check.calls import WARM_UP, GatedCase, WarmUps
 from harness.check.composition import read_composition, record_call
-from harness.check.inputs import KEY_BYTES, Shape, derive_seed, measure_available_memory
+from harness.check.inputs import (
+    KEY_BYTES,
+    Shape,
+    derive_seed,
+    fits_in_share,
+    measure_available_memory,
+)
 from harness.check.judging import JudgeContext
 from harness.check.screen import Screening, quote_lines, screen_in_child
 from harness.devices.access import find_device_access, open_device
@@ -69,6 +75,11 @@ class Run:
         self._problem = directory.problem
         self._machine = machine
         self.device_turn = DeviceTurn(machine.device_lock)
+        # A problem that needs more memory than its share has the machine alone.
+        self._is_alone = machine.slots > 1 and not fits_in_share(self._problem, machine.slots)
+        if self._is_alone:
+            self._machine = replace(machine, slots=1)
+            self._take_device(is_alone=True)
         self._report_progress = tell
         self._key = bytes.fromhex(request.key) if request.key else secrets.token_bytes(KEY_BYTES)
         self._cases: list[CaseReport] = []
@@ -121,8 +132,11 @@ class Run:
 
         The time counts for no budget.
         """
+        self._take_device(is_alone=is_alone or self._is_alone or self._request.device != CPU_DEVICE)
+
+    def _take_device(self, *, is_alone: bool) -> None:
         try:
-            self.device_turn.take(is_alone=is_alone or self._request.device != CPU_DEVICE)
+            self.device_turn.take(is_alone=is_alone)
         except TimeoutError as busy:
             raise NoisyMachine(str(busy)) from busy
 
@@ -216,15 +230,20 @@ class StagedRun(Run):
         }
         each_ranks = [case.ranks for case, _ in self._list_cases()] or [1]
         self._ranks_first, ranks = each_ranks[0], max(each_ranks)
+        machine = self._machine
         is_timed = MODES[request.mode].is_timed
-        # Without times, several runs share the cores best as the kernel sees fit.
-        cores = reserve_core(machine.slot) if is_timed else []
+        is_cpu = request.device == CPU_DEVICE
+        # On a processor, runs without times share the cores best as the kernel sees fit. Beside a
+        # GPU, another run may be timed meanwhile.
+        is_pinned = is_timed or not is_cpu
+        cores = reserve_core(machine.slot, machine.slots) if is_pinned else []
         self._core_keep_awake = CoreKeepAwake(cores[0] if cores and is_timed else None)
         self._referee = Referee(has_own_core=bool(cores))
         access = find_device_access(request.device, ranks, request.gpus)
         # A GPU has its own memory, where an allocation that is too large simply fails.
-        is_cpu = request.device == "cpu"
-        self._offer = measure_available_memory(self._problem, access.limits) if is_cpu else None
+        self._offer = None
+        if is_cpu:
+            self._offer = measure_available_memory(self._problem, access.limits, machine.slots)
         # After the fork of CoreKeepAwake, which must not inherit a GPU context.
         self._device = open_device(request.device, access, machine.walls, machine.defences)
         build_tools = adapt_tools(machine.build_tools, self._device.architecture)

@@ -6,8 +6,8 @@ author's code runs, a run gives up root, the network and most files.
 
 It reads one request per line and writes messages and one report for each. As a program, its
 arguments are the pid of the parent process, with which the supervisor ends, and a JSON object of
-options (`folder` for runs, `state`, `level`, `slot` and `device_lock` of a pool, and for tests
-those of `harness.defences.Overrides`).
+options (`folder` for runs, `state`, `level`, `slot`, `slots` and `device_lock` of a pool, and for
+tests those of `harness.defences.Overrides`).
 """
 
 import contextlib
@@ -349,6 +349,7 @@ def serve(parent: int, options: dict[str, Any]) -> None:
         _make_machine(options.get("level"), overrides, cache),
         device_lock=tuple(options.get("device_lock", ())),
         slot=options.get("slot", 0),
+        slots=options.get("slots", 1),
     )
     for descriptor in machine.device_lock:
         os.set_inheritable(descriptor, False)

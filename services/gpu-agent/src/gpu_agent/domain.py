@@ -31,7 +31,10 @@ DUEL_WALLS = ("namespaces", "freezer")
 
 @dataclass(frozen=True)
 class Machine:
-    """What was found on this machine; all its agents have the same `host`."""
+    """What was found on this machine; all its agents have the same `host`.
+
+    It takes `slots` runs at once.
+    """
 
     harness: str
     level: str
@@ -42,6 +45,7 @@ class Machine:
     memory_mib: int = 0
     host: str = ""
     sandbox_memory_mib: int = 0
+    slots: int = 1
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,7 @@ def build_registration(
         memory_mib=machine.memory_mib,
         host=machine.host,
         sandbox_memory_mib=machine.sandbox_memory_mib,
+        slots=machine.slots,
     )
 
 

@@ -54,6 +54,7 @@ async def _run(
         device=demand.device,
         gpu_index=settings.gpu_index,
         quiet_wait_s=settings.quiet_wait_s,
+        slots=machine.slots,
     )
     runs.sweep()
     await runs.keep_code(machine.environment[HARNESS_CODE])
@@ -115,7 +116,9 @@ def main(arguments: Sequence[str]) -> int:
             sys.stderr.write(USAGE)
             return 2
         settings = load()
-        machine = inspect_machine(settings.device, settings.gpu_index)
+        # An agent for one job has no other to overlap with.
+        slots = 1 if once_codes is not None else settings.slots
+        machine = inspect_machine(settings.device, settings.gpu_index, slots)
         memory_mib = gpu.memory_mib(machine.environment, machine.memory_mib)
         machine = replace(machine, memory_mib=memory_mib, host=gpu.host_id())
     except Refused as refused:

@@ -11,8 +11,9 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
 from typing import TypeVar
@@ -22,6 +23,7 @@ import msgspec
 from gpu_agent.domain import Machine, RunFiles, run_gpus
 from gpu_agent.service import RunObserver
 from harness import entry
+from harness.devices.lock import share_device
 from harness.entry import (
     Harness,
     InspectRequest,
@@ -31,7 +33,8 @@ from harness.entry import (
     StageFinished,
     Started,
 )
-from harness.vocabulary import CHECK, DUEL, PASSED
+from harness.pool import HarnessPool, count_fitting_slots, count_slots
+from harness.vocabulary import CHECK, CPU_DEVICE, DUEL, PASSED
 from shared.api.fields import JsonObject
 from shared.api.submissions import Progress as CaseProgress
 from shared.api.submissions import SubmissionRequest
@@ -74,11 +77,20 @@ CANARY_EVERY_S = 30.0
 CHECK_S_MAX = 900.0
 
 
-def inspect_machine(device: str, gpu_index: int = 0) -> Machine:
+def inspect_machine(device: str, gpu_index: int = 0, slots: int = 0) -> Machine:
     """Return what the harness finds on this machine. It forks: call it before there are threads.
 
-    Raises Failed if there is no such device or GPU, which is opened in a separate process.
+    With 0 `slots` the machine decides how many runs it takes at once. Raises Refused if it has not
+    the memory for as many, and Failed if there is no such device or GPU, which is opened in a
+    separate process.
     """
+    if slots > 1 and slots > (fitting_slots := count_fitting_slots(device)):
+        usual, memory = entry.usual_sandbox_bytes(device) // MIB, entry.memory_bytes() // MIB
+        raise Refused(
+            "bad_settings",
+            f"{slots} slots: expected {max(1, fitting_slots)} at most, because each submission may "
+            f"use {usual} MiB of the {memory} MiB of this machine",
+        )
     isolation = entry.isolation()
     try:
         device_report = entry.probe_device(device, isolation.walls, gpu_index)
@@ -93,6 +105,7 @@ def inspect_machine(device: str, gpu_index: int = 0) -> Machine:
         environment=entry.environment() | device_report.environment,
         memory_mib=entry.memory_bytes() // MIB,
         sandbox_memory_mib=entry.sandbox_bytes_max(device) // MIB,
+        slots=slots or count_slots(device),
     )
 
 
@@ -119,10 +132,11 @@ class HarnessRuns:
     """Runs jobs in the isolated harness, which stays warm between jobs.
 
     `folder` holds problems by digest, the current runs and the harness's state for this machine.
-    `device` is the timed device; `gpu_index` picks one of several GPUs. The harness refuses ranked
-    runs if it isolates less than `level_min`, and lets them wait up to `quiet_wait_s` for a quiet
-    machine. `canary` returns what is wrong with the machine; once it found nothing, it is asked
-    again after `canary_every_s` and after a failure.
+    `device` is the timed device; `gpu_index` picks one of several GPUs. `slots` runs go on at once,
+    each with a supervisor of its own. The harness refuses ranked runs if it isolates less than
+    `level_min`, and lets them wait up to `quiet_wait_s` for a quiet machine. `canary` returns what
+    is wrong with the machine; once it found nothing, it is asked again after `canary_every_s` and
+    after a failure.
     `code` is the digest of the registered harness code once it is stored; runs of other code are
     refused.
     """
@@ -134,10 +148,13 @@ class HarnessRuns:
     device: str = "cpu"
     gpu_index: int = 0
     quiet_wait_s: float = 0.0
-    harness: Harness | None = None
+    slots: int = 1
+    pool: HarnessPool | None = None
     ailment: str = ""
-    last_job: str = ""
+    last_jobs: dict[Harness, str] = field(default_factory=dict)
     code: str = ""
+    # Two runs may need the same problem at once.
+    fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
     canary_every_s: float = CANARY_EVERY_S
     well_until: float = -inf
 
@@ -150,24 +167,28 @@ class HarnessRuns:
 
     async def warm(self) -> None:
         """Wait until the harness can take a run; if it cannot, the next run reports why."""
-        harness = await self.get_harness()
-        try:
-            await harness.warm()
-        except entry.SupervisorFailed as silent:
-            logger.warning("the harness is not ready: %s", silent)
+        async with self.lend() as harness:
+            if not harness.is_ready:
+                logger.warning("the harness is not ready")
 
-    async def get_harness(self) -> Harness:
-        """Return the harness, created on the first call."""
-        if self.harness is None:
+    @asynccontextmanager
+    async def lend(self, job: str = "") -> AsyncIterator[Harness]:
+        """Lend a supervisor to a job, and check what the job left."""
+        if self.pool is None:
             state = self.folder / "state"
-            await asyncio.to_thread(state.mkdir, parents=True, exist_ok=True)
-            self.harness = Harness(state=str(state))
-        return self.harness
+            state.mkdir(parents=True, exist_ok=True)
+            self.pool = HarnessPool(self.slots, device=self.device, state=str(state))
+        async with self.pool.lend() as harness:
+            self.last_jobs[harness] = job
+            try:
+                yield harness
+            finally:
+                self._check_leftovers()
 
     async def close(self) -> None:
         """Stop the harness and all its processes."""
-        if self.harness is not None:
-            await self.harness.close()
+        if self.pool is not None:
+            await self.pool.close()
 
     async def health(self) -> str:
         """Return why this machine must take no more jobs, "" if the next may start.
@@ -176,16 +197,26 @@ class HarnessRuns:
         """
         ailment = self.ailment
         if not ailment and time.monotonic() >= self.well_until:
-            ailment = await asyncio.to_thread(self.canary)
-            self.well_until = -inf if ailment else time.monotonic() + self.canary_every_s
-        if self.harness is not None and not ailment:
-            await self.warm()
-            self._check_leftovers(self.harness)
-        return ailment or self.ailment
+            # At once, so that the other slots need not ask, too.
+            self.well_until = time.monotonic() + self.canary_every_s
+            ailment = await self._ask_canary()
+        if ailment:
+            self.ailment = self.ailment or ailment
+        elif self.pool is not None:
+            await self.pool.restore()
+            self._check_leftovers()
+        return self.ailment
 
-    def _check_leftovers(self, harness: Harness) -> None:
-        if harness.has_left and not self.ailment:
-            self.ailment = f"something of job {self.last_job} could not be killed"
+    def _check_leftovers(self) -> None:
+        for harness, job in self.last_jobs.items():
+            if harness.has_left and not self.ailment:
+                self.ailment = f"something of job {job} could not be killed"
+
+    async def _ask_canary(self) -> str:
+        """Return what is wrong with the machine; on the device `cpu` not while a run is timed."""
+        is_shared = self.device == CPU_DEVICE and self.pool is not None
+        async with share_device(self.pool.device_lock if is_shared else ()):
+            return await asyncio.to_thread(self.canary)
 
     async def run(
         self, order: JobAssigned, observer: RunObserver
@@ -247,12 +278,8 @@ class HarnessRuns:
             else:
                 await observer.report_stage(_convert(message, StageResult))
 
-        harness = await self.get_harness()
-        self.last_job = order.job
-        try:
+        async with self.lend(order.job) as harness:
             report = await harness.evaluate(request, handle_message)
-        finally:
-            self._check_leftovers(harness)
         files = await asyncio.to_thread(_collect_files, report, out)
         if not report.failure_code:
             return _convert_verdict(report, environment), files
@@ -287,14 +314,11 @@ class HarnessRuns:
         async def report(progress: CaseProgress) -> None:
             await observer.report_case(progress.stage, progress.case, progress.done, progress.total)
 
-        self.last_job = order.job
         try:
             async with asyncio.timeout(CHECK_S_MAX):
                 examined = await examine(harness, problem, solutions, report)
         except TimeoutError:
             examined = slow_examination(CHECK_S_MAX)
-        finally:
-            self._check_leftovers(await self.get_harness())
         for finding in examined.findings:
             if finding.code == MACHINE_FINDING:
                 is_well = not self.ailment and await self._run_self_test(order)
@@ -332,8 +356,8 @@ class HarnessRuns:
 
     async def _run_self_test(self, order: JobAssigned) -> bool:
         """Return whether a known kernel passes here; if not, the agent takes no more jobs."""
-        harness = await self.get_harness()
-        fault = await harness.self_test(self.device, run_gpus(order, self.gpu_index)[:1])
+        async with self.lend(order.job) as harness:
+            fault = await harness.self_test(self.device, run_gpus(order, self.gpu_index)[:1])
         if fault:
             self.ailment = f"a known kernel failed after job {order.job}: {fault}"
         return not fault
@@ -351,14 +375,15 @@ class HarnessRuns:
     async def _fetch_problem(self, digest: str) -> Path:
         """Return the folder of a problem version, fetched once, complete or absent."""
         folder = self.folder / "problems" / digest
-        if folder.is_dir():
-            return folder
-        manifest = await self.blobs.get(digest)
-        files = {
-            name: await self.blobs.get(blob_digest)
-            for name, blob_digest in json.loads(manifest)["files"].items()
-        }
-        await asyncio.to_thread(_write_folder, folder, files | {"manifest.json": manifest})
+        async with self.fetching:
+            if not folder.is_dir():
+                manifest = await self.blobs.get(digest)
+                files = {
+                    name: await self.blobs.get(blob_digest)
+                    for name, blob_digest in json.loads(manifest)["files"].items()
+                }
+                files["manifest.json"] = manifest
+                await asyncio.to_thread(_write_folder, folder, files)
         return folder
 
     def sweep(self) -> None:
@@ -389,7 +414,6 @@ class _CheckHarness:
             if isinstance(message, Progress):
                 await report_progress(CaseProgress(**asdict(message), stages=[]))
 
-        harness = await self._runs.get_harness()
         home = await asyncio.to_thread(self._runs.create_run_folder, {})
         try:
             folder = home / "problem"
@@ -400,7 +424,9 @@ class _CheckHarness:
                 request = dataclasses.replace(
                     request, is_scaled=True, limit_s=scaled_s, call_s=scaled_s
                 )
-            return self._note_failure(asdict(await harness.inspect(request, listen)))
+            async with self._runs.lend(self._order.job) as harness:
+                report = await harness.inspect(request, listen)
+            return self._note_failure(asdict(report))
         finally:
             shutil.rmtree(home, ignore_errors=True)
 
@@ -414,7 +440,6 @@ class _CheckHarness:
 
         name = f"submission{suffix(submission.name)}"
         sources = {} if is_reference else {name: submission.source}
-        harness = await self._runs.get_harness()
         home = await asyncio.to_thread(self._runs.create_run_folder, sources)
         try:
             folder = home / "problem"
@@ -427,7 +452,8 @@ class _CheckHarness:
                 device=self._runs.device,
                 gpus=run_gpus(self._order, self._runs.gpu_index),
             )
-            report = asdict(await harness.evaluate(request, ignore))
+            async with self._runs.lend(self._order.job) as harness:
+                report = asdict(await harness.evaluate(request, ignore))
         finally:
             shutil.rmtree(home, ignore_errors=True)
         return self._note_failure(report | {"verdict": report["verdict"] or None})

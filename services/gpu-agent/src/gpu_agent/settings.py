@@ -12,6 +12,7 @@ from nacl.signing import SigningKey
 
 from gpu_agent.domain import Demand, parse_demand
 from shared.errors import Refused
+from shared.events import SLOTS_MAX
 from shared.settings import Doc, OpsListen, read_settings
 from shared.signing import CREDENTIAL_SETTINGS, load_key, open_credential, public_key
 
@@ -82,6 +83,14 @@ class Settings:
             "yet",
         ),
     ] = False
+    slots: Annotated[
+        int,
+        Doc(
+            "how many [runs at once](#slots), up to 64; 0: one for each core on the device `cpu`, "
+            "2 on a GPU, and no more than the memory has room for",
+            "more than the memory has room for: no start; 1: a GPU is idle during builds",
+        ),
+    ] = 0
     quiet_wait_s: Annotated[
         float,
         Doc(
@@ -123,6 +132,9 @@ def load() -> Settings:
     if not 0 <= settings.gpu_index <= GPU_INDEX_MAX:
         expected = f"expected 0 to {GPU_INDEX_MAX}"
         raise Refused("bad_settings", f"{PREFIX}_GPU_INDEX is {settings.gpu_index}: {expected}")
+    if not 0 <= settings.slots <= SLOTS_MAX:
+        expected = f"expected 0 to {SLOTS_MAX}"
+        raise Refused("bad_settings", f"{PREFIX}_SLOTS is {settings.slots}: {expected}")
     if not 0 <= settings.quiet_wait_s <= QUIET_WAIT_S_MAX:
         mismatch = f"{settings.quiet_wait_s:g}: expected 0 to {QUIET_WAIT_S_MAX:g}"
         raise Refused("bad_settings", f"{PREFIX}_QUIET_WAIT_S is {mismatch}")
