@@ -256,7 +256,9 @@ class Evaluator:
     async def _start_pools(self, devices: Sequence[tuple[str, int]]) -> None:
         self._devices = [
             _Device(
-                kind, index, HarnessPool(self._slot_count or count_slots(kind), **self._options)
+                kind,
+                index,
+                HarnessPool(self._slot_count or count_slots(kind), device=kind, **self._options),
             )
             for kind, index in devices
         ]

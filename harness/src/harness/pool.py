@@ -89,10 +89,15 @@ class HarnessPool:
     async def _start(self, harness: Harness) -> None:
         """Start a supervisor if none runs; if it cannot be started, its run reports why."""
         if not harness.is_ready:
-            # Its imports would disturb a run that is timed on the same processor.
-            async with share_device(self.device_lock if self._is_cpu else ()):
+            async with self.share_cores():
                 with contextlib.suppress(SupervisorFailed):
                     await harness.warm()
+
+    @asynccontextmanager
+    async def share_cores(self) -> AsyncIterator[None]:
+        """Wait until work outside of a run disturbs none that is timed on the processor."""
+        async with share_device(self.device_lock if self._is_cpu else ()):
+            yield
 
     async def close(self) -> None:
         """End every supervisor and every process beneath them."""

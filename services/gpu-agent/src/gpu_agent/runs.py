@@ -12,7 +12,7 @@ import shutil
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
@@ -23,7 +23,6 @@ import msgspec
 from gpu_agent.domain import Machine, RunFiles, run_gpus
 from gpu_agent.service import RunObserver
 from harness import entry
-from harness.devices.lock import share_device
 from harness.entry import (
     Harness,
     InspectRequest,
@@ -34,7 +33,7 @@ from harness.entry import (
     Started,
 )
 from harness.pool import HarnessPool, count_fitting_slots, count_slots
-from harness.vocabulary import CHECK, CPU_DEVICE, DUEL, PASSED
+from harness.vocabulary import CHECK, DUEL, PASSED
 from shared.api.fields import JsonObject
 from shared.api.submissions import Progress as CaseProgress
 from shared.api.submissions import SubmissionRequest
@@ -214,8 +213,7 @@ class HarnessRuns:
 
     async def _ask_canary(self) -> str:
         """Return what is wrong with the machine; on the device `cpu` not while a run is timed."""
-        is_shared = self.device == CPU_DEVICE and self.pool is not None
-        async with share_device(self.pool.device_lock if is_shared else ()):
+        async with self.pool.share_cores() if self.pool is not None else nullcontext():
             return await asyncio.to_thread(self.canary)
 
     async def run(
