@@ -21,8 +21,8 @@ GPU_SLOTS = 2
 
 def count_slots(device: str) -> int:
     """Return how many runs a pool for this device has by default."""
-    wanted = len(os.sched_getaffinity(0)) if device == CPU_DEVICE else GPU_SLOTS
-    return max(1, min(wanted, count_fitting_slots(device)))
+    slot_count = len(os.sched_getaffinity(0)) if device == CPU_DEVICE else GPU_SLOTS
+    return max(1, min(slot_count, count_fitting_slots(device)))
 
 
 def count_fitting_slots(device: str) -> int:
