@@ -5,6 +5,7 @@ from typing import TypeAlias, get_args
 
 from ranker.domain.conclusion import confirmation_text
 from ranker.domain.rows import LeaderboardKey
+from ranker.domain.standings import DecisionFact
 from shared import events, subjects
 from shared.api.audits import AuditReport, CausingEvent, LeaderboardRow
 from shared.event_log import RecordedEvent
@@ -12,16 +13,6 @@ from shared.presentation.units import difference_text, pooled_text, rank_text
 from shared.subjects import history_of, last_token, submission_job_id
 from shared.wire import is_genuine
 
-# Decisions about a submission.
-DecisionFact: TypeAlias = (
-    events.SubmissionFinished
-    | events.SubmissionHeld
-    | events.SubmissionReleased
-    | events.SubmissionDisqualified
-    | events.SubmissionRestored
-    | events.SubmissionWithdrawn
-    | events.AppealDecided
-)
 # Runs that were repeated: against a rival, on another agent, or under another problem version.
 RepetitionFact: TypeAlias = (
     events.ComparisonFact | events.RejudgeJudged | events.RejudgeApplied | events.RejudgeDiscarded

@@ -19,6 +19,16 @@ from shared.events import ProblemPublished, SubmissionFinished
 from shared.subjects import last_token
 from shared.wire import is_genuine
 
+# Decisions about a submission.
+DecisionFact: TypeAlias = (
+    events.SubmissionFinished
+    | events.SubmissionHeld
+    | events.SubmissionReleased
+    | events.SubmissionDisqualified
+    | events.SubmissionRestored
+    | events.SubmissionWithdrawn
+    | events.AppealDecided
+)
 # Runs that were repeated: against a rival, on another agent, or under another problem version.
 RepetitionFact: TypeAlias = (
     events.ComparisonFact
@@ -31,14 +41,8 @@ RepetitionFact: TypeAlias = (
 StandingsFact: TypeAlias = (
     events.ProblemPublished
     | events.SubmissionReceived
-    | events.SubmissionFinished
     | events.YardstickFixed
-    | events.SubmissionHeld
-    | events.SubmissionReleased
-    | events.SubmissionDisqualified
-    | events.SubmissionRestored
-    | events.SubmissionWithdrawn
-    | events.AppealDecided
+    | DecisionFact
     | events.AccountBanned
     | events.AccountUnbanned
     | RepetitionFact
