@@ -446,6 +446,9 @@ async def test_a_failure_is_shown_once_and_its_line_is_marked_in_the_source(ways
         why = page[page.index("Why it has no rank") : page.index('id="events"')]
         assert "not ranked <code>" in why
         assert first not in why
+    # The marked line is not repeated among the frames.
+    assert "submission.py:9, in custom_kernel" in pages["fault"]
+    assert "submission.py:5, in read" not in pages["fault"]
     # Others see neither the error nor the source.
     other = await page_of(ways, f"/submissions/{numbers['fault']}", "participant")
     assert "data-error-line" not in other

@@ -79,7 +79,11 @@ GROUPS = {
         "tests/system/test_site.py",
         "tests/test_first_hour.py",
     ),
-    "simulated": ("tests/discord/test_up.py", "tests/observability/test_live.py"),
+    "simulated": (
+        "tests/discord/test_up.py",
+        "tests/observability/test_live.py",
+        "tests/system/test_fails_once.py",
+    ),
     "bot": ("tests/discord/test_edge_*", "tests/discord/test_edge.py"),
 }
 

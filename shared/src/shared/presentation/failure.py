@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Sequence
+from itertools import dropwhile
 from typing import NamedTuple
 
 import msgspec
@@ -80,6 +81,13 @@ class Failure(msgspec.Struct, frozen=True, kw_only=True):
     wrong: int = 0
     mismatches: list[Mismatch] = []
     printed: list[str] = []
+
+    @property
+    def callers(self) -> list[str]:
+        """The trace without the marked line, for a surface that marks it in the source itself."""
+        if not self.trace[1:] or not self.trace[1].startswith(MARK):
+            return self.trace
+        return list(dropwhile(lambda line: line.startswith(_CODE_INDENT), self.trace[2:]))
 
     @property
     def error(self) -> list[str]:

@@ -175,14 +175,13 @@ async def highlight_source(text: str, name: str) -> list[Markup]:
     if name:
         is_native = not name.endswith(".py")
     language = "cuda" if is_native else "python"
-    return await asyncio.to_thread(lambda: split_lines(highlight_code(text, language)))
+    lines = await asyncio.to_thread(lambda: split_lines(highlight_code(text, language)))
+    # A source that ends with a line end has no empty last line.
+    return lines if lines[-1] else lines[:-1]
 
 
 def render_source(lines: Sequence[Markup], error_line: int | None) -> Markup:
     """Return a source in which `#L12` is the address of a line, and the line of an error marked."""
-    if lines and not lines[-1]:
-        # A source that ends with a line end has no empty last line.
-        lines = lines[:-1]
     rendered = [
         Markup('<span id="L{}">{}</span>').format(number, render_lines([line], error_line, number))
         for number, line in enumerate(lines, 1)
