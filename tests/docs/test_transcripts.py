@@ -6,9 +6,11 @@ import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from textwrap import dedent
 
 import pytest
 
+from shared.problems.compilation import compile_problem
 from tests.docs.transcripts import ROOT, Reader, copy_clone, match_output, read_steps
 
 # In this order, on one platform: a page may go on where another ended.
@@ -63,6 +65,15 @@ def test_other_output_is_no_match() -> None:
     assert match_output(("passed in 2 s",), "passed in 2 files\n", {}) is None
     assert match_output(("submission NUMBER",), "submission 8\n", {"NUMBER": "7"}) is None
     assert match_output((), "something\n", {}) is None
+
+
+def test_the_reference_of_the_walk_on_discord_is_a_problem() -> None:
+    text = (ROOT / "docs" / "discord.md").read_text(encoding="utf-8")
+    blocks = re.findall(r'```python title="(.+?)"\n(.*?)\n +```', text, re.DOTALL)
+    files = {name: dedent(body).encode() for name, body in blocks}
+    version = compile_problem("doubled", {"reference.py": files.pop("reference.py")}, ("CPU",))
+    assert (version.gpus, version.warnings) == (("CPU",), ())
+    assert files["kernel.py"].startswith(b"def custom_kernel(data):\n")
 
 
 @pytest.mark.platform

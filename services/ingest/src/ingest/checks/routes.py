@@ -62,7 +62,7 @@ def checks_router(checks: Checks, auth: Authenticator) -> APIRouter:
 
         Send one reference (.py, .cu, .cuh, .cpp) or the files of a directory with task.yml and its
         `solutions`. A reference alone is its own first correct solution. `gpu` are the GPU types of
-        the leaderboards, `check_on` the one of them to check on, by default one with agents. An
+        the leaderboards, `check_on` the one of them to check on, by default a GPU with agents. An
         author may have two checks that are not over.
         """
         caller = await auth.author(request, form.slug)

@@ -9,6 +9,7 @@ from typing import Literal
 import msgspec
 from msgspec import structs
 
+from harness.vocabulary import CPU_TYPE
 from ingest.checks import rules
 from ingest.decisions import DECISIONS_MAX, Decisions, back_off
 from ingest.ports import Ports
@@ -255,10 +256,12 @@ class Checks:
                 message = f"{gpu} is none of the leaderboards' GPU types {', '.join(gpus)}"
                 raise Refused("unknown_gpu", message, "check_on")
             return spellings[gpu.lower()]
-        for name in gpus:
+        # What runs on the processor may still not run on a GPU, which has other limits.
+        by_device = sorted(gpus, key=lambda name: name == CPU_TYPE)
+        for name in by_device:
             if await self._why_no_agent(name) is None:
                 return name
-        return gpus[0]
+        return by_device[0]
 
 
 def _compile(publication: Publication) -> tuple[ProblemVersion, Mapping[str, bytes]]:
