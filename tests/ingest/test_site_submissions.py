@@ -16,6 +16,7 @@ from msgspec import structs
 
 from ingest.identity.login.web import NOTICE_COOKIE
 from ingest.site.formatting import highlight_code
+from ingest.site.submissions import CHOICES_MAX
 from shared import events
 from shared.events import Artefact, Blob, Composition
 from shared.presentation.units import escape_control_characters
@@ -146,10 +147,18 @@ async def test_two_submissions_are_compared_as_far_as_both_are_visible(ways: Way
     )
     numbers = await run(ways, *lives)
     path = f"/submissions/{numbers['a']}/compare"
-    link = f'<a href="{path}?with={numbers["b"]}">What changed since your submission {numbers["a"]}'
+    # However many came after it.
+    await run(ways, *(Life(f"later-{index}", account, 200.0) for index in range(CHOICES_MAX + 1)))
+    link = f'<a href="{path}?with={numbers["b"]}">with your previous one, #{numbers["a"]}</a>'
     page = f"/submissions/{numbers['b']}"
     assert link in await page_of(ways, page, "owner")
-    assert "What changed since" not in await page_of(ways, page)
+    assert "with your previous one" not in await page_of(ways, page)
+    # Everybody may compare an entry with the others of its leaderboard.
+    assert f'<a href="{page}/compare">with another</a>' in await page_of(ways, page)
+    other = await run(ways, Life("c", ways.people["participant"].account, 60.0))
+    text = await page_of(ways, f"{page}/compare")
+    assert f'<a href="{page}/compare?with={other["c"]}">#{other["c"]}</a>' in text
+    assert f'compare?with={numbers["b"]}"' not in text
     text = await page_of(ways, path, "owner")
     assert f'href="{path}?with={numbers["b"]}"' in text
     text = await page_of(ways, f"{path}?with=%23{numbers['b']}", "owner")

@@ -33,9 +33,9 @@ from ingest.site.reads import (
     read_in_time,
 )
 from shared.api.cases import Case
-from shared.api.leaderboards import Comparison
+from shared.api.leaderboards import Comparison, Leaderboard
 from shared.api.moderation import Seals
-from shared.api.submissions import Download, FullSubmission, OwnSubmissions
+from shared.api.submissions import Download, FullSubmission, NewestSubmissions, OwnSubmissions
 from shared.errors import Failed, Refused
 from shared.events import HARNESS_CODE
 from shared.presentation.failure import case_error, first_failing, is_same_failure
@@ -67,7 +67,7 @@ RUNS_KEPT_MAX = 64
 TABLE_BYTES_MAX = 256 * 1024
 TABLES_MAX = 4
 KERNELS_MAX = 15
-CHOICES_MAX = 20
+CHOICES_MAX, ENTRIES_MAX = 20, 10
 # Lines of the source before and after the line of an error.
 EXCERPT_LINES = 2
 NUMBER_CHARS_MAX = 20
@@ -212,12 +212,13 @@ def render_excerpt(lines: Sequence[Markup], error_line: int | None) -> Markup | 
 
 
 async def find_previous(reads: PageReads, submission: FullSubmission) -> int | None:
-    """Return the number of the caller's submission to the problem before their own one."""
-    path = api_path("me", "submissions")
-    reading = reads.read(path, OwnSubmissions, problem=submission.problem, limit=CHOICES_MAX)
-    own = await read_if_possible(read_in_time(reading))
-    numbers = [line.number for line in own.items if line.number < submission.number] if own else []
-    return max(numbers, default=None)
+    """Return the number of the owner's submission to the problem before this one."""
+    filters = {"participant": submission.participant, "problem": submission.problem}
+    reading = reads.read(
+        api_path("submissions"), NewestSubmissions, **filters, before=submission.number, limit=1
+    )
+    earlier = await read_if_possible(read_in_time(reading))
+    return earlier.items[0].number if earlier and earlier.items else None
 
 
 def list_steps(submission: FullSubmission) -> list[Step]:
@@ -475,6 +476,30 @@ def parse_number(text: str) -> int:
     return int(digits)
 
 
+async def _read_choices(visitor: Visitor, submission: FullSubmission) -> dict[str, Any]:
+    """Return what a submission may be compared with: the first entries, and the visitor's own."""
+    reads = visitor.reads
+    values: dict[str, Any] = {"entries": [], "choices": []}
+    board = await read_if_possible(
+        read_in_time(
+            reads.read(
+                api_path("leaderboards", submission.problem, submission.gpu),
+                Leaderboard,
+                version=submission.problem_version,
+                limit=ENTRIES_MAX,
+            )
+        )
+    )
+    if board is not None:
+        values["entries"] = [row for row in board.items if row.number != submission.number]
+    if visitor.account is not None:
+        path = api_path("me", "submissions")
+        filters = {"problem": submission.problem, "limit": CHOICES_MAX}
+        own = await read_in_time(reads.read(path, OwnSubmissions, **filters))
+        values["choices"] = [line for line in own.items if line.number != submission.number]
+    return values
+
+
 def add_comparison_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     """Add the page that compares two submissions."""
 
@@ -487,7 +512,7 @@ def add_comparison_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         """How another submission differs from this one; without another, a choice of them."""
         visitor = await find_visitor(request, web, ranker)
         reads, other = visitor.reads, other.strip()
-        values: dict[str, Any] = {"number": number, "comparison": None, "choices": []}
+        values: dict[str, Any] = {"number": number, "comparison": None}
         if other:
             reading = reads.read(api_path("compare"), Comparison, a=number, b=parse_number(other))
             comparison = await read_in_time(reading)
@@ -503,9 +528,5 @@ def add_comparison_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             submission = await read_in_time(
                 reads.read(api_path("submissions", number), FullSubmission)
             )
-            if visitor.account is not None:
-                path = api_path("me", "submissions")
-                filters = {"problem": submission.problem, "limit": CHOICES_MAX}
-                own = await read_in_time(reads.read(path, OwnSubmissions, **filters))
-                values["choices"] = [line for line in own.items if line.number != number]
+            values |= await _read_choices(visitor, submission)
         return web.public_page(request, "comparison.html", visitor.session, **values)
