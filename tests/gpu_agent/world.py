@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -16,8 +16,16 @@ from gpu_agent.service import Agent, Reporter
 from harness.pool import HarnessPool
 from shared import subjects
 from shared.clock import new_id, now
+from shared.evaluations import (
+    RESULTS_NAME,
+    SOURCES_NAME,
+    EvaluationItem,
+    ItemResult,
+    encode_lines,
+    read_results,
+)
 from shared.event_log import NewEvent, RecordedEvent
-from shared.events import Fact, JobAssigned
+from shared.events import Chunk, ChunkStopRequested, Fact, JobAssigned, RunCompleted
 from shared.signing import load_key
 from shared.wire import EventMetadata, make_envelope
 from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryLog
@@ -134,6 +142,27 @@ class World:
             deadline_at=now() + timedelta(seconds=60),
         )
         await self.say(run, msgspec.structs.replace(assigned, **other), 0)
+
+    async def order_chunk(self, run: str, sources: Sequence[str], first: int = 0) -> None:
+        """Order the sources from one on as a chunk of an evaluation that has them all."""
+        items = [
+            EvaluationItem(id=f"item {place}", source=source)
+            for place, source in enumerate(sources)
+        ]
+        chunk = Chunk(evaluation="e1", first=first, count=len(items) - first)
+        await self.order(encode_lines(items), run, chunk=chunk, submission="e1", name=SOURCES_NAME)
+
+    async def results(self, completed: RunCompleted) -> Sequence[ItemResult]:
+        """The results that the run of a chunk stored."""
+        (artefact,) = completed.artefacts
+        assert artefact.name == RESULTS_NAME
+        return read_results(await self.blobs.get(artefact.blob.digest))
+
+    async def stop_chunk(self, run: str) -> None:
+        """Ask the agent to end the run of a chunk after its current items."""
+        fact = ChunkStopRequested(run=run, reason="a participant waits")
+        stamp = EventMetadata(new_id(), now(), "service:test", "e1", "test")
+        await self.log.append(NewEvent(make_envelope(fact, subjects.stop("a1"), stamp), None))
 
     async def say(self, run: str, fact: Fact, expected: int | None) -> int:
         aggregate, actor = written(subjects.run("a1", run), fact)

@@ -349,7 +349,8 @@ class MemoryBus:
             self._listeners.remove((topic, queue))
 
     async def inbox(self, agent: str, after: int = 0) -> Inbox:
-        return self._open_inbox(subjects.agent_inbox(agent), [f"{subjects.runs(agent)}.>"], after)
+        aggregates = [f"{subjects.runs(agent)}.>", subjects.stop(agent)]
+        return self._open_inbox(subjects.agent_inbox(agent), aggregates, after)
 
     async def news(self, consumer: str, *aggregates: str) -> Inbox:
         return self._open_inbox(consumer, aggregates, await self._log.last())

@@ -254,7 +254,6 @@ class Harness:
         self._needs_restart = False
         self._lock = asyncio.Lock()
         self._has_survivors = False
-        self.has_started = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -300,7 +299,6 @@ class Harness:
             )
         except OSError as error:
             raise SupervisorFailed(f"the supervisor cannot be started: {error}") from error
-        self.has_started = True
         self._last_words = asyncio.create_task(read_last_error(process))
         self._runs = 0
         assert process.stdout is not None

@@ -82,9 +82,8 @@ class HarnessPool:
                 self._free.append(harness)
 
     async def restore(self) -> None:
-        """Start again the supervisors that ended and have no run, before one needs them."""
-        ended = [harness for harness in self._free if harness.has_started and not harness.is_ready]
-        await asyncio.gather(*map(self._start, ended))
+        """Start the supervisors that have no run and cannot take one, before one needs them."""
+        await asyncio.gather(*map(self._start, self._free))
 
     async def _start(self, harness: Harness) -> None:
         """Start a supervisor if none runs; if it cannot be started, its run reports why."""

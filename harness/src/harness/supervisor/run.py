@@ -79,7 +79,6 @@ class Run:
         self._is_alone = machine.slots > 1 and not fits_in_share(self._problem, machine.slots)
         if self._is_alone:
             self._machine = replace(machine, slots=1)
-            self._take_device(is_alone=True)
         self._report_progress = tell
         self._key = bytes.fromhex(request.key) if request.key else secrets.token_bytes(KEY_BYTES)
         self._cases: list[CaseReport] = []
@@ -100,6 +99,8 @@ class Run:
             self._report_progress(
                 Started(VERSION, machine.level, tier, commit, environment, machine.missing)
             )
+            if self._is_alone:
+                self._hold_device()
             self._run_stages()
             if self._first_failed is None and self._is_recorded():
                 self._hold_device()
@@ -132,9 +133,7 @@ class Run:
 
         The time counts for no budget.
         """
-        self._take_device(is_alone=is_alone or self._is_alone or self._request.device != CPU_DEVICE)
-
-    def _take_device(self, *, is_alone: bool) -> None:
+        is_alone = is_alone or self._is_alone or self._request.device != CPU_DEVICE
         try:
             self.device_turn.take(is_alone=is_alone)
         except TimeoutError as busy:
@@ -301,6 +300,10 @@ class StagedRun(Run):
 
     def _call_author_first(self) -> None:
         """Call the author's code for the first time, within the machine's memory."""
+        if self._offer is not None and self._is_alone:
+            # Others that used memory are gone.
+            limits = self.worker_teams.setup.device_access.limits
+            self._offer = measure_available_memory(self._problem, limits, slots=1)
         if self._offer is not None:
             self._offer.limit()
         build_tools, cache = self.worker_teams.setup.machine.build_tools, self._machine.cache

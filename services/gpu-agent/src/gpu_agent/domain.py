@@ -3,11 +3,13 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from msgspec.structs import replace
 
 from harness.vocabulary import CHECK, DUEL, LEVELS, SUBMISSION_MODES, TIERS
 from shared.errors import Refused
+from shared.evaluations import ItemResult
 from shared.events import (
     AgentRegistered,
     JobAssigned,
@@ -24,6 +26,7 @@ MISMATCHES_MAX = 5
 # An event has at most 256 KiB, its envelope included; texts are cut until it fits.
 FACT_BYTES_MAX = 240 * 1024
 PARTS = (1, 4, 16, 64, 256)
+Ended = TypeVar("Ended", RunCompleted, ItemResult)
 DEVICES = ("cpu", "cuda", "hip")
 # Without these a harness refuses a duel.
 DUEL_WALLS = ("namespaces", "freezer")
@@ -183,25 +186,35 @@ def fit_event(event: RunCompleted | RunFailed) -> RunCompleted | RunFailed:
     if isinstance(event, RunFailed):
         return replace(event, reason=_truncate(event.reason, MESSAGE_LENGTH_MAX))
     for part in PARTS:
-        cases = [
-            replace(
-                case,
-                message=_truncate(case.message, MESSAGE_LENGTH_MAX // part),
-                mismatches=case.mismatches[: MISMATCHES_MAX // part],
-                statistics=case.statistics if part < PARTS[2] else {},
-            )
-            for case in event.cases
-        ]
-        fitting = replace(
-            event,
-            reason=_truncate(event.reason, MESSAGE_LENGTH_MAX // part),
-            cases=cases,
-            log_head=_truncate(event.log_head, LOG_LENGTH_MAX // part),
-            log_tail=_truncate(event.log_tail, LOG_LENGTH_MAX // part),
-        )
+        fitting = _cut_texts(event, part)
         if len(encode(fitting)) <= FACT_BYTES_MAX:
             return fitting
     raise AssertionError("a verdict without its texts is still too large for an event")
+
+
+def fit_item(result: ItemResult) -> ItemResult:
+    """Cut the texts of an item's result, as those of a run's last event."""
+    return _cut_texts(result, PARTS[0])
+
+
+def _cut_texts(ended: Ended, part: int) -> Ended:
+    """Cut the texts of a verdict to this part of their bounds."""
+    cases = [
+        replace(
+            case,
+            message=_truncate(case.message, MESSAGE_LENGTH_MAX // part),
+            mismatches=case.mismatches[: MISMATCHES_MAX // part],
+            statistics=case.statistics if part < PARTS[2] else {},
+        )
+        for case in ended.cases
+    ]
+    return replace(
+        ended,
+        reason=_truncate(ended.reason, MESSAGE_LENGTH_MAX // part),
+        cases=cases,
+        log_head=_truncate(ended.log_head, LOG_LENGTH_MAX // part),
+        log_tail=_truncate(ended.log_tail, LOG_LENGTH_MAX // part),
+    )
 
 
 def _truncate(text: str, length_max: int) -> str:

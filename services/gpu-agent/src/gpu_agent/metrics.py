@@ -17,6 +17,7 @@ class AgentMetrics:
     def __init__(self) -> None:
         prefix = "warpboard_gpu_agent"
         self.runs = Counter(f"{prefix}_runs", "Runs ended", ["verdict"])
+        self.items = Counter(f"{prefix}_items", "Items of evaluations ended", ["verdict"])
         self.failures = Counter(f"{prefix}_run_failures", "Runs that the platform failed", ["code"])
         self.took = Histogram(
             f"{prefix}_run_duration_seconds",
@@ -37,6 +38,7 @@ class AgentMetrics:
         self.failures.labels("platform")
         for verdict in ("passed", "infra_failed", "lost"):
             self.runs.labels(verdict)
+        self.items.labels("passed")
         self.took.labels("all")
 
     def said(self, fact: Fact) -> None:
@@ -46,6 +48,8 @@ class AgentMetrics:
                 self.took.labels(stage.stage).observe(stage.took_s)
         if isinstance(fact, RunCompleted):
             self.runs.labels(fact.verdict).inc()
+            for verdict in fact.chunk.verdicts if fact.chunk is not None else ():
+                self.items.labels(verdict).inc()
             self.took.labels("all").observe(fact.took_s)
         elif isinstance(fact, RunFailed):
             self.runs.labels("infra_failed").inc()

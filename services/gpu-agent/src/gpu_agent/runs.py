@@ -20,7 +20,8 @@ from typing import TypeVar
 
 import msgspec
 
-from gpu_agent.domain import Machine, RunFiles, run_gpus
+from gpu_agent.chunks import ChunkRun
+from gpu_agent.domain import Machine, RunFiles, fit_item, run_gpus
 from gpu_agent.service import RunObserver
 from harness import entry
 from harness.entry import (
@@ -32,8 +33,9 @@ from harness.entry import (
     StageFinished,
     Started,
 )
+from harness.evaluations import Measurement, measure_speedup
 from harness.pool import HarnessPool, count_fitting_slots, count_slots
-from harness.vocabulary import CHECK, DUEL, PASSED
+from harness.vocabulary import CHECK, DUEL, NOISY, PASSED
 from shared.api.fields import JsonObject
 from shared.api.submissions import Progress as CaseProgress
 from shared.api.submissions import SubmissionRequest
@@ -46,8 +48,18 @@ from shared.checks.problem_files import ProblemFiles, Solutions, compile_files, 
 from shared.checks.request import REPORT_NAME, read_request
 from shared.clock import now
 from shared.errors import Failed, Refused
+from shared.evaluations import (
+    JSON_LINES,
+    RESULTS_NAME,
+    EvaluationItem,
+    ItemResult,
+    encode_lines,
+    read_items,
+)
 from shared.events import (
     HARNESS_CODE,
+    AgentRegistered,
+    ChunkVerdicts,
     JobAssigned,
     Missing,
     RunCompleted,
@@ -72,6 +84,11 @@ CANARY_ANSWER = "3b6a07d0d404fab4e23b6d34bc6696a6a312dd92821332385e5af7c01c42135
 CANARY_S_MAX = 5.0
 # It costs more than many a test run, and a machine does not break between two of them.
 CANARY_EVERY_S = 30.0
+# The item of a chunk is run again after these failures, and after a noisy time.
+ITEM_ATTEMPTS_MAX, REPEATED_CODES = 2, ("supervisor", NOISY)
+# The stage of a chunk's progress, whose cases are items.
+CHUNK_STAGE = "items"
+BENCHMARK = "benchmark"
 # How long the check of a problem may take.
 CHECK_S_MAX = 900.0
 
@@ -149,9 +166,11 @@ class HarnessRuns:
     quiet_wait_s: float = 0.0
     slots: int = 1
     pool: HarnessPool | None = None
+    starting: asyncio.Task[None] | None = None
     ailment: str = ""
     last_jobs: dict[Harness, str] = field(default_factory=dict)
     code: str = ""
+    current_runs: int = 0
     # Two runs may need the same problem at once.
     fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
     canary_every_s: float = CANARY_EVERY_S
@@ -169,6 +188,9 @@ class HarnessRuns:
         async with self.lend() as harness:
             if not harness.is_ready:
                 logger.warning("the harness is not ready")
+        assert self.pool is not None, "lend creates it"
+        # The other supervisors follow while the agent is at work already.
+        self.starting = asyncio.create_task(self.pool.restore())
 
     @asynccontextmanager
     async def lend(self, job: str = "") -> AsyncIterator[Harness]:
@@ -186,6 +208,9 @@ class HarnessRuns:
 
     async def close(self) -> None:
         """Stop the harness and all its processes."""
+        if self.starting is not None:
+            self.starting.cancel()
+            await asyncio.wait({self.starting})
         if self.pool is not None:
             await self.pool.close()
 
@@ -220,11 +245,14 @@ class HarnessRuns:
         self, order: JobAssigned, observer: RunObserver
     ) -> tuple[RunCompleted | RunFailed, RunFiles]:
         """Run one job to its end. Raises Missing and Failed; cancellation kills it."""
+        self.current_runs += 1
         try:
             if order.mode == CHECK:
                 return await self._check(order, observer)
             problem = await self._fetch_problem(order.problem_digest)
-            sources = {_source_file(order): await self.blobs.get(order.source.digest)}
+            if order.chunk is not None:
+                return await self._run_chunk(order, problem, observer)
+            sources = {_source_file(order.name): await self.blobs.get(order.source.digest)}
             if order.rival is not None:
                 sources[_rival_file(order)] = await self.blobs.get(order.rival.digest)
             run_folder = await asyncio.to_thread(self.create_run_folder, sources)
@@ -234,34 +262,19 @@ class HarnessRuns:
                 shutil.rmtree(run_folder, ignore_errors=True)
         except OSError as error:
             raise Failed(f"the agent's disk does not work: {error}") from error
+        finally:
+            self.current_runs -= 1
 
     async def _evaluate(
         self, order: JobAssigned, problem: Path, run_folder: Path, observer: RunObserver
     ) -> tuple[RunCompleted | RunFailed, RunFiles]:
         out = run_folder / "out"
-        request = RunRequest(
-            problem=str(problem),
-            source=str(run_folder / _source_file(order)),
-            mode=order.mode,
-            out=str(out),
-            device=self.device,
-            level_min=self.level_min if order.mode in ("ranked", DUEL) else "none",
-            quiet_wait_s=self.quiet_wait_s if order.mode == "ranked" else 0.0,
-            gpus=run_gpus(order, self.gpu_index),
-            rival=str(run_folder / _rival_file(order)) if order.rival is not None else "",
-            yardstick_us=order.yardstick_us,
-            best_us=order.best_us,
-            **{name: getattr(order, name) for name in RunOptions.__struct_fields__},
-        )
-
+        request = self._make_request(order, problem, run_folder / _source_file(order.name))
         environment: dict[str, str] = {}
 
         async def handle_message(message: Started | Progress | StageFinished) -> None:
             if isinstance(message, Started):
-                environment.update(message.environment)
-                if self.code and environment.get(HARNESS_CODE, "") != self.code:
-                    self.ailment = "the harness code was changed under this agent: start it again"
-                    raise Failed(self.ailment)
+                environment.update(self.check_code(message))
                 started = RunStarted(
                     fingerprint=observer.registration.fingerprint,
                     harness=message.harness,
@@ -281,31 +294,115 @@ class HarnessRuns:
         files = await asyncio.to_thread(_collect_files, report, out)
         if not report.failure_code:
             return _convert_verdict(report, environment), files
+        return await self._make_failure(order, report), files
+
+    def _make_request(self, order: JobAssigned, problem: Path, source: Path) -> RunRequest:
+        """Return the request for a source in a run's folder."""
+        rival = source.with_name(_rival_file(order))
+        return RunRequest(
+            problem=str(problem),
+            source=str(source),
+            mode=order.mode,
+            out=str(source.with_name("out")),
+            device=self.device,
+            level_min=self.level_min if order.mode in ("ranked", DUEL) else "none",
+            quiet_wait_s=self.quiet_wait_s if order.mode == "ranked" else 0.0,
+            gpus=run_gpus(order, self.gpu_index),
+            rival=str(rival) if order.rival is not None else "",
+            yardstick_us=order.yardstick_us,
+            best_us=order.best_us,
+            **{name: getattr(order, name) for name in RunOptions.__struct_fields__},
+        )
+
+    def check_code(self, started: Started) -> dict[str, str]:
+        """Return the environment of a run. Raises Failed if other code than registered runs it."""
+        if self.code and started.environment.get(HARNESS_CODE, "") != self.code:
+            self.ailment = "the harness code was changed under this agent: start it again"
+            raise Failed(self.ailment)
+        return started.environment
+
+    async def _make_failure(self, order: JobAssigned, report: RunReport) -> RunFailed:
+        """Return how the platform failed, after a self-test if the machine may be at fault."""
         self.well_until = -inf
         is_doubtful = report.failure_code in entry.DOUBTFUL and not self.ailment
-        failure = RunFailed(
+        return RunFailed(
             stage=report.stage,
             code=report.failure_code,
             reason=report.reason,
             has_passed_self_test=is_doubtful and await self._run_self_test(order),
         )
-        return failure, files
+
+    async def _run_chunk(
+        self, order: JobAssigned, problem: Path, observer: RunObserver
+    ) -> tuple[RunCompleted | RunFailed, RunFiles]:
+        """Run the items of a chunk; their results are an artefact."""
+        chunk, began = order.chunk, time.monotonic()
+        assert chunk is not None, "it is the order of a chunk"
+        items = read_items(await self.blobs.get(order.source.digest))
+        items = items[chunk.first : chunk.first + chunk.count]
+        if len(items) < chunk.count:
+            raise Failed(f"the evaluation has no items up to {chunk.first + chunk.count}")
+        manifest = await asyncio.to_thread((problem / "manifest.json").read_bytes)
+        ranking_by = json.loads(manifest)["ranking_by"]
+        await observer.report_start(_make_start(observer.registration))
+
+        async def run_item(number: int, item: EvaluationItem) -> ItemResult | RunFailed:
+            report, messages = await self._run_item(order, problem, item)
+            if report.failure_code:
+                return await self._make_failure(order, report)
+            measured = _measure(order, ranking_by, report)
+            return fit_item(_make_result(number, item, report, measured, messages))
+
+        chunk_run = ChunkRun(
+            items,
+            chunk.first,
+            run_item,
+            lambda: self.slots + 1 - self.current_runs,
+            lambda: observer.lease.is_stopping,
+            lambda done: observer.report_case(CHUNK_STAGE, "", done, len(items)),
+        )
+        results, failure = await chunk_run.run()
+        if not results:
+            assert failure is not None, "the first item always begins"
+            return failure, RunFiles()
+        completed = RunCompleted(
+            verdict=PASSED,
+            stage="",
+            reason="",
+            cases=[],
+            took_s=time.monotonic() - began,
+            key="",
+            environment={HARNESS_CODE: self.code},
+            chunk=ChunkVerdicts(first=chunk.first, verdicts=[result.verdict for result in results]),
+        )
+        return completed, RunFiles(artefacts=[(RESULTS_NAME, JSON_LINES, encode_lines(results))])
+
+    async def _run_item(
+        self, order: JobAssigned, problem: Path, item: EvaluationItem
+    ) -> tuple[RunReport, "_ItemMessages"]:
+        """Run an item, again if its supervisor died or the machine was too noisy for a time."""
+        name, attempt = _source_file(item.name), 0
+        while True:
+            messages, attempt = _ItemMessages(self), attempt + 1
+            sources = {name: item.source.encode()}
+            run_folder = await asyncio.to_thread(self.create_run_folder, sources)
+            try:
+                request = self._make_request(order, problem, run_folder / name)
+                async with self.lend(order.job) as harness:
+                    report = await harness.evaluate(request, messages.take)
+            finally:
+                shutil.rmtree(run_folder, ignore_errors=True)
+            is_noisy = any(case.grade == NOISY for case in report.cases)
+            is_repeated = is_noisy or report.failure_code in REPEATED_CODES
+            if not is_repeated or attempt == ITEM_ATTEMPTS_MAX:
+                return report, messages
 
     async def _check(
         self, order: JobAssigned, observer: RunObserver
     ) -> tuple[RunCompleted | RunFailed, RunFiles]:
         """Check a problem for its author; the report is an artefact."""
         problem, solutions = await self._fetch_draft(order)
-        registration = observer.registration
-        await observer.report_start(
-            RunStarted(
-                fingerprint=registration.fingerprint,
-                harness=registration.harness,
-                level=registration.level,
-                tier=registration.tier,
-                key_commit="",
-            )
-        )
+        await observer.report_start(_make_start(observer.registration))
         began = time.monotonic()
         harness = _CheckHarness(self, order)
 
@@ -468,8 +565,8 @@ def _lay_out(folder: Path, problem: ProblemFiles) -> None:
         target.write_bytes(data)
 
 
-def _source_file(order: JobAssigned) -> str:
-    return f"submission{suffix(order.name)}"
+def _source_file(name: str) -> str:
+    return f"submission{suffix(name)}"
 
 
 def _rival_file(order: JobAssigned) -> str:
@@ -510,6 +607,61 @@ def _convert_verdict(report: RunReport, environment: dict[str, str]) -> RunCompl
     if report.duel is not None:
         values["duel"]["pairs"] = len(report.duel.pairs_us)
     return msgspec.convert(values, RunCompleted)
+
+
+def _make_start(registration: AgentRegistered) -> RunStarted:
+    """Return the start of a run that has no key of its own."""
+    return RunStarted(
+        fingerprint=registration.fingerprint,
+        harness=registration.harness,
+        level=registration.level,
+        tier=registration.tier,
+        key_commit="",
+    )
+
+
+@dataclass
+class _ItemMessages:
+    """What the run of an item reported before its end."""
+
+    runs: HarnessRuns
+    key_commit: str = ""
+    stages: list[StageResult] = field(default_factory=list)
+
+    async def take(self, message: Started | Progress | StageFinished) -> None:
+        """Keep what its result needs. Raises Failed if other code than registered runs it."""
+        if isinstance(message, Started):
+            self.runs.check_code(message)
+            self.key_commit = message.key_commit
+        elif isinstance(message, StageFinished):
+            self.stages.append(_convert(message, StageResult))
+
+
+def _make_result(
+    number: int,
+    item: EvaluationItem,
+    report: RunReport,
+    measured: Measurement | None,
+    messages: _ItemMessages,
+) -> ItemResult:
+    """Return the result of an item that ended with a verdict."""
+    values = asdict(report) | {
+        "item": number,
+        "id": item.id,
+        "doubts": report.composition.doubts if report.composition else [],
+        "stages": messages.stages,
+        "key_commit": messages.key_commit,
+    }
+    if measured is not None:
+        values |= asdict(measured) | {"time_interval_us": measured.interval_us}
+    return msgspec.convert(values, ItemResult)
+
+
+def _measure(order: JobAssigned, ranking_by: str, report: RunReport) -> Measurement | None:
+    if report.verdict != PASSED or order.mode != BENCHMARK:
+        return None
+    timed = [case for case in report.cases if case.stage == "time"]
+    return measure_speedup(ranking_by, timed, report.tie_us)
 
 
 def _convert(value: object, kind: type[Value]) -> Value:

@@ -20,6 +20,7 @@ from shared.event_log import Conflict, NewEvent
 from shared.events import (
     AgentRegistered,
     Artefact,
+    ChunkStopRequested,
     Fact,
     JobAssigned,
     JobExpired,
@@ -64,7 +65,8 @@ class Lease:
     """A current run; `version` is the sequence of its last event, at first the fencing token.
 
     `aggregate` is the aggregate of its orders. `lost` is why the lease is no longer held. With
-    `is_ending` the last event is being appended. `stages` are those that ended.
+    `is_stopping`, the run of a chunk ends after its current items. With `is_ending` the last event
+    is being appended. `stages` are those that ended.
     """
 
     order: JobAssigned
@@ -74,6 +76,7 @@ class Lease:
     delivery: Delivery
     task: asyncio.Task[None] | None = None
     lost: str = ""
+    is_stopping: bool = False
     is_drained: bool = False
     has_begun: bool = False
     is_ending: bool = False
@@ -330,7 +333,9 @@ class Agent:
                 await self._take_order(Lease(fact, aggregate, recorded.seq, recorded.seq, delivery))
                 continue
             for lease in self.leases:
-                if lease.aggregate == aggregate and isinstance(fact, LEASE_ENDS):
+                if isinstance(fact, ChunkStopRequested) and lease.run == fact.run:
+                    lease.is_stopping = True
+                elif isinstance(fact, LEASE_ENDS) and lease.aggregate == aggregate:
                     lease.lost = fact.reason or "the lease is over"
                     lease.stop()
             await delivery.ack()
