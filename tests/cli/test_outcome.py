@@ -101,6 +101,16 @@ def test_the_first_wrong_elements_are_told() -> None:
     assert lines[table + 1] == "  [3]       2\\x1b  1.0"
 
 
+def test_failures_that_differ_in_their_numbers_are_one() -> None:
+    cases = [
+        {"name": f"n={n}", "stage": "check", "verdict": "wrong_answer", "message": message}
+        for n, message in enumerate(
+            ("got 0.5, expected -1.5", "got -2e-05, expected 3.0", "got nan, expected 1.0")
+        )
+    ]
+    assert "3 of 3 cases" in lines_of(WRONG | {"cases": cases})
+
+
 def test_a_failed_end_names_the_first_failing_case_and_the_log() -> None:
     assert lines_of(WRONG) == [
         "submission 12: wrong answer (ranked on CPU) in 8.4 s",

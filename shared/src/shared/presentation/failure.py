@@ -53,7 +53,7 @@ _POLICY_PLACE = re.compile(r"line (?P<line>\d+): ")
 _FAULT_DUMP = re.compile(r"^Fatal Python error: .*", re.MULTILINE | re.DOTALL)
 # The folders of a system header are those of the agent's host.
 _FOLDERS = re.compile(r"(?<![\w./])/(?:[\w.+@-]+/)+")
-_NUMBER = re.compile(r"\d[\d.,]*")
+_NUMBER = re.compile(r"-?(?:\d+(?:[.,]\d+)*(?:e[+-]?\d+)?|\b(?:nan|inf)\b)")
 
 
 class Place(NamedTuple):
@@ -134,7 +134,8 @@ def describe_failure(run: AnyRun, source: str = "") -> Failure | None:
     if case and mismatches:
         message = [line for line in message if not _is_in_table(line, case.mismatches)]
         if not any("differ" in line for line in message):
-            message.append(f"{count_text(case.wrong, 'element')} differ by more than rounding")
+            verb = "differs" if case.wrong == 1 else "differ"
+            message.append(f"{count_text(case.wrong, 'element')} {verb} by more than rounding")
     return Failure(
         message=message,
         trace=trace,
