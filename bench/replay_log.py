@@ -26,7 +26,7 @@ from shared.events import (
     SubmissionFinished,
     SubmissionReceived,
 )
-from shared.subjects import derive_id, submission_job_id
+from shared.subjects import derive_id, job_id_of
 from shared.wire import EventMetadata, make_envelope
 
 BATCH = 1000
@@ -116,7 +116,7 @@ def _problem(slug: str) -> Told:
 def _life(dice: random.Random, number: int) -> Iterator[Told]:
     """A submission from its receipt to its end, one in eight of them wrong."""
     submission = derive_id(f"bench/{number}", "submission")
-    job, agent = submission_job_id(submission), f"a{number % AGENTS}"
+    job, agent = job_id_of(submission), f"a{number % AGENTS}"
     run, mode = derive_id(job, "run"), dice.choice(DRAWN_MODES)
     is_wrong = dice.random() < 0.125
     yield received(submission, mode, f"account{dice.randrange(ACCOUNTS)}")

@@ -8,7 +8,7 @@ import pytest
 from msgspec import structs
 
 from shared import events, subjects
-from shared.subjects import confirmation_job_id
+from shared.subjects import job_id_of
 from tests.ranker.podium import Podium, open_podium
 from tests.support.lives import AGENT, Life, enrol, live, registration, say
 from tests.support.waits import eventually
@@ -54,7 +54,7 @@ def facts_of(
     confirmation: str, repetition: Life, agent: str, order: dict[str, Any]
 ) -> list[tuple[str, events.Fact]]:
     """The events of a confirmation's job."""
-    id_ = confirmation_job_id(confirmation)
+    id_ = job_id_of(confirmation)
     job, run = subjects.job(id_), subjects.run(agent, "repeated")
     (_, queued), (_, leased), (_, assigned), (_, began), (_, ended), _ = repetition.side_facts()
     return [

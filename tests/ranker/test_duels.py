@@ -11,7 +11,7 @@ from harness.vocabulary import DUEL
 from ranker.service.podium_jobs import is_sound
 from shared import events, subjects
 from shared.events import DuelResult
-from shared.subjects import duel_job_id
+from shared.subjects import job_id_of
 from tests.ranker.podium import Podium, open_podium
 from tests.support.lives import AGENT, RUN_KEY, Life, live, registration, say
 from tests.support.waits import eventually
@@ -56,7 +56,7 @@ def facts_of(
     run: str = "run-duel",
 ) -> list[tuple[str, events.Fact]]:
     """The events of a duel's job."""
-    job, aggregate = subjects.job(duel_job_id(duel)), subjects.run(AGENT, run)
+    job, aggregate = subjects.job(job_id_of(duel)), subjects.run(AGENT, run)
     first, second = requested.first, requested.second
     pattern = Life("fast", mode=DUEL)
     (_, queued), (_, leased), (_, order), (_, began), (_, ended), _ = pattern.side_facts()
@@ -77,7 +77,7 @@ def facts_of(
             aggregate,
             structs.replace(
                 order,
-                job=duel_job_id(duel),
+                job=job_id_of(duel),
                 source=first.source,
                 rival=rival or second.source,
                 class_="rejudge",

@@ -14,7 +14,7 @@ from ranker.domain.rows import (
 )
 from ranker.postgres import SCHEMA, ReadModels
 from shared.postgres import CheckpointConflict, connect, migrate
-from shared.subjects import submission_job_id
+from shared.subjects import job_id_of
 from tests.ranker.test_fold import decoded_life
 from tests.support.lives import Life, begin, live
 from tests.support.memory import MemoryLog
@@ -23,7 +23,7 @@ from tests.support.memory import MemoryLog
 def required_rows() -> RequiredRows:
     return RequiredRows(
         submissions={"s1", "s2"},
-        jobs={submission_job_id("s1"), submission_job_id("s2")},
+        jobs={job_id_of("s1"), job_id_of("s2")},
         runs={"run-s1", "run-s2"},
     )
 
@@ -39,14 +39,10 @@ def test_what_was_folded_is_wanted_no_more() -> None:
     recalled = known(rows).recall(required)
     assert (required.submissions, required.jobs, required.runs) == (
         {"s2"},
-        {submission_job_id("s2")},
+        {job_id_of("s2")},
         {"run-s2"},
     )
-    assert (
-        recalled.jobs[submission_job_id("s1")]
-        is recalled.submissions["s1"]
-        is rows.submissions["s1"]
-    )
+    assert recalled.jobs[job_id_of("s1")] is recalled.submissions["s1"] is rows.submissions["s1"]
 
 
 def test_what_is_long_is_read_again() -> None:

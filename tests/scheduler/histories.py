@@ -13,13 +13,13 @@ from scheduler.domain.state import Decision, Offer, SchedulerState, World, split
 from shared import events, subjects
 from shared.event_log import RecordedEvent
 from shared.events import Blob, Fact
-from shared.subjects import submission_job_id
+from shared.subjects import job_id_of
 from shared.wire import EventMetadata, make_envelope
 from tests.support.writers import written
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 LATE = T0 + timedelta(hours=2)
-JOB = submission_job_id("s1")
+JOB = job_id_of("s1")
 CPU = events.AgentRegistered(
     gpu="CPU",
     count=1,

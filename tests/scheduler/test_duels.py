@@ -7,7 +7,7 @@ import msgspec
 from harness.vocabulary import DUEL
 from shared import events, subjects
 from shared.events import Blob, DuelSide
-from shared.subjects import confirmation_job_id, duel_job_id
+from shared.subjects import job_id_of
 from tests.scheduler.histories import History, completed, failed, offering, received, world
 
 AGG = subjects.duel("d1")
@@ -51,7 +51,7 @@ def test_a_duel_is_one_job_with_both_sources() -> None:
     history = given_duel("a1")
     ((aggregate, queued),) = history.of_type("JobQueued")
     assert isinstance(queued, events.JobQueued)
-    assert aggregate == subjects.job(duel_job_id("d1"))
+    assert aggregate == subjects.job(job_id_of("d1"))
     assert (queued.mode, queued.class_, queued.duel) == (DUEL, "rejudge", "d1")
     ((_, order),) = orders(history)
     assert order.source.digest == "s1"
@@ -146,7 +146,7 @@ def test_a_confirmation_runs_on_another_agent() -> None:
     history = given_confirmation("a1", "a2")
     ((aggregate, queued),) = history.of_type("JobQueued")
     assert isinstance(queued, events.JobQueued)
-    assert aggregate == subjects.job(confirmation_job_id("c1"))
+    assert aggregate == subjects.job(job_id_of("c1"))
     assert (queued.mode, queued.class_, queued.confirmation) == ("ranked", "rejudge", "c1")
     ((run, order),) = orders(history)
     assert run.split(".")[1] == "a2"

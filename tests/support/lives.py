@@ -11,7 +11,7 @@ from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import EventLog, NewEvent
 from shared.events import Artefact, Blob, CaseResult, Composition, Fact, Roof, StageResult
-from shared.subjects import submission_job_id
+from shared.subjects import job_id_of
 from shared.wire import EventMetadata, make_envelope
 from tests.support.writers import written
 
@@ -52,7 +52,7 @@ class Life:
     @property
     def job(self) -> str:
         """Its job."""
-        return submission_job_id(self.id)
+        return job_id_of(self.id)
 
     @property
     def run(self) -> str:

@@ -26,24 +26,9 @@ def derive_id(cause: str, effect: str) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def submission_job_id(submission: str) -> str:
-    """Return the id of a submission's job."""
-    return derive_id(submission, "job")
-
-
-def duel_job_id(duel: str) -> str:
-    """Return the id of a duel's job."""
-    return derive_id(duel, "job")
-
-
-def confirmation_job_id(confirmation: str) -> str:
-    """Return the id of a confirmation's job."""
-    return derive_id(confirmation, "job")
-
-
-def check_job_id(check: str) -> str:
-    """Return the id of the job of a problem's check."""
-    return derive_id(check, "job")
+def job_id_of(request: str) -> str:
+    """Return the id of the job of a submission, a duel, a confirmation or a problem's check."""
+    return derive_id(request, "job")
 
 
 def chunk_job_id(evaluation: str, first: int) -> str:

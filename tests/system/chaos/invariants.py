@@ -8,7 +8,7 @@ from typing import TypeGuard
 from ingest.submissions.admission import DEFAULT_LIMITS
 from shared import events, subjects
 from shared.events import CATALOGUE
-from shared.subjects import last_token, submission_job_id
+from shared.subjects import job_id_of, last_token
 from tests.system.chaos.crowd import Accepted
 from tests.system.chaos.reading import Kept
 
@@ -73,7 +73,7 @@ def _each_ended_once(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
 
 def _is_of_submission(event: Kept) -> bool:
     """Whether it lies on the one job of a submission, not on that of a rejudge or a canary."""
-    return event.aggregate == subjects.job(submission_job_id(event.recorded.envelope.corr))
+    return event.aggregate == subjects.job(job_id_of(event.recorded.envelope.corr))
 
 
 def _none_overdue(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:

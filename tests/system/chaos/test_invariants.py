@@ -9,7 +9,7 @@ from shared import events, subjects
 from shared.clock import now
 from shared.event_log import RecordedEvent
 from shared.events import Fact
-from shared.subjects import submission_job_id
+from shared.subjects import job_id_of
 from shared.wire import EventMetadata, make_envelope
 from tests.support.examples import example_event
 from tests.system.chaos.crowd import Accepted
@@ -18,7 +18,7 @@ from tests.system.chaos.reading import Kept
 
 AT = now()
 SUBMISSION, ACCOUNT = "s1", "a1"
-JOB = submission_job_id(SUBMISSION)
+JOB = job_id_of(SUBMISSION)
 LEASES, COUNTS, ENDS = (
     "leases of a job do not overlap",
     "only leased results count",

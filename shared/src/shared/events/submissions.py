@@ -62,7 +62,7 @@ class ProblemCheckRequested(Fact, frozen=True, kw_only=True):
     """An author wants a version to be checked on an agent of this GPU type; it is not published.
 
     The checks of one account are one history, and `check` is the id of this one. Its job is named
-    by `subjects.check_job_id`, and ends the check: the signed verdict of its run names the report.
+    by `subjects.job_id_of`, and ends the check: the signed verdict of its run names the report.
     `files` are those that the author sent, `request` names them for the agent, and `gpus` are the
     GPU types of the leaderboards.
     """

@@ -190,7 +190,7 @@ class Checks:
         return open_count
 
     async def _job(self, id_: str) -> rules.CheckJob:
-        history = await self.ports.log.history(subjects.job(subjects.check_job_id(id_)))
+        history = await self.ports.log.history(subjects.job(subjects.job_id_of(id_)))
         return rules.fold_job(history)
 
     async def _read(

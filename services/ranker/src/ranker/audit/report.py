@@ -10,7 +10,7 @@ from shared import events, subjects
 from shared.api.audits import AuditReport, CausingEvent, LeaderboardRow
 from shared.event_log import RecordedEvent
 from shared.presentation.units import difference_text, pooled_text, rank_text
-from shared.subjects import history_of, last_token, submission_job_id
+from shared.subjects import history_of, job_id_of, last_token
 from shared.wire import is_genuine
 
 # Runs that were repeated: against a rival, on another agent, or under another problem version.
@@ -79,7 +79,7 @@ class AuditTrail:
                     sentence = f"source {fact.source.digest[:12]} was submitted, mode {fact.mode}"
                     self._submissions[id_] = [_make_reason(event, sentence)]
                     self._numbers[event.seq] = id_
-                    self._jobs[submission_job_id(id_)] = id_
+                    self._jobs[job_id_of(id_)] = id_
             case events.JobQueued():
                 # A rejudge's; the submission's own has no such event.
                 if fact.submission in self._submissions and not (fact.duel or fact.confirmation):

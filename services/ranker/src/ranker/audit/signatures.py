@@ -22,7 +22,7 @@ from shared import events
 from shared.api.audits import Finding
 from shared.event_log import RecordedEvent
 from shared.events import HARNESS_CODE, SubmissionFinished
-from shared.subjects import confirmation_job_id, duel_job_id, history_of, last_token
+from shared.subjects import history_of, job_id_of, last_token
 from shared.wire import is_genuine
 
 # The logarithm of another machine may differ in the last bits.
@@ -152,9 +152,9 @@ class ResultVerifier:
                 self._check_duel(event.seq, id_, fact)
             case events.ConfirmationRequested():
                 if (fact.problem, fact.gpu) == (self._problem, self._gpu):
-                    self._confirmations.setdefault(confirmation_job_id(id_), fact)
+                    self._confirmations.setdefault(job_id_of(id_), fact)
             case events.ConfirmationJudged():
-                self._check_confirmation(event.seq, confirmation_job_id(id_), fact)
+                self._check_confirmation(event.seq, job_id_of(id_), fact)
             case events.RejudgeRequested():
                 self._rejudges[id_] = fact.to_number
             case events.RejudgeJudged():
@@ -385,7 +385,7 @@ class ResultVerifier:
 
 def _is_of_duel(run: _Run, duel: str, requested: events.DuelRequested) -> bool:
     order = run.order
-    if order is None or order.rival is None or order.job != duel_job_id(duel):
+    if order is None or order.rival is None or order.job != job_id_of(duel):
         return False
     is_same = order.problem_digest == requested.problem_digest
     sources = requested.first.source.digest, requested.second.source.digest

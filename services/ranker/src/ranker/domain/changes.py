@@ -22,7 +22,7 @@ from ranker.domain.rows import (
 from ranker.domain.score import DELTA_MIN, pool_results
 from shared import events
 from shared.events import Fact, SubmissionFinished
-from shared.subjects import submission_job_id
+from shared.subjects import job_id_of
 
 CANARY = "canary"
 # A real run has fewer; a hostile agent may claim more.
@@ -71,7 +71,7 @@ def _received(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionReceived
         deadline_at=fact.deadline_at,
         state="queued",
         state_at=event.envelope.at,
-        job=submission_job_id(decoded.id),
+        job=job_id_of(decoded.id),
         baseline=fact.baseline,
     )
     rows.add([submission], ())

@@ -14,7 +14,7 @@ from ranker.domain.score import slow_end_us
 from shared import events
 from shared.event_log import RecordedEvent
 from shared.events import HARNESS_CODE, Fact
-from shared.subjects import last_token, submission_job_id
+from shared.subjects import job_id_of, last_token
 from shared.wire import UNREADABLE, is_genuine, is_written_by_agent
 
 Values = dict[str, Any]
@@ -289,7 +289,7 @@ def find_required_rows(  # noqa: C901  (one case for each kind of history)
         match event.fact.aggregate, event.fact:
             case "submission", events.SubmissionReceived():
                 created.submissions.add(event.id)
-                created.jobs.add(submission_job_id(event.id))
+                created.jobs.add(job_id_of(event.id))
             case "submission" | "moderation", _:
                 required.submissions.add(event.id)
             case "job", events.JobQueued() as fact:

@@ -40,7 +40,7 @@ from shared.events import (
     RunCompleted,
     RunStarted,
 )
-from shared.subjects import confirmation_job_id, duel_job_id, podium_duel_id, run_confirmation_id
+from shared.subjects import job_id_of, podium_duel_id, run_confirmation_id
 from shared.verdicts import verify_verdict
 from shared.wire import UnknownEvent, is_genuine
 
@@ -72,9 +72,8 @@ class PodiumJobs(ABC):
 
     # The statement of sql/read.sql that reads the open requests.
     statement: ClassVar[str]
-    # The events that request and judge a job, and its id and aggregate by the request's id.
+    # The events that request and judge a job, and their aggregate by the request's id.
     kinds: ClassVar[tuple[type[events.ComparisonFact], ...]]
-    job_id: ClassVar["staticmethod[[str], str]"]
     aggregate: ClassVar["staticmethod[[str], str]"]
 
     log: EventLog
@@ -113,7 +112,7 @@ class PodiumJobs(ABC):
         """Judge the requests whose job is over. Raises Failed."""
         if self.open_requests is None:
             rows = await self.reads.rows(self.statement)
-            self.open_requests = {self.job_id(row["id"]): row for row in rows}
+            self.open_requests = {job_id_of(row["id"]): row for row in rows}
         requests = self.open_requests
         for job in sorted(requests.keys() if self.ended is None else self.ended & requests.keys()):
             end, request = await read_end(self.log, self.reads, job), requests[job]
@@ -142,7 +141,6 @@ class Duels(PodiumJobs):
 
     statement = "duels_open"
     kinds = (DuelRequested, DuelJudged)
-    job_id = staticmethod(duel_job_id)
     aggregate = staticmethod(subjects.duel)
 
     async def request(self, board: LeaderboardKey, placed: Sequence[PlacedEntry]) -> None:
@@ -244,7 +242,6 @@ class Confirmations(PodiumJobs):
 
     statement = "confirmations_open"
     kinds = (ConfirmationRequested, ConfirmationJudged)
-    job_id = staticmethod(confirmation_job_id)
     aggregate = staticmethod(subjects.confirmation)
 
     async def request(self, board: LeaderboardKey, placed: Sequence[PlacedEntry]) -> None:

@@ -22,7 +22,7 @@ from scheduler.domain.state import (
 from shared import events
 from shared.event_log import RecordedEvent
 from shared.events import CATALOGUE, AnyFact, Blob, Requires, RunOptions
-from shared.subjects import last_token, submission_job_id
+from shared.subjects import job_id_of, last_token
 from shared.wire import UnknownEvent, is_genuine, is_written_by_agent
 
 # No queue holds this many problem versions; beyond it the oldest requirements are forgotten.
@@ -206,7 +206,7 @@ def _receive_submission(
     submission = Submission(
         id=id_,
         version=event.seq,
-        job=submission_job_id(id_),
+        job=job_id_of(id_),
         options=RunOptions(**shared_fields(fact, RunOptions)),
         **shared_fields(fact, Submission),
     )

@@ -41,7 +41,7 @@ from scheduler.domain.state import (
 from shared import events, subjects
 from shared.event_log import Append
 from shared.events import Requires
-from shared.subjects import BASELINE_ACCOUNT, check_job_id, duel_job_id
+from shared.subjects import BASELINE_ACCOUNT, job_id_of
 
 RANKED = "ranked"
 # The modes in which times are in units of the fixed yardstick.
@@ -337,7 +337,7 @@ def queue_checks(state: SchedulerState) -> Iterator[Decision]:
             name=CHECK_REQUEST,
             check=id_,
         )
-        job = check_job_id(id_)
+        job = job_id_of(id_)
         yield (Append(subjects.job(job), queued, 0, job, id_),)
 
 
@@ -351,8 +351,7 @@ def _queue_repetition(
     item = requested.first if isinstance(requested, events.DuelRequested) else requested.item
     queued = _queue_job(
         state,
-        # A confirmation's job is named like a duel's.
-        duel_job_id(id_),
+        job_id_of(id_),
         id_,
         item,
         problem=requested.problem,
