@@ -14,13 +14,14 @@ from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import count_text, seconds_text, untested_text
+from shared.problem_versions import load_problem
 from shared.problems.contest import parse_deadline
 from shared.problems.single_file import SUFFIXES
 from warpboard.api import Api, Response
 from warpboard.context import AppContext
 from warpboard.domain.checks import finding_lines, refusal_finding
 from warpboard.domain.output import FAILED, INFRASTRUCTURE, OK
-from warpboard.files import load_problem, load_solutions
+from warpboard.files import load_solutions
 from warpboard.service.answers import SILENCE_S_MAX, retry_until_available
 from warpboard.service.publication import check_ahead, deadline_text, published_line
 
