@@ -1,0 +1,142 @@
+"""The evaluator, installed from its wheel into an empty environment."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import metadata
+from pathlib import Path
+
+import pytest
+
+from tests.support.platform import ROOT
+
+pytestmark = [pytest.mark.box, pytest.mark.long, pytest.mark.timeout(600)]
+
+CHECKOUT = "WARPBOARD_KERNELBENCH"
+# What the wheels require of others; torch would take minutes to download.
+THIRD_PARTY = ("torch", "numpy", "msgspec", "pydantic", "pyyaml")
+MODEL = """
+import torch
+
+
+class Model(torch.nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+
+
+def get_inputs():
+    return [torch.randn(64, 1024)]
+
+
+def get_init_inputs():
+    return []
+"""
+PROGRAM = '''
+import json
+import sys
+
+import harness
+
+RELU = """
+import torch
+
+
+class ModelNew(torch.nn.Module):
+    def forward(self, x):
+        return x.clamp(min=0)
+"""
+sources = {"right": RELU, "wrong": RELU.replace("min=0", "min=1")}
+ended = {}
+
+from harness import Evaluator
+with Evaluator(devices=["cpu"]) as evaluator:
+    for result in evaluator.map(sys.argv[1], sources, mode="benchmark"):
+        ended[result.id] = [result.verdict, result.reason, result.speedup]
+
+print(json.dumps({"harness": harness.__file__, "ended": ended}))
+'''
+
+
+def run(*command: str | Path, cwd: Path = ROOT) -> str:
+    """Run a command that succeeds, and return what it prints."""
+    environ = {name: value for name, value in os.environ.items() if name != "SSL_CERT_FILE"}
+    done = subprocess.run(
+        command, env=environ, cwd=cwd, capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
+def requirements(name: str) -> Iterator[metadata.Distribution]:
+    """Yield an installed package and all that it requires, without its extras."""
+    found: dict[str, metadata.Distribution] = {}
+    waiting = [name]
+    while waiting:
+        name = waiting.pop()
+        if name in found:
+            continue
+        try:
+            found[name] = metadata.distribution(name)
+        except metadata.PackageNotFoundError:
+            continue
+        needed = [line for line in found[name].requires or () if "extra ==" not in line]
+        waiting += [re.split(r"[\[>=<~!; (]", line)[0].lower() for line in needed]
+    yield from found.values()
+
+
+def copy_package(package: metadata.Distribution, site: Path) -> None:
+    """Link the files of an installed package into another environment."""
+    for file in package.files or ():
+        source = Path(str(package.locate_file(file)))
+        if ".." in file.parts or not source.is_file():
+            continue
+        target = site / file
+        target.parent.mkdir(parents=True, exist_ok=True)
+        if not target.exists():
+            os.link(source, target)
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The Python of an environment with nothing of ours but two wheels."""
+    folder = tmp_path_factory.mktemp("environment")
+    wheels = folder / "wheels"
+    run(*(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps"), "-w", wheels, ROOT / "harness")
+    run(*(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps"), "-w", wheels, ROOT / "shared")
+    run(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
+    (site,) = (folder / "venv").glob("lib/*/site-packages")
+    for name in THIRD_PARTY:
+        for package in requirements(name):
+            copy_package(package, site)
+    python = folder / "venv" / "bin" / "python"
+    pip = (sys.executable, "-m", "pip", "--python", python, "install", "-q")
+    run(*pip, "--no-index", "--find-links", wheels, "warpboard-harness[problems]")
+    return python
+
+
+def require_three_lines(python: Path, problem: Path, folder: Path) -> None:
+    """Run the three lines on a problem."""
+    (folder / "program.py").write_text(PROGRAM)
+    printed = json.loads(run(python, folder / "program.py", problem, cwd=folder))
+    assert Path(printed["harness"]).is_relative_to(python.parents[1])
+    verdict, reason, speedup = printed["ended"]["right"]
+    assert verdict == "passed", reason
+    assert speedup > 0
+    assert printed["ended"]["wrong"][0] == "wrong_answer"
+
+
+def test_three_lines_evaluate_a_model(python: Path, tmp_path: Path) -> None:
+    (tmp_path / "level1").mkdir()
+    (tmp_path / "level1" / "19_ReLU.py").write_text(MODEL)
+    require_three_lines(python, tmp_path / "level1" / "19_ReLU.py", tmp_path)
+
+
+def test_three_lines_evaluate_a_model_of_the_public_set(python: Path, tmp_path: Path) -> None:
+    checkout = os.environ.get(CHECKOUT)
+    if not checkout:
+        pytest.skip(f"{CHECKOUT} names no checkout of its public set")
+    (problem,) = Path(checkout).rglob("level1/19_ReLU.py")
+    require_three_lines(python, problem, tmp_path)
