@@ -29,8 +29,8 @@ POOL = {
     "gpu": "CPU",
     "waiting": 2,
     "paused": "heat",
-    "agents_free": 1,
-    "agents_busy": 0,
+    "slots_free": 1,
+    "slots_busy": 0,
     "run_s": {"p50": 4.0},
     "forecast": [JOB, PAUSED],
 }
@@ -111,7 +111,7 @@ def test_a_queue_of_an_unknown_gpu_type_is_refused() -> None:
 
 def test_agents_say_what_they_run_and_what_holds_them_back() -> None:
     run = {"kind": "canary", "number": 12, "assigned_at": "2026-01-01T00:00:00Z"}
-    agents = {"items": [HELD, AGENT | {"id": "a2", "is_free": False, "current_run": run}]}
+    agents = {"items": [HELD, AGENT | {"id": "a2", "is_free": False, "current_runs": [run]}]}
     result, _ = run_against(respond_in_turn((200, agents)), "agent", "list")
     assert "cordoned: drifts" in result.stdout
     assert "canary #12 for " in result.stdout

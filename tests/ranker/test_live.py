@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from ranker.service.progress import Live
-from shared.events import AgentRegistered
+from shared.events import SLOTS_MAX, AgentRegistered
 from tests.support.examples import example_event
 from tests.support.memory import MemoryBus
 from tests.support.waits import eventually
@@ -49,9 +49,11 @@ async def test_an_agent_reports_progress_of_its_own_run_alone() -> None:
     for number in range(2000):
         await bus.tell(f"progress.evil.s{number}", b'{"done":9}')
     await bus.tell("progress.evil.s1", b'{"done":9}')
-    await eventually(lambda: live.progress.get("evil", ("",))[0] == "s1")
+    await bus.tell("progress.a1.s3", b'{"done":2}')
+    await eventually(lambda: live.find_progress("s3", "a1"))
     assert live.find_progress("s1", "a1") == {"done": 1}
     assert live.find_progress("s2", "a1") is None
     assert live.find_progress("s1", None) is None
     assert len(live.progress) == 2
+    assert max(map(len, live.progress.values())) == SLOTS_MAX
     watching.cancel()

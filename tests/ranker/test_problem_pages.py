@@ -220,17 +220,19 @@ async def test_what_an_agent_runs_is_named_to_those_who_may_see_it(reads: Reads)
         return next(item for item in answer.json()["items"] if item["id"] == AGENT)
 
     async def is_named() -> bool:
-        run = (await agent("ada"))["current_run"]
-        return run is not None and run["number"] is not None
+        runs = (await agent("ada"))["current_runs"]
+        return [run["number"] is not None for run in runs] == [True]
 
     await eventually(is_named)
     other = await agent(None)
-    assert (other["current_run"]["kind"], other["current_run"]["number"]) == ("rejudge", None)
+    assert [(run["kind"], run["number"]) for run in other["current_runs"]] == [("rejudge", None)]
     assert [(item["ratio"], item["is_good"]) for item in other["canaries"]] == [
         (1.25, False), (1.0, True)
     ]  # fmt: skip
     reads.live.agents[AGENT]["is_free"] = True
-    assert (await agent("ada"))["current_run"] is None
+    assert (await agent("ada"))["current_runs"] == []
+    reads.live.agents[AGENT]["registration"]["slots"] = 2
+    assert len((await agent("ada"))["current_runs"]) == 1
 
 
 async def test_a_history_is_the_records_or_ones_own_scores(reads: Reads) -> None:

@@ -1,6 +1,7 @@
 """The live history of a submission over real connections: cut, resumed, slow, and ended."""
 
 import asyncio
+from collections import OrderedDict
 from collections.abc import AsyncIterator
 from random import Random
 
@@ -126,8 +127,8 @@ async def test_what_is_kept_nowhere_is_told_without_a_place(line: Line) -> None:
     life = Life("s1")
     number = await line.received(life)
     message = {"stage": "hidden_check", "case": "n=7", "done": 1, "total": 2}
-    line.reads.live.progress |= {"evil": (life.id, message | {"case": "false"})}
-    line.reads.live.progress |= {AGENT: (life.id, message)}
+    evil, own = OrderedDict({life.id: message | {"case": "false"}}), OrderedDict({life.id: message})
+    line.reads.live.progress |= {"evil": evil, AGENT: own}
     heard = StreamListener()
     listening = asyncio.create_task(listen(line.http, line.events(number), heard))
     await eventually(lambda: heard.notices)

@@ -18,7 +18,7 @@ from shared.presentation.report_parts import (
     QueuePlaces,
     agent_state_text,
     busy_pools,
-    current_run_text,
+    current_runs_text,
     group_jobs,
     held_back_text,
     launcher_label,
@@ -256,8 +256,8 @@ def pool_table(pools: Sequence[Pool]) -> Table:
         {
             "GPU type": pool.gpu,
             "waiting": pool.waiting,
-            "free": pool.agents_free,
-            "busy": pool.agents_busy,
+            "free": pool.slots_free,
+            "busy": pool.slots_busy,
             "median run": _run_text(pool.run_s.p50) if pool.run_s else None,
             "90 % end within": _run_text(pool.run_s.p90) if pool.run_s else None,
             "state": f"paused: {one_line(pool.paused)}" if pool.paused is not None else "open",
@@ -314,7 +314,7 @@ def agent_table(registered: Sequence[Agent]) -> Table:
             "tier": agent.tier or None,
             "modes": agent.modes,
             "state": agent_state_text(agent),
-            "runs": current_run_text(agent, at) or None,
+            "runs": current_runs_text(agent, at) or None,
         }
         for agent in registered
     ]

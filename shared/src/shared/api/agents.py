@@ -20,7 +20,7 @@ class MissingWall(ApiModel, frozen=True, kw_only=True):
 
 
 class CurrentRun(ApiModel, frozen=True, kw_only=True):
-    """What an agent runs now, as the scheduler last reported."""
+    """A run that an agent has now, as the scheduler last reported."""
 
     kind: Literal[
         "submission",
@@ -74,10 +74,11 @@ class Agent(ApiModel, frozen=True, kw_only=True):
     revoked: str | None
     is_enrolled: bool
     is_alive: bool
-    is_free: bool
+    is_free: Annotated[bool, Meta(description="Whether it has a free slot.")]
     standing: Literal["revoked", "quarantined", "drained", "cordoned", "enrolled", "not_enrolled"]
     standing_reason: str | None
-    current_run: CurrentRun | None = None
+    slots: Annotated[int, Meta(description="How many runs it takes at once.")] = 1
+    current_runs: list[CurrentRun] = []
     canaries: Annotated[
         list[CanaryRun], Meta(description="The newest 20 canaries, newest first.")
     ] = []

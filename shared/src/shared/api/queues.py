@@ -150,8 +150,11 @@ class Pool(ApiModel, frozen=True, kw_only=True):
     waiting: int
     paused: str | None
     agents_online: int
-    agents_free: int | None
-    agents_busy: int | None
+    slots_free: Annotated[
+        int | None,
+        Meta(description="How many runs the agents could begin now; null without a forecast."),
+    ]
+    slots_busy: int | None
     run_s: Quantiles | None
     forecast_at: Timestamp | None
     forecast: list[Job]

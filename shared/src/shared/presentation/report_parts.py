@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import NamedTuple
 
 from harness.vocabulary import MODES, PASSED, SKIPPED, STAGES
-from shared.api.agents import STANDINGS_AT_WORK, Agent
+from shared.api.agents import STANDINGS_AT_WORK, Agent, CurrentRun
 from shared.api.cases import Case
 from shared.api.queues import Job, Launcher, Pool, Queue
 from shared.api.quotas import OpenSubmissions
@@ -371,11 +371,12 @@ def agent_state_text(agent: Agent) -> str:
     return held or ("free" if agent.is_free else "busy") + unknown
 
 
-def current_run_text(agent: Agent, at: datetime) -> str:
+def current_runs_text(agent: Agent, at: datetime) -> str:
     """Describe what an agent runs and for how long; empty if it runs nothing."""
-    run = agent.current_run
-    if run is None:
-        return ""
+    return ", ".join(_current_run_text(run, at) for run in agent.current_runs)
+
+
+def _current_run_text(run: CurrentRun, at: datetime) -> str:
     number = "" if run.number is None else f"#{run.number}"
     kind = "" if number and run.kind == "submission" else run.kind
     elapsed_s = max(0.0, (at - run.assigned_at).total_seconds())

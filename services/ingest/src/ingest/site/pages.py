@@ -29,7 +29,7 @@ from ingest.site.problems import add_contest_pages, add_problem_pages
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.site.reference import add_reference_page
 from ingest.site.submissions import SubmissionPage, add_comparison_page, add_submission_page
-from shared.api.agents import Agent, Agents
+from shared.api.agents import Agent, Agents, CurrentRun
 from shared.api.leaderboards import LeaderboardLine, Leaderboards, Record, Records
 from shared.api.problems import Problem, Problems
 from shared.api.queues import Pool, Queues
@@ -338,26 +338,25 @@ class PoolRow(NamedTuple):
 
 
 class AgentRow(NamedTuple):
-    """An agent, its state in words, whether it takes jobs, for how long it runs one, its canaries.
+    """An agent, its state in words, whether it takes jobs, its runs with their times, its canaries.
 
-    Without a job, `run_s` is None; without two canaries, `chart` is None.
+    Without two canaries, `chart` is None.
     """
 
     agent: Agent
     state: str
     is_ready: bool
-    run_s: float | None
+    runs: list[tuple[CurrentRun, float]]
     chart: Chart | None
 
 
 def make_agent_row(agent: Agent, at: datetime) -> AgentRow:
     """Return the row of an agent at an instant."""
-    run = agent.current_run
     return AgentRow(
         agent,
         agent_state_text(agent),
         agent.is_alive and not held_back_text(agent),
-        None if run is None else max(0.0, (at - run.assigned_at).total_seconds()),
+        [(run, max(0.0, (at - run.assigned_at).total_seconds())) for run in agent.current_runs],
         draw_canaries(agent.canaries),
     )
 

@@ -49,7 +49,7 @@ def queues_router(sources: ReadSources) -> APIRouter:
         rows = [row for row in rows if row["id"] in live.agents or not _has_left(row)]
         runs = await _read_current_runs(sources.view(reader), live)
         described = [
-            row | _describe_agent(row, live.agents.get(row["id"]), runs.get(row["id"]))
+            row | _describe_agent(row, live.agents.get(row["id"]), runs.get(row["id"], []))
             for row in rows
         ]
         launched = sorted(gpu for gpu in live.queues if live.queues[gpu].get("launchers"))
@@ -124,7 +124,7 @@ def _add_stats(router: APIRouter, reads: Reads) -> None:
         return counts
 
 
-async def _read_current_runs(view: ReaderView, live: Live) -> dict[str, Row]:
+async def _read_current_runs(view: ReaderView, live: Live) -> dict[str, list[Row]]:
     """What each agent runs; the numbers are of submissions that the reader can see."""
     runs = [
         dict(zip(RUN, run, strict=False))
@@ -133,7 +133,11 @@ async def _read_current_runs(view: ReaderView, live: Live) -> dict[str, Row]:
     ]
     rows = await view.rows("numbers", submissions=[run["submission"] for run in runs])
     numbers = {row["id"]: row["number"] for row in rows if view.sees(row)}
-    return {run["agent"]: run | {"number": numbers.get(run["submission"])} for run in runs}
+    by_agent: dict[str, list[Row]] = {}
+    for run in runs:
+        numbered_run = run | {"number": numbers.get(run["submission"])}
+        by_agent.setdefault(run["agent"], []).append(numbered_run)
+    return by_agent
 
 
 def _has_left(row: Row) -> bool:
@@ -143,14 +147,16 @@ def _has_left(row: Row) -> bool:
     return (EPHEMERAL in row["details"] or never_came) and not is_held
 
 
-def _describe_agent(row: Row, offer: Row | None, run: Row | None) -> Row:
-    is_busy = offer is not None and not offer.get("is_free")
+def _describe_agent(row: Row, offer: Row | None, runs: Sequence[Row]) -> Row:
+    slots = offer["registration"].get("slots", 1) if offer is not None else 1
+    is_idle = offer is None or (slots == 1 and offer.get("is_free"))
     standing = next((name for name in STANDINGS if row[name] is not None), None)
     return {
         "is_alive": offer is not None,
         "is_free": bool(offer and offer.get("is_free")),
+        "slots": slots,
         # The forecast may be older than the heartbeat.
-        "current_run": run if is_busy else None,
+        "current_runs": [] if is_idle else list(runs),
         "standing": standing or ("enrolled" if row["is_enrolled"] else "not_enrolled"),
         "standing_reason": row[standing] if standing else None,
     }
@@ -164,8 +170,8 @@ def _make_pool(gpu: str, items: list[Row], paused: str | None, live: Live) -> Ro
         "waiting": sum(row["submissions"] for row in waiting),
         "paused": forecast.get("paused") or paused,
         "agents_online": len(_find_online(live, gpu)),
-        "agents_free": forecast.get("free"),
-        "agents_busy": forecast.get("busy"),
+        "slots_free": forecast.get("free"),
+        "slots_busy": forecast.get("busy"),
         "run_s": _run_durations(forecast),
         "forecast_at": forecast.get("at"),
         "forecast": [

@@ -19,7 +19,7 @@ from shared.bus import Bus
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import RecordedEvent, platform_time
-from shared.events import AgentRegistered
+from shared.events import SLOTS_MAX, AgentRegistered
 
 # Followers read new events at once; a moment later the archive has them.
 RECENT_MAX = 2000
@@ -190,11 +190,12 @@ class _Offer(msgspec.Struct):
 class Live:
     """The newest heartbeat of each agent, its progress, and the forecast of each queue.
 
-    `progress` has the submission that an agent reports on, which may be another's, and its message.
+    `progress` has the newest submissions that an agent reports on, which may be others', each with
+    the newest message, as many as an agent may have runs.
     """
 
     agents: dict[str, dict[str, Any]] = field(default_factory=dict)
-    progress: dict[str, tuple[str, dict[str, Any]]] = field(default_factory=dict)
+    progress: dict[str, OrderedDict[str, dict[str, Any]]] = field(default_factory=dict)
     queues: OrderedDict[str, dict[str, Any]] = field(default_factory=OrderedDict)
 
     async def watch_agents(self, bus: Bus) -> None:
@@ -207,17 +208,20 @@ class Live:
                 self.agents.pop(beat.agent, None)
 
     async def watch_progress(self, bus: Bus) -> None:
-        """Follow progress messages for ever; each agent's newest is remembered."""
+        """Follow progress messages for ever; the newest of each agent are remembered."""
         async for topic, data in bus.hear("progress.>"):
             _, agent, submission = topic.split(".")
             message = _decode(data, dict)
             if message is not None:
-                self.progress[agent] = submission, message
+                messages = self.progress.setdefault(agent, OrderedDict())
+                messages[submission] = message
+                messages.move_to_end(submission)
+                if len(messages) > SLOTS_MAX:
+                    messages.popitem(last=False)
 
     def find_progress(self, submission: str, agent: str | None) -> dict[str, Any] | None:
         """Return the progress of a submission, as the agent that runs it reports."""
-        reported_on, message = self.progress.get(agent or "", ("", None))
-        return message if reported_on == submission else None
+        return self.progress.get(agent or "", {}).get(submission)
 
     async def watch_queues(self, bus: Bus) -> None:
         """Follow the scheduler's forecasts for ever."""
