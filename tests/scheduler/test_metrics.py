@@ -66,6 +66,8 @@ def test_each_agent_is_in_one_state() -> None:
     states = ("free", "busy", "cordoned", "drained", "quarantined", "silent")
     assert [value("agents", state=state) for state in states] == [1] * 6
     assert value("pool_agents", gpu="H200") == 2
+    assert value("pool_slots", gpu="H200", state="free") == 1
+    assert value("pool_slots", gpu="H200", state="busy") == 1
 
 
 def test_a_silent_agent_has_a_series_until_it_is_revoked() -> None:

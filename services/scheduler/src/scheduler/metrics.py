@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from scheduler.domain.match import Candidate
 from scheduler.domain.state import Agent, Decision, Job, SchedulerState, World
 from shared.clock import now
 from shared.errors import Failed
@@ -125,6 +126,9 @@ class AgentMetrics:
     def __init__(self) -> None:
         self.agents = Gauge(f"{START}_agents", "Agents that are not revoked", ["state"])
         self.pool = Gauge(f"{START}_pool_agents", "Living agents that take jobs", ["gpu"])
+        self.slots = Gauge(
+            f"{START}_pool_slots", "Slots of living agents that take jobs", ["gpu", "state"]
+        )
         self.seen = Gauge(
             f"{START}_agent_last_seen_seconds", "Since an agent was last heard", ["agent"]
         )
@@ -152,6 +156,7 @@ class AgentMetrics:
     def look(self, state: SchedulerState, world: World) -> set[str]:
         """Update the agents that are not revoked, and return their GPU types."""
         states, serving, names = Count[str](), Count[str](), set[str]()
+        slots = Count[tuple[str, str]]()
         for name, agent in state.agents.items():
             if agent.registration is not None and not agent.revoked:
                 current = agent_state(name, agent, world)
@@ -159,11 +164,19 @@ class AgentMetrics:
                     continue  # It left after its job.
                 names.add(name)
                 states[current] += 1
-                serving[agent.registration.gpu] += current in ("free", "busy")
+                gpu, is_serving = agent.registration.gpu, current in ("free", "busy")
+                serving[gpu] += is_serving
+                if is_serving:
+                    candidate = Candidate(world.offers[name], agent)
+                    free_count = len(candidate.free_slots)
+                    slots[gpu, "free"] += free_count
+                    slots[gpu, "busy"] += candidate.slot_count - free_count
         for label in STATES:
             self.agents.labels(label).set(states[label])
         for gpu, count in serving.items():
             self.pool.labels(gpu).set(count)
+            for use in ("free", "busy"):
+                self.slots.labels(gpu, use).set(slots[gpu, use])
         self._show(names, world.now)
         return set(serving)
 

@@ -221,7 +221,8 @@ class Live:
 
     def find_progress(self, submission: str, agent: str | None) -> dict[str, Any] | None:
         """Return the progress of a submission, as the agent that runs it reports."""
-        return self.progress.get(agent or "", {}).get(submission)
+        messages = self.progress.get(agent or "")
+        return None if messages is None else messages.get(submission)
 
     async def watch_queues(self, bus: Bus) -> None:
         """Follow the scheduler's forecasts for ever."""
