@@ -1,0 +1,1 @@
+"""Warpboard as the evaluator of programs that write kernels, in the words of their frameworks."""

@@ -1,0 +1,47 @@
+"""A reward function for trainers of TRL, such as GRPOTrainer.
+
+trainer = GRPOTrainer(model, reward_funcs=KernelReward("problems/vectoradd"), ...)
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+from harness.vocabulary import PASSED
+from warpboard_agents.completions import Completion, extract_source
+from warpboard_agents.kernels import KernelEvaluator, reward_of
+
+
+class KernelReward:
+    """Evaluates the kernels of a batch at once and returns their rewards in order.
+
+    `bonus` is added for each kernel that passes, for a model that is not yet faster than the
+    yardstick. Where the machine could not judge, the reward is None, which TRL leaves out.
+    """
+
+    # TRL names the metric by it.
+    __name__ = "kernel_reward"
+
+    def __init__(self, problem: str, *, bonus: float = 0.0, level_min: str = "medium") -> None:
+        self._evaluator = KernelEvaluator(problem, level_min=level_min)
+        self._bonus = bonus
+        self.statement = self._evaluator.statement
+
+    def __call__(
+        self,
+        prompts: Sequence[Any],
+        completions: Sequence[Completion],
+        log_metric: Any = None,
+        **_: Any,
+    ) -> list[float | None]:
+        """Return the reward of each completion; TRL logs the share of kernels that passed."""
+        del prompts
+        sources = [extract_source(completion) for completion in completions]
+        evaluations = self._evaluator.evaluate_all(sources)
+        passed = [evaluation.verdict == PASSED for evaluation in evaluations]
+        if log_metric is not None:
+            log_metric("kernels_passed", sum(passed) / len(passed))
+        rewards = [reward_of(evaluation) for evaluation in evaluations]
+        return [
+            None if reward is None else reward + self._bonus * is_passed
+            for reward, is_passed in zip(rewards, passed, strict=True)
+        ]
