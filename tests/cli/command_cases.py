@@ -276,6 +276,7 @@ ASKED: dict[str, tuple[str, ...]] = {
 # These ask no platform at a URL.
 HERE: dict[str, tuple[str, ...]] = {
     "run": ("FILE", "--problem", "DIR"),
+    "evaluate": ("DIR", "SOURCES", "--out", "NEW"),
     "duel": ("DIR", "FILE", "FILE"),
     "problem check": ("DIR",),
     "problem new": ("NEW",),

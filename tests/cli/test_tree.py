@@ -64,7 +64,8 @@ def words_of(command: str, folder: Path, url: str) -> list[str]:
     levels.mkdir(parents=True, exist_ok=True)
     (levels / "1_Add.py").write_text(MODEL)
     paths = {"FILE": file, "DIR": ROOT / "problems" / "identity", "NEW": folder / "new"}
-    paths["LEVELS"] = folder
+    paths["LEVELS"], paths["SOURCES"] = folder, folder / "sources.jsonl"
+    paths["SOURCES"].write_text(json.dumps({"id": "a", "source": KERNEL}))
     arguments = [str(paths.get(item, item)) for item in (ASKED | HERE)[command]]
     return [*command.split(), *arguments, *(("--url", url) if command in ASKED else ())]
 
@@ -190,7 +191,9 @@ def test_every_command_has_an_example_and_json(command: str) -> None:
     assert max(len(line) for line in result.stdout.splitlines()) <= 100
 
 
-@pytest.mark.parametrize("command", sorted({*ASKED, *HERE} - {"run", "duel", "problem check"}))
+@pytest.mark.parametrize(
+    "command", sorted({*ASKED, *HERE} - {"run", "evaluate", "duel", "problem check"})
+)
 def test_json_is_one_document_and_text_has_no_escapes(
     command: str, standin: StandIn, tmp_path: Path
 ) -> None:

@@ -127,6 +127,32 @@ def find_level(folder: Path, level: int) -> Path:
     raise Refused("bad_problem", f"{folder} holds no level{level} of KernelBench")
 
 
+def find_named_problem(name: str, checkout: Path | None) -> Path:
+    """Return a problem's path: its own, or in a checkout that of the problem with this name.
+
+    Names of KernelBench are `level1/19_ReLU`, `19_ReLU` and the slug, those of FlashInfer-Trace the
+    names of definitions. Raises Refused.
+    """
+    if checkout is None:
+        if not Path(name).exists():
+            reason = f"there is no problem {name}; with --checkout DIR it may be a name"
+            raise Refused("unknown_problem", reason, "PROBLEM")
+        return Path(name)
+    definitions = [path for path in checkout.glob("definitions/**/*.json") if path.stem == name]
+    levels = [path for level in checkout.glob("**/level[1-9]") for path in level.glob(LEVEL_FILES)]
+    found = definitions + [path for path in levels if name in _kernelbench_names(path)]
+    if not found:
+        raise Refused("unknown_problem", f"{checkout} has no problem {name}", "PROBLEM")
+    if len(found) > 1:
+        places = " or ".join(f"{path.parent.name}/{path.stem}" for path in sorted(found)[:4])
+        raise Refused("unknown_problem", f"{name} is not one problem: say {places}", "PROBLEM")
+    return found[0]
+
+
+def _kernelbench_names(path: Path) -> tuple[str, ...]:
+    return path.stem, f"{path.parent.name}/{path.stem}", own_slug(path)
+
+
 def load_all_solutions(folder: Path) -> list[Solutions]:
     """Return the solutions of every problem directory in a folder. Raises Refused."""
     problems = sorted(task.parent for task in folder.glob("*/task.yml"))

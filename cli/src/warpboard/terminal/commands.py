@@ -5,7 +5,7 @@
 
 # The heading in the help of `warpboard`, and what is listed below it.
 SECTIONS = {
-    "Start here": ("login", "logout", "init", "run", "duel", "submit"),
+    "Start here": ("login", "logout", "init", "run", "evaluate", "duel", "submit"),
     "Look at and manage": (
         "submission",
         "leaderboard",
@@ -89,6 +89,7 @@ COMMANDS = {
     "submission appeal": ("actions", "Appeal a decision about your submission NUMBER."),
     "init": ("local_runs.init", "Start on a PROBLEM: create a folder with a file to improve."),
     "run": ("local_runs.run_file", "Run FILE here, in the agents' own harness, without a server."),
+    "evaluate": ("evaluations.evaluate", "Evaluate the kernels in SOURCES for PROBLEM."),
     "duel": ("local_runs.duel", "Time two files in alternation here: which is faster?"),
     "leaderboard list": (
         "leaderboards.list_leaderboards",

@@ -40,8 +40,7 @@ HELP = """Warpboard: the platform on this machine, and its client.
 
 \b
 Example:
-  warpboard init matmul
-  warpboard submit matmul/kernel.py --mode test
+  warpboard init matmul && warpboard submit matmul/kernel.py --mode test
 """
 
 

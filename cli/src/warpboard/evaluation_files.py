@@ -1,0 +1,249 @@
+"""The files of `warpboard evaluate`: sources come in and results go out, a line of JSON each."""
+
+import fcntl
+import hashlib
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import BinaryIO, Self
+
+import msgspec
+
+from shared.errors import Refused
+from shared.problems.submission_file import SUFFIXES
+from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
+
+# A source as JSON takes up to six bytes per byte.
+LINE_BYTES_MAX = 8 * SOURCE_BYTES_MAX
+ID_CHARS_MAX = 200
+_FIELD = re.compile(r" - at `\$\.?(\w+)?.*`\Z")
+_MISSING = re.compile(r"Object missing required field `(\w+)`")
+_UNKNOWN = re.compile(r"Object contains unknown field `(.+)`")
+
+
+class EvaluationSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A source to evaluate; the suffix of `name` says in which language it is."""
+
+    id: str
+    source: str
+    name: str = "submission.py"
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the source."""
+        return hashlib.sha256(self.source.encode()).hexdigest()
+
+
+class CaseLine(msgspec.Struct, frozen=True, kw_only=True):
+    """How one case ended."""
+
+    name: str
+    stage: str
+    verdict: str
+    message: str = ""
+    time_us: float | None = None
+    interval_us: tuple[float, float] | None = None
+
+
+class CompositionLine(msgspec.Struct, frozen=True, kw_only=True):
+    """What produced the answers."""
+
+    shares: dict[str, float] = {}
+    operators: list[str] = []
+
+
+class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
+    """How a source ended; `reward` is what a trainer learns from.
+
+    The times and the speed-up over the yardstick are missing unless the source was timed; `doubts`
+    say why a moderator would review it.
+    """
+
+    id: str
+    verdict: str
+    reason: str
+    mode: str
+    reward: float
+    stage: str = ""
+    speedup: float | None = None
+    interval: tuple[float, float] | None = None
+    time_us: float | None = None
+    time_interval_us: tuple[float, float] | None = None
+    grade: str = ""
+    doubts: list[str] = []
+    composition: CompositionLine | None = None
+    cases: list[CaseLine] = []
+    device: str = ""
+    level: str = ""
+    tier: str = ""
+    took_s: float = 0.0
+    source_digest: str = ""
+    problem_digest: str = ""
+    harness_code: str = ""
+    is_cached: bool = False
+
+
+_sources = msgspec.json.Decoder(EvaluationSource)
+_results = msgspec.json.Decoder(ResultLine)
+
+
+class SourceFile:
+    """The sources of a file. They are all checked first, and read again as they are needed."""
+
+    def __init__(self, path: Path) -> None:
+        """Check every line. Raises Refused with the line and the field."""
+        self._path = path
+        self.digests: dict[str, str] = {}
+        for number, source in self._read():
+            if source.id in self.digests:
+                raise _bad_line(path, number, "id", f"{source.id!r} is the id of an earlier line")
+            self.digests[source.id] = source.digest
+        if not self.digests:
+            raise Refused("empty_file", f"{path} has no source: write one line of JSON for each")
+
+    def __iter__(self) -> Iterator[EvaluationSource]:
+        return (source for _, source in self._read())
+
+    def _read(self) -> Iterator[tuple[int, EvaluationSource]]:
+        """Yield each source with the number of its line. Raises Refused."""
+        try:
+            with self._path.open("rb") as file:
+                for number, line in enumerate(_lines(file), 1):
+                    if line.strip():
+                        yield number, _parse_source(self._path, number, line)
+        except OSError as error:
+            reason = f"{self._path} cannot be read: {error.strerror}"
+            raise Refused("unreadable", reason) from error
+
+
+class ResultFile:
+    """The file that results are appended to, each at once and whole; one process at a time.
+
+    A line that a kill cut off is removed. Use it as a context manager.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._fd = -1
+        self.results: dict[str, ResultLine] = {}
+
+    def __enter__(self) -> Self:
+        """Read what the file has. Raises Refused."""
+        try:
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            self._read()
+        except BlockingIOError as error:
+            self._close()
+            raise Refused("busy", f"another process writes to {self._path}") from error
+        except OSError as error:
+            self._close()
+            reason = f"{self._path} cannot be written: {error.strerror}"
+            raise Refused("unwritable", reason) from error
+        except Refused:
+            self._close()
+            raise
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._close()
+
+    def append(self, result: ResultLine) -> None:
+        """Add a result. Raises Refused if the disk is full."""
+        line = memoryview(msgspec.json.encode(result) + b"\n")
+        try:
+            while line:
+                line = line[os.write(self._fd, line) :]
+        except OSError as error:
+            reason = f"{self._path} cannot be written: {error.strerror}; the next call goes on"
+            raise Refused("unwritable", reason) from error
+        self.results[result.id] = result
+
+    def _close(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+        self._fd = -1
+
+    def _read(self) -> None:
+        end = 0
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
+                    break
+                if line.strip():
+                    self._add(number, line)
+                end += len(line)
+        os.ftruncate(self._fd, end)
+
+    def _add(self, number: int, line: bytes) -> None:
+        try:
+            result = _results.decode(line)
+        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+            reason = f"{error}: choose another file, or remove the line"
+            raise _bad_line(self._path, number, "", reason) from error
+        if result.id in self.results:
+            reason = f"{result.id!r} has a result above: remove one of the lines"
+            raise _bad_line(self._path, number, "id", reason)
+        self.results[result.id] = result
+
+
+def _lines(file: BinaryIO) -> Iterator[bytes]:
+    """Yield lines, of a line that is too long a part that is too long as well."""
+    while line := file.readline(LINE_BYTES_MAX + 1):
+        yield line
+
+
+def _parse_source(path: Path, number: int, line: bytes) -> EvaluationSource:
+    """Return the source in a line. Raises Refused."""
+    if len(line) > LINE_BYTES_MAX:
+        raise _bad_line(path, number, "", f"the line is over {LINE_BYTES_MAX:,} bytes")
+    try:
+        source = _sources.decode(line)
+    except msgspec.ValidationError as error:
+        raise _bad_line(path, number, *_explain(str(error))) from error
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise _bad_line(path, number, "", f"this is no JSON: {error}") from error
+    for field, problem in _find_problems(source):
+        raise _bad_line(path, number, field, problem)
+    return source
+
+
+def _find_problems(source: EvaluationSource) -> Iterator[tuple[str, str]]:
+    """Yield each field that is wrong, and why."""
+    if not 0 < len(source.id) <= ID_CHARS_MAX:
+        yield "id", f"expected 1 to {ID_CHARS_MAX} characters"
+    if not source.source.strip():
+        yield "source", "it is empty: give the whole file"
+    if len(source.source.encode()) > SOURCE_BYTES_MAX:
+        yield "source", f"it is over {SOURCE_BYTES_MAX:,} bytes"
+    if not source.name.endswith(tuple(SUFFIXES.values())):
+        yield "name", f"{source.name!r} has none of the suffixes {', '.join(SUFFIXES.values())}"
+
+
+def _explain(message: str) -> tuple[str, str]:
+    """Return the field and the problem that a message of the decoder names.
+
+    >>> _explain("Expected `str`, got `int` - at `$.id`")
+    ('id', 'expected `str`, got `int`')
+    >>> _explain("Object missing required field `source`")
+    ('source', 'it is missing')
+    """
+    if missing := _MISSING.match(message):
+        return missing[1], "it is missing"
+    if unknown := _UNKNOWN.match(message):
+        return unknown[1], "unknown field: expected id, source and name"
+    place = _FIELD.search(message)
+    text = message[: place.start()] if place else message
+    return (place[1] or "") if place else "", text[:1].lower() + text[1:]
+
+
+def _bad_line(path: Path, number: int, field: str, problem: str) -> Refused:
+    name = f", field {field}" if field else ""
+    return Refused("bad_line", f"{path}, line {number}{name}: {problem}", field or None)
