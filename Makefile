@@ -10,11 +10,12 @@ export WARPBOARD_DISCORD_GATEWAY_SCHEMA ?= $(abspath $(wildcard ../shared/data/d
 # The words of the platform that users come from, which a script of the tests follows.
 export WARPBOARD_PUBLIC_DOCUMENTS ?= $(abspath $(wildcard ../shared/spec/public-documents))
 PARTS := shared harness[torch] services/ingest services/scheduler[modal] services/gpu-agent \
-         services/ranker services/discord-edge cli[mcp,plots,up] discord-sim[zstd]
-PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard discord_sim
+         services/ranker services/discord-edge cli[mcp,plots,up] agents discord-sim[zstd]
+PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard \
+            warpboard_agents warpboard_verifiers discord_sim
 
 .PHONY: help install format check docs walks problems test-fast test test-cuda test-long \
-        test-crowded test-alone up demo bench bench-smoke chaos contract clean
+        test-crowded test-alone test-agents up demo bench bench-smoke chaos contract clean
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
 
@@ -87,6 +88,20 @@ test-cuda: install build/cuda-compile ## Compile the examples of every language,
 	PYTHONPATH=$(CUDA_COMPILE):$(CUDA_COMPILE)/nvidia_cutlass_dsl/dsl_packages \
 		$(PYTEST) -m "" $(or $(LAST_FAILED),-n 2) $(CUDA_TESTS)
 
+# OpenEnv, verifiers, TRL and OpenEvolve, 2 GB with torch, which conflict with constraints.txt. With
+# this environment, `make test-long` has their tests, too.
+.venv/agents/installed: agents/constraints.txt $(wildcard agents/pyproject.toml) | install
+	@echo "Installing the frameworks of agents/constraints.txt into .venv/agents: 2 GB, three minutes"
+	@python -m venv .venv/agents
+	@$(if $(TORCH_INDEX),.venv/agents/bin/pip install -qq --no-compile --no-deps \
+		-c agents/constraints.txt --index-url $(TORCH_INDEX) --retries 1 --timeout 20 torch || true)
+	@.venv/agents/bin/pip install -q --no-compile -c agents/constraints.txt \
+		-e shared -e 'harness[torch]' -e cli -e 'agents[agents]'
+	@touch $@
+
+test-agents: .venv/agents/installed ## The adapters with the real OpenEnv, verifiers, TRL, OpenEvolve
+	$(PYTEST) -m "" $(LAST_FAILED) tests/agents
+
 # A directory each; ONLY="softmax rope" names some of them.
 ONLY ?= $(notdir $(patsubst %/warpboard.yml,%,$(wildcard problems/*/warpboard.yml)))
 
@@ -105,7 +120,7 @@ TIER = $(if $(PART)$(RERUN),,--tier $(1))
 # pytest ends with 5 where it found no test, which a folder may well lack.
 EMPTY_IS_FINE = $(if $(PART),|| [ $$? = 5 ])
 # The folders with a test that runs alone: the others need not be collected once more.
-ALONE = tests/cheats tests/problems
+ALONE = tests/agents tests/cheats tests/problems
 CROWDED = $(or $(LAST_FAILED),-n $(1) --dist loadscope --no-loadscope-reorder)
 
 test-fast: install ## Tests that start no server, box or platform: a minute

@@ -13,7 +13,9 @@ GOOD = '{"id": "a", "source": "x = 1"}'
 
 
 def make_result(id_: str) -> ResultLine:
-    return ResultLine(id=id_, verdict="passed", reason="every case passed", mode="test", reward=0.0)
+    return ResultLine(
+        id=id_, verdict="passed", reason="every case passed", mode="test", reward=None
+    )
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,10 @@ PAGES = (
     "docs/walks/operator.md",
 )
 CONTRIBUTOR = "docs/walks/contributor.md"
+# These need the frameworks of agents/constraints.txt, which tests/agents has.
+FRAMEWORKS = tuple(
+    f"docs/frameworks/{name}.md" for name in ("openenv", "verifiers", "trl", "openevolve")
+)
 # What `make check` knows of the libraries, which mypy would read for half a minute.
 MYPY_CACHE = ROOT / ".mypy_cache"
 SOURCES = ("shared", "harness", "services/ingest", "services/ranker", "services/scheduler")
@@ -49,7 +53,7 @@ def test_every_transcript_is_followed() -> None:
         for page in documentation()
         if "```console\n" in page.read_text(encoding="utf-8")
     }
-    assert followed == {*PAGES, CONTRIBUTOR}
+    assert followed == {*PAGES, *FRAMEWORKS, CONTRIBUTOR}
 
 
 def test_a_command_after_a_prompt_is_in_a_transcript() -> None:

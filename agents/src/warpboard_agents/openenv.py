@@ -18,7 +18,8 @@ from openenv.core.env_client import EnvClient
 from openenv.core.env_server import Action, Environment, Observation, State, create_fastapi_app
 from pydantic import Field
 
-from warpboard_agents.kernels import KernelEvaluator, reward_of
+from harness.evaluations import known_reward
+from warpboard_agents.kernels import KernelEvaluator
 
 PORT = 8000
 STEPS = 8
@@ -78,7 +79,7 @@ class KernelEnvironment(Environment[KernelAction, KernelObservation, KernelState
         """Evaluate a kernel."""
         async with asyncio.timeout(timeout_s):
             evaluation = await self._evaluator.evaluate(action.source)
-        reward = reward_of(evaluation)
+        reward = known_reward(evaluation)
         known = [value for value in (reward, self._state.best_reward) if value is not None]
         self._state.step_count += 1
         self._state.best_reward = max(known, default=None)
@@ -113,12 +114,12 @@ class KernelEnv(EnvClient[KernelAction, KernelObservation, KernelState]):
         super().__init__(base_url, **{"message_timeout_s": ANSWER_S_MAX} | options)
 
     def _step_payload(self, action: KernelAction) -> dict[str, Any]:
-        return action.model_dump()
+        return {"source": action.source}
 
     def _parse_result(self, payload: dict[str, Any]) -> StepResult[KernelObservation]:
-        reward, done = payload.get("reward"), bool(payload.get("done"))
-        observation = KernelObservation(**payload["observation"], reward=reward, done=done)
-        return StepResult(observation=observation, reward=reward, done=done)
+        reward, is_over = payload.get("reward"), bool(payload.get("done"))
+        observation = KernelObservation(**payload["observation"], reward=reward, done=is_over)
+        return StepResult(observation=observation, reward=reward, done=is_over)
 
     def _parse_state(self, payload: dict[str, Any]) -> KernelState:
         return KernelState(**payload)

@@ -18,12 +18,14 @@ from pathlib import Path
 
 from openevolve.evaluation_result import EvaluationResult
 
-from harness.evaluations import Evaluation
+from harness.evaluations import Evaluation, known_reward
 from harness.evaluator import EvaluationMode
 from harness.vocabulary import PASSED
-from warpboard_agents.kernels import KernelEvaluator, reward_of
+from warpboard_agents.kernels import KernelEvaluator
 
 REASON_CHARS_MAX = 4000
+# Less than every program that passed has.
+FAILED_SCORE = -1.0
 
 
 class Stages:
@@ -33,10 +35,12 @@ class Stages:
         self._evaluator = _open_problem(os.getpid(), problem, level_min)
 
     def test(self, program_path: str) -> EvaluationResult:
-        """Check a program; `combined_score` is 1 if it passed, 0 if not."""
+        """Check a program; one that passed has the `combined_score` 0.
+
+        It keeps that score if its second stage does not end, so it must not be a good one.
+        """
         evaluation = self._evaluate("test", program_path)
-        passed = float(evaluation.verdict == PASSED)
-        return EvaluationResult({"passed": passed, "combined_score": passed}, _feedback(evaluation))
+        return _make_result(evaluation, 0.0)
 
     def benchmark(self, program_path: str) -> EvaluationResult:
         """Check and time a program; `combined_score` is its reward.
@@ -44,13 +48,10 @@ class Stages:
         Raises RuntimeError if the machine could not judge it; OpenEvolve tries again.
         """
         evaluation = self._evaluate("benchmark", program_path)
-        reward = reward_of(evaluation)
+        reward = known_reward(evaluation)
         if reward is None:
             raise RuntimeError(f"the program could not be judged: {evaluation.reason}")
-        metrics = {"passed": float(evaluation.verdict == PASSED), "combined_score": reward}
-        if evaluation.speedup is not None:
-            metrics["speedup"] = evaluation.speedup
-        return EvaluationResult(metrics, _feedback(evaluation))
+        return _make_result(evaluation, reward)
 
     def _evaluate(self, mode: EvaluationMode, program_path: str) -> Evaluation:
         source = Path(program_path).read_text(encoding="utf-8")
@@ -62,11 +63,15 @@ def _open_problem(_pid: int, problem: str, level_min: str) -> KernelEvaluator:
     return KernelEvaluator(problem, level_min=level_min)
 
 
-def _feedback(evaluation: Evaluation) -> dict[str, str]:
-    """Return what the next prompt says of the program."""
-    parts = {
+def _make_result(evaluation: Evaluation, score: float) -> EvaluationResult:
+    """Return a program's metrics, and what the next prompt says of it."""
+    has_passed = evaluation.verdict == PASSED
+    metrics = {"passed": float(has_passed), "combined_score": score if has_passed else FAILED_SCORE}
+    if evaluation.speedup is not None:
+        metrics["speedup"] = evaluation.speedup
+    texts = {
         "verdict": evaluation.verdict or "none",
         "reason": evaluation.reason[:REASON_CHARS_MAX],
         "doubts": "; ".join(evaluation.doubts),
     }
-    return {name: text for name, text in parts.items() if text}
+    return EvaluationResult(metrics, {name: text for name, text in texts.items() if text})

@@ -6,9 +6,10 @@ trainer = GRPOTrainer(model, reward_funcs=KernelReward("problems/vectoradd"), ..
 from collections.abc import Sequence
 from typing import Any
 
+from harness.evaluations import known_reward
 from harness.vocabulary import PASSED
 from warpboard_agents.completions import Completion, extract_source
-from warpboard_agents.kernels import KernelEvaluator, reward_of
+from warpboard_agents.kernels import KernelEvaluator
 
 
 class KernelReward:
@@ -40,7 +41,7 @@ class KernelReward:
         passed = [evaluation.verdict == PASSED for evaluation in evaluations]
         if log_metric is not None:
             log_metric("kernels_passed", sum(passed) / len(passed))
-        rewards = [reward_of(evaluation) for evaluation in evaluations]
+        rewards = [known_reward(evaluation) for evaluation in evaluations]
         return [
             None if reward is None else reward + self._bonus * is_passed
             for reward, is_passed in zip(rewards, passed, strict=True)

@@ -9,9 +9,10 @@ import httpx
 import verifiers.v1 as vf
 from pydantic import Field
 
+from harness.evaluations import known_reward
 from harness.vocabulary import PASSED
 from warpboard_agents.completions import extract_source
-from warpboard_agents.kernels import KernelEvaluator, reward_of
+from warpboard_agents.kernels import KernelEvaluator
 
 ANSWER_S_MAX = 900.0
 # Where a trace has the evaluation.
@@ -48,10 +49,10 @@ class KernelTask(vf.Task[KernelData]):
         del runtime
         evaluator = _open_problem(self.data.problem, self.data.level_min)
         evaluation = await evaluator.evaluate(extract_source(trace.last_reply))
-        reward = reward_of(evaluation)
+        reward = known_reward(evaluation)
+        trace.info[INFO] = asdict(evaluation) | {"reward": reward}
         if reward is None:
             raise RuntimeError(f"the kernel could not be judged: {evaluation.reason}")
-        trace.info[INFO] = asdict(evaluation) | {"reward": reward}
 
     @vf.reward
     async def kernel(self, trace: vf.Trace) -> float:

@@ -36,7 +36,7 @@ class EvaluationSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return hashlib.sha256(self.source.encode()).hexdigest()
 
 
-class CaseLine(msgspec.Struct, frozen=True, kw_only=True):
+class CaseLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """How one case ended."""
 
     name: str
@@ -55,7 +55,7 @@ class CompositionLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
-    """How a source ended; `reward` is what a trainer learns from.
+    """How a source ended; `reward` is what a trainer learns from, None without a time that counts.
 
     The times and the speed-up over the yardstick are missing unless the source was timed; `doubts`
     say why a moderator would review it.
@@ -65,7 +65,7 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
     verdict: str
     reason: str
     mode: str
-    reward: float
+    reward: float | None
     stage: str = ""
     speedup: float | None = None
     interval: tuple[float, float] | None = None

@@ -140,13 +140,13 @@ def find_named_problem(name: str, checkout: Path | None) -> Path:
         return Path(name)
     definitions = [path for path in checkout.glob("definitions/**/*.json") if path.stem == name]
     levels = [path for level in checkout.glob("**/level[1-9]") for path in level.glob(LEVEL_FILES)]
-    found = definitions + [path for path in levels if name in _kernelbench_names(path)]
-    if not found:
+    paths = definitions + [path for path in levels if name in _kernelbench_names(path)]
+    if not paths:
         raise Refused("unknown_problem", f"{checkout} has no problem {name}", "PROBLEM")
-    if len(found) > 1:
-        places = " or ".join(f"{path.parent.name}/{path.stem}" for path in sorted(found)[:4])
+    if len(paths) > 1:
+        places = " or ".join(f"{path.parent.name}/{path.stem}" for path in sorted(paths)[:4])
         raise Refused("unknown_problem", f"{name} is not one problem: say {places}", "PROBLEM")
-    return found[0]
+    return paths[0]
 
 
 def _kernelbench_names(path: Path) -> tuple[str, ...]:

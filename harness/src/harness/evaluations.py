@@ -152,3 +152,10 @@ def compute_reward(evaluated: Evaluated) -> Reward:
         value, is_timed = max(0.0, log(interval[0])), True
     violation = evaluated.reason if evaluated.verdict == POLICY else ""
     return Reward(value, has_passed, is_timed, violation, tuple(evaluated.doubts))
+
+
+def known_reward(evaluated: Evaluated) -> float | None:
+    """Return the reward's value, None if the machine could not judge the source, or not time it."""
+    reward = compute_reward(evaluated)
+    is_known = evaluated.verdict and (reward.is_timed or not reward.has_passed)
+    return reward.value if is_known else None

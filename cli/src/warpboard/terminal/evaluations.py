@@ -5,12 +5,15 @@ import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 import msgspec
 from click import Choice
 
+from harness.evaluations import known_reward
+from harness.evaluator import EvaluationMode, Evaluator, EvaluatorError, Source
+from harness.vocabulary import LEVELS
 from shared.errors import Refused
 from shared.presentation.outcome import speedup_text
 from shared.presentation.report_parts import ProgressText
@@ -23,7 +26,7 @@ from warpboard.screen import ShowProgress
 from warpboard.terminal import options
 from warpboard.terminal.options import local_command
 
-MODES = ("test", "benchmark")
+MODES = get_args(EvaluationMode)
 # Outside of a terminal, so many lines say how far it is.
 STEPS = 10
 UNJUDGED_SHOWN_MAX = 10
@@ -89,7 +92,13 @@ class Tally:
             metavar="NAME",
             help="Such as cpu or cuda:0; may be repeated. Default: every GPU here, else the CPU.",
         ),
-        options.LEVEL_MIN,
+        click.option(
+            "--level-min",
+            type=Choice(LEVELS),
+            default="medium",
+            show_default=True,
+            help="A machine that isolates less evaluates nothing.",
+        ),
     ),
 )
 async def evaluate(
@@ -98,11 +107,11 @@ async def evaluate(
     problem: str,
     sources_path: Path,
     out: Path,
-    mode: str,
+    mode: EvaluationMode,
     precision: float,
     checkout: Path | None,
     devices: tuple[str, ...],
-    level_min: str | None,
+    level_min: str,
 ) -> int:
     """Evaluate the kernels in SOURCES for PROBLEM.
 
@@ -122,7 +131,7 @@ async def evaluate(
             mode,
             devices=devices,
             precision=precision,
-            level_min=level_min or "medium",
+            level_min=level_min,
         )
         try:
             if waiting:
@@ -149,22 +158,19 @@ def _find_waiting(sources: SourceFile, results: ResultFile, mode: str) -> set[st
 async def _evaluate_here(
     problem: Path,
     sources: Iterator[EvaluationSource],
-    mode: str,
+    mode: EvaluationMode,
     *,
     devices: tuple[str, ...],
     precision: float,
     level_min: str,
 ) -> AsyncIterator[ResultLine]:
     """Yield results as they end on this machine. Raises Refused."""
-    from harness.evaluations import compute_reward
-    from harness.evaluator import Evaluator, EvaluatorError, Source
-
     items = ((source.id, Source(source.source, source.name)) for source in sources)
     try:
         async with Evaluator(devices or "auto", level_min=level_min) as evaluator:
             async for result in evaluator.map(problem, items, mode, precision=precision):
                 fields = {name: getattr(result, name) for name in _EVALUATION_FIELDS}
-                reward = compute_reward(result).value
+                reward = known_reward(result)
                 yield msgspec.convert(fields | {"reward": reward}, ResultLine, from_attributes=True)
     except EvaluatorError as error:
         raise Refused("cannot_evaluate", str(error)) from error
