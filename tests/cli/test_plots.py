@@ -35,8 +35,8 @@ RECORDS = [
     {"seq": 19, "number": 14, "score_us": 4.0, "at": "2026-01-03T03:04:05Z", "is_standing": True},
 ]
 PAST = {"number": 13, "score_us": 20.0, "counts": True, "received_at": "2026-01-02T09:00:00Z"}
-BLOCK = {"time_us": [4.0, 5.0, None], "is_counted": True}
-SAMPLES = {"cases": {"n=1": {"processes": [{"blocks": [BLOCK, BLOCK | {"is_counted": False}]}]}}}
+BLOCK = {"time_us": [400.0, 4.0, 5.0], "flags": {"0": ["cold"]}, "lost_us": {}}
+SAMPLES = {"cases": {"n=1": {"processes": [{"pairs": [{"A": BLOCK, "B": BLOCK}]}]}}}
 
 
 def say(heard: ReceivedRequest) -> tuple[int, Any]:

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.messages import CaseReport, RunReport
+from shared.presentation import run_files
 from tests.support.harness import REFERENCE, Host
 from tests.support.processes import busy_process
 
@@ -77,6 +78,11 @@ def test_the_samples_hold_both_sides_in_turn(host: Host) -> None:
     (process,) = samples[cases[0].name]["processes"]
     assert {pair["order"] for pair in process["pairs"]} == {"AB", "BA"}
     assert all(pair[side]["time_us"] for pair in process["pairs"] for side in "AB")
+    # The pages draw what counts of them.
+    drawn = run_files.read_samples((host.out / "samples.json.gz").read_bytes(), 1 << 22)
+    assert {case.name for case in drawn} == samples.keys()
+    submitted = sum(len(pair["A"]["time_us"]) for pair in process["pairs"])
+    assert 0.5 * submitted < len(drawn[0].times_us) < submitted
     assert process["first"]["time_us"]
     assert process["last"]["time_us"]
 

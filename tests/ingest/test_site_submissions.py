@@ -26,9 +26,8 @@ from tests.support.lives import BLOB, Life
 
 pytestmark = pytest.mark.server
 
-BLOCK = {"time_us": [4.0, 5.0, None, 6.0], "is_counted": True}
-SLOW_BLOCK = {"time_us": [400.0], "is_counted": False}
-SAMPLES = {"cases": {"<n>": {"processes": [{"blocks": [BLOCK, SLOW_BLOCK]}, {"blocks": [BLOCK]}]}}}
+BLOCK = {"time_us": [400.0, 4.0, 5.0, 6.0, 400.0], "flags": {"0": ["cold"], "4": ["waited"]}}
+SAMPLES = {"cases": {"<n>": {"processes": [{"pairs": [{"A": BLOCK, "B": BLOCK}]}] * 2}}}
 PROFILE = b"  Name    Self CPU    # of Calls  \n aten::<mm>    33.2ms    7  \n"
 KERNELS = b" Function <axpy>:\n  REG:14 STACK:8 SHARED:1024 LOCAL:0 CONSTANT[0]:912\n"
 SOURCES = (b"def custom_kernel(data):\n    return data\n", b"def custom_kernel(data):\n    pass\n")

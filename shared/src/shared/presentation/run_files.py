@@ -34,6 +34,10 @@ _USAGE = re.compile(
 )
 
 
+# Calls with one of these flags do not count (docs/samples.md).
+_DROPPED = frozenset({"cold", "repeated", "spot", "waited", "dry"})
+
+
 class CaseSamples(NamedTuple):
     """The counted calls of a timed case, by the process that made them. Units: microseconds."""
 
@@ -46,30 +50,38 @@ class CaseSamples(NamedTuple):
         return [time_us for times_us in self.processes for time_us in times_us]
 
 
-class _Block(msgspec.Struct):
-    time_us: list[float | None]
-    is_counted: bool = True
-
-
-class _Process(msgspec.Struct):
-    blocks: list[_Block]
+class _Samples(msgspec.Struct):
+    time_us: list[float]
+    flags: dict[str, list[str]] = {}
 
     @property
     def counted_us(self) -> list[float]:
-        return [
+        counted = [
             time_us
-            for block in self.blocks
-            if block.is_counted
-            for time_us in block.time_us
-            if time_us is not None
+            for slot, time_us in enumerate(self.time_us)
+            if _DROPPED.isdisjoint(self.flags.get(str(slot), ()))
         ]
+        # If nothing else is left, all calls count.
+        return counted or self.time_us
+
+
+class _Pair(msgspec.Struct):
+    submission: _Samples = msgspec.field(name="A")
+
+
+class _Process(msgspec.Struct):
+    pairs: list[_Pair]
+
+    @property
+    def counted_us(self) -> list[float]:
+        return [time_us for pair in self.pairs for time_us in pair.submission.counted_us]
 
 
 class _Case(msgspec.Struct):
     processes: list[_Process]
 
 
-class _Samples(msgspec.Struct):
+class _SamplesFile(msgspec.Struct):
     cases: dict[str, _Case]
 
 
@@ -80,7 +92,7 @@ def read_samples(packed: bytes, bytes_max: int) -> list[CaseSamples]:
     """
     try:
         with gzip.open(io.BytesIO(packed)) as file:
-            samples = msgspec.json.decode(file.read(bytes_max), type=_Samples)
+            samples = msgspec.json.decode(file.read(bytes_max), type=_SamplesFile)
     except (OSError, EOFError, zlib.error, ValueError, msgspec.MsgspecError) as error:
         raise Failed(f"the samples cannot be read: {type(error).__name__} {error}") from error
     cases = []
