@@ -39,7 +39,7 @@ pytestmark = EDGE_MARKS
 HOSTILE = b"""
 print("``` @everyone <@&1> " + "x" * 5000)
 def custom_kernel(data):
-    raise RuntimeError("```\\n@everyone **bold** \\u202e")
+    raise RuntimeError("``` @everyone\\n@everyone **bold** \\u202e")
 """
 
 
@@ -115,8 +115,10 @@ async def test_hostile_output_is_shown_and_harms_nobody(edge_sim: Simulator) -> 
     room = await newest_thread(edge_sim, eve, channel)
     status, report = await wait_for_report(edge_sim, eve, room)
     body = report["embeds"][0]["description"]
-    assert body.count("```") == 2
+    # The error and the stages.
+    assert body.count("```") == 4
     assert "\u202e" not in body
+    assert "RuntimeError" in status["content"]
     assert not status["mention_everyone"]
     assert not report["mention_everyone"]
     assert report["attachments"]
