@@ -47,6 +47,9 @@ class RunRequest:
     best score: a ranked run that cannot be faster stops after its first process; 0 means none. A
     ranked run waits up to `quiet_wait_s` while the machine has more runnable threads than cores,
     and then fails as `noisy`; with 0 it is timed at once and graded `noisy`.
+
+    With `is_shared` a run in mode `test` may use the process of an earlier run of the same problem,
+    in which the problem is already loaded and the device open. It leaves no records.
     """
 
     problem: str
@@ -66,6 +69,7 @@ class RunRequest:
     precision: float = 0.0
     best_us: float = 0.0
     quiet_wait_s: float = 0.0
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)

@@ -108,13 +108,18 @@ def detect_language(name: str) -> str | None:
     return LANGUAGES.get(PurePath(name).suffix)
 
 
+def names_extensions(source: bytes) -> bool:
+    """Return whether a source contains the name of torch's module that starts a C++ compiler."""
+    return _CPP_EXTENSION.encode() in source
+
+
 def compiles_at_import(source: bytes) -> bool:
     """Return whether a Python submission probably starts a C++ compiler at import.
 
     That needs a builder's limits. It is only a hint: a submission that hides it gets a worker's
     limits.
     """
-    if _CPP_EXTENSION.encode() not in source:
+    if not names_extensions(source):
         return False
     # The word in a comment or a string does not justify a builder's memory.
     try:

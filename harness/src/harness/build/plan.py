@@ -107,7 +107,12 @@ class BuildCache:
         self._total_bytes_max = total_bytes_max
 
     def get(self, key: str) -> bytes | None:
-        """Return what is stored under a key, if it exists and is complete."""
+        """Return what is stored under a key, if it exists and is complete.
+
+        A closed cache has nothing.
+        """
+        if self.folder < 0:
+            return None
         try:
             with open(_check_key(key), "rb", opener=self._open_file) as file:
                 digest, data = file.read(_DIGEST_BYTES), file.read(ENTRY_BYTES_MAX + 1)

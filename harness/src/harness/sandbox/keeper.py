@@ -39,6 +39,7 @@ _STATE_BYTES_MAX = 128
 
 _REMOVE_S_MAX = 5.0
 _PAUSE_S = 0.001
+_FREEZE_SPIN_S, _FREEZE_PAUSE_S = 0.0001, 0.00005
 _MIB = 1024**2
 # Memory is charged to a group several pages at a time.
 _CHARGE_BYTES = _MIB
@@ -83,6 +84,9 @@ class Freezer:
                 ends_at = ends_at or now + FREEZE_S_MAX
                 if now > ends_at:
                     return False
+                # A process that waits for a core freezes once it has one, perhaps this one.
+                if now > ends_at - FREEZE_S_MAX + _FREEZE_SPIN_S:
+                    time.sleep(_FREEZE_PAUSE_S)
         return True
 
     def thaw(self) -> None:

@@ -73,8 +73,7 @@ class DuelRun(StagedRun):
         self._hold_device()
         for name, worker_teams in self._all_worker_teams.items():
             self._teams[name] = worker_teams.start(self._ranks_first)
-            if not self._shapes:
-                self._call_author_first()
+            self._load_author()
             try:
                 worker_teams.wait_until_ready(self._teams[name])
                 self._teams[name].freeze()

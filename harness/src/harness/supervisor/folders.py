@@ -62,6 +62,27 @@ def prepare_run_directory(request: Request, parent: Path) -> RunDirectory:
         raise
 
 
+def add_submission(directory: RunDirectory, source: str) -> RunDirectory:
+    """Return the directory of the next submission to the same problem, within that of the first.
+
+    Raises OSError if the submission cannot be read or the disk is full.
+    """
+    folder = Path(tempfile.mkdtemp(dir=directory.folder))
+    folder.chmod(0o711)
+    submission, scratch = folder / "submission", folder / "scratch"
+    for path in (submission, scratch):
+        path.mkdir()
+    main = _copy_submission_files(directory.problem.folder, submission, directory.problem, source)
+    if os.getuid() == 0:
+        for path in (folder, *folder.rglob("*")):
+            os.chown(path, RUN_UID, RUN_UID)
+    problem = replace(directory.problem, submission=main)
+    out = os.dup(directory.out)
+    return replace(
+        directory, folder=folder, problem=problem, submission=submission, scratch=scratch, out=out
+    )
+
+
 def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
     names = ("problem", "submission", "scratch", "records")
     problem_folder, submission, scratch, records = (folder / name for name in names)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from harness import messages
 from harness.build import yardstick
 from harness.build.command import detect_language
-from harness.build.plan import NcuFilter, adapt_tools
+from harness.build.plan import BuildTools, NcuFilter, adapt_tools
 from harness.build.teams import PROFILER, Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.build.yardstick import YardstickTeams
 from harness.check import calls, forms, inputs
@@ -27,8 +27,14 @@ from harness.check.inputs import (
 )
 from harness.check.judging import JudgeContext
 from harness.check.screen import Screening, quote_lines, screen_in_child
-from harness.devices.access import find_device_access, open_device
-from harness.devices.device import CoreKeepAwake, DeviceFault, describe_machine, reserve_core
+from harness.devices.access import DeviceAccess, find_device_access, open_device
+from harness.devices.device import (
+    CoreKeepAwake,
+    Device,
+    DeviceFault,
+    describe_machine,
+    reserve_core,
+)
 from harness.devices.lock import DeviceTurn
 from harness.messages import (
     VERSION,
@@ -42,7 +48,7 @@ from harness.messages import (
     StageFinished,
     Started,
 )
-from harness.problem import Case, MemoryShortage, ProblemFault, RunDirectory
+from harness.problem import Case, MemoryShortage, Problem, ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.crowding import QuietWait
 from harness.sandbox.realtime import Referee
@@ -52,6 +58,8 @@ from harness.time.stage import NoisyMachine, StageTimer
 from harness.vocabulary import CPU_DEVICE, DUEL, MODES, STAGES
 from harness.worker.protocol import WARM
 
+# A process that runs author's code for long may need ever more memory.
+_SHARED_RUNS_MAX = 250
 _RECORD = "record"
 # Whatever fails in that call, the submission has already passed. torch raises RuntimeError.
 _RECORD_FAILURES = (
@@ -213,41 +221,144 @@ class Run:
         )
 
 
+class PreparedProblem:
+    """What a run prepares for its problem, and later runs of the same process use again.
+
+    That is the open device, the author's code and the shapes of all cases. It holds nothing of a
+    submission.
+    """
+
+    ranks_first: int
+    ranks: int
+    cores: list[int]
+    core_keep_awake: CoreKeepAwake
+    referee: Referee
+    access: DeviceAccess
+    device: Device
+    judge_context: JudgeContext
+
+    def __init__(self) -> None:
+        self.runs = 0
+        self.shapes: dict[str, list[Shape]] = {}
+        self._offer: inputs.AvailableMemory | None = None
+        self._cases: list[tuple[Case, bool]] = []
+
+    def open(self, request: RunRequest, problem: Problem, machine: Machine) -> None:
+        """Open the device, before the first run. Raises DeviceFault, MemoryShortage."""
+        self.runs += 1
+        if self.runs > 1:
+            return
+        self._cases = [
+            (case, STAGES[stage].is_timed)
+            for stage in MODES[request.mode].stages
+            for case in problem.cases(stage, request.mode)
+        ]
+        each_ranks = [case.ranks for case, _ in self._cases] or [1]
+        self.ranks_first, self.ranks = each_ranks[0], max(each_ranks)
+        is_timed, is_cpu = MODES[request.mode].is_timed, request.device == CPU_DEVICE
+        # On a processor, runs without times share the cores best as the kernel sees fit. Beside a
+        # GPU, another run may be timed meanwhile.
+        is_pinned = is_timed or not is_cpu
+        self.cores = reserve_core(machine.slot, machine.slots) if is_pinned else []
+        self.core_keep_awake = CoreKeepAwake(self.cores[0] if self.cores and is_timed else None)
+        self.referee = Referee(has_own_core=bool(self.cores))
+        self.access = find_device_access(request.device, self.ranks, request.gpus)
+        # A GPU has its own memory, where an allocation that is too large simply fails.
+        if is_cpu:
+            limits = self.access.limits
+            self._offer = measure_available_memory(problem, limits, machine.slots)
+        # After the fork of CoreKeepAwake, which must not inherit a GPU context.
+        self.device = open_device(request.device, self.access, machine.walls, machine.defences)
+
+    def is_usable(self, report: RunReport) -> bool:
+        """Return whether another run may follow the one of this report."""
+        has_failed = bool(report.failure_code) or report.has_left
+        return not has_failed and self.runs < _SHARED_RUNS_MAX and self.device.is_usable()
+
+    def load_author(
+        self, directory: RunDirectory, machine: Machine, build_tools: BuildTools, key: bytes
+    ) -> None:
+        """Call the author's code for the first time, within the machine's memory.
+
+        `key` is that of the run, and `build_tools` are adapted to its device. The second call does
+        nothing. Raises MemoryShortage, ProblemFault.
+        """
+        if self.shapes:
+            return
+        if self._offer is not None:
+            # Others that used memory may be gone by now.
+            limits = self.access.limits
+            self._offer = measure_available_memory(directory.problem, limits, machine.slots)
+            self._offer.limit()
+        native = functools.partial(
+            forms.load_native_functions, directory, build_tools, machine.cache
+        )
+        author = AuthorCode(directory.problem, directory.mark, self.device.name, native)
+        self.judge_context = JudgeContext(
+            author, self.device, self.core_keep_awake, machine.defences, self.referee
+        )
+        cases = (case for case, _ in self._cases)
+        is_checked = directory.problem.is_checked
+        try:
+            self.shapes = calls.probe_shapes(self.judge_context, cases, key, is_checked=is_checked)
+        except (MemoryError, MemoryShortage, RuntimeError) as error:
+            if self._offer is not None and is_memory_shortage(error):
+                self._require_estimated_memory(self._offer)
+            raise
+        if self._offer is not None:
+            self._require_memory(self._offer)
+
+    def _require_estimated_memory(self, offer: inputs.AvailableMemory) -> None:
+        """Raise MemoryShortage with figures for a case that was too large to probe."""
+        for case, is_timed in self._cases:
+            if sizes := inputs.estimate_sizes(self.judge_context.author, case):
+                offer.require(case, [sizes], is_timed=is_timed)
+
+    def _require_memory(self, offer: inputs.AvailableMemory) -> None:
+        """Raise MemoryShortage for a case too large for this machine, before it is used."""
+        shared = 0
+        for case, is_timed in self._cases:
+            sizes = [inputs.measure_sizes(shape) for shape in self.shapes[case.name]]
+            offer.require(case, sizes, is_timed=is_timed)
+            shared = max(shared, inputs.shared_bytes(sizes, is_timed=is_timed))
+        offer.limit(shared)
+
+    def close(self) -> None:
+        """Close the device."""
+        self.device.close()
+        self.core_keep_awake.close()
+
+
 class StagedRun(Run):
-    """A run by our harness: build, check, and time or profile."""
+    """A run by our harness: build, check, and time or profile.
+
+    With `prepared`, an earlier run of this process has prepared the problem, and others may follow.
+    """
 
     def __init__(
-        self, request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
+        self,
+        request: RunRequest,
+        directory: RunDirectory,
+        machine: Machine,
+        tell: Tell,
+        prepared: PreparedProblem | None = None,
     ) -> None:
         super().__init__(request, directory, machine, tell)
-        self._shapes: dict[str, list[Shape]] = {}
+        self._is_shared = prepared is not None
+        self._prepared = prepared or PreparedProblem()
+        self._prepared.open(request, self._problem, self._machine)
         self._steps = {
             "build": self._build,
             **dict.fromkeys(("check", "hidden_check", "timed_check"), self._judge_all),
             "time": self._time,
             "profile": self._profile,
         }
-        each_ranks = [case.ranks for case, _ in self._list_cases()] or [1]
-        self._ranks_first, ranks = each_ranks[0], max(each_ranks)
-        machine = self._machine
-        is_timed = MODES[request.mode].is_timed
-        is_cpu = request.device == CPU_DEVICE
-        # On a processor, runs without times share the cores best as the kernel sees fit. Beside a
-        # GPU, another run may be timed meanwhile.
-        is_pinned = is_timed or not is_cpu
-        cores = reserve_core(machine.slot, machine.slots) if is_pinned else []
-        self._core_keep_awake = CoreKeepAwake(cores[0] if cores and is_timed else None)
-        self._referee = Referee(has_own_core=bool(cores))
-        access = find_device_access(request.device, ranks, request.gpus)
-        # A GPU has its own memory, where an allocation that is too large simply fails.
-        self._offer = None
-        if is_cpu:
-            self._offer = measure_available_memory(self._problem, access.limits, machine.slots)
-        # After the fork of CoreKeepAwake, which must not inherit a GPU context.
-        self._device = open_device(request.device, access, machine.walls, machine.defences)
+        self._ranks_first, self._referee = self._prepared.ranks_first, self._prepared.referee
+        self._core_keep_awake, self._device = self._prepared.core_keep_awake, self._prepared.device
         build_tools = adapt_tools(machine.build_tools, self._device.architecture)
-        setup = WorkerSetup(replace(machine, build_tools=build_tools), cores, access)
-        self.worker_teams = WorkerTeams(setup, directory, request.mode, ranks)
+        adapted = replace(machine, build_tools=build_tools)
+        setup = WorkerSetup(adapted, self._prepared.cores, self._prepared.access)
+        self.worker_teams = WorkerTeams(setup, directory, request.mode, self._prepared.ranks)
         self._yardstick_teams = YardstickTeams.beside(self.worker_teams)
         seeds = functools.partial(self._seeds, WARM_UP)
         self._warm_ups = WarmUps(seeds, self.worker_teams.import_s)
@@ -261,6 +372,18 @@ class StagedRun(Run):
         environment = describe_machine() | self._device.describe() | self._referee.describe()
         return self._device.tier, environment
 
+    @property
+    def _shapes(self) -> dict[str, list[Shape]]:
+        return self._prepared.shapes
+
+    @property
+    def _judge_context(self) -> JudgeContext:
+        return self._prepared.judge_context
+
+    def _load_author(self) -> None:
+        build_tools = self.worker_teams.setup.machine.build_tools
+        self._prepared.load_author(self._directory, self._machine, build_tools, self._key)
+
     def _run_stage(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         try:
             return self._steps[stage](stage, budget)
@@ -272,17 +395,10 @@ class StagedRun(Run):
             return [messages.failed_case_report("", stage, crash)]
 
     def _close(self) -> None:
-        self._device.close()
-        self._core_keep_awake.close()
+        if not self._is_shared:
+            self._prepared.close()
         if self._yardstick_teams is not None:
             self._yardstick_teams.end()
-
-    def _list_cases(self) -> Iterator[tuple[Case, bool]]:
-        """Yield the cases of every stage, and whether the stage times them."""
-        mode = self._request.mode
-        for stage in MODES[mode].stages:
-            for case in self._problem.cases(stage, mode):
-                yield case, STAGES[stage].is_timed
 
     def _build(self, stage: str, _: StageBudget) -> list[CaseReport]:
         """Build the submission; find all shapes while the worker loads it."""
@@ -290,52 +406,13 @@ class StagedRun(Run):
             yardstick.prepare_both(self.worker_teams, self._yardstick_teams, self._machine.cache)
             self._hold_device()
             self._team = self.worker_teams.start(self._ranks_first)
-            self._call_author_first()
+            self._load_author()
             self.worker_teams.wait_until_ready(self._team)
             # While the run waits for the device, its worker must not disturb others.
             self._team.freeze()
         except CaseFailed as failure:
             return [messages.failed_case_report("", stage, failure)]
         return []
-
-    def _call_author_first(self) -> None:
-        """Call the author's code for the first time, within the machine's memory."""
-        if self._offer is not None and self._is_alone:
-            # Others that used memory are gone.
-            limits = self.worker_teams.setup.device_access.limits
-            self._offer = measure_available_memory(self._problem, limits, slots=1)
-        if self._offer is not None:
-            self._offer.limit()
-        build_tools, cache = self.worker_teams.setup.machine.build_tools, self._machine.cache
-        native = functools.partial(forms.load_native_functions, self._directory, build_tools, cache)
-        author = AuthorCode(self._problem, self._directory.mark, self._device.name, native)
-        self._judge_context = JudgeContext(
-            author, self._device, self._core_keep_awake, self._machine.defences, self._referee
-        )
-        is_checked = self._problem.is_checked
-        cases = (case for case, _ in self._list_cases())
-        try:
-            self._shapes = calls.probe_shapes(
-                self._judge_context, cases, self._key, is_checked=is_checked
-            )
-        except (MemoryError, MemoryShortage, RuntimeError) as error:
-            if self._offer is not None and is_memory_shortage(error):
-                # Raises MemoryShortage with figures for the case that was too large to probe.
-                for case, is_timed in self._list_cases():
-                    if sizes := inputs.estimate_sizes(self._judge_context.author, case):
-                        self._offer.require(case, [sizes], is_timed=is_timed)
-            raise
-        if self._offer is not None:
-            self._require_memory(self._offer)
-
-    def _require_memory(self, offer: inputs.AvailableMemory) -> None:
-        """Raise MemoryShortage for a case too large for this machine, before it is used."""
-        shared = 0
-        for case, is_timed in self._list_cases():
-            sizes = [inputs.measure_sizes(shape) for shape in self._shapes[case.name]]
-            offer.require(case, sizes, is_timed=is_timed)
-            shared = max(shared, inputs.shared_bytes(sizes, is_timed=is_timed))
-        offer.limit(shared)
 
     def _judge_all(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         """Judge every case of a stage; those after the worker's end are skipped."""

@@ -21,7 +21,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from math import inf
 from pathlib import Path
@@ -29,6 +29,7 @@ from types import FrameType
 from typing import IO, Any, NoReturn
 
 from harness import messages
+from harness.build.command import detect_language, names_extensions
 from harness.build.plan import BuildCache, survey_tools
 from harness.build.teams import Machine, preparation_s
 from harness.check.author import is_memory_shortage
@@ -62,9 +63,14 @@ from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import probe_isolation
 from harness.supervisor.duel_run import DuelRun
-from harness.supervisor.folders import RUN_UID, open_build_cache, prepare_run_directory
+from harness.supervisor.folders import (
+    RUN_UID,
+    add_submission,
+    open_build_cache,
+    prepare_run_directory,
+)
 from harness.supervisor.program_run import ProgramRun
-from harness.supervisor.run import Run, StagedRun, Tell
+from harness.supervisor.run import PreparedProblem, Run, StagedRun, Tell
 from harness.time.stage import NoisyMachine
 from harness.vocabulary import DUEL, LEVELS, MODES
 
@@ -73,6 +79,8 @@ _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", 
 _WRITTEN = ("/proc", "/dev", "/sys", host.MPS_PIPES)
 
 _POLL_S = 1.0
+# What a run's process writes after a report.
+_WAITS, _ENDS = b"w", b"e"
 _CHUNK_BYTES = 64 * 1024
 _END_S = 5.0
 _AUTHOR_WALL_SHARE = 3
@@ -85,6 +93,7 @@ _FAILURE_CODES: dict[type[Exception], str] = {
     NoisyMachine: "noisy",
     MemoryShortage: "memory",
 }
+Purpose = tuple[object, ...]
 # An author's code may replace os._exit.
 _EXIT = os._exit
 
@@ -168,12 +177,61 @@ class RequestLines:
         return line.decode() if end else ""
 
 
+@dataclass(frozen=True)
+class RunProcess:
+    """A forked process that runs one request, or several of the same `purpose`; () means one.
+
+    It writes a byte to `reported` after each report, and reads further requests from `requests`.
+    `directory` is that of its first request. `others` were the supervisor's processes before it.
+    """
+
+    pid: int
+    directory: RunDirectory
+    reported: int
+    requests: int
+    purpose: Purpose
+    others: frozenset[int]
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether the process has ended; it is not reaped."""
+        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
+
+    def hand_over(self, token: str, request: Request, directory: RunDirectory) -> None:
+        """Send the next request to the process, which is waiting for it."""
+        folders = (directory.folder, directory.submission, directory.scratch)
+        message = [token, to_line(request), directory.problem.submission, *map(str, folders)]
+        # If it has just ended, the wait for its report finds that out.
+        with contextlib.suppress(BrokenPipeError):
+            os.write(self.requests, json.dumps(message).encode() + b"\n")
+
+    def end(self) -> int:
+        """End the process and return its exit status."""
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, signal.SIGKILL)
+        _, status = os.waitpid(self.pid, 0)
+        os.close(self.reported)
+        os.close(self.requests)
+        return os.waitstatus_to_exitcode(status)
+
+
+def _take_over(line: str, first: RunDirectory) -> tuple[str, Request, RunDirectory]:
+    """Return the token, the request and the directory that were handed over to this process."""
+    token, request, main, *folders = json.loads(line)
+    folder, submission, scratch = map(Path, folders)
+    problem = replace(first.problem, submission=main)
+    directory = replace(
+        first, folder=folder, problem=problem, submission=submission, scratch=scratch
+    )
+    return token, request_from_line(request), directory
+
+
 @dataclass
 class SupervisorServer:
     """The warm process: the machine, the channel to the entry, and the current run.
 
     `token` starts each of its lines, so a line that an author's code prints belongs to no later
-    run.
+    run. `process` runs the current request, or waits for the next one that can share it.
     """
 
     machine: Machine
@@ -183,7 +241,7 @@ class SupervisorServer:
     folder: Path
     token: str = ""
     directory: RunDirectory | None = None
-    child: int = 0
+    process: RunProcess | None = None
 
     def handle_line(self, line: str) -> None:
         """Handle one line of the entry: the token of a request, and the request."""
@@ -211,10 +269,7 @@ class SupervisorServer:
             self.tell(failed_request(request, "sandbox", reason))
             return
         try:
-            directory = prepare_run_directory(request, self.folder)
-            self.directory = directory
-            if isinstance(request, RunRequest):
-                directory.problem.cases("profile", request.mode, request.case)
+            directory, purpose = self._prepare(request)
         except ProblemFault as fault:
             self.tell(failed_request(request, "problem_fault", messages.make_printable(str(fault))))
             return
@@ -226,108 +281,183 @@ class SupervisorServer:
             budgets_s = run_budgets_s(directory.problem, request.mode)
             wait_s = DEVICE_WAIT_S_MAX if self.machine.device_lock else 0.0
             self.tell(Accepted(budgets_s + request.quiet_wait_s + wait_s))
-        self._run(request, directory)
+        self._run(request, directory, purpose)
 
-    def _run(self, request: Request, directory: RunDirectory) -> None:
+    def _prepare(self, request: Request) -> tuple[RunDirectory, Purpose]:
+        """Return the directory of a request, and what a new process for it is for.
+
+        Ends the process that waits for requests of another purpose. Raises ProblemFault; OSError.
+        """
+        purpose = _find_purpose(request)
+        process = self.process
+        if process is not None and (process.purpose != purpose or process.has_ended):
+            self._end_process(process)
+        if self.process is not None and isinstance(request, RunRequest):
+            self.directory = directory = add_submission(self.process.directory, request.source)
+            return directory, purpose
+        self.directory = directory = prepare_run_directory(request, self.folder)
+        problem = directory.problem
+        if isinstance(request, RunRequest):
+            problem.cases("profile", request.mode, request.case)
+        return directory, purpose if problem.lang == "py" and not problem.main else ()
+
+    def _run(self, request: Request, directory: RunDirectory, purpose: Purpose) -> None:
+        process = self.process
+        if process is None:
+            process = self.process = self._fork(request, directory, purpose)
+        else:
+            process.hand_over(self.token, request, directory)
+        is_waiting, stop_reason = self._wait_for_run(request, process)
+        ending = ""
+        if is_waiting:
+            self._clean_up({*process.others, process.pid})
+        else:
+            ending = messages.status_failure(self._end_process(process)).message
+        if directory is not process.directory:
+            directory.leave()
+        self.directory = None
+        if ending:
+            # The author's code may have reported something itself; the first report counts.
+            self.tell(_report_dead_run(request, directory.mark.what, stop_reason, ending))
+
+    def _fork(self, request: Request, directory: RunDirectory, purpose: Purpose) -> RunProcess:
         if self.overrides.defences_file:
             self.machine = replace(self.machine, defences=self.overrides.read_defences())
-        before = set(linux.descendants(os.getpid()))
-        read_end, write_end = os.pipe()
-        self.child = os.fork()
-        if self.child == 0:
-            os.close(read_end)
-            self._run_in_fork(request, directory, write_end)
-        os.close(write_end)
-        stop_reason = self._wait_for_run(request, directory, read_end)
-        _, status = os.waitpid(self.child, 0)
-        self.child = 0
+        others = frozenset(linux.descendants(os.getpid()))
+        reported, report_end = os.pipe()
+        request_end, requests = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            os.close(reported)
+            os.close(requests)
+            self._run_in_fork(request, directory, purpose, (request_end, report_end))
+        os.close(report_end)
+        os.close(request_end)
+        return RunProcess(pid, directory, reported, requests, purpose, others)
+
+    def _end_process(self, process: RunProcess) -> int:
+        """End a run's process with all that it started; return its exit status."""
+        self.process = None
+        status = process.end()
+        self._clean_up(process.others)
+        process.directory.leave()
+        return status
+
+    def _clean_up(self, known: Collection[int]) -> None:
+        """End what a run has left behind, or this supervisor if that fails."""
         # Processes that an author's code left behind are in no box, and hold what runs hold.
-        if not linux.end_others(before, self.machine.launcher.end_s_max):
+        if not linux.end_others(known, self.machine.launcher.end_s_max):
             self.leave()
-        os.close(read_end)
         # A run that died may have left a box behind.
         try:
             self.machine.launcher.clear()
         except SandboxFault:
             self.leave()
-        directory.leave()
-        self.directory = None
-        # The author's code may have reported something itself; the first report counts.
-        ending = messages.status_failure(os.waitstatus_to_exitcode(status)).message
-        self.tell(_report_dead_run(request, directory.mark.what, stop_reason, ending))
 
-    def _wait_for_run(self, request: Request, directory: RunDirectory, read_end: int) -> str:
-        """Wait for the run's end; return why it was stopped, if the author's code did not end.
+    def _wait_for_run(self, request: Request, process: RunProcess) -> tuple[bool, str]:
+        """Wait for the run's end.
 
-        The author's budget is CPU time, because other processes may keep the core busy, with a
-        multiple of it as wall time. A run that is cancelled is killed at once. One that has
-        reported, or whose result is no longer wanted because another request came, gets little time
-        to end.
+        Return whether its process waits for the next request, and if it was stopped, because the
+        author's code did not end, the reason. The author's budget is CPU time, because other
+        processes may keep the core busy, with a multiple of it as wall time. A run that is
+        cancelled is killed at once. One that has reported, or whose result is no longer wanted
+        because another request came, gets little time to end.
         """
-        limit_s, reason = directory.problem.budgets_s["author"], ""
+        problem, mark = process.directory.problem, process.directory.mark
+        limit_s, reason = problem.budgets_s["author"], ""
         if not isinstance(request, RunRequest):
             limit_s = min(limit_s, request.call_s)
-        pidfd = os.pidfd_open(self.child)
+        pidfd = os.pidfd_open(process.pid)
         ends_at = inf
-        has_ended = False
-        while not has_ended:
-            used_s, wall_s = directory.mark.runs_s(linux.cpu_s(self.child))
+        has_ended = is_waiting = False
+        while not has_ended and not is_waiting:
+            used_s, wall_s = mark.runs_s(linux.cpu_s(process.pid))
             if used_s > limit_s or wall_s > _AUTHOR_WALL_SHARE * limit_s:
-                reason = f"{directory.mark.what} did not end within {limit_s:g} s"
+                reason = f"{mark.what} did not end within {limit_s:g} s"
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            if ends_at == inf and (self.lines.has_news or select.select((read_end,), (), (), 0)[0]):
+            if ends_at == inf and select.select((process.reported,), (), (), 0)[0]:
+                is_waiting = os.read(process.reported, 1) == _WAITS
+                ends_at = time.monotonic() + _END_S
+            if ends_at == inf and self.lines.has_news:
                 ends_at = time.monotonic() + _END_S
             if self.lines.is_cancel or time.monotonic() > ends_at:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            has_ended = self._wait_for_news(pidfd)
+                is_waiting = False
+            if not is_waiting:
+                has_ended = self._wait_for_news(pidfd, process.reported if ends_at == inf else -1)
         os.close(pidfd)
-        return reason
+        return is_waiting, reason
 
-    def _wait_for_news(self, pidfd: int) -> bool:
-        """Wait for the run's end, the entry's next line, or a second; return if the run ended."""
+    def _wait_for_news(self, pidfd: int, reported: int) -> bool:
+        """Wait for the run's end, its report, the entry's next line, or a second.
+
+        Return whether the run ended.
+        """
         watched = [pidfd] if self.lines.has_news else [pidfd, self.lines.descriptor]
+        watched += [reported] if reported >= 0 else []
         ready, _, _ = select.select(watched, (), (), _POLL_S)
         if self.lines.descriptor in ready:
             self.lines.receive()
         return pidfd in ready
 
-    def _run_in_fork(self, request: Request, directory: RunDirectory, write_end: int) -> NoReturn:
+    def _run_in_fork(
+        self,
+        request: Request,
+        directory: RunDirectory,
+        purpose: Purpose,
+        pipes: tuple[int, int],
+    ) -> NoReturn:
+        request_end, report_end = pipes
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
             # The code that runs here must not read the next requests.
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             # The supervisor's own descriptors are shared with the other supervisors.
-            machine = replace(self.machine, device_lock=open_device_lock(self.machine.device_lock))
+            self.machine = replace(
+                self.machine, device_lock=open_device_lock(self.machine.device_lock)
+            )
             run_folder = os.open(directory.folder, os.O_PATH | os.O_DIRECTORY)
             folders = (run_folder, directory.out, self.machine.cache.folder)
             leaves_network, has_gpu = self.machine.hides_network, request.device != "cpu"
             confine_process(folders, leaves_network=leaves_network, has_gpu=has_gpu)
             _die_with_parent(os.getppid(), signal.SIGKILL)
             os.chdir(directory.folder)
-            report: Message
-            try:
-                if isinstance(request, RunRequest):
-                    report = execute_run(request, directory, machine, self.tell)
-                else:
-                    report = inspection.execute_inspection(request, directory, machine, self.tell)
-            except Exception as error:  # noqa: BLE001  (unexpected: our own failure)
-                traceback.print_exc()
-                reason = f"{type(error).__name__}: {error}"
-                report = failed_request(request, "supervisor", reason)
-            self.tell(report)
-            os.write(write_end, b".")
+            prepared = PreparedProblem() if purpose else None
+            with os.fdopen(request_end, encoding="utf-8") as requests:
+                while self._answer_in_fork(request, directory, prepared):
+                    os.write(report_end, _WAITS)
+                    self.token, request, directory = _take_over(requests.readline(), directory)
+            os.write(report_end, _ENDS)
         finally:
             # Whatever happens, a fork must never return into its parent's loop.
             _EXIT(0)
 
+    def _answer_in_fork(
+        self, request: Request, directory: RunDirectory, prepared: PreparedProblem | None
+    ) -> bool:
+        """Report on a request; return whether this process can take the next one."""
+        report: Message
+        try:
+            if isinstance(request, RunRequest):
+                report = execute_run(request, directory, self.machine, self.tell, prepared)
+            else:
+                report = inspection.execute_inspection(request, directory, self.machine, self.tell)
+        except Exception as error:  # noqa: BLE001  (unexpected: our own failure)
+            traceback.print_exc()
+            report = failed_request(request, "supervisor", f"{type(error).__name__}: {error}")
+        self.tell(report)
+        return isinstance(report, RunReport) and prepared is not None and prepared.is_usable(report)
+
     def leave(self) -> NoReturn:
         """End every process beneath this one, then this one; the status says if all ended."""
-        if self.child:
+        if self.process is not None:
             with contextlib.suppress(ProcessLookupError):
-                os.kill(self.child, signal.SIGKILL)
+                os.kill(self.process.pid, signal.SIGKILL)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self.machine.launcher.close()
         has_survivors = not linux.end_descendants(self.machine.launcher.end_s_max)
+        if self.process is not None and self.process.directory is not self.directory:
+            self.process.directory.leave()
         if self.directory is not None:
             self.directory.leave()
         if has_survivors:
@@ -379,6 +509,22 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     server.leave()
 
 
+def _find_purpose(request: Request) -> Purpose:
+    """Return what the process of a request is for, if it can be shared; otherwise ().
+
+    A source that is built is not: the build cache is closed once the author's code was loaded.
+    Raises OSError if the problem or the submission cannot be read.
+    """
+    if not isinstance(request, RunRequest) or not request.is_shared:
+        return ()
+    source = Path(request.source)
+    is_built = bool(detect_language(source.name)) or names_extensions(source.read_bytes())
+    if request.mode != "test" or request.key or is_built:
+        return ()
+    manifest = (Path(request.problem) / "manifest.json").read_bytes()
+    return (request.problem, manifest, request.device, *request.gpus)
+
+
 def run_budgets_s(problem: Problem, mode: str) -> float:
     """Return how long a run may take by its problem's budgets."""
     sides = 2 if mode == DUEL else 1
@@ -391,18 +537,27 @@ def run_budgets_s(problem: Problem, mode: str) -> float:
 
 
 def execute_run(
-    request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
+    request: RunRequest,
+    directory: RunDirectory,
+    machine: Machine,
+    tell: Tell,
+    prepared: PreparedProblem | None = None,
 ) -> RunReport:
     """Execute one run in this process, by our harness or by the problem's own program.
 
-    No worker of it is left when this returns.
+    `prepared` is what the runs of this process share, if there are several. No worker of the run is
+    left when this returns.
     """
     began = time.monotonic()
     usage: dict[str, float] = {}
     try:
-        is_duel, has_program = request.mode == DUEL, bool(directory.problem.main)
-        kind = DuelRun if is_duel else ProgramRun if has_program else StagedRun
-        run: Run = kind(request, directory, machine, tell)
+        run: Run
+        if request.mode == DUEL:
+            run = DuelRun(request, directory, machine, tell)
+        elif directory.problem.main:
+            run = ProgramRun(request, directory, machine, tell)
+        else:
+            run = StagedRun(request, directory, machine, tell, prepared)
         try:
             report = run.execute()
         finally:
