@@ -374,6 +374,7 @@ class Evaluator:
                 level_min=self._level_min,
                 gpus=[] if device.kind == CPU_DEVICE else [device.index],
                 precision=order.precision if order.mode == "benchmark" else 0.0,
+                is_shared=order.mode == "test",
             )
             if device.pool.has_left:
                 reason = "a process of an earlier run could not be killed: restart this machine"
