@@ -46,7 +46,7 @@ async def test_a_run_that_lasts_is_told_and_so_is_its_end(world: World) -> None:
 
     async def is_said(*runs: str) -> bool:
         heartbeat = msgspec.json.decode(world.heard.get("a1") or b"{}")
-        return heartbeat.get("runs") == list(runs) and heartbeat["is_free"] == (not runs)
+        return bool(heartbeat.get("runs") == list(runs) and heartbeat["is_free"] == (not runs))
 
     async with serving(agent):
         await world.order(HONEST, "r1")

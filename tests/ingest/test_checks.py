@@ -81,7 +81,7 @@ class Checking:
         self, key: SigningKey | None = KEY, *, digest: str = "", token: int = 0, **stamp: str
     ) -> None:
         """Let an agent run the check and report it clean, signed with a key."""
-        run, job = subjects.run(AGENT, RUN), subjects.check_job_id(self.check["id"])
+        run, job = subjects.run(AGENT, RUN), subjects.job_id_of(self.check["id"])
         soon = self.clock() + timedelta(minutes=1)
         enrolled = events.AgentEnrolled(sign_key=signing.public_key(KEY), owner="olga")
         await self.say(subjects.agent(AGENT), enrolled, actor="operator:olga")
