@@ -64,6 +64,7 @@ MATHML_ATTRIBUTES = frozenset(
 HIGHLIGHT_CHARS_MAX = 60_000
 SOURCES_MAX = 128
 # Escape sequences that colour the output of a terminal, move its cursor or name its window.
+UNIT = re.compile(r"(?<=\d) (?=[mnµ]?s\b)")
 ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b\n]*(?:\x07|\x1b\\)?)")
 # Everything up to the first colon that is neither in a path, a query nor a fragment.
 SCHEME = re.compile(r"\s*([^/?#:]*):")
@@ -122,6 +123,15 @@ def language_title(language: str) -> str:
     return {"python": "Python", "cpp": "C++", "cuda": "CUDA"}.get(language, language)
 
 
+def keep_units(text: str) -> str:
+    """Return a text in which no line breaks between a number and its unit of time.
+
+    >>> keep_units("5 ms (4 ms to 6 ms)")
+    '5\\xa0ms (4\\xa0ms to 6\\xa0ms)'
+    """
+    return UNIT.sub("\N{NO-BREAK SPACE}", text)
+
+
 FILTERS: Mapping[str, Callable[..., object]] = {
     "about": about_text,
     "axis_time": axis_time,
@@ -135,6 +145,7 @@ FILTERS: Mapping[str, Callable[..., object]] = {
     "plain": escape_control_characters,
     "rank": rank_text,
     "roofline": roofline_text,
+    "unbroken": keep_units,
     "seconds": seconds_text,
     "share": share_text,
     "composition": composition_text,
