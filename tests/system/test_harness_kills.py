@@ -7,18 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
+from harness.sandbox.linux import parent_of
 from tests.support.people import Person
 from tests.support.platform import Running
 from tests.support.processes import descendants
 
 pytestmark = [pytest.mark.platform, pytest.mark.long, pytest.mark.server]
 
-# Which of the processes with a word in their command, the oldest first: forks keep the command
-# of their parent, and the newest of the zygote's is the worker, last in its box.
-SUPERVISOR = ("harness.supervisor", 0)
-RUN = ("harness.supervisor", 1)
-ZYGOTE = ("harness.zygote", 0)
-WORKER = ("harness.zygote", -1)
+SUPERVISOR, RUN, ZYGOTE, WORKER = "supervisor", "run", "zygote", "worker"
 UNHURRIED = """
 import time
 
@@ -37,10 +33,19 @@ def ada(platform_to_kill: Running) -> Iterator[Person]:
         yield person
 
 
-def kill_in_the_middle(
-    platform: Running, ada: Person, number: int, victim: tuple[str, int]
-) -> None:
-    """Wait until the run is being checked, then SIGKILL the nth with a word in its command."""
+def find_process(agent: int, name: str) -> int:
+    """A part of the harness in the only run of an agent; forks keep the command of their parent."""
+    supervisors = list(descendants(agent, "harness.supervisor"))
+    # The newest is the run; idle supervisors have none.
+    run = supervisors[-1]
+    supervisor = parent_of(run)
+    zygotes = list(descendants(supervisor, "harness.zygote"))
+    # The newest is the worker, last in its box.
+    return {SUPERVISOR: supervisor, RUN: run, ZYGOTE: zygotes[0], WORKER: zygotes[-1]}[name]
+
+
+def kill_in_the_middle(platform: Running, ada: Person, number: int, victim: str) -> None:
+    """Wait until the run is being checked, then SIGKILL a part of the harness."""
     agent = platform.pid("gpu-agent")
     assert agent is not None
     until = time.monotonic() + 120
@@ -50,15 +55,12 @@ def kill_in_the_middle(
             break
         assert time.monotonic() < until, seen
         time.sleep(0.05)
-    word, place = victim
-    victims = [*descendants(agent, word)]
-    assert victims, f"no process with {word} below the agent"
-    os.kill(victims[place], signal.SIGKILL)
+    os.kill(find_process(agent, victim), signal.SIGKILL)
 
 
-@pytest.mark.parametrize("victim", [SUPERVISOR, RUN, ZYGOTE], ids=["supervisor", "run", "zygote"])
+@pytest.mark.parametrize("victim", [SUPERVISOR, RUN, ZYGOTE])
 def test_a_killed_part_of_the_harness_is_our_failure_and_the_job_is_run_again(
-    platform_to_kill: Running, ada: Person, victim: tuple[str, int]
+    platform_to_kill: Running, ada: Person, victim: str
 ) -> None:
     number = ada.submit(UNHURRIED)
     kill_in_the_middle(platform_to_kill, ada, number, victim)
@@ -67,6 +69,32 @@ def test_a_killed_part_of_the_harness_is_our_failure_and_the_job_is_run_again(
     assert found["outcome"] == "passed"
     assert found["attempt"] == 2
     assert types.index("RunFailed") < types.index("JobRequeued") < types.index("RunCompleted")
+
+
+def test_an_agent_that_is_killed_with_two_runs_loses_neither(
+    platform_to_kill: Running, ada: Person
+) -> None:
+    with Person(platform_to_kill.url, "grace") as grace:
+        people = (ada, grace)
+        numbers = [person.submit(UNHURRIED) for person in people]
+        until = time.monotonic() + 120
+        while not all(
+            person.http.get(f"/v1/submissions/{number}").json().get("progress")
+            for person, number in zip(people, numbers, strict=True)
+        ):
+            assert time.monotonic() < until, "both runs never went on at once"
+            time.sleep(0.05)
+        agent = platform_to_kill.pid("gpu-agent")
+        assert agent is not None
+        os.kill(agent, signal.SIGKILL)
+        ended = [person.end(number) for person, number in zip(people, numbers, strict=True)]
+    for found in ended:
+        assert (found["outcome"], found["attempt"]) == ("passed", 2), found
+    for found in ended:
+        types = [one["type"] for one in found["timeline"]]
+        assert [types.count(name) for name in ("RunStarted", "JobExpired", "RunCompleted")] == [
+            2, 1, 1
+        ]  # fmt: skip
 
 
 def test_a_killed_worker_is_the_submissions_own_crash(
