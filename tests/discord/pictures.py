@@ -24,8 +24,7 @@ from tests.discord.channel_users import (
     ChannelUser,
     grant_role,
     message_text,
-    start_publication,
-    zip_problem,
+    preview_publication,
 )
 from tests.discord.platform import (
     BOARD,
@@ -39,6 +38,7 @@ from tests.discord.platform import (
 from tests.support.browser import open_browser, open_context
 from tests.support.people import HONEST, add_problem
 from tests.support.platform import ROOT
+from tests.system.test_problem_checks import REFERENCE
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -202,14 +202,16 @@ async def authoring(studio: Studio, _: Member) -> None:
     await wait_until_known(ann.person, studio.lobby)
     await ann.use_command(KNOWN, code="none")
     await grant_role(studio.edge_platform, "ann", "creator")
-    zipped, report = zip_problem()
     asked = {
-        "leaderboard_name": "copied",
+        "leaderboard_name": "doubled",
         "deadline": "2099-01-02 03:04",
-        "reference_code": zipped,
-        "report": FileUpload("report.json", "application/json", report.encode()),
+        "reference_code": FileUpload("reference.py", "text/x-python", REFERENCE),
+        "gpu": "CPU",
     }
-    message = await start_publication(ann, asked)
+    message = await preview_publication(ann, asked)
+    await studio.sim.record.until(
+        lambda: "Publish this?" in message_text(message), "a preview", PATIENCE_S
+    )
     await studio.take("create", ann.person, message)
     await ann.press(message, "Discard", "Discarded")
 

@@ -13,7 +13,7 @@ from discord_edge.wording import Card, discord_time, escaped
 from shared.api.problems import ProblemCheck
 from shared.checks.problem_files import SOLUTIONS, add_statement
 from shared.errors import Refused
-from shared.presentation.units import untested_text
+from shared.presentation.units import count_text, untested_text
 from shared.problems.compilation import ProblemVersion
 from shared.problems.contest import parse_deadline
 from shared.problems.document import YAML_BYTES_MAX
@@ -235,7 +235,9 @@ def deadline_text(at: datetime | None) -> str:
 def draft_card(draft: ProblemDraft) -> Card:
     """Show what would be published."""
     version = draft.version
-    cases = ", ".join(f"{count} {name}" for name, count in version.cases_count.items())
+    cases = ", ".join(
+        count_text(count, name.removesuffix("s")) for name, count in version.cases_count.items()
+    )
     lines = [
         f"closes {deadline_text(draft.ends_at)}",
         f"GPU types {escaped(', '.join(draft.gpus))}",
@@ -255,9 +257,11 @@ def _check_lines(draft: ProblemDraft) -> list[str]:
     findings = draft.report.findings
     lines = [f"⚠ {it.code} {escaped(it.where)}: {escaped(it.text)}" for it in findings]
     if isinstance(draft.report, CheckReport):
-        summary = f"checked: {len(draft.report.solutions)} solutions, {len(findings)} warnings"
+        solutions = count_text(len(draft.report.solutions), "solution")
+        summary = f"checked: {solutions}, {count_text(len(findings), 'warning')}"
     else:
-        summary = f"checked on {escaped(draft.report.gpu)}: {len(findings)} warnings"
+        warnings = count_text(len(findings), "warning")
+        summary = f"checked on {escaped(draft.report.gpu)}: {warnings}"
     untested = [gpu for gpu in draft.gpus if gpu not in draft.report.tested_gpus]
     if untested:
         summary += f"; {untested_text(map(escaped, untested))}"
