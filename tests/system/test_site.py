@@ -2,9 +2,11 @@
 
 import asyncio
 import re
+import shutil
 from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib.resources import files
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import httpx
@@ -14,7 +16,7 @@ import pytest_asyncio
 from tests.support.browser import log_in_admin, open_browser, open_context, send_login_form
 from tests.support.people import HONEST, Person, add_problem, headers_of
 from tests.support.platform import ROOT, Running
-from tests.support.waits import until
+from tests.support.waits import eventually, until
 from tests.system.test_problem_checks import REFERENCE
 
 if TYPE_CHECKING:
@@ -504,3 +506,24 @@ async def test_a_creator_makes_a_leaderboard_from_one_file(
         await page.get_by_role("button", name="Publish").click()
         await page.wait_for_url(f"**/problems/of-{name}")
         assert "Version 1 is published." in await page.locator("main").inner_text()
+
+
+async def test_a_matrix_of_eight_gpu_types_needs_no_scrolling(
+    platform: Running, context: "BrowserContext", tmp_path: Path
+) -> None:
+    shutil.copytree(ROOT / "problems" / "vectoradd", tmp_path / "of-eight")
+    # No type has an agent or an entry, so all are shown.
+    task = tmp_path / "of-eight" / "task.yml"
+    task.write_text(task.read_text().replace('"CPU", ', '"V100", '))
+    add_problem(platform.url, tmp_path / "of-eight")
+    page = await context.new_page()
+    await page.set_viewport_size({"width": 1440, "height": 900})
+    matrix = page.locator(".scroll:has(> .matrix)").first
+
+    async def is_shown() -> bool:
+        await page.goto("/?q=of-eight")
+        return await matrix.locator("thead th").count() == 9
+
+    await eventually(is_shown)
+    assert await matrix.evaluate("part => part.scrollWidth <= part.clientWidth")
+    assert await find_faults(page, []) == []
