@@ -6,7 +6,7 @@ from datetime import timedelta
 import msgspec
 import pytest
 
-from scheduler.domain.leases import ORDER_S_MAX
+from scheduler.domain.leases import BASELINE_TURN_S, ORDER_S_MAX
 from scheduler.domain.match import list_candidates
 from scheduler.domain.queue import Forecast, Policy, build_forecast
 from scheduler.domain.rules import decide
@@ -14,7 +14,9 @@ from scheduler.domain.state import World
 from scheduler.service import Heartbeat, _parse_offer
 from shared import events, subjects
 from shared.events import SLOTS_MAX, Requires
+from shared.subjects import BASELINE_ACCOUNT
 from tests.scheduler.histories import (
+    JOB,
     T0,
     History,
     completed,
@@ -26,6 +28,8 @@ from tests.scheduler.histories import (
 )
 
 TWO = offering("a1", slots=2)
+# A new baseline waits for its author to go first.
+SOON = T0 + timedelta(minutes=1)
 
 
 def orders(history: History) -> list[tuple[str, str]]:
@@ -133,6 +137,41 @@ def test_a_gang_that_was_passed_over_too_often_gets_the_next_idle_host() -> None
     singles = [submission for _, submission in orders(history) if submission != "gang"]
     assert len(singles) == 4
     assert [submission for _, submission in orders(history)][-2:] == ["gang", "gang"]
+
+
+def given_baseline(*later: events.SubmissionReceived) -> History:
+    """A baseline that runs on an agent with two slots, and who comes then."""
+    baseline = received(BASELINE_ACCOUNT, class_="rejudge", deadline_at=T0 + timedelta(days=1))
+    history = History().say(subjects.submission("baseline"), baseline)
+    history.settle(world(TWO, now=SOON))
+    for number, submission in enumerate(later):
+        history.say(subjects.submission(f"s{number}"), submission)
+    return history
+
+
+def test_what_nobody_waits_for_gives_way_to_a_job_beside_it() -> None:
+    history = given_baseline(received())
+    assert [submission for _, submission in orders(history)] == ["baseline"]
+    appended = history.settle(world(TWO, now=SOON))
+    assert appended == ["JobLeased", "JobAssigned", "RunCancelled", "JobRequeued"]
+    history.say(orders(history)[-1][0], completed())
+    assert history.settle(world(TWO, now=SOON + timedelta(hours=2)))[-1] == "JobAssigned"
+    assert [submission for _, submission in orders(history)] == ["baseline", "s0", "baseline"]
+
+
+def test_what_nobody_waits_for_begins_beside_others_after_its_turn() -> None:
+    history = given_received(1)
+    history.settle(world(TWO))
+    history.say(history.run_agg(), started())
+    baseline = received(BASELINE_ACCOUNT, class_="rejudge", deadline_at=T0 + timedelta(days=1))
+    history.say(subjects.submission("baseline"), baseline)
+    assert "JobAssigned" not in history.settle(world(TWO, now=SOON))
+    late = T0 + timedelta(seconds=BASELINE_TURN_S)
+    history.state.submissions["s1"].deadline_at = history.state.jobs[JOB].deadline_at = (
+        late + timedelta(hours=1)
+    )
+    assert "JobAssigned" in history.settle(world(TWO, now=late))
+    assert "JobRequeued" not in history.settle(world(TWO, now=late))
 
 
 def test_each_slot_has_its_own_lease_while_another_ones_order_is_missing() -> None:

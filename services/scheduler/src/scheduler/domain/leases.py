@@ -91,14 +91,22 @@ def _assign_pool(
         if job.is_baseline and (now - job.queued_at).total_seconds() < baseline_pause_s:
             continue
         need = evaluations.leave_to_gangs(job, job_need(job), gang_agents)
-        team = free_agents.take(need, job.avoid)
+        # What nobody waits for would hold up what comes beside it.
+        needs_idle = job.is_deferrable and not _has_turn(job, now)
+        team = free_agents.take(need, job.avoid, needs_idle=needs_idle)
         if team:
             taken.add(id_)
             yield _lease(state, job, team, now)
+            yield from _preempt_beside(state, job, team, now)
         elif id_ in due_gangs and free_agents.keep(need):
             due_gangs.clear()
         if not free_agents.free_count:
             return
+
+
+def _has_turn(job: Job, now: datetime) -> bool:
+    """Return whether a job has waited so long that it gives way to nobody any more."""
+    return (now - job.queued_at).total_seconds() >= BASELINE_TURN_S
 
 
 def preempt_jobs(
@@ -109,25 +117,26 @@ def preempt_jobs(
     It costs that job no attempt. Having waited for `BASELINE_TURN_S`, a job keeps its agent, so
     that it ends even if somebody always waits.
     """
-    turn = timedelta(seconds=BASELINE_TURN_S)
     for gpu, candidates in alive.items():
         pool = state.pools.get(gpu)
         if pool is None or pool.paused is not None:
             continue
         runs = ((candidate, run) for candidate in candidates for run in candidate.agent.runs)
         for candidate, run_id in runs:
-            run = state.runs.get(run_id)
-            job = state.jobs.get(run.job) if run is not None and run.end is None else None
-            if run is None or job is None or job.agents != [candidate.name]:
-                continue
-            has_turn = world.now >= job.queued_at + turn
-            if (
-                job.is_deferrable
-                and not has_turn
-                and _is_needed(state, pool, candidate, candidates)
-            ):
-                yield _preempt(job, run)
+            decision = _preempt(state, run_id, world.now)
+            if decision and _is_needed(state, pool, candidate, candidates):
+                yield decision
                 break
+
+
+def _preempt_beside(
+    state: SchedulerState, job: Job, team: Sequence[FreeSlot], now: datetime
+) -> Iterator[Decision]:
+    """Requeue what nobody waits for beside a participant's job, whose times would wait for it."""
+    runs = [run for candidate, _ in team for run in candidate.agent.runs]
+    for run_id in runs if job.is_awaited else ():
+        if decision := _preempt(state, run_id, now):
+            yield decision
 
 
 def _is_needed(
@@ -146,7 +155,14 @@ def _is_needed(
     return False
 
 
-def _preempt(job: Job, run: Run) -> Decision:
+def _preempt(state: SchedulerState, run_id: str, now: datetime) -> Decision:
+    """Requeue the job of a run if it gives way to others; empty if it does not."""
+    run = state.runs.get(run_id)
+    job = state.jobs.get(run.job) if run is not None and run.end is None else None
+    if run is None or job is None or job.agents != [run.agent]:
+        return ()
+    if not job.is_deferrable or _has_turn(job, now):
+        return ()
     reason = "a participant's submission needs the agent"
     requeued = events.JobRequeued(run=run.id, reason=reason, avoid_agents=job.avoid)
     cancelled = events.RunCancelled(reason=reason)

@@ -298,11 +298,11 @@ class FreeAgents:
         self.slots = {candidate.name: list(candidate.free_slots) for candidate in self.alive}
         self.free_count = sum(map(len, self.slots.values()))
 
-    def take(self, need: Need, avoid: Sequence[str]) -> list[FreeSlot]:
+    def take(self, need: Need, avoid: Sequence[str], *, needs_idle: bool = False) -> list[FreeSlot]:
         """Return a slot, or as many whole agents of one host as the job needs; empty if too few.
 
         Agents that failed the job before are avoided while another agent could take it, now or
-        later.
+        later. With `needs_idle`, the slot is of an agent that runs nothing.
         """
         if need not in self._free:
             fitting = self._fitting[need] = find_able_agents(need, self.alive)
@@ -316,7 +316,9 @@ class FreeAgents:
         avoided = avoid if is_avoidable else ()
         if need.gpus == 1:
             candidate = self._find_free(need, avoided)
-            return [self._take_slot(candidate)] if candidate is not None else []
+            if candidate is None or (needs_idle and self._count_runs(candidate)):
+                return []
+            return [self._take_slot(candidate)]
         team = self._find_gang(need, avoided)
         taken = [self._take_slot(candidate) for candidate in team]
         self._take_remaining(team)
