@@ -17,6 +17,7 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.servers.nats import NatsServer
+from tests.contracts.samples import JOB, api, new_event
 from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
 
 Damage = Callable[[str, bytes], Awaitable[None]]
@@ -110,3 +111,13 @@ def blobs(world: World) -> BlobStore:
 @pytest.fixture
 def bus(world: World) -> Bus:
     return world.bus
+
+
+@pytest.fixture
+async def brittle(client: Client) -> Client:
+    """A log that can lose events: its stream allows deletion."""
+    await api(client, "STREAM.DELETE.EVENTS", {})
+    await api(client, "STREAM.CREATE.EVENTS", {"name": "EVENTS", "subjects": ["events.>"]})
+    for _ in range(4):
+        await NatsLog(client).append(new_event(JOB, None))
+    return client

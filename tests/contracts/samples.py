@@ -1,8 +1,11 @@
 """Small events to append, and helpers to read them."""
 
 import asyncio
+import json
 from collections.abc import Sequence, Sized
 from datetime import UTC, datetime
+
+from nats.aio.client import Client
 
 from shared import subjects
 from shared.bus import Delivery, Inbox
@@ -43,6 +46,12 @@ async def take_events(feed: Feed, count: int) -> list[RecordedEvent]:
         while len(events) < count:
             events += await feed.take(most=count - len(events))
     return events
+
+
+async def api(nc: Client, what: str, body: object) -> None:
+    """Ask JetStream for something, which must succeed."""
+    answer = await nc.request(f"$JS.API.{what}", json.dumps(body).encode(), 2)
+    assert b'"error"' not in answer.data, answer.data
 
 
 async def next_delivery(inbox: Inbox, within_s: float = 10.0) -> Delivery:

@@ -1,7 +1,6 @@
 """Feeds of a damaged log, and feeds with a slow reader."""
 
 import asyncio
-import json
 
 import msgspec
 import pytest
@@ -12,25 +11,10 @@ from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed
 from shared.nats.pull import PullLimits
 from shared.wire import UNREADABLE, encode_envelope, is_genuine
-from tests.contracts.samples import JOB, new_event, seqs, take_events
+from tests.contracts.samples import JOB, api, new_event, seqs, take_events
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
-
-
-async def api(nc: Client, what: str, body: object) -> None:
-    answer = await nc.request(f"$JS.API.{what}", json.dumps(body).encode(), 2)
-    assert b'"error"' not in answer.data, answer.data
-
-
-@pytest.fixture
-async def brittle(client: Client) -> Client:
-    """A log that can lose events: its stream allows deletion."""
-    await api(client, "STREAM.DELETE.EVENTS", {})
-    await api(client, "STREAM.CREATE.EVENTS", {"name": "EVENTS", "subjects": ["events.>"]})
-    for _ in range(4):
-        await NatsLog(client).append(new_event(JOB, None))
-    return client
 
 
 async def test_a_lost_event_is_a_gap_after_those_before_it(brittle: Client) -> None:

@@ -32,8 +32,8 @@ from shared.metrics import HttpMetricsMiddleware, LogMetrics
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
-from shared.nats.event_log import NatsLog
 from shared.nats.repair import LogRepair
+from shared.nats.shared_feed import SharedReadLog
 from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import CheckpointConflict, WriteProbe, create_pool, migrate
 from shared.reader import ReaderAuthentication
@@ -64,7 +64,7 @@ async def _end_progress(life: Lifecycle, progress: ProjectionProgress) -> None:
 async def _run_projection(
     settings: Settings,
     life: Lifecycle,
-    log: NatsLog,
+    log: SharedReadLog,
     progress: ProjectionProgress,
     blobs: BlobStore,
 ) -> None:
@@ -119,7 +119,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
     await ensure_streams(nc, settings.replicas)
     monitor = LogMonitor(nc, "ranker", life.report_unhealthy)
-    log, bus, blobs = NatsLog(nc, monitor), NatsBus(nc), NatsBlobStore(nc)
+    log, bus, blobs = SharedReadLog(nc, monitor), NatsBus(nc), NatsBlobStore(nc)
     progress, live = ProjectionProgress(), Live()
     LogMetrics("ranker", log)
     MonitorMetrics("ranker", monitor)

@@ -142,7 +142,6 @@ def evolve(  # noqa: C901  (one case for each event)
             fold_leaderboard(subscriptions.boards, event)
 
 
-REPORTED_AGGREGATES = ("submission.>", "moderation.>", "rejudge.>")
 ENDED, RANKED, HELD = "submission.ended", "submission.ranked", "submission.held"
 ENTRY_OVERTAKEN = "entry.overtaken"
 OPENED, VERSION = "problem.opened", "problem.version_published"

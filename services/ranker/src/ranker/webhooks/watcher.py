@@ -24,7 +24,6 @@ from ranker.webhooks.subscriptions import (
     PROBLEM_TYPES,
     RANKED,
     REJUDGED,
-    REPORTED_AGGREGATES,
     SUBMISSION_TYPES,
     TYPES,
     Payload,
@@ -40,7 +39,7 @@ from ranker.webhooks.subscriptions import (
 )
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import Branch, BranchSource, EventLog, RecordedEvent
+from shared.event_log import BranchSource, EventLog, Feed, RecordedEvent
 from shared.health import Outage
 from shared.lifecycle import run_until_first
 from shared.postgres import CheckpointConflict, create_pool
@@ -54,7 +53,7 @@ TICK_S = 1.0
 LOOK_S = 0.05
 # Events without deliveries are read again after a crash, rather than storing each position.
 KEEP_AFTER_S = 1.0
-# This many events may wait for the read models; then reading the log pauses.
+# This many reported events may wait for the read models; then reading the log pauses.
 WAITING_MAX = 20_000
 RANK_MAX = 100
 
@@ -91,29 +90,33 @@ class WebhookWatcher:
     async def run(self) -> None:
         """Follow for ever. Raises Gap, Failed, or Fenced if another instance follows."""
         position = stored_position = await self.store.place(await self.log.last(), now())
-        branch = self.log.branch(position.seq, *AGGREGATES, *REPORTED_AGGREGATES)
-        read = asyncio.create_task(branch.take())
+        feed, taken_seq = self.log.follow(position.seq), position.seq
+        read = asyncio.create_task(feed.take())
         waiting: list[RecordedEvent] = []
         try:
             while True:
                 is_room = len(waiting) < WAITING_MAX
-                wait_s = LOOK_S if waiting else TICK_S
-                await (asyncio.wait([read], timeout=wait_s) if is_room else asyncio.sleep(wait_s))
+                if is_room and not waiting:
+                    await asyncio.wait([read], timeout=TICK_S)
+                # One look for all events of a moment, while the read models fold them.
+                await asyncio.sleep(LOOK_S)
                 if read.done() and is_room:
                     batch = read.result()
-                    read = asyncio.create_task(branch.take())
+                    taken_seq = batch[-1].seq
+                    read = asyncio.create_task(feed.take())
                     self._fold_subscriptions(batch)
-                    waiting += batch
+                    waiting += [event for event in batch if event.envelope.type in TYPES]
                 # The read models have the outcome of an event: it waits until they have folded it.
-                folded = [event for event in waiting if event.seq <= self.progress.seq]
+                folded_seq = min(taken_seq, self.progress.seq)
+                folded = [event for event in waiting if event.seq <= folded_seq]
                 del waiting[: len(folded)]
-                position, deliveries = await self._step(position, folded)
+                position, deliveries = await self._step(position, folded, folded_seq)
                 age_s = (position.looked_at - stored_position.looked_at).total_seconds()
                 if deliveries or (position.seq > stored_position.seq and age_s >= KEEP_AFTER_S):
                     await self.store.store_deliveries(stored_position.seq, position, deliveries)
                     stored_position = position
         finally:
-            await _stop_reading(read, branch)
+            await _stop_reading(read, feed)
 
     def _fold_subscriptions(self, batch: Sequence[RecordedEvent]) -> None:
         for event in batch:
@@ -122,9 +125,12 @@ class WebhookWatcher:
         self.subscriptions.seq = max(self.subscriptions.seq, batch[-1].seq)
 
     async def _step(
-        self, position: WatchPosition, batch: Sequence[RecordedEvent]
+        self, position: WatchPosition, batch: Sequence[RecordedEvent], seq: int
     ) -> tuple[WatchPosition, list[tuple[Webhook, Payload]]]:
-        """The deliveries of a batch and of the time that passed, and the position after them."""
+        """The deliveries of a batch and of the time that passed, and the position after them.
+
+        No event up to `seq` has others.
+        """
         at = now()
         messages = await self._make_payloads(batch)
         deadlines_passed = self.subscriptions.deadlines_passed(position.looked_at, at)
@@ -134,7 +140,7 @@ class WebhookWatcher:
             for payload in messages
             for hook in self.subscriptions.recipients(payload, at)
         ]
-        return WatchPosition(batch[-1].seq if batch else position.seq, at), deliveries
+        return WatchPosition(max(position.seq, seq), at), deliveries
 
     async def _make_payloads(self, batch: Sequence[RecordedEvent]) -> list[Payload]:
         if not self.subscriptions.hooks:
@@ -208,10 +214,10 @@ def _is_readable(event: RecordedEvent) -> bool:
     return True
 
 
-async def _stop_reading(read: "asyncio.Task[list[RecordedEvent]]", branch: Branch) -> None:
+async def _stop_reading(read: "asyncio.Task[list[RecordedEvent]]", feed: Feed) -> None:
     read.cancel()
     await asyncio.gather(read, return_exceptions=True)
-    await branch.close()
+    await feed.close()
 
 
 POOL_MAX = 3
