@@ -1,9 +1,8 @@
 """Reads histories from the log: the state of an aggregate, cached, and submissions by number."""
 
-import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
-from functools import reduce
+from functools import partial, reduce
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from ingest.ports import Ports
@@ -12,6 +11,7 @@ from shared import events, subjects
 from shared.errors import Failed
 from shared.event_log import Decider, EventLog
 from shared.events import Fact
+from shared.single_flight import FreshFlight
 
 AGGREGATES_MAX = 10_000
 
@@ -52,8 +52,7 @@ class HistoryCache:
         self._log = log
         self._cached_max = aggregates_max
         self._cache: OrderedDict[str, FoldedState[Any]] = OrderedDict()
-        self._running: dict[str, asyncio.Task[FoldedState[Any]]] = {}
-        self._next: dict[str, asyncio.Task[FoldedState[Any]]] = {}
+        self._reads: FreshFlight[str, FoldedState[Any]] = FreshFlight()
 
     def __len__(self) -> int:
         """Return the number of cached aggregates."""
@@ -63,10 +62,7 @@ class HistoryCache:
         self, aggregate: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
     ) -> FoldedState[State]:
         """Return the current state of an aggregate; always use the same fold for an aggregate."""
-        if aggregate not in self._next:
-            self._next[aggregate] = asyncio.create_task(self._read(aggregate, start, fold))
-        # The first caller may be cancelled; the others still need the result.
-        return await asyncio.shield(self._next[aggregate])
+        return await self._reads.join(aggregate, partial(self._read, aggregate, start, fold))
 
     async def state(self, aggregate: str, decider: Decider[Any, State, Fact]) -> State:
         """Return the current state of an aggregate, as its decider folds it."""
@@ -82,20 +78,13 @@ class HistoryCache:
     async def _read(
         self, aggregate: str, start: State, fold: Callable[[State, Iterable[Fact]], State]
     ) -> FoldedState[State]:
-        if running := self._running.get(aggregate):
-            await asyncio.wait({running})
-        self._running[aggregate] = self._next.pop(aggregate)
-        try:
-            folded: FoldedState[State] = self._cache.get(aggregate, FoldedState(start, 0))
-            events = await self._log.history(aggregate, folded.seq)
-            if events:
-                folded = FoldedState(
-                    fold(folded.state, [event.fact for event in events]), events[-1].seq
-                )
-            self._cache[aggregate] = folded
-            self._cache.move_to_end(aggregate)
-            if len(self._cache) > self._cached_max:
-                self._cache.popitem(last=False)
-            return folded
-        finally:
-            del self._running[aggregate]
+        folded: FoldedState[State] = self._cache.get(aggregate, FoldedState(start, 0))
+        events = await self._log.history(aggregate, folded.seq)
+        if events:
+            facts = [event.fact for event in events]
+            folded = FoldedState(fold(folded.state, facts), events[-1].seq)
+        self._cache[aggregate] = folded
+        self._cache.move_to_end(aggregate)
+        if len(self._cache) > self._cached_max:
+            self._cache.popitem(last=False)
+        return folded

@@ -13,7 +13,7 @@ from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, Request, Response
 
-from ingest.identity.login.web import Web
+from ingest.identity.login.web import SCRIPT_POLICY, Web
 from ingest.ports import ReadProxy
 from ingest.site.charts import (
     DELETED,
@@ -28,6 +28,7 @@ from ingest.site.charts import (
     make_bar,
     make_scale,
 )
+from ingest.site.kept_pages import KeptPages, PageAddress
 from ingest.site.reads import READ_S_MAX, PageReads, api_path, find_visitor, read_in_time
 from shared.api.cases import Baseline, Case
 from shared.api.leaderboards import Entry, EntryCases, Leaderboard, LeaderboardCases
@@ -223,6 +224,7 @@ class Sizes(NamedTuple):
 
 
 PAGE = Sizes(progress=PROGRESS_MAX)
+PAGE_TEMPLATE = "leaderboard.html"
 
 
 async def read_leaderboard(
@@ -230,20 +232,29 @@ async def read_leaderboard(
 ) -> Leaderboard:
     """Read a leaderboard with its records and progress. Raises `Refused` and `Failed`."""
     path = api_path("leaderboards", address.slug, address.gpu)
-    at = address.as_of and address.as_of.isoformat()
-    query = {
+    return await read_in_time(
+        reads.read(path, Leaderboard, **_leaderboard_query(address, cursor, sizes)),
+        _read_s_max(address),
+    )
+
+
+def _leaderboard_query(
+    address: LeaderboardAddress, cursor: str | None, sizes: Sizes
+) -> dict[str, object]:
+    return {
         "limit": sizes.entries,
         "records": sizes.records,
         "progress": sizes.progress,
         "version": address.version,
-        "as_of": at,
+        "as_of": address.as_of and address.as_of.isoformat(),
         "language": address.language,
         "toolchain": address.toolchain,
+        "cursor": cursor,
     }
-    return await read_in_time(
-        reads.read(path, Leaderboard, **query, cursor=cursor),
-        READ_S_MAX if at is None else PAST_READ_S_MAX,
-    )
+
+
+def _read_s_max(address: LeaderboardAddress) -> float:
+    return READ_S_MAX if address.as_of is None else PAST_READ_S_MAX
 
 
 def list_progress(board: Leaderboard) -> list[Series]:
@@ -330,19 +341,33 @@ def _choices(
 
 def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     """Add the pages of a leaderboard."""
+    pages = KeptPages(ranker)
 
     @router.get("/leaderboards/{slug}/{gpu}")
     async def leaderboard(request: Request, slug: str, gpu: str) -> Response:
         """A leaderboard, now or at an instant, page by page; the newest page follows changes."""
         requested = LeaderboardAddress.parse(slug, gpu, request.query_params)
-        cursor = request.query_params.get("cursor", "")
+        cursor = request.query_params.get("cursor") or None
+
+        def values(board: Leaderboard, account: str | None = None) -> dict[str, Any]:
+            is_live = requested.as_of is None and cursor is None
+            fields = _leaderboard_values(board, requested, account)
+            return fields | {"is_next": cursor is not None, "is_live": is_live}
+
         visitor = await find_visitor(request, web, ranker)
-        board = await read_leaderboard(visitor.reads, requested, cursor or None)
-        values = _leaderboard_values(board, requested, visitor.account)
-        values |= {"is_next": bool(cursor), "is_live": requested.as_of is None and not cursor}
-        return web.public_page(
-            request, "leaderboard.html", visitor.session, has_script=True, **values
-        )
+        if visitor.session is None and not web.read_notice(request):
+
+            def render(board: Leaderboard) -> bytes:
+                return web.render_public(request, PAGE_TEMPLATE, None, **values(board)).encode()
+
+            url = f"{request.url.path}?{request.url.query}"
+            path = api_path("leaderboards", slug, gpu)
+            address = PageAddress.make(url, path, **_leaderboard_query(requested, cursor, PAGE))
+            page = await read_in_time(pages.find(address, render), _read_s_max(requested))
+            return web.revalidated(request, page.data, "text/html", SCRIPT_POLICY, page.etag)
+        board = await read_leaderboard(visitor.reads, requested, cursor)
+        fields = values(board, visitor.account)
+        return web.public_page(request, PAGE_TEMPLATE, visitor.session, has_script=True, **fields)
 
     @router.get("/leaderboards/{slug}/{gpu}/cases")
     async def cases(request: Request, slug: str, gpu: str) -> Response:

@@ -18,7 +18,7 @@ from shared.reader import ANONYMOUS_READER, Reader
 # A page that waits longer says that the leaderboards are unavailable.
 READ_S_MAX = 5.0
 BROKEN, REFUSED = 500, 400
-OK = 200
+OK, NOT_MODIFIED = 200, 304
 T = TypeVar("T")
 
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import hashlib
-import time
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -28,6 +27,7 @@ from ranker.http.responses import (
     Cursor,
     ProblemVersion,
     QueryParams,
+    cursor_made_at,
     decode_cursor,
     encode_cursor,
     expired_cursor,
@@ -150,7 +150,7 @@ def next_cursor(request: PageRequest, page: PageRows) -> str | None:
     if not page.is_more:
         return None
     cursor = LeaderboardCursor(
-        made_at=time.time(),
+        made_at=cursor_made_at(),
         as_of=page.as_of,
         board=_hash_key(request.board),
         offset=request.offset + request.limit,

@@ -4,6 +4,7 @@ import base64
 import binascii
 import hashlib
 import time
+from collections.abc import Mapping
 from typing import Annotated, TypeVar
 
 import msgspec
@@ -51,26 +52,29 @@ def json_response(request: Request, body: Body, version: int | None = None) -> T
     digest = hashlib.sha256(data).hexdigest()[:ETAG_CHARS]
     etag = f'"{"" if version is None else f"{version}."}{digest}"'
     headers = {"ETag": etag, "Cache-Control": "private, no-cache"}
-    if etag in _tags(request):
+    if etag in known_tags(request.headers):
         return TypedResponse(None, 304, headers)
     return TypedResponse(data, 200, headers, "application/json")
 
 
 def known_version(request: Request) -> int | None:
     """The version in the reader's If-None-Match; None if it has none of ours."""
-    for tag in _tags(request):
+    for tag in known_tags(request.headers):
         version = tag.strip('"').partition(".")[0]
         if version.isdecimal() and len(version) < len(str(NUMBER_MAX)):
             return int(version)
     return None
 
 
-def _tags(request: Request) -> list[str]:
-    text = request.headers.get("if-none-match", "")
+def known_tags(headers: Mapping[str, str]) -> list[str]:
+    """The ETags in the reader's If-None-Match."""
+    text = headers.get("if-none-match", "")
     return [tag.strip().removeprefix("W/") for tag in text.split(",")]
 
 
 CURSOR_AGE_S_MAX = 3600.0
+# Made within one minute, two cursors of one place are equal, and so are the pages that have them.
+MADE_AT_STEP_S = 60.0
 # The clock of the machine that made a cursor may be this much ahead of ours.
 AHEAD_S_MAX = 60.0
 
@@ -82,6 +86,11 @@ class Cursor(msgspec.Struct, frozen=True, kw_only=True, tag_field="k"):
 
     made_at: float
     as_of: int
+
+
+def cursor_made_at() -> float:
+    """The time of a new cursor."""
+    return time.time() // MADE_AT_STEP_S * MADE_AT_STEP_S
 
 
 def encode_cursor(cursor: Cursor) -> str:

@@ -5,10 +5,11 @@ import logging
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -43,6 +44,15 @@ LEADERBOARD_EVENTS = frozenset(
         *(events.ProblemPublished, events.LeaderboardChanged, events.LeaderboardArchived),
     )
 )
+# The events of a submission that change no leaderboard, or only those that its end names.
+QUIET_EVENTS = frozenset(
+    kind.__name__
+    for kind in (
+        *(events.SubmissionReceived, events.SubmissionsOpened, events.QuotaTaken),
+        *(events.JobLeased, events.JobAssigned, events.RunStarted, events.RunCompleted),
+        events.SubmissionFinished,
+    )
+)
 # What commands log here is shown with `--progress`.
 command_log = logging.getLogger("ranker.progress")
 log = logging.getLogger(__name__)
@@ -55,6 +65,13 @@ _Kind = TypeVar("_Kind")
 def log_progress(step: str, done: int, total: int) -> None:
     """Log how much of a command's step is done; `warpboard server` reads these lines."""
     command_log.info("progress: %s, %d of %d", step, done, total)
+
+
+class LeaderboardVersion(NamedTuple):
+    """The last event that may have changed a problem's leaderboards, and where folding stopped."""
+
+    seq: int
+    parked: Parked | None
 
 
 @dataclass
@@ -75,6 +92,8 @@ class ProjectionProgress:
     recent: OrderedDict[int, RecordedEvent] = field(default_factory=OrderedDict)
     recent_bytes: int = 0
     followers: dict[str, set[asyncio.Event]] = field(default_factory=dict)
+    changed_seq: int = 0
+    changed_seqs: dict[str, int] = field(default_factory=dict)
 
     def end(self) -> None:
         """Wake all waiting readers: the process is stopping."""
@@ -89,9 +108,38 @@ class ProjectionProgress:
         self.seq, self.parked = seq, None
         self._wake()
 
-    def record(self, batch: Sequence[RecordedEvent], behind: int = 0) -> None:
-        """Record folded events: keep the newest, and wake followers of their submissions."""
+    def leaderboard_version(self, problem: str) -> LeaderboardVersion:
+        """The version of what the leaderboards of a problem show, as far as events change it."""
+        seq = max(self.changed_seq, self.changed_seqs.get(problem.lower(), 0))
+        return LeaderboardVersion(seq, self.parked)
+
+    def record(
+        self,
+        batch: Sequence[RecordedEvent],
+        behind: int = 0,
+        problems: AbstractSet[str] = frozenset(),
+    ) -> None:
+        """Record folded events: keep the newest, and wake followers of their submissions.
+
+        `problems` are those on whose leaderboards ends of submissions changed something.
+        """
         self.behind = behind
+        self._keep_recent(batch)
+        self.at = platform_time(batch) or self.at
+        kinds = {event.envelope.type for event in batch}
+        self.changed_seqs |= dict.fromkeys(problems, batch[-1].seq)
+        if kinds - QUIET_EVENTS:
+            self.changed_seq = batch[-1].seq
+        if self.followers:
+            # This only wakes readers: the fold decides which submission an event belongs to.
+            topics = {event.envelope.corr for event in batch}
+            if kinds & LEADERBOARD_EVENTS:
+                topics.add(LEADERBOARDS)
+            for topic in topics & self.followers.keys():
+                for signal in self.followers[topic]:
+                    signal.set()
+
+    def _keep_recent(self, batch: Sequence[RecordedEvent]) -> None:
         for event in batch[-RECENT_MAX:]:
             if event.seq not in self.recent:
                 self.recent[event.seq] = event
@@ -99,15 +147,6 @@ class ProjectionProgress:
         while len(self.recent) > RECENT_MAX or self.recent_bytes > RECENT_BYTES_MAX:
             _, dropped = self.recent.popitem(last=False)
             self.recent_bytes -= len(dropped.body)
-        self.at = platform_time(batch) or self.at
-        if self.followers:
-            # This only wakes readers: the fold decides which submission an event belongs to.
-            topics = {event.envelope.corr for event in batch}
-            if any(event.envelope.type in LEADERBOARD_EVENTS for event in batch):
-                topics.add(LEADERBOARDS)
-            for topic in topics & self.followers.keys():
-                for signal in self.followers[topic]:
-                    signal.set()
 
     @contextmanager
     def follow(self, topic: str) -> Iterator[asyncio.Event]:

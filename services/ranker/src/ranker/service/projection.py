@@ -242,7 +242,8 @@ class Projection:
             # Readers and operators are informed; not during a replay.
             behind = self.feed.behind + len(self.next_batch.events) if self.feed is not None else 0
             folded = [decoded.event for decoded in events]
-            self.progress.record(folded, behind)
+            problems = {board.problem for board in change.boards | change.met}
+            self.progress.record(folded, behind, problems)
             self.metrics.folded(folded, behind)
         return change
 

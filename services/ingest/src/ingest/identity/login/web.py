@@ -61,6 +61,11 @@ _log = logging.getLogger(__name__)
 Model = TypeVar("Model", bound=BaseModel)
 
 
+def make_etag(data: bytes) -> str:
+    """Return the ETag of a body."""
+    return f'"{hashlib.sha256(data).hexdigest()[:ETAG_CHARS]}"'
+
+
 class NotLoggedIn(Exception):  # noqa: N818
     """A page needs a login; `next_path` is the page to open afterwards."""
 
@@ -233,7 +238,7 @@ class Web:
         a page with a notice.
         """
         messages = {"error": error.reason if error else "", "notice": self.read_notice(request)}
-        text = self._render_public(request, template, session, **messages, **values)
+        text = self.render_public(request, template, session, **messages, **values)
         policy = SCRIPT_POLICY if has_script else POLICY
         if not any(messages.values()):
             return self.revalidated(request, text.encode(), "text/html", policy)
@@ -244,10 +249,15 @@ class Web:
         return response
 
     def revalidated(
-        self, request: Request, data: bytes, media_type: str, policy: str = POLICY
+        self,
+        request: Request,
+        data: bytes,
+        media_type: str,
+        policy: str = POLICY,
+        etag: str | None = None,
     ) -> Response:
         """Return what depends on the visitor, or 304 if the browser has it."""
-        etag = f'"{hashlib.sha256(data).hexdigest()[:ETAG_CHARS]}"'
+        etag = etag or make_etag(data)
         headers = HEADERS | {
             "Content-Security-Policy": policy,
             "Cache-Control": REVALIDATED,
@@ -274,14 +284,14 @@ class Web:
             "query": f"?{request.url.query}" if request.url.query else "",
             "is_repeatable": request.method in ("GET", "HEAD"),
         }
-        text = self._render_public(request, "error.html", session, **values)
+        text = self.render_public(request, "error.html", session, **values)
         response = HTMLResponse(text, status, HEADERS)
         if status in (429, 503):
             response.headers["Retry-After"] = "60"
         set_retry_after(response, error)
         return response
 
-    def _render_public(
+    def render_public(
         self, request: Request, template: str, session: Session | None, **values: Any
     ) -> str:
         """Render a page that is shown without a login, too; without one it has no form."""

@@ -1,0 +1,128 @@
+"""Keeps the bytes of leaderboards that are read again and again, until something changes them."""
+
+import re
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+from starlette.datastructures import Headers
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from ranker.http.responses import known_tags
+from ranker.service.progress import LeaderboardVersion, ProjectionProgress
+from shared.reader import READER_HEADER
+
+LEADERBOARD = re.compile(r"/v1/leaderboards/([^/]+)/[^/]+")
+BYTES_MAX = 32 * 1024 * 1024
+# Names, agents online and the clock change a leaderboard without an event.
+KEPT_S_MAX = 0.25
+IF_NONE_MATCH = b"if-none-match"
+
+
+class PageKey(NamedTuple):
+    """What a response depends on beside the version of its leaderboard."""
+
+    path: str
+    query: bytes
+    reader: str
+
+
+@dataclass(frozen=True)
+class KeptPage:
+    """A response, when it was read, and the version of the leaderboard just before."""
+
+    version: LeaderboardVersion
+    read_at: float
+    status: int = 0
+    headers: tuple[tuple[bytes, bytes], ...] = ()
+    body: bytes = b""
+
+    @property
+    def etag(self) -> str:
+        """Its ETag, "" for a refusal."""
+        return Headers(raw=list(self.headers)).get("etag", "")
+
+
+class KeptLeaderboards:
+    """Answers reads of a leaderboard with the bytes of the same read before.
+
+    Bytes are kept by path, query and reader, so nobody is answered with what another may see. They
+    count while the version of the leaderboard is the same, at most for `KEPT_S_MAX`.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        progress: ProjectionProgress,
+        bytes_max: int = BYTES_MAX,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.app = app
+        self._progress = progress
+        self._bytes_max = bytes_max
+        self._clock = clock
+        self._pages: OrderedDict[PageKey, KeptPage] = OrderedDict()
+        self._bytes = 0
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer from memory, or pass the request on. Source: the ASGI specification."""
+        board = LEADERBOARD.fullmatch(scope["path"]) if scope["type"] == "http" else None
+        if board is None or scope["method"] != "GET":
+            await self.app(scope, receive, send)
+            return
+        headers = Headers(scope=scope)
+        key = PageKey(scope["path"], scope["query_string"], headers.get(READER_HEADER, ""))
+        page = self._find(key, board[1])
+        if page is None:
+            page = await self._read(scope, receive, board[1])
+            self._keep(key, page)
+        await _send(page, headers, send)
+
+    def _find(self, key: PageKey, problem: str) -> KeptPage | None:
+        """Return a page that is still as it would be read now."""
+        page = self._pages.get(key)
+        if page is None or page.version != self._progress.leaderboard_version(problem):
+            return None
+        if self._clock() - page.read_at > KEPT_S_MAX:
+            return None
+        self._pages.move_to_end(key)
+        return page
+
+    async def _read(self, scope: Scope, receive: Receive, problem: str) -> KeptPage:
+        # Before the read: what is folded meanwhile may be missing in it.
+        page = KeptPage(self._progress.leaderboard_version(problem), self._clock())
+
+        async def collect(message: Message) -> None:
+            nonlocal page
+            if message["type"] == "http.response.start":
+                headers = tuple(message.get("headers", ()))
+                page = replace(page, status=message["status"], headers=headers)
+            else:
+                page = replace(page, body=page.body + message.get("body", b""))
+
+        # A reader who has the page is answered by us, and the next one needs the whole.
+        headers = [pair for pair in scope["headers"] if pair[0].lower() != IF_NONE_MATCH]
+        await self.app({**scope, "headers": headers}, receive, collect)
+        return page
+
+    def _keep(self, key: PageKey, page: KeptPage) -> None:
+        """Keep a page unless it is a refusal; those not read for longest are dropped."""
+        dropped = self._pages.pop(key, None)
+        self._bytes -= len(dropped.body) if dropped is not None else 0
+        if not page.etag:
+            return
+        self._pages[key] = page
+        self._bytes += len(page.body)
+        while self._bytes > self._bytes_max:
+            _, oldest = self._pages.popitem(last=False)
+            self._bytes -= len(oldest.body)
+
+
+async def _send(page: KeptPage, request_headers: Mapping[str, str], send: Send) -> None:
+    is_known = bool(page.etag) and page.etag in known_tags(request_headers)
+    headers = [pair for pair in page.headers if not (is_known and pair[0] == b"content-length")]
+    status = 304 if is_known else page.status
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": b"" if is_known else page.body})
