@@ -15,6 +15,7 @@ from docs import bus, catalogue, endings, gpus, settings_tables, shortcuts
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.service.progress import ProjectionProgress
+from shared.api.evaluations import EvaluationResult
 from shared.api.leaderboards import LeaderboardChange
 from shared.api.submissions import HistoryEnd, Progress
 from shared.events import (
@@ -100,6 +101,11 @@ MEDIA: dict[str, dict[str, Any]] = {
     "/v1/submissions/{number}/events": {"text/event-stream": stream(**HISTORY)},
     "/v1/leaderboards/{slug}/{gpu}/events": {
         "text/event-stream": stream(changed=LeaderboardChange.__name__)
+    },
+    "/v1/evaluations/{evaluation}/results": {
+        "application/x-ndjson": {
+            "schema": {"$ref": f"#/components/schemas/{EvaluationResult.__name__}"}
+        }
     },
     "/v1/submissions/{number}/files/{name}": {"application/octet-stream": BYTES, "*/*": BYTES},
     "/v1/harnesses/{digest}": {"application/zip": BYTES},
@@ -213,7 +219,7 @@ def reads() -> str:
     """The OpenAPI of the read side's public routes as it should be."""
     nothing = cast("Any", None)
     app = create_app(ReadSources(nothing, ProjectionProgress(), nothing, nothing, nothing))
-    told = build_schemas(app.routes, (Progress, HistoryEnd))
+    told = build_schemas(app.routes, (Progress, HistoryEnd, EvaluationResult))
     paths = {path: said for path, said in app.openapi()["paths"].items() if path.startswith("/v1/")}
     for path, said in paths.items():
         operation = said["get"]

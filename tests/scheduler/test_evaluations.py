@@ -30,7 +30,7 @@ from tests.support.writers import written
 
 KEY = SigningKey(bytes(32))
 BATCH = subjects.evaluation("e1")
-RESULTS = Blob(digest="r", bytes=1)
+RESULTS = Blob(digest="e" * 64, bytes=1)
 CACHED = CachedVerdict(verdict="passed", results=RESULTS, line=0)
 ENDS = (events.JobFinished, events.JobGivenUp, events.JobCancelled, events.JobRequeued)
 

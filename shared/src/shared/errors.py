@@ -58,7 +58,8 @@ _CODES_BY_STATUS = {
     401: "missing_credential invalid_credential cli_id_not_linked",
     403: ("scope_missing bad_csrf login_refused user_banned no_access not_yours deadline_passed"),
     404: (
-        "unknown_check unknown_leaderboard unknown_submission unknown_problem unknown_problem_set "
+        "unknown_check unknown_evaluation unknown_leaderboard unknown_submission unknown_problem "
+        "unknown_problem_set "
         "unknown_participant unknown_agent unknown_rejudge unknown_dead_letter unknown_token "
         "unknown_cli_id unknown_user_code unknown_identity unknown_invite unknown_webhook "
         "not_found"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from shared.errors import Failed
+from shared.errors import Failed, Refused
 from shared.events import CaseResult, Composition, StageResult
 
 # The most items of an evaluation; a run of a chunk takes fewer.
@@ -29,7 +29,7 @@ class ItemResult(msgspec.Struct, frozen=True, kw_only=True):
     """How an item ended: what a run of a submission would say, in the same fields.
 
     `speedup` is how many times as fast as the yardstick it is, with its 95 % `interval`, and
-    `time_us` the time of a call, both None unless it was timed. `doubts` say why a moderator would
+    `time_us` the time of a call, all None unless it was timed. `doubts` say why a moderator would
     review it. `key` opens `key_commit`, so that the run can be repeated; nobody sees it.
     """
 
@@ -42,6 +42,7 @@ class ItemResult(msgspec.Struct, frozen=True, kw_only=True):
     stages: list[StageResult] = []
     took_s: float = 0.0
     time_us: float | None = None
+    time_interval_us: tuple[float, float] | None = None
     speedup: float | None = None
     interval: tuple[float, float] | None = None
     grade: str = ""
@@ -80,8 +81,9 @@ def read_items(data: bytes) -> list[EvaluationItem]:
 
 
 def read_results(data: bytes) -> Sequence[ItemResult]:
-    """Return the results in a file that an agent stored. Raises Failed if it is none."""
+    """Return the results in a file that an agent stored. Raises Refused if it is none."""
     try:
         return _results.decode_lines(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
-        raise Failed(f"the results of a chunk cannot be read: {error}") from error
+        message = f"the results of a chunk cannot be read: {error}"
+        raise Refused("invalid_results", message) from error

@@ -5,6 +5,7 @@ from datetime import datetime, timedelta
 from typing import Literal
 
 UnfinishedState = Literal["queued", "assigned", "running", "ranking"]
+EvaluationState = Literal["queued", "running", "finished"]
 SubmissionState = Literal[UnfinishedState, "finished"]
 
 # How long after the deadline a verdict may still be decided: that delay is ours.
@@ -50,6 +51,16 @@ STATES: dict[str, State] = {state.name: state for state in _STATES}
 STATE_AFTER: dict[str, SubmissionState] = {
     **{event: state.name for state in _STATES for event in state.events},
     "SubmissionFinished": FINISHED,
+}
+
+
+# An evaluation waits until its first chunk has an agent; its runs are bounded one by one, too.
+EVALUATION_STATES: dict[str, State] = {
+    state.name: state
+    for state in (
+        State(QUEUED, "scheduler", "acceptance", "waits for an agent", ("EvaluationRequested",)),
+        State("running", "gpu-agent", "acceptance", "running", ("JobLeased",)),
+    )
 }
 
 

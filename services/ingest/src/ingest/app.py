@@ -10,6 +10,7 @@ from ingest.baselines.routes import baselines_router
 from ingest.bootstrap import Ingest
 from ingest.checks.routes import checks_router
 from ingest.consents.routes import consents_router
+from ingest.evaluations.routes import evaluations_router
 from ingest.http.document import PublicApi, read_introduction
 from ingest.http.middleware import (
     BodyLimitMiddleware,
@@ -83,6 +84,7 @@ def create_app(
 
     for router in (
         submissions_router(ingest.intake, ingest.submissions, auth),
+        evaluations_router(ingest.evaluations, auth),
         quotas_router(ingest.quotas, ingest.intake.choose_gpu, auth),
         problems_router(ingest.problems, auth),
         checks_router(ingest.checks, auth),

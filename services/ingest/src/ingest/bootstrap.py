@@ -14,6 +14,8 @@ from ingest.baselines.service import Baselines
 from ingest.checks.service import Checks
 from ingest.consents.service import Consents
 from ingest.decisions import Decisions
+from ingest.evaluations.rules import EvaluationLimits
+from ingest.evaluations.service import EvaluationCommands
 from ingest.histories import HistoryCache
 from ingest.http.attempts import AttemptLimiter
 from ingest.identity.access.feed import AccessFeed
@@ -50,6 +52,7 @@ PURGE_EVERY_S = 60.0
 PASSWORDS_PER_DEVICE = "10/hour"
 # Right or wrong ones.
 USER_CODES_PER_PARTICIPANT = "30/hour"
+DEFAULT_EVALUATION_LIMITS = EvaluationLimits()
 _log = logging.getLogger(__name__)
 
 
@@ -61,6 +64,7 @@ class Ingest:
     decisions: Decisions
     intake: Intake
     submissions: Submissions
+    evaluations: EvaluationCommands
     quotas: Quotas
     problems: Problems
     checks: Checks
@@ -79,7 +83,12 @@ class Ingest:
     feed: AccessFeed
 
 
-def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIMITS) -> Ingest:
+def ingest(
+    ports: Ports,
+    feed: AccessFeed,
+    bounds: AdmissionLimits = DEFAULT_LIMITS,
+    evaluation_limits: EvaluationLimits = DEFAULT_EVALUATION_LIMITS,
+) -> Ingest:
     """Build the services over these ports and the access feed."""
     decisions = Decisions(ports.log, ports.clock, feed)
     histories = HistoryCache(ports.log)
@@ -96,6 +105,7 @@ def ingest(ports: Ports, feed: AccessFeed, bounds: AdmissionLimits = DEFAULT_LIM
         decisions=decisions,
         intake=intake,
         submissions=Submissions(ports, decisions, feed),
+        evaluations=EvaluationCommands(ports, decisions, histories, intake, evaluation_limits),
         quotas=quotas,
         problems=problems,
         checks=Checks(ports, decisions, problems),

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from shared import subjects
+from shared.api.evaluations import CachedVerdictFound, EvaluationResult
 from shared.api.queues import QueueOfGpu
 from shared.api.webhooks import Delivery, Webhook
 from shared.blobs import BlobStore
@@ -201,6 +202,14 @@ class Lookups(Protocol):
 
     async def queue(self, gpu: str, mode: str) -> QueueOfGpu | None:
         """Return the queue of a GPU type for a mode, None for an unknown one. Raises `Failed`."""
+
+    async def verdicts(
+        self, sources: Sequence[str], problem_digest: str, gpu: str
+    ) -> list[CachedVerdictFound]:
+        """Return the known verdicts of sources, by their digests. Raises `Failed`."""
+
+    async def results(self, evaluation: str) -> list[EvaluationResult]:
+        """Return the results that an evaluation has. Raises `Failed`."""
 
     async def is_used(self, problem: str) -> bool:
         """Return whether a problem ever had a submission. Raises `Failed`."""

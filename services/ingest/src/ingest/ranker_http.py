@@ -12,6 +12,7 @@ import httpx
 import msgspec
 
 from ingest.ports import ReadResponse, ReadStream
+from shared.api.evaluations import CachedVerdictFound, CachedVerdicts, EvaluationResult
 from shared.api.queues import QueueOfGpu
 from shared.errors import Failed, unknown_submission
 from shared.events import RejudgeItem
@@ -30,6 +31,8 @@ RETURNED = (
     *("content-disposition", "x-content-type-options", "warpboard-projection-lag"),
 )
 OF_FILES = (*RETURNED, "content-length")
+# Digests in the query of one request, which must not be too long.
+VERDICTS_AT_ONCE = 64
 _Item = TypeVar("_Item")
 STAFF = Reader(is_staff=True)
 AWAY = "the leaderboards are unavailable for a moment: try again"
@@ -97,6 +100,27 @@ class RankerClient:
         """Return the queue of a GPU type for a mode, None for an unknown one."""
         return await self._find(f"/v1/queue/{quote(gpu, safe='')}?mode={mode}", QueueOfGpu)
 
+    async def verdicts(
+        self, sources: Sequence[str], problem_digest: str, gpu: str
+    ) -> list[CachedVerdictFound]:
+        """Return the known verdicts of sources, by their digests."""
+        found: list[CachedVerdictFound] = []
+        for at in range(0, len(sources), VERDICTS_AT_ONCE):
+            pairs = [("source", source) for source in sources[at : at + VERDICTS_AT_ONCE]]
+            query = urlencode([*pairs, ("problem_digest", problem_digest), ("gpu", gpu)])
+            response = await self.read("/internal/verdicts", query, {}, STAFF)
+            found += _decode(response, CachedVerdicts).items
+        return found
+
+    async def results(self, evaluation: str) -> list[EvaluationResult]:
+        """Return the results that an evaluation has."""
+        path = f"/v1/evaluations/{quote(evaluation, safe='')}/results"
+        response = await self.read(path, "wait=false", {}, STAFF)
+        if response.status != httpx.codes.OK:
+            raise Failed(AWAY)
+        lines = (line for line in response.body.splitlines() if line)
+        return [msgspec.json.decode(line, type=EvaluationResult) for line in lines]
+
     async def is_used(self, problem: str) -> bool:
         """Return whether a problem ever had a submission."""
         query = {"problem": problem, "limit": "1"}
@@ -123,12 +147,17 @@ class RankerClient:
         response = await self.read(path, urlencode(query or {}), {}, STAFF)
         if response.status == httpx.codes.NOT_FOUND:
             return None
-        if response.status != httpx.codes.OK:
-            raise Failed(AWAY)
-        try:
-            return msgspec.json.decode(response.body, type=response_type)
-        except msgspec.DecodeError as error:
-            raise Failed(f"the read side sent an invalid response: {error}") from error
+        return _decode(response, response_type)
+
+
+def _decode(response: ReadResponse, response_type: type[_Item]) -> _Item:
+    """Return the content of a response. Raises `Failed`."""
+    if response.status != httpx.codes.OK:
+        raise Failed(AWAY)
+    try:
+        return msgspec.json.decode(response.body, type=response_type)
+    except msgspec.DecodeError as error:
+        raise Failed(f"the read side sent an invalid response: {error}") from error
 
 
 async def _stream_body(response: httpx.Response) -> AsyncIterator[bytes]:

@@ -9,9 +9,11 @@ from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
+from ingest.evaluations.rules import EvaluationLimits
 from ingest.identity.names import NAME
 from ingest.submissions.admission import DEFAULT_LIMITS
 from shared.errors import Refused
+from shared.evaluations import ITEMS_MAX
 from shared.http_connections import HttpLimits, check_times
 from shared.reader import check_key
 from shared.settings import (
@@ -40,6 +42,10 @@ LOGIN_RATES = (
 
 
 TOO_FEW = "too low: people behind one address get 429"
+EVALUATIONS = (
+    "too low: evaluations get 429; too high: one participant keeps the agents busy that others' "
+    "evaluations wait for"
+)
 REQUEST_LIMITS = Doc(
     "limits on requests; empty means no limit", f"{TOO_FEW}; no limit: one client can delay others"
 )
@@ -228,6 +234,25 @@ class Settings:
     cli_ids_per_address: Annotated[
         str, Doc("CLI ids, for each address", TOO_FEW, group="limits")
     ] = "10/minute"
+    evaluation_items_max: Annotated[
+        int, Doc("sources of one [evaluation](docs/evaluations.md)", EVALUATIONS, group="limits")
+    ] = 256
+    evaluation_token_s: Annotated[
+        float,
+        Doc(
+            "seconds of device time for evaluations, for each token and day",
+            EVALUATIONS,
+            group="limits",
+        ),
+    ] = 86400.0
+    evaluation_account_s: Annotated[
+        float,
+        Doc("the same for all tokens of a participant together", EVALUATIONS, group="limits"),
+    ] = 345600.0
+    evaluation_open_max: Annotated[
+        int,
+        Doc("evaluations of a participant that are not over", EVALUATIONS, group="limits"),
+    ] = 64
     github_client_id: Annotated[str, GITHUB] = ""
     github_client_secret: Annotated[str, GITHUB] = field(default="", repr=False)
     discord_client_id: Annotated[str, DISCORD] = ""
@@ -240,6 +265,16 @@ class Settings:
     def public_base(self) -> str:
         """Return the public URL of this platform, without a trailing slash."""
         return self.public_url.rstrip("/") or f"http://{self.listen}"
+
+    @property
+    def evaluation_limits(self) -> EvaluationLimits:
+        """Return the limits on evaluations."""
+        return EvaluationLimits(
+            self.evaluation_items_max,
+            self.evaluation_token_s,
+            self.evaluation_account_s,
+            self.evaluation_open_max,
+        )
 
     @property
     def http_limits(self) -> HttpLimits:
@@ -304,6 +339,9 @@ def _find_limit_problems(settings: Settings) -> Iterator[tuple[str, str]]:
             yield name, f"is {rate!r}: expected {example}"
     if settings.queued_max < 1:
         yield "queued_max", f"is {settings.queued_max}: expected at least 1"
+    if not 1 <= settings.evaluation_items_max <= ITEMS_MAX:
+        expected = f"expected 1 to {ITEMS_MAX}"
+        yield "evaluation_items_max", f"is {settings.evaluation_items_max}: {expected}"
     if not 1 <= settings.open_max <= OPEN_MAX:
         yield "open_max", f"is {settings.open_max}: expected 1 to {OPEN_MAX}"
 

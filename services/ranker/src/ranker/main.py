@@ -19,7 +19,7 @@ from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import Live, ProjectionProgress
 from ranker.service.projection import Ranker
 from ranker.service.retimes import Retimes
-from ranker.settings import Settings, load
+from ranker.settings import Settings, load, parse_prices
 from ranker.webhooks.sender import announce
 from ranker.webhooks.watcher import run_webhooks
 from shared import lifecycle
@@ -133,6 +133,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             seal_key=public_key(sealing.key) if sealing else None,
             scrub=lambda: scrubber.state,
             streams_max=streams_max(file_limit()),
+            device_prices=parse_prices(settings.device_prices),
         )
 
         async def read_log() -> None:

@@ -1,6 +1,7 @@
 """Settings of ranker, the only reader of its environment."""
 
 import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -21,6 +22,7 @@ from shared.settings import (
     read_settings,
 )
 
+PRICE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 RANKED = Doc(
     "which times are ranked; C2, G0 and levels below `medium` are allowed only if `LISTEN` is "
     "loopback",
@@ -79,6 +81,15 @@ class Settings:
         ),
     ] = True
 
+    device_prices: Annotated[
+        str,
+        Doc(
+            "what an hour of a device costs, such as `H100=2.5 CPU=0.05`, to show operators what "
+            "[evaluations](docs/evaluations.md) cost",
+            "without a price no cost is shown",
+        ),
+    ] = ""
+
     def demand(self) -> Demand:
         """The policy for which times are ranked. Raises Refused."""
         is_loopback = self.listen.host in LOOPBACK
@@ -93,6 +104,22 @@ def check_url(url: str | None) -> None:
             f"WARPBOARD_RANKER_ANNOUNCE_URL is {url!r}: expected a URL such as https://x.org/in"
         )
         raise Refused("bad_settings", reason, "announce_url")
+
+
+def parse_prices(text: str) -> dict[str, float]:
+    """Return the price of an hour by GPU type. Raises Refused.
+
+    >>> parse_prices("H100=2.5 CPU=0.05")
+    {'H100': 2.5, 'CPU': 0.05}
+    """
+    prices: dict[str, float] = {}
+    for pair in text.split():
+        gpu, _, price = pair.partition("=")
+        if not gpu or not PRICE.fullmatch(price):
+            reason = f"WARPBOARD_RANKER_DEVICE_PRICES has {pair!r}: expected such as H100=2.5"
+            raise Refused("bad_settings", reason, "device_prices")
+        prices[gpu] = float(price)
+    return prices
 
 
 def check_local(settings: Settings) -> None:
@@ -110,6 +137,7 @@ def load() -> Settings:
     """Read and check the settings. Raises Refused with everything that is wrong with them."""
     settings = read_settings(Settings, "WARPBOARD_RANKER", os.environ)
     settings.demand()
+    parse_prices(settings.device_prices)
     check_key(settings.reader_key, "WARPBOARD_RANKER_READER_KEY")
     check_url(settings.announce_url)
     check_local(settings)

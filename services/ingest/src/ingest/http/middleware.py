@@ -45,7 +45,7 @@ METHODS = ("POST", "PUT", "PATCH", "DELETE")
 # Paths that accept files, always with a credential, and how large these may be. The last ones are
 # routes of the public client: profiles, and its submit route with its own mode names.
 UPLOADS = (
-    (re.compile(r"/v1/(problems|checks)/?"), PROBLEM_BYTES_MAX),
+    (re.compile(r"/v1/(problems|checks|evaluations)/?"), PROBLEM_BYTES_MAX),
     (re.compile(r"/v1/submissions/?"), SUBMISSION_BYTES_MAX),
     (re.compile(r"/profile((/[^/]+){2})?"), SUBMISSION_BYTES_MAX),
     (re.compile(r"(/admin)?/submission(/[^/]+){3}"), SUBMISSION_BYTES_MAX),
@@ -69,7 +69,7 @@ NO_STORE = "no-store"
 IDEMPOTENCY_HEADER = "idempotency-key"
 IDEMPOTENCY_KEY = re.compile(r"[!-~]{1,255}\Z")
 API_PREFIX = "/v1/"
-EXEMPT_PATHS = ("/v1/submissions", "/v1/problems", "/v1/checks")
+EXEMPT_PATHS = ("/v1/submissions", "/v1/problems", "/v1/checks", "/v1/evaluations")
 # Stored in place of a response that has a secret, with what to do instead as its body.
 SHOWN_ONCE = STATUS_BY_CODE["shown_once"]
 RETRY_S = 1.0

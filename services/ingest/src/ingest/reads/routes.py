@@ -28,6 +28,7 @@ FILES = "/v1/submissions/{number}/files/{name}"
 HARNESS = "/v1/harnesses/{digest}"
 HISTORY = "/v1/submissions/{number}/events"
 LEADERBOARD_CHANGES = "/v1/leaderboards/{slug}/{gpu}/events"
+RESULTS = "/v1/evaluations/{evaluation}/results"
 EVENTS, JSON = "text/event-stream", "application/json"
 
 
@@ -148,13 +149,19 @@ def reads_router(
             return await proxy_read(path, request, caller)
         return ProxiedEventStream(streams, request, path, caller)
 
+    @router.get(RESULTS)
+    async def results(request: Request) -> Response:
+        """The results of an evaluation, as they come."""
+        path, caller = _quote_path(request.scope["path"]), await auth.caller(request)
+        return ProxiedEventStream(streams, request, path, caller)
+
     async def read(request: Request) -> Response:
         """Any other read; ranker answers it."""
         path = _quote_path(request.scope["path"])
         return await proxy_read(path, request, await _authenticate(auth, path, request))
 
     # One route each, so that ingest itself answers other paths with 404 or 405.
-    for path in sorted(set(read_paths()) - {FILES, HARNESS, HISTORY, LEADERBOARD_CHANGES}):
+    for path in sorted(set(read_paths()) - {FILES, HARNESS, HISTORY, LEADERBOARD_CHANGES, RESULTS}):
         router.add_api_route(path, read, methods=["GET"])
     return router
 

@@ -44,13 +44,13 @@ class Intake:
 
     async def submit(self, upload: Upload) -> SubmissionReceipts:
         """Accept a submission, one for each GPU type."""
-        batch = resolve(upload, await self._load(upload))
+        batch = resolve(upload, await self.load(upload))
         async with self.admission.admit(batch) as queues:
             charge = await self._charging.charge(batch, queues)
             accepted = await self._commits.commit(batch, charge, queues)
         return write_receipts(accepted, queues)
 
-    async def _load(self, upload: Upload) -> SubmissionContext:
+    async def load(self, upload: Upload) -> SubmissionContext:
         """Load what an upload is decided on. Raises `Refused` while intake is paused."""
         request, account, at = upload.request, upload.caller.id, self._ports.clock()
         launcher, has_name, problem, account_state, paused = await asyncio.gather(

@@ -84,7 +84,7 @@ class SubmissionBatch:
 def resolve(upload: Upload, context: SubmissionContext) -> SubmissionBatch:
     """Return the submissions of an upload. Raises `Refused`, in the order of the API contract."""
     request, slug = upload.request, upload.request.problem.lower()
-    published = _check_allowed(upload, slug, context)
+    published = check_allowed(upload, slug, context)
     file = rules.parse_file(request, slug, published)
     check_ban(context.account.ban, context.at)
     check_consent(context.account.consents, slug, published)
@@ -123,7 +123,7 @@ def run_options(requested: SubmissionRequest | SubmissionReceived) -> dict[str, 
     return {name: getattr(requested, name) for name in RunOptions.__struct_fields__}
 
 
-def _check_allowed(upload: Upload, slug: str, context: SubmissionContext) -> ProblemPublished:
+def check_allowed(upload: Upload, slug: str, context: SubmissionContext) -> ProblemPublished:
     """Return the version to submit to. Raises `Refused` if the caller may not submit to it now."""
     check_mode(upload.request.mode)
     check_scope(upload.caller, SCOPE_OF_MODE[upload.request.mode])

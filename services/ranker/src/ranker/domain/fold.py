@@ -22,6 +22,13 @@ F = TypeVar("F", bound=Fact)
 
 NUL = b"\\u0000"
 DIGEST = re.compile(r"[0-9a-f]{64}\Z")
+# The verdicts that an equal source would get again. The others depend on how busy a machine is.
+CACHED_VERDICTS = (
+    *("passed", "wrong_answer", "late_write", "compile_error", "import_error", "policy"),
+    *("crashed", "suspicious"),
+)
+# A verdict is cached for so many later events: with 32 items a chunk, at most 6.4 times as many.
+VERDICT_EVENTS_MAX = 1_000_000
 # Events without rows here. Every class is named here or has a rule: tests/ranker/test_fold.py.
 IGNORED: frozenset[type[Fact]] = frozenset(
     (
@@ -35,9 +42,8 @@ IGNORED: frozenset[type[Fact]] = frozenset(
         *(events.BanAppealDecided, events.QuotaTaken, events.QuotaReturned, events.QuotaLimitSet),
         *(events.RunReleased, events.LauncherRegistered, events.InstanceRequested),
         *(events.InstanceEnded, events.SubmissionsOpened, events.SealKeyChanged),
-        *(events.ProblemCheckRequested, events.EvaluationRequested),
-        *(events.EvaluationCancelRequested, events.EvaluationFinished, events.DeviceTimeReserved),
-        *(events.DeviceTimeSettled, events.ChunkStopRequested),
+        *(events.ProblemCheckRequested, events.DeviceTimeReserved, events.DeviceTimeSettled),
+        events.ChunkStopRequested,
     )
 )
 # Events whose own fields are all the values that their statements need.
@@ -57,6 +63,8 @@ STATEMENTS: dict[type[Fact], tuple[str, ...]] = {
     events.AccountUnbanned: ("account_unbanned",),
     events.SubmissionRestored: ("submission_restored",),
     events.SubmissionWithdrawn: ("submission_withdrawn",),
+    events.EvaluationCancelRequested: ("evaluation_cancelling",),
+    events.EvaluationFinished: ("evaluation_finished",),
 }
 
 
@@ -183,6 +191,54 @@ def _duel_judged(event: RecordedEvent, fact: events.DuelJudged) -> list[Step]:
     return [Step(name, values) for name in names]
 
 
+def _evaluation_requested(event: RecordedEvent, fact: events.EvaluationRequested) -> list[Step]:
+    run_count = len(fact.sources) - len(fact.cached)
+    values = _values(event, fact) | {
+        "file": fact.source.digest,
+        "cached_count": len(fact.cached),
+        "first": run_count,
+        "verdicts": [item.verdict for item in fact.cached],
+        "results": [item.results.digest for item in fact.cached],
+        "lines": [item.line for item in fact.cached],
+    }
+    names = ["evaluation_requested", *(["evaluation_cached"] if fact.cached else [])]
+    return [Step(name, values) for name in names]
+
+
+def _chunk_leased(event: RecordedEvent, fact: events.JobLeased) -> list[Step]:
+    if fact.chunk is None:
+        return []
+    values = _values(event, fact) | {"evaluation": fact.chunk.evaluation}
+    return [Step("evaluation_started", values)]
+
+
+def _items_ended(event: RecordedEvent, fact: events.JobFinished | events.JobRequeued) -> list[Step]:
+    """Items have verdicts, which equal sources may get without a run of their own."""
+    result = fact.result
+    if result is None:
+        return []
+    values = _values(event, fact) | msgspec.structs.asdict(result)
+    values |= {
+        "count": len(result.verdicts),
+        "results": result.results.digest,
+        "kept": list(CACHED_VERDICTS),
+        "events_kept": VERDICT_EVENTS_MAX,
+    }
+    names = ["evaluation_items_ended"]
+    names += ["verdicts_cached", "verdicts_forgotten"] if result.harness else []
+    return [Step(name, values) for name in names]
+
+
+def _items_lost(event: RecordedEvent, fact: events.JobGivenUp | events.JobCancelled) -> list[Step]:
+    if fact.chunk is None:
+        return []
+    is_cancelled = isinstance(fact, events.JobCancelled)
+    outcome = "cancelled" if is_cancelled else "failed"
+    values = _values(event, fact) | msgspec.structs.asdict(fact.chunk) | {"outcome": outcome}
+    values["code"] = "cancelled" if isinstance(fact, events.JobCancelled) else fact.code
+    return [Step("evaluation_items_lost", values)]
+
+
 # By the class of what was announced on a leaderboard.
 ANNOUNCEMENT_STATEMENTS: dict[type[Fact], str] = {
     events.RecordSet: "record_set",
@@ -243,6 +299,12 @@ _STEP_RULES: tuple[StepRule[Any] | ValueRule[Any], ...] = (
     ValueRule(events.RejudgeApplied, "rejudge_moved", lambda _fact: {"state": "applied"}),
     ValueRule(events.RejudgeDiscarded, "rejudge_moved", lambda _fact: {"state": "discarded"}),
     *(StepRule(kind, _announced) for kind in ANNOUNCEMENT_STATEMENTS),
+    StepRule(events.EvaluationRequested, _evaluation_requested),
+    StepRule(events.JobLeased, _chunk_leased),
+    StepRule(events.JobFinished, _items_ended),
+    StepRule(events.JobRequeued, _items_ended),
+    StepRule(events.JobGivenUp, _items_lost),
+    StepRule(events.JobCancelled, _items_lost),
 )
 STEPS: dict[type[Fact], Callable[[RecordedEvent, Any], list[Step]]] = {
     rule.kind: rule.make_steps for rule in _STEP_RULES

@@ -5,6 +5,7 @@ from fastapi import FastAPI
 from ranker.http.access import ReadSources
 from ranker.http.cases import cases_router, goals_router
 from ranker.http.comparison import comparison_router
+from ranker.http.evaluations import evaluations_router
 from ranker.http.events import events_router
 from ranker.http.kept import KeptLeaderboards
 from ranker.http.leaderboards import leaderboards_router
@@ -29,6 +30,7 @@ ROUTERS = (
     goals_router,
     moderation_router,
     queues_router,
+    evaluations_router,
 )
 
 

@@ -1,7 +1,7 @@
 """Read access: the only place where reads are filtered by reader."""
 
 from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
 
@@ -120,7 +120,7 @@ class ReadSources:
 
     Only the archive has past leaderboards, old events, operators' acts and seals. `seal_key` is the
     public key of the seals in base64, None if nothing is sealed. `scrub` returns the state of the
-    comparison of the log with the archive.
+    comparison of the log with the archive. `device_prices` are those of an hour, by GPU type.
     """
 
     reads: Reads
@@ -132,6 +132,7 @@ class ReadSources:
     seal_key: str | None = None
     scrub: Callable[[], ScrubState] = ScrubState
     streams_max: int = STREAMS_MAX
+    device_prices: Mapping[str, float] = field(default_factory=dict)
 
     def view(self, reader: Reader) -> "ReaderView":
         """The read models as a reader may see them."""

@@ -752,3 +752,77 @@ where rejudge.state = 'running' and rejudge.from_number <> rejudge.to_number and
 )
 order by rejudge.seq
 limit 10;
+
+-- name: evaluation_requested
+-- An evaluation, whose cached items have their verdicts.
+insert into evaluation (id, seq, version, account, token, problem, problem_number, problem_digest,
+                        gpu, mode, file, sources, cached_count, state, completed, requested_at,
+                        deadline_at)
+values (%(id)s, %(seq)s, %(seq)s, %(account)s, %(token)s, %(problem)s, %(problem_number)s,
+        %(problem_digest)s, %(gpu)s, %(mode)s, %(file)s, %(sources)s::text[], %(cached_count)s,
+        'queued', %(cached_count)s, %(at)s, %(deadline_at)s);
+
+-- name: evaluation_cached
+-- The items of an evaluation that have the verdict of an equal source: the last ones.
+insert into evaluation_part (evaluation, seq, first, count, outcome, verdicts, results, line,
+                             is_cached)
+select %(id)s, %(seq)s, %(first)s::int + place::int - 1, 1, 'completed', array[verdict], results,
+       line, true
+from unnest(%(verdicts)s::text[], %(results)s::text[], %(lines)s::int[])
+     with ordinality as cached (verdict, results, line, place);
+
+-- name: evaluation_started
+-- A first chunk of an evaluation has an agent.
+update evaluation
+set state = 'running', started_at = %(at)s, version = %(seq)s
+where id = %(evaluation)s and state = 'queued';
+
+-- name: evaluation_cancelling
+-- Somebody wants an evaluation to end.
+update evaluation set is_cancelling = true, version = %(seq)s where id = %(id)s;
+
+-- name: evaluation_items_ended
+-- Items of an evaluation have verdicts.
+with ended as (
+    insert into evaluation_part (evaluation, seq, first, count, outcome, verdicts, results, harness,
+                                 run)
+    values (%(evaluation)s, %(seq)s, %(first)s, %(count)s, 'completed', %(verdicts)s::text[],
+            %(results)s, %(harness)s, %(run)s)
+)
+update evaluation
+set completed = completed + %(count)s, device_s = device_s + %(device_s)s, version = %(seq)s
+where id = %(evaluation)s;
+
+-- name: evaluation_items_lost
+-- Items of an evaluation ended without a verdict.
+with ended as (
+    insert into evaluation_part (evaluation, seq, first, count, outcome, code, reason)
+    values (%(evaluation)s, %(seq)s, %(first)s, %(count)s, %(outcome)s, %(code)s, %(reason)s)
+)
+update evaluation
+set failed = failed + case when %(outcome)s = 'failed' then %(count)s else 0 end,
+    cancelled = cancelled + case when %(outcome)s = 'cancelled' then %(count)s else 0 end,
+    version = %(seq)s
+where id = %(evaluation)s;
+
+-- name: evaluation_finished
+-- All items of an evaluation ended.
+update evaluation
+set state = 'finished', outcome = %(outcome)s, device_s = %(device_s)s, finished_at = %(at)s,
+    version = %(seq)s
+where id = %(id)s;
+
+-- name: verdicts_cached
+-- Keep the verdicts of tested items for equal sources; the first of equal ones stays.
+insert into verdict (source, problem_digest, gpu, harness, seq, verdict, results, line)
+select evaluation.sources[%(first)s::int + place], evaluation.problem_digest, evaluation.gpu,
+       %(harness)s, %(seq)s, ended.verdict, %(results)s, place - 1
+from evaluation
+cross join unnest(%(verdicts)s::text[]) with ordinality as ended (verdict, place)
+where evaluation.id = %(evaluation)s and evaluation.mode = 'test'
+  and ended.verdict = any(%(kept)s::text[])
+on conflict do nothing;
+
+-- name: verdicts_forgotten
+-- Drop the verdicts of old events, so that the table has a bound.
+delete from verdict where seq < %(seq)s - %(events_kept)s;

@@ -1446,3 +1446,50 @@ where submission.baseline = '' and (%(since)s::timestamptz is null or submission
 group by submission.account
 order by total desc
 limit 1000;
+
+-- name: evaluations
+-- Evaluations, newest first: one by its id, those of an account, or all.
+select evaluation.id, evaluation.seq, evaluation.version, evaluation.account as participant_id,
+       participant.name as participant, evaluation.problem,
+       evaluation.problem_number as problem_version, evaluation.problem_digest, evaluation.gpu,
+       evaluation.mode, evaluation.state, evaluation.is_cancelling, evaluation.outcome,
+       evaluation.file, evaluation.sources, cardinality(evaluation.sources) as items,
+       evaluation.completed + evaluation.failed + evaluation.cancelled as ended,
+       evaluation.completed, evaluation.failed, evaluation.cancelled,
+       evaluation.cached_count as cached, evaluation.device_s, evaluation.requested_at,
+       evaluation.deadline_at, evaluation.started_at, evaluation.finished_at
+from evaluation
+left join accounts.participant on participant.account = evaluation.account
+where (%(id)s::text is null or evaluation.id = %(id)s)
+  and (%(account)s::text is null or evaluation.account = %(account)s)
+  and (%(problem)s::text is null or evaluation.problem = %(problem)s)
+  and (%(before)s::bigint is null or evaluation.seq < %(before)s)
+order by evaluation.seq desc
+limit %(limit)s;
+
+-- name: evaluation_parts
+-- The items of an evaluation that ended, in the order of their results.
+select seq, first, count, outcome, verdicts, results, line, is_cached, harness, code, reason
+from evaluation_part
+where evaluation = %(id)s
+order by seq, first;
+
+-- name: evaluation_uses
+-- What evaluations used since an instant, by token and GPU type.
+select evaluation.account as participant_id, participant.name as participant, evaluation.token,
+       evaluation.gpu, count(*) as evaluations, sum(cardinality(evaluation.sources)) as items,
+       sum(evaluation.cached_count) as cached, sum(evaluation.device_s) as device_s
+from evaluation
+left join accounts.participant on participant.account = evaluation.account
+where evaluation.requested_at >= %(since)s
+group by evaluation.account, participant.name, evaluation.token, evaluation.gpu
+order by sum(evaluation.device_s) desc, evaluation.account, evaluation.token, evaluation.gpu
+limit %(limit)s;
+
+-- name: verdicts
+-- The known verdicts of some sources under some harness codes, the oldest of each.
+select distinct on (source) source, verdict, results, line
+from verdict
+where source = any(%(sources)s::text[]) and problem_digest = %(problem_digest)s
+  and gpu = %(gpu)s and harness = any(%(harnesses)s::text[])
+order by source, seq;

@@ -4,6 +4,7 @@ The items of a chunk end with the signed verdicts of its run, or without a verdi
 given up or cancelled: each by exactly one event of the job. An evaluation ends with its last job.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import timedelta
@@ -12,6 +13,7 @@ from typing import TypeAlias, assert_never
 
 from msgspec import structs
 
+from harness.vocabulary import VERDICTS
 from scheduler.domain import queue
 from scheduler.domain.match import Candidate, Need, find_able_agents, group_by_host, job_need
 from scheduler.domain.state import (
@@ -42,6 +44,8 @@ STARTING_S_MAX = 60.0
 CHUNK_OVERDUE, BAD_CHUNK = "chunk_overdue", "bad_chunk"
 STOPPED = "a person's submission needs the agent"
 OVER = "its evaluation is over"
+# An agent may write anything in its report.
+DIGEST = re.compile(r"[0-9a-f]{64}\Z")
 
 
 # The events that change evaluations or their runs themselves.
@@ -174,15 +178,18 @@ def read_result(
         return None
     sign_key, aggregate = state.agent(run.agent).sign_key, history_of(envelope.aggregate)
     is_signed = verify_verdict(sign_key, aggregate, run.token, bytes(envelope.data), envelope.sig)
-    if not is_signed or ended.first != chunk.first or not 0 < len(ended.verdicts) <= chunk.count:
+    is_known = DIGEST.match(results.digest) and set(ended.verdicts) <= set(VERDICTS)
+    is_fitting = ended.first == chunk.first and 0 < len(ended.verdicts) <= chunk.count
+    if not (is_signed and is_known and is_fitting):
         return None
+    harness = fact.environment.get(HARNESS_CODE, "")
     held_s = (min(envelope.at, job.deadline_at) - run.assigned_at).total_seconds()
     return ChunkResult(
         evaluation=chunk.evaluation,
         first=chunk.first,
         verdicts=ended.verdicts,
         results=results,
-        harness=fact.environment.get(HARNESS_CODE, ""),
+        harness=harness if DIGEST.match(harness) else "",
         device_s=round(max(0.0, held_s), 3),
     )
 

@@ -1,0 +1,1 @@
+"""Evaluations: many sources for one problem version, which no leaderboard shows."""
