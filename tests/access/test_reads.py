@@ -37,7 +37,8 @@ class Asking:
 
     def get(self, path: str, caller: str) -> httpx.Response:
         """Send a read, with the platform's numbers in its path."""
-        url = path.format(harness=self.town.harness, **self.town.numbers)
+        town = self.town
+        url = path.format(harness=town.harness, evaluation=town.evaluation, **town.numbers)
         answer = self.http.get(url, headers=self.headers(caller))
         media = answer.headers.get("content-type", "")
         self.document.check(("GET", url), answer.status_code, media, answer.content)

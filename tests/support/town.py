@@ -51,6 +51,8 @@ class Town:
     numbers: dict[str, int] = field(default_factory=dict)
     # The harness code that judged them.
     harness: str = ""
+    # An evaluation that ada requested.
+    evaluation: str = ""
 
     @property
     def url(self) -> str:
@@ -157,3 +159,8 @@ def _submit(town: Town) -> None:
             ended = ada.end(number)
             assert ended["verdict"] == "passed"
             town.harness = ended["environment"]["harness_code"]
+    body = {"problem": OPEN, "items": [{"id": "one", "source": f"{HONEST}\n{MARK} item\n"}]}
+    url, headers = f"{town.url}/v1/evaluations", town.tokens["ada"]
+    answer = httpx.post(url, json=body, headers=headers, timeout=30)
+    assert answer.status_code == 202, answer.text
+    town.evaluation = answer.json()["id"]

@@ -86,4 +86,4 @@ def read_results(data: bytes) -> Sequence[ItemResult]:
         return _results.decode_lines(data)
     except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
         message = f"the results of a chunk cannot be read: {error}"
-        raise Refused("invalid_results", message) from error
+        raise Refused("invalid_request", message) from error

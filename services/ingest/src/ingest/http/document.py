@@ -172,6 +172,8 @@ def _add_examples(document: dict[str, Any], fixed: dict[str, Any]) -> None:
                 )
                 is_item = is_list and not isinstance(values[name], list)
                 field["example"] = [values[name]] if is_item else values[name]
+                if field["example"] not in field.get("enum", [field["example"]]):
+                    field["example"] = field["enum"][0]
             if media == JSON:
                 content["example"] = {name: field["example"] for name, field in fields.items()}
         for status, response in operation["responses"].items():
