@@ -104,13 +104,13 @@ class RankerClient:
         self, sources: Sequence[str], problem_digest: str, gpu: str
     ) -> list[CachedVerdictFound]:
         """Return the known verdicts of sources, by their digests."""
-        found: list[CachedVerdictFound] = []
+        verdicts: list[CachedVerdictFound] = []
         for at in range(0, len(sources), VERDICTS_AT_ONCE):
             pairs = [("source", source) for source in sources[at : at + VERDICTS_AT_ONCE]]
             query = urlencode([*pairs, ("problem_digest", problem_digest), ("gpu", gpu)])
             response = await self.read("/internal/verdicts", query, {}, STAFF)
-            found += _decode(response, CachedVerdicts).items
-        return found
+            verdicts += _decode(response, CachedVerdicts).items
+        return verdicts
 
     async def results(self, evaluation: str) -> list[EvaluationResult]:
         """Return the results that an evaluation has."""

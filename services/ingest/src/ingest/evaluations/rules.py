@@ -75,8 +75,10 @@ def fold_budget(budget: Budget, facts: Iterable[events.Fact], at: datetime) -> B
                 use = uses[fact.evaluation]
                 uses[fact.evaluation] = use._replace(device_s=fact.device_s, is_over=True)
     since = at - timedelta(seconds=KEPT_S)
-    kept = {id_: use for id_, use in uses.items() if use.until_at > since or not use.is_over}
-    return Budget(kept)
+    counted_uses = {
+        id_: use for id_, use in uses.items() if use.until_at > since or not use.is_over
+    }
+    return Budget(counted_uses)
 
 
 def reserve(
@@ -103,13 +105,13 @@ def reserve(
     live = [use for use in budget.uses.values() if use.until_at > at]
     of_token_s = sum(use.device_s for use in live if use.token == requested.token)
     of_account_s = sum(use.device_s for use in live)
-    for who, used_s, limit_s in (
+    for subject, used_s, limit_s in (
         ("this token", of_token_s, limits.token_s_per_day),
         ("your account", of_account_s, limits.account_s_per_day),
     ):
         if used_s + device_s > limit_s:
             message = (
-                f"{who} has used or reserved {used_s:,.0f} of {limit_s:,.0f} seconds of device "
+                f"{subject} has used or reserved {used_s:,.0f} of {limit_s:,.0f} seconds of device "
                 f"time for evaluations today, and this one may need {device_s:,.0f}: send fewer "
                 f"items, wait until others have ended, or until {until_at:%Y-%m-%d %H:%M} UTC"
             )

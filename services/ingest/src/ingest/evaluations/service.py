@@ -23,7 +23,7 @@ from ingest.problems.rules import check_in_time
 from ingest.submissions.intake import Intake
 from ingest.submissions.resolution import SubmissionContext, Upload, check_allowed
 from shared import events, subjects
-from shared.api.evaluations import Evaluation
+from shared.api.evaluations import CachedVerdictFound, Evaluation
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Failed, Refused
@@ -122,14 +122,14 @@ class EvaluationCommands:
         check_consent(context.account.consents, slug, published)
         gpu = await asyncio.to_thread(rules.check_sources, request, new.items, slug, published)
         requires = rules.required(new.items, published, gpu)
-        found = {}
+        verdicts: dict[str, CachedVerdictFound] = {}
         if new.uses_cache and request.mode == rules.TEST:
             digests = list(dict.fromkeys(map(rules.source_digest, new.items)))
             # Without the read side everything runs.
             with suppress(Failed):
-                verdicts = await self.ports.lookups.verdicts(digests, published.digest, gpu)
-                found = {verdict.source: verdict for verdict in verdicts}
-        items, cached = rules.order_items(new.items, found)
+                known = await self.ports.lookups.verdicts(digests, published.digest, gpu)
+                verdicts = {verdict.source: verdict for verdict in known}
+        items, cached = rules.order_items(new.items, verdicts)
         seconds = rules.item_s_max(request.mode, published)
         requested = events.EvaluationRequested(
             account=new.caller.id,

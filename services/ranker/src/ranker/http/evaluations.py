@@ -285,5 +285,5 @@ def _shown(result: ItemResult, *, is_cached: bool) -> Row:
     """What a result says beside its verdict, as the result of a test does."""
     names = (*SHOWN, "reason", *(() if is_cached else SHOWN_TO_OWNER))
     cases = [safe_case(case) for case in convert(msgspec.to_builtins(result.cases), list[Row])]
-    shown = {name: getattr(result, name) for name in names}
-    return shown | {"cases": convert(show_cases(cases, None), list[Case])}
+    fields = {name: getattr(result, name) for name in names}
+    return fields | {"cases": convert(show_cases(cases, None), list[Case])}
