@@ -5,6 +5,9 @@ in a number alone, so that none can be answered from a cache:
 
 - `bare`: a loop that forks, loads the source, calls it and checks it without protection
 - `single`: submissions in mode test through a platform of its own, 1 and 64 in flight
+- `library`: tests by `harness.Evaluator`, 1 and 64 in flight
+- `benchmark`: kernels of a millisecond that it times to 5 %
+- `builds`: kernels in C++, one run at a time and as many as the machine has cores
 """
 
 import argparse
@@ -16,14 +19,17 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import count
+from itertools import count, cycle
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import msgspec
 
 from bench.cpu_group import CpuGroup, cpu_group
-from bench.figures import Figure, report
+from bench.figures import Figure, at_least, at_most, report
+from bench.harness import MODE_KERNEL
+from bench.harness_runs import UTILITIES, Runner
 from bench.noop_platform import (
     PROBLEM,
     ROOT,
@@ -34,14 +40,19 @@ from bench.noop_platform import (
     own_cpu_s,
     running_platform,
 )
+from harness.entry import Harness
+from harness.evaluator import EvaluationMode, Evaluator, Source
 from harness.vocabulary import CPU_TYPE
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import compile_problem
 
-UTILITIES = ROOT / "harness" / "src" / "harness" / "check" / "utilities.py"
+# Kernels in C++, whose compilation takes longer than their test.
+NATIVE = ROOT / "problems" / "sort-keys" / "solutions" / "correct"
 IN_FLIGHT = (1, 64)
+PRECISION = 0.05
 PART_S_MAX = 200.0
 END_S_MAX = 120.0
+CORES = len(os.sched_getaffinity(0))
 # The names of agents among the processes of a platform begin with this.
 AGENT = "gpu-agent"
 
@@ -51,10 +62,13 @@ class Size(NamedTuple):
 
     bare: int
     single: int
+    library: int
+    benchmark: int
+    builds: int
 
 
-WHOLE = Size(bare=300, single=100)
-SMOKE = Size(bare=20, single=5)
+WHOLE = Size(bare=300, single=100, library=150, benchmark=60, builds=24)
+SMOKE = Size(bare=20, single=5, library=10, benchmark=2, builds=2)
 
 
 class Rate(NamedTuple):
@@ -94,14 +108,13 @@ def write_problem(folder: Path) -> Path:
 
 def measure_bare(size: Size) -> Rates:
     """Run the bare loop in one process, and in one for each core."""
-    cores = len(os.sched_getaffinity(0))
     rates = {}
     with tempfile.TemporaryDirectory() as home:
         problem, sources = write_problem(Path(home, "problem")), Path(home, "sources")
         sources.mkdir()
         for number, kernel in enumerate(kernels(size.bare)):
             (sources / f"kernel{number}.py").write_text(kernel)
-        for loops in dict.fromkeys((1, cores)):
+        for loops in dict.fromkeys((1, CORES)):
             rates[f"bare, {loops} at a time"] = _run_loops(loops, problem, sources, size.bare)
     return rates
 
@@ -122,6 +135,90 @@ def _run_loops(loops: int, problem: Path, sources: Path, items: int) -> Rate:
     imports_s = sum(float(imported) for _, _, imported in results)
     slowest_s = max(float(took) for _, took, _ in results)
     return Rate.measured(loops * items, slowest_s, cpu_s - imports_s)
+
+
+def measure_library(size: Size) -> Rates:
+    """Evaluate kernels in mode test by the library."""
+    with tempfile.TemporaryDirectory() as home:
+        problem = write_problem(Path(home, "problem"))
+        with counted_evaluator() as (evaluator, group):
+            drain(evaluator, problem, kernels(evaluator.slots))
+            return {
+                f"library, {in_flight} in flight": _measure_map(
+                    evaluator, group, problem, kernels(size.library), in_flight
+                )
+                for in_flight in IN_FLIGHT
+            }
+
+
+def _measure_map(
+    evaluator: Evaluator, group: CpuGroup, problem: Path, sources: Sequence[str], in_flight: int
+) -> Rate:
+    # The evaluator has as many in flight as it can.
+    maps = [[source] for source in sources] if in_flight == 1 else [sources]
+    cpu_s, began = group.cpu_s(), time.monotonic()
+    for some in maps:
+        drain(evaluator, problem, some)
+    return Rate.measured(len(sources), time.monotonic() - began, group.cpu_s() - cpu_s)
+
+
+def measure_benchmark(size: Size) -> Rates:
+    """Time kernels of a millisecond to 5 % by the library; their yardstick takes twice as long."""
+    with tempfile.TemporaryDirectory() as home, counted_evaluator() as (evaluator, group):
+        problem = Runner(Harness(), Path(home)).find_problem(MODE_KERNEL.yardstick)
+        twins = [
+            msgspec.structs.replace(MODE_KERNEL, twin=number)
+            for number in range(1 + size.benchmark)
+        ]
+        drain(evaluator, problem, [twins[0].source], "benchmark")
+        cpu_s, began = group.cpu_s(), time.monotonic()
+        drain(evaluator, problem, [twin.source for twin in twins[1:]], "benchmark")
+        took_s = time.monotonic() - began
+        rate = Rate.measured(size.benchmark, took_s, group.cpu_s() - cpu_s)
+    return {"benchmarks of 1 ms to 5 %": rate}
+
+
+def measure_builds(size: Size) -> Rates:
+    """Test kernels in C++, one at a time, and with as many slots as the machine has cores."""
+    rates = {}
+    for slots in dict.fromkeys((1, CORES)):
+        sources = [
+            Source(f"// Kernel {next(_numbers)}\n{path.read_text()}", path.name)
+            for _, path in zip(range(1 + size.builds), cycle(sorted(NATIVE.glob("*.cpp"))))
+        ]
+        with counted_evaluator(slots=slots) as (evaluator, group):
+            problem = NATIVE.parents[1]
+            drain(evaluator, problem, sources[:1])
+            cpu_s, began = group.cpu_s(), time.monotonic()
+            drain(evaluator, problem, sources[1:])
+            took_s = time.monotonic() - began
+            rates[f"C++, {slots} at a time"] = Rate.measured(
+                size.builds, took_s, group.cpu_s() - cpu_s
+            )
+    return rates
+
+
+@contextmanager
+def counted_evaluator(slots: int = 0) -> Iterator[tuple[Evaluator, CpuGroup]]:
+    """Yield an evaluator for the processor, and the group of its processes and of this one."""
+    with (
+        cpu_group() as group,
+        group.started_here(),
+        Evaluator(["cpu"], slots=slots, level_min="none", is_caching=False) as evaluator,
+    ):
+        yield evaluator, group
+
+
+def drain(
+    evaluator: Evaluator,
+    problem: Path,
+    sources: Sequence[str | Source],
+    mode: EvaluationMode = "test",
+) -> None:
+    """Evaluate sources, all of which must pass."""
+    for result in evaluator.map(problem, sources, mode, precision=PRECISION):
+        assert result.verdict == "passed", result
+        assert (result.speedup is not None) == (mode == "benchmark"), result
 
 
 class PlatformCosts:
@@ -210,7 +307,12 @@ def measure_on_platform(size: Size, names: Sequence[str]) -> Rates:
     return rates
 
 
-PARTS = {"bare": measure_bare}
+PARTS = {
+    "bare": measure_bare,
+    "library": measure_library,
+    "benchmark": measure_benchmark,
+    "builds": measure_builds,
+}
 ON_A_PLATFORM = {"single": measure_single}
 
 
@@ -234,15 +336,42 @@ def _timed(name: str) -> Iterator[None]:
     print(f"  {name}: {time.monotonic() - began:.0f} s ({load()})", flush=True)
 
 
+GOALS = {
+    "service, 64 in flight": at_least(20_000),
+    "benchmarks of 1 ms to 5 %": at_least(3000),
+}
+CPU_GOALS = {"service, 64 in flight": at_most(25)}
+# A rate over another one, and what it should be at least.
+RATIOS = (
+    ("library, 1 in flight", "bare, 1 at a time", 0.5),
+    ("library, 64 in flight", f"bare, {CORES} at a time", 0.5),
+    (f"C++, {CORES} at a time", "C++, 1 at a time", 1.6),
+)
+
+
 def figures(rates: Rates) -> list[Figure]:
     """Return what was measured, beside the goals."""
     found = []
     for name, rate in rates.items():
-        found.append(Figure(name=f"{name}: evaluations", measured=rate.per_hour, unit="an hour"))
-        found.append(Figure(name=f"{name}: processor", measured=rate.cpu_ms, unit="ms an item"))
+        found += [
+            Figure(
+                name=f"{name}: evaluations",
+                measured=rate.per_hour,
+                unit="an hour",
+                goal=GOALS.get(name),
+            ),
+            Figure(name=f"{name}: processor", measured=rate.cpu_ms, unit="ms an item"),
+        ]
         if rate.services_ms:
             figure = f"{name}: processor without the harness"
-            found.append(Figure(name=figure, measured=rate.services_ms, unit="ms an item"))
+            goal = CPU_GOALS.get(name)
+            found.append(
+                Figure(name=figure, measured=rate.services_ms, unit="ms an item", goal=goal)
+            )
+    for name, other, least in RATIOS:
+        if name in rates and other in rates and name != other:
+            ratio = rates[name].per_hour / rates[other].per_hour
+            found.append(Figure(name=f"{name}, over {other}", measured=ratio, goal=at_least(least)))
     return found
 
 

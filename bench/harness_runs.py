@@ -182,7 +182,7 @@ class Runner:
         self._runs += 1
         out = self.folder / f"out{self._runs}"
         out.mkdir()
-        problem = self._find_problem(wanted.yardstick)
+        problem = self.find_problem(wanted.yardstick)
         source = wanted.kernel.write(self.folder)
         unit_us = self.alone_us(wanted.yardstick) if wanted.truth_us else 0.0
         request = RunRequest(
@@ -208,7 +208,7 @@ class Runner:
     def alone_us(self, kernel: Kernel) -> float:
         """Return the time of a kernel alone in a quiet process at a real-time priority."""
         if kernel not in self._alone_us:
-            problem, source = self._find_problem(kernel.yardstick), kernel.write(self.folder)
+            problem, source = self.find_problem(kernel.yardstick), kernel.write(self.folder)
             result = subprocess.run(
                 [sys.executable, "-m", "bench.alone", str(problem), str(source)],
                 check=True,
@@ -229,7 +229,7 @@ class Runner:
         work_us = self.alone_us(yardstick) - empty_us
         return empty_us + work_us * kernel.count / yardstick.count
 
-    def _find_problem(self, yardstick: Kernel) -> Path:
+    def find_problem(self, yardstick: Kernel) -> Path:
         """Return a problem's folder as an agent would have fetched it."""
         if yardstick not in self._problems:
             files = {path.name: path.read_bytes() for path in WORK.iterdir() if path.is_file()}
