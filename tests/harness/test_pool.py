@@ -13,6 +13,7 @@ import pytest_asyncio
 from harness.devices.lock import DeviceTurn, open_device_lock
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from harness.pool import HarnessPool, count_fitting_slots, count_slots
+from harness.sandbox.host import sandbox_bytes_max
 from tests.support.harness import HONEST, Host, Warm
 
 pytestmark = [pytest.mark.box, pytest.mark.asyncio(loop_scope="module")]
@@ -130,6 +131,41 @@ async def test_nothing_is_built_on_a_processor_that_times(
     report = await run(pool, make_request(tmp_path, warm, "a", HONEST, "test"), note)
     assert (report.verdict, order) == ("passed", ["released", "built"])
     assert report.usage["device_wait_s"] > 0
+
+
+async def test_a_run_that_needs_more_memory_than_its_share_is_alone(
+    pool: HarnessPool, tmp_path: Path, warm: Warm
+) -> None:
+    other, order = outsider(pool), []
+    other.take(is_alone=False)
+
+    def note(message: object) -> None:
+        match message:
+            case Started():
+                order.append("released")
+                other.release()
+            case StageFinished(stage="build"):
+                order.append("built")
+
+    share_mib = sandbox_bytes_max(pool.slots) // 1024**2
+    host = Host(tmp_path, warm, told_besides={"memory_mib": share_mib + 1})
+    report = await run(pool, host.request(HONEST), note)
+    assert (report.verdict, order) == ("passed", ["released", "built"])
+    # It had to wait for a run that checks, which another one would not.
+    assert report.usage["device_wait_s"] > 0
+
+
+async def test_a_pool_restores_what_ended_while_no_run_is_timed(pool: HarnessPool) -> None:
+    async with pool.lend() as harness:
+        await harness.close()
+    other = outsider(pool)
+    other.take(is_alone=True)
+    restoring = asyncio.create_task(pool.restore())
+    await asyncio.sleep(0)
+    assert not harness.is_ready
+    other.release()
+    await restoring
+    assert all(each.is_ready for each in pool.harnesses)
 
 
 async def test_a_cancelled_run_leaves_the_device_to_others(
