@@ -3,7 +3,8 @@
 `python -m bench.web [--quick | --smoke]`. The rows are those of `bench.query`. 100 readers at once
 open each page again and again, each on a connection of its own. A slow machine answers some of them
 with 503; then the page is opened again, and its time goes on. The goal is flat: at most twice the
-p99 for a thousand times as many runs. Beside the times stand the weight of each page, with its
+p99 for a thousand times as many runs. A leaderboard is also opened at a new address each time, at
+which nothing is kept: page and JSON. Beside the times stand the weight of each page, with its
 style sheet and scripts, uncompressed, and the statements of a leaderboard's page.
 """
 
@@ -36,13 +37,20 @@ UNAVAILABLE, TRIES_MAX = 503, 20
 FOR_S, FOR_S_SMOKE = 8.0, 0.1
 FLAT_MAX, WEIGHT_KB_MAX, STATEMENTS_MAX = 2.0, 200.0, 3
 BOARD = f"/leaderboards/{PROBLEM}/{GPU}"
+# In a path, what makes an address of its own of each turn of each client.
+TURN = "TURN"
 PAGES = {
     "front page": "/",
     "leaderboard": BOARD,
     "cases": f"{BOARD}/cases",
     "feed": f"{BOARD}/feed.atom",
     "submission": f"/submissions/{SUBMISSION}",
+    "JSON": f"/v1{BOARD}?limit=50",
+    "leaderboard, not kept": f"{BOARD}?turn={TURN}",
+    "JSON, not kept": f"/v1{BOARD}?limit=50&turn={TURN}",
 }
+# What is kept as bytes, and what is not.
+KEPT = {"leaderboard": "leaderboard, not kept", "JSON": "JSON, not kept"}
 LOADED = re.compile(rb'<(?:script src|link rel="stylesheet" href)="([^"]+)"')
 
 
@@ -57,12 +65,13 @@ class Measurement(NamedTuple):
 def open_page(path: str) -> Ask:
     """Open a page without what it loads."""
 
-    async def ask(client: Client, _who: str, _turn: int) -> None:
-        answer = await client.get(path)
+    async def ask(client: Client, who: str, turn: int) -> None:
+        address = path.replace(TURN, f"{who}.{turn}")
+        answer = await client.get(address)
         for _ in range(TRIES_MAX):
             if answer.status != UNAVAILABLE:
                 break
-            answer = await client.get(path)
+            answer = await client.get(address)
         assert answer.status == 200, answer
 
     return ask
@@ -141,6 +150,15 @@ def make_figures(first: Measurement, last: Measurement, runs: tuple[int, ...]) -
                 unit="kB",
                 goal=at_most(WEIGHT_KB_MAX),
                 is_held=True,
+            ),
+        ]
+    for kept, anew in KEPT.items():
+        per_s = last.rows[kept].per_s
+        figures += [
+            Figure(name=f"{kept}: per second", measured=per_s, unit="/s"),
+            Figure(
+                name=f"{kept}: per second, over those not kept",
+                measured=per_s / last.rows[anew].per_s,
             ),
         ]
     statements = Figure(

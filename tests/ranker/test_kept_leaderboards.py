@@ -1,5 +1,7 @@
 """A leaderboard that is read again is answered from memory, to each reader as it is now."""
 
+import asyncio
+
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
@@ -12,6 +14,8 @@ from tests.support.reading import STAFF, Reads, as_
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
+# The statements of one read.
+STATEMENTS_MAX = 3
 BOARD = "/v1/leaderboards/identity/CPU"
 PUBLIC = as_(None)
 PUBLISHED = events.LeaderboardChanged(visibility="public", reason="nothing")
@@ -55,6 +59,16 @@ async def test_the_second_read_asks_nothing_of_postgres(reads: Reads) -> None:
     assert len(reads.statements) == count
     await reads.http.get(f"{BOARD}?records=5", headers=PUBLIC)
     assert len(reads.statements) > count
+
+
+async def test_who_reads_at_once_shares_one_read(reads: Reads) -> None:
+    await reads.ended(Life("s1"))
+    await reads.settle()
+    del reads.statements[:]
+    bodies = await asyncio.gather(*(read(reads, PUBLIC) for _ in range(20)))
+    assert {status for status, _ in bodies} == {200}
+    assert len(set(bodies)) == 1
+    assert len(reads.statements) == STATEMENTS_MAX
 
 
 async def test_who_has_the_page_leaves_it_whole_for_the_next(reads: Reads) -> None:

@@ -5,6 +5,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import NamedTuple
 
 from starlette.datastructures import Headers
@@ -13,6 +14,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from ranker.http.responses import known_tags
 from ranker.service.progress import LeaderboardVersion, ProjectionProgress
 from shared.reader import READER_HEADER
+from shared.single_flight import SingleFlight
 
 LEADERBOARD = re.compile(r"/v1/leaderboards/([^/]+)/[^/]+")
 BYTES_MAX = 32 * 1024 * 1024
@@ -31,7 +33,7 @@ class PageKey(NamedTuple):
 
 @dataclass(frozen=True)
 class KeptPage:
-    """A response, when it was read, and the version of the leaderboard just before."""
+    """A response, when its read began, and the version of the leaderboard at that time."""
 
     version: LeaderboardVersion
     read_at: float
@@ -64,6 +66,7 @@ class KeptLeaderboards:
         self._bytes_max = bytes_max
         self._clock = clock
         self._pages: OrderedDict[PageKey, KeptPage] = OrderedDict()
+        self._reads: SingleFlight[tuple[PageKey, LeaderboardVersion], KeptPage] = SingleFlight()
         self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -76,8 +79,10 @@ class KeptLeaderboards:
         key = PageKey(scope["path"], scope["query_string"], headers.get(READER_HEADER, ""))
         page = self._find(key, board[1])
         if page is None:
-            page = await self._read(scope, receive, board[1])
-            self._keep(key, page)
+            # Who asks while it is read shares the read, unless an event came in between.
+            version = self._progress.leaderboard_version(board[1])
+            read = partial(self._read, scope, key, version)
+            page = await self._reads.join((key, version), read)
         await _send(page, headers, send)
 
     def _find(self, key: PageKey, problem: str) -> KeptPage | None:
@@ -90,9 +95,8 @@ class KeptLeaderboards:
         self._pages.move_to_end(key)
         return page
 
-    async def _read(self, scope: Scope, receive: Receive, problem: str) -> KeptPage:
-        # Before the read: what is folded meanwhile may be missing in it.
-        page = KeptPage(self._progress.leaderboard_version(problem), self._clock())
+    async def _read(self, scope: Scope, key: PageKey, version: LeaderboardVersion) -> KeptPage:
+        page = KeptPage(version, self._clock())
 
         async def collect(message: Message) -> None:
             nonlocal page
@@ -104,7 +108,8 @@ class KeptLeaderboards:
 
         # A reader who has the page is answered by us, and the next one needs the whole.
         headers = [pair for pair in scope["headers"] if pair[0].lower() != IF_NONE_MATCH]
-        await self.app({**scope, "headers": headers}, receive, collect)
+        await self.app({**scope, "headers": headers}, _receive_nothing, collect)
+        self._keep(key, page)
         return page
 
     def _keep(self, key: PageKey, page: KeptPage) -> None:
@@ -118,6 +123,11 @@ class KeptLeaderboards:
         while self._bytes > self._bytes_max:
             _, oldest = self._pages.popitem(last=False)
             self._bytes -= len(oldest.body)
+
+
+async def _receive_nothing() -> Message:
+    """The body of a read, which may go on when its first reader has left."""
+    return {"type": "http.request", "body": b"", "more_body": False}
 
 
 async def _send(page: KeptPage, request_headers: Mapping[str, str], send: Send) -> None:
