@@ -6,6 +6,7 @@ import click
 from click import IntRange
 
 from shared.api.accounts import Participant, PasswordResetLink
+from shared.api.evaluations import EvaluationUses
 from shared.api.leaderboards import Invite, InviteCodes, Invites
 from shared.api.moderation import Decision, Moderation
 from shared.api.queues import DeadLetter, DeadLetters
@@ -213,6 +214,38 @@ async def list_dead_letters(context: AppContext, api: Api) -> int:
         for letter in answer.value.items
     ]
     return context.show(answer.document, [make_table("dead letters", rows, extra=("deliveries",))])
+
+
+@api_command(
+    "admin evaluations --days 7",
+    parameters=(
+        click.option(
+            "--days", type=IntRange(1, 366), default=1, help="How many days back; default 1."
+        ),
+        options.WIDE,
+    ),
+    access=options.OPERATOR,
+)
+async def list_evaluation_use(context: AppContext, api: Api, days: int) -> int:
+    """Show what evaluations used, by token.
+
+    A cost needs the prices in WARPBOARD_RANKER_DEVICE_PRICES.
+    """
+    answer = await api.get(EvaluationUses, "admin", "evaluations", days=days)
+    rows = [
+        {
+            "participant": use.participant or use.participant_id,
+            "token": use.token or NO_VALUE,
+            "gpu": use.gpu,
+            "evaluations": use.evaluations,
+            "items": use.items,
+            "cached": use.cached,
+            "device": f"{use.device_s:,.0f} s",
+            "cost": NO_VALUE if use.cost is None else f"{use.cost:.2f}",
+        }
+        for use in answer.value.items
+    ]
+    return context.show(answer.document, [make_table("evaluations", rows, extra=("token",))])
 
 
 @api_command(

@@ -229,6 +229,7 @@ COMMANDS = {
         "Deliver event SEQ again to the CONSUMER that gave it up.",
     ),
     "admin account adopt": ("actions", "Allow new names for lost accounts."),
+    "admin evaluations": ("admin.list_evaluation_use", "Show what evaluations used, by token."),
     "admin moderation": ("admin.list_rulings", "List held submissions and open appeals."),
     "admin submission hold": (
         "actions",

@@ -25,6 +25,7 @@ OVERDUE_PAGE, HELD_PAGE, APPEALS_PAGE = "/admin/overdue", "/admin/held", "/admin
 PARTICIPANTS_PAGE, INVITES_PAGE = "/admin/participants", "/admin/invites"
 AGENTS_PAGE, INTAKE_PAGE = "/admin/agents", "/admin/intake"
 DEAD_LETTERS_PAGE = "/admin/dead-letters"
+EVALUATIONS_PAGE = "/admin/evaluations"
 PARTICIPANT_PAGE = f"{PARTICIPANTS_PAGE}/{{name}}"
 
 SUBMISSION_ACTS: Mapping[str, Act] = {

@@ -206,6 +206,9 @@ PAGES = (
         _appeals,
     ),
     PARTICIPANTS,
+    Page(
+        catalogue.EVALUATIONS_PAGE, "Evaluations", catalogue.SUBMISSIONS, tables.evaluation_tables
+    ),
     Page(catalogue.AGENTS_PAGE, "Agents", catalogue.OPERATE, tables.agent_tables),
     Page(catalogue.INTAKE_PAGE, "Intake and pools", catalogue.OPERATE, tables.intake_tables),
     INVITES,

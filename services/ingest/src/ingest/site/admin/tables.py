@@ -15,6 +15,7 @@ from ingest.site.admin.catalogue import PARTICIPANT_PAGE, ActLink, link_act
 from ingest.site.reads import api_path
 from shared.api.accounts import BanAppeal, Participant, ParticipantNames
 from shared.api.agents import Agent, Agents
+from shared.api.evaluations import EvaluationUses
 from shared.api.leaderboards import Invites
 from shared.api.moderation import Decision, Moderation
 from shared.api.queues import DeadLetters, IntakeStatus, Pool, Queues
@@ -23,6 +24,7 @@ from shared.clock import now
 from shared.presentation.units import instant_text
 
 READ_MAX = 200
+EVALUATION_DAYS = 30
 FAILED_MAX = 50
 # As many submissions as may wait by default (WARPBOARD_INGEST_QUEUED_MAX).
 OPEN_MAX = 10_000
@@ -160,6 +162,31 @@ async def overdue_tables(operator: Operator) -> list[Section]:
         Section("Stuck and overdue", columns, rows, empty, note=note),
         await _failed_submissions(operator),
     ]
+
+
+async def evaluation_tables(operator: Operator) -> list[Section]:
+    """What each token used for evaluations. Raises `Refused` and `Failed`."""
+    path = api_path("admin", "evaluations")
+    uses = await operator.api.get(path, EvaluationUses, days=EVALUATION_DAYS)
+    rows = [
+        Row(
+            (
+                link_participant(use.participant),
+                use.token or "login",
+                use.gpu,
+                use.evaluations,
+                f"{use.items:,} ({use.cached:,} cached)",
+                f"{use.device_s:,.0f} s",
+                "" if use.cost is None else f"{use.cost:.2f}",
+            )
+        )
+        for use in uses.items
+    ]
+    columns = ("Participant", "Token", "GPU type", "Evaluations", "Items", "Device time", "Cost")
+    note = "A cost needs the price of the GPU type in WARPBOARD_RANKER_DEVICE_PRICES."
+    empty = "Nobody requested an evaluation in this time."
+    heading = f"Evaluations of the last {EVALUATION_DAYS} days"
+    return [Section(heading, columns, rows, empty, note=note)]
 
 
 async def _failed_submissions(operator: Operator) -> Section:
