@@ -25,7 +25,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from harness.build.command import LANGUAGES
 from harness.devices.access import find_gpus
-from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
+from harness.entry import Progress, RunReport, RunRequest, StageFinished, Started
 from harness.evaluations import Evaluation, measure_speedup
 from harness.messages import failed_run
 from harness.pool import HarnessPool, count_slots
@@ -39,7 +39,7 @@ EvaluationMode = Literal["test", "benchmark"]
 _IN_FLIGHT_PER_SLOT = 2
 # A run that ended so, by no fault of the source, is repeated once.
 _REPEATED = ("supervisor", NOISY)
-_CACHED_MAX = 20_000
+_CACHED_MAX = 5_000
 _PROBE_S_MAX = 120.0
 _STARTS_S_MAX = 600.0
 _ENDS_S_MAX = 300.0
@@ -338,20 +338,17 @@ class Evaluator:
         self, device: _Device, order: _Order, id_: ItemId, source: Source
     ) -> Evaluation:
         """Run a source, again if a supervisor died or the machine was too noisy for a time."""
-        async with device.pool.lend() as harness:
-            evaluation = await self._run(harness, device, order, id_, source)
-            if evaluation.failure_code not in _REPEATED and evaluation.grade != NOISY:
-                return evaluation
-            evaluation = await self._run(harness, device, order, id_, source)
+        evaluation = await self._run(device, order, id_, source)
+        if evaluation.failure_code not in _REPEATED and evaluation.grade != NOISY:
+            return evaluation
+        evaluation = await self._run(device, order, id_, source)
         if evaluation.failure_code == "supervisor":
             # It ends every run, also under another supervisor.
             reason = f"its run ended twice without a report: {evaluation.reason}"
             return replace(evaluation, verdict="crashed", failure_code="", reason=reason)
         return evaluation
 
-    async def _run(
-        self, harness: Harness, device: _Device, order: _Order, id_: ItemId, source: Source
-    ) -> Evaluation:
+    async def _run(self, device: _Device, order: _Order, id_: ItemId, source: Source) -> Evaluation:
         assert self._folder is not None
         environment: dict[str, str] = {}
 
@@ -380,7 +377,8 @@ class Evaluator:
                 reason = "a process of an earlier run could not be killed: restart this machine"
                 report = failed_run("sandbox", reason)
             else:
-                report = await harness.evaluate(request, listen)
+                async with device.pool.lend() as harness:
+                    report = await harness.evaluate(request, listen)
         return _make_evaluation(report, device, order, id_, environment)
 
 
