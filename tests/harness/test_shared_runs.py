@@ -4,6 +4,7 @@ import os
 import select
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,7 @@ def telling(host: Host) -> Host:
     return host
 
 
-def judge(host: Host, source: str = HONEST, **more: object) -> str:
+def judge(host: Host, source: str = HONEST, **more: Any) -> str:
     """Return which process judged a shared run of this source."""
     report = host.run(source, **({"is_shared": True, "suffix": ".py"} | more))
     assert report.verdict == "wrong_answer", report
@@ -101,6 +102,13 @@ def test_a_shared_run_sees_no_file_of_the_one_before(host: Host) -> None:
     for source in ("SECRET = 1\n" + HONEST, PEEKING):
         report = host.run(source, suffix=".py", is_shared=True)
         assert report.verdict == "passed", report
+
+
+def test_a_shared_run_leaves_no_records(host: Host) -> None:
+    for _ in range(2):
+        assert host.run(HONEST, suffix=".py", is_shared=True).verdict == "passed"
+        assert not list(host.out.iterdir())
+        host.out.rmdir()
 
 
 def test_every_shared_run_has_inputs_of_its_own(host: Host) -> None:

@@ -88,9 +88,7 @@ def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
     problem_folder, submission, scratch, records = (folder / name for name in names)
     for path in (problem_folder, submission, scratch, records):
         path.mkdir()
-    source_path, records_path = (
-        (request.source, request.out) if isinstance(request, RunRequest) else ("", "")
-    )
+    source_path, records_path = _find_paths(request)
     problem_folder.chmod(0o700)
     for name in problem.files:
         shutil.copyfile(problem.folder / name, problem_folder / name)
@@ -109,6 +107,14 @@ def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
     if "time" in MODES[request.mode].stages and not problem.main:
         return replace(directory, yardstick=_add_yardstick(directory, request.device))
     return directory
+
+
+def _find_paths(request: Request) -> tuple[str, str]:
+    """Return the paths of a request's source and of the folder for its records; "" if none."""
+    if not isinstance(request, RunRequest):
+        return "", ""
+    # The folder for the records of the first run may be gone when the next one ends.
+    return request.source, "" if request.is_shared else request.out
 
 
 def _add_second(directory: RunDirectory, name: str, source: str) -> RunDirectory:

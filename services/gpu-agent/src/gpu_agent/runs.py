@@ -311,6 +311,7 @@ class HarnessRuns:
             rival=str(rival) if order.rival is not None else "",
             yardstick_us=order.yardstick_us,
             best_us=order.best_us,
+            is_shared=order.chunk is not None,
             **{name: getattr(order, name) for name in RunOptions.__struct_fields__},
         )
 
