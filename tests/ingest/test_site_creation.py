@@ -79,7 +79,8 @@ async def test_a_form_becomes_a_check_whose_page_keeps_the_settings(ways: Ways) 
     text = await read(ways, path)
     assert "Check of sums" in text
     assert re.search(r'<noscript><meta http-equiv="refresh" content="\d+"></noscript>', text)
-    assert "aiting for an agent of CPU" in text
+    # Of its types, a GPU is waited for first.
+    assert re.search(r"Waiting(:| for) .*H100", text)
     # Nothing can be published before the check is over, not even by a form of one's own.
     assert "Publish</button>" not in text
     headers, token = ways.browser_credentials("author")
