@@ -210,7 +210,8 @@ def test_a_source_that_ends_two_supervisors_has_crashed(problem: Path) -> None:
     with Evaluator(devices=["cpu"], slots=1) as evaluator:
         with killing(others, KILL_EVERY_S):
             (evaluation,) = evaluator.map(problem, [HONEST])
-        assert (evaluation.verdict, evaluation.failure_code) == ("crashed", "")
+        ending = evaluation.verdict, evaluation.failure_code
+        assert ending == ("crashed", ""), evaluation.reason
         assert "ended twice without a report" in evaluation.reason
         assert [one.verdict for one in evaluator.map(problem, [HONEST])] == ["passed"]
 

@@ -25,7 +25,7 @@ from typing import Any, Literal, Self, TypeVar
 
 from harness.build.command import LANGUAGES
 from harness.devices.access import find_gpus
-from harness.entry import Progress, RunReport, RunRequest, StageFinished, Started
+from harness.entry import DOUBTFUL, Progress, RunReport, RunRequest, StageFinished, Started
 from harness.evaluations import Evaluation, measure_speedup
 from harness.messages import failed_run
 from harness.pool import HarnessPool, count_slots
@@ -38,7 +38,7 @@ EvaluationMode = Literal["test", "benchmark"]
 # Enough that no slot waits for the caller, and few enough that a slow caller holds the rest back.
 _IN_FLIGHT_PER_SLOT = 2
 # A run that ended so, by no fault of the source, is repeated once.
-_REPEATED = ("supervisor", NOISY)
+_REPEATED = (*DOUBTFUL, NOISY)
 _CACHED_MAX = 5_000
 _PROBE_S_MAX = 120.0
 _STARTS_S_MAX = 600.0
