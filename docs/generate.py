@@ -10,6 +10,8 @@ from types import GenericAlias, UnionType
 from typing import Any, cast, get_type_hints
 
 import msgspec
+from bench.gpu import claims
+from bench.gpu.first_hour import load_claims
 from docs import bus, catalogue, endings, gpus, settings_tables, shortcuts
 
 from ranker.http import create_app
@@ -260,19 +262,22 @@ def _parameter(parameter: dict[str, Any]) -> None:
 
 def main() -> int:
     """Write what is stale, or with `--check` say what is; the exit code."""
+    pages = {
+        PAGE: page(),
+        READS: reads(),
+        **catalogue.pages(),
+        **gpus.pages(),
+        **endings.pages(),
+        **settings_tables.pages(),
+        **shortcuts.pages(),
+        **bus.pages(),
+        **schema_pages(),
+    }
+    # These are parts of pages that may have other generated parts.
+    pages |= claims.pages(load_claims(), pages)
     stale = [
         (path, text)
-        for path, text in (
-            (PAGE, page()),
-            (READS, reads()),
-            *catalogue.pages().items(),
-            *gpus.pages().items(),
-            *endings.pages().items(),
-            *settings_tables.pages().items(),
-            *shortcuts.pages().items(),
-            *bus.pages().items(),
-            *schema_pages().items(),
-        )
+        for path, text in pages.items()
         if not path.exists() or path.read_text(encoding="utf-8") != text
     ]
     for path, text in stale:

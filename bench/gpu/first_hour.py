@@ -26,7 +26,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
-from bench.gpu import grading
+from bench.gpu import claims, grading
 from bench.gpu.mps import MpsDaemon
 from bench.gpu.table import UNSHOWN, Row, read, write_document
 from harness.devices.cuda import host
@@ -183,6 +183,8 @@ STEPS = (
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run what is missing; 0 if everything has a result, 1 if not, 2 without a GPU."""
     options = _parse(arguments)
+    if options.plan or options.record:
+        return plan() if options.plan else record(options.record)
     until = time.monotonic() + options.seconds - options.spent
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -392,6 +394,39 @@ def conclude(call: Call, results: Sequence[StepResult], gpu: Mapping[str, str], 
     return 0 if all(result.state == DONE for result in results) else 1
 
 
+def load_claims() -> claims.Claims:
+    """Read what the pages say about GPUs, with the groups of experiments that it rests on."""
+    groups = {"cheats": cheat_names(), "catalogue": problem_names(), "times": claims.TIMED}
+    return claims.load(groups)
+
+
+def plan() -> int:
+    """Print the claims that no GPU has shown yet, and what runs their experiments; the status."""
+    steps = {step.name: list(step.names()) for step in STEPS}
+    print(*claims.plan_lines(load_claims(), steps), sep="\n")
+    return 0
+
+
+def record(documents: Sequence[Path]) -> int:
+    """Add the results of earlier calls to claims.toml and change the pages; the exit status."""
+    found = load_claims()
+    results = found.results
+    for path in documents:
+        try:
+            results = claims.merge(results, json.loads(path.read_text(encoding="utf-8")))
+        except ValueError as error:
+            print(f"{path}: {error}", file=sys.stderr)
+            return 2
+    claims.write_results(results)
+    recorded = load_claims()
+    for name in recorded.claims:
+        if recorded.sentence(name) != found.sentence(name):
+            print(f"{name}: {recorded.sentence(name)}")
+    for page, text in claims.pages(recorded).items():
+        page.write_text(text, encoding="utf-8")
+    return 0
+
+
 def find_gpu(*, is_imitation: bool) -> dict[str, str]:
     """Return name and UUID of the first GPU, asked in a process of its own. Raises DeviceFault."""
     command = [sys.executable, "-m", "bench.gpu.machine", "find"]
@@ -439,6 +474,10 @@ def _parse(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser.add_argument("--full", action="store_true", help=full_help)
     parser.add_argument("--again", action="store_true", help="forget the results so far")
     parser.add_argument("--imitation", action="store_true", help="rehearse without a GPU")
+    plan_help = "list the claims that no GPU has shown, and stop; needs no GPU"
+    parser.add_argument("--plan", action="store_true", help=plan_help)
+    record_help = "add these first-hour.json to claims.toml, change the pages, and stop"
+    parser.add_argument("--record", nargs="+", type=Path, metavar="FILE", help=record_help)
     parser.add_argument("--seconds", type=float, default=TOTAL_S, help="for this call")
     parser.add_argument("--spent", type=float, default=0.0, help="seconds of them that are over")
     parser.add_argument("--folder", type=Path, default=FOLDER, help="of all results")
