@@ -159,7 +159,8 @@ def _submit(town: Town) -> None:
             ended = ada.end(number)
             assert ended["verdict"] == "passed"
             town.harness = ended["environment"]["harness_code"]
-    body = {"problem": OPEN, "items": [{"id": "one", "source": f"{HONEST}\n{MARK} item\n"}]}
+    items = [{"id": "one", "source": f"{HONEST}\n{MARK} item\n"}]
+    body = {"problem": OPEN, "gpu": "CPU", "items": items}
     url, headers = f"{town.url}/v1/evaluations", town.tokens["ada"]
     answer = httpx.post(url, json=body, headers=headers, timeout=30)
     assert answer.status_code == 202, answer.text
