@@ -17,13 +17,14 @@ HEAD = """# Results
 Written by `python -m bench` (`make bench`): the latest whole run of each benchmark. Compare ratios,
 for seconds belong to the machine. Earlier runs are in the history of this file. What a GPU showed
 is in `bench/gpu/results` ([GPU validation](../docs/adr/gpu-validation.md)). The rows of
-`harness, before` are from the last version that timed a submission alone.
+`harness, before` are from the last version that timed a submission alone, those of `pipeline,
+before` from the last that decided runs timed without a yardstick one at a time.
 
 """
 # What a benchmark found before its subject was rewritten; a later run prints it beside its own.
 BEFORE = "{name}, before"
 # These rows stay: those of `bench/gpu/first_hour.sh`, which people paste here, and those of before.
-KEPT = ("gpu", BEFORE.format(name="harness"))
+KEPT = ("gpu", BEFORE.format(name="harness"), BEFORE.format(name="pipeline"))
 MISSED = "\n## Goals that are missed\n\n"
 
 
