@@ -139,6 +139,24 @@ async def test_a_server_that_is_killed_costs_no_event_and_no_submission(
         remaining = await over_from(agent, number, first_part["next_after"])
         places = places_of([*first_part["events"], *remaining])
         assert places == places_of(await follow_to_end(agent, number))
+        kernels = [
+            {
+                "id": "right",
+                "source": "def custom_kernel(data):\n    return data[1].copy_(data[0])\n",
+            },
+            {"id": "wrong", "source": "def custom_kernel(data):\n    return data[1]\n"},
+        ]
+
+        async def evaluate() -> dict[str, Any] | None:
+            batch = await call_tool(
+                agent, "evaluate_batch", problem="identity", kernels=kernels, gpu="CPU"
+            )
+            return None if batch["missing"] else batch
+
+        evaluated = await eventually(evaluate, 170)
+        assert evaluated is not None
+        verdicts = {result["id"]: result["verdict"] for result in evaluated["results"]}
+        assert verdicts == {"right": "passed", "wrong": "wrong_answer"}
         mine = await call_tool(agent, "my_submissions")
         assert [submission["number"] for submission in mine["items"]] == [number]
 

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
+from shared.api.evaluations import Evaluation, EvaluationRequest, EvaluationResult
 from shared.api.fields import JsonObject
 from shared.api.leaderboards import LeaderboardMembership
 from shared.api.problems import ProblemCheck, PublishedVersion
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
-from shared.api_client import ApiClient, Unavailable, open_http_client, v1_path
+from shared.api_client import SILENCE_S, ApiClient, Unavailable, open_http_client, v1_path
 from shared.errors import Failed, Refused
 
 if TYPE_CHECKING:  # Loading it takes about as long as everything else.
@@ -104,6 +105,29 @@ class Api(ApiClient):
             headers={"Idempotency-Key": key},
         )
 
+    async def request_evaluation(
+        self, request: EvaluationRequest, key: str
+    ) -> Response[Evaluation]:
+        """Ask for an evaluation of many sources; a key never makes a second one."""
+        return await self._request(
+            Evaluation,
+            "POST",
+            "/v1/evaluations",
+            json=msgspec.to_builtins(request),
+            headers={"Idempotency-Key": key},
+        )
+
+    async def evaluation_results(self, id_: str, after: int) -> AsyncIterator[EvaluationResult]:
+        """Yield the results of an evaluation as they come, after so many.
+
+        Raises Unavailable when the connection is cut.
+        """
+        path = f"{v1_path('evaluations', id_, 'results')}?after={after}"
+        async with self.stream(path, silence_s=SILENCE_S) as response:
+            async for line in response.aiter_lines():
+                if line.strip():
+                    yield _decode_result(self.url, line)
+
     async def publish(
         self, slug: str, files: Mapping[str, bytes], fields: Fields
     ) -> Response[PublishedVersion]:
@@ -146,6 +170,13 @@ class Api(ApiClient):
     ) -> Response[T]:
         response = await self.send(method, path, **sent)
         return Response(self.decode(response, expected_type), response.content)
+
+
+def _decode_result(url: str, line: str) -> EvaluationResult:
+    try:
+        return msgspec.json.decode(line, type=EvaluationResult)
+    except msgspec.MsgspecError as error:
+        raise Failed(f"{url} sent a line that is no result: {error}") from error
 
 
 @asynccontextmanager

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
 
@@ -14,6 +15,7 @@ from click import Choice
 from harness.evaluations import known_reward
 from harness.evaluator import EvaluationMode, Evaluator, EvaluatorError, Source
 from harness.vocabulary import LEVELS
+from shared.api.evaluations import EvaluationItemRequest, EvaluationRequest, EvaluationResult
 from shared.errors import Refused
 from shared.presentation.outcome import speedup_text
 from shared.presentation.report_parts import ProgressText
@@ -23,12 +25,15 @@ from warpboard.evaluation_files import EvaluationSource, ResultFile, ResultLine,
 from warpboard.files import find_named_problem
 from warpboard.local_run import check_torch
 from warpboard.screen import ShowProgress
+from warpboard.service.evaluations import evaluate_judged
 from warpboard.terminal import options
 from warpboard.terminal.options import local_command
 
 MODES = get_args(EvaluationMode)
 # Outside of a terminal, so many lines say how far it is.
 STEPS = 10
+# The most sources of one evaluation by a platform.
+BATCH = 256
 UNJUDGED_SHOWN_MAX = 10
 
 
@@ -99,7 +104,9 @@ class Tally:
             show_default=True,
             help="A machine that isolates less evaluates nothing.",
         ),
+        click.option("--gpu", metavar="TYPE", help="With --url, if the problem has several."),
     ),
+    access=options.PLATFORM,
 )
 async def evaluate(
     context: AppContext,
@@ -112,6 +119,7 @@ async def evaluate(
     checkout: Path | None,
     devices: tuple[str, ...],
     level_min: str,
+    gpu: str | None,
 ) -> int:
     """Evaluate the kernels in SOURCES for PROBLEM.
 
@@ -119,20 +127,25 @@ async def evaluate(
     verdict, reason, reward, speedup, interval and more, in the order in which the kernels end. A
     call that was interrupted or killed goes on when it is repeated. The exit code is 0 if every
     kernel got a verdict, whatever it is, and 3 if one did not; the next call tries that again.
+    With --url, the platform there evaluates them, and PROBLEM is the slug of one of its problems.
     """
-    sources, place = SourceFile(sources_path), find_named_problem(problem, checkout)
-    check_torch()
-    with ResultFile(out) as results, context.screen.live([place.stem]) as show:
+    sources = SourceFile(sources_path)
+    is_remote = bool(context.place.url or context.place.folder)
+    path = Path(problem) if is_remote else find_named_problem(problem, checkout)
+    with ResultFile(out) as results, context.screen.live([path.stem]) as show:
         waiting = _find_waiting(sources, results, mode)
-        tally = Tally(len(sources.digests), len(sources.digests) - len(waiting), show, place.stem)
-        answers = _evaluate_here(
-            place,
-            (source for source in sources if source.id in waiting),
-            mode,
-            devices=devices,
-            precision=precision,
-            level_min=level_min,
-        )
+        tally = Tally(len(sources.digests), len(sources.digests) - len(waiting), show, path.stem)
+        if is_remote:
+            request = EvaluationRequest(
+                problem=problem, gpu=gpu, mode=mode, precision=precision, items=[]
+            )
+            answers = _evaluate_there(context, request, sources, waiting)
+        else:
+            check_torch()
+            new = (source for source in sources if source.id in waiting)
+            answers = _evaluate_here(
+                *(path, new, mode), devices=devices, precision=precision, level_min=level_min
+            )
         try:
             if waiting:
                 await _collect(answers, results, tally)
@@ -174,6 +187,36 @@ async def _evaluate_here(
                 yield msgspec.convert(fields | {"reward": reward}, ResultLine, from_attributes=True)
     except EvaluatorError as error:
         raise Refused("cannot_evaluate", str(error)) from error
+
+
+async def _evaluate_there(
+    context: AppContext, request: EvaluationRequest, sources: SourceFile, waiting: set[str]
+) -> AsyncIterator[ResultLine]:
+    """Yield results as they end on a platform. Raises Refused and Failed.
+
+    The batches are those of the file: a call that goes on gets the evaluations of the one before.
+    """
+    remaining = iter(sources)
+    async with context.api() as api:
+        while batch := list(islice(remaining, BATCH)):
+            if waiting.isdisjoint(source.id for source in batch):
+                continue
+            items = [
+                EvaluationItemRequest(id=it.id, source=it.source, name=it.name) for it in batch
+            ]
+            full_request = msgspec.structs.replace(request, items=items)
+            async for result in evaluate_judged(api, full_request):
+                if result.id in waiting:
+                    yield _make_line(result, request.mode, sources.digests[result.id])
+
+
+def _make_line(result: EvaluationResult, mode: str, source_digest: str) -> ResultLine:
+    fields = {name: getattr(result, name) for name in _EVALUATION_FIELDS if hasattr(result, name)}
+    # The platform's digest of a source also covers its language.
+    known = {"mode": mode, "verdict": result.verdict or "", "source_digest": source_digest}
+    values = fields | known | {"reward": None}
+    line = msgspec.convert(values, ResultLine, from_attributes=True)
+    return msgspec.structs.replace(line, reward=known_reward(line))
 
 
 _EVALUATION_FIELDS = tuple(name for name in ResultLine.__struct_fields__ if name != "reward")

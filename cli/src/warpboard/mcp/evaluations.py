@@ -1,0 +1,81 @@
+"""The tool that evaluates many kernels at once."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Annotated
+
+import msgspec
+from pydantic import BaseModel, Field
+
+from harness.evaluator import EvaluationMode
+from shared.api.evaluations import EvaluationItemRequest, EvaluationRequest, EvaluationResult
+from shared.problems.submission_file import SUFFIXES
+from warpboard.mcp.context import Gpu, Language, Slug, ToolContext, ToolResult
+from warpboard.service import evaluations
+
+# A result has up to a kilobyte.
+KERNELS_MAX = 64
+WAIT_S_MAX = 50
+
+
+class KernelInput(BaseModel):
+    """One kernel of a batch."""
+
+    id: Annotated[str, Field(min_length=1, max_length=200, description="Your name of it.")]
+    source: Annotated[str, Field(min_length=1, description="The whole text of the file.")]
+    language: Language = "python"
+
+
+class EvaluatedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The results so far; `missing` are the ids of kernels that have none yet."""
+
+    results: list[EvaluationResult]
+    missing: list[str]
+
+
+async def evaluate_batch(
+    context: ToolContext,
+    *,
+    problem: Slug,
+    kernels: Annotated[
+        Sequence[KernelInput],
+        Field(min_length=1, max_length=KERNELS_MAX, description="The kernels, each with an id."),
+    ],
+    mode: Annotated[
+        EvaluationMode, Field(description="test: is it right; benchmark: how fast.")
+    ] = "test",
+    gpu: Annotated[Gpu | None, Field(description="With a problem that has several.")] = None,
+    wait_s: Annotated[
+        float, Field(ge=1, le=WAIT_S_MAX, description="How long to wait for the results.")
+    ] = WAIT_S_MAX,
+) -> ToolResult:
+    """Evaluate many kernels at once, to choose the one to submit. They are no submissions and have
+    no rank. If results are missing, call it again with the same arguments.
+    """
+    items = [
+        EvaluationItemRequest(
+            id=kernel.id, source=kernel.source, name=f"kernel{SUFFIXES[kernel.language]}"
+        )
+        for kernel in kernels
+    ]
+    request = EvaluationRequest(problem=problem, gpu=gpu, mode=mode, items=items)
+    results: list[EvaluationResult] = []
+    began = time.monotonic()
+    key = evaluations.batch_key(request)
+    answers = evaluations.evaluate_batch(context.api, request, key)
+    with suppress(TimeoutError):
+        async with asyncio.timeout(wait_s):
+            async for result in answers:
+                results.append(result)
+                sentence = f"{len(results)} of {len(items)} kernels evaluated"
+                await context.report_progress(time.monotonic() - began, wait_s, sentence)
+    ended = {result.id for result in results}
+    missing = [item.id for item in items if item.id not in ended]
+    next_step = (
+        "call evaluate_batch again with the same arguments"
+        if missing
+        else "submit the best kernel: call submit with mode ranked"
+    )
+    return ToolResult(EvaluatedBatch(results=results, missing=missing), next_step)
