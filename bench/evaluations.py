@@ -5,6 +5,7 @@ in a number alone, so that none can be answered from a cache:
 
 - `bare`: a loop that forks, loads the source, calls it and checks it without protection
 - `single`: submissions in mode test through a platform of its own, 1 and 64 in flight
+- `service`: tests as evaluations through the same platform, in batches of 1 and of 64
 - `library`: tests by `harness.Evaluator`, 1 and 64 in flight
 - `benchmark`: kernels of a millisecond that it times to 5 %
 - `builds`: kernels in C++, one run at a time and as many as the machine has cores
@@ -19,7 +20,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from itertools import count, cycle
+from itertools import count, cycle, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -43,8 +44,11 @@ from bench.noop_platform import (
 from harness.entry import Harness
 from harness.evaluator import EvaluationMode, Evaluator, Source
 from harness.vocabulary import CPU_TYPE
+from shared.api.evaluations import EvaluationItemRequest, EvaluationRequest
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import compile_problem
+from warpboard.api import Caller, open_api
+from warpboard.service.evaluations import batch_key, evaluate_batch
 
 # Kernels in C++, whose compilation takes longer than their test.
 NATIVE = ROOT / "problems" / "sort-keys" / "solutions" / "correct"
@@ -62,13 +66,14 @@ class Size(NamedTuple):
 
     bare: int
     single: int
+    service: int
     library: int
     benchmark: int
     builds: int
 
 
-WHOLE = Size(bare=300, single=100, library=150, benchmark=60, builds=24)
-SMOKE = Size(bare=20, single=5, library=10, benchmark=2, builds=2)
+WHOLE = Size(bare=300, single=100, service=192, library=150, benchmark=60, builds=24)
+SMOKE = Size(bare=20, single=5, service=4, library=10, benchmark=2, builds=2)
 
 
 class Rate(NamedTuple):
@@ -298,6 +303,30 @@ async def measure_single(size: Size, platform: Platform, costs: PlatformCosts) -
     return rates
 
 
+async def measure_service(size: Size, platform: Platform, costs: PlatformCosts) -> Rates:
+    """Evaluate kernels in batches, one after the other; nothing is answered from the cache."""
+    rates = {}
+    async with open_api(platform.url, Caller("evaluations")) as api:
+
+        async def evaluate(sources: Sequence[str], in_flight: int) -> float:
+            remaining, began = iter(enumerate(sources)), time.monotonic()
+            while batch := list(islice(remaining, in_flight)):
+                items = [EvaluationItemRequest(id=str(n), source=text) for n, text in batch]
+                request = EvaluationRequest(
+                    problem=PROBLEM, gpu=CPU_TYPE, items=items, use_cache=False
+                )
+                async for result in evaluate_batch(api, request, batch_key(request)):
+                    assert result.verdict == "passed", result
+            return time.monotonic() - began
+
+        for in_flight in IN_FLIGHT:
+            # One at a time takes as long as single submissions.
+            sources = kernels(size.service if in_flight > 1 else max(1, size.service // 4))
+            name = f"service, {in_flight} in flight"
+            rates[name] = await costs.rate(len(sources), evaluate(sources, in_flight))
+    return rates
+
+
 def measure_on_platform(size: Size, names: Sequence[str]) -> Rates:
     """Measure the named parts of ON_A_PLATFORM on one platform."""
     rates: Rates = {}
@@ -313,7 +342,7 @@ PARTS = {
     "benchmark": measure_benchmark,
     "builds": measure_builds,
 }
-ON_A_PLATFORM = {"single": measure_single}
+ON_A_PLATFORM = {"single": measure_single, "service": measure_service}
 
 
 def measure(names: Sequence[str], size: Size) -> Rates:

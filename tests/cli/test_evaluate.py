@@ -115,11 +115,11 @@ def test_a_platform_evaluates_what_a_killed_call_began(platform: Running, tmp_pa
         "--gpu",
         "CPU",
     )
-    process = start(*terms)
+    process = start(*terms, "--as", "evaluator")
     wait_for_results(out, 1)
     process.kill()
     process.communicate(timeout=END_S_MAX)
-    process = start(*terms)
+    process = start(*terms, "--as", "evaluator")
     printed, errors = process.communicate(timeout=END_S_MAX)
     assert process.returncode == 0, errors
     assert "40 of 40 have a verdict: 26 passed, 14 wrong_answer" in printed
