@@ -89,7 +89,7 @@ def add_leaderboard(platform: Running, slug: str, folder: Path) -> None:
 def assert_pass(text: str, slug: str) -> None:
     """Fail unless a card has the score with its interval, the move, and the distance."""
     assert "passed" in text
-    assert re.search(r"\d ± [\d.]+ (?:µs|ms)", text)
+    assert re.search(r"\d ± [\d.]+\s(?:µs|ms)", text)
     assert re.search(rf"[Rr]ank 2 of {slug} on CPU, from 3\b", text)
     assert "behind the next place" in text
 
