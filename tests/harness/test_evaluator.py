@@ -191,6 +191,7 @@ def test_a_source_is_taken_when_a_slot_is_free(evaluator: Evaluator, problem: Pa
 
 
 @pytest.mark.long
+@pytest.mark.timeout(300)
 def test_a_killed_supervisor_costs_no_source(problem: Path) -> None:
     others = children()
     with Evaluator(devices=["cpu"], slots=2) as evaluator:

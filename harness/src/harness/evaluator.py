@@ -43,6 +43,7 @@ _CACHED_MAX = 5_000
 _PROBE_S_MAX = 120.0
 _STARTS_S_MAX = 600.0
 _ENDS_S_MAX = 300.0
+_PIPES_S_MAX = 30.0
 # The part of `warpboard-shared` that compiles problems, which most callers bring.
 _COMPILER, _ERRORS = "shared.problem_versions", "shared.errors"
 
@@ -135,6 +136,7 @@ class Evaluator:
         self._folder: tempfile.TemporaryDirectory[str] | None = None
         self._devices: list[_Device] = []
         self._free: asyncio.LifoQueue[_Device] = asyncio.LifoQueue()
+        self._tasks: set[asyncio.Task[Any]] = set()
         self._cache: OrderedDict[tuple[str, ...], Evaluation] = OrderedDict()
 
     def __enter__(self) -> Self:
@@ -269,13 +271,15 @@ class Evaluator:
                     self._free.put_nowait(device)
 
     async def _end(self) -> None:
-        current = asyncio.current_task()
-        tasks = [task for task in asyncio.all_tasks() if task is not current]
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, return_exceptions=True)
         await asyncio.gather(*(device.pool.close() for device in self._devices))
         self._devices = []
+        # What reads the pipes of supervisors ends when nothing beneath them has a pipe open.
+        readers = asyncio.all_tasks() - {asyncio.current_task()}
+        if readers:
+            await asyncio.wait(readers, timeout=_PIPES_S_MAX)
 
     def _open_problem(self, path: Path) -> _Version:
         """Return the compiled version of a problem. Raises EvaluatorError."""
@@ -315,6 +319,10 @@ class Evaluator:
 
     async def _evaluate(self, order: _Order, id_: ItemId, source: Source) -> Evaluation:
         """Evaluate one source, unless an equal one has a verdict; raises only bugs."""
+        task = asyncio.current_task()
+        assert task is not None
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
         digest = hashlib.sha256(source.data).hexdigest()
         key = (digest, PurePath(source.name).suffix, order.version.digest, order.mode)
         evaluation = self._cache.get(key)
