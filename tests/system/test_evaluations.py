@@ -88,7 +88,7 @@ def test_a_cancelled_evaluation_ends(ada: Person) -> None:
 async def test_whatever_is_killed_each_item_ends_once(platform_to_kill: Running, name: str) -> None:
     async with witness(platform_to_kill) as log:
         with Person(platform_to_kill.url, "ada") as ada:
-            sources = [f"{SLOW}# {name} {place}\n" for place in range(40)]
+            sources = [f"{SLOW}# {name} {place}\n" for place in range(6)]
             evaluation = evaluate(ada, *sources)["id"]
             await log.until(evaluation, "RunStarted")
             kill(platform_to_kill, name)
@@ -101,8 +101,8 @@ async def test_whatever_is_killed_each_item_ends_once(platform_to_kill: Running,
                     return []  # What was killed is not back yet.
 
             found = await eventually(read_results, 60)
-    assert sorted(one["item"] for one in found) == list(range(40))
+    assert sorted(one["item"] for one in found) == list(range(6))
     assert {one["verdict"] for one in found} == {"passed"}
     facts = [event.fact for event in log.about(evaluation, "JobFinished", "JobRequeued")]
     ends = [fact.result for fact in facts if isinstance(fact, JobFinished | JobRequeued)]
-    assert sum(len(end.verdicts) for end in ends if end is not None) == 40
+    assert sum(len(end.verdicts) for end in ends if end is not None) == 6
