@@ -10,6 +10,8 @@ import pytest
 from bench.gpu import claims, first_hour, grading
 from bench.gpu.claims import FAILED, PASSED, SHORT, Result
 
+from tests.cheats.corpus import named
+
 CARD, DAY = "NVIDIA H100 80GB HBM3", "2026-12-01"
 # What nobody should write by hand: it becomes untrue when an experiment passes.
 GPU = r"\b(GPUs?|H\d00|hip|Xid)\b"
@@ -149,3 +151,14 @@ def test_the_plan_names_the_step_or_the_check_by_hand(capsys: pytest.CaptureFixt
     assert "  R2: not run; python -m bench.gpu.validate --only R1 R2 R3" in plan
     assert not [line for line in plan.splitlines() if line.endswith("; ")], "nothing can show it"
     assert PASSED not in {loaded.state(name) for name in re.findall(r"(?m)^  (\S+):", plan)}
+
+
+def test_the_exploits_told_in_public_have_the_verdicts_of_their_table() -> None:
+    page = (claims.ROOT / "bench/gpu/README.md").read_text(encoding="utf-8")
+    table = page.partition("| family | files | verdict |\n")[2].partition("\n\n")[0]
+    for line in table.splitlines()[1:]:
+        _, family, files, verdict, _ = line.split("|")
+        for name in re.findall(r"`(gpu_\w+)`(?!\)| is allowed)", files):
+            cheat = named(name)
+            assert cheat.header["gpu"] == "yes", family
+            assert set(re.findall(r"`(\w+)`", verdict)) & set(cheat.verdicts), name
