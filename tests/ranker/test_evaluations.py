@@ -169,8 +169,7 @@ async def test_a_verdict_is_known_for_equal_sources_under_the_same_harness(reads
     await request(reads, "e1", "abc")
     await end_items(reads, "e1", 0, "passed", "timed_out", "wrong_answer")
     await finish(reads, "e1", 3)
-    query = [("source", source * 64) for source in "abcx"]
-    asked = [*query, ("problem_digest", "d"), ("gpu", "CPU")]
+    asked = {"source": [source * 64 for source in "abcx"], "problem_digest": "d", "gpu": "CPU"}
 
     async def known() -> dict[str, str]:
         answer = await reads.http.get("/internal/verdicts", params=asked)
