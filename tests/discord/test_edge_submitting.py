@@ -88,6 +88,10 @@ async def test_the_answer_shows_the_queue_place_and_cancels(
     channel = await edge_sim.add_channel("answers")
     await wait_until_known(ada, channel, "patient")
     given = {"script": ENDLESS, "gpu": "CPU", "leaderboard_name": "patient"}
+    # The agent has two slots.
+    await wait_until_known(bob, channel, "patient")
+    other = await (await bob.slash(channel, TEST, **given)).answered()
+    await edge_sim.record.until(lambda: "running" in other["content"], "another run", END_S)
     first = await (await ada.slash(channel, TEST, **given)).answered()
     await edge_sim.record.until(lambda: "running" in first["content"], "the run", END_S)
     assert f"<#{ada.threads(channel)[0]['id']}>" in first["content"]
@@ -112,6 +116,7 @@ async def test_the_answer_shows_the_queue_place_and_cancels(
         await edge_sim.record.until(lambda: pressed.followups, "a word", END_S)
         assert "is being cancelled" in pressed.followups[0]["content"]
         await cancelling(edge_sim, ada, ada.sees(room)[0])
+    await bob.click(other, "Cancel")
     await wait_for_report(edge_sim, ada, thread)
     status, _ = await wait_for_report(edge_sim, ada, room)
     assert "❌ cancelled" in status["content"]
