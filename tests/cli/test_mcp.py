@@ -155,7 +155,7 @@ async def test_a_server_that_is_killed_costs_no_event_and_no_submission(
 
         evaluated = await eventually(evaluate, 170)
         assert evaluated is not None
-        verdicts = {result["id"]: result["verdict"] for result in evaluated["results"]}
+        verdicts = {result["kernel"]: result["verdict"] for result in evaluated["evaluated"]}
         assert verdicts == {"right": "passed", "wrong": "wrong_answer"}
         mine = await call_tool(agent, "my_submissions")
         assert [submission["number"] for submission in mine["items"]] == [number]

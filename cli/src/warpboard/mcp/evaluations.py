@@ -28,10 +28,21 @@ class KernelInput(BaseModel):
     language: Language = "python"
 
 
-class EvaluatedBatch(msgspec.Struct, frozen=True, kw_only=True):
-    """The results so far; `missing` are the ids of kernels that have none yet."""
+class EvaluatedKernel(msgspec.Struct, frozen=True, kw_only=True):
+    """How a kernel ended; `kernel` is the client's own name of it."""
 
-    results: list[EvaluationResult]
+    kernel: str
+    verdict: str | None
+    reason: str
+    speedup: float | None
+    interval: tuple[float, float] | None
+    doubts: list[str]
+
+
+class EvaluatedBatch(msgspec.Struct, frozen=True, kw_only=True):
+    """The kernels that ended; `missing` are the ids of those that did not yet."""
+
+    evaluated: list[EvaluatedKernel]
     missing: list[str]
 
 
@@ -72,10 +83,21 @@ async def evaluate_batch(
                 sentence = f"{len(results)} of {len(items)} kernels evaluated"
                 await context.report_progress(time.monotonic() - began, wait_s, sentence)
     ended = {result.id for result in results}
+    evaluated = [
+        EvaluatedKernel(
+            kernel=result.id,
+            verdict=result.verdict,
+            reason=result.reason,
+            speedup=result.speedup,
+            interval=result.interval,
+            doubts=result.doubts,
+        )
+        for result in results
+    ]
     missing = [item.id for item in items if item.id not in ended]
     next_step = (
         "call evaluate_batch again with the same arguments"
         if missing
         else "submit the best kernel: call submit with mode ranked"
     )
-    return ToolResult(EvaluatedBatch(results=results, missing=missing), next_step)
+    return ToolResult(EvaluatedBatch(evaluated=evaluated, missing=missing), next_step)
