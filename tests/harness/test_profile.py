@@ -179,19 +179,37 @@ def test_a_submission_that_hangs_under_ncu_ends_with_the_stage(profiled: Host) -
     assert report.reason.endswith("ncu used up the stage's budget")
 
 
-def test_where_counters_are_refused_the_text_says_so(tmp_path: Path, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("said", "cause"),
+    [
+        ("ERR_NVGPUCTRPERM - no permission to access counters", "permission: the operator"),
+        ("Profiling is not supported on a MIG instance", "MIG: the GPU is divided"),
+        ("Cuda driver is not compatible with Nsight Compute", "driver: it does not fit"),
+    ],
+)
+def test_a_machine_that_refuses_counters_ends_without_a_verdict(
+    tmp_path: Path, folder: Path, said: str, cause: str
+) -> None:
     # A box shows what was there when its harness started.
-    (folder / "refused").touch()
+    (folder / "refused").write_text(f"==ERROR== {said}.\n")
     warm = Warm(ncu=str(folder / "ncu"))
     try:
-        host = Host(tmp_path, warm)
-        report = host.run(HONEST, "profile", case=1)
+        report = Host(tmp_path, warm).run(HONEST, "profile", case=1)
     finally:
         warm.close()
         (folder / "refused").unlink()
-    assert report.verdict == "passed", report.reason
-    assert "ERR_NVGPUCTRPERM" in (host.out / "profile-0-ncu.txt").read_text()
-    assert "profile-0-ncu.ncu-rep" not in _names(report)
+    assert (report.verdict, report.failure_code) == ("", "profiler"), report.reason
+    assert f"ncu counted nothing on this machine. {cause}" in report.reason
+    assert said in report.reason
+
+
+def test_a_kernel_without_a_number_is_the_fault_of_the_machine(
+    profiled: Host, folder: Path
+) -> None:
+    (folder / "rows.csv").write_text(ROWS + '"1","copy","nan"\n')
+    report = profiled.run(HONEST, "profile", case=1)
+    assert (report.verdict, report.failure_code) == ("", "profiler"), report.reason
+    assert "no metric of a kernel has a value; permission, MIG or driver" in report.reason
 
 
 def test_bubblewrap_shows_ncu_to_its_boxes_too(tmp_path: Path, folder: Path) -> None:

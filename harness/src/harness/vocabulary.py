@@ -117,7 +117,9 @@ VERDICTS = (
     SKIPPED,
 )
 # Why a run has no verdict, through no fault of the submission.
-FAILURE_CODES = ("supervisor", "problem_fault", "sandbox", "device", "noisy", "memory")
+FAILURE_CODES = (
+    *("supervisor", "problem_fault", "sandbox", "device", "noisy", "memory", "profiler"),
+)
 # A time that claims no order, and one that the submission's own process took.
 NOISY, IN_PROCESS = "noisy", "in_process"
 # How far a time can be trusted, in addition to its verdict, from harmless to severe.

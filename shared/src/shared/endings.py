@@ -64,6 +64,10 @@ ENDINGS: dict[str, Ending] = {
     "device": Ending("gpu-agent", "the GPU failed"),
     "noisy": Ending("gpu-agent", "the machine was too busy to time it, at each attempt"),
     "memory": Ending("gpu-agent", "the machine had too little memory, at each attempt"),
+    "profiler": Ending(
+        "gpu-agent",
+        "ncu could count nothing: its account may not, MIG divides the GPU, or its driver is unfit",
+    ),
     "problem_fault": Ending(
         "gpu-agent",
         "the problem's own code failed",

@@ -13,6 +13,7 @@ from click import IntRange
 from shared.api.agents import Agents
 from shared.api.cases import Case
 from shared.api.submissions import (
+    NCU_NAME_BASES,
     FullSubmission,
     NewestSubmissions,
     OwnSubmissions,
@@ -94,6 +95,25 @@ MESSAGE_LENGTH_MAX = 80
             metavar="N",
             help="With mode profile: the only timed case, from 1 on; 0 is every one.",
         ),
+        click.option(
+            "--ncu-kernel-name",
+            default="",
+            metavar="NAME",
+            help="With mode profile: the kernels that ncu captures, or regex:EXPRESSION.",
+        ),
+        click.option(
+            "--ncu-kernel-name-base",
+            type=click.Choice(NCU_NAME_BASES),
+            default=None,
+            help="With mode profile: which form of the name that is.",
+        ),
+        click.option(
+            "--ncu-launch-count",
+            type=IntRange(0),
+            default=0,
+            metavar="N",
+            help="With mode profile: how many kernels ncu captures of each case; 0 is 20.",
+        ),
         options.PRECISION,
         click.option(
             *("--wait/--no-wait", "is_waiting"),
@@ -134,6 +154,9 @@ async def submit(
     gpus: tuple[str, ...],
     mode: str,
     case: int,
+    ncu_kernel_name: str,
+    ncu_kernel_name_base: str | None,
+    ncu_launch_count: int,
     precision: float,
     output: Path | None,
     note: str,
@@ -165,7 +188,11 @@ async def submit(
             "as the file's first line",
         )
     request = SubmissionRequest(
-        name, source, problem, mode, gpus, case, note, tag, runner, precision=precision
+        *(name, source, problem, mode, gpus, case, note, tag, runner),
+        precision=precision,
+        ncu_kernel_name=ncu_kernel_name,
+        ncu_kernel_name_base=ncu_kernel_name_base or "",
+        ncu_launch_count=ncu_launch_count,
     )
     if not is_sure and not context.as_json and can_ask():
         request = msgspec.structs.replace(request, waits_for_agent=False)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from harness import messages
 from harness.build import command, plan
 from harness.build.plan import read_memory, seal_memory
 from harness.build.teams import PROFILER, StageBudget, WorkerTeams
@@ -57,8 +58,8 @@ class NcuCapturer:
     def files(self, case: Case, shape: Shape, deadline: float) -> list[ProfileFile]:
         """Return report, text and table of one call, under the published seed.
 
-        Without a report, the text says why ncu could not make one. Raises CaseFailed if all files
-        are empty; ProblemFault.
+        Raises CaseFailed if all files are empty; ProfilerFault with the cause if ncu counted
+        nothing on this machine; ProblemFault.
         """
         # ncu replays kernels for any length of time: no gate, no clock, and host memory.
         buffers = RankBuffers(CpuDevice(is_frozen=False), shape)
@@ -77,7 +78,7 @@ class NcuCapturer:
             buffers.close()
             for memory in (*memories, program):
                 os.close(memory)
-        return _drop_empty_files(files)
+        return _require_counters(files)
 
     @property
     def _ncu(self) -> plan.Ncu:
@@ -114,8 +115,15 @@ class NcuCapturer:
         }
 
 
-def _drop_empty_files(files: list[ProfileFile]) -> list[ProfileFile]:
+class ProfilerFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """This machine's ncu counts nothing: the machine's fault, not the submission's."""
+
+
+def _require_counters(files: list[ProfileFile]) -> list[ProfileFile]:
+    """Return the files that are not empty; a text alone says why ncu counted nothing."""
     non_empty = [(name, media, data) for name, media, data in files if data]
+    if [media for _, media, _ in non_empty] == ["text/plain"]:
+        raise ProfilerFault(messages.make_printable(non_empty[0][2].decode(errors="replace")))
     if not non_empty:
         raise CaseFailed("crashed", "the profile is empty: ncu produced no output")
     return non_empty

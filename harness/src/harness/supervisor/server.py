@@ -69,6 +69,7 @@ from harness.supervisor.folders import (
     open_build_cache,
     prepare_run_directory,
 )
+from harness.supervisor.profiler import ProfilerFault
 from harness.supervisor.program_run import ProgramRun
 from harness.supervisor.run import PreparedProblem, Run, StagedRun, Tell
 from harness.time.stage import NoisyMachine
@@ -92,6 +93,7 @@ _FAILURE_CODES: dict[type[Exception], str] = {
     DeviceFault: "device",
     NoisyMachine: "noisy",
     MemoryShortage: "memory",
+    ProfilerFault: "profiler",
 }
 Purpose = tuple[object, ...]
 # An author's code may replace os._exit.

@@ -14,6 +14,7 @@ import gzip
 import importlib
 import json
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -41,8 +42,13 @@ _RAW_BYTES_MAX = 48 * 1024**2
 _ROWS_MAX = 40
 _LABEL = "custom_kernel"
 
-# ncu's error if this account may not read a GPU's counters; the operator has to allow it.
-_NOT_ALLOWED = b"ERR_NVGPUCTRPERM"
+# Why ncu counts nothing on a machine, by an expression for its errors, the most certain first.
+_NO_COUNTERS = {
+    rb"ERR_NVGPUCTRPERM": "permission: the operator has to allow performance counters",
+    rb"\bMIG\b": "MIG: the GPU is divided, and its parts have no counters of their own",
+    rb"(?i)driver": "driver: it does not fit this ncu",
+}
+_NO_VALUE = "permission, MIG or driver: ncu gave no reason"
 _OUTPUT_BYTES_MAX = 16 * 1024**2
 _GAP_BYTES = 100
 _EMPTY_VALUES = ("", "n/a", "nan", "-nan")
@@ -257,12 +263,16 @@ class EmptyCapture(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, 
     """The profiler ran and measured nothing."""
 
 
+class NoCounters(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
+    """The profiler saw kernels, but counted nothing of one."""
+
+
 def run_capture(order: dict[str, Any], descriptors: list[int], path: Path) -> None:
     """Carry out an order of harness.supervisor.profiler for the submission at `path`.
 
     The descriptors are the three results (report, text, table), the program that ncu runs, and the
-    memories that it gets. If ncu may not read the counters, the text says so and there is no
-    report. Raises SubmissionFailure of kind exception.
+    memories that it gets. If ncu can count nothing on this machine, there is only a text with the
+    cause. Raises SubmissionFailure of kind exception.
     """
     settings.add_environment(order["environment"])
     report, text, table, program, *memories = descriptors
@@ -277,21 +287,20 @@ def run_capture(order: dict[str, Any], descriptors: list[int], path: Path) -> No
     flags = ("-I", "-B", "-X", "faulthandler")
     python = (sys.executable, *flags, program_path, str(replay_order))
     status, output = _run((*order["command"], *python), report_path.with_name("said.txt"))
-    if _NOT_ALLOWED in output:
-        _write(text, shorten_text(output, protocol.PAGE_BYTES_MAX - _GAP_BYTES))
+    cause = _find_cause(output)
+    if cause and (status or not report_path.is_file()):
+        _write(text, _describe_no_counters(cause, output))
         return
     if status:
         raise _failure(f"ncu ended with status {status}", output)
     if not report_path.is_file():
         raise _failure("ncu made no report", output)
-    pages = {}
-    for name, line in order["pages"].items():
-        status, pages[name] = _run(line, report_path.with_name(name))
-        if status:
-            reason = f"ncu ended with status {status} and cannot read its own report"
-            raise _failure(reason, pages[name])
+    pages = _read_pages(order, report_path)
     try:
         require_capture(pages["csv"].decode(errors="replace"))
+    except NoCounters as error:
+        _write(text, _describe_no_counters(f"{error}; {cause or _NO_VALUE}", output))
+        return
     except (EmptyCapture, csv.Error) as error:
         raise SubmissionFailure("exception", str(error)) from error
     page = shorten_text(pages["text"], protocol.PAGE_BYTES_MAX - 2 * _GAP_BYTES)
@@ -306,19 +315,41 @@ def run_capture(order: dict[str, Any], descriptors: list[int], path: Path) -> No
     _write(table, csv_page if is_whole else csv_page[: csv_page.rfind(b"\n", 0, bytes_max) + 1])
 
 
+def _read_pages(order: dict[str, Any], report: Path) -> dict[str, bytes]:
+    pages = {}
+    for name, line in order["pages"].items():
+        status, pages[name] = _run(line, report.with_name(name))
+        if status:
+            reason = f"ncu ended with status {status} and cannot read its own report"
+            raise _failure(reason, pages[name])
+    return pages
+
+
 def require_capture(raw: str) -> int:
     """Return how many kernels a raw page lists.
 
-    Raises EmptyCapture if there is none, or none has a number.
+    Raises EmptyCapture if there is none, NoCounters if a kernel has no metric with a value.
     """
     lines = [line for line in raw.splitlines() if line.startswith('"')]
     rows = [row for row in csv.DictReader(lines) if row.get("ID")]
     if not rows:
         raise EmptyCapture("the profile is empty: no kernel was profiled")
-    metrics = [row[name] for row in rows for name in row if name and "__" in name]
-    if all(value is None or value.lower() in _EMPTY_VALUES for value in metrics):
-        raise EmptyCapture("the profile is empty: no metric of a kernel has a value")
+    for row in rows:
+        metrics = [row[name] for name in row if name and "__" in name]
+        if all(value is None or value.lower() in _EMPTY_VALUES for value in metrics):
+            raise NoCounters("no metric of a kernel has a value")
     return len(rows)
+
+
+def _find_cause(output: bytes) -> str:
+    """Return why ncu counts nothing, "" if its errors name no cause of the machine."""
+    errors = b"\n".join(line for line in output.splitlines() if line.startswith(b"==ERROR=="))
+    return next((cause for word, cause in _NO_COUNTERS.items() if re.search(word, errors)), "")
+
+
+def _describe_no_counters(cause: str, output: bytes) -> bytes:
+    text = b"ncu counted nothing on this machine. %s\n" % cause.encode()
+    return text + shorten_text(output, protocol.PAGE_BYTES_MAX - _GAP_BYTES - len(text))
 
 
 def _run(arguments: Sequence[str], output: Path) -> tuple[int, bytes]:

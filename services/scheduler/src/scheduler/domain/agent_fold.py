@@ -25,7 +25,7 @@ GANG_BROKEN = "gang_broken"
 REPEATED = ("agent_revoked",)
 # Codes that do not count against the agent. A machine that is too busy for ranked runs still tests.
 BLAMELESS_CODES = (
-    *("problem_fault", "memory", "noisy", "drained", "overdue_running", GANG_BROKEN),
+    *("problem_fault", "memory", "noisy", "profiler", "drained", "overdue_running", GANG_BROKEN),
     *REPEATED,
 )
 

@@ -31,7 +31,7 @@ REFUNDS_MAX = 100
 # A submission may lose its agent by accident once.
 LOST_MAX = 2
 # The author's mistake, which every agent would find, and a time that is over on every agent.
-FINAL_FAILURES = ("problem_fault", STATES["running"].overdue)
+FINAL_FAILURES = ("problem_fault", "profiler", STATES["running"].overdue)
 SUBMISSION_OVER = "its submission is over"
 # These make no rule due at once; the next tick is soon enough.
 IDLE = frozenset({"JobLeased", "JobAssigned", "RunStarted", "JobFinished"})
