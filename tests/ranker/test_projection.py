@@ -14,7 +14,7 @@ from shared.errors import Failed
 from shared.postgres import CheckpointConflict, connect, create_pool
 from tests.ranker.replays import replayed
 from tests.support.chance import seeds
-from tests.support.lives import AGENT, Life, begin, live, say
+from tests.support.lives import AGENT, Life, begin, evaluation_facts, live, say
 from tests.support.memory import MemoryLog
 from tests.support.ranking import is_folded, ranker_of, ranking, read_outcomes, read_standings
 from tests.support.waits import eventually
@@ -170,6 +170,7 @@ async def test_any_interleaving_rebuilds_to_what_grew(postgres_dsn: str, seed: i
     ]
     async with ranking(log, postgres_dsn) as models:
         waiting = [life.facts() for life in lives]
+        waiting += [evaluation_facts(id_) for id_ in ("e1", "e2", "e3")]
         while any(waiting):
             aggregate, fact = chance.choice([item for item in waiting if item]).pop(0)
             await say(log, aggregate, fact)
@@ -177,6 +178,7 @@ async def test_any_interleaving_rebuilds_to_what_grew(postgres_dsn: str, seed: i
         await ended(log, models)
         result = await replayed(postgres_dsn, log)
     assert (result.differences, result.rows["submission"]) == ([], 8)
+    assert (result.rows["evaluation"], result.rows["verdict"]) == (3, 2)
 
 
 async def test_a_changed_leaderboard_is_found_out(postgres_dsn: str) -> None:

@@ -28,7 +28,7 @@ from shared.postgres import connect, create_pool, migrate
 from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.replays import filling, replayed
-from tests.support.lives import Life
+from tests.support.lives import Life, evaluation_facts
 from tests.support.memory import MemoryLog
 from tests.support.servers import drop_schema
 from tests.support.waits import eventually
@@ -40,6 +40,9 @@ pytestmark = pytest.mark.server
 async def platform(tmp_path: Path) -> AuditPlatform:
     platform = await AuditPlatform(tmp_path).found()
     await platform.live(Life("s1"), Life("s2", account="grace", time_us=50.0))
+    for id_ in ("e1", "e2"):
+        for aggregate, fact in evaluation_facts(id_):
+            await platform.tell(aggregate, fact)
     return platform
 
 
@@ -73,6 +76,8 @@ async def test_an_untouched_projection_is_equal_row_by_row(
     result = await replayed(dsn, platform.log, LIVE)
     assert (result.differences, result.seq) == ([], await platform.log.last())
     assert (result.rows["entry"], result.rows["submission"]) == (2, 2)
+    evaluated = [result.rows[table] for table in ("evaluation", "evaluation_part", "verdict")]
+    assert evaluated == [2, 10, 2], "a verdict for each of the equal sources"
     assert await left(dsn) == [LIVE]
 
 
@@ -82,6 +87,25 @@ async def test_a_changed_row_is_found_on_both_sides(dsn: str, platform: AuditPla
     assert [difference["kind"] for difference in result.differences] == ["entry", "entry"]
     assert result.differences[0]["live"] is not None
     assert result.differences[1]["rebuilt"] is not None
+
+
+@pytest.mark.parametrize(
+    ("table", "change"),
+    [
+        ("evaluation", "update evaluation set device_s = 9 where id = 'e1'"),
+        ("evaluation_part", "update evaluation_part set reason = 'x' where seq = {last}"),
+        ("verdict", "update verdict set line = 9 where verdict = 'passed'"),
+    ],
+)
+async def test_a_changed_evaluation_is_found_on_both_sides(
+    dsn: str, platform: AuditPlatform, table: str, change: str
+) -> None:
+    # The last event but one cancelled an item.
+    statement = change.format(last=await platform.log.last() - 1)
+    async with await connect(dsn, LIVE) as connection:
+        assert (await connection.execute(statement.encode())).rowcount == 1
+    result = await replayed(dsn, platform.log, LIVE)
+    assert [difference["kind"] for difference in result.differences] == [table, table]
 
 
 async def test_a_switch_shows_the_fresh_rows_to_readers_at_once(

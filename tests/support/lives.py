@@ -10,8 +10,19 @@ from nacl.signing import SigningKey
 from shared import events, signing, subjects
 from shared.clock import new_id
 from shared.event_log import EventLog, NewEvent
-from shared.events import Artefact, Blob, CaseResult, Composition, Fact, Roof, StageResult
-from shared.subjects import job_id_of
+from shared.events import (
+    Artefact,
+    Blob,
+    CachedVerdict,
+    CaseResult,
+    Chunk,
+    ChunkResult,
+    Composition,
+    Fact,
+    Roof,
+    StageResult,
+)
+from shared.subjects import chunk_job_id, job_id_of
 from shared.wire import EventMetadata, make_envelope
 from tests.support.writers import written
 
@@ -189,6 +200,73 @@ class MeasuredLife(Life):
         (case,) = completed.cases
         case = structs.replace(case, yardstick_us=self.yardstick_us, grade=self.grade)
         return structs.replace(completed, cases=[case], stopped=self.stopped)
+
+
+def evaluation_facts(id_: str) -> list[tuple[str, Fact]]:
+    """An evaluation of six items in order: each ends in another way, and one verdict is cached.
+
+    All evaluations have the same sources, so that the verdict of the first one stays.
+    """
+    requested = events.EvaluationRequested(
+        account="ada",
+        token="t1",
+        problem="identity",
+        problem_number=1,
+        problem_digest="d" * 64,
+        gpu="CPU",
+        mode="test",
+        source=BLOB,
+        sources=[digit * 64 for digit in "012345"],
+        chunk_items=2,
+        item_s_max=5.0,
+        deadline_at=T0,
+        request_hash="",
+        cached=[CachedVerdict(verdict="passed", results=BLOB, line=3)],
+    )
+
+    def chunk(first: int, count: int) -> Chunk:
+        return Chunk(evaluation=id_, first=first, count=count)
+
+    def leased(number: int, items: Chunk) -> Fact:
+        return events.JobLeased(
+            run=f"run-{id_}-{number}", agent=AGENT, attempt=1, lease_until_at=T0, chunk=items
+        )
+
+    def result(first: int, *verdicts: str) -> ChunkResult:
+        results = Blob(digest=id_.rjust(64, "0"), bytes=1)
+        return ChunkResult(
+            evaluation=id_,
+            first=first,
+            verdicts=list(verdicts),
+            results=results,
+            harness="c" * 64,
+            device_s=0.1,
+        )
+
+    first, second, third = (subjects.job(chunk_job_id(id_, item)) for item in (0, 2, 4))
+    evaluation = subjects.evaluation(id_)
+    requeued = events.JobRequeued(
+        run=f"run-{id_}-1", reason="it ended early", chunk=chunk(1, 1), result=result(0, "passed")
+    )
+    lost = events.JobGivenUp(attempts=3, reason="it died", code="agents_lost", chunk=chunk(1, 1))
+    judged = result(2, "wrong_answer", "timed_out")
+    return [
+        (evaluation, requested),
+        (first, leased(1, chunk(0, 2))),
+        (first, requeued),
+        (second, leased(2, chunk(2, 2))),
+        (first, leased(3, chunk(1, 1))),
+        (second, events.JobFinished(run=f"run-{id_}-2", verdict="passed", result=judged)),
+        (first, lost),
+        (evaluation, events.EvaluationCancelRequested(reason="enough")),
+        (third, events.JobCancelled(reason="enough", chunk=chunk(4, 1))),
+        (
+            evaluation,
+            events.EvaluationFinished(
+                outcome="cancelled", completed=4, failed=1, cancelled=1, device_s=0.3
+            ),
+        ),
+    ]
 
 
 def registration(harness_code: str = "") -> events.AgentRegistered:

@@ -68,7 +68,7 @@ def test_many_sources_get_their_verdicts_and_the_best_is_submitted(ada: Person) 
     assert ada.end(number)["outcome"] == "passed"
 
 
-def test_a_cancelled_evaluation_ends(ada: Person) -> None:
+def test_a_cancelled_evaluation_ends(platform: Running, ada: Person) -> None:
     slow = "import time\n" + HONEST.replace("    source,", "    time.sleep(0.3)\n    source,")
     evaluation = evaluate(ada, *(f"{slow}# {place}\n" for place in range(30)), use_cache=False)
     path = f"/v1/evaluations/{evaluation['id']}"
@@ -78,6 +78,8 @@ def test_a_cancelled_evaluation_ends(ada: Person) -> None:
     assert found[-1]["outcome"] == "cancelled"
     assert ada.http.get(path).json()["outcome"] == "cancelled"
     assert ada.http.post(f"{path}/cancel", json={}).json()["code"] == "already_ended"
+    rebuilt = platform.rebuild()
+    assert (rebuilt["is_equal"], rebuilt["differences"]) == (True, [])
 
 
 @pytest.mark.platform
