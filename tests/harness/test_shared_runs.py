@@ -47,7 +47,8 @@ def telling(host: Host) -> Host:
 
 def judge(host: Host, source: str = HONEST, **more: Any) -> str:
     """Return which process judged a shared run of this source."""
-    report = host.run(source, **({"is_shared": True, "suffix": ".py"} | more))
+    options: dict[str, Any] = {"is_shared": True, "suffix": ".py"} | more
+    report = host.run(source, **options)
     assert report.verdict == "wrong_answer", report
     message = report.cases[0].message
     assert "judged by" in message
