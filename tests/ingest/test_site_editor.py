@@ -233,3 +233,14 @@ async def test_a_refused_form_keeps_the_code_beside_the_reason_of_the_api(ways: 
     assert (await send(ways, "owner", code="#" * 5_000_000)).status_code == 413
     assert len(submissions(ways)) == before
     assert (await send(ways, "owner", code="#" * 20_000)).status_code == 303
+
+
+async def test_a_form_chooses_what_a_profile_records(ways: Ways) -> None:
+    page = await send(ways, "owner", mode="profile", case="many")
+    assert "Case must be a number, not 'many'" in html.unescape(page.text)
+    assert 'value="many"' in page.text
+    page = await send(ways, "owner", mode="profile", ncu_kernel_name="regex:copy")
+    assert "profiles NVIDIA GPUs, not CPU" in html.unescape(page.text)
+    answer = await send(ways, "owner", mode="profile", case="1")
+    assert answer.status_code == 303, answer.text
+    assert submissions(ways)[-1].case == 1

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Annotated, NamedTuple
+from typing import Annotated, Any, NamedTuple
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
@@ -50,6 +50,7 @@ from shared.api.agents import Agents
 from shared.api.problems import FullProblem, Start
 from shared.api.queues import Queues
 from shared.api.submissions import (
+    NCU_NAME_BASES,
     REQUESTED_GPUS_MAX,
     FullSubmission,
     SubmissionReceipts,
@@ -82,6 +83,29 @@ HINTS = {
     "tag": "tag: write at most 32 characters of a-z, 0-9, _, . and -, first a letter or a digit",
     "text": f"appeal: write 1 to {APPEAL_LENGTH_MAX:,} characters",
 }
+PROFILE_NUMBERS = ("case", "ncu_launch_count")
+COUNT_DIGITS_MAX = 6
+
+
+class ProfileFields(NamedTuple):
+    """What a profile records, as it was typed: one timed case, and which kernels ncu captures."""
+
+    case: str = ""
+    ncu_kernel_name: str = ""
+    ncu_kernel_name_base: str = ""
+    ncu_launch_count: str = ""
+
+    @property
+    def request_fields(self) -> dict[str, Any]:
+        """Return the fields of the request. Raises `Refused`."""
+        numbers = {name: _parse_count(name, getattr(self, name)) for name in PROFILE_NUMBERS}
+        return self._asdict() | numbers
+
+
+def _parse_count(name: str, text: str) -> int:
+    if text and not (text.isascii() and text.isdigit() and len(text) <= COUNT_DIGITS_MAX):
+        raise Refused("invalid_request", f"{name} must be a number, not {text[:20]!r}", name)
+    return int(text or 0)
 
 
 class EditorForm(NamedTuple):
@@ -100,6 +124,7 @@ class EditorForm(NamedTuple):
     runner: str = ""
     is_confirmed: bool = False
     file: bytes | None = None
+    profile: ProfileFields = ProfileFields()
 
     @property
     def source(self) -> bytes:
@@ -110,11 +135,13 @@ class EditorForm(NamedTuple):
     def idempotency_key(self) -> str:
         """Return a key of this form with this content: other content is another submission."""
         runner = [f"runner {self.runner}"] if self.runner else []
-        text = "\n".join([self.key or new_id(), self.mode, self.name, *self.gpus, *runner])
+        profile = [*self.profile] if any(self.profile) else []
+        words = [self.key or new_id(), self.mode, self.name, *self.gpus, *runner, *profile]
+        text = "\n".join(words)
         return hashlib.sha256(text.encode() + b"\0" + self.source).hexdigest()
 
     def submission(self, slug: str) -> SubmissionRequest:
-        """Return the request of `POST /v1/submissions` that this form makes."""
+        """Return the request of `POST /v1/submissions` that this form makes. Raises `Refused`."""
         return SubmissionRequest(
             self.name,
             self.source,
@@ -123,6 +150,7 @@ class EditorForm(NamedTuple):
             tuple(self.gpus),
             runner=self.runner,
             waits_for_agent=self.is_confirmed,
+            **self.profile.request_fields,
         )
 
 
@@ -183,6 +211,7 @@ async def _parse_form(fields: FormData) -> EditorForm:
         csrf=texts.get("csrf", ""),
         runner=texts.get("runner", ""),
         is_confirmed=bool(texts.get("confirmed")),
+        profile=ProfileFields(**{name: texts.get(name, "") for name in ProfileFields._fields}),
     )
 
 
@@ -227,6 +256,7 @@ class Editor:
             "path": PATH.format(slug=quote(problem.slug)),
             "statement": await asyncio.to_thread(render_markdown, problem.statement),
             "form": form,
+            "ncu_name_bases": list(NCU_NAME_BASES),
             "modes": {mode: MODES[mode].summary for mode in SUBMISSION_MODES},
             "launchers": reads.launchers,
             "suffixes": ",".join(SUFFIXES.values()),
