@@ -55,7 +55,7 @@ def named_on_page() -> set[str]:
     text = PAGE.read_text()
     names_ = set()
     for part in text.split("\n## ")[1:]:
-        names = re.findall(r"`([a-z_]+)(?:\{[a-z_]+\})?`", part)
+        names = re.findall(r"`([a-z_]+)(?:\{[a-z_,]+\})?`", part)
         title = part.splitlines()[0]
         services = (
             [title.replace("-", "_")] if title in JOBS else [job.replace("-", "_") for job in JOBS]

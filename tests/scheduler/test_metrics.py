@@ -5,15 +5,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs
 from prometheus_client import REGISTRY
 
 from scheduler.domain.state import Agent, Offer, SchedulerState, World
 from scheduler.metrics import BusMetrics, SchedulerMetrics
-from shared.events import AgentRegistered
+from shared.event_log import Append
+from shared.events import AgentRegistered, EvaluationFinished
 from shared.nats.bus import BusStatus
 from shared.nats.pull import AckFloor, ConsumerInfo
-from tests.scheduler.histories import LATE, world
+from tests.scheduler.histories import LATE, T0, world
 from tests.scheduler.test_baselines import given_baselines
+from tests.scheduler.test_evaluations import BATCH, Platform, alive, given, requested
 from tests.support.examples import example_event
 
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
@@ -107,3 +110,42 @@ def test_baselines_that_wait_wake_nobody() -> None:
     SchedulerMetrics().queues.look(history.state, LATE, set())
     for name in ("queue_depth_jobs", "oldest_queued_age_seconds"):
         assert REGISTRY.get_sample_value(f"{START}_{name}", {"gpu": "CPU"}) == 0
+
+
+def test_the_age_of_an_evaluation_is_not_that_of_a_job() -> None:
+    history = given(requested(8, 4))
+    metrics = SchedulerMetrics()
+    metrics.queues.look(history.state, T0 + timedelta(minutes=40), set())
+    assert value("oldest_evaluation_age_seconds", gpu="CPU") == 2400
+    assert value("oldest_queued_age_seconds", gpu="CPU") == 0
+    assert (value("queue_depth_jobs", gpu="CPU"), value("running_jobs", gpu="CPU")) == (1, 1)
+
+    history.begin().complete().settle(alive("a1"))
+    metrics.queues.look(history.state, T0 + timedelta(minutes=41), set())
+    assert value("oldest_evaluation_age_seconds", gpu="CPU") == 0, "all of it runs"
+
+
+def test_the_items_and_device_time_of_an_evaluation_count_when_it_is_over() -> None:
+    metrics = SchedulerMetrics()
+    metrics.said((Append(BATCH, requested(8), None, "", ""),))
+    finished = EvaluationFinished(
+        outcome="cancelled", completed=5, failed=1, cancelled=2, device_s=12.5
+    )
+    assert value("evaluation_items_total", outcome="completed") == 0
+    metrics.said((Append(BATCH, finished, None, "", ""),))
+    counts = [
+        value("evaluation_items_total", outcome=outcome)
+        for outcome in ("completed", "failed", "cancelled")
+    ]
+    assert (counts, value("evaluation_device_seconds_total")) == ([5, 1, 2], 12.5)
+
+
+def test_the_wait_of_a_chunk_is_not_that_of_a_job() -> None:
+    history = Platform()
+    history.say(BATCH, requested(8))
+    metrics = SchedulerMetrics()
+    for job in history.state.jobs.values():
+        metrics.queues.leased(job)
+        assert value("queue_wait_seconds_count", gpu="CPU") is None
+        metrics.queues.leased(structs.replace(job, chunk=None))
+    assert value("queue_wait_seconds_count", gpu="CPU") == 1

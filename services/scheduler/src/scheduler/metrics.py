@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter as Count
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
 
 from prometheus_client import Counter, Gauge, Histogram
@@ -12,7 +12,7 @@ from scheduler.domain.state import Agent, Decision, Job, SchedulerState, World
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Append
-from shared.events import EPHEMERAL, CanaryJudged, JobLeased
+from shared.events import EPHEMERAL, CanaryJudged, EvaluationFinished, JobLeased
 from shared.nats.bus import BusStatus
 from shared.subjects import last_token
 
@@ -33,6 +33,7 @@ class SchedulerMetrics:
 
     def __init__(self) -> None:
         self.queues = QueueMetrics()
+        self.evaluations = EvaluationMetrics()
         self.machines = AgentMetrics()
         self.launchers = LauncherMetrics()
         self.open = Gauge(f"{START}_open_submissions", "Submissions not over")
@@ -70,6 +71,8 @@ class SchedulerMetrics:
                 self.queues.leased(self.state.jobs.get(last_token(append.aggregate)))
             elif isinstance(append.fact, CanaryJudged):
                 self.machines.judged(append, append.fact)
+            elif isinstance(append.fact, EvaluationFinished):
+                self.evaluations.finished(append.fact)
 
     def conflicted(self) -> None:
         """Count a decision that another scheduler appended first."""
@@ -84,6 +87,9 @@ class QueueMetrics:
         self.depth = Gauge(f"{START}_queue_depth_jobs", "Jobs waiting", gpu)
         self.running = Gauge(f"{START}_running_jobs", "Jobs on an agent", gpu)
         self.oldest = Gauge(f"{START}_oldest_queued_age_seconds", "Age of the first in line", gpu)
+        self.oldest_evaluation = Gauge(
+            f"{START}_oldest_evaluation_age_seconds", "Age of the oldest evaluation that waits", gpu
+        )
         self.paused = Gauge(f"{START}_pool_paused", "1 while an operator holds a pool back", gpu)
         self.wait = Histogram(
             f"{START}_queue_wait_seconds", "From queued to leased", gpu, buckets=WAIT_S
@@ -94,30 +100,59 @@ class QueueMetrics:
         """Measure the queues of these GPU types, and of all that were ever seen.
 
         Baselines are left out, because nobody waits for them: without an agent of their GPU type
-        they wait for a day.
+        they wait for a day. The ages of evaluations are apart, because they wait for all others.
         """
         jobs = [job for job in state.jobs.values() if not job.is_over]
         waiting = [job for job in jobs if job.run is None and not job.is_baseline]
         depth = Count(job.gpu for job in waiting)
         running = Count(job.gpu for job in jobs if job.run is not None)
-        oldest: dict[str, datetime] = {}
-        for job in waiting:
-            oldest[job.gpu] = min(job.queued_at, oldest.get(job.gpu, job.queued_at))
+        ages = (
+            (self.oldest, _oldest_by_gpu(job for job in waiting if job.chunk is None)),
+            (self.oldest_evaluation, _oldest_by_gpu(job for job in waiting if job.chunk)),
+        )
         self.gpus |= gpus | depth.keys() | running.keys() | state.pools.keys()
         for gpu in self.gpus:
             pool = state.pools.get(gpu)
             self.depth.labels(gpu).set(depth[gpu])
             self.running.labels(gpu).set(running[gpu])
-            age_s = (at - oldest.get(gpu, at)).total_seconds()
-            self.oldest.labels(gpu).set(max(0.0, age_s))
+            for gauge, oldest in ages:
+                gauge.labels(gpu).set(max(0.0, (at - oldest.get(gpu, at)).total_seconds()))
             self.paused.labels(gpu).set(pool is not None and pool.paused is not None)
             self.wait.labels(gpu)
 
     def leased(self, job: Job | None) -> None:
-        """Record how long a leased job waited."""
-        if job is not None:
+        """Record how long a leased job waited, unless it is a part of an evaluation."""
+        if job is not None and job.chunk is None:
             wait_s = (now() - job.queued_at).total_seconds()
             self.wait.labels(job.gpu).observe(max(0.0, wait_s))
+
+
+def _oldest_by_gpu(jobs: Iterable[Job]) -> dict[str, datetime]:
+    oldest: dict[str, datetime] = {}
+    for job in jobs:
+        oldest[job.gpu] = min(job.queued_at, oldest.get(job.gpu, job.queued_at))
+    return oldest
+
+
+class EvaluationMetrics:
+    """How the items of evaluations ended, and how long their runs held devices."""
+
+    def __init__(self) -> None:
+        self.items = Counter(
+            f"{START}_evaluation_items", "Items of evaluations that are over", ["outcome"]
+        )
+        self.device = Counter(
+            f"{START}_evaluation_device_seconds", "How long their runs held devices"
+        )
+        for outcome in ("completed", "failed", "cancelled"):
+            self.items.labels(outcome)
+
+    def finished(self, evaluation: EvaluationFinished) -> None:
+        """Count the items and the device time of an evaluation that is over."""
+        self.items.labels("completed").inc(evaluation.completed)
+        self.items.labels("failed").inc(evaluation.failed)
+        self.items.labels("cancelled").inc(evaluation.cancelled)
+        self.device.inc(evaluation.device_s)
 
 
 class AgentMetrics:
