@@ -34,10 +34,10 @@ def test_an_authors_code_runs_at_the_ordinary_priority(host: Host) -> None:
     assert host.run(HONEST).cases[0].message == "True"
 
 
-@pytest.mark.parametrize("mode", ["test", "benchmark"])
-def test_only_the_referee_of_a_timed_run_has_priority(host: Host, mode: str) -> None:
-    host.run(HONEST, mode)
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_a_referee_has_priority_unless_it_shares_its_core(host: Host, is_shared: bool) -> None:
+    host.run(HONEST, suffix=".py", is_shared=is_shared)
     can_have_priority = not realtime.find_obstacle() and len(os.sched_getaffinity(0)) > 1
     (started,) = (message for message in host.messages if isinstance(message, Started))
     recorded = started.environment["referee_priority"]
-    assert recorded == ("real-time" if can_have_priority and mode == "benchmark" else "normal")
+    assert recorded == ("real-time" if can_have_priority and not is_shared else "normal")

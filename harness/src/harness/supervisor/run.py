@@ -256,9 +256,9 @@ class PreparedProblem:
         each_ranks = [case.ranks for case, _ in self._cases] or [1]
         self.ranks_first, self.ranks = each_ranks[0], max(each_ranks)
         is_timed, is_cpu = MODES[request.mode].is_timed, request.device == CPU_DEVICE
-        # On a processor, runs without times share the cores best as the kernel sees fit. Beside a
-        # GPU, another run may be timed meanwhile.
-        is_pinned = is_timed or not is_cpu
+        # Evaluations without times share the cores of a processor best as the kernel sees fit.
+        # Beside a GPU, another run may be timed meanwhile.
+        is_pinned = not (request.is_shared and is_cpu)
         self.cores = reserve_core(machine.slot, machine.slots) if is_pinned else []
         self.core_keep_awake = CoreKeepAwake(self.cores[0] if self.cores and is_timed else None)
         self.referee = Referee(has_own_core=bool(self.cores))
