@@ -249,6 +249,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "admin participant unban": ("ada", *WHY),
     "admin quota set": ("m.CPU.test", "--limit", "3", *WHY),
     "admin moderation": (),
+    "admin evaluations": (),
     "admin participant create": ("ada", *WHY),
     "admin participant decide-appeal": ("ada", "accept", *WHY),
     "admin participant rename": ("ada", "lovelace", *WHY),

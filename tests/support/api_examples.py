@@ -17,10 +17,10 @@ EMPTY: dict[type[inspect.Type], Callable[[Any], Any]] = {
     inspect.IntType: lambda kind: kind.ge or 0,
     inspect.FloatType: lambda _: 0.0,
     # The only pattern is that of a digest.
-    inspect.StrType: lambda kind: "0" * 64 if kind.pattern else "",
+    inspect.StrType: lambda kind: "0" * (64 if kind.pattern else kind.min_length or 0),
     inspect.LiteralType: lambda kind: kind.values[0],
     inspect.DateTimeType: lambda _: datetime(2026, 1, 1, tzinfo=UTC),
-    inspect.ListType: lambda _: [],
+    inspect.ListType: lambda kind: [_empty(kind.item_type)] * (kind.min_length or 0),
     inspect.VarTupleType: lambda _: [],
     inspect.DictType: lambda _: {},
     inspect.AnyType: lambda _: {},

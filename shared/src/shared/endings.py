@@ -82,6 +82,8 @@ ENDINGS: dict[str, Ending] = {
     "bad_signature": Ending("ranker", "the verdict was not signed by the agent"),
     "bad_key": Ending("ranker", "the run did not use the key that it had committed to"),
     "unknown_harness": Ending("ranker", "the agent ran other code than it had registered"),
+    "chunk_overdue": Ending("scheduler", "an agent did not end a chunk of an evaluation in time"),
+    "bad_chunk": Ending("scheduler", "an agent reported other items of an evaluation than it had"),
     UNKNOWN_FAILURE: Ending("scheduler", "its agent reported a failure without a known code"),
 }
 

@@ -44,6 +44,7 @@ PAGES: Mapping[str, str] = {
     "/admin/agents": "list, enroll, drain, quarantine and release agents",
     "/admin/intake": "stop and start the intake, pause GPU types, choose canaries",
     "/admin/invites": "list and revoke invites",
+    "/admin/evaluations": "see what evaluations used, by token",
     "/admin/dead-letters": "deliver events again, or skip them",
     "/queue": "the queues and launchers",
 }

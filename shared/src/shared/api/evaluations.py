@@ -30,7 +30,8 @@ class EvaluationRequest(ApiModel, frozen=True, kw_only=True):
 
     problem: Annotated[str, Meta(min_length=1)]
     gpu: Annotated[
-        str | None, Meta(description="By default the problem's only GPU type.", max_length=40)
+        Annotated[str, Meta(max_length=40)] | None,
+        Meta(description="By default the problem's only GPU type."),
     ] = None
     mode: EvaluationMode = "test"
     items: Annotated[list[EvaluationItemRequest], Meta(min_length=1)]
