@@ -73,6 +73,17 @@ REJUDGE = {
     "judged": 1,
 }
 LETTER = {"consumer": "c", "seq": 9, "reason": "500"}
+USE = {
+    "participant_id": "a1",
+    "participant": "ada",
+    "token": "31",
+    "gpu": "CPU",
+    "evaluations": 2,
+    "items": 64,
+    "cached": 3,
+    "device_s": 12.5,
+    "cost": 0.02,
+}
 EVENT = {"id": 12, "type": "SubmissionReceived", "at": RECEIVED_AT, "version": 1}
 HOOK = {"id": "h1", "url": "https://x.org/in", "events": ["submission.ended"], "state": "on"}
 TOLD = {"number": 3, "event_id": "e1", "type": "submission.ended", "state": "delivered"}
@@ -160,6 +171,7 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/rejudges": {"items": [REJUDGE]},
     "GET /v1/rejudges/r1": REJUDGE,
     "GET /v1/admin/deadletters": {"items": [LETTER]},
+    "GET /v1/admin/evaluations": {"since": RECEIVED_AT, "items": [USE], "as_of": 12},
     "GET /v1/admin/participants/ada": ME | {"participant_id": "a1", "tokens": [TOKEN]},
     "POST /v1/admin/rejudges": {"id": "r1", "count": 2, "from_version": 1, "to_version": 2},
     "POST /v1/admin/problems/m/baselines": BASELINE_RUNS,
