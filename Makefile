@@ -95,6 +95,7 @@ test-cuda: install build/cuda-compile ## Compile the examples of every language,
 	@python -m venv .venv/agents
 	@$(if $(TORCH_INDEX),.venv/agents/bin/pip install -qq --no-compile --no-deps \
 		-c agents/constraints.txt --index-url $(TORCH_INDEX) --retries 1 --timeout 20 torch || true)
+	@.venv/agents/bin/pip install -q --no-compile --no-deps -e shared -e harness -e cli -e agents
 	@.venv/agents/bin/pip install -q --no-compile -c agents/constraints.txt \
 		-e shared -e 'harness[torch]' -e cli -e 'agents[agents]'
 	@touch $@

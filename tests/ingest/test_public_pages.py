@@ -57,6 +57,8 @@ async def test_the_front_page_names_the_problems_and_how_to_start(ways: Ways) ->
             assert link.startswith("/"), link
             # The problem of the read side's tests has no files.
             status = 503 if link.startswith("/problems/identity") else 200
+            # A visitor who wants to create a leaderboard has to log in first.
+            status = 303 if link == "/create" else status
             assert (await browser.get(link)).status_code == status, link
         assert (await browser.head("/")).status_code == 200
     assert "&lt;b&gt;Sort &amp; count&lt;/b&gt;" in text

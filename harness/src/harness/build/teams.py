@@ -306,8 +306,9 @@ class WorkerTeams:
         return tuple(cores if self.setup.device_access.devices else cores[:ranks])
 
     def _box_spec(self, limits: Limits, ranks: int, cores: tuple[int, ...] = ()) -> BoxSpec:
-        """Return the spec of a box. One without cores of its own gets a lower CPU weight."""
-        weight = _WEIGHT_ON_OWN_CORES if cores else _WEIGHT_BESIDE_SUPERVISOR
+        """Return the spec of a box; a timed one on cores of its own precedes all others."""
+        is_preferred = bool(cores) and MODES[self.mode].is_timed
+        weight = _WEIGHT_ON_OWN_CORES if is_preferred else _WEIGHT_BESIDE_SUPERVISOR
         limits = replace(limits, cpu_weight=weight)
         if not self.setup.machine.defences.limits_addresses:
             limits = replace(limits, address_space_factor=_UNLIMITED_FACTOR)

@@ -6,7 +6,7 @@
 """
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from importlib.resources import files
 from typing import Any, NamedTuple
 
@@ -158,6 +158,20 @@ def _refusals(fixed: dict[str, Any], statuses: Iterable[str]) -> dict[str, Any]:
     }
 
 
+def _fit_example(field: Mapping[str, Any], value: Any) -> Any:
+    """Return the example of a name as a value of one of the fields that have it.
+
+    >>> _fit_example({"type": "array"}, "H100"), _fit_example({"type": "string"}, 0.02)
+    (['H100'], '0.02')
+    """
+    kinds = {kind.get("type") for kind in (field, *field.get("anyOf", ()))}
+    if "array" in kinds and not isinstance(value, list):
+        value = [value]
+    if "string" in kinds and isinstance(value, float):
+        value = str(value)
+    return value if value in field.get("enum", [value]) else field["enum"][0]
+
+
 def _add_examples(document: dict[str, Any], fixed: dict[str, Any]) -> None:
     """Add an example to each field of each request body, and to each body and response."""
     values = fixed["request_examples"]
@@ -167,13 +181,7 @@ def _add_examples(document: dict[str, Any], fixed: dict[str, Any]) -> None:
             body = _dereference(document, (body.get("allOf") or body.get("anyOf") or [body])[0])
             fields = {name: field for name, field in body["properties"].items() if name in values}
             for name, field in fields.items():
-                is_list = any(
-                    kind.get("type") == "array" for kind in (field, *field.get("anyOf", ()))
-                )
-                is_item = is_list and not isinstance(values[name], list)
-                field["example"] = [values[name]] if is_item else values[name]
-                if field["example"] not in field.get("enum", [field["example"]]):
-                    field["example"] = field["enum"][0]
+                field["example"] = _fit_example(field, values[name])
             if media == JSON:
                 content["example"] = {name: field["example"] for name, field in fields.items()}
         for status, response in operation["responses"].items():
