@@ -130,7 +130,8 @@ def test_a_problem_without_solutions_says_so(checked: Checked) -> None:
 def test_files_that_are_no_problem_are_told_by_line_and_spoil_no_other(checked: Checked) -> None:
     (finding,) = checked.said["broken"]["findings"]
     assert (finding["code"], finding["level"]) == ("schema", "error")
-    assert finding["text"].startswith("task.yml, line 11: unknown key 'benchmark'")
+    assert finding["where"] == "task.yml, line 11"
+    assert finding["text"].startswith("unknown key 'benchmark'")
 
 
 def test_what_was_checked_is_published_with_that_report(checked: Checked) -> None:

@@ -306,8 +306,10 @@ class WorkerTeams:
         return tuple(cores if self.setup.device_access.devices else cores[:ranks])
 
     def _box_spec(self, limits: Limits, ranks: int, cores: tuple[int, ...] = ()) -> BoxSpec:
-        """Return the spec of a box; a timed one on cores of its own precedes all others."""
-        is_preferred = bool(cores) and MODES[self.mode].is_timed
+        """Return the spec of a box; one on cores of its own precedes all other processes."""
+        # Runs without times, one in each slot, could keep every core from all others.
+        is_alone = MODES[self.mode].is_timed or self.setup.machine.slots == 1
+        is_preferred = bool(cores) and is_alone
         weight = _WEIGHT_ON_OWN_CORES if is_preferred else _WEIGHT_BESIDE_SUPERVISOR
         limits = replace(limits, cpu_weight=weight)
         if not self.setup.machine.defences.limits_addresses:

@@ -261,9 +261,9 @@ def record_call(call: Callable[[], bytes | None], descriptor: int) -> bytes | No
     def count() -> None:
         nonlocal total_us
         with counter(operators):
-            began = time.process_time()
+            began = time.perf_counter()
             run()
-            total_us = 1e6 * (time.process_time() - began)
+            total_us = 1e6 * (time.perf_counter() - began)
 
     if torch.cuda.is_available():
         kernels = _profile_kernels(torch, count)
@@ -293,10 +293,10 @@ def _dispatch_us(torch: Any, counter: Callable[[dict[str, list[float]]], Any]) -
     scalar = torch.zeros(1)
     scalar.add_(1)
     with counter(operators):
-        began = time.process_time()
+        began = time.perf_counter()
         for _ in range(_DISPATCHES):
             scalar.add_(1)
-        total_us = 1e6 * (time.process_time() - began)
+        total_us = 1e6 * (time.perf_counter() - began)
     counted_us = sum(time_us for _, time_us in operators.values())
     return max(0.0, total_us - counted_us) / _DISPATCHES
 
@@ -319,13 +319,13 @@ def _operator_counter() -> Callable[[dict[str, list[float]]], Any]:
         def __torch_dispatch__(
             self, operator: Any, _: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            began = time.process_time()
+            began = time.perf_counter()
             try:
                 return operator(*args, **(kwargs or {}))
             finally:
                 entry = self.operators.setdefault(operator._schema.name, [0, 0.0])  # noqa: SLF001
                 entry[0] += 1
-                entry[1] += 1e6 * (time.process_time() - began)
+                entry[1] += 1e6 * (time.perf_counter() - began)
 
     return OperatorCounter
 
