@@ -225,3 +225,11 @@ async def test_a_pool_has_a_slot_at_least() -> None:
     assert count_slots("cuda") == max(1, min(2, count_fitting_slots("cuda")))
     with pytest.raises(ValueError, match="slots is 0"):
         HarnessPool(0)
+
+
+async def test_a_closed_pool_lends_nothing() -> None:
+    closed = HarnessPool(2)
+    await closed.close()
+    with pytest.raises(RuntimeError, match="closed"):
+        async with closed.lend():
+            pass

@@ -48,6 +48,7 @@ class HarnessPool:
         self.harnesses = tuple(Harness(**options, slot=slot) for slot in range(slots))
         self._free = list(reversed(self.harnesses))
         self._semaphore = asyncio.Semaphore(slots)
+        self._is_closed = False
 
     async def __aenter__(self) -> Self:
         return self
@@ -71,7 +72,10 @@ class HarnessPool:
 
     @asynccontextmanager
     async def lend(self) -> AsyncIterator[Harness]:
-        """Wait for a free supervisor and lend it for one run."""
+        """Wait for a free supervisor and lend it for one run. Raises RuntimeError once closed."""
+        if self._is_closed:
+            # Its lock is closed, and the same descriptors may be other files by now.
+            raise RuntimeError("the pool of supervisors is closed")
         async with self._semaphore:
             # The one that was used last: the others need not be started before they are needed.
             harness = self._free.pop()
@@ -99,7 +103,8 @@ class HarnessPool:
             yield
 
     async def close(self) -> None:
-        """End every supervisor and every process beneath them."""
+        """End every supervisor and every process beneath them, for good."""
+        self._is_closed = True
         await asyncio.gather(*(harness.close() for harness in self.harnesses))
         for descriptor in self.device_lock:
             os.close(descriptor)
