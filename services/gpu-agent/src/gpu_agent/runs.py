@@ -366,16 +366,8 @@ class HarnessRuns:
         if not results:
             assert failure is not None, "the first item always begins"
             return failure, RunFiles()
-        completed = RunCompleted(
-            verdict=PASSED,
-            stage="",
-            reason="",
-            cases=[],
-            took_s=time.monotonic() - began,
-            key="",
-            environment={HARNESS_CODE: self.code},
-            chunk=ChunkVerdicts(first=chunk.first, verdicts=[result.verdict for result in results]),
-        )
+        verdicts = ChunkVerdicts(first=chunk.first, verdicts=[result.verdict for result in results])
+        completed = msgspec.structs.replace(self._complete(PASSED, began), chunk=verdicts)
         return completed, RunFiles(artefacts=[(RESULTS_NAME, JSON_LINES, encode_lines(results))])
 
     async def _run_item(
@@ -424,8 +416,13 @@ class HarnessRuns:
                 ), RunFiles()
         machine = CheckMachine(f"{entry.VERSION} {self.code[:16]}", self.device, order.gpu)
         checked = examined.report(problem, machine, now())
-        verdict = PASSED if checked.is_clean else "check_failed"
-        completed = RunCompleted(
+        completed = self._complete(PASSED if checked.is_clean else "check_failed", began)
+        report_bytes = checked.model_dump_json().encode()
+        return completed, RunFiles(artefacts=[(REPORT_NAME, "application/json", report_bytes)])
+
+    def _complete(self, verdict: str, began: float) -> RunCompleted:
+        """Return the end of a run that has no cases and no key: its results are an artefact."""
+        return RunCompleted(
             verdict=verdict,
             stage="",
             reason="",
@@ -434,8 +431,6 @@ class HarnessRuns:
             key="",
             environment={HARNESS_CODE: self.code},
         )
-        report_bytes = checked.model_dump_json().encode()
-        return completed, RunFiles(artefacts=[(REPORT_NAME, "application/json", report_bytes)])
 
     async def _fetch_draft(self, order: JobAssigned) -> tuple[ProblemFiles, Solutions]:
         """Return an unpublished problem and its solutions. Raises Failed."""
