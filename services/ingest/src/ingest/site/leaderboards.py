@@ -28,7 +28,7 @@ from ingest.site.charts import (
     make_bar,
     make_scale,
 )
-from ingest.site.kept_pages import KeptPages, PageAddress
+from ingest.site.page_cache import PageAddress, PageCache
 from ingest.site.reads import READ_S_MAX, PageReads, api_path, find_visitor, read_in_time
 from shared.api.cases import Baseline, Case
 from shared.api.leaderboards import Entry, EntryCases, Leaderboard, LeaderboardCases
@@ -341,7 +341,7 @@ def _choices(
 
 def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     """Add the pages of a leaderboard."""
-    pages = KeptPages(ranker)
+    pages = PageCache(ranker)
 
     @router.get("/leaderboards/{slug}/{gpu}")
     async def leaderboard(request: Request, slug: str, gpu: str) -> Response:

@@ -7,7 +7,7 @@ from ranker.http.cases import cases_router, goals_router
 from ranker.http.comparison import comparison_router
 from ranker.http.evaluations import evaluations_router
 from ranker.http.events import events_router
-from ranker.http.kept import KeptLeaderboards
+from ranker.http.leaderboard_cache import LeaderboardCache
 from ranker.http.leaderboards import leaderboards_router
 from ranker.http.moderation import moderation_router
 from ranker.http.participants import histories_router, participants_router
@@ -37,7 +37,7 @@ ROUTERS = (
 def create_app(sources: ReadSources) -> FastAPI:
     """Create the read side of the public API."""
     app = FastAPI(title="Warpboard reads", docs_url=None, redoc_url=None)
-    app.add_middleware(KeptLeaderboards, progress=sources.progress)
+    app.add_middleware(LeaderboardCache, progress=sources.progress)
     app.add_middleware(ProjectionLagMiddleware, progress=sources.progress)
     install_error_handlers(app)
     for make_router in ROUTERS:

@@ -6,7 +6,7 @@ import httpx
 import pytest
 
 from ingest.ranker_http import RankerClient
-from ingest.site.kept_pages import RENDERED_S_MAX, KeptPages, PageAddress
+from ingest.site.page_cache import RENDERED_S_MAX, PageAddress, PageCache
 from shared import events, subjects
 from shared.api.leaderboards import Leaderboard
 from tests.ingest.test_site_pages import BOARD, run
@@ -71,7 +71,7 @@ async def test_a_page_is_rendered_again_when_it_changed_or_is_old(ways: Ways) ->
     await run(ways, Life("s1", "p1"))
     await ways.reads.settle()
     clock_s, rendered = 0.0, list[int]()
-    kept = KeptPages(RankerClient(ways.reads.http), lambda: clock_s)
+    kept = PageCache(RankerClient(ways.reads.http), lambda: clock_s)
     address = PageAddress.make(BOARD, f"/v1{BOARD}", limit=10, cursor=None)
 
     def render(board: Leaderboard) -> bytes:

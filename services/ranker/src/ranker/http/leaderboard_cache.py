@@ -1,4 +1,4 @@
-"""Keeps the bytes of leaderboards that are read again and again, until something changes them."""
+"""Caches the responses of leaderboards until an event changes them."""
 
 import re
 import time
@@ -19,7 +19,7 @@ from shared.single_flight import SingleFlight
 LEADERBOARD = re.compile(r"/v1/leaderboards/([^/]+)/[^/]+")
 BYTES_MAX = 32 * 1024 * 1024
 # Names, agents online and the clock change a leaderboard without an event.
-KEPT_S_MAX = 0.25
+AGE_S_MAX = 0.25
 IF_NONE_MATCH = b"if-none-match"
 
 
@@ -32,7 +32,7 @@ class PageKey(NamedTuple):
 
 
 @dataclass(frozen=True)
-class KeptPage:
+class CachedResponse:
     """A response, when its read began, and the version of the leaderboard at that time."""
 
     version: LeaderboardVersion
@@ -47,11 +47,11 @@ class KeptPage:
         return Headers(raw=list(self.headers)).get("etag", "")
 
 
-class KeptLeaderboards:
+class LeaderboardCache:
     """Answers reads of a leaderboard with the bytes of the same read before.
 
     Bytes are kept by path, query and reader, so nobody is answered with what another may see. They
-    count while the version of the leaderboard is the same, at most for `KEPT_S_MAX`.
+    count while the version of the leaderboard is the same, at most for `AGE_S_MAX`.
     """
 
     def __init__(
@@ -65,8 +65,10 @@ class KeptLeaderboards:
         self._progress = progress
         self._bytes_max = bytes_max
         self._clock = clock
-        self._pages: OrderedDict[PageKey, KeptPage] = OrderedDict()
-        self._reads: SingleFlight[tuple[PageKey, LeaderboardVersion], KeptPage] = SingleFlight()
+        self._pages: OrderedDict[PageKey, CachedResponse] = OrderedDict()
+        self._reads: SingleFlight[tuple[PageKey, LeaderboardVersion], CachedResponse] = (
+            SingleFlight()
+        )
         self._bytes = 0
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -79,24 +81,26 @@ class KeptLeaderboards:
         key = PageKey(scope["path"], scope["query_string"], headers.get(READER_HEADER, ""))
         page = self._find(key, board[1])
         if page is None:
-            # Who asks while it is read shares the read, unless an event came in between.
+            # Requests that arrive during a read share it, unless an event came in between.
             version = self._progress.leaderboard_version(board[1])
             read = partial(self._read, scope, key, version)
             page = await self._reads.join((key, version), read)
         await _send(page, headers, send)
 
-    def _find(self, key: PageKey, problem: str) -> KeptPage | None:
-        """Return a page that is still as it would be read now."""
+    def _find(self, key: PageKey, problem: str) -> CachedResponse | None:
+        """Return a response that is still valid."""
         page = self._pages.get(key)
         if page is None or page.version != self._progress.leaderboard_version(problem):
             return None
-        if self._clock() - page.read_at > KEPT_S_MAX:
+        if self._clock() - page.read_at > AGE_S_MAX:
             return None
         self._pages.move_to_end(key)
         return page
 
-    async def _read(self, scope: Scope, key: PageKey, version: LeaderboardVersion) -> KeptPage:
-        page = KeptPage(version, self._clock())
+    async def _read(
+        self, scope: Scope, key: PageKey, version: LeaderboardVersion
+    ) -> CachedResponse:
+        page = CachedResponse(version, self._clock())
 
         async def collect(message: Message) -> None:
             nonlocal page
@@ -106,14 +110,14 @@ class KeptLeaderboards:
             else:
                 page = replace(page, body=page.body + message.get("body", b""))
 
-        # A reader who has the page is answered by us, and the next one needs the whole.
+        # The whole response is cached; a reader who has it already gets 304 from here.
         headers = [pair for pair in scope["headers"] if pair[0].lower() != IF_NONE_MATCH]
         await self.app({**scope, "headers": headers}, _receive_nothing, collect)
         self._keep(key, page)
         return page
 
-    def _keep(self, key: PageKey, page: KeptPage) -> None:
-        """Keep a page unless it is a refusal; those not read for longest are dropped."""
+    def _keep(self, key: PageKey, page: CachedResponse) -> None:
+        """Cache a response unless it is a refusal; the least recently used are dropped."""
         dropped = self._pages.pop(key, None)
         self._bytes -= len(dropped.body) if dropped is not None else 0
         if not page.etag:
@@ -126,11 +130,11 @@ class KeptLeaderboards:
 
 
 async def _receive_nothing() -> Message:
-    """The body of a read, which may go on when its first reader has left."""
+    """The empty body of a read, which continues when its first reader has disconnected."""
     return {"type": "http.request", "body": b"", "more_body": False}
 
 
-async def _send(page: KeptPage, request_headers: Mapping[str, str], send: Send) -> None:
+async def _send(page: CachedResponse, request_headers: Mapping[str, str], send: Send) -> None:
     is_known = bool(page.etag) and page.etag in known_tags(request_headers)
     headers = [pair for pair in page.headers if not (is_known and pair[0] == b"content-length")]
     status = 304 if is_known else page.status

@@ -1,4 +1,4 @@
-"""Keeps the rendered pages of leaderboards for visitors who are not logged in.
+"""Caches the rendered pages of leaderboards for visitors who are not logged in.
 
 For each request, ranker is asked whether the leaderboard is still the same; requests that arrive
 while it is asked share the next question. So a page is never older than the request, and a page
@@ -27,7 +27,7 @@ RENDERED_S_MAX = 5.0
 Render = Callable[[Leaderboard], bytes]
 
 
-class KeptPage(NamedTuple):
+class CachedPage(NamedTuple):
     """A rendered page, and the leaderboard that it shows with its ETag at ranker."""
 
     board: Leaderboard
@@ -50,20 +50,20 @@ class PageAddress(NamedTuple):
         return cls(url, path, urlencode({k: v for k, v in query.items() if v is not None}))
 
 
-class KeptPages:
+class PageCache:
     """The most recently read pages; `clock` is monotonic."""
 
     def __init__(self, ranker: ReadProxy, clock: Callable[[], float] = time.monotonic) -> None:
         self._ranker = ranker
         self._clock = clock
-        self._pages: OrderedDict[PageAddress, KeptPage] = OrderedDict()
-        self._reads: FreshFlight[PageAddress, KeptPage] = FreshFlight()
+        self._pages: OrderedDict[PageAddress, CachedPage] = OrderedDict()
+        self._reads: FreshFlight[PageAddress, CachedPage] = FreshFlight()
 
-    async def find(self, address: PageAddress, render: Render) -> KeptPage:
+    async def find(self, address: PageAddress, render: Render) -> CachedPage:
         """Return a page as it is now. Raises `Refused` and `Failed`."""
         return await self._reads.join(address, partial(self._read, address, render))
 
-    async def _read(self, address: PageAddress, render: Render) -> KeptPage:
+    async def _read(self, address: PageAddress, render: Render) -> CachedPage:
         page = self._pages.pop(address, None)
         known = {} if page is None else {"if-none-match": page.board_etag}
         response = await self._ranker.read(address.path, address.query, known, ANONYMOUS_READER)
@@ -78,6 +78,6 @@ class KeptPages:
             self._pages.popitem(last=False)
         return page
 
-    def _render(self, board: Leaderboard, board_etag: str, render: Render) -> KeptPage:
+    def _render(self, board: Leaderboard, board_etag: str, render: Render) -> CachedPage:
         data = render(board)
-        return KeptPage(board, board_etag, data, make_etag(data), self._clock())
+        return CachedPage(board, board_etag, data, make_etag(data), self._clock())

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from starlette.types import Message, Receive, Scope, Send
 
-from ranker.http.kept import KEPT_S_MAX, KeptLeaderboards
+from ranker.http.leaderboard_cache import AGE_S_MAX, LeaderboardCache
 from ranker.service.progress import ProjectionProgress
 from shared import events, subjects
 from shared.events import Fact
@@ -41,7 +41,7 @@ async def told(reads: Reads, aggregate: str, fact: Fact) -> None:
 @pytest.fixture
 def only_events_count(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let bytes grow no older."""
-    monkeypatch.setattr("ranker.http.kept.KEPT_S_MAX", 3600.0)
+    monkeypatch.setattr("ranker.http.leaderboard_cache.AGE_S_MAX", 3600.0)
 
 
 @pytest.mark.usefixtures("only_events_count")
@@ -134,7 +134,7 @@ async def test_a_name_shows_within_a_moment(reads: Reads) -> None:
         items = (await reads.http.get(BOARD, headers=PUBLIC)).json()["items"]
         return [item["participant"] for item in items] == ["Lovelace"]
 
-    await eventually(is_renamed, 10 * KEPT_S_MAX)
+    await eventually(is_renamed, 10 * AGE_S_MAX)
 
 
 async def test_only_so_many_bytes_are_kept() -> None:
@@ -145,7 +145,7 @@ async def test_only_so_many_bytes_are_kept() -> None:
         await send({"type": "http.response.start", "status": 200, "headers": [(b"etag", b'"e"')]})
         await send({"type": "http.response.body", "body": bytes(100)})
 
-    kept = KeptLeaderboards(app, ProjectionProgress(), 250, lambda: 0.0)
+    kept = LeaderboardCache(app, ProjectionProgress(), 250, lambda: 0.0)
 
     async def ask(query: bytes) -> None:
         scope = {"type": "http", "method": "GET", "path": BOARD, "headers": []}
