@@ -161,11 +161,11 @@ def order(*gang: str) -> JobAssigned:
 
 async def test_a_gang_has_the_agent_whole() -> None:
     single, gang = order(), order("a1", "a2")
-    assert has_room(single, [single], 2)
-    assert not has_room(single, [single, single], 2)
-    assert has_room(gang, [], 2)
-    assert not has_room(gang, [single], 2)
-    assert not has_room(single, [gang], 2)
+    assert has_room([single], 2, for_gang=False)
+    assert not has_room([single, single], 2, for_gang=False)
+    assert has_room([], 2, for_gang=True)
+    assert not has_room([single], 2, for_gang=True)
+    assert not has_room([gang], 2, for_gang=False)
 
 
 @pytest.mark.long

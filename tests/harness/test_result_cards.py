@@ -23,6 +23,7 @@ from warpboard.context import PlatformTarget, create_context
 from warpboard.mcp.context import ToolContext
 from warpboard.mcp.results import read_result
 
+TRIES_MAX = 12
 # The folders of this machine, which no participant should read.
 HOST_FOLDER = re.compile(r"/(?:root|home|usr|tmp|work|opt|submission)/")
 PRODUCT = """import torch
@@ -66,9 +67,13 @@ def local_run(report: RunReport) -> Run:
 
 
 def failure_of(host: Host, name: str) -> Failure:
-    """Run a failing kernel, and return what is shown of it."""
+    """Run a failing kernel, and return what is shown of it.
+
+    A late write that comes before the copy of the output is a wrong answer, and is tried again.
+    """
     kernel = FAILING[name]
-    run = local_run(host.run(kernel.source, suffix=kernel.suffix))
+    reports = (host.run(kernel.source, suffix=kernel.suffix) for _ in range(TRIES_MAX))
+    run = local_run(next(one for one in reports if name in one.reason or name != "late_write"))
     failure = describe_failure(run, kernel.source)
     assert failure is not None
     for text in (*failure_lines(failure), run.log_head, run.log_tail):

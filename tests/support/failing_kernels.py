@@ -156,13 +156,14 @@ def custom_kernel(data):
     except KeyError as error:
         raise RuntimeError('no tile') from error
 """),
-    "late_write": FailingKernel("""import threading
+    "late_write": FailingKernel("""import random
+import threading
 import time
 
 
 def write(out):
-    # On a busy machine, the output is copied a while after the call.
-    time.sleep(0.002)
+    # The output is copied a while after the call, later on a busy machine.
+    time.sleep(random.uniform(0.001, 0.009))
     for _ in range(2000):
         out.add_(1)
         time.sleep(0.0005)

@@ -180,7 +180,7 @@ def test_a_gang_that_loses_its_member_waits_for_another_and_nothing_runs_on(
     assert f"agent {MEMBER} fell silent" in why
     until(lambda: crew.workers(LOCAL) == [] and are_free(crew, LOCAL))
     assert ada.end(ada.submit(HONEST))["agent"] == LOCAL
-    assert ada.why(number) == "no host has 2 agents of CPU that fit"
+    until(lambda: ada.why(number) == "no host has 2 agents of CPU that fit")
     answer = ada.http.post(f"/v1/submissions/{number}/cancel", json={"reason": "a mistake"})
     assert answer.is_success, answer.text
     assert ada.end(number)["outcome"] == "cancelled"

@@ -163,9 +163,9 @@ def is_member(order: JobAssigned, agent: str) -> bool:
     return bool(order.gang) and order.gang[0] != agent
 
 
-def has_room(order: JobAssigned, current_orders: Sequence[JobAssigned], slots: int) -> bool:
+def has_room(current_orders: Sequence[JobAssigned], slots: int, *, for_gang: bool) -> bool:
     """Return whether an agent that runs these orders takes another; a gang has it whole."""
-    if order.gang or any(current.gang for current in current_orders):
+    if for_gang or any(current.gang for current in current_orders):
         return not current_orders
     return len(current_orders) < slots
 

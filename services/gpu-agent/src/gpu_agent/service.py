@@ -237,8 +237,9 @@ class Agent:
     @property
     def is_free(self) -> bool:
         """Whether it takes an order now."""
-        is_well = not self.registration.quarantine
-        return is_well and not self.is_draining and len(self.leases) < self.registration.slots
+        registration, orders = self.registration, [lease.order for lease in self.leases]
+        is_out = self.is_draining or bool(registration.quarantine)
+        return not is_out and has_room(orders, registration.slots, for_gang=False)
 
     async def serve(self, stopping: asyncio.Event) -> None:
         """Work until `stopping`, then finish the current runs or hand them back in `drain_s`."""
@@ -349,7 +350,8 @@ class Agent:
         is_void = self.is_draining or lease.order.session != self.session
         current_leases = [current for current in self.leases if not current.is_left]
         orders = [current.order for current in current_leases]
-        if not is_void and has_room(lease.order, orders, self.registration.slots):
+        for_gang, slots = bool(lease.order.gang), self.registration.slots
+        if not is_void and has_room(orders, slots, for_gang=for_gang):
             self.leases.append(lease)
             self.has_order.set()
             self.orders.put_nowait(lease)
