@@ -39,17 +39,25 @@ def baseline(name: str, slug: str, time_us: float) -> ModelLife:
     return ModelLife(f"{name}-{slug}", "platform:baseline", time_us, problem=slug, baseline=name)
 
 
-async def export(ways: Ways, *slugs: str) -> dict[tuple[str, str], dict[str, Any]]:
-    """Return the rows of an export by problem and participant."""
+async def read_export(ways: Ways, *slugs: str, is_private: bool) -> list[dict[str, Any]]:
+    """Return the rows of an export."""
     body = {
         "leaderboard_ids": [leaderboard_id(slug) for slug in slugs],
         "filename": "models.parquet",
-        "private": True,
+        "private": is_private,
     }
     async with ways.browser("admin", ways.people["admin"].headers) as client:
         response = await client.post("/admin/export", json=body)
     assert response.status_code == 200, response.text
-    rows = pyarrow.parquet.read_table(io.BytesIO(response.content)).to_pylist()
+    rows: list[dict[str, Any]] = pyarrow.parquet.read_table(
+        io.BytesIO(response.content)
+    ).to_pylist()
+    return rows
+
+
+async def export(ways: Ways, *slugs: str) -> dict[tuple[str, str], dict[str, Any]]:
+    """Return the rows of a private export by problem and participant."""
+    rows = await read_export(ways, *slugs, is_private=True)
     return {(row["leaderboard_name"], row["user_id"]): row for row in rows}
 
 
@@ -95,3 +103,38 @@ async def test_an_export_has_speedups_and_fast_p_of_known_times(ways: Ways) -> N
         (OTHER, "grace"): (True, [2.0, None], [1.0, 1.0, 0.0], nothing),
         (ADD, "linus"): (True, [None, None], nothing, nothing),
     }
+
+
+async def test_a_public_export_names_nobody(ways: Ways) -> None:
+    """Its pseudonyms are the same within it, and others in the next export."""
+    version = structs.replace(problem(), source_visible="always", publish="always")
+    for slug in (ADD, RELU):
+        await say(ways.reads.log, subjects.problem(slug), version)
+    source = await ways.reads.blobs.put(b"x = 1\n")
+    ada, grace = ways.people["owner"].account, ways.people["member"].account
+    await live(
+        ways.reads.log,
+        ModelLife("a1", ada, 150.0, source=source.digest, problem=ADD, name="by ada.py"),
+        ModelLife("a2", ada, 200.0, source=source.digest, problem=RELU),
+        ModelLife("g1", grace, 60.0, source=source.digest, problem=ADD),
+    )
+    await ways.reads.settle()
+    first, second = [await read_export(ways, ADD, RELU, is_private=False) for _ in range(2)]
+    (by_ada, by_grace), (again, _) = (_pseudonyms(rows) for rows in (first, second))
+    assert len(first) == 3
+    assert by_ada != by_grace
+    assert by_ada != again
+    assert {(row["user_name"], row["file_name"]) for row in first} == {(None, None)}
+    for secret in (ada, grace, "owner", "member", "by ada"):
+        assert secret not in str(first)
+    private = await export(ways, ADD)
+    assert {account for _, account in private} == {ada, grace}
+
+
+def _pseudonyms(rows: list[dict[str, Any]]) -> tuple[str, str]:
+    """Return those of the participant on both leaderboards and of the one on the first alone."""
+    on_add, on_relu = (
+        {row["user_id"] for row in rows if row["leaderboard_name"] == slug} for slug in (ADD, RELU)
+    )
+    (both,), (alone,) = on_add & on_relu, on_add - on_relu
+    return both, alone

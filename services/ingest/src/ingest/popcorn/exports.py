@@ -22,6 +22,7 @@ from shared.events import ProblemPublished
 from shared.http import LiveResponse
 from shared.json_types import JsonInt
 from shared.problems.kernelbench import COMPILE, EAGER
+from shared.pseudonyms import new_pseudonym_key, pseudonym
 from shared.reader import Reader
 
 # A row group ends at this many rows or characters.
@@ -216,6 +217,7 @@ async def _rows(
     """Yield every submission, or every released one, by leaderboard and newest first."""
     reader = STAFF if released is None else Reader()
     comparisons = Comparisons(deps.read_client, reader)
+    pseudonym_key = new_pseudonym_key()
     for slug in slugs:
         batch: list[SubmissionLine] = []
         agreements: dict[tuple[str, int], bool] = {}
@@ -225,10 +227,16 @@ async def _rows(
                     batch.append(line)
                 if len(batch) == AT_ONCE:
                     for row in await _rows_with_sources(deps, batch, reader, comparisons):
-                        yield row
+                        yield row if released is None else _without_names(row, pseudonym_key)
                     batch = []
         for row in await _rows_with_sources(deps, batch, reader, comparisons):
-            yield row
+            yield row if released is None else _without_names(row, pseudonym_key)
+
+
+def _without_names(row: Row, pseudonym_key: bytes) -> Row:
+    """Return the row with a pseudonym for its participant, without what they named themselves."""
+    hidden = {"user_id": pseudonym(pseudonym_key, row["user_id"]), "user_name": None}
+    return {**row, **hidden, "file_name": None}
 
 
 async def _is_released(
