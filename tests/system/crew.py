@@ -53,7 +53,7 @@ class Crew:
             self.admin("post", f"agents/{name}/enroll", **key)
             log = self.running.folder.parent / f"{name}.log"
             self.hired[name] = Launch(command, log, environ=environ).start()
-        until(lambda: all(self.agent(name).get("is_free") for name in names))
+        until(lambda: self.are_free(*names))
 
     def agent_url(self, name: str) -> str:
         """Return the URL on the bus of one of the accounts."""
@@ -70,6 +70,16 @@ class Crew:
         }
         given = {f"WARPBOARD_GPU_AGENT_{key}": value for key, value in (told | settings).items()}
         return self.running.environ("gpu-agent") | given
+
+    def staff(self, *names: str) -> None:
+        """Make `local` and these the only agents, and wait until all are free and run nothing."""
+        for name in self.hired.keys() - {*names}:
+            self.kill(name)
+        self.hire(*(name for name in names if name not in self.hired))
+        present = (LOCAL, *names)
+        until(lambda: self.pool().get("agents_online") == len(present) and self.are_free(*present))
+        # The self-test of a new agent may still be ending.
+        until(lambda: not any(self.workers(name) for name in present))
 
     def kill(self, name: str) -> None:
         """SIGKILL a hired agent."""
@@ -97,6 +107,10 @@ class Crew:
         """An agent as everybody sees it; empty until it is seen."""
         items = self.http.get("/v1/agents").json()["items"]
         return next((one for one in items if one["id"] == name), {})
+
+    def are_free(self, *names: str) -> bool:
+        """Whether all of these agents can take a job."""
+        return all(self.agent(name).get("is_free") for name in names)
 
     def pool(self) -> dict[str, Any]:
         """The queue of the GPU type CPU."""

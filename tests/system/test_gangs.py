@@ -88,6 +88,18 @@ def crew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crew]:
 
 
 @pytest.fixture
+def alone(crew: Crew) -> None:
+    """The platform's own agent is the only one."""
+    crew.staff()
+
+
+@pytest.fixture
+def pair(crew: Crew) -> None:
+    """The platform's own agent and the member are the agents."""
+    crew.staff(MEMBER)
+
+
+@pytest.fixture
 def ada(crew: Crew) -> Iterator[Person]:
     """A participant."""
     with Person(crew.running.url, "ada") as person:
@@ -101,15 +113,12 @@ def begun(ada: Person) -> int:
     return number
 
 
-def are_free(crew: Crew, *names: str) -> bool:
-    return all(crew.agent(name)["is_free"] for name in names)
-
-
 def leased(found: Any) -> int:
     """When a submission's job was given out first, as a sequence."""
     return next(int(one["seq"]) for one in found["timeline"] if one["type"] == "JobAssigned")
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_gang_waits_for_its_second_agent_and_lets_others_pass(crew: Crew, ada: Person) -> None:
     gang = ada.submit(TOGETHER, "ranked", problem="doubled")
     why = until(lambda: ada.why(gang))
@@ -121,23 +130,25 @@ def test_a_gang_waits_for_its_second_agent_and_lets_others_pass(crew: Crew, ada:
     found = ada.end(gang)
     assert (found["outcome"], found["ranking"]["status"]) == ("passed", "ranked"), found
     assert [entry["number"] for entry in ada.board("doubled")] == [gang]
-    until(lambda: are_free(crew, LOCAL, MEMBER))
+    until(lambda: crew.are_free(LOCAL, MEMBER))
 
 
+@pytest.mark.usefixtures("pair")
 def test_a_gang_holds_both_agents_while_two_ranks_run_under_the_first(
     crew: Crew, ada: Person
 ) -> None:
     number = begun(ada)
     assert (len(crew.workers(LOCAL)), len(crew.workers(MEMBER))) == (2, 0)
     # What everybody sees follows the agents' own word.
-    until(lambda: not are_free(crew, LOCAL) and not are_free(crew, MEMBER))
+    until(lambda: not crew.are_free(LOCAL) and not crew.are_free(MEMBER))
     assert not ada.seen(number)["is_over"]
     found = ada.end(number)
     assert (found["outcome"], found["agent"]) == ("passed", LOCAL)
-    until(lambda: are_free(crew, LOCAL, MEMBER))
+    until(lambda: crew.are_free(LOCAL, MEMBER))
     assert crew.workers(LOCAL) == []
 
 
+@pytest.mark.usefixtures("pair")
 def test_singles_that_keep_coming_do_not_starve_a_gang(crew: Crew, ada: Person) -> None:
     with Person(crew.running.url, "grace") as grace:
         first = [ada.submit(HONEST) for _ in range(2)]
@@ -150,22 +161,25 @@ def test_singles_that_keep_coming_do_not_starve_a_gang(crew: Crew, ada: Person) 
     assert len(before) <= PASSED_MAX, found
 
 
+@pytest.mark.usefixtures("pair")
 def test_a_cancelled_gang_leaves_nothing_running(crew: Crew, ada: Person) -> None:
     number = begun(ada)
     answer = ada.http.post(f"/v1/submissions/{number}/cancel", json={"reason": "a mistake"})
     assert answer.is_success, answer.text
     assert ada.end(number)["outcome"] == "cancelled"
-    until(lambda: crew.workers(LOCAL) == [] and are_free(crew, LOCAL, MEMBER))
+    until(lambda: crew.workers(LOCAL) == [] and crew.are_free(LOCAL, MEMBER))
 
 
+@pytest.mark.usefixtures("pair")
 def test_a_gang_whose_leader_dies_frees_its_member_and_runs_again(crew: Crew, ada: Person) -> None:
     number = begun(ada)
     os.kill(crew.pid(LOCAL), signal.SIGKILL)
     found = ada.end(number)
     assert (found["outcome"], found["attempt"]) == ("passed", 2)
-    until(lambda: are_free(crew, LOCAL, MEMBER))
+    until(lambda: crew.are_free(LOCAL, MEMBER))
 
 
+@pytest.mark.usefixtures("pair")
 def test_a_gang_that_loses_its_member_waits_for_another_and_nothing_runs_on(
     crew: Crew, ada: Person
 ) -> None:
@@ -178,7 +192,7 @@ def test_a_gang_that_loses_its_member_waits_for_another_and_nothing_runs_on(
 
     (why,) = until(requeued)
     assert f"agent {MEMBER} fell silent" in why
-    until(lambda: crew.workers(LOCAL) == [] and are_free(crew, LOCAL))
+    until(lambda: crew.workers(LOCAL) == [] and crew.are_free(LOCAL))
     assert ada.end(ada.submit(HONEST))["agent"] == LOCAL
     until(lambda: ada.why(number) == "no host has 2 agents of CPU that fit")
     answer = ada.http.post(f"/v1/submissions/{number}/cancel", json={"reason": "a mistake"})
@@ -186,6 +200,7 @@ def test_a_gang_that_loses_its_member_waits_for_another_and_nothing_runs_on(
     assert ada.end(number)["outcome"] == "cancelled"
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_run_whose_agent_dies_is_repeated_on_another(crew: Crew, ada: Person) -> None:
     crew.hire(SECOND)
     number = ada.submit(SLOW)
@@ -198,12 +213,9 @@ def test_a_run_whose_agent_dies_is_repeated_on_another(crew: Crew, ada: Person) 
     found = ada.end(number)
     assert (found["outcome"], found["attempt"]) == ("passed", 2)
     assert {victim, found["agent"]} == {LOCAL, SECOND}
-    if victim == LOCAL:
-        until(lambda: are_free(crew, LOCAL))
-        crew.kill(SECOND)
-    until(lambda: crew.pool()["agents_online"] == 1)
 
 
+@pytest.mark.usefixtures("alone")
 def test_below_the_demand_ranked_waits_with_the_reason_and_tests_go_on(
     crew: Crew, ada: Person
 ) -> None:
