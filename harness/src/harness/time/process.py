@@ -121,13 +121,13 @@ class MeasurementPlan:
     calibration: Mapping[str, float] = field(default_factory=dict)
     stagger_us: float = 0.0
 
-    @property
+    @cached_property
     def handshake_us(self) -> float:
         """The 10th percentile of the null calls: a machine slow for a moment does not raise it."""
         times = select_times_us(self.nulls)
         return quantile(times, 0.1) if times and self.is_gated else 0.0
 
-    @property
+    @cached_property
     def null_us(self) -> list[float]:
         """The 10th percentile, median and 90th percentile of the null calls."""
         times = select_times_us(self.nulls)
@@ -222,6 +222,8 @@ def select_times_us(samples: Sequence[Sample]) -> list[float]:
     """
     ranked = [sample for sample in samples if _NEVER.isdisjoint(sample.flags)] or list(samples)
     clean = [sample.time_us for sample in ranked if sample.is_clean]
+    if len(clean) == len(ranked):
+        return clean
     is_spoilt = (
         flagged_share(WAITED, ranked) > WAITED_MAX
         or flagged_share(DRY, ranked) > _DRY_MAX
