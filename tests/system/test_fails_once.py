@@ -43,6 +43,7 @@ LINES, COLUMNS = 24, 80
 VISITORS, TYPISTS, MEMBERS = "visitors", "typists", "members"
 DESKTOP: "ViewportSize" = {"width": 1440, "height": 900}
 PHONE: "ViewportSize" = {"width": 390, "height": 844}
+LOOK_MS = 100
 NEXT_NUMBER = """(shown) => {
     const link = document.querySelector('#results h3 a');
     const number = Number(link?.getAttribute('href').split('/').pop() ?? 0);
@@ -116,7 +117,8 @@ async def submit_code(page: "Page", code: str) -> "Locator":
 async def _next_number(page: "Page") -> int:
     """Return the number of the submission that the page shows next."""
     shown = await page.evaluate("window.shownNumber ?? 0")
-    found = await page.wait_for_function(NEXT_NUMBER, arg=shown)
+    # Not at every frame: a browser without a GPU would draw them all meanwhile.
+    found = await page.wait_for_function(NEXT_NUMBER, arg=shown, polling=LOOK_MS)
     number = int(await found.json_value())
     await page.evaluate("(number) => { window.shownNumber = number; }", number)
     return number
