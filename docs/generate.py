@@ -16,6 +16,7 @@ from docs import bus, catalogue, endings, gpus, settings_tables, shortcuts
 
 from ranker.http import create_app
 from ranker.http.access import ReadSources
+from ranker.releases.tables import schema_lines
 from ranker.service.progress import ProjectionProgress
 from shared.api.evaluations import EvaluationResult
 from shared.api.leaderboards import LeaderboardChange
@@ -111,6 +112,7 @@ MEDIA: dict[str, dict[str, Any]] = {
     },
     "/v1/submissions/{number}/files/{name}": {"application/octet-stream": BYTES, "*/*": BYTES},
     "/v1/harnesses/{digest}": {"application/zip": BYTES},
+    "/v1/archive/files/{digest}": {"application/octet-stream": BYTES},
     "/v1/problems/{slug}/files/{name}": {"text/plain": TEXT},
     "/v1/problems/{slug}/templates/{language}": {"text/plain": TEXT},
     "/v1/evaluation/{name}": {"text/plain": TEXT},
@@ -272,6 +274,7 @@ def main() -> int:
         **shortcuts.pages(),
         **bus.pages(),
         **schema_pages(),
+        PAGE.with_name("kernel-archive-tables.md"): "".join(f"{line}\n" for line in schema_lines()),
     }
     # These are parts of pages that may have other generated parts.
     pages |= claims.pages(load_claims(), pages)

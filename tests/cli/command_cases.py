@@ -95,6 +95,7 @@ PREFERENCES = {
     "deadline_near": "off",
     "ranked_line": "on",
     "threads": "default",
+    "licence": "default",
 }
 
 ANSWERS: dict[str, Any] = {

@@ -24,6 +24,7 @@ from shared.api.accounts import (
 )
 from shared.api_client import Unavailable
 from shared.errors import Failed, Refused
+from shared.licences import AccountLicence
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import (
     NO_VALUE,
@@ -46,6 +47,7 @@ PREFERENCE_CHOICES = {
     "run-finished": get_args(DeliveryChannel),
     "deadline-near": get_args(DeliveryChannel),
     "ranked-line": get_args(OnOff),
+    "licence": get_args(AccountLicence),
     "threads": get_args(ThreadChoice),
 }
 
@@ -203,6 +205,7 @@ async def set_notification(context: AppContext, event: str, how: str | None) -> 
     overtaken, run-finished, deadline-near: off, thread, dm (a direct message)
     ranked-line (announce your results to everybody): on, off
     threads: default (as the server has it), per_submission, per_problem
+    licence (of your sources in releases): default, none, or such as MIT
     """
     choices = PREFERENCE_CHOICES[event]
     if how is None or how not in choices:

@@ -15,7 +15,7 @@ SECTIONS = {
         "notification",
         "web",
     ),
-    "A platform on this machine": ("up", "down", "status", "demo", "server"),
+    "A platform on this machine": ("up", "down", "status", "demo", "server", "archive"),
     "Operators": ("agent", "admin"),
     "Programs and shells": ("mcp", "completion"),
 }
@@ -31,6 +31,7 @@ GROUPS = {
     "auth token": "Create, list and revoke your tokens.",
     "webhook": "Send events to your own URLs.",
     "notification": "Choose how Discord notifies you.",
+    "archive": "Releases of all kernels as files.",
     "server": "Replay, audit, back up, restore and repair its log.",
     "agent": "List agents, restrict or release them, and test this machine.",
     "admin": "Decide as an operator; each decision is an event.\n\n"
@@ -198,6 +199,10 @@ COMMANDS = {
     ),
     "server repair": ("maintenance.repair", "Restore events that a log lacks from its archive."),
     "server gc": ("maintenance.gc", "List or remove blobs that no event names."),
+    "archive build": (
+        "maintenance.build_release",
+        "Write the next release of the kernel archive into FOLDER, as Parquet.",
+    ),
     "agent list": (
         "status.list_agents",
         "List the agents: their states, what they run, and why they are held.",

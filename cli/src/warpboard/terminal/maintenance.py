@@ -10,6 +10,7 @@ from click import IntRange
 
 from shared.api.audits import AuditReport
 from shared.api.fields import JsonObject, parse_response
+from shared.licences import LICENCES
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import (
     count_text,
@@ -189,6 +190,32 @@ async def restore(
     return context.show(answer, import_lines(answer))
 
 
+@local_command(
+    "archive build kernels",
+    parameters=(
+        click.argument("folder_", metavar="FOLDER", type=options.NEW_FOLDER),
+        click.option(
+            "--licence",
+            type=click.Choice(LICENCES),
+            help="Of sources whose authors chose none; default: the platform's setting.",
+        ),
+    ),
+    access=options.DATA_FOLDER,
+)
+async def build_release(context: AppContext, folder_: Path, *, licence: str | None) -> int:
+    """Write the next release of the kernel archive into FOLDER, as Parquet.
+
+    It has what the log gained since the last one there; its README.md shows how to load it. The key
+    of its pseudonyms is beside FOLDER, in a file that must stay secret.
+    """
+    path = str(folder_.absolute())  # noqa: ASYNC240  (it reads nothing)
+    arguments = ["release", path, *_option_words({"licence": licence})]
+    environ = context.settings.environ
+    with _show_steps(context, "building a release") as show:
+        answer = await run_in_folder(context.folder, environ, *arguments, show=show)
+    return context.show(answer, release_lines(answer))
+
+
 @local_command("server scrub", access=options.DATA_FOLDER)
 async def scrub(context: AppContext) -> int:
     """Compare the log with its archive, event by event.
@@ -312,6 +339,22 @@ def _seal_lines(report: AuditReport) -> Iterator[str]:
     yield f"  seals  {report.seals}, {keys}"
     for change in report.key_changes:
         yield f"  key changed at event {change.seq}: {one_line(change.what)}"
+
+
+def release_lines(answer: JsonObject) -> Iterator[str]:
+    """Describe a release.
+
+    >>> answer = {"number": 2, "seq": 90, "folder": "f", "files": 3, "bytes": 2048}
+    >>> answer |= {"tables": {"runs": {"rows": 5, "added": 2, "removed": 1}}}
+    >>> print(*release_lines(answer), sep="\\n")
+    release 2, up to event 90: 3 files, 2,048 bytes in f
+      runs: 5 rows, 2 joined, 1 left
+    """
+    size = f"{answer['files']} files, {answer['bytes']:,} bytes in {answer['folder']}"
+    yield f"release {answer['number']}, up to event {answer['seq']}: {size}"
+    for name, change in answer["tables"].items():
+        joined = f"{change['added']} joined, {change['removed']} left"
+        yield f"  {name}: {count_text(change['rows'], 'row')}, {joined}"
 
 
 def replay_line(answer: JsonObject) -> str:

@@ -25,6 +25,7 @@ from shared.api.submissions import (
 )
 from shared.clock import new_id
 from shared.errors import Failed, Refused
+from shared.licences import LICENCES
 from shared.presentation.failure import case_error, first_failing, is_same_failure
 from shared.presentation.outcome import (
     note_lines,
@@ -140,6 +141,11 @@ MESSAGE_LENGTH_MAX = 80
             metavar="LAUNCHER",
             help="The launcher that starts an agent for it; submission queue lists them.",
         ),
+        click.option(
+            "--licence",
+            type=click.Choice(["none", *LICENCES]),
+            help="Of the source in releases; none leaves it out. Default: that of your account.",
+        ),
         web.WEB,
         options.YES,
         options.TIMEOUT,
@@ -162,6 +168,7 @@ async def submit(
     note: str,
     tag: str,
     runner: str,
+    licence: str | None,
     timeout_s: float,
     is_waiting: bool,
     is_web: bool,
@@ -193,6 +200,7 @@ async def submit(
         ncu_kernel_name=ncu_kernel_name,
         ncu_kernel_name_base=ncu_kernel_name_base or "",
         ncu_launch_count=ncu_launch_count,
+        licence=licence or "",
     )
     if not is_sure and not context.as_json and can_ask():
         request = msgspec.structs.replace(request, waits_for_agent=False)

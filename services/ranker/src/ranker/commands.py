@@ -25,11 +25,13 @@ from ranker.blobs import collect_blobs
 from ranker.domain.stored_log import PublishedSeal
 from ranker.export.backup import ACCOUNTS, BLOBS, export_log, import_log
 from ranker.export.repair import repair_log, scrub_log
+from ranker.releases.service import release
 from ranker.replay.runner import PROJECTIONS, SOURCES, replay_projection
 from ranker.service.progress import command_log
 from ranker.settings import Settings, load
 from shared.clock import now
 from shared.errors import Failed, Refused
+from shared.licences import LICENCES
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
@@ -93,6 +95,8 @@ async def _run(options: Namespace) -> int:
                 is_incomplete_allowed=allowed,
                 seal_key=options.seal_key,
             )
+        case "release":
+            summary = await _release(load(), options.folder, options.licence)
         case "gc":
             summary = await _collect_blobs(load(), is_trial=options.is_trial)
         case "scrub":
@@ -120,6 +124,26 @@ async def _collect_blobs(settings: Settings, *, is_trial: bool) -> dict[str, Any
         return asdict(await collect_blobs(log, store, now(), is_trial=is_trial))
     finally:
         await nc.close()
+
+
+async def _release(settings: Settings, folder: Path, licence: str | None) -> dict[str, Any]:
+    nc = await connect(settings.nats_url, "ranker-release")
+    try:
+        log, store = NatsLog(nc), NatsBlobStore(nc)
+        chosen = settings.releases_licence if licence is None else licence
+        built = await release(log, store, settings.postgres_dsn, folder, chosen)
+    finally:
+        await nc.close()
+    tables = {name: msgspec.structs.asdict(change) for name, change in built.tables.items()}
+    return {
+        "folder": str(folder),
+        "number": built.number,
+        "seq": built.seq,
+        "files": len(built.files),
+        "bytes": sum(file.bytes for file in built.files),
+        "tables": tables,
+        "removed_files": len(built.removed),
+    }
 
 
 async def _audit(options: Namespace) -> int:
@@ -201,6 +225,13 @@ def _make_parser() -> ArgumentParser:
         part_help = f"leave out the {part}; the manifest records it"
         left_out: dict[str, Any] = {"dest": "left_out", "action": "append_const", "const": part}
         export(f"--without-{part}", **left_out, default=[], help=part_help)
+
+    release_help = "write the next release of the kernel archive"
+    release_command = commands.add_parser("release", help=release_help).add_argument
+    release_command("folder", type=Path)
+    release_command(
+        "--licence", choices=("", *LICENCES), help="of sources whose authors chose none"
+    )
 
     gc_help = "count, or remove, the blobs that no event refers to"
     gc_parser = commands.add_parser("gc", help=gc_help, allow_abbrev=False)

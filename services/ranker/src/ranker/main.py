@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from functools import partial
 
 from ranker.archive.archiver import ArchiveService, SealConfig
 from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
@@ -13,6 +14,7 @@ from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.metrics import RankerMetrics
 from ranker.postgres import SCHEMA, Reader, ReadsBetweenWrites, open_read_models
+from ranker.releases.service import release, release_regularly
 from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import Decisions
 from ranker.service.podium_jobs import Confirmations, Duels
@@ -25,6 +27,7 @@ from ranker.webhooks.watcher import run_webhooks
 from shared import lifecycle
 from shared.blobs import BlobStore
 from shared.errors import Failed
+from shared.event_log import EventSource
 from shared.health import Outage
 from shared.http import BodyLimitMiddleware, serve
 from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max
@@ -134,6 +137,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             scrub=lambda: scrubber.state,
             streams_max=streams_max(file_limit()),
             device_prices=parse_prices(settings.device_prices),
+            releases=settings.releases,
         )
 
         async def read_log() -> None:
@@ -158,8 +162,19 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             live.watch_progress(bus),
             live.watch_queues(bus),
             _end_progress(life, progress),
+            _release(settings, log, blobs),
         )
     await nc.close()
+
+
+async def _release(settings: Settings, log: EventSource, blobs: BlobStore) -> None:
+    """Build releases at intervals, if the settings say so; never returns."""
+    if settings.releases is None or not settings.releases_every_h:
+        await asyncio.Event().wait()
+        return
+    folder, licence = settings.releases, settings.releases_licence
+    build = partial(release, log, blobs, settings.postgres_dsn, folder, licence)
+    await release_regularly(build, settings.releases_every_h)
 
 
 def main() -> int:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 
 from ranker.domain.conclusion import Demand, parse_demand
 from shared.errors import Refused
+from shared.licences import LICENCES
 from shared.reader import check_key
 from shared.settings import (
     LOOPBACK,
@@ -90,6 +91,32 @@ class Settings:
         ),
     ] = ""
 
+    releases: Annotated[
+        Path | None,
+        Doc(
+            "the folder of the [kernel archive](docs/kernel-archive.md), whose files "
+            "`GET /v1/archive/releases` offers. Its key is beside it, readable by its owner alone",
+            "none: the route lists nothing. With another key, the next release has other "
+            "pseudonyms",
+        ),
+    ] = None
+    releases_every_h: Annotated[
+        float,
+        Doc(
+            "builds a release at the start and then every so many hours; 0: only "
+            "`warpboard archive build` does",
+            "too often: each reads the whole log",
+        ),
+    ] = 0.0
+    releases_licence: Annotated[
+        str,
+        Doc(
+            f"of sources in releases whose authors chose none: {', '.join(LICENCES)}; tell "
+            "participants before you set one",
+            "empty: only sources whose authors chose a licence are in releases",
+        ),
+    ] = ""
+
     def demand(self) -> Demand:
         """The policy for which times are ranked. Raises Refused."""
         is_loopback = self.listen.host in LOOPBACK
@@ -122,6 +149,20 @@ def parse_prices(text: str) -> dict[str, float]:
     return prices
 
 
+def check_releases(settings: Settings) -> None:
+    """Check what is said of releases. Raises Refused."""
+    licence, every_h = settings.releases_licence, settings.releases_every_h
+    if licence and licence not in LICENCES:
+        reason = f"WARPBOARD_RANKER_RELEASES_LICENCE is {licence!r}: expected {', '.join(LICENCES)}"
+        raise Refused("bad_settings", reason, "releases_licence")
+    if every_h < 0 or (every_h and settings.releases is None):
+        reason = (
+            f"WARPBOARD_RANKER_RELEASES_EVERY_H is {every_h:g}: expected 0, or hours together with "
+            "a folder, WARPBOARD_RANKER_RELEASES"
+        )
+        raise Refused("bad_settings", reason, "releases_every_h")
+
+
 def check_local(settings: Settings) -> None:
     """Refuse webhooks to loopback on a public server. Raises Refused."""
     host = settings.listen.host
@@ -141,4 +182,5 @@ def load() -> Settings:
     check_key(settings.reader_key, "WARPBOARD_RANKER_READER_KEY")
     check_url(settings.announce_url)
     check_local(settings)
+    check_releases(settings)
     return settings

@@ -7,6 +7,7 @@ from msgspec import Meta
 from shared.api.fields import ApiModel, Digest, Timestamp
 from shared.api.queues import DecisionResponse
 from shared.api.secrets import Secret
+from shared.licences import AccountLicence
 
 DeliveryChannel = Literal["off", "thread", "dm"]
 OnOff = Literal["on", "off"]
@@ -130,13 +131,14 @@ class Participant(ApiModel, frozen=True, kw_only=True):
 
 
 class Preferences(ApiModel, frozen=True, kw_only=True):
-    """How a participant is notified on Discord."""
+    """How a participant is notified on Discord, and the licence of their sources in releases."""
 
     overtaken: DeliveryChannel
     run_finished: DeliveryChannel
     deadline_near: DeliveryChannel
     ranked_line: OnOff
     threads: ThreadChoice
+    licence: AccountLicence
 
 
 class DiscordParticipant(ApiModel, frozen=True, kw_only=True):

@@ -47,7 +47,8 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     can be chosen as in `RunOptions`. A `runner` is the launcher that starts an agent for it. One
     that does not wait for an agent is refused (`no_agent`) if nobody serves a GPU type now. A
     benchmark ends once its interval has the half width `precision`, a fraction; 0 means that of the
-    file's directive, else the default.
+    file's directive, else the default. `licence` is that of the source in releases, "" for that of
+    the account.
     """
 
     name: str
@@ -64,6 +65,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     ncu_launch_count: int = 0
     waits_for_agent: bool = True
     precision: float = 0.0
+    licence: str = ""
 
     @property
     def form(self) -> dict[str, str | list[str]]:
@@ -73,6 +75,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
         optional["ncu_kernel_name_base"] = self.ncu_kernel_name_base
         optional["ncu_launch_count"] = str(self.ncu_launch_count or "")
         optional["precision"] = str(self.precision or "")
+        optional["licence"] = self.licence
         optional["waits_for_agent"] = "" if self.waits_for_agent else "false"
         return {
             "problem": self.problem,

@@ -103,7 +103,7 @@ class RoleRevoked(OperatorAct, AccountEvent, frozen=True, kw_only=True):
 
 
 class PreferenceSet(AccountEvent, frozen=True, kw_only=True):
-    """A participant chose how to be notified on Discord; `Preferences` has the choices."""
+    """A participant chose how to be notified, or a licence; `Preferences` has the choices."""
 
     preference: str
     value: str

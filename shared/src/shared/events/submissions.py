@@ -104,7 +104,8 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     `bucket` is the quota it was counted on, "" for none; `class_` is its class in the queue. One
     with a `baseline` is the platform's own, by that name, and is never ranked. Its job waits from
     now on. `normal_digest` is that of the source without comments, white space and the names of
-    local variables, "" if it has none.
+    local variables, "" if it has none. `licence` is the one that its participant chose for this
+    submission, "" for that of their account.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -127,6 +128,7 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     cost: int = 0
     baseline: str = ""
     normal_digest: str = ""
+    licence: str = ""
 
     @property
     def pooling_digest(self) -> str:

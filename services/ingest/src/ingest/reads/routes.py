@@ -26,6 +26,7 @@ DOTS = (".", "..")
 OWN, STAFFS = "/v1/me/", "/v1/admin/"
 FILES = "/v1/submissions/{number}/files/{name}"
 HARNESS = "/v1/harnesses/{digest}"
+RELEASE_FILE = "/v1/archive/files/{digest}"
 HISTORY = "/v1/submissions/{number}/events"
 LEADERBOARD_CHANGES = "/v1/leaderboards/{slug}/{gpu}/events"
 RESULTS = "/v1/evaluations/{evaluation}/results"
@@ -133,8 +134,9 @@ def reads_router(
 
     @router.get(FILES)
     @router.get(HARNESS)
+    @router.get(RELEASE_FILE)
     async def download(request: Request) -> Response:
-        """A file of a submission's newest run (its log, samples or an artefact) or of a harness."""
+        """A file of a submission's newest run, of a harness or of a release."""
         path, caller = _quote_path(request.scope["path"]), await auth.caller(request)
         person = caller.account or client_address(request)
         return ProxiedDownload(downloads, path, caller.reader, person)
@@ -161,7 +163,8 @@ def reads_router(
         return await proxy_read(path, request, await _authenticate(auth, path, request))
 
     # One route each, so that ingest itself answers other paths with 404 or 405.
-    for path in sorted(set(read_paths()) - {FILES, HARNESS, HISTORY, LEADERBOARD_CHANGES, RESULTS}):
+    streamed = {FILES, HARNESS, RELEASE_FILE, HISTORY, LEADERBOARD_CHANGES, RESULTS}
+    for path in sorted(set(read_paths()) - streamed):
         router.add_api_route(path, read, methods=["GET"])
     return router
 

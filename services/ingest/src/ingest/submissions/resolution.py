@@ -157,6 +157,7 @@ def _received(
         via=upload.via,
         request_hash=request_hash,
         normal_digest=digest,
+        licence=request.licence,
         **options | {"precision": precision},
     )
 
@@ -165,7 +166,7 @@ def _hash_request(request: SubmissionRequest, slug: str, blob: Blob) -> str:
     """Return the hash that two requests under one Idempotency-Key must share."""
     lines = [slug, request.mode, *sorted(request.gpus), request.name, blob.digest]
     note_lines = [request.note, request.tag] if request.note or request.tag else []
-    options = run_options(request) | {"runner": request.runner}
+    options = run_options(request) | {"runner": request.runner, "licence": request.licence}
     option_lines = [f"{name} {value}" for name, value in options.items() if value]
     text = "\n".join([*lines, *note_lines, *option_lines])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,6 +1,6 @@
 """Routes of submissions: submitting, cancelling, withdrawing, appeals and notes."""
 
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from fastapi import APIRouter, Depends, Form, Request, Response, UploadFile
 from pydantic import Field
@@ -31,6 +31,7 @@ from shared.api.submissions import (
     WithdrawnSubmission,
 )
 from shared.http import DocumentedRoute
+from shared.licences import OwnLicence
 from shared.problems.submission_file import parse_precision
 
 RUNNER = "The launcher that starts an agent for this submission; empty means any agent."
@@ -43,6 +44,9 @@ PRECISION = (
     "The half width of the 95 % interval at which a benchmark may end, such as `2%` or `0.02`; "
     "from 0.5 % to 20 %, by default 5 %. Ranked runs have a fixed precision."
 )
+
+
+LICENCE = "The licence of the source in releases, `none` for none; empty: that of the account."
 
 
 class CancelRequest(RequestModel):
@@ -67,6 +71,7 @@ class SubmissionForm(FormModel):
     ncu_launch_count: Annotated[int, Field(ge=0, description=NCU_LAUNCHES)] = 0
     waits_for_agent: Annotated[bool, Field(description=WAITS)] = True
     precision: Annotated[str, Field(description=PRECISION)] = ""
+    licence: Annotated[OwnLicence | Literal[""], Field(description=LICENCE)] = ""
 
 
 def submissions_router(intake: Intake, submissions: Submissions, auth: Authenticator) -> APIRouter:

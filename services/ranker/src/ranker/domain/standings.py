@@ -97,23 +97,32 @@ class Standings:
     confirmations: dict[str, events.ConfirmationRequested] = field(default_factory=dict)
     confirmed: dict[str, str] = field(default_factory=dict)
 
-    def fold(self, event: RecordedEvent) -> None:  # noqa: C901, PLR0912  (one case for each event)
+    def fold(self, event: RecordedEvent) -> None:
         """Fold the next event. Raises UnknownEvent."""
         if event.envelope.type not in _FOLDED or not is_genuine(event.envelope):
             return
         fact, id_ = event.fact, last_token(event.envelope.aggregate)
         assert isinstance(fact, StandingsFact), "a type names its class"
+        if isinstance(fact, events.SubmissionReceived):
+            board = LeaderboardKey(fact.problem, fact.gpu, fact.problem_number)
+            self.received[id_] = ReceivedSubmission(
+                event.seq, fact.account, board, fact.pooling_digest, event.envelope.at
+            )
+        else:
+            self.apply(id_, fact)
+
+    def apply(  # noqa: C901, PLR0912  (one case for each event)
+        self, id_: str, fact: StandingsFact
+    ) -> None:
+        """Fold a fact about a submission, an account or a problem that is known by its id."""
         match fact:
             case events.SubmissionReceived():
-                board = LeaderboardKey(fact.problem, fact.gpu, fact.problem_number)
-                self.received[id_] = ReceivedSubmission(
-                    event.seq, fact.account, board, fact.pooling_digest, event.envelope.at
-                )
+                raise AssertionError("only its event has its number")
             case SubmissionFinished():
                 known = self.received.get(id_)
                 if known is not None and id_ not in self.over:
                     self.over.add(id_)
-                    self._add_result(id_, known.board, fact)
+                    self.add_result(id_, known.board, fact)
             case events.YardstickFixed():
                 self._restate_results(fact)
             case events.ProblemPublished():
@@ -167,7 +176,7 @@ class Standings:
             case _:
                 assert_never(fact)
 
-    def _add_result(
+    def add_result(
         self, submission: str, board: LeaderboardKey, result: SubmissionFinished
     ) -> None:
         """A new result becomes the last of its leaderboard, even if it replaces another."""
@@ -196,7 +205,7 @@ class Standings:
                 continue
             if result.code in HELD_WITH_SCORE:
                 lifted = replace(result, is_eligible=True, code="ranked")
-                self._add_result(submission, board, lifted)
+                self.add_result(submission, board, lifted)
 
     def _judge_duel(self, duel: str, fact: events.DuelJudged) -> None:
         """The newest duel of a pair that has a result counts."""
@@ -219,7 +228,7 @@ class Standings:
             # Where the platform failed, the earlier result stays.
             if applied is not None and known is not None and result.outcome != "infra_failed":
                 board = known.board._replace(problem_number=applied.to_number)
-                self._add_result(submission, board, result)
+                self.add_result(submission, board, result)
 
     def board(self, board: LeaderboardKey, at: datetime) -> list[LeaderboardRow]:
         """A leaderboard, best first, with the bans at that instant."""

@@ -13,6 +13,7 @@ from ranker.http.moderation import moderation_router
 from ranker.http.participants import histories_router, participants_router
 from ranker.http.problems import problems_router
 from ranker.http.queues import queues_router
+from ranker.http.releases import releases_router
 from ranker.http.submissions import downloads_router, submissions_router
 from ranker.service.progress import ProjectionLagMiddleware
 from shared.http import install_error_handlers
@@ -31,6 +32,7 @@ ROUTERS = (
     moderation_router,
     queues_router,
     evaluations_router,
+    releases_router,
 )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 import msgspec
@@ -121,6 +122,7 @@ class ReadSources:
     Only the archive has past leaderboards, old events, operators' acts and seals. `seal_key` is the
     public key of the seals in base64, None if nothing is sealed. `scrub` returns the state of the
     comparison of the log with the archive. `device_prices` are those of an hour, by GPU type.
+    `releases` is the folder of the kernel archive.
     """
 
     reads: Reads
@@ -133,6 +135,7 @@ class ReadSources:
     scrub: Callable[[], ScrubState] = ScrubState
     streams_max: int = STREAMS_MAX
     device_prices: Mapping[str, float] = field(default_factory=dict)
+    releases: Path | None = None
 
     def view(self, reader: Reader) -> "ReaderView":
         """The read models as a reader may see them."""

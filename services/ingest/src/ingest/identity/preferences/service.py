@@ -24,6 +24,7 @@ from shared.api.accounts import (
 from shared.api.moderation import RejudgeSummary
 from shared.errors import Refused, unknown_submission
 from shared.events import RejudgePreviewed, RejudgeRequested, SubmissionReceived
+from shared.licences import AccountLicence
 
 DISCORD = "discord"
 
@@ -36,6 +37,7 @@ class PreferencesRequest(RequestModel):
     deadline_near: DeliveryChannel | None = None
     ranked_line: OnOff | None = None
     threads: ThreadChoice | None = None
+    licence: AccountLicence | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,157 @@
+"""What a release may contain: visibility, consent, withdrawal, embargo and licences, at an event.
+
+It is folded twice, up to the previous release and up to this one: what differs leaves or joins.
+"""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import NamedTuple
+
+from ranker.domain.rows import RANKED
+from shared import events, subjects
+from shared.event_log import RecordedEvent
+from shared.licences import DEFAULT, NO_RELEASE
+from shared.subjects import last_token
+from shared.wire import is_genuine, is_written_by_agent
+
+PUBLIC, AFTER_CLOSE, ALWAYS = "public", "after_close", "always"
+WITHDRAWN, CONSENT = "withdrawn", "consent"
+FOLDED = frozenset(
+    kind.__name__
+    for kind in (
+        *(events.ProblemPublished, events.LeaderboardChanged, events.SubmissionWithdrawn),
+        *(events.ConsentGiven, events.ConsentWithdrawn, events.PreferenceSet),
+    )
+)
+LICENCE = "licence"
+
+
+class Tombstone(NamedTuple):
+    """Why and when a submission left: the event, its time, and the reason.
+
+    Without a consent that its version needs it was never there: 0 and None.
+    """
+
+    seq: int
+    at: datetime | None
+    reason: str
+
+
+class Licence(NamedTuple):
+    """A licence, and where it comes from: submission, account or platform."""
+
+    name: str
+    consent: str
+
+
+@dataclass
+class Problem:
+    """A problem as its leaderboards are published."""
+
+    visibility: str = PUBLIC
+    deadline_at: datetime | None = None
+    versions: dict[int, events.ProblemPublished] = field(default_factory=dict)
+
+
+@dataclass
+class Publication:
+    """The state of everything that decides whether a row is in a release.
+
+    `at` is the time of the newest event; `licence` is the operator's default, "" for none.
+    """
+
+    licence: str
+    at: datetime | None = None
+    problems: dict[str, Problem] = field(default_factory=dict)
+    withdrawn: dict[str, Tombstone] = field(default_factory=dict)
+    consents: dict[tuple[str, str], set[str]] = field(default_factory=dict)
+    refusals: dict[tuple[str, str], Tombstone] = field(default_factory=dict)
+    licences: dict[str, str] = field(default_factory=dict)
+
+    def fold(self, event: RecordedEvent) -> None:
+        """Fold the next event."""
+        if not is_written_by_agent(event.envelope):
+            self.at = max(self.at or event.envelope.at, event.envelope.at)
+        if event.envelope.type not in FOLDED or not is_genuine(event.envelope):
+            return
+        fact, id_ = event.fact, last_token(event.envelope.aggregate)
+        match fact:
+            case events.ProblemPublished() | events.LeaderboardChanged():
+                self._change(self.problems.setdefault(id_, Problem()), fact)
+            case events.SubmissionWithdrawn():
+                departure = Tombstone(event.seq, event.envelope.at, WITHDRAWN)
+                self.withdrawn.setdefault(id_, departure)
+            case events.ConsentGiven():
+                self.consents.setdefault((id_, fact.problem), set()).add(fact.digest)
+            case events.ConsentWithdrawn():
+                self.consents.pop((id_, fact.problem), None)
+                departure = Tombstone(event.seq, event.envelope.at, CONSENT)
+                self.refusals[id_, fact.problem] = departure
+            case events.PreferenceSet(preference="licence"):
+                self.licences[id_] = fact.value
+            case _:
+                pass
+
+    def _change(
+        self, problem: Problem, fact: events.ProblemPublished | events.LeaderboardChanged
+    ) -> None:
+        if isinstance(fact, events.ProblemPublished):
+            problem.versions[fact.number] = fact
+            return
+        if fact.visibility is not None:
+            problem.visibility = fact.visibility
+        if fact.has_deadline is not None:
+            problem.deadline_at = fact.deadline_at if fact.has_deadline else None
+
+    def shows_problem(self, slug: str) -> bool:
+        """Whether a problem is on public leaderboards."""
+        problem = self.problems.get(slug)
+        return problem is not None and bool(problem.versions) and problem.visibility == PUBLIC
+
+    def shows_submission(self, id_: str, fact: events.SubmissionReceived) -> bool:
+        """Whether a submission is in the data set."""
+        is_public = fact.mode == RANKED and self.shows_problem(fact.problem)
+        return is_public and self.departure(id_, fact) is None
+
+    def departure(self, id_: str, fact: events.SubmissionReceived) -> Tombstone | None:
+        """Why a ranked submission to a public leaderboard is not in the data set; None if it is."""
+        if id_ in self.withdrawn:
+            return self.withdrawn[id_]
+        version = self._version(fact)
+        if version is None or not version.consent:
+            return None
+        accepted = self.consents.get((fact.account, fact.problem), set())
+        if version.files[version.consent].digest in accepted:
+            return None
+        return self.refusals.get((fact.account, fact.problem), Tombstone(0, None, CONSENT))
+
+    def licence_of(self, id_: str, fact: events.SubmissionReceived) -> Licence | None:
+        """The licence of a source that is in the data set; None if the source is not."""
+        if not self.shows_submission(id_, fact) or not self._is_published(fact):
+            return None
+        own, default = fact.licence, self.licences.get(fact.account, DEFAULT)
+        if own:
+            licence = Licence(own, "submission")
+        elif default != DEFAULT:
+            licence = Licence(default, "account")
+        else:
+            licence = Licence(self.licence, "platform")
+        return licence if licence.name not in ("", NO_RELEASE) else None
+
+    def _is_published(self, fact: events.SubmissionReceived) -> bool:
+        """Whether the embargo of a submission's source is over."""
+        version, problem = self._version(fact), self.problems[fact.problem]
+        if version is None:
+            return False
+        deadline_at = problem.deadline_at
+        is_over = deadline_at is not None and self.at is not None and deadline_at <= self.at
+        return version.publish == ALWAYS or (version.publish == AFTER_CLOSE and is_over)
+
+    def _version(self, fact: events.SubmissionReceived) -> events.ProblemPublished | None:
+        problem = self.problems.get(fact.problem)
+        return problem.versions.get(fact.problem_number) if problem else None
+
+
+def is_baseline(fact: events.SubmissionReceived) -> bool:
+    """Whether the platform itself runs it, beside a problem's submissions."""
+    return bool(fact.baseline) or fact.account == subjects.BASELINE_ACCOUNT

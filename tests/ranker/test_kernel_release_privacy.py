@@ -1,0 +1,126 @@
+"""What people write of themselves is in no file of a release."""
+
+import gzip
+from pathlib import Path
+
+import pyarrow.parquet  # type: ignore[import-untyped]
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from ranker.releases.builder import Dataset, build_release
+from ranker.releases.redaction import Redactor
+from tests.support.memory import MemoryBlobStore, MemoryLog
+from tests.support.populated import FREE, Population, populate
+
+WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=12)
+HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
+KEY = b"k" * 32
+
+
+@st.composite
+def secrets(draw: st.DrawFn) -> dict[str, str]:
+    """One of each kind of what nobody may find, none of which is a word of ours."""
+    word, other, digits = draw(WORDS), draw(WORDS), draw(HEX)
+    name, host = f"{word}zq", f"{other}qz"
+    number = str(int(digits[:14], 16) + 10**17)[:18]
+    identity = "-".join((digits[:8], digits[8:12], digits[12:16], digits[16:20], digits[20:]))
+    return {
+        "name": name,
+        "identity": identity,
+        "number": number,
+        "address": f"{name}@{host}.example.org",
+        "host": f"https://{host}.example.org/{name}?q={digits[:6]}",
+        "ip": ".".join(str(int(digits[place : place + 2], 16)) for place in (0, 2, 4, 6)),
+        "mention": f"@{name}",
+        "discord": f"<@{number}>",
+        "path": f"/home/{name}/{host}/kernel.py",
+        "windows": f"C:\\Users\\{name}\\{host}.cu",
+        "token": f"wb_{digits}{digits[:11]}",
+        "github": f"ghp_{digits}abcd",
+    }
+
+
+def planted_texts(found: dict[str, str]) -> list[str]:
+    """How people write it."""
+    return [
+        f"by {found['name']}",
+        f"by {found['name'].upper()}, {found['address']}",
+        f"see {found['host']} or {found['path']}:12",
+        f"{found['mention']} {found['discord']} {found['number']}",
+        f"id={found['identity']} at {found['ip']}",
+        f"token: {found['token']} {found['github']}",
+        f"from {found['windows'].replace(chr(92), chr(92) * 2)}",
+        f"{found['name']}_kernel-v2",
+    ]
+
+
+def file_texts(path: Path) -> str:
+    """Everything that a reader of a file can see."""
+    if path.suffix == ".parquet":
+        table = pyarrow.parquet.read_table(path)
+        return f"{table.to_pylist()} {table.schema}"
+    data = path.read_bytes()
+    return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
+
+
+@example(
+    {
+        "name": "adazq",
+        "identity": "12345678-1234-1234-1234-123456789abc",
+        "number": "123456789012345678",
+        "address": "adazq@lab.example.org",
+        "host": "https://lab.example.org/adazq",
+        "ip": "10.1.2.3",
+        "mention": "@adazq",
+        "discord": "<@123456789012345678>",
+        "path": "/home/adazq/lab/kernel.py",
+        "windows": "C:\\Users\\adazq\\lab.cu",
+        "token": "wb_" + "a1" * 21,
+        "github": "ghp_" + "a1" * 18,
+    }
+)
+@given(secrets())
+@settings(
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+async def test_no_file_has_what_people_wrote_of_themselves(
+    tmp_path_factory: pytest.TempPathFactory, found: dict[str, str]
+) -> None:
+    folder = tmp_path_factory.mktemp("release")
+    log, blobs = MemoryLog(), MemoryBlobStore()
+    population = Population(["softmax", FREE.replace("one", "two")], 60, planted_texts(found))
+    await populate(log, blobs, population)
+    names = [found["name"], found["number"]]
+    release = await build_release(log, blobs, Dataset(folder, KEY, "MIT", names))
+    assert release.tables["sources"].rows
+    hidden = {found["name"], *(text for kind, text in found.items() if kind != "mention")}
+    accounts = {population.account(number) for number in range(60)}
+    for path in (path for path in folder.rglob("*") if path.is_file()):
+        text = file_texts(path).lower() + path.name
+        assert not [secret for secret in hidden | accounts if secret.lower() in text], path
+        assert "gpu-11111111" not in text
+        assert "secret by" not in text
+
+
+def test_code_still_runs_and_reads_after_redaction() -> None:
+    source = (
+        "import torch\n\n\n@torch.no_grad()\ndef custom_kernel(data):\n"
+        '    """By Ada, ada@x.org: see /home/ada/notes.txt."""\n'
+        "    ada, b, T = data  # @ada wrote this for Grace\n"
+        '    print(f"size: {b}\\n", "10.0.0.1")\n'
+        "    return ada@b.T + ~b/2\n"
+    )
+    redacted = Redactor(["ada", "grace"]).source(source, "python")
+    assert redacted.text == (
+        "import torch\n\n\n@torch.no_grad()\ndef custom_kernel(data):\n"
+        '    """By [name], [address]: see [path]"""\n'
+        "    ada, b, T = data  # [mention] wrote this for [name]\n"
+        '    print(f"size: {b}\\n", "[address]")\n'
+        "    return ada@b.T + ~b/2\n"
+    )
+    assert redacted.count == 6
+    compile(redacted.text, "kernel.py", "exec")
+    cuda = '#include "/home/ada/x.cuh"\n__global__ void ada() {} // ada\n'
+    expected = '#include "[path]"\n__global__ void ada() {} // [name]\n'
+    assert Redactor(["ada"]).source(cuda, "cuda").text == expected

@@ -1,0 +1,178 @@
+"""Releases of the kernel archive: what others load equals what the platform shows."""
+
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pandas as pd
+import polars as pl
+import pytest
+from msgspec import structs
+
+from ranker.domain.rows import LeaderboardKey
+from ranker.domain.standings import Standings
+from ranker.releases.builder import Dataset, build_release
+from ranker.releases.files import read_releases
+from ranker.releases.leaderboards import derive_standings
+from ranker.releases.tables import TABLES
+from shared import events
+from shared.api.audits import LeaderboardRow
+from shared.api.releases import Release
+from shared.blobs import BlobStore
+from shared.event_log import EventLog, RecordedEvent
+from shared.pseudonyms import pseudonym
+from tests.support.memory import MemoryBlobStore, MemoryLog
+from tests.support.populated import CLOSED, FREE, GPUS, NEVER, Population, populate
+
+KEY = b"k" * 32
+SLUGS = ("softmax", "matmul", "kernelbench-1-1-add", "kernelbench-1-2-relu")
+USED = ("submissions", "verdicts", "labels", "duels")
+Row = Mapping[str, Any]
+
+
+def dataset(folder: Path, *, names: Sequence[str] = (), key: bytes = KEY) -> Dataset:
+    return Dataset(folder, key, "CC-BY-4.0", names)
+
+
+async def history(log: EventLog) -> list[RecordedEvent]:
+    feed, found = log.follow(0), list[RecordedEvent]()
+    while len(found) < await log.last():
+        found += await feed.take()
+    await feed.close()
+    return found
+
+
+def load_by_pandas(folder: Path, table: str) -> list[Row]:
+    frame = pd.read_parquet(folder / "data" / table, dtype_backend="pyarrow")
+    columns = {name: frame[name].array._pa_array.to_pylist() for name in frame}
+    return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def load_by_polars(folder: Path, table: str) -> list[Row]:
+    return pl.read_parquet(folder / "data" / table / "**/*.parquet").to_dicts()
+
+
+def load_by_duckdb(folder: Path, table: str) -> list[Row]:
+    files = f"{folder}/data/{table}/**/*.parquet"
+    with duckdb.connect() as connection:
+        connection.execute("set timezone = 'UTC'")
+        found = connection.execute("select * from read_parquet(?)", [files])
+        names = [column[0] for column in found.description]
+        return [dict(zip(names, row, strict=True)) for row in found.fetchall()]
+
+
+READERS = {"pandas": load_by_pandas, "polars": load_by_polars, "duckdb": load_by_duckdb}
+
+
+def expected_standings(recorded: Sequence[RecordedEvent], seq: int) -> Standings:
+    """What the platform shows after an event, without what was withdrawn since."""
+    standings = Standings()
+    for event in recorded:
+        if event.seq <= seq or isinstance(event.fact, events.SubmissionWithdrawn):
+            standings.fold(event)
+    return standings
+
+
+def boards(slugs: Iterable[str]) -> list[LeaderboardKey]:
+    return [LeaderboardKey(*key) for key in itertools.product(slugs, GPUS, (1, 2, 3))]
+
+
+def anonymous(row: LeaderboardRow, key: bytes) -> LeaderboardRow:
+    source = pseudonym(key, f"source/{row.source}").replace("p-", "s-", 1)
+    account = pseudonym(key, row.account)
+    return structs.replace(row, account=account, submission=str(row.number), source=source)
+
+
+def check_leaderboards(
+    folder: Path, recorded: Sequence[RecordedEvent], slugs: Sequence[str], seqs: Sequence[int]
+) -> None:
+    """Compare every leaderboard at these events, from each reader's tables."""
+    wanted = {seq: expected_standings(recorded, seq) for seq in seqs}
+    at, entries = recorded[-1].envelope.at, 0
+    for load in READERS.values():
+        tables = {table: load(folder, table) for table in USED}
+        for seq in seqs:
+            derived = derive_standings(tables, seq)
+            for board in boards(slugs):
+                expected = [anonymous(row, KEY) for row in wanted[seq].board(board, at)]
+                assert derived.board(board, at) == expected
+                entries += len(expected)
+    assert entries > 100
+
+
+async def check_population(
+    log: EventLog, blobs: BlobStore, slugs: Sequence[str], submissions: int, folder: Path
+) -> list[Release]:
+    """Populate a log, release it twice, and compare every leaderboard with the log's."""
+    await populate(log, blobs, Population(list(slugs), submissions))
+    recorded = await history(log)
+    last = len(recorded)
+    await build_release(log, blobs, dataset(folder), last // 2)
+    await build_release(log, blobs, dataset(folder))
+    seqs = [last, last // 4, last // 2, 3 * last // 4]
+    check_leaderboards(folder, recorded, [*slugs, FREE, NEVER], seqs)
+    return read_releases(folder)
+
+
+async def test_every_leaderboard_is_derived_again_from_the_tables(tmp_path: Path) -> None:
+    log, blobs = MemoryLog(), MemoryBlobStore()
+    first, second = await check_population(log, blobs, SLUGS, 400, tmp_path)
+    # The second release has the first one's files, but for those that lost rows.
+    kept = {file.path: file.sha256 for file in first.files if file.table}
+    again = {file.path: file.sha256 for file in second.files}
+    assert all(again[path] == kept[path] for path in kept.keys() & again.keys())
+    assert first.seq < second.seq
+    numbers = {row["number"] for row in load_by_polars(tmp_path, "submissions")}
+    gone = {row["submission"] for row in load_by_polars(tmp_path, "tombstones")}
+    assert gone
+    assert not gone & numbers
+    assert all(row["problem"] != CLOSED for row in load_by_polars(tmp_path, "submissions"))
+    check_foreign_keys(tmp_path)
+
+
+def check_foreign_keys(folder: Path) -> None:
+    for name, table in TABLES.items():
+        if not (folder / "data" / name).exists():
+            continue
+        rows = load_by_polars(folder, name)
+        for column in table.columns:
+            if column.references:
+                target, key = column.references.split(".")
+                known = {row[key] for row in load_by_polars(folder, target)}
+                assert {row[column.name] for row in rows} - {None} <= known, (name, column.name)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    paths = (path for path in folder.rglob("*") if path.is_file())
+    return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
+
+
+async def test_the_same_log_gives_the_same_bytes(tmp_path: Path) -> None:
+    log, blobs = MemoryLog(), MemoryBlobStore()
+    await populate(log, blobs, Population(list(SLUGS), 120))
+    last = await log.last()
+    for name in ("first", "second"):
+        for seq in (last // 2, last):
+            await build_release(log, blobs, dataset(tmp_path / name), seq)
+    assert contents(tmp_path / "first") == contents(tmp_path / "second")
+    other = await build_release(log, blobs, dataset(tmp_path / "other", key=b"o" * 32), last)
+    people = {
+        folder: {row["participant"] for row in load_by_polars(tmp_path / folder, "submissions")}
+        for folder in ("first", "other")
+    }
+    assert len(people["first"]) == len(people["other"])
+    assert not people["first"] & people["other"]
+    assert other.number == 1
+
+
+CATALOGUE = sorted(path.parent.name for path in Path("problems").glob("*/warpboard.yml"))
+
+
+@pytest.mark.long
+@pytest.mark.server
+async def test_a_whole_platform_is_derived_again(tmp_path: Path, nats_log: Any) -> None:
+    models = [f"kernelbench-1-{number}-model-{number}" for number in range(40 - len(CATALOGUE))]
+    blobs = MemoryBlobStore()
+    await check_population(nats_log, blobs, [*CATALOGUE, *models], 3000, tmp_path)
