@@ -59,6 +59,14 @@ async def write(log: EventLog, count: int) -> int:
     return first - 1
 
 
+def new_events(count: int) -> Iterator[NewEvent]:
+    """Yield `count` events, in order, as `write` would append them."""
+    versions: dict[str, int] = {}
+    for place, told in enumerate(islice(_told(count), count)):
+        yield _new(told, 1, place + 1, versions)
+        versions.clear()
+
+
 def _new(told: Told, first: int, seq: int, versions: dict[str, int]) -> NewEvent:
     """An event of a batch; what the same batch says of a history before needs no expectation."""
     aggregate, fact = told

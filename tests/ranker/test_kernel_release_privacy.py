@@ -119,7 +119,7 @@ def test_code_still_runs_and_reads_after_redaction() -> None:
         '    print(f"size: {b}\\n", "[address]")\n'
         "    return ada@b.T + ~b/2\n"
     )
-    assert redacted.count == 6
+    assert redacted.replaced == 6
     compile(redacted.text, "kernel.py", "exec")
     cuda = '#include "/home/ada/x.cuh"\n__global__ void ada() {} // ada\n'
     expected = '#include "[path]"\n__global__ void ada() {} // [name]\n'

@@ -1,12 +1,12 @@
 """Releases of the kernel archive: what others load equals what the platform shows."""
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import duckdb
-import pandas as pd
+import pandas as pd  # type: ignore[import-untyped]
 import polars as pl
 import pytest
 from msgspec import structs
@@ -29,7 +29,7 @@ from tests.support.populated import CLOSED, FREE, GPUS, NEVER, Population, popul
 KEY = b"k" * 32
 SLUGS = ("softmax", "matmul", "kernelbench-1-1-add", "kernelbench-1-2-relu")
 USED = ("submissions", "verdicts", "labels", "duels")
-Row = Mapping[str, Any]
+Row = dict[str, Any]
 
 
 def dataset(folder: Path, *, names: Sequence[str] = (), key: bytes = KEY) -> Dataset:

@@ -10,7 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -311,7 +311,7 @@ def _repetitions(population: Population, dice: random.Random, number: int) -> It
     """A duel, a rejudge and a fixed yardstick, on the fullest leaderboard."""
     (slug, gpu, version), entries = max(population.ranked.items(), key=lambda item: len(item[1]))
     (first, second), text = dice.sample(entries, 2), population.text(number)
-    board = {"problem": slug, "problem_number": version, "gpu": gpu}
+    board: dict[str, Any] = {"problem": slug, "problem_number": version, "gpu": gpu}
     sides = [
         events.DuelSide(submission=id_, number=1, account=account, source=source, name=text)
         for id_, account, source in (first, second)

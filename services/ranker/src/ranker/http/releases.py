@@ -42,8 +42,8 @@ def releases_router(sources: ReadSources) -> APIRouter:
     @router.get("/files/{digest}")
     async def file(digest: Digest) -> Response:
         """A file of a release by its SHA-256; 404 once rows in it were withdrawn."""
-        listed = [file for release in await releases() for file in release.files]
-        entry = next((file for file in reversed(listed) if file.sha256 == digest), None)
+        entries = [file for release in await releases() for file in release.files]
+        entry = next((file for file in reversed(entries) if file.sha256 == digest), None)
         path = None if entry is None else await asyncio.to_thread(_find, sources.releases, entry)
         if path is None:
             raise Refused("not_found", f"no release has the file {digest}", "digest")

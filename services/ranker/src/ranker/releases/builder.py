@@ -169,10 +169,10 @@ class _Build:
             for request, data in zip(some, blobs, strict=True):
                 if data is not None:
                     self._add_source(request, data)
-        for request in samples:
-            data = await self._read(request.blob)
+        for block in samples:
+            data = await self._read(block.blob)
             if data is not None:
-                self._add_samples(fold, request, data)
+                self._add_samples(fold, block, data)
 
     async def _read(self, blob: events.Blob) -> bytes | None:
         try:
@@ -183,7 +183,7 @@ class _Build:
     def _add_source(self, request: SourceRequest, data: bytes) -> None:
         code = data.decode("utf-8", "replace")
         redacted = self.redactor.source(code, request.row["language"])
-        row = request.row | {"code": redacted.text, "redactions": redacted.count}
+        row = request.row | {"code": redacted.text, "redactions": redacted.replaced}
         self.parts.add("sources", request.split, row)
         label = request.precision
         if REDUCED.search(code):

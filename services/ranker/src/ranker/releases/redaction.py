@@ -52,7 +52,7 @@ class Redacted(NamedTuple):
     """A text without personal data, and how many pieces were replaced."""
 
     text: str
-    count: int
+    replaced: int
 
 
 class Redactor:
@@ -74,7 +74,7 @@ class Redactor:
         for first, last in _prose_spans(code, language):
             prose = self._prose(code[first:last])
             pieces += [code[end:first], prose.text]
-            count, end = count + prose.count, last
+            count, end = count + prose.replaced, last
         return Redacted("".join([*pieces, code[end:]]), count)
 
     def _prose(self, text: str) -> Redacted:
