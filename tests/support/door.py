@@ -27,7 +27,7 @@ from ingest.ports import AccountStore, IdempotencyStore, Ports, WebhookStore
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
 from ingest.problems.commands import Check, Publication
 from ingest.ranker_http import RankerClient
-from ingest.reads.routes import reads_router
+from ingest.reads.routes import reads_router, search_router
 from ingest.settings import Settings
 from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
 from ingest.webhooks.routes import webhooks_router
@@ -240,6 +240,10 @@ def reading(log: MemoryLog, queue: Queue | None = None) -> FastAPI:
         }
         return JSONResponse({"items": [{"gpu": gpu} for gpu in sorted(gpus)]})
 
+    @app.post("/internal/archive/search")
+    async def search_by_source() -> dict[str, Any]:
+        return {"items": [], "next_cursor": None, "is_complete": True, "as_of": 0}
+
     @app.get("/internal/rejudge-items")
     async def items(
         problem: str, from_version: int, select: str, gpu: str | None = None
@@ -360,6 +364,7 @@ async def opened(
             app, known = create_app(commands, gate, is_well, stores.repeats), parts
             app.include_router(webhooks_router(hooks, gate))
             app.include_router(reads_router(ranker, gate))
+            app.include_router(search_router(ranker, gate))
         else:
             app, known = reused
         following = asyncio.create_task(feed.run())

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import httpx
@@ -13,6 +13,7 @@ from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.postgres import SCHEMA, ReadModels
 from ranker.postgres import Reader as Reading
+from ranker.retrieval.postgres import TextStore
 from ranker.service.progress import Live, ProjectionProgress
 from shared.postgres import connect, create_pool
 from shared.reader import READER_HEADER, Reader, encode_reader
@@ -117,7 +118,8 @@ async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
     ):
         counted = CountedReading(connections)
         reads.statements = counted.statements
-        app = create_app(ReadSources(counted, news, present, log.last, reads.blobs))
+        sources = ReadSources(counted, news, present, log.last, reads.blobs)
+        app = create_app(replace(sources, texts=TextStore(connections)))
         reads.app = app
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(

@@ -15,6 +15,7 @@ from psycopg.sql import SQL, Identifier, Literal
 
 from ranker.archive import postgres as archive
 from ranker.postgres import SCHEMA
+from ranker.retrieval import postgres as texts
 from shared.errors import Failed
 from shared.postgres import migrate
 from shared.servers.nats import CONSUMERS_MAX, NatsServer, find_binary
@@ -24,7 +25,12 @@ ACCOUNTS_MAX = 400
 # The Postgres version in which the number of hashes became a setting.
 SCRAM_ITERATIONS_SINCE = 160000
 # The schemas that tests find migrated, each with the package of its migrations.
-SCHEMAS = {"accounts": "shared", SCHEMA: "ranker", archive.SCHEMA: archive.PACKAGE}
+SCHEMAS = {
+    "accounts": "shared",
+    SCHEMA: "ranker",
+    archive.SCHEMA: archive.PACKAGE,
+    texts.SCHEMA: texts.PACKAGE,
+}
 
 
 def skip_without_nats() -> None:

@@ -37,7 +37,7 @@ from ingest.ports import IdempotencyStore, ReadProxy
 from ingest.problems.routes import problems_router
 from ingest.quotas.routes import quotas_router
 from ingest.quotas.rules import QuotaExceeded
-from ingest.reads.routes import reads_router
+from ingest.reads.routes import reads_router, search_router
 from ingest.reruns.routes import reruns_router
 from ingest.site.editor import add_editor_pages
 from ingest.site.pages import add_public_pages
@@ -124,6 +124,7 @@ def add_routes(
     add_editor_pages(app, web, ranker, popcorn.ingest.intake)
     add_notification_pages(app, web, popcorn.ingest.preferences, webhooks)
     app.include_router(webhooks_router(webhooks, auth))
+    app.include_router(search_router(ranker, auth))
     app.include_router(reads_router(ranker, auth, popcorn.streams))
     add_popcorn_routes(app, popcorn)
 

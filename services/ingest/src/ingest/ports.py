@@ -183,6 +183,9 @@ class ReadProxy(Protocol):
     ) -> ReadResponse:
         """Forward one GET. Raises `Failed` if there is no answer."""
 
+    async def post(self, path: str, body: bytes, reader: Reader) -> ReadResponse:
+        """Forward a read whose query is a JSON body. Raises `Failed` if there is no answer."""
+
     def stream(
         self, path: str, query: str, headers: Mapping[str, str], reader: Reader
     ) -> AbstractAsyncContextManager[ReadStream]:

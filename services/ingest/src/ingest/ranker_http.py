@@ -60,9 +60,21 @@ class RankerClient:
         self, path: str, query: str, headers: Mapping[str, str], reader: Reader
     ) -> ReadResponse:
         """Forward one GET."""
-        url, request_headers = _url(path, query), _request_headers(headers, reader)
+        request = self.client.build_request(
+            "GET", _url(path, query), headers=_request_headers(headers, reader)
+        )
+        return await self._send(request)
+
+    async def post(self, path: str, body: bytes, reader: Reader) -> ReadResponse:
+        """Forward a read whose query is a JSON body."""
+        headers = _request_headers({}, reader) | {"content-type": "application/json"}
+        return await self._send(
+            self.client.build_request("POST", path, headers=headers, content=body)
+        )
+
+    async def _send(self, request: httpx.Request) -> ReadResponse:
         try:
-            response = await self.client.get(url, headers=request_headers)
+            response = await self.client.send(request)
         except httpx.HTTPError as error:
             raise Failed(AWAY) from error
         response_headers = _response_headers(response, RETURNED)

@@ -15,6 +15,9 @@ from ranker.http.access import ReadSources
 from ranker.metrics import RankerMetrics
 from ranker.postgres import SCHEMA, Reader, ReadsBetweenWrites, open_read_models
 from ranker.releases.service import release, release_regularly
+from ranker.retrieval.postgres import PACKAGE as TEXTS_PACKAGE
+from ranker.retrieval.postgres import SCHEMA as TEXTS_SCHEMA
+from ranker.retrieval.postgres import TextStore
 from ranker.service.announcements import Announcements, Milestones
 from ranker.service.decisions import Decisions
 from ranker.service.podium_jobs import Confirmations, Duels
@@ -42,7 +45,12 @@ from shared.postgres import CheckpointConflict, WriteProbe, create_pool, migrate
 from shared.reader import ReaderAuthentication
 from shared.signing import load_key, public_key
 
-MIGRATED = (("shared", "accounts"), ("ranker", SCHEMA), (ARCHIVE_PACKAGE, ARCHIVE_SCHEMA))
+MIGRATED = (
+    ("shared", "accounts"),
+    ("ranker", SCHEMA),
+    (ARCHIVE_PACKAGE, ARCHIVE_SCHEMA),
+    (TEXTS_PACKAGE, TEXTS_SCHEMA),
+)
 POOL_MAX = 8
 # The log is sealed after so many events, or so much time.
 SEAL_EVENTS, SEAL_S = 10_000, 86_400.0
@@ -50,8 +58,8 @@ SEAL_EVENTS, SEAL_S = 10_000, 86_400.0
 SCRUB_S = 3600.0
 # Another instance writes: this one waits for it to end.
 STANDBY_S = 5.0
-# Everything here is a GET.
-BODY_BYTES_MAX = 16 * 1024
+# Only a search has a body: a source, as long as ingest lets a JSON body be.
+BODY_BYTES_MAX = 128 * 1024
 PART = "read models"
 
 logger = logging.getLogger(__name__)
@@ -133,6 +141,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         read_sources = ReadSources(
             *(reader, progress, live, log.last, blobs),
             archive=ArchiveReader(connections),
+            texts=TextStore(connections),
             seal_key=public_key(sealing.key) if sealing else None,
             scrub=lambda: scrubber.state,
             streams_max=streams_max(file_limit()),

@@ -41,6 +41,8 @@ _HEADERS: Mapping[str, re.Pattern[str]] = {
     "cutlass": re.compile(r"(?:cutlass|cute)/"),
     "thunderkittens": re.compile(r"kittens\.cuh"),
 }
+# The names of what a file may need beside its compiler.
+TOOLCHAINS: Sequence[str] = (*(_MODULES[name] for name in _MODULES), *_HEADERS)
 
 # Strings and comments, which are no code. What ends a loop also ends the match, so any text takes
 # linear time. Groups are not possessive, which Python before 3.11.5 gets wrong.

@@ -4,20 +4,25 @@ import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Annotated
 from urllib.parse import quote
 from weakref import WeakValueDictionary
 
-from fastapi import APIRouter, Request, Response
+import msgspec
+from fastapi import APIRouter, Depends, Request, Response
+from pydantic import Field
 from starlette.types import Receive, Scope, Send
 
 from ingest.http.addresses import client_address
 from ingest.http.document import read_paths
+from ingest.http.requests import RequestModel
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import ReadProxy
 from ingest.reads.streams import StreamLimiter
+from shared.api.archive import ArchiveSearch
 from shared.errors import Failed, Refused
-from shared.http import LiveResponse
+from shared.http import DocumentedRoute, LiveResponse, TypedResponse
 from shared.reader import Reader
 
 DOWNLOADS_MAX, OWN_DOWNLOADS_MAX = 16, 2
@@ -31,6 +36,11 @@ HISTORY = "/v1/submissions/{number}/events"
 LEADERBOARD_CHANGES = "/v1/leaderboards/{slug}/{gpu}/events"
 RESULTS = "/v1/evaluations/{evaluation}/results"
 EVENTS, JSON = "text/event-stream", "application/json"
+SEARCH, SEARCH_BY_SOURCE = "/v1/archive/search", "/internal/archive/search"
+SOURCE_CHARS_MAX = 64 * 1024
+WORDS_CHARS_MAX, NAME_CHARS_MAX, CURSOR_CHARS_MAX = 500, 100, 256
+KERNELS_MAX = 100
+NUMBER_MAX = 2**53 - 1
 
 
 class DownloadLimiter:
@@ -180,3 +190,36 @@ def _quote_path(path: str) -> str:
     if any(part in DOTS for part in path.split("/")):
         raise Refused("not_found", f"nothing exists under {path!r}")
     return quote(path)
+
+
+class SearchRequest(RequestModel):
+    """The parameters of the search, and a kernel or a PyTorch module to resemble."""
+
+    source: Annotated[str, Field(min_length=1, max_length=SOURCE_CHARS_MAX)] | None = None
+    q: Annotated[str, Field(max_length=WORDS_CHARS_MAX)] | None = None
+    like: Annotated[int, Field(ge=1, le=NUMBER_MAX)] | None = None
+    problem: Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX)] | None = None
+    operation: Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX)] | None = None
+    gpu: Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX)] | None = None
+    language: Annotated[str, Field(min_length=1, max_length=NAME_CHARS_MAX)] | None = None
+    cursor: Annotated[str, Field(max_length=CURSOR_CHARS_MAX)] | None = None
+    limit: Annotated[int, Field(ge=1, le=KERNELS_MAX)] = 20
+
+
+def search_router(ranker: ReadProxy, auth: Authenticator) -> APIRouter:
+    """The route; `GET /v1/archive/search` is among the reads that are passed on as they are."""
+    router = APIRouter(route_class=DocumentedRoute)
+
+    @router.post(SEARCH)
+    async def search_by_source(
+        body: SearchRequest, caller: Annotated[Caller, Depends(auth.caller)]
+    ) -> TypedResponse[ArchiveSearch]:
+        """The kernels that resemble a source, the best match first; nothing is stored.
+
+        A body of more than 16 KiB needs a token.
+        """
+        data = msgspec.json.encode(body.model_dump(exclude_none=True))
+        response = await ranker.post(SEARCH_BY_SOURCE, data, caller.reader)
+        return TypedResponse(response.body, response.status, dict(response.headers))
+
+    return router

@@ -3,6 +3,7 @@
 from fastapi import FastAPI
 
 from ranker.http.access import ReadSources
+from ranker.http.archive import archive_router
 from ranker.http.cases import cases_router, goals_router
 from ranker.http.comparison import comparison_router
 from ranker.http.evaluations import evaluations_router
@@ -33,6 +34,7 @@ ROUTERS = (
     queues_router,
     evaluations_router,
     releases_router,
+    archive_router,
 )
 
 

@@ -13,6 +13,7 @@ from harness.vocabulary import STAGES
 from ranker.archive.postgres import ArchiveReader
 from ranker.domain.score import add_interval
 from ranker.domain.yardsticks import show_cases
+from ranker.retrieval.postgres import TextStore
 from ranker.service.decisions import Reads
 from ranker.service.progress import Live, ProjectionProgress
 from shared.api.submissions import FullSubmission, Progress, SubmissionPage, SubmissionSummary
@@ -123,6 +124,7 @@ class ReadSources:
     public key of the seals in base64, None if nothing is sealed. `scrub` returns the state of the
     comparison of the log with the archive. `device_prices` are those of an hour, by GPU type.
     `releases` is the folder of the kernel archive.
+    `texts` stores what a search compares.
     """
 
     reads: Reads
@@ -131,6 +133,7 @@ class ReadSources:
     log_end: Callable[[], Awaitable[int]]
     blobs: BlobStore
     archive: ArchiveReader | None = None
+    texts: TextStore | None = None
     seal_key: str | None = None
     scrub: Callable[[], ScrubState] = ScrubState
     streams_max: int = STREAMS_MAX

@@ -1493,3 +1493,130 @@ from verdict
 where source = any(%(sources)s::text[]) and problem_digest = %(problem_digest)s
   and gpu = %(gpu)s and harness = any(%(harnesses)s::text[])
 order by source, seq;
+
+-- name: sources_unread
+-- Sources of correct ranked submissions that no search has read.
+select distinct submission.source as digest
+from submission
+join result on result.submission = submission.id and result.is_eligible
+where submission.mode = 'ranked' and submission.baseline = '' and not exists (
+    select 1 from retrieval.source_text where source_text.digest = submission.source
+)
+order by submission.source
+limit %(limit)s;
+
+-- name: problems_unread
+-- The newest versions of problems that no search has read.
+select problem.manifest as digest, problem.slug, problem.title
+from problem
+where not exists (
+    select 1 from retrieval.problem_text where problem_text.digest = problem.manifest
+) and not exists (
+    select 1 from problem as newer
+    where newer.slug = problem.slug and newer.number > problem.number
+)
+order by problem.slug
+limit %(limit)s;
+
+-- name: problem_texts
+-- What the problems that the reader can see are about.
+select problem.slug, problem.title, problem_text.terms, problem_text.operations
+from problem
+join retrieval.problem_text on problem_text.digest = problem.manifest
+left join leaderboard on leaderboard.slug = problem.slug
+where (%(problem)s::text is null or problem.slug = %(problem)s)
+  and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+       or problem.slug = any(%(members_of)s::text[]))
+  and not exists (
+      select 1 from problem as newer
+      where newer.slug = problem.slug and newer.number > problem.number
+  )
+order by problem.slug
+limit 2000;
+
+-- name: source_text
+-- What a source is about.
+select terms, operations, signature
+from retrieval.source_text
+where digest = %(digest)s
+limit 1;
+
+-- name: search_kernels
+-- The correct ranked kernels whose source the reader may read, those first that have most in common
+-- with a query; the best submission of each source on a leaderboard. `best_us` is the fastest
+-- entry's score there, `baseline_us` that of the fastest baseline.
+with kernel as (
+    select distinct on (submission.problem, submission.gpu, submission.source)
+           submission.number, submission.account as participant_id, submission.problem,
+           result.problem_number as problem_version, submission.gpu, submission.mode,
+           submission.name as file_name, submission.toolchains, submission.source,
+           submission.baseline, submission.received_at,
+           coalesce(leaderboard.visibility, 'public') as visibility,
+           leaderboard.deadline_at as board_deadline_at, version.source_visible,
+           (version.consent = '' or exists (
+               select 1 from consent
+               where consent.account = submission.account and consent.problem = submission.problem
+                 and consent.digest = version.consent
+           )) as is_consented, false as is_withdrawn, result.score_us, result.yardstick_us
+    from scored as result
+    join submission on submission.id = result.submission
+    join problem as version on version.slug = submission.problem
+         and version.number = submission.problem_number
+    left join leaderboard on leaderboard.slug = submission.problem
+    where result.is_eligible and submission.mode = 'ranked' and submission.baseline = ''
+      and (%(problem)s::text is null or submission.problem = %(problem)s)
+      and (%(problems)s::text[] is null or submission.problem = any(%(problems)s::text[]))
+      and (%(gpu)s::text is null or lower(submission.gpu) = lower(%(gpu)s))
+      and (%(suffix)s::text is null or right(submission.name, length(%(suffix)s)) = %(suffix)s)
+      and (%(toolchain)s::text is null or %(toolchain)s = any(submission.toolchains))
+      and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+           or submission.problem = any(%(members_of)s::text[]))
+      and (%(is_staff)s or version.source_visible = 'always'
+           or (version.source_visible = 'after_close' and leaderboard.deadline_at <= %(at)s)
+           or (submission.account = %(reader)s
+               and (%(limited_to)s::text[] = '{}'
+                    or submission.problem = any(%(limited_to)s::text[]))))
+      and not exists (
+          select 1 from moderation
+          where moderation.submission = submission.id and moderation.excluded_seq is not null
+      )
+      and not exists (
+          select 1 from ban
+          where ban.account = submission.account
+            and (ban.until_at is null or ban.until_at > %(at)s)
+      )
+    order by submission.problem, submission.gpu, submission.source, result.problem_number desc,
+             result.score_us, submission.number
+), matching as (
+    select kernel.*, source_text.terms, source_text.operations, source_text.signature,
+           ts_rank(source_text.words, to_tsquery('simple', %(words)s), 32) + (
+               select count(*) from unnest(source_text.bands) as band
+               where band = any(%(bands)s::bigint[])
+           ) + case when kernel.problem = any(%(nearest)s::text[]) then 0.5 else 0 end as closeness
+    from kernel
+    join retrieval.source_text on source_text.digest = kernel.source
+)
+select matching.*, participant.name as participant, fastest.score_us as best_us,
+       baseline.name as baseline_name, baseline.score_us as baseline_us
+from matching
+left join accounts.participant on participant.account = matching.participant_id
+left join lateral (
+    select min(entry.score_us) as score_us
+    from entry
+    where entry.problem = matching.problem and entry.gpu = matching.gpu
+      and entry.problem_number = matching.problem_version and not entry.is_hidden
+) as fastest on true
+left join lateral (
+    select submission.baseline as name, result.score_us
+    from submission
+    join result on result.submission = submission.id
+         and result.problem_number = submission.problem_number
+    where submission.problem = matching.problem and submission.gpu = matching.gpu
+      and submission.problem_number = matching.problem_version and submission.baseline <> ''
+      and result.score_us is not null
+    order by result.score_us
+    limit 1
+) as baseline on true
+order by matching.closeness desc,
+         matching.yardstick_us / nullif(matching.score_us, 0) desc nulls last, matching.number
+limit %(limit)s;

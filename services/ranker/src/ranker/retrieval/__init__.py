@@ -1,0 +1,1 @@
+"""What the search of the archive compares: sources and problems as words, operations and code."""

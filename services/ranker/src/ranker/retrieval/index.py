@@ -1,0 +1,85 @@
+"""Reads the sources and problems that no search has read yet.
+
+It runs when somebody searches, beside the projection, and never holds that up.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from ranker.domain.kernel_text import KernelText, read_kernel, read_problem
+from ranker.retrieval.postgres import TextStore
+from ranker.service.decisions import Reads
+from shared.blobs import BlobNotFound, BlobStore
+
+STATEMENT = "statement.md"
+REFERENCES = ("reference.py", "reference.cu", "reference.cpp")
+# How many texts are stored at once, and how long a search waits for the newest.
+BATCH = 100
+WAIT_S_MAX = 2.0
+
+Row = dict[str, Any]
+logger = logging.getLogger(__name__)
+
+
+class TextIndex:
+    """Keeps the texts up to date; all searches at one time share one pass over what is missing."""
+
+    def __init__(self, reads: Reads, blobs: BlobStore, store: TextStore) -> None:
+        self._reads, self._blobs, self._store = reads, blobs, store
+        self._pass: asyncio.Task[None] | None = None
+
+    async def catch_up(self) -> bool:
+        """Read what is missing, for two seconds at most; whether nothing is missing now.
+
+        A pass that takes longer goes on by itself. Raises Failed.
+        """
+        if self._pass is None or self._pass.done():
+            self._pass = asyncio.create_task(self._read_missing())
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_S_MAX):
+                await asyncio.shield(self._pass)
+        return self._pass.done()
+
+    async def read_source(self, digest: str) -> KernelText:
+        """What a source is about, whatever its bytes; nothing if it is no longer stored."""
+        return await asyncio.to_thread(read_kernel, await self._text(digest))
+
+    async def _read_missing(self) -> None:
+        while rows := await self._reads.rows("problems_unread", limit=BATCH):
+            await self._store.keep_problems([await self._read_problem(row) for row in rows])
+        while rows := await self._reads.rows("sources_unread", limit=BATCH):
+            texts = [(row["digest"], await self.read_source(row["digest"])) for row in rows]
+            await self._store.keep_sources(texts)
+
+    async def _read_problem(self, row: Row) -> tuple[str, KernelText]:
+        try:
+            manifest: Row = msgspec.json.decode(await self._text(row["digest"]))
+        except msgspec.DecodeError:
+            manifest = {}
+        files = manifest.get("files", {})
+        statement, *references = [
+            await self._text(files[name]) if name in files else ""
+            for name in (STATEMENT, *REFERENCES)
+        ]
+        words = _title_words(row, manifest)
+        return row["digest"], await asyncio.to_thread(
+            read_problem, words, statement, "\n".join(references)
+        )
+
+    async def _text(self, digest: str) -> str:
+        try:
+            return (await self._blobs.get(digest)).decode("utf-8", "replace")
+        except BlobNotFound:
+            logger.warning("a search cannot read blob %s: it is no longer stored", digest)
+            return ""
+
+
+def _title_words(row: Row, manifest: Row) -> str:
+    tags: Sequence[str] = manifest.get("tags") or ()
+    description = str(manifest.get("description") or "")
+    return " ".join([row["slug"].replace("-", " "), row["title"], description, *tags])

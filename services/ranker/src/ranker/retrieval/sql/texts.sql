@@ -1,0 +1,17 @@
+-- name: keep_sources
+-- Store what some sources are about.
+insert into retrieval.source_text (digest, terms, operations, signature, bands, words)
+select digest, terms, operations, signature, bands, array_to_tsvector(words)
+from jsonb_to_recordset(%(rows)s::jsonb) as source (
+    digest text, terms jsonb, operations text[], signature bigint[], bands bigint[], words text[]
+)
+on conflict (digest) do nothing;
+
+-- name: keep_problems
+-- Store what some problems are about.
+insert into retrieval.problem_text (digest, terms, operations)
+select digest, terms, operations
+from jsonb_to_recordset(%(rows)s::jsonb) as problem (
+    digest text, terms jsonb, operations text[]
+)
+on conflict (digest) do nothing;
