@@ -44,7 +44,7 @@ from bench.noop_platform import (
 from harness.entry import Harness
 from harness.evaluator import EvaluationMode, Evaluator, Source
 from harness.vocabulary import CPU_TYPE
-from shared.api.evaluations import EvaluationItemRequest, EvaluationRequest
+from shared.api.evaluations import EvaluationItem, EvaluationRequest
 from shared.problem_folders import read_problem_files
 from shared.problems.compilation import compile_problem
 from warpboard.api import Caller, open_api
@@ -312,7 +312,7 @@ async def measure_service(size: Size, platform: Platform, costs: PlatformCosts) 
         async def evaluate(sources: Sequence[str], in_flight: int) -> float:
             remaining, began = iter(enumerate(sources)), time.monotonic()
             while batch := list(islice(remaining, in_flight)):
-                items = [EvaluationItemRequest(id=str(n), source=text) for n, text in batch]
+                items = [EvaluationItem(id=str(n), source=text) for n, text in batch]
                 request = EvaluationRequest(
                     problem=PROBLEM, gpu=CPU_TYPE, items=items, use_cache=False
                 )

@@ -84,6 +84,16 @@ USE = {
     "device_s": 12.5,
     "cost": 0.02,
 }
+EVALUATION = {
+    "id": "e1",
+    "problem": "m",
+    "problem_version": 3,
+    "gpu": "CPU",
+    "mode": "test",
+    "state": "finished",
+    "items": 2,
+    "ended": 2,
+}
 EVENT = {"id": 12, "type": "SubmissionReceived", "at": RECEIVED_AT, "version": 1}
 HOOK = {"id": "h1", "url": "https://x.org/in", "events": ["submission.ended"], "state": "on"}
 TOLD = {"number": 3, "event_id": "e1", "type": "submission.ended", "state": "delivered"}
@@ -146,6 +156,12 @@ ANSWERS: dict[str, Any] = {
     "DELETE /v1/submissions/12": MADE,
     "POST /v1/submissions/12/cancel": MADE,
     "POST /v1/submissions/12/appeal": MADE,
+    "GET /v1/evaluations": {"items": [EVALUATION]},
+    "GET /v1/evaluations/e1": EVALUATION,
+    "GET /v1/evaluations/e1/results": b'{"number":1,"item":1,"id":"b","outcome":"completed",'
+    b'"verdict":"passed","speedup":1.8,"interval":[1.7,1.9]}\n',
+    "POST /v1/evaluations/e1/cancel": MADE,
+    "POST /v1/evaluations/e1/items/best/submit": RECEIPT,
     "POST /v1/me/appeal": MADE,
     "DELETE /v1/me/identities/i1": MADE,
     "GET /v1/compare": {"diff": "-a\n+b\n", "cases": [CASE]},
@@ -206,6 +222,10 @@ ASKED: dict[str, tuple[str, ...]] = {
     "submission delete": ("12", "--yes"),
     "submission appeal": ("12", "look"),
     "auth appeal": ("look",),
+    "evaluation list": (),
+    "evaluation show": ("e1",),
+    "evaluation cancel": ("e1",),
+    "evaluation submit": ("e1",),
     "submission list": (),
     "submission show": ("12",),
     "submission logs": ("12",),

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from gpu_agent.chunks import ChunkRun
-from shared.evaluations import EvaluationItem, ItemResult
+from shared.api.evaluations import EvaluationItem
+from shared.evaluations import ItemResult
 from shared.events import ChunkVerdicts, RunCancelled, RunCompleted, RunFailed, RunStarted
 from tests.gpu_agent.world import ENDLESS, World, serving
 from tests.gpu_agent.world import HONEST as HONEST_SOURCE

@@ -15,11 +15,11 @@ from gpu_agent.runs import HarnessRuns
 from gpu_agent.service import Agent, Reporter
 from harness.pool import HarnessPool
 from shared import subjects
+from shared.api.evaluations import EvaluationItem
 from shared.clock import new_id, now
 from shared.evaluations import (
     RESULTS_NAME,
     SOURCES_NAME,
-    EvaluationItem,
     ItemResult,
     encode_lines,
     read_results,

@@ -6,14 +6,15 @@ from datetime import timedelta
 import pytest
 from msgspec import structs
 
+from harness.vocabulary import EVALUATION_LEVEL_MIN
 from ingest.evaluations import rules
 from ingest.evaluations.rules import Budget, EvaluationLimits
 from ingest.evaluations.service import NewEvaluation
 from shared import events, subjects
-from shared.api.evaluations import CachedVerdictFound, EvaluationResult
+from shared.api.evaluations import CachedVerdictFound, EvaluationItem, EvaluationResult
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
-from shared.evaluations import EvaluationItem, read_items
+from shared.evaluations import read_items
 from shared.events import DeviceTimeReserved, DeviceTimeSettled, EvaluationRequested
 from tests.ingest.taking_in import ADA, T0, IntakeHarness, open_intake
 from tests.support.door import KERNEL
@@ -59,6 +60,7 @@ async def test_an_evaluation_and_what_it_reserves_are_stored_together() -> None:
         (reserved,) = await facts(intake, subjects.budget(ADA.id))
         assert isinstance(request, EvaluationRequested)
         assert isinstance(reserved, DeviceTimeReserved)
+        assert request.requires.level == EVALUATION_LEVEL_MIN
         assert (reserved.evaluation, len(request.sources)) == (evaluation.id, 3)
         assert reserved.device_s == 3 * min(rules.RESERVED_ITEM_S, request.item_s_max)
         assert (evaluation.state, evaluation.items, evaluation.ended) == ("queued", 3, 0)

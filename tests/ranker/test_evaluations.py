@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 
 from shared import events, subjects
-from shared.evaluations import EvaluationItem, ItemResult, encode_lines
+from shared.api.evaluations import EvaluationItem
+from shared.evaluations import ItemResult, encode_lines
 from shared.events import (
     HARNESS_CODE,
     Blob,

@@ -8,6 +8,7 @@ import pytest
 from msgspec import structs
 from nacl.signing import SigningKey
 
+from harness.vocabulary import EVALUATION_LEVEL_MIN
 from scheduler.domain.fold import evolve
 from scheduler.domain.state import World
 from shared import events, subjects
@@ -202,6 +203,15 @@ def test_no_chunk_is_stopped_for_what_its_agent_cannot_run() -> None:
     needs = Requires(toolchains=["nvcc"])
     history.say(subjects.submission("s1"), received(requires=needs))
     assert history.settle(alive("a1")) == []
+
+
+def test_a_chunk_waits_for_an_agent_that_isolates_as_its_evaluation_requires() -> None:
+    history = Platform()
+    history.say(BATCH, requested(requires=Requires(level=EVALUATION_LEVEL_MIN)))
+    history.settle(world(offering("a1", level="weak")))
+    assert not history.of_type("JobLeased")
+    history.settle(world(offering("a1", level="weak"), offering("a2", level="medium")))
+    assert [getattr(fact, "agent", "") for _, fact in history.of_type("JobLeased")] == ["a2"]
 
 
 def test_as_many_chunks_are_stopped_as_people_wait() -> None:

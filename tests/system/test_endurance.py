@@ -19,7 +19,7 @@ import pytest
 
 from harness.entry import isolation
 from harness.vocabulary import PASSED
-from shared.api.evaluations import EvaluationItemRequest, EvaluationRequest, EvaluationResult
+from shared.api.evaluations import EvaluationItem, EvaluationRequest, EvaluationResult
 from shared.events import EvaluationFinished, JobFinished, JobRequeued
 from tests.cheats.corpus import HERE, SUBMISSIONS, Cheat, cheat
 from tests.support.people import HONEST, Person, add_problem
@@ -97,7 +97,7 @@ def is_slow(one: Cheat) -> bool:
     return one.is_long or "alone" in one.header or not SLOW_VERDICTS.isdisjoint(one.verdicts)
 
 
-def write_kernels() -> list[EvaluationItemRequest]:
+def write_kernels() -> list[EvaluationItem]:
     """Write what the policy emits; the id begins with the name of a cheat, or with `right`."""
     dice = random.Random(SEED)
     level = isolation().level
@@ -110,7 +110,7 @@ def write_kernels() -> list[EvaluationItemRequest]:
             (one,) = dice.choices(cheats, weights)
             name, source = one.name, one.path.read_text()
         text = f"{source}\nNUMBER = {number}\n"
-        kernels.append(EvaluationItemRequest(id=f"{name}-{number}", source=text))
+        kernels.append(EvaluationItem(id=f"{name}-{number}", source=text))
     return kernels
 
 

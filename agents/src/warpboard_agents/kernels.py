@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.evaluations import Evaluation
 from harness.evaluator import EvaluationMode, Evaluator
-from harness.vocabulary import CPU_TYPE
+from harness.vocabulary import CPU_TYPE, EVALUATION_LEVEL_MIN
 from shared.checks.problem_files import ProblemFiles
 from shared.problem_versions import load_problem, write_version
 from shared.problems.templates import render_template, starter_templates
@@ -37,7 +37,7 @@ class KernelEvaluator:
     path of a problem of any form. A machine that isolates less than `level_min` evaluates nothing.
     """
 
-    def __init__(self, problem: str, *, level_min: str = "medium") -> None:
+    def __init__(self, problem: str, *, level_min: str = EVALUATION_LEVEL_MIN) -> None:
         files = load_problem(Path(problem), None, (CPU_TYPE,))
         self.slug, self.statement = files.slug, write_statement(files)
         # Compiled once, not with every kernel.

@@ -20,7 +20,7 @@ from openevolve.evaluation_result import EvaluationResult
 
 from harness.evaluations import Evaluation, known_reward
 from harness.evaluator import EvaluationMode
-from harness.vocabulary import PASSED
+from harness.vocabulary import EVALUATION_LEVEL_MIN, PASSED
 from warpboard_agents.kernels import KernelEvaluator
 
 REASON_CHARS_MAX = 4000
@@ -31,7 +31,7 @@ FAILED_SCORE = -1.0
 class Stages:
     """The functions that OpenEvolve calls with the path of a program."""
 
-    def __init__(self, problem: str, *, level_min: str = "medium") -> None:
+    def __init__(self, problem: str, *, level_min: str = EVALUATION_LEVEL_MIN) -> None:
         self._evaluator = _open_problem(os.getpid(), problem, level_min)
 
     def test(self, program_path: str) -> EvaluationResult:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from harness.evaluations import known_reward
-from harness.vocabulary import PASSED
+from harness.vocabulary import EVALUATION_LEVEL_MIN, PASSED
 from warpboard_agents.completions import Completion, extract_source
 from warpboard_agents.kernels import KernelEvaluator
 
@@ -22,7 +22,9 @@ class KernelReward:
     # TRL names the metric by it.
     __name__ = "kernel_reward"
 
-    def __init__(self, problem: str, *, bonus: float = 0.0, level_min: str = "medium") -> None:
+    def __init__(
+        self, problem: str, *, bonus: float = 0.0, level_min: str = EVALUATION_LEVEL_MIN
+    ) -> None:
         self._evaluator = KernelEvaluator(problem, level_min=level_min)
         self._bonus = bonus
         self.statement = self._evaluator.statement

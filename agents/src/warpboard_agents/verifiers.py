@@ -10,7 +10,7 @@ import verifiers.v1 as vf
 from pydantic import Field
 
 from harness.evaluations import known_reward
-from harness.vocabulary import PASSED
+from harness.vocabulary import EVALUATION_LEVEL_MIN, PASSED
 from warpboard_agents.completions import extract_source
 from warpboard_agents.kernels import KernelEvaluator
 
@@ -27,7 +27,7 @@ class KernelConfig(vf.TasksetConfig):
 
     problems: list[str] = Field(default_factory=list)
     """Folders or files of problems."""
-    level_min: str = "medium"
+    level_min: str = EVALUATION_LEVEL_MIN
     """A machine that isolates less evaluates nothing."""
 
 

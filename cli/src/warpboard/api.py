@@ -117,16 +117,30 @@ class Api(ApiClient):
             headers={"Idempotency-Key": key},
         )
 
-    async def evaluation_results(self, id_: str, after: int) -> AsyncIterator[EvaluationResult]:
-        """Yield the results of an evaluation as they come, after so many.
+    async def evaluation_results(
+        self, id_: str, after: int, *, wait: bool = True
+    ) -> AsyncIterator[EvaluationResult]:
+        """Yield the results of an evaluation after so many, with `wait` those to come, too.
 
         Raises Unavailable when the connection is cut.
         """
-        path = f"{v1_path('evaluations', id_, 'results')}?after={after}"
+        path = f"{v1_path('evaluations', id_, 'results')}?after={after}&wait={str(wait).lower()}"
         async with self.stream(path, silence_s=SILENCE_S) as response:
             async for line in response.aiter_lines():
                 if line.strip():
                     yield _decode_result(self.url, line)
+
+    async def submit_item(
+        self, id_: str, item: str, mode: str, key: str
+    ) -> Response[SubmissionReceipts]:
+        """Submit an item of an evaluation, or its `best`; a key never makes a second one."""
+        return await self._request(
+            SubmissionReceipts,
+            "POST",
+            v1_path("evaluations", id_, "items", item, "submit"),
+            json={"mode": mode},
+            headers={"Idempotency-Key": key},
+        )
 
     async def publish(
         self, slug: str, files: Mapping[str, bytes], fields: Fields

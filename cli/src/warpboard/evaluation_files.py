@@ -3,7 +3,6 @@
 import fcntl
 import hashlib
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
@@ -11,29 +10,14 @@ from typing import BinaryIO, Self
 
 import msgspec
 
+from shared.api.evaluations import EvaluationItem
+from shared.api.fields import explain_invalid
 from shared.errors import Refused
 from shared.problems.submission_file import SUFFIXES
 from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
 
 # A source as JSON takes up to six bytes per byte.
 LINE_BYTES_MAX = 8 * SOURCE_BYTES_MAX
-ID_CHARS_MAX = 200
-_FIELD = re.compile(r" - at `\$\.?(\w+)?.*`\Z")
-_MISSING = re.compile(r"Object missing required field `(\w+)`")
-_UNKNOWN = re.compile(r"Object contains unknown field `(.+)`")
-
-
-class EvaluationSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A source to evaluate; the suffix of `name` says in which language it is."""
-
-    id: str
-    source: str
-    name: str = "submission.py"
-
-    @property
-    def digest(self) -> str:
-        """The SHA-256 of the source."""
-        return hashlib.sha256(self.source.encode()).hexdigest()
 
 
 class CaseLine(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -85,7 +69,7 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
     is_cached: bool = False
 
 
-_sources = msgspec.json.Decoder(EvaluationSource)
+_sources = msgspec.json.Decoder(EvaluationItem)
 _results = msgspec.json.Decoder(ResultLine)
 
 
@@ -99,14 +83,14 @@ class SourceFile:
         for number, source in self._read():
             if source.id in self.digests:
                 raise _bad_line(path, number, "id", f"{source.id!r} is the id of an earlier line")
-            self.digests[source.id] = source.digest
+            self.digests[source.id] = hashlib.sha256(source.source.encode()).hexdigest()
         if not self.digests:
             raise Refused("empty_file", f"{path} has no source: write one line of JSON for each")
 
-    def __iter__(self) -> Iterator[EvaluationSource]:
+    def __iter__(self) -> Iterator[EvaluationItem]:
         return (source for _, source in self._read())
 
-    def _read(self) -> Iterator[tuple[int, EvaluationSource]]:
+    def _read(self) -> Iterator[tuple[int, EvaluationItem]]:
         """Yield each source with the number of its line. Raises Refused."""
         try:
             with self._path.open("rb") as file:
@@ -200,14 +184,14 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
         yield line
 
 
-def _parse_source(path: Path, number: int, line: bytes) -> EvaluationSource:
+def _parse_source(path: Path, number: int, line: bytes) -> EvaluationItem:
     """Return the source in a line. Raises Refused."""
     if len(line) > LINE_BYTES_MAX:
         raise _bad_line(path, number, "", f"the line is over {LINE_BYTES_MAX:,} bytes")
     try:
         source = _sources.decode(line)
     except msgspec.ValidationError as error:
-        raise _bad_line(path, number, *_explain(str(error))) from error
+        raise _bad_line(path, number, *explain_invalid(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise _bad_line(path, number, "", f"this is no JSON: {error}") from error
     for field, problem in _find_problems(source):
@@ -215,33 +199,14 @@ def _parse_source(path: Path, number: int, line: bytes) -> EvaluationSource:
     return source
 
 
-def _find_problems(source: EvaluationSource) -> Iterator[tuple[str, str]]:
+def _find_problems(source: EvaluationItem) -> Iterator[tuple[str, str]]:
     """Yield each field that is wrong, and why."""
-    if not 0 < len(source.id) <= ID_CHARS_MAX:
-        yield "id", f"expected 1 to {ID_CHARS_MAX} characters"
     if not source.source.strip():
         yield "source", "it is empty: give the whole file"
     if len(source.source.encode()) > SOURCE_BYTES_MAX:
         yield "source", f"it is over {SOURCE_BYTES_MAX:,} bytes"
     if not source.name.endswith(tuple(SUFFIXES.values())):
         yield "name", f"{source.name!r} has none of the suffixes {', '.join(SUFFIXES.values())}"
-
-
-def _explain(message: str) -> tuple[str, str]:
-    """Return the field and the problem that a message of the decoder names.
-
-    >>> _explain("Expected `str`, got `int` - at `$.id`")
-    ('id', 'expected `str`, got `int`')
-    >>> _explain("Object missing required field `source`")
-    ('source', 'it is missing')
-    """
-    if missing := _MISSING.match(message):
-        return missing[1], "it is missing"
-    if unknown := _UNKNOWN.match(message):
-        return unknown[1], "unknown field: expected id, source and name"
-    place = _FIELD.search(message)
-    text = message[: place.start()] if place else message
-    return (place[1] or "") if place else "", text[:1].lower() + text[1:]
 
 
 def _bad_line(path: Path, number: int, field: str, problem: str) -> Refused:

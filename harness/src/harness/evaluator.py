@@ -29,7 +29,7 @@ from harness.entry import DOUBTFUL, Progress, RunReport, RunRequest, StageFinish
 from harness.evaluations import Evaluation, measure_speedup
 from harness.messages import failed_run
 from harness.pool import HarnessPool, count_slots
-from harness.vocabulary import CPU_DEVICE, CPU_TYPE, LEVELS, NOISY, PASSED
+from harness.vocabulary import CPU_DEVICE, CPU_TYPE, EVALUATION_LEVEL_MIN, LEVELS, NOISY, PASSED
 
 Value = TypeVar("Value")
 ItemId = str | int
@@ -119,7 +119,7 @@ class Evaluator:
         devices: Literal["auto"] | Sequence[str] = "auto",
         *,
         slots: int = 0,
-        level_min: str = "medium",
+        level_min: str = EVALUATION_LEVEL_MIN,
         is_caching: bool = True,
         state: str = "",
         **options: Any,

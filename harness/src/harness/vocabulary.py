@@ -96,6 +96,8 @@ SIDES = ("A", "B")
 WINNERS = (*SIDES, "equal")
 # How well a machine isolates, from the weakest.
 LEVELS = ("none", "weak", "medium", "strong")
+# The least level of an evaluation, here and on a platform: a reward is worth what its walls are.
+EVALUATION_LEVEL_MIN = "medium"
 # Where the clock is, by device: docs/timing.md.
 TIERS = ("G1", "G2", "G3", "G0", "C1", "C2")
 # The device that needs no GPU, and the GPU type under which its results are ranked.

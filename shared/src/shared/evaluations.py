@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from shared.api.evaluations import EvaluationItem
 from shared.errors import Failed, Refused
 from shared.events import CaseResult, Composition, StageResult
 
@@ -15,14 +16,6 @@ from shared.events import CaseResult, Composition, StageResult
 ITEMS_MAX = 256
 SOURCES_NAME, RESULTS_NAME = "sources.jsonl", "results.jsonl"
 JSON_LINES = "application/jsonl"
-
-
-class EvaluationItem(msgspec.Struct, frozen=True, kw_only=True):
-    """One source of an evaluation; the suffix of `name` says in which language it is."""
-
-    id: str
-    source: str
-    name: str = "submission.py"
 
 
 class ItemResult(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +56,7 @@ def encode_lines(values: Iterable[EvaluationItem | ItemResult]) -> bytes:
     """Return the content of a file of sources or results.
 
     >>> encode_lines([EvaluationItem(id="a", source="x")])
-    b'{"id":"a","source":"x","name":"submission.py"}\\n'
+    b'{"id":"a","source":"x"}\\n'
     """
     return msgspec.json.Encoder().encode_lines(values)
 

@@ -17,9 +17,8 @@ INTERRUPTED = 130
 UNREAD = 141
 TERMINATED = 143
 EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed or the answer is no, 2 refused or
-wrong usage, 3 no answer from the platform, a failure of it or a timeout,
-4 quota used up or too many open submissions, 5 passed but not eligible for
-the leaderboard, 130 interrupted, 141 nobody reads stdout, 143 stopped."""
+wrong usage, 3 platform failed or too slow, 4 quota used up or too many open,
+5 passed but not ranked, 130 interrupted, 141 stdout closed, 143 stopped."""
 _SEVERITY = (OK, NOT_RANKED, FAILED, QUOTA, REFUSED, INFRASTRUCTURE)
 
 

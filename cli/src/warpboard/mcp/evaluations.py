@@ -10,7 +10,7 @@ import msgspec
 from pydantic import BaseModel, Field
 
 from harness.evaluator import EvaluationMode
-from shared.api.evaluations import EvaluationItemRequest, EvaluationRequest, EvaluationResult
+from shared.api.evaluations import EvaluationItem, EvaluationRequest, EvaluationResult
 from shared.problems.submission_file import SUFFIXES
 from warpboard.mcp.context import Gpu, Language, Slug, ToolContext, ToolResult
 from warpboard.service import evaluations
@@ -66,7 +66,7 @@ async def evaluate_batch(
     no rank. If results are missing, call it again with the same arguments.
     """
     items = [
-        EvaluationItemRequest(
+        EvaluationItem(
             id=kernel.id, source=kernel.source, name=f"kernel{SUFFIXES[kernel.language]}"
         )
         for kernel in kernels

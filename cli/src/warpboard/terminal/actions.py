@@ -83,6 +83,9 @@ RULE = click.option("--rule", required=True, metavar="TEXT", help="The rule that
 DECISION = click.argument("is_accepted", metavar="accept|reject", type=AppealDecision())
 ROLE = click.argument("role", type=Choice(ROLES))
 TEXT = click.argument("text")
+RECORDED_REASON = click.option(
+    "--reason", default="", metavar="TEXT", help="The reason, for the record."
+)
 UNTIL = click.option("--until", "until_at", type=Instant(), help="Default: without end.")
 CANARY_OPTIONS = (
     click.option("--submission", type=IntRange(min=1), required=True, help="Its number."),
@@ -119,12 +122,13 @@ ACTIONS = {
     "submission cancel": Action(
         "POST submissions/{number}/cancel",
         '12 --reason "the wrong file"',
-        (
-            NUMBER,
-            click.option(
-                "--reason", default="", metavar="TEXT", help="The reason, for the record."
-            ),
-        ),
+        (NUMBER, RECORDED_REASON),
+        access=PLATFORM,
+    ),
+    "evaluation cancel": Action(
+        "POST evaluations/{id_}/cancel",
+        '01a1fe70-a804-7827-b3a0-39e1f99403c8 --reason "enough"',
+        (click.argument("id_", metavar="BATCH"), RECORDED_REASON),
         access=PLATFORM,
     ),
     "submission appeal": Action(

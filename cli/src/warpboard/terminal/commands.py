@@ -8,6 +8,7 @@ SECTIONS = {
     "Start here": ("login", "logout", "init", "run", "evaluate", "duel", "submit"),
     "Look at and manage": (
         "submission",
+        "evaluation",
         "leaderboard",
         "problem",
         "auth",
@@ -23,6 +24,7 @@ SECTIONS = {
 # The words of a group, and its help, whose first line is the summary.
 GROUPS = {
     "submission": "List, show, follow, compare, cancel and appeal submissions.",
+    "evaluation": "List, show and cancel evaluations; submit their best.",
     "leaderboard": "Show leaderboards and records; join and edit leaderboards.",
     "problem": "List, show, write, check and publish problems.",
     "problem baseline": "Show the platform's own runs of a problem; run them again.",
@@ -92,6 +94,16 @@ COMMANDS = {
     "run": ("local_runs.run_file", "Run FILE here, in the agents' own harness, without a server."),
     "evaluate": ("evaluations.evaluate", "Evaluate the kernels in SOURCES for PROBLEM."),
     "duel": ("local_runs.duel", "Time two files in alternation here: which is faster?"),
+    "evaluation list": ("batches.list_evaluations", "List your evaluations, newest first."),
+    "evaluation show": (
+        "batches.show_evaluation",
+        "Show evaluation BATCH and the results that it has so far.",
+    ),
+    "evaluation cancel": ("actions", "Cancel evaluation BATCH; its results stay."),
+    "evaluation submit": (
+        "batches.submit_item",
+        "Submit ITEM of evaluation BATCH, by default the best one.",
+    ),
     "leaderboard list": (
         "leaderboards.list_leaderboards",
         "List the open problems with their GPU types and deadlines.",

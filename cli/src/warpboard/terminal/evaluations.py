@@ -14,14 +14,14 @@ from click import Choice
 
 from harness.evaluations import known_reward
 from harness.evaluator import EvaluationMode, Evaluator, EvaluatorError, Source
-from harness.vocabulary import LEVELS
-from shared.api.evaluations import EvaluationItemRequest, EvaluationRequest, EvaluationResult
+from harness.vocabulary import EVALUATION_LEVEL_MIN, LEVELS
+from shared.api.evaluations import EvaluationItem, EvaluationRequest, EvaluationResult
 from shared.errors import Refused
 from shared.presentation.outcome import speedup_text
 from shared.presentation.report_parts import ProgressText
 from warpboard.context import AppContext
 from warpboard.domain.output import INFRASTRUCTURE, OK
-from warpboard.evaluation_files import EvaluationSource, ResultFile, ResultLine, SourceFile
+from warpboard.evaluation_files import ResultFile, ResultLine, SourceFile
 from warpboard.files import find_named_problem
 from warpboard.local_run import check_torch
 from warpboard.screen import ShowProgress
@@ -100,7 +100,7 @@ class Tally:
         click.option(
             "--level-min",
             type=Choice(LEVELS),
-            default="medium",
+            default=EVALUATION_LEVEL_MIN,
             show_default=True,
             help="A machine that isolates less evaluates nothing.",
         ),
@@ -170,7 +170,7 @@ def _find_waiting(sources: SourceFile, results: ResultFile, mode: str) -> set[st
 
 async def _evaluate_here(
     problem: Path,
-    sources: Iterator[EvaluationSource],
+    sources: Iterator[EvaluationItem],
     mode: EvaluationMode,
     *,
     devices: tuple[str, ...],
@@ -201,10 +201,7 @@ async def _evaluate_there(
         while batch := list(islice(remaining, BATCH)):
             if waiting.isdisjoint(source.id for source in batch):
                 continue
-            items = [
-                EvaluationItemRequest(id=it.id, source=it.source, name=it.name) for it in batch
-            ]
-            full_request = msgspec.structs.replace(request, items=items)
+            full_request = msgspec.structs.replace(request, items=batch)
             async for result in evaluate_judged(api, full_request):
                 if result.id in waiting:
                     yield _make_line(result, request.mode, sources.digests[result.id])

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 
-from shared.evaluations import EvaluationItem, ItemResult
+from shared.api.evaluations import EvaluationItem
+from shared.evaluations import ItemResult
 from shared.events import RunFailed
 
 

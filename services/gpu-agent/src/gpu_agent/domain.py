@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from harness.vocabulary import CHECK, DUEL, LEVELS, SUBMISSION_MODES, TIERS
+from harness.vocabulary import CHECK, DUEL, EVALUATION_LEVEL_MIN, LEVELS, SUBMISSION_MODES, TIERS
 from shared.errors import Refused
 from shared.evaluations import ItemResult
 from shared.events import (
@@ -80,6 +80,19 @@ def parse_demand(
             f"and some of {' '.join(TIERS)}",
         )
     return Demand(level_min, tier_names, device, has_gpu_duels)
+
+
+def required_level(mode: str, level_min: str, *, is_chunk: bool) -> str:
+    """Return how much the run of an order must be isolated; `level_min` is the demand.
+
+    >>> required_level("ranked", "strong", is_chunk=False)
+    'strong'
+    >>> [required_level("test", "strong", is_chunk=is_chunk) for is_chunk in (True, False)]
+    ['medium', 'none']
+    """
+    if is_chunk:
+        return EVALUATION_LEVEL_MIN
+    return level_min if mode in ("ranked", DUEL) else "none"
 
 
 def build_registration(

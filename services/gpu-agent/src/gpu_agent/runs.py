@@ -21,7 +21,7 @@ from typing import TypeVar
 import msgspec
 
 from gpu_agent.chunks import ChunkRun
-from gpu_agent.domain import Machine, RunFiles, fit_item, run_gpus
+from gpu_agent.domain import Machine, RunFiles, fit_item, required_level, run_gpus
 from gpu_agent.service import RunObserver
 from harness import entry
 from harness.entry import (
@@ -35,7 +35,8 @@ from harness.entry import (
 )
 from harness.evaluations import Measurement, measure_speedup
 from harness.pool import HarnessPool, count_fitting_slots, count_slots
-from harness.vocabulary import CHECK, DUEL, NOISY, PASSED
+from harness.vocabulary import CHECK, NOISY, PASSED
+from shared.api.evaluations import EvaluationItem
 from shared.api.fields import JsonObject
 from shared.api.submissions import Progress as CaseProgress
 from shared.api.submissions import SubmissionRequest
@@ -51,7 +52,6 @@ from shared.errors import Failed, Refused
 from shared.evaluations import (
     JSON_LINES,
     RESULTS_NAME,
-    EvaluationItem,
     ItemResult,
     encode_lines,
     read_items,
@@ -305,7 +305,7 @@ class HarnessRuns:
             mode=order.mode,
             out=str(source.with_name("out")),
             device=self.device,
-            level_min=self.level_min if order.mode in ("ranked", DUEL) else "none",
+            level_min=required_level(order.mode, self.level_min, is_chunk=order.chunk is not None),
             quiet_wait_s=self.quiet_wait_s if order.mode == "ranked" else 0.0,
             gpus=run_gpus(order, self.gpu_index),
             rival=str(rival) if order.rival is not None else "",

@@ -5,7 +5,15 @@ from typing import Annotated, Literal
 from msgspec import Meta
 
 from shared.api.cases import Case, Verdict
-from shared.api.fields import ApiModel, Digest, Microseconds, Seconds, SequenceNumber, Timestamp
+from shared.api.fields import (
+    PRINTABLE_LINE,
+    ApiModel,
+    Digest,
+    Microseconds,
+    Seconds,
+    SequenceNumber,
+    Timestamp,
+)
 from shared.run_values import Composition, StageResult
 from shared.states import EvaluationState
 
@@ -14,10 +22,16 @@ ItemOutcome = Literal["completed", "failed", "cancelled"]
 Bounds = tuple[float, float]
 
 
-class EvaluationItemRequest(ApiModel, frozen=True, kw_only=True):
-    """One source to evaluate; `id` is the client's own name of it."""
+class RequestModel(
+    ApiModel, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True
+):
+    """A type that clients send: unknown fields are refused."""
 
-    id: Annotated[str, Meta(min_length=1, max_length=200)]
+
+class EvaluationItem(RequestModel, frozen=True, kw_only=True):
+    """One source to evaluate; `id` is the client's own name of it, which its result has, too."""
+
+    id: Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE_LINE)]
     source: Annotated[str, Meta(min_length=1)]
     name: Annotated[
         str,
@@ -25,7 +39,7 @@ class EvaluationItemRequest(ApiModel, frozen=True, kw_only=True):
     ] = "submission.py"
 
 
-class EvaluationRequest(ApiModel, frozen=True, kw_only=True):
+class EvaluationRequest(RequestModel, frozen=True, kw_only=True):
     """Sources to evaluate on one problem and GPU type."""
 
     problem: Annotated[str, Meta(min_length=1)]
@@ -34,7 +48,7 @@ class EvaluationRequest(ApiModel, frozen=True, kw_only=True):
         Meta(description="By default the problem's only GPU type."),
     ] = None
     mode: EvaluationMode = "test"
-    items: Annotated[list[EvaluationItemRequest], Meta(min_length=1)]
+    items: Annotated[list[EvaluationItem], Meta(min_length=1)]
     use_cache: Annotated[
         bool,
         Meta(description="False runs sources, too, whose verdict in mode `test` is known."),

@@ -1,5 +1,6 @@
 """The base class of the API's types, how they are decoded, and fields that many of them have."""
 
+import re
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -10,6 +11,13 @@ from shared.errors import Failed
 
 JsonObject = dict[str, Any]
 T = TypeVar("T", bound=msgspec.Struct)
+# These texts appear on screens, and some stay in the log for ever: no control characters, no line
+# breaks and no marks that change the direction of reading.
+PRINTABLE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
+# Without the condition, `$` would allow a line break at the end.
+PRINTABLE_LINE = rf"^{PRINTABLE}+$(?!\n)"
+_PLACE = re.compile(r" - at `\$\.?(.*)`\Z", re.DOTALL)
+_FIELD = re.compile(r"Object (missing required|contains unknown) field `(.+)`")
 
 
 class ApiModel(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,6 +31,26 @@ def parse_response(response: JsonObject, expected_type: type[T]) -> T:
     except msgspec.ValidationError as error:
         reason = f"the platform's response is not a {expected_type.__name__}"
         raise Failed(f"{reason}: {error}") from error
+
+
+def explain_invalid(error: msgspec.ValidationError) -> tuple[str, str]:
+    """Return the field and the problem that an error of the decoder names.
+
+    >>> explain_invalid(msgspec.ValidationError("Expected `str`, got `int` - at `$.items[0].id`"))
+    ('items.0.id', 'expected `str`, got `int`')
+    >>> explain_invalid(msgspec.ValidationError("Object missing required field `source`"))
+    ('source', 'it is missing')
+    """
+    message = str(error)
+    place = _PLACE.search(message)
+    field = re.sub(r"\[(\w+|\.\.\.)\]", r".\1", place[1]).strip(".") if place else ""
+    text = message[: place.start()] if place else message
+    if named := _FIELD.match(text):
+        problem = "it is missing" if named[1].startswith("missing") else "unknown field"
+        return ".".join(filter(None, (field, named[2]))), problem
+    if r"\x00" in text:
+        return field, "control characters and line breaks are not allowed"
+    return field, text[:1].lower() + text[1:]
 
 
 Microseconds = Annotated[float, Meta(description="Microseconds.")]

@@ -1,49 +1,25 @@
 """Routes of evaluations: requesting and cancelling them, and submitting their items."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 from fastapi import APIRouter, Depends, Request, Response
 from pydantic import Field
 
 from harness.vocabulary import SubmissionMode
 from ingest.evaluations.service import EvaluationCommands, NewEvaluation
+from ingest.http.bodies import document_json, read_json
 from ingest.http.middleware import idempotency_key
-from ingest.http.requests import PRINTABLE, TEXT_LENGTH_MAX, Id, RequestModel
+from ingest.http.requests import TEXT_LENGTH_MAX, Id, RequestModel
 from ingest.http.responses import decision_response, receipt_headers
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
-from shared.api.evaluations import Evaluation
+from shared.api.evaluations import Evaluation, EvaluationRequest
+from shared.api.fields import PRINTABLE
 from shared.api.queues import DecisionResponse
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
-from shared.evaluations import EvaluationItem
 from shared.http import DocumentedRoute
 
-ID_LENGTH_MAX = 200
-NAME = "Its suffix says in which language it is, as that of a submitted file."
-CACHE = "False also runs sources whose verdict in mode `test` is known."
-PRECISION = "As for a benchmark, a fraction; 0 means its default."
 ITEM = r"^(best|[0-9]{1,4})$"
-
-
-class ItemRequest(RequestModel):
-    """One source; `id` is your own name of it, which comes back with its result."""
-
-    id: Annotated[str, Field(min_length=1, max_length=ID_LENGTH_MAX, pattern=f"^{PRINTABLE}+$")]
-    source: str
-    name: Annotated[str, Field(min_length=1, max_length=ID_LENGTH_MAX, description=NAME)] = (
-        "submission.py"
-    )
-
-
-class EvaluationRequest(RequestModel):
-    """Sources to evaluate for one problem and GPU type."""
-
-    problem: Annotated[str, Field(min_length=1)]
-    gpu: Annotated[str | None, Field(max_length=40)] = None
-    mode: Literal["test", "benchmark"] = "test"
-    items: Annotated[list[ItemRequest], Field(min_length=1)]
-    use_cache: Annotated[bool, Field(description=CACHE)] = True
-    precision: Annotated[float, Field(ge=0, le=0.2, description=PRECISION)] = 0.0
 
 
 class EvaluationCancelRequest(RequestModel):
@@ -62,9 +38,8 @@ def evaluations_router(evaluations: EvaluationCommands, auth: Authenticator) -> 
     """The routes that write; ranker answers the reads."""
     router = APIRouter(prefix="/v1/evaluations", route_class=DocumentedRoute)
 
-    @router.post("", status_code=202)
+    @router.post("", status_code=202, openapi_extra=document_json(EvaluationRequest))
     async def request_evaluation(
-        body: EvaluationRequest,
         request: Request,
         caller: Annotated[Caller, Depends(auth.participant("submit"))],
     ) -> Evaluation:
@@ -73,6 +48,7 @@ def evaluations_router(evaluations: EvaluationCommands, auth: Authenticator) -> 
         The response comes after it is in the log. Items whose verdict is known are `cached` and
         have their result at once. Evaluations run when no person waits.
         """
+        body = await read_json(request, EvaluationRequest)
         shared_request = SubmissionRequest(
             name="",
             source=b"",
@@ -81,9 +57,8 @@ def evaluations_router(evaluations: EvaluationCommands, auth: Authenticator) -> 
             gpus=(body.gpu,) if body.gpu else (),
             precision=body.precision,
         )
-        items = [EvaluationItem(id=it.id, source=it.source, name=it.name) for it in body.items]
         key = idempotency_key(request)
-        new = NewEvaluation(caller, shared_request, items, body.use_cache, key)
+        new = NewEvaluation(caller, shared_request, body.items, body.use_cache, key)
         return await evaluations.request(new)
 
     @router.post("/{evaluation}/cancel", status_code=202)

@@ -13,14 +13,14 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from harness.vocabulary import MODES, PASSED, STAGES
+from harness.vocabulary import EVALUATION_LEVEL_MIN, LEVELS, MODES, PASSED, STAGES
 from ingest.quotas.rules import OPEN_RETRY_S, window_end
 from ingest.submissions import rules as submissions
 from shared import events
-from shared.api.evaluations import CachedVerdictFound, EvaluationResult
+from shared.api.evaluations import CachedVerdictFound, EvaluationItem, EvaluationResult
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
-from shared.evaluations import JSON_LINES, EvaluationItem
+from shared.evaluations import JSON_LINES
 from shared.events import Blob, CachedVerdict, Requires
 from shared.problems.submission_file import Directives
 
@@ -166,7 +166,10 @@ def item_request(request: SubmissionRequest, item: EvaluationItem, gpu: str) -> 
 def required(
     items: Sequence[EvaluationItem], published: events.ProblemPublished, gpu: str
 ) -> Requires:
-    """Return what an agent needs for all items. Raises `Refused` if that is several GPUs."""
+    """Return what an agent needs for all items, and how well it isolates.
+
+    Raises `Refused` if that is several GPUs.
+    """
     if published.requires.count > 1:
         message = "a problem of several GPUs takes no evaluations: submit to it one by one"
         raise Refused("not_supported", message, "problem")
@@ -174,7 +177,8 @@ def required(
     for item in items:
         needed = submissions.required(item.name, item.source, published, gpu)
         toolchains |= dict.fromkeys(needed.toolchains)
-    return structs.replace(published.requires, toolchains=list(toolchains))
+    level = max(published.requires.level or LEVELS[0], EVALUATION_LEVEL_MIN, key=LEVELS.index)
+    return structs.replace(published.requires, toolchains=list(toolchains), level=level)
 
 
 def item_s_max(mode: str, published: events.ProblemPublished) -> float:

@@ -23,11 +23,11 @@ from ingest.problems.rules import check_in_time
 from ingest.submissions.intake import Intake
 from ingest.submissions.resolution import SubmissionContext, Upload, check_allowed
 from shared import events, subjects
-from shared.api.evaluations import CachedVerdictFound, Evaluation
+from shared.api.evaluations import CachedVerdictFound, Evaluation, EvaluationItem
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Failed, Refused
-from shared.evaluations import JSON_LINES, EvaluationItem, encode_lines, read_items
+from shared.evaluations import JSON_LINES, encode_lines, read_items
 from shared.event_log import Append, Conflict, Decider, RecordedEvent
 from shared.problems.submission_file import choose_precision, read_directives
 from shared.states import EVALUATION_STATES, QUEUED

@@ -12,9 +12,12 @@ from typing import Any, NamedTuple
 
 from fastapi import FastAPI
 
+from shared.api.evaluations import EvaluationRequest
 from shared.errors import STATUS_BY_CODE
 from shared.http import CODE_BY_STATUS, Schemas, build_schemas
 
+# Types of the API in which routes read their bodies.
+READ_TYPES = (EvaluationRequest,)
 READS = "reads.json"
 JSON, EVENTS = "application/json", "text/event-stream"
 OF_READS = ("400", "401", "403", "404", "410", "422", "429", "503")
@@ -46,7 +49,7 @@ class PublicApi(FastAPI):
         """Return the document; it is built once, when all routes are added."""
         if self.openapi_schema is None:
             own = super().openapi()
-            self.openapi_schema = _build_document(own, build_schemas(self.routes))
+            self.openapi_schema = _build_document(own, build_schemas(self.routes, READ_TYPES))
         return self.openapi_schema
 
 

@@ -4,12 +4,11 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
+from shared.api.fields import PRINTABLE
+
 TEXT_LENGTH_MAX = 500
 APPEAL_LENGTH_MAX = 10_000
 SUBMISSION_NOTE_LENGTH_MAX = 500
-# These texts appear on screens, and some stay in the log for ever: no control characters, no line
-# breaks and no marks that change the direction of reading.
-PRINTABLE = r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]"
 Text = Annotated[str, Field(min_length=1, max_length=TEXT_LENGTH_MAX, pattern=f"^{PRINTABLE}+$")]
 SubmissionNoteText = Annotated[
     str, Field(max_length=SUBMISSION_NOTE_LENGTH_MAX, pattern=f"^{PRINTABLE}*$")

@@ -7,7 +7,6 @@ from pydantic import Field
 
 from ingest.http.middleware import idempotency_key
 from ingest.http.requests import (
-    PRINTABLE,
     TEXT_LENGTH_MAX,
     FormModel,
     Number,
@@ -22,6 +21,7 @@ from ingest.moderation.service import AppealRequest
 from ingest.submissions.intake import Intake
 from ingest.submissions.resolution import Upload
 from ingest.submissions.service import NoteRequest, Submissions
+from shared.api.fields import PRINTABLE
 from shared.api.queues import DecisionResponse, IntakeStatus
 from shared.api.submissions import (
     CancelledSubmission,

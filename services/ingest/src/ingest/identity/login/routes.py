@@ -13,7 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from ingest.http.addresses import client_address
-from ingest.http.requests import PRINTABLE, NameOrAccount, ReasonRequest, RequestModel
+from ingest.http.requests import NameOrAccount, ReasonRequest, RequestModel
 from ingest.identity.caller import Caller, check_unlimited
 from ingest.identity.http.authenticator import Authenticator
 from ingest.identity.login.rules import (
@@ -36,6 +36,7 @@ from shared.api.accounts import (
     LinkedCliId,
     PasswordResetLink,
 )
+from shared.api.fields import PRINTABLE
 from shared.errors import Refused
 from shared.events import SCOPES
 from shared.http import DocumentedRoute, TypedResponse, refused_response
