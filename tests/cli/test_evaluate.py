@@ -10,8 +10,6 @@ from typing import Any
 
 import pytest
 
-from tests.support.platform import Running
-
 ROOT = Path(__file__).parent.parent.parent
 PROBLEM = ROOT / "problems" / "identity"
 RIGHT = "def custom_kernel(data):\n    return data[1].copy_(data[0])\n"
@@ -98,30 +96,3 @@ def test_a_timed_kernel_has_a_speed_up_and_a_reward(tmp_path: Path) -> None:
     _, errors = again.communicate(timeout=END_S_MAX)
     assert again.returncode == 2
     assert "the results are of mode benchmark, not test" in errors
-
-
-@pytest.mark.platform
-def test_a_platform_evaluates_what_a_killed_call_began(platform: Running, tmp_path: Path) -> None:
-    sources, out = write_sources(tmp_path, 40), tmp_path / "results.jsonl"
-    terms = (
-        "identity",
-        sources,
-        "--out",
-        out,
-        "--url",
-        platform.url,
-        "--as",
-        "ada",
-        "--gpu",
-        "CPU",
-    )
-    process = start(*terms, "--as", "evaluator")
-    wait_for_results(out, 1)
-    process.kill()
-    process.communicate(timeout=END_S_MAX)
-    process = start(*terms, "--as", "evaluator")
-    printed, errors = process.communicate(timeout=END_S_MAX)
-    assert process.returncode == 0, errors
-    assert "40 of 40 have a verdict: 26 passed, 14 wrong_answer" in printed
-    ids = sorted(result["id"] for result in read_results(out))
-    assert ids == sorted(f"k{number}" for number in range(40))

@@ -96,8 +96,8 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The Python of an environment with nothing of ours but two wheels."""
     folder = tmp_path_factory.mktemp("environment")
     wheels = folder / "wheels"
-    run(*(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps"), "-w", wheels, ROOT / "harness")
-    run(*(sys.executable, "-m", "pip", "wheel", "-q", "--no-deps"), "-w", wheels, ROOT / "shared")
+    wheel = (sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", wheels)
+    run(*wheel, ROOT / "harness", ROOT / "shared")
     run(sys.executable, "-m", "venv", "--without-pip", folder / "venv")
     (site,) = (folder / "venv").glob("lib/*/site-packages")
     for name in THIRD_PARTY:
