@@ -5,9 +5,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-import duckdb
-import pandas as pd  # type: ignore[import-untyped]
-import polars as pl
 import pytest
 from msgspec import structs
 
@@ -44,17 +41,24 @@ async def history(log: EventLog) -> list[RecordedEvent]:
     return found
 
 
+# Each reader is imported when it is used: every worker collects this file, in every tier.
 def load_by_pandas(folder: Path, table: str) -> list[Row]:
+    import pandas as pd  # type: ignore[import-untyped]
+
     frame = pd.read_parquet(folder / "data" / table, dtype_backend="pyarrow")
     columns = {name: frame[name].array._pa_array.to_pylist() for name in frame}
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
 
 
 def load_by_polars(folder: Path, table: str) -> list[Row]:
+    import polars as pl
+
     return pl.read_parquet(folder / "data" / table / "**/*.parquet").to_dicts()
 
 
 def load_by_duckdb(folder: Path, table: str) -> list[Row]:
+    import duckdb
+
     files = f"{folder}/data/{table}/**/*.parquet"
     with duckdb.connect() as connection:
         connection.execute("set timezone = 'UTC'")
