@@ -1,27 +1,37 @@
 """Releases of the kernel archive: what others load equals what the platform shows."""
 
+import hashlib
 import itertools
-from collections.abc import Iterable, Sequence
+import json
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import httpx
 import pytest
 from msgspec import structs
 
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.standings import Standings
+from ranker.http import create_app
+from ranker.http.access import ReadSources
 from ranker.releases.builder import Dataset, build_release
 from ranker.releases.files import read_releases
 from ranker.releases.leaderboards import derive_standings
+from ranker.releases.rows import family_of, split_of
 from ranker.releases.tables import TABLES
-from shared import events
+from ranker.service.progress import Live, ProjectionProgress
+from shared import events, subjects
 from shared.api.audits import LeaderboardRow
 from shared.api.releases import Release
 from shared.blobs import BlobStore
 from shared.event_log import EventLog, RecordedEvent
 from shared.pseudonyms import pseudonym
+from tests.support.lives import say
 from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.populated import CLOSED, FREE, GPUS, NEVER, Population, populate
+from warpboard.files import read_submission
 
 KEY = b"k" * 32
 SLUGS = ("softmax", "matmul", "kernelbench-1-1-add", "kernelbench-1-2-relu")
@@ -146,6 +156,120 @@ def check_foreign_keys(folder: Path) -> None:
                 target, key = column.references.split(".")
                 known = {row[key] for row in load_by_polars(folder, target)}
                 assert {row[column.name] for row in rows} - {None} <= known, (name, column.name)
+
+
+async def test_a_withdrawn_submission_leaves_and_its_file_is_gone(tmp_path: Path) -> None:
+    log, blobs = MemoryLog(), MemoryBlobStore()
+    await populate(log, blobs, Population(list(SLUGS), 60))
+    first = await build_release(log, blobs, dataset(tmp_path))
+    gone = load_by_polars(tmp_path, "sources")[0]["submission"]
+    received = next(event for event in await history(log) if event.seq == gone)
+    id_ = subjects.last_token(received.envelope.aggregate)
+    await say(log, subjects.moderation(id_), events.SubmissionWithdrawn(reason="mine"))
+    second = await build_release(log, blobs, dataset(tmp_path))
+    for name, change in second.tables.items():
+        rows = load_by_polars(tmp_path, name) if change.rows else []
+        assert len(rows) == change.rows
+        column = "number" if name == "submissions" else "submission"
+        numbers = {row.get(column) for row in rows}
+        assert (gone in numbers) == (name == "tombstones"), name
+        assert not change.added or name == "tombstones", name
+    assert {second.tables[name].removed for name in ("submissions", "sources", "runs")} == {1}
+    async with reads(tmp_path, log) as http:
+        shown = (await http.get("/v1/archive/releases")).json()["items"]
+        assert [release["number"] for release in shown] == [2, 1]
+        whole = (await http.get("/v1/archive/releases/2")).json()
+        assert whole["removed"] == second.removed
+        for file in whole["files"]:
+            data = (await http.get(f"/v1/archive/files/{file['sha256']}")).content
+            assert hashlib.sha256(data).hexdigest() == file["sha256"]
+        lost = next(file for file in first.files if file.path in second.removed and file.table)
+        assert (await http.get(f"/v1/archive/files/{lost.sha256}")).status_code == 404
+        assert (await http.get("/v1/archive/releases/3")).status_code == 404
+
+
+@asynccontextmanager
+async def reads(folder: Path, log: EventLog) -> AsyncIterator[httpx.AsyncClient]:
+    """The read API with the releases of a folder, as ranker serves it."""
+    nothing = cast("Any", None)
+    progress = ProjectionProgress()
+    sources = ReadSources(nothing, progress, Live(), log.last, nothing, releases=folder)
+    transport = httpx.ASGITransport(create_app(sources), raise_app_exceptions=False)
+    async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as http:
+        yield http
+
+
+async def test_others_read_the_exchange_formats(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, blobs = MemoryLog(), MemoryBlobStore()
+    await populate(log, blobs, Population(list(SLUGS), 200))
+    release = await build_release(log, blobs, dataset(tmp_path))
+    check_solutions(tmp_path)
+    check_kernelbench(tmp_path)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    import datasets  # type: ignore[import-untyped]
+
+    sources = datasets.load_dataset(str(tmp_path), "sources", cache_dir=str(tmp_path / "cache"))
+    assert sum(part.num_rows for part in sources.values()) == release.tables["sources"].rows
+    families: dict[str, set[str]] = {}
+    for split, part in sources.items():
+        for problem in part["problem"]:
+            families.setdefault(family_of(problem), set()).add(split)
+    assert all(splits == {split_of(family)} for family, splits in families.items())
+
+
+def check_solutions(folder: Path) -> None:
+    """A solution is one that `warpboard submit` takes, and each trace names one."""
+    root = folder / "exchange/flashinfer"
+    sources = {row["submission"]: row["code"] for row in load_by_polars(folder, "sources")}
+    paths = list(root.glob("solutions/*/*/*/*.json"))
+    names = {path.stem for path in paths}
+    assert names == {f"submission-{number}" for number in sources}
+    for path in paths[:5]:
+        _, data = read_submission(path)
+        assert sources[int(path.stem.removeprefix("submission-"))] in data.decode()
+    traces = [
+        json.loads(line)
+        for path in root.glob("traces/*/*/*.jsonl")
+        for line in path.read_text().splitlines()
+    ]
+    assert {trace["solution"] for trace in traces} <= names
+    statuses = {trace["evaluation"]["status"] for trace in traces}
+    assert statuses == {"PASSED", "INCORRECT_NUMERICAL"}
+    for trace in traces:
+        is_passed = trace["evaluation"]["status"] == "PASSED"
+        assert ("performance" in trace["evaluation"]) == is_passed
+        assert trace["workload"]["axes"] == {"size": 1024}
+
+
+def check_kernelbench(folder: Path) -> None:
+    """fast_p is the share of a level's problems, and speed-ups are the ratios of scores."""
+    import polars as pl
+
+    results = pl.read_parquet(folder / "exchange/kernelbench/results.parquet").to_dicts()
+    shares = pl.read_parquet(folder / "exchange/kernelbench/fast_p.parquet").to_dicts()
+    baselines: dict[tuple[str, int, str, str], float] = {
+        (row["problem"], row["version"], row["gpu"], row["name"]): row["score_us"]
+        for row in load_by_polars(folder, "baselines")
+        if row["score_us"]
+    }
+    compared = [row for row in results if row["speedup_eager"] is not None]
+    assert compared
+    for row in compared:
+        key = row["problem"], row["version"], row["gpu"], "eager"
+        assert row["correct"]
+        assert row["speedup_eager"] == baselines[key] / row["runtime_us"]
+    assert {row["level"] for row in shares} == {"catalogue", "kernelbench-1"}
+    for row in shares:
+        solved = {
+            other["problem"]
+            for other in results
+            if (other["level"], other["gpu"], other["participant"])
+            == (row["level"], row["gpu"], row["participant"])
+            and (other[f"speedup_{row['baseline']}"] or 0) > row["p"]
+        }
+        assert row["fast_p"] == len(solved) / row["problems"]
 
 
 def contents(folder: Path) -> dict[str, bytes]:

@@ -15,8 +15,9 @@ from shared.errors import Refused
 FORMAT = "warpboard-release/1"
 MANIFESTS = "releases"
 DATA = "data"
-# Rows that wait in memory for each part, and the most in one part.
-GROUP_ROWS, PART_ROWS_MAX = 2_000, 1_000_000
+# Rows that wait in memory for each part, in number and characters, and the most in one part. More
+# groups of a part cost memory, too: each has an entry in the footer, which is written last.
+GROUP_ROWS, GROUP_CHARACTERS, PART_ROWS_MAX = 10_000, 2_000_000, 1_000_000
 PIECE_BYTES = 1024 * 1024
 
 
@@ -59,14 +60,15 @@ class _Part:
         self.path, self.rows = path, 0
         self._schema = schema_of(table)
         self._waiting: dict[str, list[Any]] = {column.name: [] for column in table.columns}
-        self._count = 0
+        self._count = self._characters = 0
         self._writer = parquet().ParquetWriter(path, self._schema, compression="zstd")
 
     def add(self, row: Mapping[str, Any]) -> None:
         for name, values in self._waiting.items():
             values.append(row.get(name))
         self._count += 1
-        if self._count == GROUP_ROWS:
+        self._characters += len(row.get("code") or "")
+        if self._count == GROUP_ROWS or self._characters >= GROUP_CHARACTERS:
             self.flush()
 
     def flush(self) -> None:
@@ -78,7 +80,7 @@ class _Part:
             )
             self._writer.write_table(batch)
             self.rows += self._count
-            self._count = 0
+            self._count = self._characters = 0
             for values in self._waiting.values():
                 values.clear()
 

@@ -36,6 +36,7 @@ _PATTERNS = (
     (re.compile(r"(?<![\w+/=-])(?=[\w+/=-]*[0-9])(?=[\w+/=-]*[A-Za-z])[\w+/=-]{40,}"), SECRET),
     (re.compile(r"\b[0-9]{17,20}\b"), ID),
 )
+LINES_MAX = 10_000
 _WORD = re.compile(r"[^\W_](?:[\w.-]*\w)?")
 _PARTS = re.compile(r"[._-]")
 # Comments, strings and includes of C++.
@@ -60,13 +61,19 @@ class Redactor:
 
     def __init__(self, names: Collection[str]) -> None:
         self._names = {name.lower() for name in names if len(name) > 1}
+        self._lines: dict[str, str] = {}
         phrases = sorted((name for name in self._names if not _WORD.fullmatch(name)), key=len)
         # Names that are no single word, the longest first.
         self._phrases = [re.compile(re.escape(name), re.IGNORECASE) for name in reversed(phrases)]
 
     def line(self, text: str) -> str:
-        """Return a text of prose, such as a title."""
-        return self._prose(text).text
+        """Return a text of prose, such as a title; the same ones come again and again."""
+        line = self._lines.get(text)
+        if line is None:
+            if len(self._lines) == LINES_MAX:
+                self._lines.clear()
+            line = self._lines[text] = self._prose(text).text
+        return line
 
     def source(self, code: str, language: str) -> Redacted:
         """Return a source of this language."""

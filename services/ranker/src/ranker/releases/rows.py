@@ -5,6 +5,7 @@ import re
 from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import msgspec
@@ -24,6 +25,7 @@ from shared.wire import is_genuine
 
 Row = dict[str, Any]
 RECENT_LEASES_MAX = 50_000
+SLUGS_MAX = 10_000
 # An agent writes these words; others than ours are not passed on.
 WORD = re.compile(r"[a-z][a-z0-9_]{0,40}\Z")
 RULE = re.compile(r"[a-z0-9][a-z0-9_-]{0,31}\Z")
@@ -104,6 +106,7 @@ class _Rejudge:
     results: dict[str, events.SubmissionFinished] = field(default_factory=dict)
 
 
+@lru_cache(SLUGS_MAX)
 def family_of(slug: str) -> str:
     """Return the family of a problem: its name without the set that it is of, and without sizes.
 
@@ -114,6 +117,7 @@ def family_of(slug: str) -> str:
     return re.sub(r"(?:-(?:v?\d+|small|large|easy|hard))+$", "", name) or slug
 
 
+@lru_cache(SLUGS_MAX)
 def split_of(family: str) -> str:
     """Return the split of a family: eight of ten in train, one each in validation and test.
 
