@@ -24,7 +24,7 @@ FILE = {"file": ("kernel.py", KERNEL)}
 PAGES = (
     *("/login", "/logout", "/register", "/reset", "/account", "/device", "/link", "/auth/cli"),
     *("/leaderboards/", "/problems/", "/submissions/{", "/people/", "/me/"),
-    *("/contests", "/create", "/deadlines.ics", "/queue", "/agents"),
+    *("/contests", "/create", "/deadlines.ics", "/queue", "/agents", "/archive"),
 )
 # Beside the public client's routes for operators.
 ADMIN_PAGE = re.compile(

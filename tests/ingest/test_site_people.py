@@ -322,3 +322,12 @@ async def test_an_account_chooses_its_notifications_and_webhooks(ways: Ways) -> 
         assert (await browser.get(link)).headers["location"] == f"/login?next={link}"
     assert (await send(ways, "owner", f"{link}/remove"))[0] == 303
     assert "None yet" in await page_of(ways, path, "owner")
+
+
+async def test_the_archive_page_searches_and_says_what_there_is(ways: Ways) -> None:
+    text = await page_of(ways, "/archive")
+    for part in ("There is no release yet", "pandas.read_parquet", "import polars", "duckdb.sql"):
+        assert part in text
+    assert "No source is public yet" in text
+    assert "No kernel that you may read matches" in await page_of(ways, "/archive?q=fused+softmax")
+    assert "There is no language" in await page_of(ways, "/archive?language=cobol")

@@ -65,6 +65,7 @@ PAGES_OF_VISITORS = {
     "profile": "/people/ada",
     "contests": "/contests",
     "agents": "/agents",
+    "archive": "/archive",
     "commands": "/cli",
     "guide": "/guide",
     "guide-page": "/guide/docs/timing",

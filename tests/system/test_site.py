@@ -70,6 +70,7 @@ PAGES = {
     "/docs": "OpenAPI document",
     "/queue": "GPU types",
     "/agents": "Isolation",
+    "/archive": "Releases",
     MISSING_PATH: "What you can do",
     "/cli": "Install it",
     "/login": "Log in",

@@ -22,6 +22,7 @@ from shared.errors import Failed, Refused
 from shared.presentation.units import about_text, one_line
 from warpboard.context import AppContext
 from warpboard.domain.output import OK
+from warpboard.mcp.archive import search_archive
 from warpboard.mcp.context import ToolContext, ToolResult
 from warpboard.mcp.evaluations import evaluate_batch
 from warpboard.mcp.problems import (
@@ -71,7 +72,16 @@ FIXES = {
 PAGE_TYPE, SOURCE_TYPE = "text/markdown", "text/plain"
 # In the order of a typical session.
 TOOLS: tuple[Callable[..., Awaitable[ToolResult]], ...] = (
-    *(list_problems, read_task, evaluate_batch, submit, follow, cancel, run_locally),
+    *(
+        list_problems,
+        read_task,
+        search_archive,
+        evaluate_batch,
+        submit,
+        follow,
+        cancel,
+        run_locally,
+    ),
     *(read_result, read_log, read_profile, compare, leaderboard, my_submissions, quota),
 )
 WRITING_TOOLS = (evaluate_batch, submit, cancel)

@@ -33,7 +33,7 @@ GROUPS = {
     "auth token": "Create, list and revoke your tokens.",
     "webhook": "Send events to your own URLs.",
     "notification": "Choose how Discord notifies you.",
-    "archive": "Releases of all kernels as files.",
+    "archive": "Search kernels, and release them as files.",
     "server": "Replay, audit, back up, restore and repair its log.",
     "agent": "List agents, restrict or release them, and test this machine.",
     "admin": "Decide as an operator; each decision is an event.\n\n"
@@ -211,6 +211,7 @@ COMMANDS = {
     ),
     "server repair": ("maintenance.repair", "Restore events that a log lacks from its archive."),
     "server gc": ("maintenance.gc", "List or remove blobs that no event names."),
+    "archive search": ("archive.search", "Find kernels that compute the same."),
     "archive build": (
         "maintenance.build_release",
         "Write the next release of the kernel archive into FOLDER, as Parquet.",

@@ -16,6 +16,7 @@ from ingest.bootstrap import Ingest
 from ingest.identity.login.web import Web, route_class
 from ingest.ports import ReadProxy
 from ingest.site.admin.pages import add_admin_pages
+from ingest.site.archive import add_archive_page
 from ingest.site.badges import add_badges
 from ingest.site.charts import Chart, draw_canaries, draw_sparkline
 from ingest.site.client_package import add_client_pages, build_wheel, install_command
@@ -206,6 +207,7 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     add_guide_pages(router, web)
     add_reference_page(app, router, web)
     add_leaderboard_pages(router, web, ranker)
+    add_archive_page(router, web, ranker)
     add_badges(router, web, ranker)
     add_people_pages(router, web, ranker, commands.quotas)
     add_platform_pages(router, web, ranker)
