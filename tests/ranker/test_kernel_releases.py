@@ -1,5 +1,6 @@
 """Releases of the kernel archive: what others load equals what the platform shows."""
 
+import fcntl
 import hashlib
 import itertools
 import json
@@ -20,13 +21,17 @@ from ranker.releases.builder import Dataset, build_release
 from ranker.releases.files import read_releases
 from ranker.releases.leaderboards import derive_standings
 from ranker.releases.rows import family_of, split_of
+from ranker.releases.service import key_path, release
 from ranker.releases.tables import TABLES
 from ranker.service.progress import Live, ProjectionProgress
 from shared import events, subjects
 from shared.api.audits import LeaderboardRow
 from shared.api.releases import Release
 from shared.blobs import BlobStore
+from shared.errors import Refused
 from shared.event_log import EventLog, RecordedEvent
+from shared.nats.event_log import NatsLog
+from shared.postgres import connect
 from shared.pseudonyms import pseudonym
 from tests.support.lives import say
 from tests.support.memory import MemoryBlobStore, MemoryLog
@@ -304,3 +309,28 @@ async def test_a_whole_platform_is_derived_again(tmp_path: Path, nats_log: Any) 
     models = [f"kernelbench-1-{number}-model-{number}" for number in range(40 - len(CATALOGUE))]
     blobs = MemoryBlobStore()
     await check_population(nats_log, blobs, [*CATALOGUE, *models], 3000, tmp_path)
+
+
+@pytest.mark.server
+async def test_a_release_of_a_running_platform_knows_the_names_there(
+    tmp_path: Path, nats_log: NatsLog, postgres_dsn: str
+) -> None:
+    """Its key is beside the folder, for its owner alone, and only one build runs at a time."""
+    blobs, folder = MemoryBlobStore(), tmp_path / "kernels"
+    await populate(nats_log, blobs, Population(["softmax"], 30, ["by zorgblat"]))
+    async with await connect(postgres_dsn, "accounts") as connection:
+        statement = b"insert into participant (account, name) values ('a', 'zorgblat')"
+        await connection.execute(statement)
+    built = await release(nats_log, blobs, postgres_dsn, folder, "MIT")
+    assert built.tables["sources"].rows
+    for name in ("sources", "versions"):
+        text = str(load_by_polars(folder, name))
+        assert "zorgblat" not in text
+        assert "by [name]" in text
+    key = key_path(folder)
+    assert key.stat().st_mode & 0o077 == 0
+    assert key.read_text() not in str(contents(folder))
+    with key.open("rb") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(Refused, match="is being built already"):
+            await release(nats_log, blobs, postgres_dsn, folder, "MIT")

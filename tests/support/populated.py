@@ -10,6 +10,7 @@ import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import timedelta
+from itertools import islice
 from typing import Any, NamedTuple
 
 from msgspec import structs
@@ -26,6 +27,7 @@ from tests.support.writers import written
 GPUS = ("CPU", "H100")
 CLOSED, NEVER, FREE = "closed-one", "never-shown", "free-one"
 ACCOUNTS = 60
+BATCH = 500
 CASE = "size: 1024; seed: 7"
 
 
@@ -68,34 +70,33 @@ class Population:
 
 async def populate(log: EventLog, blobs: BlobStore, population: Population) -> None:
     """Write the whole history into a log and a store."""
-    await _append(log, [Step(subjects.agent(AGENT), _enrolled())])
+    versions: dict[str, int] = {}
+    enrolled = Step(subjects.agent(AGENT), _enrolled())
     for number in range(population.submissions):
         await blobs.put(population.source(number))
     await blobs.put(samples())
-    batch: list[Step] = []
-    for step in _history(population):
-        batch.append(step)
-        if len(batch) == 500:
-            await _append(log, batch)
-            batch = []
-    await _append(log, batch)
+    steps = iter([enrolled, *_history(population)])
+    while batch := list(islice(steps, BATCH)):
+        await _append(log, batch, versions)
 
 
 def _enrolled() -> events.AgentEnrolled:
     return events.AgentEnrolled(sign_key="a2V5", owner="test")
 
 
-async def _append(log: EventLog, steps: list[Step]) -> None:
-    last = await log.last()
-    new = []
+async def _append(log: EventLog, steps: list[Step], versions: dict[str, int]) -> None:
+    """Store a batch; its first event names the version of its history, as a batch needs."""
+    last, new = await log.last(), list[NewEvent]()
     for place, (wanted, fact, corr) in enumerate(steps):
         seq = last + place + 1
         aggregate, actor = written(wanted, fact)
         at = T0 + timedelta(seconds=seq)
         stamp = EventMetadata(derive_id(str(seq), "event"), at, actor, corr, "")
-        new.append(NewEvent(make_envelope(fact, aggregate, stamp), None))
-    for event in new:
-        await log.append(event)
+        history = subjects.history_of(aggregate)
+        expected = None if new else versions.get(history, 0)
+        versions[history] = seq
+        new.append(NewEvent(make_envelope(fact, aggregate, stamp), expected))
+    await (log.append_all(new) if len(new) > 1 else log.append(new[0]))
 
 
 def _history(population: Population) -> Iterator[Step]:
