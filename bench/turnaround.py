@@ -1,4 +1,4 @@
-"""Seconds from POST to ranked for an identity kernel, by stage.
+"""Seconds from POST to ranked for an identity kernel, by stage, and what a spare box saves.
 
 `python -m bench.turnaround [--smoke] [--gpu]`. With `--gpu`, the platform's agent may have a GPU.
 `bench.peers` has the same for another platform.
@@ -14,6 +14,7 @@ from typing import Any
 
 import httpx
 
+from bench import spares
 from bench.figures import Figure, report
 from bench.noop_platform import PROBLEM, ROOT, running_platform
 
@@ -103,8 +104,10 @@ def main() -> None:
     options = parser.parse_args()
     runs, modes = (RUNS_SMOKE, MODES_SMOKE) if options.smoke else (RUNS, MODES)
     warms = not (options.gpu and options.smoke)
+    # A box with a GPU is no spare one.
+    figures = [] if options.gpu else spares.measure(is_smoke=options.smoke)
     with running_platform() as platform:
-        figures = measure(platform.url, modes, runs, warms=warms)
+        figures += measure(platform.url, modes, runs, warms=warms)
     report(figures)
 
 

@@ -16,9 +16,11 @@ from pathlib import Path
 from typing import Any, Self
 
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
+from harness.sandbox.keeper import SPARE_NAME
 from harness.sandbox.linux import descendants, parent_of
 from harness.time.estimators import mean_without_top
 from tests.support.harness import Warm, children
+from tests.support.processes import name_of
 
 from .corpus import Cheat, write_problem
 
@@ -208,7 +210,7 @@ class Trials:
 
 
 def _lasting() -> set[int]:
-    """The processes of the harness itself, which stay from run to run, and all bystanders."""
+    """The harness's own processes, its spare boxes, and all bystanders: they stay between runs."""
     found = set()
     for pid in descendants(os.getpid()):
         words, above = _command(pid), parent_of(pid)
@@ -217,6 +219,8 @@ def _lasting() -> set[int]:
         is_zygote = b"harness.zygote" in words and b"harness.zygote" not in _command(above)
         if is_supervisor or is_zygote or _SLEEP.encode() in words:
             found.add(pid)
+        if name_of(pid) == SPARE_NAME:
+            found |= {pid, *descendants(pid)}
     return found
 
 

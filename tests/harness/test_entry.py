@@ -278,7 +278,7 @@ async def _interrupted_twice(host: Host) -> None:
         await host.told(message)  # type: ignore[arg-type]  # only messages come here
         raise ConnectionError
 
-    async with Harness() as harness:
+    async with Harness(spares=0) as harness:
         warm = await _warmed(harness, host)
         await _cancelled(harness, host)
         assert len(host.seen - warm) >= 2
@@ -320,7 +320,7 @@ async def _cancelled_at_its_start(host: Host) -> None:
         await host.told(message)  # type: ignore[arg-type]  # only messages come here
         began.set()
 
-    async with Harness() as harness:
+    async with Harness(spares=0) as harness:
         warm = await _warmed(harness, host)
         for times in (1, 2):
             began.clear()

@@ -54,6 +54,14 @@ def command_of(pid: int) -> str:
         return ""
 
 
+def name_of(pid: int) -> str:
+    """Return the name of a process in lists, "" if it has ended."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
+
+
 def descendants(pid: int, word: str) -> dict[int, int]:
     """Return the processes below `pid` whose command line has a word, each with its parent.
 

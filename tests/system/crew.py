@@ -10,10 +10,11 @@ from typing import Any
 
 import httpx
 
+from harness.sandbox.keeper import SPARE_NAME
 from shared.servers.process import Launch, kill, run_steps, stop_steps
 from tests.support.people import add_problem
 from tests.support.platform import QUICK, Running
-from tests.support.processes import descendants
+from tests.support.processes import descendants, name_of
 from tests.support.waits import find_free_ports, until
 
 LOCAL = "local"
@@ -92,10 +93,19 @@ class Crew:
         return pid
 
     def workers(self, name: str) -> list[int]:
-        """The processes that load an agent's submission: the last forks of its zygote."""
+        """The processes that load an agent's submission: the last forks of its zygote.
+
+        Those of a spare box have none.
+        """
         found = descendants(self.pid(name), ZYGOTE)
         parents = set(found.values())
-        return [one for one, parent in found.items() if parent in found and one not in parents]
+        spares = {pid for pid in found if name_of(pid) == SPARE_NAME}
+        leaves = {one: above for one, above in found.items() if above in found}
+        return [
+            one
+            for one, above in leaves.items()
+            if one not in parents and found[above] not in spares
+        ]
 
     def admin(self, method: str, path: str, **said: Any) -> None:
         """An operator's act, which must be done."""

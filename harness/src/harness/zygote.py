@@ -19,6 +19,8 @@ import sys
 import tempfile
 import time
 import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -26,29 +28,47 @@ from harness.sandbox import bubblewrap, fork_entry, host, keeper, linux, walls
 from harness.sandbox.box import (
     BoxSpec,
     close_descriptors,
+    make_channel,
     receive_message,
     send_message,
     spec_from_json,
+    spec_to_json,
 )
 from harness.sandbox.host import CgroupParents
 from harness.sandbox.image import Image, ImageStore
 from harness.sandbox.settings import replace_environment
+from harness.sandbox.spare import SpareEntry, can_wait, spare_spec
 
 _SHIFT_BYTES_MAX = 64 * 1024
 _PAGES_MAX = 4096
 _PAGE_BYTES = 4096
 _STEP_BYTES = 64
 _BLOCKS_MAX = 8
+_SPARE_BUILT_S_MAX = 30.0
+
+
+def prepare_worker(spec: BoxSpec) -> None:
+    """Prepare a worker within its walls, in a spare box long before its submission is known."""
+    replace_environment(spec.environment)
+    tempfile.tempdir = None
+    _renew_randomness()
+
+
+def serve_fresh_worker(spec: BoxSpec, control: int) -> NoReturn:
+    """Prepare a worker and serve the submission, then end this process in any case."""
+    try:
+        prepare_worker(spec)
+    except BaseException:
+        traceback.print_exc()
+        raise
+    serve_worker(spec, control)
 
 
 def serve_worker(spec: BoxSpec, control: int) -> NoReturn:
     """Serve the submission on a control socket, then end this process in any case."""
     status = 1
     try:
-        replace_environment(spec.environment)
         sys.argv[:] = [spec.path]
-        tempfile.tempdir = None
-        _renew_randomness()
         server: Any = importlib.import_module("harness.worker.server")
         server.serve(control, spec.path)
         status = 0
@@ -95,7 +115,8 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     """Run the zygote's whole life, until its socket or its parent ends.
 
     Options: `imports`, the modules that every worker needs; `walls`, those that no box may lack;
-    `end_s_max`, how long killed processes may take to end.
+    `end_s_max`, how long killed processes may take to end; `spare_s_max`, how long a spare box may
+    wait.
     """
     linux.become_unreadable()
     linux.become_reaper()
@@ -124,10 +145,22 @@ def serve(descriptor: int, parent: int, options: dict[str, Any]) -> None:
     linux.use_huge_pages()
     images.loaded = _loaded_libraries()
     client, required = socket.socket(fileno=descriptor), set(options["walls"])
-    server = _ZygoteServer(client, places, required, images, options["end_s_max"])
+    server = _ZygoteServer(client, places, required, images, options)
     while server.answer():
         continue
+    server.end_spares()
     server.clear()
+
+
+@dataclass(frozen=True)
+class _Spare:
+    """A box that waits for its use: what it is built for, its keeper, and the keeper's channel."""
+
+    spec: BoxSpec
+    pid: int
+    pidfd: int
+    channel: socket.socket
+    ends_at: float
 
 
 class _ZygoteServer:
@@ -137,21 +170,30 @@ class _ZygoteServer:
         places: CgroupParents,
         walls: set[str],
         images: ImageStore,
-        end_s_max: float,
+        options: dict[str, Any],
     ) -> None:
         self._client = client
         self._places = places
         self._walls = walls
         self._images = images
-        self._end_s_max = end_s_max
+        self._end_s_max: float = options["end_s_max"]
+        self._spare_s_max: float = options["spare_s_max"]
         self._keepers: set[int] = set()
+        self._spares: list[_Spare] = []
+        self._unbuilt: list[_Spare] = []
+        # What the box that was started last has in common with a spare one.
+        self._wanted: BoxSpec | None = None
         self._own_pidfd = os.pidfd_open(os.getpid())
 
     def answer(self) -> bool:
         """Handle one request or the end of keepers; False when no request will come."""
         client = self._client.fileno()
-        ready, _, _ = select.select([client, *self._keepers], [], [])
+        ends_at = min((spare.ends_at for spare in self._spares), default=None)
+        left_s = None if ends_at is None else max(0.0, ends_at - time.monotonic())
+        ready, _, _ = select.select([client, *self._keepers], [], [], left_s)
         self._remove_keepers(self._keepers & set(ready))
+        now = time.monotonic()
+        self._end_spares(lambda spare: spare.ends_at <= now)
         if client not in ready:
             return True
         if (received := receive_message(self._client)) is None:
@@ -165,21 +207,27 @@ class _ZygoteServer:
         return True
 
     def clear(self) -> bool:
-        """End everything that was started here; False if something could not be killed."""
+        """End every box but spare ones; False if something could not be killed."""
         ends_at = time.monotonic() + self._end_s_max
-        for pidfd in self._keepers:
+        spares = {spare.pidfd for spare in self._spares}
+        for pidfd in self._keepers - spares:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(pidfd, signal.SIGTERM)
-        while self._keepers:
+        while used := self._keepers - spares:
             left_s = max(0, ends_at - time.monotonic())
-            ready, _, _ = select.select([*self._keepers], [], [], left_s)
+            ready, _, _ = select.select([*used], [], [], left_s)
             if not ready:
                 break
             self._remove_keepers(set(ready))
         # Processes that escaped their keeper are children of this process by now.
-        is_clear = linux.end_descendants(self._end_s_max)
+        known = [spare.pid for spare in self._spares]
+        is_clear = linux.end_others(known, self._end_s_max)
         keeper.sweep_orphans(self._places)
         return is_clear
+
+    def end_spares(self) -> None:
+        """End the spare boxes; `clear` then waits for their end."""
+        self._end_spares(lambda _: True)
 
     def _handle_request(
         self, request: dict[str, Any], descriptors: list[int]
@@ -188,10 +236,18 @@ class _ZygoteServer:
             return self._start(spec_from_json(request["start"]), request["way"], descriptors)
         if "clear" in request:
             return {"is_clear": self.clear()}, ()
+        if "spares" in request:
+            # Without a spare box, the next box is built when it is needed.
+            with contextlib.suppress(OSError):
+                self._make_spares(request["spares"])
+            return {}, ()
+        if "settle" in request:
+            return {"spares": self._settle_spares()}, ()
         counts = {
             "descriptors": len(list(Path("/proc/self/fd").iterdir())),
-            "boxes": len(self._keepers),
+            "boxes": len(self._keepers) - len(self._spares),
             "processes": len(linux.descendants(os.getpid())),
+            "spares": len(self._spares),
         }
         return {"counts": counts}, ()
 
@@ -200,6 +256,10 @@ class _ZygoteServer:
     ) -> tuple[dict[str, Any], tuple[int, ...]]:
         if missing := self._walls - set(spec.walls):
             return {"fault": f"a box without {', '.join(sorted(missing))} is not built here"}, ()
+        if entry == "fork":
+            self._wanted = spare_spec(spec)
+            if (spare := self._assign_spare(spec, descriptors)) is not None:
+                return {"pid": spare.pid, "is_spare": True}, (spare.pidfd,)
         try:
             images = self._find_images(spec)
             pid = os.fork()
@@ -210,6 +270,83 @@ class _ZygoteServer:
         pidfd = os.pidfd_open(pid)
         self._keepers.add(pidfd)
         return {"pid": pid}, (pidfd,)
+
+    def _assign_spare(self, spec: BoxSpec, descriptors: list[int]) -> _Spare | None:
+        """Give a box to a spare one that fits; None if there is none."""
+        self._settle_spares()
+        spare = next((box for box in self._spares if box.spec == self._wanted), None)
+        if spare is None:
+            return None
+        self._spares.remove(spare)
+        report, *others = descriptors
+        try:
+            folder = os.open(spec.submission, os.O_RDONLY | os.O_DIRECTORY)
+        except OSError:
+            # The box that is built instead reports it.
+            spare.channel.close()
+            return None
+        with spare.channel, contextlib.suppress(OSError):
+            message = {"assign": spec_to_json(spec)}
+            send_message(spare.channel, message, [report, folder, *others])
+        os.close(folder)
+        return spare
+
+    def _make_spares(self, count: int) -> None:
+        """Begin to make spare boxes like the last box, until there are this many of them."""
+        spec = self._wanted
+        if spec is None or not can_wait(spec):
+            return
+        self._end_spares(lambda spare: spare.spec != spec)
+        for spare in self._spares[count:]:
+            self._end_spare(spare)
+        for _ in range(count - len(self._spares)):
+            images = self._find_images(spec)
+            own_end, keeper_end = make_channel()
+            pid = os.fork()
+            if pid == 0:
+                own_end.close()
+                self._run_spare_keeper(spec, images, keeper_end)
+            keeper_end.close()
+            pidfd = os.pidfd_open(pid)
+            self._keepers.add(pidfd)
+            spare = _Spare(spec, pid, pidfd, own_end, time.monotonic() + self._spare_s_max)
+            self._spares.append(spare)
+            self._unbuilt.append(spare)
+
+    def _settle_spares(self) -> int:
+        """Wait until each spare box is built or has failed; return how many there are."""
+        ends_at = time.monotonic() + _SPARE_BUILT_S_MAX
+        for spare in self._unbuilt:
+            if spare not in self._spares:
+                continue
+            left_s = max(0.0, ends_at - time.monotonic())
+            is_told = bool(select.select([spare.channel], [], [], left_s)[0])
+            received = receive_message(spare.channel) if is_told else None
+            if received is None or "built" not in received[0]:
+                self._end_spare(spare)
+        self._unbuilt.clear()
+        return len(self._spares)
+
+    def _end_spares(self, is_unwanted: Callable[[_Spare], bool]) -> None:
+        for spare in [box for box in self._spares if is_unwanted(box)]:
+            self._end_spare(spare)
+
+    def _end_spare(self, spare: _Spare) -> None:
+        """End a spare box: its keeper sees the end of the channel."""
+        self._spares.remove(spare)
+        spare.channel.close()
+
+    def _run_spare_keeper(
+        self, spec: BoxSpec, images: dict[str, Image], client: socket.socket
+    ) -> NoReturn:
+        try:
+            os.setsid()
+            linux.die_with_parent(self._own_pidfd, signal.SIGTERM)
+            attendant, keeper_end = make_channel()
+            entry = SpareEntry(spec, images, keeper_end, prepare_worker, serve_worker)
+            keeper.run_keeper(spec, client, self._places, entry, attendant)
+        finally:
+            os._exit(1)
 
     def _find_images(self, spec: BoxSpec) -> dict[str, Image]:
         if "image" not in spec.walls:
@@ -225,7 +362,7 @@ class _ZygoteServer:
             report, output, *controls = descriptors
             client = socket.socket(fileno=report)
             workers = fork_entry.BoxWorkers(
-                controls, output, client, lambda control: serve_worker(spec, control)
+                controls, output, client, lambda control: serve_fresh_worker(spec, control)
             )
             make_entry = bubblewrap.choose_box_entry if entry == "exec" else fork_entry.ForkEntry
             keeper.run_keeper(spec, client, self._places, make_entry(spec, workers, images))
@@ -235,6 +372,7 @@ class _ZygoteServer:
 
     def _remove_keepers(self, ended: set[int]) -> None:
         self._keepers -= ended
+        self._end_spares(lambda spare: spare.pidfd in ended)
         close_descriptors(list(ended))
 
 

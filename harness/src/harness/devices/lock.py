@@ -119,6 +119,28 @@ async def share_device(descriptors: Sequence[int]) -> AsyncIterator[None]:
             os.close(descriptor)
 
 
+def try_share(descriptors: Sequence[int]) -> bool:
+    """Hold the device together with others if nobody uses it alone or waits to; else False.
+
+    `descriptors` are those of `open_device_lock`; `stop_sharing` ends the hold.
+    """
+    if not descriptors:
+        return True
+    turnstile, device = descriptors
+    if not _try_lock(turnstile, fcntl.LOCK_EX):
+        return False
+    try:
+        return _try_lock(device, fcntl.LOCK_SH)
+    finally:
+        fcntl.flock(turnstile, fcntl.LOCK_UN)
+
+
+def stop_sharing(descriptors: Sequence[int]) -> None:
+    """End a hold of `try_share`."""
+    if descriptors:
+        fcntl.flock(descriptors[1], fcntl.LOCK_UN)
+
+
 def _try_lock(descriptor: int, operation: int) -> bool:
     try:
         fcntl.flock(descriptor, operation | fcntl.LOCK_NB)

@@ -26,7 +26,7 @@ _OOM_SCORE_MAX = "1000"
 _CORE_BYTES = 1
 
 _REPORT = 4
-_PARENT = 5
+PARENT = 5
 _FIRST_FREE_DESCRIPTOR = 64
 _MACHINE_FILES = ("/proc/cpuinfo", "/proc/meminfo")
 _UMASK = 0o022
@@ -37,8 +37,21 @@ def set_limits(spec: BoxSpec, *, has_processes: bool = True) -> None:
 
     Without `has_processes`, the number of processes is limited later.
     """
+    bind_process(spec)
+    limit_resources(spec, has_processes=has_processes)
+
+
+def bind_process(spec: BoxSpec) -> None:
+    """Bind this process to the cores of the box, without core dumps or real-time priorities."""
     if spec.cores:
         os.sched_setaffinity(0, spec.cores)
+    _forbid_core_dumps()
+    # A container may allow its processes real-time priorities.
+    realtime.forbid()
+
+
+def limit_resources(spec: BoxSpec, *, has_processes: bool = True) -> None:
+    """Set the limits of resources; a process may only lower its own."""
     limits = spec.limits
     values = {
         resource.RLIMIT_NOFILE: limits.files_max,
@@ -58,9 +71,6 @@ def set_limits(spec: BoxSpec, *, has_processes: bool = True) -> None:
         # RLIM_INFINITY is -1, and no process may raise its hard limit.
         value = value if hard == resource.RLIM_INFINITY else min(value, hard)  # noqa: PLW2901
         resource.setrlimit(resource_id, (value, value))
-    _forbid_core_dumps()
-    # A container may allow its processes real-time priorities.
-    realtime.forbid()
 
 
 def _forbid_core_dumps() -> None:
@@ -122,7 +132,7 @@ class ForkEntry:
     def begin(self) -> NoReturn:
         """Run the attendant's whole life, in that fork. Raises OSError."""
         spec, box_workers = self._spec, self._box_workers
-        os.umask(_UMASK)
+        set_umask()
         if spec.has_namespaces:
             build_namespaces(spec, self._images)
         self_descriptor = os.pidfd_open(os.getpid())
@@ -143,6 +153,11 @@ class ForkEntry:
     def fault(self, _: int) -> str:
         """Return "": every fault was reported when it happened."""
         return ""
+
+
+def set_umask() -> None:
+    """Set the mode of files that the processes of a box create."""
+    os.umask(_UMASK)
 
 
 def leave_pid_namespace() -> None:
@@ -206,21 +221,25 @@ def _start_worker(spec: BoxSpec, box_workers: BoxWorkers, control: int, parent: 
             box_workers.serve(ranks.CONTROL)
         finally:
             os._exit(1)
-    # The kernel's file on how long a worker waited for a core, if there is one.
+    send_schedule(box_workers.report, pid)
+    return pid
+
+
+def send_schedule(report: socket.socket, pid: int) -> None:
+    """Send the kernel's file on how long a worker waited for a core, if there is one."""
     try:
         schedule = os.open(f"/proc/{pid}/schedstat", os.O_RDONLY | os.O_CLOEXEC)
     except OSError:
-        return pid
-    send_message(box_workers.report, {"schedule": True}, [schedule])
+        return
+    send_message(report, {"schedule": True}, [schedule])
     os.close(schedule)
-    return pid
 
 
 def _confine(spec: BoxSpec, box_workers: BoxWorkers, control: int, parent: int) -> None:
     report = box_workers.report
     try:
         report = _place_descriptors(box_workers, control, parent)
-        _build_walls(spec, box_workers.imported)
+        build_walls(spec, PARENT, box_workers.imported)
     except Exception as error:
         send_message(report, {"fault": describe_error(error)})
         raise
@@ -237,7 +256,7 @@ def _place_descriptors(box_workers: BoxWorkers, control: int, parent: int) -> so
     # Its number may be reused, and destroying this object would close the new file.
     box_workers.report.detach()
     linux.keep_descriptors(range(ranks.CONTROL, len(descriptors)))
-    linux.die_with_parent(_PARENT)
+    linux.die_with_parent(PARENT)
     os.setsid()
     return socket.socket(fileno=_REPORT)
 
@@ -250,17 +269,25 @@ def move_descriptors(descriptors: Sequence[int]) -> list[int]:
     ]
 
 
-def _build_walls(spec: BoxSpec, imported: Sequence[str]) -> None:
-    """Build the walls around one process, in the only order that works."""
+def build_walls(
+    spec: BoxSpec, parent: int, imported: Sequence[str] = (), *, has_limits: bool = True
+) -> None:
+    """Build the walls around one process, in the only order that works.
+
+    `parent` is a pidfd, which is closed. Without `has_limits`, the process has to call
+    `limit_resources` before it runs foreign code.
+    """
     has_landlock = "landlock" in spec.walls and not spec.has_namespaces
     # These paths may be out of the worker's reach later.
     allowed = _allowed_paths(spec, imported) if has_landlock else linux.AllowedPaths()
     die_first_of_memory()
-    set_limits(spec)
+    bind_process(spec)
+    if has_limits:
+        limit_resources(spec)
     drop_privileges(spec)
     # A change of uid clears both: /proc/self would be root's, and the worker could outlive us.
-    linux.die_with_parent(_PARENT)
-    os.close(_PARENT)
+    linux.die_with_parent(parent)
+    os.close(parent)
     linux.become_readable()
     os.chdir(spec.home)
     if has_landlock:

@@ -30,11 +30,14 @@ from harness.sandbox.box import (
     describe_error,
     receive_message,
     send_message,
+    spec_from_json,
 )
 from harness.sandbox.host import PREFIX, CgroupParents
 
 FREEZE_S_MAX = 5.0
 
+# What lists of processes call the keeper of a spare box.
+SPARE_NAME = "spare-box"
 _STATE_BYTES_MAX = 128
 
 _REMOVE_S_MAX = 5.0
@@ -111,11 +114,15 @@ class Freezer:
 
 
 class ControlGroup:
-    """A box's groups, one folder per hierarchy; the process that creates it is its owner."""
+    """A box's groups, one folder per hierarchy; the process that creates it is its owner.
 
-    def __init__(self, places: CgroupParents, spec: BoxSpec) -> None:
+    Those of a spare box limit no memory and no processes before `limit` is called.
+    """
+
+    def __init__(self, places: CgroupParents, spec: BoxSpec, *, is_spare: bool = False) -> None:
         """Raises OSError if a group cannot be created or limited."""
         self._walls = spec.walls
+        self._places = places
         name = f"{_prefix()}{os.getpid()}-{linux.started_at(os.getpid())}"
         self._folders = {"": Path(places.unified) / name} if places.unified else {}
         for controller, parent in places.separate.items():
@@ -124,9 +131,10 @@ class ControlGroup:
         try:
             for folder in self._folders.values():
                 folder.mkdir()
-            self._set_limits(places, spec.limits)
             if self._has_limits:
                 self._set_cpu_share(places, spec)
+            if not is_spare:
+                self.limit(spec.limits)
         except OSError:
             self.remove()
             raise
@@ -146,6 +154,10 @@ class ControlGroup:
             return Freezer(2, freeze, os.open(folder / "cgroup.events", read), cpu_stat)
         state = self._folders["freezer"] / "freezer.state"
         return Freezer(1, os.open(state, write), os.open(state, read))
+
+    def limit(self, limits: Limits) -> None:
+        """Set the limits of the groups. Raises OSError."""
+        self._set_limits(self._places, limits)
 
     def join(self) -> None:
         """Put this process, and everything it starts, into the groups."""
@@ -315,11 +327,18 @@ class BoxEntry(Protocol):
 
 
 def run_keeper(
-    spec: BoxSpec, client: socket.socket, places: CgroupParents, entry: BoxEntry
+    spec: BoxSpec,
+    client: socket.socket,
+    places: CgroupParents,
+    entry: BoxEntry,
+    attendant: socket.socket | None = None,
 ) -> NoReturn:
-    """Run a keeper's whole life, in a fork made for it."""
+    """Run a keeper's whole life, in a fork made for it.
+
+    With a channel to its `attendant`, the box is a spare one, which `client` assigns.
+    """
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    keeper = _Keeper(spec, client, entry)
+    keeper = _Keeper(spec, client, entry, attendant)
     # The end of the launcher also arrives as SIGTERM.
     signal.signal(signal.SIGTERM, lambda _signal, _frame: keeper.stop())
     try:
@@ -327,14 +346,22 @@ def run_keeper(
         keeper.watch()
     except Exception as error:  # noqa: BLE001  (whatever it was, the client must hear it)
         keeper.tell({"fault": describe_error(error)})
+        keeper.empty()
     keeper.leave()
 
 
 class _Keeper:
-    def __init__(self, spec: BoxSpec, client: socket.socket, entry: BoxEntry) -> None:
+    def __init__(
+        self,
+        spec: BoxSpec,
+        client: socket.socket,
+        entry: BoxEntry,
+        attendant: socket.socket | None = None,
+    ) -> None:
         self._spec = spec
         self._entry = entry
         self._client = client
+        self._attendant = attendant
         self._group: ControlGroup | None = None
         self._child = 0
         self._scratch = -1
@@ -347,8 +374,9 @@ class _Keeper:
     def build(self, places: CgroupParents) -> None:
         """Create the groups and start the first process inside them. Raises OSError."""
         linux.become_reaper()
-        self._group = ControlGroup(places, self._spec)
-        self._send_freezer(self._group)
+        self._group = ControlGroup(places, self._spec, is_spare=self._attendant is not None)
+        if self._attendant is None:
+            self._send_freezer(self._group)
         self._prepare_scratch()
         self._entry.prepare()
         keeper = os.pidfd_open(os.getpid())
@@ -357,13 +385,17 @@ class _Keeper:
             self._run_first_process(keeper)
         # A socket of the box that is held here would not close with its worker.
         linux.silence_streams()
-        linux.keep_descriptors([self._client.fileno(), self._scratch, *self._entry.fault_files])
+        descriptors = [self._client.fileno(), self._scratch, *self._entry.fault_files]
+        descriptors += [self._attendant.fileno()] if self._attendant is not None else []
+        linux.keep_descriptors(descriptors)
 
     def watch(self) -> None:
         """Return when the first process inside has ended."""
         child = os.pidfd_open(self._child)
         poll = select.poll()
         poll.register(child, select.POLLIN)
+        if self._attendant is not None and not self._wait_for_use(self._attendant, child):
+            return
         poll.register(self._client, select.POLLIN)
         while True:
             ready = [descriptor for descriptor, _ in poll.poll()]
@@ -372,6 +404,55 @@ class _Keeper:
                 return
             if not self._handle_message():
                 poll.unregister(self._client)
+
+    def _wait_for_use(self, attendant: socket.socket, child: int) -> bool:
+        """Keep a spare box frozen until it is assigned; False once its first process has ended."""
+        assert self._group is not None
+        freezer = self._group.switch()
+        usual_name = linux.name()
+        linux.set_name(SPARE_NAME)
+        watched = {child: "child", attendant.fileno(): "built", self._client.fileno(): "assigned"}
+        while True:
+            news = {watched[ready] for ready in select.select([*watched], [], [])[0]}
+            if "child" in news:
+                return False
+            if "built" in news:
+                # It says this once: now all its workers are within their walls.
+                del watched[attendant.fileno()]
+                if receive_message(attendant) is None or not (freezer is None or freezer.freeze()):
+                    self.empty()
+                else:
+                    self.tell({"built": True})
+            if "assigned" in news:
+                received = receive_message(self._client)
+                if received is None:
+                    self.empty()
+                    del watched[self._client.fileno()]
+                    continue
+                linux.set_name(usual_name)
+                self._assign(attendant, freezer, *received)
+                return True
+
+    def _assign(
+        self,
+        attendant: socket.socket,
+        freezer: Freezer | None,
+        message: dict[str, Any],
+        descriptors: list[int],
+    ) -> None:
+        """Give a spare box its limits, its client and its submission. Raises OSError."""
+        assert self._group is not None
+        self._spec = spec_from_json(message["assign"])
+        self._client.close()
+        self._client = socket.socket(fileno=os.dup(descriptors[0]))
+        self._group.limit(self._spec.limits)
+        self._send_freezer(self._group)
+        if freezer is not None:
+            freezer.thaw()
+            freezer.close()
+        with attendant:
+            send_message(attendant, message, descriptors)
+        close_descriptors(descriptors)
 
     def empty(self) -> None:
         """Kill everything inside; without a pid namespace, the rest is found after its end."""

@@ -32,6 +32,7 @@ from harness.sandbox.linux import END_S_MAX
 
 _USAGE_S_MAX = 5.0
 _START_S_MAX = 30.0
+SPARE_S_MAX = 600.0
 # A shell, or bubblewrap, adds the number of a signal to this.
 _SIGNALLED = 128
 _SCHEDSTAT_BYTES_MAX = 128
@@ -228,14 +229,21 @@ class ZygoteLauncher:
         walls: Sequence[str] = (),
         imports: Sequence[str] = ("torch",),
         end_s_max: float = END_S_MAX,
+        spare_s_max: float = SPARE_S_MAX,
     ) -> None:
         """Return before the zygote is ready.
 
         `walls` are those that no box may lack, because a client may have been taken over. `imports`
-        are imported before each worker is forked.
+        are imported before each worker is forked. A spare box that has waited for `spare_s_max` is
+        ended.
         """
         self.end_s_max = end_s_max
-        options = {"walls": list(walls), "imports": list(imports), "end_s_max": end_s_max}
+        options = {
+            "walls": list(walls),
+            "imports": list(imports),
+            "end_s_max": end_s_max,
+            "spare_s_max": spare_s_max,
+        }
         self._socket, zygote_end = make_channel()
         with zygote_end:
             arguments = (str(zygote_end.fileno()), str(os.getpid()), json.dumps(options))
@@ -256,22 +264,39 @@ class ZygoteLauncher:
     def start(self, spec: BoxSpec, controls: Sequence[int], output: int) -> Box:
         """Start a box with all its walls. Raises SandboxFault."""
         assert len(controls) == spec.ranks
-        own_end, keeper_end = make_channel()
-        try:
-            request = {"start": spec_to_json(spec), "way": self.way}
-            reply, descriptors = self._request(request, [keeper_end.fileno(), output, *controls])
-        except SandboxFault:
-            own_end.close()
-            raise
-        finally:
-            keeper_end.close()
-        box = Box(own_end, reply["pid"], descriptors[0], self.end_s_max)
-        try:
-            box.settle(spec.ranks)
-        except SandboxFault:
-            box.end()
-            raise
-        return box
+        while True:
+            own_end, keeper_end = make_channel()
+            try:
+                request = {"start": spec_to_json(spec), "way": self.way}
+                files = [keeper_end.fileno(), output, *controls]
+                reply, descriptors = self._request(request, files)
+            except SandboxFault:
+                own_end.close()
+                raise
+            finally:
+                keeper_end.close()
+            box = Box(own_end, reply["pid"], descriptors[0], self.end_s_max)
+            try:
+                box.settle(spec.ranks)
+            except SandboxFault:
+                box.end()
+                # A spare box may have broken while it waited; there are few of them.
+                if "is_spare" not in reply:
+                    raise
+            else:
+                return box
+
+    def make_spares(self, count: int) -> None:
+        """Begin to make spare boxes like the box that was started last. Raises SandboxFault.
+
+        They take processor time until `settle_spares` returns.
+        """
+        self._request({"spares": count})
+
+    def settle_spares(self) -> int:
+        """Wait until spare boxes are built; return how many there are. Raises SandboxFault."""
+        reply, _ = self._request({"settle": True})
+        return int(reply["spares"])
 
     def counts(self) -> dict[str, int]:
         """Return the zygote's open descriptors, boxes and processes. Raises SandboxFault."""

@@ -220,6 +220,7 @@ _MOUNT_ATTR_NODEV = 4
 _PR_SET_PDEATHSIG = 1
 _PR_GET_PDEATHSIG = 2
 _PR_SET_DUMPABLE = 4
+_PR_SET_NAME = 15
 _PR_SET_KEEPCAPS = 8
 _PR_SET_SECCOMP = 22
 _PR_CAPBSET_DROP = 24
@@ -398,6 +399,16 @@ def become_unreadable() -> None:
 def become_readable() -> None:
     """Give /proc/self back to its user, who loses it with a change of uid."""
     _prctl(_PR_SET_DUMPABLE, 1, what="DUMPABLE")
+
+
+def name() -> str:
+    """Return the name of this process in lists of processes."""
+    return Path("/proc/self/comm").read_text(encoding="ascii").strip()
+
+
+def set_name(new_name: str) -> None:
+    """Set the name of this process in lists of processes, at most 15 characters."""
+    _libc().prctl(_PR_SET_NAME, new_name.encode(), 0, 0, 0)
 
 
 def forbid_new_privileges() -> None:

@@ -5,6 +5,7 @@ That includes the running interpreter, from which a worker imports modules.
 
 import functools
 import os
+import stat
 import sys
 import sysconfig
 from collections.abc import Mapping, Sequence
@@ -89,10 +90,11 @@ def list_around(folder: str, hidden: str) -> list[str]:
 def enter_root(spec: BoxSpec, images: Mapping[str, Image]) -> None:
     """Build the root in this mount namespace, which must be new, and move into it.
 
-    Of the folders that it shows, it shows the images that there are. Raises OSError with the mount
-    that failed.
+    Of the folders that it shows, it shows the images that there are. A box without a submission
+    gets an empty folder for it, which `show_submission` fills. Raises OSError with the mount that
+    failed.
     """
-    if not Path(spec.submission).is_dir():
+    if spec.submission and not Path(spec.submission).is_dir():
         raise OSError(f"{spec.submission} is not a folder")
     linux.mount("none", "/", flags=linux.MS_REC | linux.MS_PRIVATE)
     root = _Root(find_mount_point(spec), images)
@@ -103,12 +105,44 @@ def enter_root(spec: BoxSpec, images: Mapping[str, Image]) -> None:
     root.shut("/dev")
     if not root.has("/tmp"):  # noqa: S108
         root.link("/tmp", SCRATCH.lstrip("/"))  # noqa: S108
-    root.bind(spec.submission, SUBMISSION)
+    if spec.submission:
+        root.bind(spec.submission, SUBMISSION)
+    else:
+        root.make_scratch(SUBMISSION, spec.limits.scratch_bytes)
     root.hide(package_folder())
     root.make_proc()
     linux.move_into(root.point)
     flags = linux.MS_REMOUNT | linux.MS_BIND | linux.MS_RDONLY | _NO_SUID_OR_DEVICES
     linux.mount("none", "/", flags=flags)
+
+
+def show_submission(folder: int) -> None:
+    """Copy an open folder to the empty one of a submission, in this root, and make it read-only.
+
+    The mount of a folder of the machine could not be added to the root later. Raises OSError.
+    """
+    _copy_files(folder, SUBMISSION)
+    linux.make_read_only(SUBMISSION)
+
+
+def _copy_files(folder: int, target: str) -> None:
+    """Copy the files and folders of an open folder with their modes and times, without links."""
+    for name in os.listdir(folder):
+        path, status = f"{target}/{name}", os.stat(name, dir_fd=folder, follow_symlinks=False)
+        if not stat.S_ISREG(status.st_mode) and not stat.S_ISDIR(status.st_mode):
+            continue
+        source = os.open(name, os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+        try:
+            if stat.S_ISDIR(status.st_mode):
+                Path(path).mkdir()
+                _copy_files(source, path)
+            else:
+                with open(source, "rb", closefd=False) as file:
+                    Path(path).write_bytes(file.read())
+        finally:
+            os.close(source)
+        Path(path).chmod(stat.S_IMODE(status.st_mode))
+        os.utime(path, ns=(status.st_atime_ns, status.st_mtime_ns))
 
 
 def find_mount_point(spec: BoxSpec) -> str:

@@ -38,7 +38,7 @@ from harness.check.screen import SCREEN_S_MAX
 from harness.defences import Overrides
 from harness.devices.cuda import host
 from harness.devices.device import DeviceFault, describe_machine
-from harness.devices.lock import DEVICE_WAIT_S_MAX, open_device_lock
+from harness.devices.lock import DEVICE_WAIT_S_MAX, open_device_lock, stop_sharing, try_share
 from harness.inspect import inspection
 from harness.messages import (
     CANCEL,
@@ -80,6 +80,10 @@ _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", 
 _WRITTEN = ("/proc", "/dev", "/sys", host.MPS_PIPES)
 
 _POLL_S = 1.0
+# How many spare boxes a supervisor has by default: each run starts with one.
+SPARES = 1
+# How often it looks whether a run that is timed has ended, to make them.
+_TRY_EVERY_S = 0.1
 # What a run's process writes after a report.
 _WAITS, _ENDS = b"w", b"e"
 _CHUNK_BYTES = 64 * 1024
@@ -244,6 +248,31 @@ class SupervisorServer:
     token: str = ""
     directory: RunDirectory | None = None
     process: RunProcess | None = None
+    spares: int = 0
+    own_lock: tuple[int, ...] = ()
+    lacks_spares: bool = False
+
+    def take_line(self) -> str:
+        """Wait for a line of the entry and return it, "" at the end; make spare boxes meanwhile."""
+        while self.lacks_spares and not self.lines.has_news:
+            self._make_spares()
+            wait_s = _TRY_EVERY_S if self.lacks_spares else 0.0
+            if select.select((self.lines.descriptor,), (), (), wait_s)[0]:
+                self.lines.receive()
+        return self.lines.take()
+
+    def _make_spares(self) -> None:
+        """Make what is missing of the spare boxes, unless a run uses the device alone now."""
+        if not try_share(self.own_lock):
+            return
+        self.lacks_spares = False
+        try:
+            self.machine.launcher.make_spares(self.spares)
+            self.machine.launcher.settle_spares()
+        except SandboxFault:
+            self.leave()
+        finally:
+            stop_sharing(self.own_lock)
 
     def handle_line(self, line: str) -> None:
         """Handle one line of the entry: the token of a request, and the request."""
@@ -318,6 +347,7 @@ class SupervisorServer:
         if directory is not process.directory:
             directory.leave()
         self.directory = None
+        self.lacks_spares = self.spares > 0
         if ending:
             # The author's code may have reported something itself; the first report counts.
             self.tell(_report_dead_run(request, directory.mark.what, stop_reason, ending))
@@ -486,7 +516,15 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     for descriptor in machine.device_lock:
         os.set_inheritable(descriptor, False)
     lines = RequestLines(sys.stdin.fileno())
-    server = SupervisorServer(machine, overrides, channel, lines, Path(options["folder"]))
+    server = SupervisorServer(
+        machine,
+        overrides,
+        channel,
+        lines,
+        Path(options["folder"]),
+        spares=options.get("spares", SPARES),
+        own_lock=open_device_lock(machine.device_lock),
+    )
 
     def leave(_signal: int, _frame: FrameType | None) -> None:
         server.leave()
@@ -506,7 +544,7 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     linux.use_huge_pages()
     channel.write(f"{READY}\n")
     channel.flush()
-    for line in iter(lines.take, ""):
+    for line in iter(server.take_line, ""):
         server.handle_line(line)
     server.leave()
 

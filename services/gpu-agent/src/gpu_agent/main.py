@@ -55,6 +55,7 @@ async def _run(
         gpu_index=settings.gpu_index,
         quiet_wait_s=settings.quiet_wait_s,
         slots=machine.slots,
+        spares=settings.spares,
     )
     runs.sweep()
     await runs.keep_code(machine.environment[HARNESS_CODE])

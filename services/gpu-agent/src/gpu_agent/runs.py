@@ -149,10 +149,10 @@ class HarnessRuns:
 
     `folder` holds problems by digest, the current runs and the harness's state for this machine.
     `device` is the timed device; `gpu_index` picks one of several GPUs. `slots` runs go on at once,
-    each with a supervisor of its own. The harness refuses ranked runs if it isolates less than
-    `level_min`, and lets them wait up to `quiet_wait_s` for a quiet machine. `canary` returns what
-    is wrong with the machine; once it found nothing, it is asked again after `canary_every_s` and
-    after a failure.
+    each with a supervisor of its own, which keeps `spares` boxes ready. The harness refuses ranked
+    runs if it isolates less than `level_min`, and lets them wait up to `quiet_wait_s` for a quiet
+    machine. `canary` returns what is wrong with the machine; once it found nothing, it is asked
+    again after `canary_every_s` and after a failure.
     `code` is the digest of the registered harness code once it is stored; runs of other code are
     refused.
     """
@@ -165,6 +165,7 @@ class HarnessRuns:
     gpu_index: int = 0
     quiet_wait_s: float = 0.0
     slots: int = 1
+    spares: int = 1
     pool: HarnessPool | None = None
     starting: asyncio.Task[None] | None = None
     ailment: str = ""
@@ -198,7 +199,9 @@ class HarnessRuns:
         if self.pool is None:
             state = self.folder / "state"
             state.mkdir(parents=True, exist_ok=True)
-            self.pool = HarnessPool(self.slots, device=self.device, state=str(state))
+            self.pool = HarnessPool(
+                self.slots, device=self.device, spares=self.spares, state=str(state)
+            )
         async with self.pool.lend() as harness:
             self.last_jobs[harness] = job
             try:

@@ -20,6 +20,7 @@ PREFIX = "WARPBOARD_GPU_AGENT"
 GPU_INDEX_MAX = 63
 # A job that waits has an agent to itself.
 QUIET_WAIT_S_MAX = 600.0
+SPARES_MAX = 8
 
 
 @dataclass(frozen=True)
@@ -99,6 +100,15 @@ class Settings:
             "0: it is timed at once and graded `noisy`; high: the queue waits for a busy machine",
         ),
     ] = 60.0
+    spares: Annotated[
+        int,
+        Doc(
+            "how many [spare boxes](docs/isolation.md#spare-boxes) each slot keeps on the device "
+            "`cpu`, 0 to 8; each has its own processes, with about 30 MB of memory, is frozen, "
+            "and is used once or ended after 10 minutes",
+            "0: each run builds its box, which takes about 30 ms; high: memory that nobody uses",
+        ),
+    ] = 1
     sign_seed: Annotated[
         str,
         Doc(
@@ -135,6 +145,9 @@ def load() -> Settings:
     if not 0 <= settings.slots <= SLOTS_MAX:
         expected = f"expected 0 to {SLOTS_MAX}"
         raise Refused("bad_settings", f"{PREFIX}_SLOTS is {settings.slots}: {expected}")
+    if not 0 <= settings.spares <= SPARES_MAX:
+        mismatch = f"{settings.spares}: expected 0 to {SPARES_MAX}"
+        raise Refused("bad_settings", f"{PREFIX}_SPARES is {mismatch}")
     if not 0 <= settings.quiet_wait_s <= QUIET_WAIT_S_MAX:
         mismatch = f"{settings.quiet_wait_s:g}: expected 0 to {QUIET_WAIT_S_MAX:g}"
         raise Refused("bad_settings", f"{PREFIX}_QUIET_WAIT_S is {mismatch}")
