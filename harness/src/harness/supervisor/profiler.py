@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +32,9 @@ _FILES = (
     ("ncu.csv", "text/csv", protocol.CSV_BYTES_MAX),
 )
 
+# To capture a kernel of the platform; that is not the submission's time.
+_PROBE_S_MAX = 60.0
+
 _TRACE = ("trace.json.gz", "application/gzip")
 _TABLE = ("table.txt", "text/plain")
 _PROFILE_BYTES_MAX = 16 * 1024**2
@@ -58,9 +62,32 @@ class NcuCapturer:
     def files(self, case: Case, shape: Shape, deadline: float) -> list[ProfileFile]:
         """Return report, text and table of one call, under the published seed.
 
-        Raises CaseFailed if all files are empty; ProfilerFault with the cause if ncu counted
-        nothing on this machine; ProblemFault.
+        Raises CaseFailed if ncu counted nothing or all files are empty; ProfilerFault with the
+        cause if ncu does not count a kernel of the platform either; ProblemFault.
         """
+        files = self._capture_files(case, shape, self.worker_teams.role, deadline)
+        if not files:
+            raise CaseFailed("crashed", "the profile is empty: ncu produced no output")
+        if cause := _read_cause(files):
+            # A submission can write whatever ncu writes, so its own capture proves nothing.
+            self._require_counters(case, shape)
+            raise CaseFailed("crashed", cause)
+        return files
+
+    def _require_counters(self, case: Case, shape: Shape) -> None:
+        """Capture a kernel of the platform in a fresh box. Raises ProfilerFault if that fails."""
+        try:
+            deadline = time.monotonic() + _PROBE_S_MAX
+            files = self._capture_files(case, shape, protocol.PROBE_ROLE, deadline)
+        except CaseFailed as failure:
+            raise ProfilerFault(failure.message) from failure
+        if cause := _read_cause(files):
+            raise ProfilerFault(cause)
+
+    def _capture_files(
+        self, case: Case, shape: Shape, role: dict[str, Any], deadline: float
+    ) -> list[ProfileFile]:
+        """Return the files of one capture that are not empty. Raises CaseFailed, ProblemFault."""
         # ncu replays kernels for any length of time: no gate, no clock, and host memory.
         buffers = RankBuffers(CpuDevice(is_frozen=False), shape)
         memories = [os.memfd_create("capture", os.MFD_CLOEXEC) for _ in _FILES]
@@ -69,7 +96,8 @@ class NcuCapturer:
             buffers.prepare(self.judge_context.author.data(case, case.seed or 0, 0))
             buffers.show()
             inputs_outputs = [memory.descriptor for memory in buffers.memories]
-            self._capture(buffers, [*memories, program, *inputs_outputs], deadline)
+            order = self._order(buffers, self.worker_teams.scratch(), role)
+            self._capture(order, [*memories, program, *inputs_outputs], deadline)
             files = [
                 (name, media, read_memory(memory, bytes_max))
                 for (name, media, bytes_max), memory in zip(_FILES, memories, strict=True)
@@ -78,29 +106,28 @@ class NcuCapturer:
             buffers.close()
             for memory in (*memories, program):
                 os.close(memory)
-        return _require_counters(files)
+        return [file for file in files if file[-1]]
 
     @property
     def _ncu(self) -> plan.Ncu:
         return self.worker_teams.setup.machine.build_tools.ncu
 
-    def _capture(self, buffers: RankBuffers, descriptors: list[int], deadline: float) -> None:
+    def _capture(self, order: dict[str, Any], descriptors: list[int], deadline: float) -> None:
         folders = tuple(sorted({*command.tool_folders(), *self._ncu.folders}))
-        order = {"capture": self._order(buffers, self.worker_teams.scratch())}
-        team = self.worker_teams.start_profiler(
-            order, (*descriptors, *self.worker_teams.built), folders
-        )
+        is_probe = order["replay"]["role"] == protocol.PROBE_ROLE
+        built = () if is_probe else self.worker_teams.built
+        team = self.worker_teams.start_profiler({"capture": order}, (*descriptors, *built), folders)
         try:
             if team.receive(0, deadline, "ncu used up the stage's budget") != protocol.READY:
                 raise CaseFailed("protocol", "the profiler did not report that it is ready")
         finally:
             team.end()
 
-    def _order(self, buffers: RankBuffers, scratch: str) -> dict[str, Any]:
+    def _order(self, buffers: RankBuffers, scratch: str, role: dict[str, Any]) -> dict[str, Any]:
         """Return the order for harness.worker.programs."""
         report = f"{scratch}/profile"
         replay = {
-            "role": self.worker_teams.role,
+            "role": role,
             "home": scratch,
             "layout": buffers.layout().decode(),
             "scalars": buffers.scalars().decode(),
@@ -119,14 +146,10 @@ class ProfilerFault(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome,
     """This machine's ncu counts nothing: the machine's fault, not the submission's."""
 
 
-def _require_counters(files: list[ProfileFile]) -> list[ProfileFile]:
-    """Return the files that are not empty; a text alone says why ncu counted nothing."""
-    non_empty = [(name, media, data) for name, media, data in files if data]
-    if [media for _, media, _ in non_empty] == ["text/plain"]:
-        raise ProfilerFault(messages.make_printable(non_empty[0][2].decode(errors="replace")))
-    if not non_empty:
-        raise CaseFailed("crashed", "the profile is empty: ncu produced no output")
-    return non_empty
+def _read_cause(files: list[ProfileFile]) -> str:
+    """Return why ncu counted nothing, "" if it did: a text alone says why."""
+    is_cause = [media for _, media, _ in files] == ["text/plain"]
+    return messages.make_printable(files[0][2].decode(errors="replace")) if is_cause else ""
 
 
 class Profiler:

@@ -37,6 +37,8 @@ _GAP = "\n[…]\n"
 REPORT_BYTES_MAX = 32 * 1024**2
 PAGE_BYTES_MAX = 256 * 1024
 CSV_BYTES_MAX = 4 * 1024**2
+# The role of a capture that profiles a kernel of the platform instead of a submission.
+PROBE_ROLE = {"is_probe": True}
 # The operators and kernels of one call.
 RECORD_BYTES_MAX = 1024**2
 RECORD_ROWS_MAX, RECORD_NAME_CHARS_MAX = 64, 160

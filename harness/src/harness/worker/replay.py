@@ -14,8 +14,10 @@ from typing import Any
 
 from harness.worker.explanations import explain_exception
 from harness.worker.memory import AnswerMismatch, SharedCase
-from harness.worker.protocol import SubmissionFailure
+from harness.worker.protocol import PROBE_ROLE, SubmissionFailure
 from harness.worker.submission import load_submission
+
+_PROBE_FLOATS = 4096
 
 Mark = Callable[[], object]
 
@@ -55,6 +57,14 @@ def replay_call(order: dict[str, Any], begin: Mark, end: Mark) -> None:
     end()
 
 
+def launch_probe(torch: Any, device: str, begin: Mark, end: Mark) -> None:
+    """Launch a kernel of the platform between the marks, to show whether ncu counts here."""
+    values = torch.ones(_PROBE_FLOATS, device=device)
+    begin()
+    values.add_(1)
+    end()
+
+
 def main() -> None:
     """Replay the call; exit with a message if it fails."""
     order = json.loads(Path(sys.argv[1]).read_text(encoding="utf-8"))
@@ -62,7 +72,10 @@ def main() -> None:
     torch.set_num_threads(1)
     begin, end = _marks(torch, is_cuda=order["device"].startswith("cuda"))
     try:
-        replay_call(order, begin, end)
+        if order["role"] == PROBE_ROLE:
+            launch_probe(torch, order["device"], begin, end)
+        else:
+            replay_call(order, begin, end)
     except (AnswerMismatch, SubmissionFailure) as reason:
         sys.exit(str(reason))
     except BaseException as error:  # noqa: BLE001  (the author must be told of any error)
