@@ -14,9 +14,8 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-from harness.devices.access import EAGER_LOADING
 from harness.devices.cuda.driver import NON_BLOCKING, NOT_READY, Driver, Kernel, Nvrtc
-from harness.devices.cuda.host import become_mps_client
+from harness.devices.cuda.host import become_mps_client, module_loading
 from harness.devices.cuda.rules import architecture_name
 from harness.sandbox import linux
 from harness.worker import protocol
@@ -223,7 +222,7 @@ def start(
     try:
         if is_apart:
             _part()
-        become_mps_client(EAGER_LOADING | mps)
+        become_mps_client(module_loading(forced="EAGER") | mps)
         server = Guest(theirs, mode)
         if opens_at_once:
             server.open()

@@ -15,7 +15,6 @@ from typing import Any, cast
 from bench.gpu.local import median
 from bench.gpu.pair import Pair
 from bench.gpu.table import Bench, Found, Skipped
-from harness.devices.access import EAGER_LOADING
 from harness.devices.cuda.gate import Referee, RefereeStream
 from harness.devices.cuda.host import become_mps_client, list_gpus
 from harness.devices.cuda.memory import CudaInputs
@@ -110,7 +109,9 @@ def on_each(bench: Bench) -> Found:
             stack.enter_context(Pair("honest", bench.mps | {"CUDA_VISIBLE_DEVICES": uuid}))
             for uuid in uuids
         ]
-        become_mps_client(EAGER_LOADING | bench.mps | {"CUDA_VISIBLE_DEVICES": ",".join(uuids)})
+        become_mps_client(
+            module_loading(len(uuids)) | bench.mps | {"CUDA_VISIBLE_DEVICES": ",".join(uuids)}
+        )
         gang = MultiGpuDevice(len(uuids), is_frozen=True)
         gang.prepare()
         for pair, member in zip(pairs, gang.members, strict=True):

@@ -13,9 +13,8 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
-from harness.devices.access import EAGER_LOADING
 from harness.devices.cuda.device import CudaDevice
-from harness.devices.cuda.host import become_mps_client
+from harness.devices.cuda.host import become_mps_client, module_loading
 
 END_S_MAX = 5.0
 IMITATED_PART = 40
@@ -64,7 +63,7 @@ class Bench:
         if self.is_imitation:
             # Looked up: it is part of the tests, which no GPU needs.
             return importlib.import_module("bench.gpu.imitation").open_device()  # type: ignore[no-any-return]
-        become_mps_client((EAGER_LOADING if has_guest else {}) | self.mps)
+        become_mps_client((module_loading(forced="EAGER") if has_guest else {}) | self.mps)
         device = CudaDevice(is_frozen=True, runs_beside=bool(self.mps))
         device.prepare()
         return device

@@ -41,6 +41,8 @@ class Machine(Driver):
         self.streams: dict[int, Stream] = {}
         self.log: list[tuple[str, int, int]] = []
         self.slow_ns: dict[tuple[str, int], int] = {}
+        # The contexts that were opened, in the order of the log.
+        self.contexts: list[str] = []
         self._events: dict[int, int] = {}
         self._waiting: dict[int, int] = defaultdict(int)
         self._handles = iter(range(1000, 1_000_000))
@@ -127,6 +129,16 @@ class Machine(Driver):
 
     def _cuDeviceGetUuid(self, out: Any, device: int) -> int:  # noqa: N802
         out.raw = bytes([device] * 16)
+        return 0
+
+    def _cuDevicePrimaryCtxRetain(self, out: Any, device: int) -> int:  # noqa: N802
+        self.contexts.append("context")
+        self.log.append(("context", device, self.now_ns))
+        out._obj.value = device + 1
+        return 0
+
+    def _cuCtxSetCurrent(self, context: Any) -> int:  # noqa: N802
+        self.current = context.value - 1
         return 0
 
     def _cuStreamCreate(self, out: Any, _flags: int) -> int:  # noqa: N802

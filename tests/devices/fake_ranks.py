@@ -32,6 +32,8 @@ class Rank:
     is_gated: bool = True
     is_early: bool = False
     writes_late_ns: int = 0
+    # What its first call loads, before it can work.
+    loads_ns: int = 0
 
     def __post_init__(self) -> None:
         torch: Any = importlib.import_module("torch")
@@ -56,6 +58,9 @@ class Rank:
                 machine.hold_up(self.stream, lambda: read(mailbox) == reveal)
             if self.is_early:
                 machine.enqueue(self.stream, "said", lambda: write(mailbox + 64, done))
+            if self.loads_ns:
+                machine.enqueue(self.stream, "load", lambda: None, self.loads_ns)
+                self.loads_ns = 0
             machine.enqueue(self.stream, "work", self._compute, self.takes_ns)
             machine.enqueue(self.stream, "done", lambda: write(mailbox + 64, done))
             if self.writes_late_ns:

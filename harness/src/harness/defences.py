@@ -46,6 +46,7 @@ class Overrides:
     builds the same walls another way, so that every promise of the sandbox is checked against two
     constructions. `ncu` is a stand-in profiler for any device. Without `records_calls`, no further
     call shows what produced the answers; that decides no verdict, but takes seconds on a GPU.
+    `module_loading` is LAZY or EAGER for the GPU's contexts, to compare the two.
     `end_s_max` limits how long killed processes may take to end; 0 is the usual limit.
     """
 
@@ -54,6 +55,7 @@ class Overrides:
     launcher: str = "zygote"
     ncu: str = ""
     records_calls: bool = True
+    module_loading: str = ""
     end_s_max: float = 0.0
 
     @classmethod
@@ -65,6 +67,7 @@ class Overrides:
             launcher=options.get("launcher", "zygote"),
             ncu=options.get("ncu", ""),
             records_calls=options.get("records_calls", True),
+            module_loading=options.get("module_loading", ""),
             end_s_max=options.get("end_s_max", 0.0),
         )
 

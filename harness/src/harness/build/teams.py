@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -44,6 +44,7 @@ from harness.worker import protocol
 
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS")
 IMPORT, BUILD, PROFILER = "the import", "the build", "the profiler's import"
+CONTEXT = "the opening of the device"
 _ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 # For a box that shares the supervisor's core: the supervisor must stay in control.
 _WEIGHT_BESIDE_SUPERVISOR = 50
@@ -67,6 +68,7 @@ class Machine:
     cache: BuildCache
     defences: Defences = ALL_DEFENCES
     records_calls: bool = True
+    module_loading: str = ""
     device_lock: tuple[int, ...] = ()
     slot: int = 0
     slots: int = 1
@@ -150,6 +152,7 @@ class WorkerTeams:
     built: tuple[int, ...] = ()
     log: OutputLog = field(default_factory=OutputLog)
     teams: list[Team] = field(default_factory=list)
+    _early: Team | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.preparation = PreparationBudget(preparation_s(self.directory.problem, self.mode))
@@ -160,7 +163,35 @@ class WorkerTeams:
         # The default process group, if the reference uses one too.
         if ranks > 1 and uses_collectives(self.directory.problem):
             role["group"] = "nccl" if self.setup.device_access.each else "gloo"
-        return self._start_team(role, self.built, self.worker(ranks))
+        early, self._early = self._early, None
+        if early is None:
+            return self._start_team(role | self._context, self.built, self.worker(ranks))
+        early.preparation = self.preparation
+        early.thaw()
+        # Its box was built before the device was known, for which its compilers build.
+        tools = worker_environment(self.setup.machine.build_tools, self.scratch())
+        self._send_role(early, role, self.built, tools)
+        return early
+
+    def start_early(self, ranks: int) -> None:
+        """Start the team that `start` returns first, and let it open the device meanwhile."""
+        role = {"opens_context": True, "only_opens": True}
+        self._early = self._start_team(role, (), self.worker(ranks))
+        # This is not the submission's time.
+        self._early.preparation = PreparationBudget(BUILD_S_MAX)
+
+    def wait_until_open(self) -> None:
+        """Wait until the early team has the device open, and freeze it.
+
+        Nothing of a submission runs before that, so any failure is the device's. Raises
+        DeviceFault.
+        """
+        assert self._early is not None
+        try:
+            self.wait_until_ready(self._early, CONTEXT)
+            self._early.freeze()
+        except CaseFailed as failure:
+            raise DeviceFault(f"a worker cannot open the device: {failure.message}") from failure
 
     def start_null(self, *, is_bare: bool) -> Team:
         """Start a team without a submission, to show what an empty call costs.
@@ -169,7 +200,7 @@ class WorkerTeams:
         """
         is_bare = is_bare and self.setup.machine.defences.has_bare_null
         role = {"is_bare_null" if is_bare else "is_null": True}
-        return self._start_team(role, (), self.worker(self.ranks), is_null=True)
+        return self._start_team(role | self._context, (), self.worker(self.ranks), is_null=True)
 
     def start_builder(self, role: dict[str, Any], descriptors: Sequence[int]) -> Team:
         """Start one worker with a compiler's limits and no GPU."""
@@ -284,11 +315,25 @@ class WorkerTeams:
         budget = PreparationBudget(BUILD_S_MAX) if is_null else self.preparation
         team = Team(machine.launcher, spec, log, budget, machine.defences)
         self.teams.append(team)
-        shared = {"home": spec.home}
-        for rank in range(spec.ranks):
-            message = shared | role | {"environment": self._rank_environment(rank, spec.ranks)}
-            team.send(rank, protocol.SETUP + json.dumps(message).encode(), descriptors)
+        self._send_role(team, {"home": spec.home} | role, descriptors)
         return team
+
+    @property
+    def _context(self) -> dict[str, Any]:
+        """The part of a role by which a worker opens the device that its box shows."""
+        return {"opens_context": True} if self.setup.device_access.devices else {}
+
+    def _send_role(
+        self,
+        team: Team,
+        role: dict[str, Any],
+        descriptors: Sequence[int],
+        environment: Mapping[str, str] | None = None,
+    ) -> None:
+        for rank in range(team.ranks):
+            own = self._rank_environment(rank, team.ranks)
+            message = role | {"environment": {**(environment or {}), **own}}
+            team.send(rank, protocol.SETUP + json.dumps(message).encode(), descriptors)
 
     def _worker_limits(self) -> Limits:
         problem, limits = self.directory.problem, self.setup.device_access.limits

@@ -57,9 +57,6 @@ _NAME_BYTES_MAX = 256
 
 NAMES = ("cuda", "hip")
 
-# A kernel that is loaded at its first launch could be loaded during a timed call.
-EAGER_LOADING = {"CUDA_MODULE_LOADING": "EAGER"}
-
 # Time to import torch, open a GPU and compile for it.
 _PROBE_S_MAX = 180.0
 
@@ -207,17 +204,22 @@ class DeviceAccess:
     each: tuple[Mapping[str, str], ...] = ()
 
 
-def find_device_access(name: str, ranks: int = 1, gpus: Sequence[int] = ()) -> DeviceAccess:
+def find_device_access(
+    name: str, ranks: int = 1, gpus: Sequence[int] = (), *, module_loading: str = ""
+) -> DeviceAccess:
     """Return what this machine gives to this many ranks, on the GPUs of these numbers.
 
-    Without numbers, ranks get the first GPUs. Raises DeviceFault if a part is missing, ProblemFault
+    Without numbers, ranks get the first GPUs. `module_loading` replaces what
+    `host.module_loading` decides. Raises DeviceFault if a part is missing, ProblemFault
     if there are more ranks than numbers.
     """
     match name:
         case "cpu":
             return DeviceAccess(limits=limits_of_ranks(ranks, Limits()))
         case "cuda":
-            return _find_nvidia_access(ranks, gpus)
+            loading = host.module_loading(ranks, module_loading)
+            access = _find_nvidia_access(ranks, gpus)
+            return replace(access, environment={**access.environment, **loading})
         case "hip":
             return _find_amd_access(ranks, gpus)
     raise DeviceFault(f"there is no device {name!r}, only cpu, cuda, hip")
@@ -235,7 +237,12 @@ def open_device(
         return device
     visible_gpus = {name: access.environment[name] for name in NO_GPU if name in access.environment}
     settings.add_environment(_RUN_ENVIRONMENT | visible_gpus)
-    return open_gpu(name, is_frozen=is_frozen, ranks=max(1, len(access.each)))
+    return open_gpu(
+        name,
+        is_frozen=is_frozen,
+        ranks=max(1, len(access.each)),
+        module_loading=access.environment.get(host.MODULE_LOADING, ""),
+    )
 
 
 def assign_gpus(
@@ -327,7 +334,7 @@ def _find_amd_access(ranks: int, numbers: Sequence[int]) -> DeviceAccess:
     )
 
 
-def open_gpu(name: str, *, is_frozen: bool, ranks: int = 1) -> Device:
+def open_gpu(name: str, *, is_frozen: bool, ranks: int = 1, module_loading: str = "") -> Device:
     """Open the device at the best tier that it can provide. Raises DeviceFault.
 
     Each of several `ranks` has its own GPU: the first ones that this process sees. If an MPS daemon
@@ -339,9 +346,8 @@ def open_gpu(name: str, *, is_frozen: bool, ranks: int = 1) -> Device:
     local = LocalDevice(name)
     if name == "cuda":
         is_running = host.is_mps_running()
-        host.become_mps_client(
-            EAGER_LOADING | ({"CUDA_MPS_PIPE_DIRECTORY": host.MPS_PIPES} if is_running else {})
-        )
+        pipes = {"CUDA_MPS_PIPE_DIRECTORY": host.MPS_PIPES} if is_running else {}
+        host.become_mps_client(host.module_loading(ranks, module_loading) | pipes)
         device: CudaDevice | MultiGpuDevice
         if ranks > 1:
             device = MultiGpuDevice(ranks, is_frozen=is_frozen)

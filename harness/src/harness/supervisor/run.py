@@ -243,8 +243,8 @@ class PreparedProblem:
         self._offer: inputs.AvailableMemory | None = None
         self._cases: list[tuple[Case, bool]] = []
 
-    def open(self, request: RunRequest, problem: Problem, machine: Machine) -> None:
-        """Open the device, before the first run. Raises DeviceFault, MemoryShortage."""
+    def choose_device(self, request: RunRequest, problem: Problem, machine: Machine) -> None:
+        """Choose device and cores, before the first run. Raises DeviceFault, MemoryShortage."""
         self.runs += 1
         if self.runs > 1:
             return
@@ -262,11 +262,16 @@ class PreparedProblem:
         self.cores = reserve_core(machine.slot, machine.slots) if is_pinned else []
         self.core_keep_awake = CoreKeepAwake(self.cores[0] if self.cores and is_timed else None)
         self.referee = Referee(has_own_core=bool(self.cores))
-        self.access = find_device_access(request.device, self.ranks, request.gpus)
+        self.access = find_device_access(
+            request.device, self.ranks, request.gpus, module_loading=machine.module_loading
+        )
         # A GPU has its own memory, where an allocation that is too large simply fails.
         if is_cpu:
             limits = self.access.limits
             self._offer = measure_available_memory(problem, limits, machine.slots)
+
+    def open_device(self, request: RunRequest, machine: Machine) -> None:
+        """Open the chosen device in this process. Raises DeviceFault."""
         # After the fork of CoreKeepAwake, which must not inherit a GPU context.
         self.device = open_device(request.device, self.access, machine.walls, machine.defences)
 
@@ -346,7 +351,7 @@ class StagedRun(Run):
         super().__init__(request, directory, machine, tell)
         self._is_shared = prepared is not None
         self._prepared = prepared or PreparedProblem()
-        self._prepared.open(request, self._problem, self._machine)
+        self._prepared.choose_device(request, self._problem, self._machine)
         self._steps = {
             "build": self._build,
             **dict.fromkeys(("check", "hidden_check", "timed_check"), self._judge_all),
@@ -354,14 +359,33 @@ class StagedRun(Run):
             "profile": self._profile,
         }
         self._ranks_first, self._referee = self._prepared.ranks_first, self._prepared.referee
+        setup = WorkerSetup(machine, self._prepared.cores, self._prepared.access)
+        self.worker_teams = WorkerTeams(setup, directory, request.mode, self._prepared.ranks)
+        if self._prepared.runs == 1:
+            self._open_device()
         self._core_keep_awake, self._device = self._prepared.core_keep_awake, self._prepared.device
         build_tools = adapt_tools(machine.build_tools, self._device.architecture)
         adapted = replace(machine, build_tools=build_tools)
-        setup = WorkerSetup(adapted, self._prepared.cores, self._prepared.access)
-        self.worker_teams = WorkerTeams(setup, directory, request.mode, self._prepared.ranks)
+        self.worker_teams.setup = replace(setup, machine=adapted)
         self._yardstick_teams = YardstickTeams.beside(self.worker_teams)
         seeds = functools.partial(self._seeds, WARM_UP)
         self._warm_ups = WarmUps(seeds, self.worker_teams.import_s)
+
+    def _open_device(self) -> None:
+        """Open a GPU here and in the first worker at the same time, while no other run uses it."""
+        if not self._prepared.access.devices:
+            self._prepared.open_device(self._request, self._machine)
+            return
+        super()._hold_device()
+        try:
+            self.worker_teams.start_early(self._ranks_first)
+            self._prepared.open_device(self._request, self._machine)
+            self.worker_teams.wait_until_open()
+        except BaseException:
+            self.worker_teams.end()
+            raise
+        finally:
+            self.device_turn.release()
 
     def _hold_device(self, *, is_alone: bool = False) -> None:
         super()._hold_device(is_alone=is_alone)

@@ -625,8 +625,14 @@ def _make_machine(level: str | None, overrides: Overrides, cache: BuildCache) ->
     # The launcher refuses a box that lacks one of these walls, whoever asks for it.
     launcher = launchers[overrides.launcher](walls, end_s_max=end_s_max)
     build_tools = survey_tools(ncu=overrides.ncu)
-    records_calls = overrides.records_calls
-    return Machine(launcher, walls, build_tools, cache, records_calls=records_calls)
+    return Machine(
+        launcher,
+        walls,
+        build_tools,
+        cache,
+        records_calls=overrides.records_calls,
+        module_loading=overrides.module_loading,
+    )
 
 
 def _die_with_parent(parent: int, signal_number: signal.Signals) -> None:

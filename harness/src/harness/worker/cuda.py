@@ -130,6 +130,13 @@ class Driver:
         return int(getattr(self._library, name)(*arguments))
 
 
+def open_context() -> None:
+    """Open the GPU's context in this process, and torch in it. Raises RuntimeError."""
+    torch: Any = importlib.import_module("torch")
+    torch.cuda.init()
+    torch.zeros(1, device="cuda")
+
+
 class CudaCase(SharedCase):
     """A case whose tensors lie in the device's memory. Raises CudaDriverError, RuntimeError.
 
@@ -138,9 +145,6 @@ class CudaCase(SharedCase):
     """
 
     def __init__(self, layout: bytes, descriptors: list[int]) -> None:
-        torch: Any = importlib.import_module("torch")
-        torch.cuda.init()
-        torch.zeros(1, device="cuda")
         self._driver = Driver()
         self._memory_layouts = iter(json.loads(layout)["memories"])
         self._gate = _Gate(self._driver)

@@ -1,6 +1,7 @@
 """The messages of the control socket, one per packet, and one rule that both sides share.
 
-Supervisor to worker: SETUP + the worker's role as JSON, with at most one descriptor, which a
+Supervisor to worker: SETUP + the worker's role as JSON, which a worker that first only opens its
+GPU's context gets in a second message, with at most one descriptor, which a
 builder writes to and a worker loads the build result from, or with those that run_capture and
 list_kernels name;
 CASE + the layout of two shared memories as JSON, with their two descriptors; GO + nonce + the

@@ -22,7 +22,7 @@ from types import ModuleType
 from typing import Any
 
 from harness.worker import programs, protocol, settings, submission
-from harness.worker.cuda import CudaBatch, CudaCase, LocalCase
+from harness.worker.cuda import CudaBatch, CudaCase, LocalCase, open_context
 from harness.worker.explanations import explain_exception
 from harness.worker.memory import AnswerMismatch, SharedCase
 from harness.worker.protocol import SubmissionFailure
@@ -134,35 +134,47 @@ class WorkerServer:
     def _set_up(self, role: dict[str, Any], descriptors: list[int]) -> None:
         """Become a builder, a profiler, a worker of one submission, a null worker, or a program.
 
-        Raises SubmissionFailure.
+        A worker on a GPU opens its context before it loads anything of the submission. One that
+        `only_opens` waits for its role afterwards. Raises SubmissionFailure.
         """
         if environment := role.get("environment"):
             settings.add_environment(environment)
-        self._home = role.get("home", "")
-        if order := role.get("order"):
-            programs.run_build_order(order, descriptors[0])
+        self._home = role.get("home", self._home)
+        if self._carry_out(role, descriptors):
             return
-        if order := role.get("capture"):
-            programs.run_capture(order, descriptors, self._path)
+        self._prepare_torch(opens_context=role.get("opens_context", False))
+        if role.get("only_opens"):
             return
-        if order := role.get("listing"):
-            programs.list_kernels(order, descriptors)
-            return
-        if order := role.get("popcorn"):
-            programs.run_program(order, descriptors, self._path.parent)
-            return
-        # With the collector off, importing torch takes a tenth of the time and frees nothing.
-        gc.disable()
-        torch: Any = importlib.import_module("torch")
-        torch.set_num_threads(1)
-        gc.freeze()
-        gc.enable()
         if role.get("is_bare_null"):
             self._is_bare = True
             return
         self._load = load_submission(self._path, role, descriptors, self._home)
         if backend := role.get("group"):
             _join_group(backend, self._path)
+
+    def _carry_out(self, role: dict[str, Any], descriptors: list[int]) -> bool:
+        """Run the program that the role orders; False if it is that of a worker."""
+        if order := role.get("order"):
+            programs.run_build_order(order, descriptors[0])
+        elif order := role.get("capture"):
+            programs.run_capture(order, descriptors, self._path)
+        elif order := role.get("listing"):
+            programs.list_kernels(order, descriptors)
+        elif order := role.get("popcorn"):
+            programs.run_program(order, descriptors, self._path.parent)
+        else:
+            return False
+        return True
+
+    def _prepare_torch(self, *, opens_context: bool) -> None:
+        # With the collector off, importing torch takes a tenth of the time and frees nothing.
+        gc.disable()
+        torch: Any = importlib.import_module("torch")
+        torch.set_num_threads(1)
+        gc.freeze()
+        gc.enable()
+        if opens_context:
+            open_context()
 
     def _open_case(self, case: SharedCase) -> None:
         """Bind the submission to a case; a GPU's work waits for a gate that the referee opens."""

@@ -27,6 +27,8 @@ _FOLDERS = ("/sys",)
 # The folder of a driver that a container runtime has mounted.
 _DRIVER_FOLDERS = ("/usr/local/nvidia",)
 
+MODULE_LOADING = "CUDAMODULE_LOADING"
+
 CONTROL = "nvidia-cuda-mps-control"
 FOLDERS = ("/usr/bin", "/usr/local/nvidia/bin", "/usr/local/bin")
 ANSWER_S_MAX = 10.0
@@ -63,8 +65,6 @@ def gpu_requirements(
     folders = [path for path in (*_FOLDERS, *_DRIVER_FOLDERS) if path in paths]
     environment = {
         "CUDA_VISIBLE_DEVICES": uuid,
-        # Nothing may be loaded while a gate is closed: the load would wait for the gate.
-        "CUDA_MODULE_LOADING": "EAGER",
         "CUDA_SCALE_LAUNCH_QUEUES": "4x",
         "CUDA_CACHE_PATH": "/scratch/cache/cuda",
     }
@@ -148,6 +148,19 @@ def ask_daemon(question: str, environment: dict[str, str]) -> str | None:
     except (OSError, subprocess.SubprocessError, DeviceFault):
         return None
     return answer.stdout.strip()
+
+
+def module_loading(ranks: int = 1, forced: str = "") -> dict[str, str]:
+    """Return the environment that says when a context loads modules; `forced` replaces the rule.
+
+    A context that loads all of torch's modules takes 3 to 5 s on an H100. A lazy one loads a module
+    at the first launch of one of its kernels, which happens in the ungated warm-up for each shape.
+    Several ranks have no ungated call, and a load behind a closed gate could wait for the gate.
+
+    >>> module_loading(), module_loading(2), module_loading(forced="EAGER")["CUDAMODULE_LOADING"]
+    ({'CUDAMODULE_LOADING': 'LAZY'}, {'CUDAMODULE_LOADING': 'EAGER'}, 'EAGER')
+    """
+    return {MODULE_LOADING: forced or ("LAZY" if ranks == 1 else "EAGER")}
 
 
 def become_mps_client(environment: dict[str, str]) -> None:
