@@ -16,7 +16,7 @@ from bench.gpu.local import median
 from bench.gpu.pair import Pair
 from bench.gpu.table import Bench, Found, Skipped
 from harness.devices.cuda.gate import Referee, RefereeStream
-from harness.devices.cuda.host import become_mps_client, list_gpus
+from harness.devices.cuda.host import become_mps_client, list_gpus, module_loading
 from harness.devices.cuda.memory import CudaInputs
 from harness.devices.cuda.multi_gpu import HostFlags, MultiGpuCall, MultiGpuDevice, count_flag_words
 from harness.devices.cuda.rules import CallTiming

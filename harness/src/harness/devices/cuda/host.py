@@ -27,7 +27,7 @@ _FOLDERS = ("/sys",)
 # The folder of a driver that a container runtime has mounted.
 _DRIVER_FOLDERS = ("/usr/local/nvidia",)
 
-MODULE_LOADING = "CUDAMODULE_LOADING"
+MODULE_LOADING = "CUDA_MODULE_LOADING"
 
 CONTROL = "nvidia-cuda-mps-control"
 FOLDERS = ("/usr/bin", "/usr/local/nvidia/bin", "/usr/local/bin")
@@ -157,8 +157,8 @@ def module_loading(ranks: int = 1, forced: str = "") -> dict[str, str]:
     at the first launch of one of its kernels, which happens in the ungated warm-up for each shape.
     Several ranks have no ungated call, and a load behind a closed gate could wait for the gate.
 
-    >>> module_loading(), module_loading(2), module_loading(forced="EAGER")["CUDAMODULE_LOADING"]
-    ({'CUDAMODULE_LOADING': 'LAZY'}, {'CUDAMODULE_LOADING': 'EAGER'}, 'EAGER')
+    >>> module_loading(), module_loading(2), module_loading(forced="EAGER")["CUDA_MODULE_LOADING"]
+    ({'CUDA_MODULE_LOADING': 'LAZY'}, {'CUDA_MODULE_LOADING': 'EAGER'}, 'EAGER')
     """
     return {MODULE_LOADING: forced or ("LAZY" if ranks == 1 else "EAGER")}
 
