@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.gpu import first_hour, grading, validate
+from bench.gpu import first_hour, grading, turnaround, validate
 from bench.gpu.cheats import may_run_beside
 from bench.gpu.first_hour import StepResult, is_wanted, missing_names
 from bench.gpu.grading import Findings, grade
@@ -45,6 +45,21 @@ CHEATS = ("gpu_honest", "gpu_peek")
 
 def row(name: str, passed: str = YES, **data: Any) -> Row:
     return Row(name, "", "", "as measured", passed, 1.0, data)
+
+
+def test_the_step_turnaround_has_a_row_for_each_experiment() -> None:
+    names = tuple(experiment.name for experiment in turnaround.EXPERIMENTS)
+    assert names == first_hour.TURNAROUNDS
+
+
+def test_a_lazy_run_passes_if_it_is_shorter_than_an_eager_one() -> None:
+    eager, lazy = turnaround.EXPERIMENTS[:2]
+    rows = {eager.name: row(eager.name, NOTHING, median_s=7.1)}
+    for median_s, passed in ((3.0, YES), (8.0, NO)):
+        short = row(lazy.name, NOTHING, median_s=median_s)
+        assert turnaround.judge(short, lazy, rows, is_imitation=False).passed == passed
+        assert turnaround.judge(short, lazy, rows, is_imitation=True).passed == UNSHOWN
+    assert turnaround.judge(rows[eager.name], eager, rows, is_imitation=False).passed == NOTHING
 
 
 def findings(*changed: Row, level: str = "strong", tier: str = "G1") -> Findings:

@@ -81,11 +81,11 @@ def _row(
     """A problem's line."""
     began = time.monotonic()
     problem = load_problem(PROBLEMS / slug, slug)
-    solution = _choose_solution(slug, options.device)
+    solution = choose_solution(slug, options.device)
     if solution is None:
         return Row(slug, "", EXPECTED, "has no solution for this device", NOTHING, 0.0, {})
-    name, source = solution
-    report = _run(runner, harness, _request(problem, name, source, folder, options.device))
+    name, _ = solution
+    report = _run(runner, harness, make_request(problem, solution, folder, device=options.device))
     ending = report.verdict or f"failed: {report.failure_code}"
     measured = f"{ending} {report.reason}".strip().replace("\n", " ")[:300]
     verdict = YES if report.verdict == EXPECTED else NO
@@ -133,7 +133,7 @@ def _send_short_row(pipe: Connection, slug: str, options: argparse.Namespace) ->
     began = time.monotonic()
     verdict, name = NO, ""
     try:
-        solution = _choose_solution(slug, options.device, in_process=True)
+        solution = choose_solution(slug, options.device, in_process=True)
         if solution is None:
             verdict, measured = NOTHING, "left for the full form: it is written in C++"
         else:
@@ -155,7 +155,7 @@ def _judge_in_process(slug: str, name: str) -> str:
         return next((complaint for complaint in complaints if complaint), "")
 
 
-def _choose_solution(
+def choose_solution(
     slug: str, device: str, *, in_process: bool = False
 ) -> tuple[str, bytes] | None:
     """The first correct solution that does not name the processor alone, else a baseline.
@@ -177,9 +177,16 @@ def _choose_solution(
     return None
 
 
-def _request(
-    problem: ProblemFiles, name: str, source: bytes, folder: Path, device: str
+def make_request(
+    problem: ProblemFiles,
+    solution: tuple[str, bytes],
+    folder: Path,
+    *,
+    device: str,
+    mode: str = MODE,
 ) -> RunRequest:
+    """Write problem and submission to a folder, and return the request of a run."""
+    name, source = solution
     problem_folder, out = folder / "problem", folder / "out"
     for path in (problem_folder, out):
         path.mkdir(parents=True)
@@ -189,7 +196,7 @@ def _request(
         target.write_bytes(data)
     file = folder / f"submission{Path(name).suffix}"
     file.write_bytes(source)
-    return RunRequest(str(problem_folder), str(file), MODE, str(out), device)
+    return RunRequest(str(problem_folder), str(file), mode, str(out), device)
 
 
 def _run(runner: asyncio.Runner, harness: Harness, request: RunRequest) -> RunReport:

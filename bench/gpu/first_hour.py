@@ -133,6 +133,12 @@ def problem_names() -> list[str]:
     return sorted(path.parent.name for path in (ROOT / "problems").glob("*/warpboard.yml"))
 
 
+TURNAROUNDS = tuple(
+    f"{loading} {mode}{mps}"
+    for mps in ("", ", MPS")
+    for mode in ("test", "ranked")
+    for loading in ("eager", "lazy")
+)
 PLATFORM = ("torch", "msgspec", "pydantic", "yaml", "httpx", "click", "rich")
 _CPU = ("--device", "cpu", "--only")
 # The cheats of an imitation: those of the processor, and those for GPUs that need no CUDA.
@@ -179,6 +185,14 @@ STEPS = (
         needs=(*PLATFORM, "fastapi", "nats", "psycopg"),
         beside=True,
         is_resumable=False,
+    ),
+    Step(
+        "turnaround",
+        40,
+        "bench.gpu.turnaround",
+        short=["--short"],
+        needs=PLATFORM,
+        names=lambda: TURNAROUNDS,
     ),
     # Last, for it kills and faults on purpose.
     Step("recovery", 22, "bench.gpu.validate", ["--only", *RECOVERY], names=lambda: RECOVERY),
