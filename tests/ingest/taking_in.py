@@ -1,6 +1,7 @@
 """Intake without a server, over a log in memory, with a clock that tests move."""
 
 import asyncio
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime, timedelta
@@ -19,6 +20,7 @@ from ingest.submissions.admission import DEFAULT_LIMITS, AdmissionLimits
 from ingest.submissions.resolution import Upload
 from shared.api.submissions import SubmissionRequest
 from shared.errors import Refused
+from shared.event_log import RecordedEvent
 from tests.support.door import FILES, KERNEL, Queue, publication, reading
 from tests.support.memory import MemoryBlobStore, MemoryBus, MemoryDeadLetters, MemoryLog
 from tests.support.memory_stores import MemoryAccountStore
@@ -27,6 +29,19 @@ from tests.support.waits import eventually
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 ADA = Caller("account-of-ada", "ada", PARTICIPANT_SCOPES, kind="token")
 ANN = "account:account-of-ann"
+
+
+class CountingByAggregate(MemoryLog):
+    """A log that counts its readings by aggregate."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.readings: Counter[str] = Counter()
+
+    async def history(self, aggregate: str, after: int = 0) -> list[RecordedEvent]:
+        """Those after a sequence."""
+        self.readings[aggregate] += 1
+        return await super().history(aggregate, after)
 
 
 class IntakeHarness:

@@ -1,7 +1,6 @@
 """Folds in memory: read on, never out of date, and no more of them than allowed."""
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable
 from functools import partial
 
@@ -12,7 +11,7 @@ from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent
 from shared.events import Fact, QuotaLimitSet
 from shared.wire import EventMetadata, make_envelope
-from tests.ingest.taking_in import ANN, open_intake
+from tests.ingest.taking_in import ANN, CountingByAggregate, open_intake
 from tests.support.door import FILES, publication
 from tests.support.memory import MemoryLog
 from tests.support.waits import eventually
@@ -28,19 +27,6 @@ class Counting(MemoryLog):
         events = await super().history(aggregate, after)
         self.handed += len(events)
         return events
-
-
-class CountingByAggregate(MemoryLog):
-    """A log that counts its readings by aggregate."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.readings: Counter[str] = Counter()
-
-    async def history(self, aggregate: str, after: int = 0) -> list[RecordedEvent]:
-        """Those after a sequence."""
-        self.readings[aggregate] += 1
-        return await super().history(aggregate, after)
 
 
 class Slow(MemoryLog):

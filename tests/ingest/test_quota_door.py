@@ -10,6 +10,7 @@ from shared import subjects
 from shared.events import QuotaReturned, QuotaTaken, SubmissionReceived, SubmissionsOpened
 from shared.nats.event_log import NatsLog
 from tests.ingest.conftest import shares_a_door
+from tests.ingest.taking_in import CountingByAggregate
 from tests.support.door import (
     ADA,
     OPERATOR,
@@ -206,3 +207,23 @@ async def test_nor_can_they_on_a_real_log(postgres_dsn: str, nats_log: NatsLog) 
         assert await race([first, two]) == {202: 2, 429: RIVALS - 2}
         answer = await first.http.get("/v1/quota?problem=copy&gpu=CPU", headers=ADA)
         assert answer.json()["items"][0]["used"] == 2
+
+
+async def test_quotas_are_read_again_only_if_somebody_else_wrote_to_them() -> None:
+    log, stores = CountingByAggregate(), Stores()
+    async with (
+        opened(log, stores=stores) as door,
+        opened(log, stores=stores, first=False) as other,
+    ):
+        await limit(door, 3)
+        assert (await door.submit()).status_code == 202
+        account = log.since(0)[-1].envelope.actor.removeprefix("account:")
+        quota = subjects.quota(account)
+        log.readings.clear()
+        assert (await door.submit()).status_code == 202
+        assert log.readings[quota] == 0
+        assert (await other.submit()).status_code == 202
+        # The log refuses what was decided without the submission to the other process.
+        answer = await door.submit()
+        assert (answer.status_code, answer.json()["code"]) == (429, "quota_exceeded")
+        assert log.readings[quota] > 0

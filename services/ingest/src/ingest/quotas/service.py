@@ -8,7 +8,7 @@ from functools import partial
 from typing import NamedTuple
 
 from ingest.decisions import DecisionResult, Decisions
-from ingest.histories import HistoryCache
+from ingest.histories import FoldedState, HistoryCache
 from ingest.identity.caller import Caller
 from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
@@ -43,11 +43,15 @@ class QuotaState(NamedTuple):
 
 
 class QuotaCharge(NamedTuple):
-    """What submissions take of their account's quotas, and what is left for each by its id."""
+    """What submissions take of their account's quotas, and what is left for each by its id.
+
+    `own` has the quotas of the account after that.
+    """
 
     opened: SubmissionsOpened
     uses: Sequence[QuotaTaken]
     left: Mapping[str, Balance | None]
+    own: Quota
 
 
 def bucket_names(submissions: Mapping[str, SubmissionReceived]) -> dict[str, str]:
@@ -67,13 +71,19 @@ class Quotas:
     histories: HistoryCache
     open_max: int
 
-    async def load(self, account: str, at: datetime) -> QuotaState:
-        """Return the current quotas of an account. Raises `Failed`."""
+    async def load(
+        self, account: str, at: datetime, known: FoldedState[Quota] | None = None
+    ) -> QuotaState:
+        """Return the current quotas of an account. Raises `Failed`.
+
+        With `known`, its own quotas are these, which may be out of date, and are not read.
+        """
         fold = partial(rules.fold_uses, at=at)
-        everybody, own = await asyncio.gather(
-            self.histories.load(subjects.quota(subjects.EVERYBODY), Quota(), fold),
-            self.histories.load(subjects.quota(account), Quota(), fold),
+        accounts = [subjects.EVERYBODY] if known else [subjects.EVERYBODY, account]
+        everybody, *read = await asyncio.gather(
+            *(self.histories.load(subjects.quota(it), Quota(), fold) for it in accounts)
         )
+        own = known or read[0]
         return QuotaState(own.state, own.seq, everybody.state)
 
     async def balances(self, caller: Caller, buckets: Sequence[str] = ()) -> list[Balance]:
@@ -108,11 +118,11 @@ class Quotas:
         is_crowded = len(state.own.opened) + len(submissions) > self.open_max
         ended = await self.find_ended(state.own) if is_crowded else ()
         opened = rules.open_submissions(submissions, state.own, ended, self.open_max)
-        own = rules.fold_uses(state.own, [opened, *uses])
+        own = rules.fold_uses(state.own, [opened, *uses], at)
         left = {
             id_: rules.balance(bucket, own, state.everybody, at) for id_, bucket in buckets.items()
         }
-        return QuotaCharge(opened, uses, left)
+        return QuotaCharge(opened, uses, left, own)
 
     async def open_submissions(self, caller: Caller) -> OpenSubmissions:
         """Return how many submissions of a caller are open, and may be. Raises `Failed`."""

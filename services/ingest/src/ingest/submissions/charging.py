@@ -7,10 +7,11 @@ from typing import NamedTuple
 
 from msgspec import structs
 
-from ingest.histories import HistoryCache
+from ingest.histories import FoldedState, HistoryCache
 from ingest.ports import Ports
 from ingest.problems.rules import check_in_time
 from ingest.problems.service import load_problem
+from ingest.quotas.rules import Quota
 from ingest.quotas.service import QuotaCharge, Quotas
 from ingest.submissions.admission import GpuQueues, QueueReport
 from ingest.submissions.resolution import SubmissionBatch
@@ -46,27 +47,35 @@ class Charge(NamedTuple):
 class Charging:
     """Charges requests to the quotas of their accounts.
 
-    Methods may raise `Refused` and `Failed`.
+    `known` has the quotas of accounts after their last charge. Methods may raise `Refused` and
+    `Failed`.
     """
 
     def __init__(
         self, ports: Ports, histories: HistoryCache, quotas: Quotas, queues: GpuQueues
     ) -> None:
+        self.known: dict[str, FoldedState[Quota]] = {}
         self._ports = ports
         self._histories = histories
         self._quotas = quotas
         self._queues = queues
 
     async def charge(self, batch: SubmissionBatch, queues: QueueReport) -> Charge | Repeat:
-        """Return what a request takes now; the repeat of an accepted request takes nothing."""
+        """Return what a request takes now; the repeat of an accepted request takes nothing.
+
+        Quotas that are known from the last charge are not read again: the append names their
+        version, so the log refuses it if they have changed. Refusals and repeats append nothing,
+        and are decided on quotas that were just read.
+        """
         state, (ids, recorded), problem = await asyncio.gather(
-            self._quotas.load(batch.account, self._ports.clock()),
+            self._quotas.load(batch.account, self._ports.clock(), self.known.get(batch.account)),
             self._find_repeat(batch),
             load_problem(batch.problem, self._histories.state),
         )
         at = self._ports.clock()
         if recorded:
             accepted = {id_: received(event) for id_, event in recorded.items()}
+            state = await self._quotas.load(batch.account, at)
             return Repeat(recorded, state.left_of_each(accepted, at))
         if not batch.is_for_operator:
             # The time of the event decides, however long the upload took.
@@ -76,7 +85,11 @@ class Charging:
             id_: structs.replace(submission, class_=class_)
             for id_, submission in zip(ids, batch.submissions, strict=True)
         }
-        charged = await self._quotas.charge(submissions, state, at)
+        try:
+            charged = await self._quotas.charge(submissions, state, at)
+        except Refused:
+            state = await self._quotas.load(batch.account, at)
+            charged = await self._quotas.charge(submissions, state, at)
         if not batch.is_for_operator:
             self._queues.check(queues)
         for use in charged.uses:

@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from ingest.decisions import DECISIONS_MAX, back_off, http_append
+from ingest.histories import FoldedState
 from ingest.ports import Ports
+from ingest.quotas.rules import Quota
 from ingest.submissions.admission import QueueReport
 from ingest.submissions.charging import Charge, Charging, Repeat, received
 from ingest.submissions.resolution import SubmissionBatch
@@ -13,6 +15,9 @@ from shared.api.quotas import Balance
 from shared.errors import Failed
 from shared.event_log import Appender, Conflict
 from shared.events import SubmissionReceived
+
+# The accounts whose quotas are known from their last submissions.
+KNOWN_MAX = 10_000
 
 
 class AcceptedSubmission(NamedTuple):
@@ -49,6 +54,7 @@ class Commits:
             try:
                 accepted = await self._append(batch, charge)
             except Conflict:
+                self._charging.known.pop(batch.account, None)
                 await back_off(attempt)
                 charge = await self._charging.charge(batch, queues)
                 continue
@@ -73,11 +79,20 @@ class Commits:
         ]
         appender = Appender(self._ports.log, f"account:{batch.account}", lambda: charge.at)
         first = await appender.append(*appends) - len(charge.submissions) + 1
+        # The events of the quota stand before those of the submissions.
+        self._remember(batch.account, FoldedState(charge.quotas.own, first - 1))
         accepted = [
             AcceptedSubmission(id_, first + position, submission, charge.quotas.left[id_])
             for position, (id_, submission) in enumerate(charge.submissions.items())
         ]
         return AcceptedBatch(accepted, is_repeat=False)
+
+    def _remember(self, account: str, quotas: FoldedState[Quota]) -> None:
+        known = self._charging.known
+        known.pop(account, None)
+        known[account] = quotas
+        if len(known) > KNOWN_MAX:
+            del known[next(iter(known))]
 
     async def _add_note(self, batch: SubmissionBatch, accepted: AcceptedBatch) -> None:
         # After the log, which decides whether they exist: a client that gets an error here

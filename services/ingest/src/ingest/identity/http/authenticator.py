@@ -2,8 +2,10 @@
 
 import hmac
 import re
+import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 from urllib.parse import unquote
 
 from fastapi import Request
@@ -40,6 +42,8 @@ from shared.errors import Failed, Refused
 SNOWFLAKE = re.compile(r"[1-9][0-9]{0,19}\Z")
 DISCORD = "discord"
 SAFE_METHODS = ("GET", "HEAD", "OPTIONS")
+# A token that expires or is revoked is invalid within a second.
+KNOWN_S_MAX = 1.0
 UNKNOWN_CREDENTIAL_CODES = ("invalid_credential", "cli_id_not_linked")
 LOGIN_HINT = (
     "send the header Authorization: Bearer <token>; create one with `warpboard login` or on the "
@@ -94,6 +98,14 @@ class Edge:
             listed_roles.add(CREATOR)
         confirmed_roles = self.roles & listed_roles
         return self.feed.rights().delegated_caller(account, DISCORD, now(), *confirmed_roles)
+
+
+class _KnownCaller(NamedTuple):
+    """The caller of a request, after so many events of access rights and at this time."""
+
+    caller: Caller | None
+    folded: int
+    at_s: float
 
 
 @dataclass(frozen=True)
@@ -299,7 +311,25 @@ class Authenticator:
         return Caller(name=name, scopes=STAFF_SCOPES, kind="operator")
 
     async def _participant_caller(self, request: Request) -> Caller | None:
-        """Raises `Refused` for an invalid credential and for credentials of two participants."""
+        """Return the participant of a request, whom middleware and route ask for in turn.
+
+        They are looked up once, unless access rights changed or a second passed in between, such as
+        during a long upload. Raises `Refused` for an invalid credential and for credentials of two
+        participants.
+        """
+        known: _KnownCaller | None = getattr(request.state, "known_caller", None)
+        if known is not None and self._is_current(known):
+            return known.caller
+        folded, at_s = self.feed.folded, time.monotonic()
+        caller = await self._find_participant(request)
+        request.state.known_caller = _KnownCaller(caller, folded, at_s)
+        return caller
+
+    def _is_current(self, known: _KnownCaller) -> bool:
+        is_unchanged = known.folded == self.feed.folded and not self.feed.why_unhealthy()
+        return is_unchanged and time.monotonic() - known.at_s < KNOWN_S_MAX
+
+    async def _find_participant(self, request: Request) -> Caller | None:
         edge = self.config.edge
         if edge.is_edge(bearer_credential(request)):
             return await edge.caller(request)
