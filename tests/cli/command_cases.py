@@ -160,6 +160,7 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/evaluations/e1": EVALUATION,
     "GET /v1/evaluations/e1/results": b'{"number":1,"item":1,"id":"b","outcome":"completed",'
     b'"verdict":"passed","speedup":1.8,"interval":[1.7,1.9]}\n',
+    "POST /v1/archive/search": {"items": [], "next_cursor": None, "is_complete": True, "as_of": 12},
     "POST /v1/evaluations/e1/cancel": MADE,
     "POST /v1/evaluations/e1/items/best/submit": RECEIPT,
     "POST /v1/me/appeal": MADE,
@@ -222,6 +223,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "submission delete": ("12", "--yes"),
     "submission appeal": ("12", "look"),
     "auth appeal": ("look",),
+    "archive search": ("softmax",),
     "evaluation list": (),
     "evaluation show": ("e1",),
     "evaluation cancel": ("e1",),
@@ -325,7 +327,7 @@ HERE: dict[str, tuple[str, ...]] = {
 # These start servers or whole platforms; tests/cli/test_books.py, test_mcp.py and tests/system do.
 PLATFORMS = (
     *("up", "demo", "mcp"),
-    *("server scrub", "server backup", "server restore", "server repair"),
+    *("server scrub", "server backup", "server restore", "server repair", "archive build"),
 )
 
 

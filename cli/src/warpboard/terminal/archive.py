@@ -35,6 +35,7 @@ SOURCE_CHARS_MAX = 64 * 1024
             "--like-submission", type=IntRange(min=1), metavar="NUMBER", help="The same by number."
         ),
         click.option("--limit", type=IntRange(1, KERNELS_MAX), default=20, show_default=True),
+        options.WIDE,
     ),
     access=options.VIEWER,
 )

@@ -11,13 +11,13 @@ SECTIONS = {
         "evaluation",
         "leaderboard",
         "problem",
+        "archive",
         "auth",
         "webhook",
         "notification",
         "web",
     ),
-    "A platform on this machine": ("up", "down", "status", "demo", "server", "archive"),
-    "Operators": ("agent", "admin"),
+    "Run and operate a platform": ("up", "down", "status", "demo", "server", "agent", "admin"),
     "Programs and shells": ("mcp", "completion"),
 }
 
@@ -211,7 +211,10 @@ COMMANDS = {
     ),
     "server repair": ("maintenance.repair", "Restore events that a log lacks from its archive."),
     "server gc": ("maintenance.gc", "List or remove blobs that no event names."),
-    "archive search": ("archive.search", "Find kernels that compute the same."),
+    "archive search": (
+        "archive.search",
+        "Find kernels by WORDS or by similarity, the best match first.",
+    ),
     "archive build": (
         "maintenance.build_release",
         "Write the next release of the kernel archive into FOLDER, as Parquet.",
