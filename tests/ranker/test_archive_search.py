@@ -77,7 +77,8 @@ async def search(reads: Reads, query: str = "", account: str | None = None) -> l
         assert answer.status_code == 200, answer.text
         return [answer.json()["items"]] if answer.json()["is_complete"] else []
 
-    return (await eventually(found))[0]
+    (lines,) = await eventually(found)
+    return list(lines)
 
 
 async def by_source(reads: Reads, source: bytes, **more: object) -> list[dict[str, Any]]:
