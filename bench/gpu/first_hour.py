@@ -51,7 +51,7 @@ _PR_SET_PDEATHSIG = 1
 GATE = ("V1", "V2", "V3", "V8", "V9", "V6", "V5", "V7", "V10", "V12", "V6m", "V5m", "V7m", "V4")
 CLOCKS = (
     *("E1", "E2", "E3", "E4", "E5", "E6", "E3m", "E8", "E7", "E12", "E11", "E14", "E9", "E10"),
-    *("E16", "E13", "E15"),
+    *("E16", "E13", "E15", "E18", "E17"),
 )
 RECOVERY = ("V11",)
 DONE, PARTLY, FAILED, STOPPED, LEFT_OUT, WAITS = (

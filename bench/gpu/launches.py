@@ -1,15 +1,27 @@
-"""E8 to E10: what hides the launch of a short kernel, and what happens to work left elsewhere."""
+"""E8 to E10, E17, E18: short kernels, what hides their launch, and work left elsewhere."""
 
 import importlib
+import os
+import statistics
 import time
+from contextlib import ExitStack
+from functools import partial
+from pathlib import Path
 from typing import Any
 
 from bench.gpu.local import Enqueue, Local, median
 from bench.gpu.pair import Pair
-from bench.gpu.table import Bench, Found
+from bench.gpu.table import Bench, Found, alone
 
 SHORT_NS = 3000
 FLOATS = 4096
+IDLE_CLIENTS = (0, 2, 6)
+HANDSHAKE_SPREAD_US_MAX = 1.0
+BATCH_NS, BATCH_KERNELS, BATCHES = 5000, 80, 40
+BATCH_CV_MAX = 0.01
+# While the device spins, the whole batch is enqueued.
+BATCH_SPIN_US = 2000
+NVIDIA = "0x10de"
 
 
 def short_kernels(bench: Bench) -> Found:
@@ -71,6 +83,66 @@ def second_stream(bench: Bench) -> Found:
     said = f"local: {median(times):.1f} us, span seen {seen} of 20; gated: {wrong} of 20 rejected"
     fouls = sorted({one.foul for one in outcomes if one.foul})
     return Found(said, seen == 20 == wrong, {"us": times, "fouls": fouls})
+
+
+def idle_clients(bench: Bench) -> Found:
+    """E17: a gated 3 us kernel beside idle MPS clients, from the first and the last core.
+
+    Each combination has a referee and a guest of its own, so the guest has another client slot.
+    """
+    cores = sorted(os.sched_getaffinity(0))
+    times_us = {
+        f"{count} idle, core {core}": alone(partial(_gated_us, bench, count, core))
+        for count in IDLE_CLIENTS
+        for core in dict.fromkeys((cores[0], cores[-1]))
+    }
+    spread_us = max(times_us.values()) - min(times_us.values())
+    said = ", ".join(f"{name}: {us:.2f}" for name, us in times_us.items())
+    nodes = _numa_nodes()
+    data = {"us": times_us, "gpu_numa_nodes": nodes}
+    passed = spread_us < HANDSHAKE_SPREAD_US_MAX
+    return Found(f"us: {said}; NUMA node of the GPU {nodes}", passed, data)
+
+
+def _gated_us(bench: Bench, count: int, core: int) -> float:
+    """Return the median time of the kernel; `core` is the referee's, which polls."""
+    with ExitStack() as stack:
+        idle = [stack.enter_context(Pair("null", bench.mps)) for _ in range(count)]
+        pair = stack.enter_context(Pair("honest", bench.mps))
+        os.sched_setaffinity(0, [core])
+        device = bench.device()
+        for one in (*idle, pair):
+            one.open(device, FLOATS)
+        pair.times_us("strict", 3, ns=SHORT_NS)
+        return median(pair.times_us("strict", 200, ns=SHORT_NS))
+
+
+def _numa_nodes() -> list[int]:
+    """Return the NUMA node of each NVIDIA device on the bus; -1 if the machine has none."""
+    folders = sorted(Path("/sys/bus/pci/devices").glob("*"))
+    ours = [one for one in folders if (one / "vendor").read_text().strip() == NVIDIA]
+    return [int((one / "numa_node").read_text()) for one in ours]
+
+
+def batches(bench: Bench) -> Found:
+    """E18: 5 us kernels, each alone and in batches of 80, by the device's timer."""
+    local = Local(bench.device(has_guest=False))
+    work = local.spin(BATCH_NS)
+
+    def enqueue_batch(stream: int) -> None:
+        for _ in range(BATCH_KERNELS):
+            work(stream)
+
+    # An imitation takes long for each step of its clock.
+    count, spin_us = (3, 50) if bench.is_imitation else (BATCHES, BATCH_SPIN_US)
+    alone_us = local.times(work, count).us
+    whole_us = local.times(enqueue_batch, count, spin_us=spin_us).us
+    batch_us = [us / BATCH_KERNELS for us in whole_us]
+    cvs = [statistics.stdev(us) / statistics.mean(us) for us in (alone_us, batch_us)]
+    said = f"alone {median(alone_us):.3f} us CV {100 * cvs[0]:.2f} %"
+    said += f", in batches {median(batch_us):.3f} us CV {100 * cvs[1]:.2f} %"
+    data = {"alone_us": alone_us, "batch_us": batch_us}
+    return Found(said, cvs[1] < BATCH_CV_MAX, data)
 
 
 def _after(pause_s: float, work: Enqueue) -> Enqueue:

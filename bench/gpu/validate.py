@@ -75,6 +75,12 @@ EXPERIMENTS = (
     Experiment(
         "E8", "3 us kernel, launches hidden", "3 us + E2", 40, launches.short_kernels, beside=True
     ),
+    Experiment(
+        "E17", "gated 3 us, idle clients", "spread < 1 us", 90, launches.idle_clients, beside=True
+    ),
+    Experiment(
+        "E18", "5 us kernels in batches", "CV < 1 %", 20, launches.batches, is_imitated=True
+    ),
     Experiment("E9", "kernel and .item()", "late, no hang", 30, launches.host_sync, beside=True),
     Experiment(
         "E10", "1 ms on a second stream", "20 of 20 seen", 30, launches.second_stream, beside=True
