@@ -9,7 +9,13 @@ from multiprocessing.synchronize import Event
 
 import pytest
 
-from harness.devices.lock import DeviceTurn, make_device_lock, open_device_lock
+from harness.devices.lock import (
+    DeviceTurn,
+    make_device_lock,
+    open_device_lock,
+    stop_sharing,
+    try_share,
+)
 
 FORK = multiprocessing.get_context("fork")
 WAIT_S_MAX = 20.0
@@ -148,3 +154,21 @@ def test_a_run_without_a_lock_is_alone() -> None:
     own.take(is_alone=False)
     assert own.is_alone
     own.release()
+
+
+def test_spare_boxes_are_made_beside_checks_and_never_while_a_run_is_timed(
+    lock: tuple[int, int],
+) -> None:
+    own, other = open_device_lock(lock), turn(lock)
+    other.take(is_alone=True)
+    assert not try_share(own)
+    other.release()
+    assert try_share(own)
+    with pytest.raises(TimeoutError):
+        turn(lock, 0.05).take(is_alone=True)
+    stop_sharing(own)
+    other.take(is_alone=True)
+    other.release()
+    other.take(is_alone=False)
+    assert try_share(own), "checks share the cores"
+    other.release()

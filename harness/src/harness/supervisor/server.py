@@ -83,7 +83,7 @@ _POLL_S = 1.0
 # How many spare boxes a supervisor has by default: each run starts with one.
 SPARES = 1
 # How often it looks whether a run that is timed has ended, to make them.
-_TRY_EVERY_S = 0.1
+_TRY_EVERY_S = 1.0
 # What a run's process writes after a report.
 _WAITS, _ENDS = b"w", b"e"
 _CHUNK_BYTES = 64 * 1024
