@@ -35,6 +35,8 @@ from shared.licences import LICENCES
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.nats.streams import ensure_streams
+from shared.postgres import migrate
 
 OK, DIFFERS, REFUSED, FAILED = range(4)
 INTERRUPTED = 128 + SIGINT
@@ -127,8 +129,11 @@ async def _collect_blobs(settings: Settings, *, is_trial: bool) -> dict[str, Any
 
 
 async def _release(settings: Settings, folder: Path, licence: str | None) -> dict[str, Any]:
+    # The names of participants are there, also if the platform has never run.
+    await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
     nc = await connect(settings.nats_url, "ranker-release")
     try:
+        await ensure_streams(nc, settings.replicas)
         log, store = NatsLog(nc), NatsBlobStore(nc)
         chosen = settings.releases_licence if licence is None else licence
         built = await release(log, store, settings.postgres_dsn, folder, chosen)
