@@ -220,6 +220,18 @@ def test_two_jobs_that_wait_for_two_slots_begin_at_the_same_time() -> None:
     assert one_slot.jobs[0].eta_s != one_slot.jobs[1].eta_s
 
 
+def test_an_agent_that_dies_fails_once_however_many_runs_it_had() -> None:
+    history = given_received(2)
+    for number in range(1, 3):
+        alive = replace(TWO, session=f"session {number}")
+        history.settle(world(alive))
+        for aggregate, _ in history.of_type("JobAssigned")[-2:]:
+            history.say(aggregate, started())
+        history.settle(world(replace(TWO, session=f"session {number + 1}")))
+        assert history.state.agents["a1"].failures == number
+    assert "AgentQuarantined" not in [type(fact).__name__ for _, fact in history.facts]
+
+
 @pytest.mark.parametrize("slots", [0, -1, SLOTS_MAX + 1])
 def test_a_heartbeat_with_an_absurd_number_of_slots_is_refused(slots: int) -> None:
     registration = offering("a1", slots=slots).registration

@@ -7,6 +7,7 @@ improve it. An episode ends after `steps` kernels.
 
 import argparse
 import asyncio
+import os
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -19,7 +20,7 @@ from openenv.core.env_server import Action, Environment, Observation, State, cre
 from pydantic import Field
 
 from harness.evaluations import known_reward
-from warpboard_agents.kernels import KernelEvaluator
+from warpboard_agents.kernels import CREDENTIAL, KernelEvaluator, Platform, open_evaluator
 
 PORT = 8000
 STEPS = 8
@@ -128,13 +129,18 @@ class KernelEnv(EnvClient[KernelAction, KernelObservation, KernelState]):
 def main() -> None:
     """Serve a problem until Ctrl-C."""
     parser = argparse.ArgumentParser(prog="python -m warpboard_agents.openenv", description=__doc__)
-    parser.add_argument("problem", help="its folder, or file")
+    parser.add_argument("problem", help="its folder, or file; with --url, its slug")
+    parser.add_argument("--url", default="", help=f"a platform; its token is in {CREDENTIAL}")
+    parser.add_argument("--gpu", default="", help="with --url, if the problem has several")
     parser.add_argument("--steps", type=int, default=STEPS, help="kernels per episode")
     parser.add_argument("--sessions", type=int, default=SESSIONS_MAX, help="episodes at once")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=PORT)
     options = parser.parse_args()
-    environment = partial(KernelEnvironment, KernelEvaluator(options.problem), options.steps)
+    token = os.environ.get(CREDENTIAL, "")
+    platform = Platform(options.url, token, options.gpu) if options.url else None
+    evaluator = open_evaluator(options.problem, platform=platform)
+    environment = partial(KernelEnvironment, evaluator, options.steps)
     app = create_fastapi_app(environment, KernelAction, KernelObservation, options.sessions)
     uvicorn.run(app, host=options.host, port=options.port, log_level="warning")
 

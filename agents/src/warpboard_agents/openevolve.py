@@ -21,7 +21,7 @@ from openevolve.evaluation_result import EvaluationResult
 from harness.evaluations import Evaluation, known_reward
 from harness.evaluator import EvaluationMode
 from harness.vocabulary import EVALUATION_LEVEL_MIN, PASSED
-from warpboard_agents.kernels import KernelEvaluator
+from warpboard_agents.kernels import KernelEvaluator, Platform, open_evaluator
 
 REASON_CHARS_MAX = 4000
 # Less than every program that passed has.
@@ -31,8 +31,14 @@ FAILED_SCORE = -1.0
 class Stages:
     """The functions that OpenEvolve calls with the path of a program."""
 
-    def __init__(self, problem: str, *, level_min: str = EVALUATION_LEVEL_MIN) -> None:
-        self._evaluator = _open_problem(os.getpid(), problem, level_min)
+    def __init__(
+        self,
+        problem: str,
+        *,
+        level_min: str = EVALUATION_LEVEL_MIN,
+        platform: Platform | None = None,
+    ) -> None:
+        self._evaluator = _open_problem(os.getpid(), problem, level_min, platform)
 
     def test(self, program_path: str) -> EvaluationResult:
         """Check a program; one that passed has the `combined_score` 0.
@@ -59,8 +65,10 @@ class Stages:
 
 
 @functools.cache
-def _open_problem(_pid: int, problem: str, level_min: str) -> KernelEvaluator:
-    return KernelEvaluator(problem, level_min=level_min)
+def _open_problem(
+    _pid: int, problem: str, level_min: str, platform: Platform | None
+) -> KernelEvaluator:
+    return open_evaluator(problem, level_min=level_min, platform=platform)
 
 
 def _make_result(evaluation: Evaluation, score: float) -> EvaluationResult:

@@ -9,7 +9,7 @@ from typing import Any
 from harness.evaluations import known_reward
 from harness.vocabulary import EVALUATION_LEVEL_MIN, PASSED
 from warpboard_agents.completions import Completion, extract_source
-from warpboard_agents.kernels import KernelEvaluator
+from warpboard_agents.kernels import Platform, open_evaluator
 
 
 class KernelReward:
@@ -23,9 +23,14 @@ class KernelReward:
     __name__ = "kernel_reward"
 
     def __init__(
-        self, problem: str, *, bonus: float = 0.0, level_min: str = EVALUATION_LEVEL_MIN
+        self,
+        problem: str,
+        *,
+        bonus: float = 0.0,
+        level_min: str = EVALUATION_LEVEL_MIN,
+        platform: Platform | None = None,
     ) -> None:
-        self._evaluator = KernelEvaluator(problem, level_min=level_min)
+        self._evaluator = open_evaluator(problem, level_min=level_min, platform=platform)
         self._bonus = bonus
         self.statement = self._evaluator.statement
 

@@ -1,6 +1,7 @@
 """The taskset of kernels for verifiers, and the harness by which a model answers once."""
 
 import functools
+import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -12,7 +13,7 @@ from pydantic import Field
 from harness.evaluations import known_reward
 from harness.vocabulary import EVALUATION_LEVEL_MIN, PASSED
 from warpboard_agents.completions import extract_source
-from warpboard_agents.kernels import KernelEvaluator
+from warpboard_agents.kernels import CREDENTIAL, KernelEvaluator, Platform, open_evaluator
 
 ANSWER_S_MAX = 900.0
 # Where a trace has the evaluation.
@@ -29,6 +30,10 @@ class KernelConfig(vf.TasksetConfig):
     """Folders or files of problems."""
     level_min: str = EVALUATION_LEVEL_MIN
     """A machine that isolates less evaluates nothing."""
+    url: str = ""
+    """A platform that evaluates; its token is in WARPBOARD_TOKEN, and problems are its slugs."""
+    gpu: str = ""
+    """With `url`, one of the GPU types of the problems."""
 
 
 class KernelData(vf.TaskData):
@@ -36,6 +41,8 @@ class KernelData(vf.TaskData):
 
     problem: str
     level_min: str
+    url: str
+    gpu: str
 
 
 class KernelTask(vf.Task[KernelData]):
@@ -47,7 +54,9 @@ class KernelTask(vf.Task[KernelData]):
         Raises RuntimeError if the machine could not judge it; verifiers records that as an error.
         """
         del runtime
-        evaluator = _open_problem(self.data.problem, self.data.level_min)
+        evaluator = _open_problem(
+            self.data.problem, self.data.level_min, self.data.url, self.data.gpu
+        )
         evaluation = await evaluator.evaluate(extract_source(trace.last_reply))
         reward = known_reward(evaluation)
         trace.info[INFO] = asdict(evaluation) | {"reward": reward}
@@ -71,8 +80,9 @@ class KernelTask(vf.Task[KernelData]):
 
 
 @functools.cache
-def _open_problem(problem: str, level_min: str) -> KernelEvaluator:
-    return KernelEvaluator(problem, level_min=level_min)
+def _open_problem(problem: str, level_min: str, url: str, gpu: str) -> KernelEvaluator:
+    platform = Platform(url, os.environ.get(CREDENTIAL, ""), gpu) if url else None
+    return open_evaluator(problem, level_min=level_min, platform=platform)
 
 
 class KernelTaskset(vf.Taskset[KernelTask, KernelConfig]):
@@ -81,13 +91,17 @@ class KernelTaskset(vf.Taskset[KernelTask, KernelConfig]):
     def load(self) -> Iterator[KernelTask]:
         """Yield the tasks in the order of the problems."""
         for problem in self.config.problems:
-            evaluator = _open_problem(problem, self.config.level_min)
+            evaluator = _open_problem(
+                problem, self.config.level_min, self.config.url, self.config.gpu
+            )
             data = KernelData(
                 name=evaluator.slug,
                 prompt=evaluator.statement,
                 system_prompt=SYSTEM_PROMPT,
                 problem=problem,
                 level_min=self.config.level_min,
+                url=self.config.url,
+                gpu=self.config.gpu,
             )
             yield KernelTask(data, self.config.task)
 

@@ -46,13 +46,15 @@ async def evaluate_batch(
             await asyncio.sleep(PAUSE_S)
 
 
-async def evaluate_judged(api: Api, request: EvaluationRequest) -> AsyncIterator[EvaluationResult]:
+async def evaluate_judged(
+    api: Api, request: EvaluationRequest, key: str
+) -> AsyncIterator[EvaluationResult]:
     """Yield one result for each item of a batch; one without a verdict was tried twice.
 
-    An earlier call for the same batch may have left the first try. Raises as `evaluate_batch`.
+    An earlier call with the same key may have left the first try. Raises as `evaluate_batch`.
     """
     unjudged: dict[str, EvaluationResult] = {}
-    async for result in evaluate_batch(api, request, batch_key(request)):
+    async for result in evaluate_batch(api, request, key):
         if result.verdict is None:
             unjudged[result.id] = result
         else:

@@ -25,7 +25,7 @@ from warpboard.evaluation_files import ResultFile, ResultLine, SourceFile
 from warpboard.files import find_named_problem
 from warpboard.local_run import check_torch
 from warpboard.screen import ShowProgress
-from warpboard.service.evaluations import evaluate_judged
+from warpboard.service.evaluations import batch_key, evaluate_judged
 from warpboard.terminal import options
 from warpboard.terminal.options import local_command
 
@@ -202,7 +202,7 @@ async def _evaluate_there(
             if waiting.isdisjoint(source.id for source in batch):
                 continue
             full_request = msgspec.structs.replace(request, items=batch)
-            async for result in evaluate_judged(api, full_request):
+            async for result in evaluate_judged(api, full_request, batch_key(full_request)):
                 if result.id in waiting:
                     yield _make_line(result, request.mode, sources.digests[result.id])
 

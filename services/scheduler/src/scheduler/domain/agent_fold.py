@@ -14,9 +14,11 @@ CANARY_TIMES_MAX = 50
 # An agent may fill an event with text; our own event that quotes it has to fit into one as well.
 REASON_LENGTH_MAX = 2000
 WORD_LENGTH_MAX = 64
+# The codes of all runs of an agent that died; together they are one failure.
+AGENT_GONE_CODES = ("agent_silent", "agent_restarted")
 # The codes of a run whose agent or harness died or hung.
 AGENT_LOSS_CODES = (
-    *("supervisor", "sandbox", "device", "agent_silent", "agent_restarted"),
+    *("supervisor", "sandbox", "device", *AGENT_GONE_CODES),
     *(evaluations.CHUNK_OVERDUE, evaluations.BAD_CHUNK),
 )
 # The code of a leader's run whose gang lost a member.
@@ -128,7 +130,10 @@ def _end_run(state: SchedulerState, event: RecordedEvent, run: Run, fact: events
     if run.end == "RunCompleted":
         agent.failures = 0
     elif run.end in ("RunFailed", "JobExpired") and not has_passed_self_test:
-        agent.failures += run.code not in BLAMELESS_CODES
+        is_gone = run.code in AGENT_GONE_CODES
+        is_counted = is_gone and run.session == agent.lost_session
+        agent.failures += run.code not in BLAMELESS_CODES and not is_counted
+        agent.lost_session = run.session if is_gone else agent.lost_session
     if run.is_member or job is None:
         del state.runs[run.id]
     if job is None:

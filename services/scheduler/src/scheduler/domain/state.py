@@ -198,7 +198,8 @@ class Slot(msgspec.Struct):
 class Agent(msgspec.Struct):
     """An agent: its registration, what operators and the scheduler decided, and its current runs.
 
-    `failures` counts the platform's failures in a row. It has as many `slots` as it ever
+    `failures` counts the platform's failures in a row; what it lost with one session, the
+    `lost_session`, is one failure, however many runs that ended. It has as many `slots` as it ever
     registered, of which those beyond its newest registration take no more runs. With a `launcher`
     it takes only the job for which that launcher was asked to start it.
     """
@@ -212,6 +213,7 @@ class Agent(msgspec.Struct):
     quarantine: str = ""
     revoked: str = ""
     failures: int = 0
+    lost_session: str = ""
     slots: list[Slot] = msgspec.field(default_factory=lambda: [Slot()])
     canaries: int = 0
     canary_at: datetime | None = None
