@@ -29,8 +29,6 @@ from warpboard.api import Caller, open_api
 from warpboard.service.evaluations import evaluate_judged
 
 T = TypeVar("T")
-# Where programs that others start find the token: neither a trace nor `ps` shows it.
-CREDENTIAL = "WARPBOARD_TOKEN"
 STATEMENT, REFERENCE = "statement.md", "reference.py"
 
 

@@ -7,7 +7,6 @@ improve it. An episode ends after `steps` kernels.
 
 import argparse
 import asyncio
-import os
 from dataclasses import asdict
 from functools import partial
 from typing import Any
@@ -20,7 +19,8 @@ from openenv.core.env_server import Action, Environment, Observation, State, cre
 from pydantic import Field
 
 from harness.evaluations import known_reward
-from warpboard_agents.kernels import CREDENTIAL, KernelEvaluator, Platform, open_evaluator
+from warpboard_agents.kernels import KernelEvaluator, Platform, open_evaluator
+from warpboard_agents.settings import CREDENTIAL, read_token
 
 PORT = 8000
 STEPS = 8
@@ -137,8 +137,7 @@ def main() -> None:
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument("--port", type=int, default=PORT)
     options = parser.parse_args()
-    token = os.environ.get(CREDENTIAL, "")
-    platform = Platform(options.url, token, options.gpu) if options.url else None
+    platform = Platform(options.url, read_token(), options.gpu) if options.url else None
     evaluator = open_evaluator(options.problem, platform=platform)
     environment = partial(KernelEnvironment, evaluator, options.steps)
     app = create_fastapi_app(environment, KernelAction, KernelObservation, options.sessions)

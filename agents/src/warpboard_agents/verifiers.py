@@ -1,7 +1,6 @@
 """The taskset of kernels for verifiers, and the harness by which a model answers once."""
 
 import functools
-import os
 from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
@@ -13,7 +12,8 @@ from pydantic import Field
 from harness.evaluations import known_reward
 from harness.vocabulary import EVALUATION_LEVEL_MIN, PASSED
 from warpboard_agents.completions import extract_source
-from warpboard_agents.kernels import CREDENTIAL, KernelEvaluator, Platform, open_evaluator
+from warpboard_agents.kernels import KernelEvaluator, Platform, open_evaluator
+from warpboard_agents.settings import read_token
 
 ANSWER_S_MAX = 900.0
 # Where a trace has the evaluation.
@@ -81,7 +81,7 @@ class KernelTask(vf.Task[KernelData]):
 
 @functools.cache
 def _open_problem(problem: str, level_min: str, url: str, gpu: str) -> KernelEvaluator:
-    platform = Platform(url, os.environ.get(CREDENTIAL, ""), gpu) if url else None
+    platform = Platform(url, read_token(), gpu) if url else None
     return open_evaluator(problem, level_min=level_min, platform=platform)
 
 
