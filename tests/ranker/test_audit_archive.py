@@ -169,7 +169,8 @@ def read_app(connections: AsyncConnectionPool, seal_key: str | None) -> FastAPI:
     archive = ArchiveReader(connections)
     return create_app(
         ReadSources(
-            reader, ProjectionProgress(), Live(), log.last, MemoryBlobStore(), archive, seal_key
+            *(reader, ProjectionProgress(), Live(), log.last, MemoryBlobStore(), archive),
+            seal_key=seal_key,
         )
     )
 
