@@ -62,6 +62,7 @@ from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.probe import probe_isolation
+from harness.sandbox.settings import add_environment
 from harness.supervisor.duel_run import DuelRun
 from harness.supervisor.folders import (
     RUN_UID,
@@ -454,6 +455,9 @@ class SupervisorServer:
             confine_process(folders, leaves_network=leaves_network, has_gpu=has_gpu)
             _die_with_parent(os.getppid(), signal.SIGKILL)
             os.chdir(directory.folder)
+            # Torch makes this folder when it computes shapes without memory: in the current folder,
+            # since it may not write to /tmp here.
+            add_environment({"TORCHINDUCTOR_CACHE_DIR": "inductor"})
             prepared = PreparedProblem() if purpose else None
             with os.fdopen(request_end, encoding="utf-8") as requests:
                 while self._answer_in_fork(request, directory, prepared):
