@@ -189,7 +189,7 @@ STEPS = (
     # It needs about 40 s, which the first call rarely has left: a later one runs it.
     Step(
         "turnaround",
-        2,
+        0,
         "bench.gpu.turnaround",
         short=["--short"],
         needs=PLATFORM,
