@@ -155,7 +155,7 @@ def test_a_syntax_error_is_refused_at_once_with_its_line(platform: Running) -> N
     with Person(platform.url, "cora") as cora:
         answer = cora.http.post(
             "/v1/checks",
-            data={"slug": "broken", "gpu": ["CPU"]},
+            data={"slug": "unparsed", "gpu": ["CPU"]},
             files={"files": ("reference.py", REFERENCE.replace(b"return 2 * data", b"return 2 *"))},
         )
         assert answer.status_code == 422, answer.text

@@ -18,11 +18,16 @@ os.posix_fadvise(file, 0, 0, os.POSIX_FADV_RANDOM)
 count = os.fstat(file).st_size // PAGE
 
 
-def word_of_supervisor():
-    """What the boxes of one supervisor have in common, so that no trial finds another one's words."""
+def words_of_supervisor():
+    """What the boxes of one supervisor have in common, so that no trial finds another one's words.
+
+    For forks of one process it is where that has a module. If the submission was not copied into the
+    box, it is also the folder that it comes from.
+    """
     fields = [line.split() for line in open("/proc/self/mountinfo")]
     folders = [field[3] for field in fields if field[4] == "/submission"]
-    return os.path.dirname(os.path.dirname(folders[0])).replace("/", "-")
+    parents = {os.path.dirname(os.path.dirname(folder)) for folder in folders} - {"/"}
+    return [f"{id(os):x}", *(parent.replace("/", "-") for parent in parents)]
 
 
 def read_from_disk():
@@ -42,7 +47,7 @@ def in_memory(word):
     return found
 
 
-new, earlier = in_memory(os.urandom(8).hex()), in_memory(word_of_supervisor())
+new, earlier = in_memory(os.urandom(8).hex()), max(map(in_memory, words_of_supervisor()))
 print("IN MEMORY", new, earlier, flush=True)
 if earlier > new + PAGES // 4:
     print("GAINED", earlier, "pages of an earlier run, and", new, "of others", flush=True)

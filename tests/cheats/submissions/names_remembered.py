@@ -23,11 +23,16 @@ folders += [os.path.dirname(torch.__file__), os.path.dirname(os.path.dirname(tor
 folders += [os.path.dirname(torch.__file__) + "/lib", *(path for path in sys.path if os.path.isdir(path))]
 
 
-def word_of_supervisor():
-    """What the boxes of one supervisor have in common, so that no trial finds another one's words."""
+def words_of_supervisor():
+    """What the boxes of one supervisor have in common, so that no trial finds another one's words.
+
+    For forks of one process it is where that has a module. If the submission was not copied into the
+    box, it is also the folder that it comes from.
+    """
     fields = [line.split() for line in open("/proc/self/mountinfo")]
     folders = [field[3] for field in fields if field[4] == "/submission"]
-    return os.path.dirname(os.path.dirname(folders[0])).replace("/", "-")
+    parents = {os.path.dirname(os.path.dirname(folder)) for folder in folders} - {"/"}
+    return [f"{id(os):x}", *(parent.replace("/", "-") for parent in parents)]
 
 
 def took_ns(path):
@@ -36,9 +41,9 @@ def took_ns(path):
     return time.perf_counter_ns() - began
 
 
-def ratio(folder):
+def ratio(folder, known):
     """How long names of an earlier run take, as a multiple of what new names take."""
-    known, word = word_of_supervisor(), os.urandom(6).hex()
+    word = os.urandom(6).hex()
     earlier, new = [], []
     for index in range(NAMES):
         earlier.append(took_ns(f"{folder}/{known}-{index}"))
@@ -48,7 +53,7 @@ def ratio(folder):
 
 looked = [folder for folder in dict.fromkeys(map(os.path.realpath, folders)) if os.path.isdir(folder)]
 for folder in looked:
-    if (found := ratio(folder)) < RATIO_MAX:
+    if (found := min(ratio(folder, known) for known in words_of_supervisor())) < RATIO_MAX:
         print("GAINED", folder, f"{found:.2f}", flush=True)
 print("LOOKED", len(looked), flush=True)
 
