@@ -1,9 +1,10 @@
 """A spare box: built before it is known for which submission, used once, and never used again.
 
 Its walls are up and its workers wait within them, frozen. What depends on the submission comes with
-its assignment: the limits, the files, the control sockets and the output. Until
-then only the platform's own code has run in it. A spare box has namespaces: Landlock must know the
-submission's folder when it is built. It has no GPU either: no machine with one has tried it.
+its assignment: the limits, the files, the control sockets and the output. Until then only the
+platform's own code has run in it. Without namespaces there is no spare box, because Landlock must
+know the submission's folder when the box is built. Nor is there one with a GPU, which no machine
+has tried.
 """
 
 import os
