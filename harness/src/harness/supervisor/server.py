@@ -238,9 +238,9 @@ class SupervisorServer:
     """The warm process: the machine, the channel to the entry, and the current run.
 
     `token` starts each of its lines, so a line that an author's code prints belongs to no later
-    run. `process` runs the current request, or waits for the next one that can share it. `spares` is
-    how many spare boxes are kept ready, `lacks_spares` whether some may be missing, and `own_lock`
-    the device lock that is shared while they are built.
+    run. `process` runs the current request, or waits for the next one that can share it.
+    `spares` is how many spare boxes are kept ready, `lacks_spares` whether some may be missing, and
+    `own_lock` the device lock that is shared while they are built.
     """
 
     machine: Machine
