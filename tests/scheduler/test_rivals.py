@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -23,7 +24,7 @@ from tests.scheduler.histories import (
     world,
 )
 
-SLOTS = {"a1": 1, "a2": 1, "a3": 2}
+SLOTS = {"a1": 1, "a2": 2, "a3": 2}
 AGENTS = tuple(SLOTS)
 STEPS = st.lists(
     st.tuples(
@@ -90,17 +91,25 @@ def offers(number: int) -> list[Offer]:
 
 
 def leases_overlap(history: History) -> bool:
-    """Whether a job ever had two runs open at once, or an agent more than it has slots."""
+    """Whether a job ever had two runs open at once, or an agent more than it may take.
+
+    It takes as many as it has slots, and a gang's run only alone.
+    """
     open_runs: dict[str, str] = {}
+    gangs: set[str] = set()
     for aggregate, fact in history.facts:
         if isinstance(fact, events.JobAssigned):
             assert aggregate not in open_runs, "an order twice"
             open_runs[aggregate] = fact.job
+            gangs |= {aggregate} if fact.gang else set()
             agents = Counter(open_run.split(".")[1] for open_run in open_runs)
             leaders = Counter(
                 job for open_run, job in open_runs.items() if _leads(open_run, job, history)
             )
-            has_too_many = any(count > SLOTS[agent] for agent, count in agents.items())
+            whole = {run.split(".")[1] for run in gangs & open_runs.keys()}
+            has_too_many = any(
+                count > (1 if agent in whole else SLOTS[agent]) for agent, count in agents.items()
+            )
             if has_too_many or max(leaders.values(), default=0) > 1:
                 return True
         elif type(fact).is_terminal:
@@ -191,3 +200,45 @@ def test_two_who_give_one_agent_different_jobs_cannot_both() -> None:
     assert isinstance(order, events.JobAssigned)
     assert (order.submission, order.attempt) == (second[0].corr, 1)
     assert not leases_overlap(history)
+
+
+@pytest.mark.parametrize("is_gang_first", [False, True])
+def test_a_gang_and_a_job_of_a_rival_never_have_one_agent_at_once(is_gang_first: bool) -> None:
+    history, pair = History(), offers(0b110)
+    for number in range(2):
+        history.say(subjects.submission(f"s{number}"), received(f"p{number}"))
+    history.enrol("a2", "a3").settle(world())
+    for offer in pair:
+        history.say(subjects.agent(offer.agent), offer.registration)
+    # One scheduler hears of one agent only, to which it gives both single jobs.
+    singles = [move for move in decide(history.state, world(pair[0])) if len(move) == 2]
+    assert len(singles) == 2
+    history.say(subjects.submission("s2"), received("p2", requires=Requires(count=2)))
+    other = History()
+    for event in history.events:
+        other.state = evolve(other.state, event)
+    # Its rival knows the job of two GPUs alone.
+    for number in range(2):
+        other.state.submissions.pop(f"s{number}")
+    (gang,) = [move for move in decide(other.state, world(*pair)) if len(move) > 2]
+    leased, ordered = ["JobLeased"], ["JobAssigned"]
+    if is_gang_first:
+        assert history.append_decision(gang)
+        assert [history.append_decision(single) for single in singles] == [leased, leased]
+        assert history.settle(world(*pair)).count("JobRequeued") == 2
+        assert [job.attempt for job in history.state.jobs.values()] == [0, 0, 1]
+    else:
+        # The order to the first slot is late, so only the one to the second is in the way.
+        late, single = map(history.append_stepwise, singles)
+        assert [next(late), *single] == [leased, leased, ordered]
+        assert history.append_decision(gang) == []
+        assert [*late] == [ordered]
+    assert not leases_overlap(history)
+    # In the end every slot takes jobs again.
+    for _ in range(3):
+        runs = history.state.runs.values()
+        for run in [run for run in runs if run.end is None and not run.is_member]:
+            history.say(subjects.run(run.agent, run.id), completed())
+        history.settle(world(*pair))
+        assert not leases_overlap(history)
+    assert all(job.is_over for job in history.state.jobs.values())

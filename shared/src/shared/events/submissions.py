@@ -442,6 +442,16 @@ class RunReleased(RunEvent, frozen=True, kw_only=True):
     reason: str
 
 
+class SlotReserved(RunEvent, frozen=True, kw_only=True):
+    """A slot of an agent stays empty beside `run`, with which a gang has the whole agent.
+
+    It takes the id of the slot's next run, so that the log refuses an order with that id.
+    """
+
+    is_terminal: ClassVar[bool] = True
+    run: str
+
+
 SubmissionFact: TypeAlias = (
     ProblemPublished
     | ProblemCheckRequested
@@ -460,4 +470,5 @@ RunFact: TypeAlias = (
     | RunDiscarded
     | RunCancelled
     | RunReleased
+    | SlotReserved
 )

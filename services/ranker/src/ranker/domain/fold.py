@@ -43,7 +43,7 @@ IGNORED: frozenset[type[Fact]] = frozenset(
         *(events.RunReleased, events.LauncherRegistered, events.InstanceRequested),
         *(events.InstanceEnded, events.SubmissionsOpened, events.SealKeyChanged),
         *(events.ProblemCheckRequested, events.DeviceTimeReserved, events.DeviceTimeSettled),
-        events.ChunkStopRequested,
+        *(events.ChunkStopRequested, events.SlotReserved),
     )
 )
 # Events whose own fields are all the values that their statements need.

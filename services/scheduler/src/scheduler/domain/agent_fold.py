@@ -67,6 +67,13 @@ def apply_assignment(
     slot.last_run = id_
 
 
+def apply_slot_reservation(state: SchedulerState, event: RecordedEvent, id_: str) -> None:
+    """Give the slot another id for its next run; its agent's run of a gang keeps it empty."""
+    name = _writing_agent(event)
+    if (slot := state.agent(name).find_slot(name, id_)) is not None:
+        slot.last_run = id_
+
+
 def _writing_agent(event: RecordedEvent) -> str:
     """Return the agent on whose subject a run's event lies."""
     return event.envelope.aggregate.split(".")[1]

@@ -110,6 +110,8 @@ def _apply(  # noqa: C901, PLR0912  (one case for each event)
             agent_fold.apply_run_event(state, event, fact, id_)
         case events.RunReleased():
             agent_fold.apply_run_event(state, event, fact, id_)
+        case events.SlotReserved():
+            agent_fold.apply_slot_reservation(state, event, id_)
         case events.SubmissionCancelRequested():
             if (submission := state.submissions.get(id_)) is not None:
                 submission.version, submission.cancel = event.seq, fact.reason

@@ -174,7 +174,7 @@ def _lease(state: SchedulerState, job: Job, team: Sequence[FreeSlot], now: datet
 
     A job cannot be leased twice, because the lease expects the job's version. A slot cannot get two
     orders, because its next run has a fixed id and the order expects an empty history
-    (docs/adr/leases-and-orders.md).
+    (docs/adr/leases-and-orders.md). A gang reserves the other slots of its agents in the same way.
     """
     candidates = [candidate for candidate, _ in team]
     names = [candidate.name for candidate in candidates]
@@ -194,9 +194,21 @@ def _lease(state: SchedulerState, job: Job, team: Sequence[FreeSlot], now: datet
         order = msgspec.structs.replace(order, gang=gang_agents, gpus=team_gpus(candidates))
         aggregate = subjects.run(candidate.name, run)
         order_appends.append(Append(aggregate, order, 0, job.id, job.submission))
+    if gang_agents:
+        for slot, run in zip(team, runs, strict=True):
+            order_appends += _reserve_other_slots(slot, run, job)
     # Its id names this run: the log keeps a repeated lease once and refuses another as a conflict.
     lease = Append(subjects.job(job.id), leased, job.version, runs[0], job.submission)
     return (lease, *order_appends)
+
+
+def _reserve_other_slots(slot: FreeSlot, run: str, job: Job) -> Iterator[Append]:
+    """Keep every slot of an agent empty beside its run of a gang."""
+    agent, name = slot.candidate.agent, slot.candidate.name
+    for place in range(slot.candidate.slot_count):
+        if place != slot.place:
+            aggregate = subjects.run(name, agent.next_run(name, place))
+            yield Append(aggregate, events.SlotReserved(run=run), 0, job.id, job.submission)
 
 
 def complete_leases(state: SchedulerState, job: Job, world: World) -> Iterator[Decision]:

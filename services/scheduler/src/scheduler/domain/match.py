@@ -372,6 +372,8 @@ class FreeAgents:
             for candidate in self._fitting[need]
             if self.slots[candidate.name]
             and not self._count_runs(candidate)
+            # Others may know of slots that the log does not have yet.
+            and candidate.slot_count == candidate.registration.slots
             and candidate.name not in avoided
         )
         hosts = [host for host in group_by_host(idle) if len(host) >= need.gpus]
