@@ -73,6 +73,9 @@ def test_a_later_one_is_told_and_does_nothing() -> None:
         ("#!POPCORN gpus", "one or more"),
         ("#!POPCORN mode test", "unknown directive 'mode'"),
         ("#!POPCORN precision", "one or more"),
+        ("#!POPCORN parent none", "line 1: parent takes the number of one submission"),
+        ("//!POPCORN parent 0", "line 1: parent takes the number of one submission"),
+        ("#!POPCORN parent 9999999999999999999", "line 1: parent takes the number"),
         ("#!POPCORN precision 50%", "line 1: precision is '50%': write 0.5% to 20%"),
         ("#!POPCORN precision fine", "line 1: precision is 'fine'"),
         ("#!POPCORN gpu A\n#!POPCORN gpus B", "line 2: a second 'gpus'"),
@@ -138,3 +141,8 @@ def test_a_native_file_needs_the_libraries_that_it_includes_in_any_case(
 def test_any_text_is_read_in_linear_time(text: str) -> None:
     for name in ("kernel.py", "kernel.cu"):
         toolchains(name, text * 100_000 + "\\")
+
+
+@pytest.mark.parametrize("line", ["#!POPCORN parent 1234", "//!POPCORN parent #1234"])
+def test_a_file_may_name_its_parent(line: str) -> None:
+    assert read_directives(f"{line}\n").parent == 1234

@@ -26,7 +26,7 @@ from shared.clock import new_id
 from shared.errors import Refused
 from shared.presentation.outcome import Run
 from shared.presentation.report_parts import run_progress, submission_progress
-from shared.problems.submission_file import parse_precision
+from shared.problems.submission_file import NUMBER_MAX, parse_precision
 from warpboard.api import Api
 from warpboard.mcp.context import (
     TEXT_CHARS,
@@ -111,6 +111,9 @@ async def submit(
         str,
         Field(description="With mode benchmark: end at this precision, such as 2%; none means 5%."),
     ] = "",
+    parent: Annotated[
+        int, Field(ge=0, le=NUMBER_MAX, description="The submission it is derived from; 0: none.")
+    ] = 0,
     wait_for_agent: Annotated[
         bool, Field(description="Submit although nobody can run it now; ask the person first.")
     ] = False,
@@ -128,6 +131,7 @@ async def submit(
         runner=runner,
         waits_for_agent=wait_for_agent,
         precision=parse_precision(precision) if precision else 0.0,
+        parent=parent,
     )
     key = new_id()
     answer = await retry_until_available(

@@ -51,7 +51,7 @@ from shared.presentation.units import (
     one_line,
     time_text,
 )
-from shared.problems.submission_file import late_directives, read_directives
+from shared.problems.submission_file import NUMBER_MAX, late_directives, read_directives
 from warpboard.api import Api, Response
 from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, Table, make_table, worst
@@ -146,6 +146,12 @@ MESSAGE_LENGTH_MAX = 80
             type=click.Choice(["none", *LICENCES]),
             help="Of the source in releases; none leaves it out. Default: that of your account.",
         ),
+        click.option(
+            "--parent",
+            type=click.IntRange(1, NUMBER_MAX),
+            metavar="NUMBER",
+            help="The submission that it is derived from.",
+        ),
         web.WEB,
         options.YES,
         options.TIMEOUT,
@@ -169,6 +175,7 @@ async def submit(
     tag: str,
     runner: str,
     licence: str | None,
+    parent: int | None,
     timeout_s: float,
     is_waiting: bool,
     is_web: bool,
@@ -201,6 +208,7 @@ async def submit(
         ncu_kernel_name_base=ncu_kernel_name_base or "",
         ncu_launch_count=ncu_launch_count,
         licence=licence or "",
+        parent=parent or 0,
     )
     if not is_sure and not context.as_json and can_ask():
         request = msgspec.structs.replace(request, waits_for_agent=False)

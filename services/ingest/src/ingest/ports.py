@@ -193,10 +193,13 @@ class ReadProxy(Protocol):
 
 
 class Lookups(Protocol):
-    """What ingest itself asks the read side; decisions never depend on these answers."""
+    """What ingest itself asks the read side; only the parent of a submission depends on it."""
 
     async def submission(self, number: int) -> str:
         """Return the id of a submission. Raises `Refused` (`unknown_submission`) and `Failed`."""
+
+    async def sees(self, number: int, reader: Reader) -> bool:
+        """Return whether a submission exists and a reader may see it. Raises `Failed`."""
 
     async def rejudge_items(
         self, problem: str, select: str, from_version: int, gpu: str | None

@@ -5,6 +5,7 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
+from http import HTTPStatus
 from typing import Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -99,6 +100,13 @@ class RankerClient:
         if submission is None:
             raise unknown_submission(number)
         return submission.id
+
+    async def sees(self, number: int, reader: Reader) -> bool:
+        """Return whether a submission exists and a reader may see it."""
+        response = await self.read(f"/v1/submissions/{number}", "", {}, reader)
+        if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
+            raise Failed(AWAY)
+        return response.status == HTTPStatus.OK
 
     async def rejudge_items(
         self, problem: str, select: str, from_version: int, gpu: str | None

@@ -48,7 +48,8 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     that does not wait for an agent is refused (`no_agent`) if nobody serves a GPU type now. A
     benchmark ends once its interval has the half width `precision`, a fraction; 0 means that of the
     file's directive, else the default. `licence` is that of the source in releases, "" for that of
-    the account.
+    the account. `parent` is the number of the submission that it is derived from; 0 means that of
+    the file's directive, else none.
     """
 
     name: str
@@ -66,6 +67,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     waits_for_agent: bool = True
     precision: float = 0.0
     licence: str = ""
+    parent: int = 0
 
     @property
     def form(self) -> dict[str, str | list[str]]:
@@ -76,6 +78,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
         optional["ncu_launch_count"] = str(self.ncu_launch_count or "")
         optional["precision"] = str(self.precision or "")
         optional["licence"] = self.licence
+        optional["parent"] = str(self.parent or "")
         optional["waits_for_agent"] = "" if self.waits_for_agent else "false"
         return {
             "problem": self.problem,

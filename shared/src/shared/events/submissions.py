@@ -105,7 +105,8 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     with a `baseline` is the platform's own, by that name, and is never ranked. Its job waits from
     now on. `normal_digest` is that of the source without comments, white space and the names of
     local variables, "" if it has none. `licence` is the one that its participant chose for this
-    submission, "" for that of their account.
+    submission, "" for that of their account. `parent` is the number of the submission that it is
+    declared to be derived from, 0 for none.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -129,6 +130,7 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     baseline: str = ""
     normal_digest: str = ""
     licence: str = ""
+    parent: int = 0
 
     @property
     def pooling_digest(self) -> str:

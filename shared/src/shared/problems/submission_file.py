@@ -167,7 +167,10 @@ def _included_headers(text: str) -> Iterator[str]:
 
 
 MARKS = ("#!POPCORN", "//!POPCORN")
-DIRECTIVES = ("leaderboard", "gpus", "precision")
+DIRECTIVES = ("leaderboard", "gpus", "precision", "parent")
+# The largest number of a submission: a sequence of the log.
+NUMBER_MAX = 2**63 - 1
+_NUMBER = re.compile(r"#?(?P<number>[1-9][0-9]{0,18})", re.ASCII)
 
 
 # The half width of the 95 % interval at which a benchmark may end, as a fraction.
@@ -204,14 +207,15 @@ def _bad_precision(text: str) -> Refused:
 
 @dataclass(frozen=True)
 class Directives:
-    """What a file declares: its leaderboard, its GPU types and the precision of its benchmarks.
+    """What a file declares: its leaderboard, its GPU types, precision and parent.
 
-    `precision` is 0 if the file names none.
+    `precision` is 0 if the file names none, and so is `parent`, the number of a submission.
     """
 
     leaderboard: str | None = None
     gpus: tuple[str, ...] = ()
     precision: float = 0.0
+    parent: int = 0
 
 
 def choose_precision(requested: float, mode: str, directives: Directives) -> float:
@@ -240,7 +244,7 @@ def read_directives(text: str) -> Directives:
     Errors: Refused `bad_directive`, naming the line.
 
     >>> read_directives("#!POPCORN leaderboard matmul\\n#!POPCORN gpus CPU H100\\nimport torch")
-    Directives(leaderboard='matmul', gpus=('CPU', 'H100'), precision=0.0)
+    Directives(leaderboard='matmul', gpus=('CPU', 'H100'), precision=0.0, parent=0)
     """
     values: dict[str, list[str]] = {}
     lines = text.splitlines()
@@ -252,7 +256,8 @@ def read_directives(text: str) -> Directives:
             values[keyword] = words
     leaderboard = values["leaderboard"][0] if "leaderboard" in values else None
     precision = parse_precision("".join(values["precision"])) if "precision" in values else 0.0
-    return Directives(leaderboard, tuple(values.get("gpus", ())), precision)
+    parent = _parse_number(values["parent"][0]) if "parent" in values else 0
+    return Directives(leaderboard, tuple(values.get("gpus", ())), precision, parent)
 
 
 def late_directives(text: str) -> list[int]:
@@ -281,7 +286,8 @@ def _parse_directive(words: list[str], number: int) -> tuple[str, list[str]]:
     if not words:
         raise _bad_directive(
             number,
-            "no keyword: write leaderboard NAME, gpus with one or more GPU types, or precision 2%",
+            "no keyword: write leaderboard NAME, gpus with one or more GPU types, precision 2%, or "
+            "parent NUMBER",
         )
     keyword = words[0].lower()
     if keyword == "gpu":
@@ -291,9 +297,18 @@ def _parse_directive(words: list[str], number: int) -> tuple[str, list[str]]:
         raise _bad_directive(number, f"unknown directive {words[0]!r}: use one of {known}")
     if len(words) < 2 or (keyword == "leaderboard" and len(words) > 2):
         raise _bad_directive(number, "leaderboard takes one name, gpus one or more")
+    if keyword == "parent" and (len(words) > 2 or not _parse_number(words[1])):
+        raise _bad_directive(number, "parent takes the number of one submission, such as 1234")
     if keyword == "precision":
         _check_line(number, "".join(words[1:]))
     return keyword, words[1:]
+
+
+def _parse_number(word: str) -> int:
+    """Return the number of a submission, 0 if the word is none."""
+    match = _NUMBER.fullmatch(word)
+    number = int(match["number"]) if match else 0
+    return number if number <= NUMBER_MAX else 0
 
 
 def _check_line(number: int, precision: str) -> None:

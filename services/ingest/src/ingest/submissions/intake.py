@@ -20,6 +20,7 @@ from ingest.submissions.resolution import SubmissionContext, Upload, resolve
 from shared import subjects
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.clock import new_id
+from shared.errors import Refused
 from shared.events import LauncherRegistered, ProblemPublished
 from shared.problems.submission_file import Directives
 
@@ -45,6 +46,8 @@ class Intake:
     async def submit(self, upload: Upload) -> SubmissionReceipts:
         """Accept a submission, one for each GPU type."""
         batch = resolve(upload, await self.load(upload))
+        if parent := batch.submissions[0].parent:
+            await self._check_parent(parent, upload.caller)
         async with self.admission.admit(batch) as queues:
             charge = await self._charging.charge(batch, queues)
             accepted = await self._commits.commit(batch, charge, queues)
@@ -83,6 +86,12 @@ class Intake:
         published = await self.published(slug)
         self._feed.rights().check_sees(caller, slug)
         return rules.choose_gpu(gpu, Directives(), published)
+
+    async def _check_parent(self, parent: int, caller: Caller) -> None:
+        """Refuse a parent that does not exist or that the caller may not see, in the same words."""
+        if not await self._ports.lookups.sees(parent, caller.reader):
+            message = f"parent {parent} is not a submission that you can see: name another, or none"
+            raise Refused("unknown_submission", message, "parent")
 
     async def _load_launcher(self, runner: str) -> LauncherRegistered | None:
         """Return what a launcher offers, None if there is no such launcher."""

@@ -158,6 +158,7 @@ def _received(
         request_hash=request_hash,
         normal_digest=digest,
         licence=request.licence,
+        parent=request.parent or file.directives.parent,
         **options | {"precision": precision},
     )
 
@@ -167,6 +168,7 @@ def _hash_request(request: SubmissionRequest, slug: str, blob: Blob) -> str:
     lines = [slug, request.mode, *sorted(request.gpus), request.name, blob.digest]
     note_lines = [request.note, request.tag] if request.note or request.tag else []
     options = run_options(request) | {"runner": request.runner, "licence": request.licence}
+    options |= {"parent": request.parent}
     option_lines = [f"{name} {value}" for name, value in options.items() if value]
     text = "\n".join([*lines, *note_lines, *option_lines])
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

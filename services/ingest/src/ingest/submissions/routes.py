@@ -32,7 +32,7 @@ from shared.api.submissions import (
 )
 from shared.http import DocumentedRoute
 from shared.licences import OwnLicence
-from shared.problems.submission_file import parse_precision
+from shared.problems.submission_file import NUMBER_MAX, parse_precision
 
 RUNNER = "The launcher that starts an agent for this submission; empty means any agent."
 CASE = "The timed case to profile, counted from 1; 0 means all."
@@ -44,8 +44,7 @@ PRECISION = (
     "The half width of the 95 % interval at which a benchmark may end, such as `2%` or `0.02`; "
     "from 0.5 % to 20 %, by default 5 %. Ranked runs have a fixed precision."
 )
-
-
+PARENT = "The number of the submission that this one is derived from; 0: that of the file, or none."
 LICENCE = "The licence of the source in releases, `none` for none; empty: that of the account."
 
 
@@ -72,6 +71,7 @@ class SubmissionForm(FormModel):
     waits_for_agent: Annotated[bool, Field(description=WAITS)] = True
     precision: Annotated[str, Field(description=PRECISION)] = ""
     licence: Annotated[OwnLicence | Literal[""], Field(description=LICENCE)] = ""
+    parent: Annotated[int, Field(ge=0, le=NUMBER_MAX, description=PARENT)] = 0
 
 
 def submissions_router(intake: Intake, submissions: Submissions, auth: Authenticator) -> APIRouter:
