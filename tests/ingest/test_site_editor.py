@@ -165,6 +165,20 @@ async def test_a_form_submits_as_the_api_does(ways: Ways) -> None:
     assert (received.name, received.source.bytes) == ("other.py", 6)
 
 
+async def test_a_form_keeps_a_parent_that_is_refused(ways: Ways) -> None:
+    for parent, wanted in (
+        ("#999", f"Parent: 999 is not a submission to {OPEN} that you can see"),
+        ("mine", "Parent: expected the number of a submission, such as 12, not"),
+    ):
+        page = await send(ways, "owner", parent=parent, key=parent)
+        assert page.status_code in (404, 422)
+        assert wanted in page.text
+        assert code_of(page) == CODE.replace("\r", "")
+        opened = page.text.partition("<details open>")[2]
+        assert opened.lstrip().startswith("<summary>Parent</summary>")
+        assert f'name="parent" inputmode="numeric" maxlength="20" value="{parent}"' in opened
+
+
 async def test_a_form_chooses_a_launcher_which_a_resubmission_keeps(ways: Ways) -> None:
     assert 'name="runner"' not in await page_of(ways, EDITOR)
     launcher = {"name": "modal", "kind": "modal", "running": 0, "running_max": 1}

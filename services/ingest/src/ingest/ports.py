@@ -198,8 +198,8 @@ class Lookups(Protocol):
     async def submission(self, number: int) -> str:
         """Return the id of a submission. Raises `Refused` (`unknown_submission`) and `Failed`."""
 
-    async def sees(self, number: int, reader: Reader) -> bool:
-        """Return whether a submission exists and a reader may see it. Raises `Failed`."""
+    async def problem_of(self, number: int, reader: Reader) -> str | None:
+        """Return the problem of a submission, None if the reader sees none. Raises `Failed`."""
 
     async def rejudge_items(
         self, problem: str, select: str, from_version: int, gpu: str | None

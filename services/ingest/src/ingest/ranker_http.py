@@ -43,6 +43,10 @@ class _Submission(msgspec.Struct):
     id: str
 
 
+class _ProblemOf(msgspec.Struct):
+    problem: str
+
+
 class _Leaderboard(msgspec.Struct):
     gpu: str
 
@@ -101,12 +105,14 @@ class RankerClient:
             raise unknown_submission(number)
         return submission.id
 
-    async def sees(self, number: int, reader: Reader) -> bool:
-        """Return whether a submission exists and a reader may see it."""
+    async def problem_of(self, number: int, reader: Reader) -> str | None:
+        """Return the problem of a submission, None if the reader sees no such submission."""
         response = await self.read(f"/v1/submissions/{number}", "", {}, reader)
         if response.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             raise Failed(AWAY)
-        return response.status == HTTPStatus.OK
+        if response.status != HTTPStatus.OK:
+            return None
+        return msgspec.json.decode(response.body, type=_ProblemOf).problem
 
     async def rejudge_items(
         self, problem: str, select: str, from_version: int, gpu: str | None

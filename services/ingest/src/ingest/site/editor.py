@@ -41,7 +41,7 @@ from ingest.site.reads import (
     read_if_possible,
     read_in_time,
 )
-from ingest.site.submissions import NumberInPath, RejectedForm, SubmissionPage
+from ingest.site.submissions import NumberInPath, RejectedForm, SubmissionPage, parse_number
 from ingest.submissions.admission import NO_AGENT
 from ingest.submissions.intake import Intake
 from ingest.submissions.resolution import Upload
@@ -112,7 +112,8 @@ class EditorForm(NamedTuple):
     """What the form contains: the code in the text field, or a chosen file that replaces it.
 
     `key` makes a form that is sent twice one submission. `is_confirmed` means that it may wait for
-    an agent. `runner` is the launcher that starts an agent for it, "" for any agent.
+    an agent. `runner` is the launcher that starts an agent for it, "" for any agent. `parent` is
+    the number of its parent as it was typed.
     """
 
     name: str
@@ -122,6 +123,7 @@ class EditorForm(NamedTuple):
     key: str
     csrf: str = ""
     runner: str = ""
+    parent: str = ""
     is_confirmed: bool = False
     file: bytes | None = None
     profile: ProfileFields = ProfileFields()
@@ -135,8 +137,9 @@ class EditorForm(NamedTuple):
     def idempotency_key(self) -> str:
         """Return a key of this form with this content: other content is another submission."""
         runner = [f"runner {self.runner}"] if self.runner else []
+        parent = [f"parent {self.parent}"] if self.parent else []
         profile = [*self.profile] if any(self.profile) else []
-        words = [self.key or new_id(), self.mode, self.name, *self.gpus, *runner, *profile]
+        words = [self.key or new_id(), self.mode, self.name, *self.gpus, *runner, *parent, *profile]
         text = "\n".join(words)
         return hashlib.sha256(text.encode() + b"\0" + self.source).hexdigest()
 
@@ -150,6 +153,7 @@ class EditorForm(NamedTuple):
             tuple(self.gpus),
             runner=self.runner,
             waits_for_agent=self.is_confirmed,
+            parent=parse_number(self.parent, "parent") if self.parent else 0,
             **self.profile.request_fields,
         )
 
@@ -210,6 +214,7 @@ async def _parse_form(fields: FormData) -> EditorForm:
         key=texts.get("key", ""),
         csrf=texts.get("csrf", ""),
         runner=texts.get("runner", ""),
+        parent=texts.get("parent", "").strip(),
         is_confirmed=bool(texts.get("confirmed")),
         profile=ProfileFields(**{name: texts.get(name, "") for name in ProfileFields._fields}),
     )

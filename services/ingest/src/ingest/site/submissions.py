@@ -463,16 +463,16 @@ def add_submission_page(router: APIRouter, page: SubmissionPage, ranker: ReadPro
         return await page.render(request, visitor, number)
 
 
-def parse_number(text: str) -> int:
-    """Return the number of a submission from a form. Raises `Refused`.
+def parse_number(text: str, field: str) -> int:
+    """Return the number of a submission from a field of a form. Raises `Refused`.
 
-    >>> parse_number("12"), parse_number("#12")
+    >>> parse_number("12", "with"), parse_number("#12", "with")
     (12, 12)
     """
     digits = text.removeprefix("#")
     if not (digits.isascii() and digits.isdigit() and 1 <= int(digits) <= NUMBER_MAX):
-        message = f"with: expected the number of a submission, such as 12, not {text!r}"
-        raise Refused("invalid_request", message, "with")
+        message = f"{field}: expected the number of a submission, such as 12, not {text[:20]!r}"
+        raise Refused("invalid_request", message, field)
     return int(digits)
 
 
@@ -514,7 +514,8 @@ def add_comparison_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         reads, other = visitor.reads, other.strip()
         values: dict[str, Any] = {"number": number, "comparison": None}
         if other:
-            reading = reads.read(api_path("compare"), Comparison, a=number, b=parse_number(other))
+            pair = {"a": number, "b": parse_number(other, "with")}
+            reading = reads.read(api_path("compare"), Comparison, **pair)
             comparison = await read_in_time(reading)
             cases = [case for case in comparison.cases if case.ratio or case.outcome != "same"]
             values |= {

@@ -88,6 +88,7 @@ class Submissions:
             mode=mode,
             gpus=(received.gpu,),
             runner=received.requires.runner,
+            parent=received.parent,
             **(run_options(received) if mode == received.mode else {}),
         )
 
