@@ -54,6 +54,8 @@ class Life:
     grade: str = "ok"
     name: str = "kernel.py"
     toolchains: tuple[str, ...] = ()
+    parent: int = 0
+    gpu: str = "CPU"
 
     @property
     def blob(self) -> Blob:
@@ -116,7 +118,7 @@ class Life:
             problem="identity",
             problem_number=self.problem_number,
             problem_digest="d" * 64,
-            gpu="CPU",
+            gpu=self.gpu,
             mode=self.mode,
             source=self.blob,
             name=self.name,
@@ -124,6 +126,7 @@ class Life:
             via="http",
             normal_digest=self.normal_digest,
             requires=events.Requires(toolchains=list(self.toolchains)),
+            parent=self.parent,
         )
 
     def _assigned(self) -> Fact:

@@ -73,6 +73,7 @@ def _received(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionReceived
         state_at=event.envelope.at,
         job=job_id_of(decoded.id),
         baseline=fact.baseline,
+        parent=fact.parent,
     )
     rows.add([submission], ())
     text = f"{fact.mode} on {fact.gpu}, version {fact.problem_number} of {fact.problem}"

@@ -56,7 +56,8 @@ class Submission(_Job, kw_only=True, gc=False):
     """A submission: the request, its state, its end, and one timeline entry per event.
 
     `baseline` names the problem's baseline that it runs; `cases_passed` counts visible checked
-    cases. `toolchains` are what an agent needs to build and run it.
+    cases. `toolchains` are what an agent needs to build and run it. `parent` is the number of the
+    submission that it is declared to come from, 0 for none.
     """
 
     id: str
@@ -85,6 +86,7 @@ class Submission(_Job, kw_only=True, gc=False):
     timeline: list[Line] = msgspec.field(default_factory=list)
     baseline: str = ""
     cases_passed: int = 0
+    parent: int = 0
 
     @property
     def is_over(self) -> bool:

@@ -10,6 +10,7 @@ from ranker.http.evaluations import evaluations_router
 from ranker.http.events import events_router
 from ranker.http.leaderboard_cache import LeaderboardCache
 from ranker.http.leaderboards import leaderboards_router
+from ranker.http.lineage import lineage_router
 from ranker.http.moderation import moderation_router
 from ranker.http.participants import histories_router, participants_router
 from ranker.http.problems import problems_router
@@ -35,6 +36,7 @@ ROUTERS = (
     evaluations_router,
     releases_router,
     archive_router,
+    lineage_router,
 )
 
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
@@ -13,6 +14,7 @@ from harness.vocabulary import STAGES
 from ranker.archive.postgres import ArchiveReader
 from ranker.domain.score import add_interval
 from ranker.domain.yardsticks import show_cases
+from ranker.retrieval.index import TextIndex
 from ranker.retrieval.postgres import TextStore
 from ranker.service.decisions import Reads
 from ranker.service.progress import Live, ProjectionProgress
@@ -139,6 +141,11 @@ class ReadSources:
     streams_max: int = STREAMS_MAX
     device_prices: Mapping[str, float] = field(default_factory=dict)
     releases: Path | None = None
+
+    @cached_property
+    def index(self) -> TextIndex | None:
+        """What reads and compares sources, the same for all routes; None without `texts`."""
+        return None if self.texts is None else TextIndex(self.reads, self.blobs, self.texts)
 
     def view(self, reader: Reader) -> "ReaderView":
         """The read models as a reader may see them."""

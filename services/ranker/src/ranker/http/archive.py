@@ -113,16 +113,12 @@ class ArchiveSearcher:
 
     def __init__(self, sources: ReadSources) -> None:
         self._sources = sources
-        self._index: TextIndex | None = None
 
     def index(self) -> TextIndex:
         """The index. Raises Refused `not_supported` if there is none."""
-        if self._index is None:
-            store = self._sources.texts
-            if store is None:
-                raise Refused("not_supported", "not supported: this ranker has no search")
-            self._index = TextIndex(self._sources.reads, self._sources.blobs, store)
-        return self._index
+        if self._sources.index is None:
+            raise Refused("not_supported", "not supported: this ranker has no search")
+        return self._sources.index
 
     async def page(
         self, view: ReaderView, query: ArchiveQuery, source: str | None

@@ -1,6 +1,7 @@
-"""Reads the sources and problems that no search has read yet.
+"""Reads the sources and problems that no search has read yet, and finds near-copies of sources.
 
-It runs when somebody searches, beside the projection, and never holds that up.
+It runs when somebody searches or looks at a lineage, beside the projection, and never holds that
+up. What a submission is nearly a copy of follows from the log and its blobs alone.
 """
 
 import asyncio
@@ -12,6 +13,7 @@ from typing import Any
 import msgspec
 
 from ranker.domain.kernel_text import KernelText, read_kernel, read_problem
+from ranker.domain.near_copies import CANDIDATES_MAX, NearCopy, NearCopyFinder, SignedSource
 from ranker.retrieval.postgres import TextStore
 from ranker.service.decisions import Reads
 from shared.blobs import BlobNotFound, BlobStore
@@ -52,9 +54,36 @@ class TextIndex:
     async def _read_missing(self) -> None:
         while rows := await self._reads.rows("problems_unread", limit=BATCH):
             await self._store.keep_problems([await self._read_problem(row) for row in rows])
-        while rows := await self._reads.rows("sources_unread", limit=BATCH):
-            texts = [(row["digest"], await self.read_source(row["digest"])) for row in rows]
-            await self._store.keep_sources(texts)
+        finders: dict[str, NearCopyFinder] = {}
+        while rows := await self._reads.rows("submissions_unread", limit=BATCH):
+            await self._read_sources(rows)
+            found: dict[int, NearCopy | None] = {}
+            for row in rows:
+                finder = finders.get(row["problem"])
+                if finder is None:
+                    finder = finders[row["problem"]] = await self._finder_before(row)
+                found[row["number"]] = finder.add(_signed(row))
+            await self._store.keep_near_copies(found)
+
+    async def _read_sources(self, rows: Sequence[Row]) -> None:
+        """Read and store the sources of submissions that are new, and add their signatures."""
+        new = dict.fromkeys(row["digest"] for row in rows if row["signature"] is None)
+        texts = {digest: await self.read_source(digest) for digest in new}
+        await self._store.keep_sources(list(texts.items()))
+        for row in rows:
+            if row["signature"] is None:
+                row["signature"] = texts[row["digest"]].signature
+
+    async def _finder_before(self, row: Row) -> NearCopyFinder:
+        """What finds near-copies among the submissions to a problem, from one of them on."""
+        problem, number = row["problem"], row["number"]
+        earlier = await self._reads.rows(
+            "sources_before", problem=problem, before=number, limit=CANDIDATES_MAX
+        )
+        finder = NearCopyFinder()
+        for known in reversed(earlier):
+            finder.add(_signed(known))
+        return finder
 
     async def _read_problem(self, row: Row) -> tuple[str, KernelText]:
         try:
@@ -77,6 +106,12 @@ class TextIndex:
         except BlobNotFound:
             logger.warning("a search cannot read blob %s: it is no longer stored", digest)
             return ""
+
+
+def _signed(row: Row) -> SignedSource:
+    return SignedSource(
+        row["number"], row["account"], row["gpu"], row["pooling_source"], row["signature"]
+    )
 
 
 def _title_words(row: Row, manifest: Row) -> str:

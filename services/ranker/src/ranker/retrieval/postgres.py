@@ -1,12 +1,13 @@
 """The texts that a search compares, in Postgres, in a schema that all read models share."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import msgspec
 from psycopg_pool import AsyncConnectionPool
 
 from ranker.domain.kernel_text import KernelText
+from ranker.domain.near_copies import NearCopy
 from shared.postgres import borrow_connection, load_statements
 
 PACKAGE = "ranker.retrieval"
@@ -28,6 +29,15 @@ class TextStore:
             for digest, text in texts
         ]
         await self._keep("keep_sources", rows)
+
+    async def keep_near_copies(self, found: Mapping[int, NearCopy | None]) -> None:
+        """Store what submissions are nearly copies of, by their numbers. Raises Failed."""
+        none: dict[str, object] = {"parent": None, "similarity": None}
+        rows = [
+            {"number": number, **(copy._asdict() if copy else none)}
+            for number, copy in found.items()
+        ]
+        await self._keep("keep_near_copies", rows)
 
     async def keep_problems(self, texts: Sequence[tuple[str, KernelText]]) -> None:
         """Store the texts of problems, by the digests of their manifests. Raises Failed."""

@@ -63,11 +63,11 @@ insert into submission (id, number, version, account, problem, problem_number, g
                         toolchains, source, pooling_source, source_bytes, source_media, received_at, deadline_at, state,
                         state_at, lease_until_at, job, run, agent, attempt, outcome, verdict, code,
                         reason, is_eligible, is_held, finished_at, timeline, baseline,
-                        cases_passed)
+                        cases_passed, parent)
 select id, number, version, account, problem, problem_number, gpu, mode, name, toolchains, source,
        pooling_source, source_bytes, source_media, received_at, deadline_at, state, state_at, lease_until_at, job,
        run, agent, attempt, outcome, verdict, code, reason, is_eligible, is_held, finished_at,
-       timeline, baseline, cases_passed
+       timeline, baseline, cases_passed, parent
 from json_populate_recordset(null::submission, %(rows)s::json)
 on conflict (id) do update
 set version = excluded.version, state = excluded.state, state_at = excluded.state_at,

@@ -1494,15 +1494,27 @@ where source = any(%(sources)s::text[]) and problem_digest = %(problem_digest)s
   and gpu = %(gpu)s and harness = any(%(harnesses)s::text[])
 order by source, seq;
 
--- name: sources_unread
--- Sources of correct ranked submissions that no search has read.
-select distinct submission.source as digest
+-- name: submissions_unread
+-- Ranked submissions that no search has read, the oldest first; the signatures of known sources.
+select submission.number, submission.account, submission.problem, submission.gpu,
+       submission.pooling_source, submission.source as digest, source_text.signature
 from submission
-join result on result.submission = submission.id and result.is_eligible
-where submission.mode = 'ranked' and submission.baseline = '' and not exists (
-    select 1 from retrieval.source_text where source_text.digest = submission.source
-)
-order by submission.source
+left join retrieval.source_text on source_text.digest = submission.source
+where submission.mode = 'ranked' and submission.baseline = ''
+  and submission.number > (select coalesce(max(number), 0) from retrieval.near_copy)
+order by submission.number
+limit %(limit)s;
+
+-- name: sources_before
+-- The newest ranked submissions to a problem before another one, with the signatures of their sources.
+select submission.number, submission.account, submission.problem, submission.gpu,
+       submission.pooling_source, source_text.signature
+from submission
+join retrieval.source_text on source_text.digest = submission.source
+where submission.problem = %(problem)s and submission.number < %(before)s
+  and submission.mode = 'ranked' and submission.baseline = ''
+  and cardinality(source_text.signature) > 0
+order by submission.number desc
 limit %(limit)s;
 
 -- name: problems_unread
@@ -1620,3 +1632,79 @@ left join lateral (
 order by matching.closeness desc,
          matching.yardstick_us / nullif(matching.score_us, 0) desc nulls last, matching.number
 limit %(limit)s;
+
+-- name: lineage
+-- A submission with its ancestors, its descendants, and other parents of these, within some
+-- generations and not more than a number of descendants. Each has the parent that was declared, 0
+-- if none was, and the one that it is nearly a copy of.
+with recursive ancestor (number, generation) as (
+    select number, 0 from submission where number = %(number)s
+    union
+    select link.parent, ancestor.generation + 1
+    from ancestor
+    join lateral (
+        select parent from submission where number = ancestor.number and parent > 0
+        union all
+        select parent from retrieval.near_copy
+        where number = ancestor.number and parent is not null
+    ) as link on true
+    where ancestor.generation < %(ancestors)s
+), endless_descendant (number, generation) as (
+    select number, 0 from submission where number = %(number)s
+    union
+    select link.number, endless_descendant.generation + 1
+    from endless_descendant
+    join lateral (
+        (select number from submission where parent = endless_descendant.number and parent > 0
+           and (mode = 'ranked' or account = %(reader)s or %(is_staff)s)
+         order by number limit %(children)s)
+        union all
+        (select number from retrieval.near_copy where parent = endless_descendant.number
+         order by number limit %(children)s)
+    ) as link on true
+    where endless_descendant.generation < %(descendants)s
+), descendant as (
+    select number from endless_descendant limit %(limit)s
+), shown as (
+    select number from ancestor
+    union
+    select number from descendant
+    union
+    select submission.parent from descendant join submission using (number)
+    union
+    select near_copy.parent from descendant join retrieval.near_copy using (number)
+)
+select submission.number, submission.account as participant_id,
+       participant.name as participant, submission.problem,
+       submission.problem_number as problem_version, submission.gpu, submission.mode,
+       submission.received_at, submission.baseline,
+       coalesce(leaderboard.visibility, 'public') as visibility,
+       leaderboard.deadline_at as board_deadline_at,
+       coalesce(version.source_visible, 'owner') as source_visible,
+       coalesce(version.consent = '' or exists (
+           select 1 from consent
+           where consent.account = submission.account and consent.problem = submission.problem
+             and consent.digest = version.consent
+       ), false) as is_consented,
+       coalesce(moderation.is_withdrawn, false) as is_withdrawn,
+       result.problem_number as result_version, result.score_us, result.low_us, result.high_us,
+       result.error, coalesce(result.freedom, 0) as freedom, coalesce(result.delta, 0) as delta,
+       coalesce(result.pooled_over, '{}') as pooled_over,
+       submission.parent, near_copy.parent as copy_of, near_copy.similarity
+from shown
+join submission using (number)
+left join retrieval.near_copy using (number)
+left join accounts.participant on participant.account = submission.account
+left join leaderboard on leaderboard.slug = submission.problem
+left join problem as version on version.slug = submission.problem
+     and version.number = submission.problem_number
+left join moderation on moderation.submission = submission.id
+left join lateral (
+    select problem_number, score_us, low_us, high_us, pooled_over, error, freedom, delta
+    from scored
+    where scored.submission = submission.id
+    order by scored.problem_number desc
+    limit 1
+) as result on true
+order by submission.number
+limit 2000;

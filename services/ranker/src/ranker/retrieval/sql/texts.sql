@@ -7,6 +7,13 @@ from jsonb_to_recordset(%(rows)s::jsonb) as source (
 )
 on conflict (digest) do nothing;
 
+-- name: keep_near_copies
+-- Store what some submissions are nearly copies of.
+insert into retrieval.near_copy (number, parent, similarity)
+select number, parent, similarity
+from jsonb_to_recordset(%(rows)s::jsonb) as copy (number bigint, parent bigint, similarity real)
+on conflict (number) do nothing;
+
 -- name: keep_problems
 -- Store what some problems are about.
 insert into retrieval.problem_text (digest, terms, operations)
