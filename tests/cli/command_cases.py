@@ -62,6 +62,22 @@ SETTINGS = {
 }
 RECORD = {"seq": 9, "number": 12, "score_us": 4.0, "previous_us": 5.0, "at": RECEIVED_AT}
 CASE = {"name": "n=1", "a_us": 4.0, "b_us": 2.0, "ratio": 0.5, "ci95": [0.4, 0.6]}
+LINEAGE = {
+    "items": [
+        {"number": 7, "generation": -1, "participant": "eve", "gpu": "CPU", "score_us": 5.0},
+        {
+            "number": 12,
+            "participant": "ada",
+            "gpu": "CPU",
+            "score_us": 4.0,
+            "parents": [{"number": 7, "kind": "detected", "similarity": 0.9375}],
+            "speedup": 1.25,
+            "speedup_interval": [1.2, 1.3],
+            "speedup_over": 7,
+        },
+    ],
+    "is_complete": True,
+}
 HISTORY = {"participant": "ada", "problem": "m", "gpu": "CPU", "problem_version": 3, "items": []}
 REJUDGE = {
     "id": "r1",
@@ -165,6 +181,7 @@ ANSWERS: dict[str, Any] = {
     "POST /v1/evaluations/e1/items/best/submit": RECEIPT,
     "POST /v1/me/appeal": MADE,
     "DELETE /v1/me/identities/i1": MADE,
+    "GET /v1/submissions/12/lineage": LINEAGE,
     "GET /v1/compare": {"diff": "-a\n+b\n", "cases": [CASE]},
     "GET /v1/leaderboards": {"items": []},
     "GET /v1/leaderboards/m": SETTINGS,
@@ -232,6 +249,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "submission show": ("12",),
     "submission logs": ("12",),
     "submission diff": ("12", "13"),
+    "submission lineage": ("12",),
     "submission trace": ("12",),
     "submission flashinfer-trace": ("12",),
     "submission export": (),

@@ -4,12 +4,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from ranker.domain.kernel_text import read_kernel, similarity
-from ranker.domain.near_copies import (
-    CANDIDATES_MAX,
-    SIMILARITY_MIN,
-    NearCopyFinder,
-    SignedSource,
-)
+from ranker.domain.near_copies import CANDIDATES_MAX, NearCopyFinder, SignedSource
+from shared.api.lineage import SIMILARITY_MIN
 
 SOLUTIONS = Path(__file__).parents[2] / "problems" / "softmax" / "solutions" / "correct"
 ROWS = (SOLUTIONS / "triton_rows.py").read_text()

@@ -8,6 +8,7 @@ from pydantic import Field
 
 from shared.api.cases import Case
 from shared.api.leaderboards import Comparison
+from shared.api.lineage import Lineage
 from shared.api.submissions import FullSubmission
 from shared.endings import AGENTS_LOST
 from shared.errors import Refused
@@ -155,6 +156,15 @@ async def _download_text(api: Api, number: int, name: str) -> str:
             reason = f"{name} is over {REPORT_BYTES_MAX:,} bytes: {command}"
             raise Refused("file_too_large", reason, "file")
     return data.decode(errors="replace")
+
+
+async def read_lineage(context: ToolContext, number: Number) -> ToolResult:
+    """Read what a submission comes from, declared or detected, and what comes from it, with the
+    speed-up that each step gained; generation 0 is the submission itself.
+    """
+    lineage = (await context.api.get(Lineage, "submissions", number, "lineage")).value
+    hint = "compare shows what a step changed: a is the parent, b the child"
+    return ToolResult(lineage, next_step=hint if len(lineage.items) > 1 else "")
 
 
 async def compare(context: ToolContext, a: Number, b: Number) -> ToolResult:

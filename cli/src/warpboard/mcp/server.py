@@ -38,7 +38,7 @@ from warpboard.mcp.problems import (
     render_page,
     render_starter,
 )
-from warpboard.mcp.results import compare, read_log, read_profile, read_result
+from warpboard.mcp.results import compare, read_lineage, read_log, read_profile, read_result
 from warpboard.mcp.submissions import cancel, follow, run_locally, submit
 from warpboard.mcp.wire import StdioWire
 
@@ -82,7 +82,8 @@ TOOLS: tuple[Callable[..., Awaitable[ToolResult]], ...] = (
         cancel,
         run_locally,
     ),
-    *(read_result, read_log, read_profile, compare, leaderboard, my_submissions, quota),
+    *(read_result, read_log, read_profile, compare, read_lineage, leaderboard),
+    *(my_submissions, quota),
 )
 WRITING_TOOLS = (evaluate_batch, submit, cancel)
 SLOW_TOOLS = (evaluate_batch, follow, run_locally)

@@ -73,6 +73,10 @@ COMMANDS = {
     ),
     "submission logs": ("results.show_logs", "Show the events and output of submission NUMBER."),
     "submission diff": ("results.diff", "Compare submissions A and B: sources, and times by case."),
+    "submission lineage": (
+        "results.lineage",
+        "Show what submission NUMBER comes from, and what comes from it.",
+    ),
     "submission trace": (
         "results.trace",
         "Show every event of submission NUMBER, its jobs and runs.",

@@ -15,11 +15,12 @@ from click import IntRange
 
 from shared.api.fields import JsonObject
 from shared.api.leaderboards import Comparison
+from shared.api.lineage import Lineage, LineageParent
 from shared.api.problems import FullProblem
 from shared.api.submissions import FullSubmission, OwnSubmissions
 from shared.api_client import Unavailable
 from shared.errors import Failed, Refused
-from shared.presentation.outcome import printed_lines
+from shared.presentation.outcome import printed_lines, speedup_cell
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.result_card import card_lines, make_result_card
 from shared.presentation.units import (
@@ -211,6 +212,39 @@ async def diff(context: AppContext, api: Api, a: int, b: int) -> int:
     columns = ("case", f"number {a}", f"number {b}", "ratio", "95 %", "outcome")
     table = Table(f"submission {a} against {b}", columns, rows, extra=("95 %",))
     return context.show(answer.document, [*parts, table] if rows else parts)
+
+
+@api_command(
+    "submission lineage 12", parameters=(options.NUMBER, options.WIDE), access=options.VIEWER
+)
+async def lineage(context: AppContext, api: Api, number: int) -> int:
+    """Show what submission NUMBER comes from, and what comes from it."""
+    answer = await api.get(Lineage, "submissions", number, "lineage")
+    members = answer.value.items
+    rows = [
+        {
+            "generation": member.generation,
+            "number": member.number,
+            "participant": member.participant,
+            "GPU type": member.gpu,
+            "time": time_text(member.score_us),
+            "gained": speedup_cell(member.speedup, member.speedup_interval),
+            "over": member.speedup_over,
+            "parent": "; ".join(map(_parent_text, member.parents)) or None,
+            "more children": member.more_children or None,
+        }
+        for member in members
+    ]
+    optional = ("gained", "over", "parent", "more children")
+    table = make_table(f"lineage of {number}", rows, optional=optional, extra=("GPU type", "over"))
+    is_complete = answer.value.is_complete
+    note = "" if is_complete else "the newest sources are still being compared: ask again"
+    return context.show(answer.document, [table], note)
+
+
+def _parent_text(parent: LineageParent) -> str:
+    alike = "" if parent.similarity is None else f", {parent.similarity:.0%} alike"
+    return f"{parent.number} {parent.kind}{alike}"
 
 
 def _ratio_text(ratio: float | None) -> str:

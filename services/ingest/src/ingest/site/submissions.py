@@ -34,6 +34,7 @@ from ingest.site.reads import (
 )
 from shared.api.cases import Case
 from shared.api.leaderboards import Comparison, Leaderboard
+from shared.api.lineage import SIMILARITY_MIN, Lineage
 from shared.api.moderation import Seals
 from shared.api.submissions import Download, FullSubmission, NewestSubmissions, OwnSubmissions
 from shared.errors import Failed, Refused
@@ -68,6 +69,8 @@ TABLE_BYTES_MAX = 256 * 1024
 TABLES_MAX = 4
 KERNELS_MAX = 15
 CHOICES_MAX, ENTRIES_MAX = 20, 10
+# While many sources are new, the page appears without the lineage.
+LINEAGE_S_MAX = 2.5
 # Lines of the source before and after the line of an error.
 EXCERPT_LINES = 2
 NUMBER_CHARS_MAX = 20
@@ -167,6 +170,13 @@ async def read_source(reads: PageReads, number: int) -> SourceText:
     except Refused as refused:
         return SourceText("", refused.reason)
     return SourceText(source[:SOURCE_CHARS_MAX])
+
+
+async def read_lineage(reads: PageReads, number: int) -> Lineage | None:
+    """Read the family of a submission; None if it has none, or if that takes too long."""
+    reading = reads.read(api_path("submissions", number, "lineage"), Lineage)
+    lineage = await read_if_possible(read_in_time(reading, LINEAGE_S_MAX))
+    return lineage if lineage and len(lineage.items) > 1 else None
 
 
 async def highlight_source(text: str, name: str) -> list[Markup]:
@@ -403,10 +413,11 @@ class SubmissionPage:
 
     async def _load(self, reads: PageReads, number: int) -> tuple[FullSubmission, dict[str, Any]]:
         """Read a submission, and what the page derives from it."""
-        submission, source, seals = await asyncio.gather(
+        submission, source, seals, lineage = await asyncio.gather(
             reads.read(api_path("submissions", number), FullSubmission),
             read_source(reads, number),
             read_if_possible(reads.read(api_path("audit", "seals"), Seals, limit=1)),
+            read_lineage(reads, number),
         )
         card = make_result_card(submission, source.text) if submission.is_over else None
         error_line = card.failure.error_line if card and card.failure else None
@@ -447,6 +458,8 @@ class SubmissionPage:
             "harness": submission.environment.get(HARNESS_CODE, ""),
             "harness_name": HARNESS_CODE,
             "source": source,
+            "lineage": lineage,
+            "similarity_min": SIMILARITY_MIN,
             "card": card,
             "excerpt": render_excerpt(lines, error_line),
             "code": render_source(lines, error_line),

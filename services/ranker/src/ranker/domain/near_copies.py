@@ -6,10 +6,8 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from ranker.domain.kernel_text import SIGNATURE_LENGTH
+from shared.api.lineage import SIMILARITY_MIN
 
-# The share of equal code from which on a submission comes from another one. Of the catalogue's
-# solutions, one pair in ten of different kernels for one problem has so much in common [measured].
-SIMILARITY_MIN = 0.7
 # A submission is compared with so many before it, the newest.
 CANDIDATES_MAX = 500
 

@@ -19,8 +19,9 @@ from shared.errors import unknown_submission
 from shared.http import DocumentedRoute, TypedResponse
 
 ANCESTORS_MAX, DESCENDANTS_MAX = 12, 5
-# Of each member, so many children are listed; so many are read, of each kind and of all.
-CHILDREN_MAX = 8
+# Of each member, so many children are listed, and so many descendants altogether; so many children
+# of each kind are read, and so many descendants.
+CHILDREN_MAX, LISTED_MAX = 8, 60
 CHILDREN_READ_MAX, MEMBERS_READ_MAX = 50, 400
 
 Row = dict[str, Any]
@@ -36,7 +37,8 @@ def lineage_router(sources: ReadSources) -> APIRouter:
     ) -> TypedResponse[Lineage]:
         """What a submission is derived from, what is derived from it, and what each step gained.
 
-        At most 12 generations of ancestors and 5 of descendants are listed, and 8 children of each.
+        At most 12 generations of ancestors and 5 of descendants are listed, 8 children of each, and
+        60 descendants altogether.
         """
         await sources.wait_until_folded(number)
         is_complete = sources.index is None or await sources.index.catch_up()
@@ -95,10 +97,10 @@ class _FamilyTree:
     def members(self) -> Iterator[LineageMember]:
         """Yield the members depth first, from the oldest ancestor on."""
         path = self._ancestors()
-        for place, number in enumerate(path):
-            if number != self.number:
-                yield self._member(number, place - len(path) + 1, path[:place])
-        yield from self._descend(self.number, 0, path[:-1])
+        for place, number in enumerate(path[:-1]):
+            yield self._member(number, place - len(path) + 1, path[:place], 0)
+        children = self._children()
+        yield from self._descend(path, 0, children, self._listed(children))
 
     def _ancestors(self) -> list[int]:
         """The line of parents down to the submission; a parent is always the earlier one."""
@@ -107,23 +109,37 @@ class _FamilyTree:
             path.insert(0, self.parents[path[0]][0].number)
         return path
 
-    def _children(self, number: int) -> list[int]:
-        return [
-            child
-            for child, parents in sorted(self.parents.items())
-            if parents and parents[0].number == number
-        ]
+    def _children(self) -> Mapping[int, list[int]]:
+        """The children of each member, the oldest first."""
+        children: dict[int, list[int]] = {}
+        for number, parents in sorted(self.parents.items()):
+            if parents:
+                children.setdefault(parents[0].number, []).append(number)
+        return children
 
-    def _descend(self, number: int, generation: int, path: list[int]) -> Iterator[LineageMember]:
-        children = self._children(number)
-        listed = children[:CHILDREN_MAX] if generation < DESCENDANTS_MAX else []
-        more = len(children) - len(listed)
-        yield self._member(number, generation, path, more)
-        for child in listed:
-            yield from self._descend(child, generation + 1, [*path, number])
+    def _listed(self, children: Mapping[int, list[int]]) -> set[int]:
+        """The descendants to list, the nearest generations first."""
+        listed: list[int] = []
+        generation = [self.number]
+        for _ in range(DESCENDANTS_MAX):
+            generation = [
+                child for parent in generation for child in children.get(parent, [])[:CHILDREN_MAX]
+            ]
+            listed += generation
+        return set(listed[:LISTED_MAX])
+
+    def _descend(
+        self, path: list[int], generation: int, children: Mapping[int, list[int]], listed: set[int]
+    ) -> Iterator[LineageMember]:
+        """Yield the last member of a path, and its listed descendants."""
+        own = children.get(path[-1], [])
+        shown = [child for child in own if child in listed]
+        yield self._member(path[-1], generation, path[:-1], len(own) - len(shown))
+        for child in shown:
+            yield from self._descend([*path, child], generation + 1, children, listed)
 
     def _member(
-        self, number: int, generation: int, path: list[int], more_children: int = 0
+        self, number: int, generation: int, path: list[int], more_children: int
     ) -> LineageMember:
         row = self.rows[number]
         over = next((at for at in reversed(path) if _is_comparable(self.rows[at], row)), None)
