@@ -329,6 +329,27 @@ async def test_a_problem_shows_its_statement_safely_and_how_to_start(ways: Ways)
             assert (await browser.get(link)).status_code in (200, 303), link
 
 
+async def test_a_submission_shows_its_family_and_what_each_step_gained(ways: Ways) -> None:
+    owner, other = (ways.people[name].account for name in ("owner", "participant"))
+    first = (await run(ways, Life("first", owner, 100.0)))["first"]
+    assert 'id="lineage"' not in await page_of(ways, f"/submissions/{first}")
+    second = (await run(ways, Life("second", other, 50.0, parent=first)))["second"]
+    slower = Life("slower", owner, 80.0, parent=second)
+    hidden = Life("hidden", owner, mode="test", parent=second)
+    numbers = await run(ways, slower, hidden)
+    text = (await page_of(ways, f"/submissions/{second}")).partition('id="lineage"')[2]
+    family = text.partition("</section>")[0]
+    links = re.findall(r'<(?:a href="/submissions/\d+"|strong)>#(\d+)</(?:a|strong)> <a', family)
+    assert links == [str(first), str(second), str(numbers["slower"])]
+    assert f'Parent <a href="/submissions/{first}">#{first}</a>, declared.' in family
+    assert '<span class="gain faster">2.00x</span> as fast as it.' in family
+    assert '<span class="gain slower">0.625x</span> as fast as it.' in family
+    assert 'aria-current="true"' in family
+    own = await page_of(ways, f"/submissions/{second}", "owner")
+    assert f"#{numbers['hidden']}</a>" in own
+    assert '<span class="tag">test</span>' in own
+
+
 async def test_a_submission_shows_others_its_rank_and_its_owner_everything(ways: Ways) -> None:
     owner = ways.people["owner"].account
     numbers = await run(ways, Run("good", "p1"), Run("own", owner, verdict="wrong_answer"))

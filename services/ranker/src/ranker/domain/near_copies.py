@@ -54,12 +54,12 @@ class NearCopyFinder:
             return None
         owner = _hash(submission.account, submission.source)
         gpu, signature = _hash(submission.gpu), self._np.array(submission.signature, "uint32")
-        found = self._find(submission.number, owner, gpu, signature)
+        copy = self._find(submission.number, owner, gpu, signature)
         place = self._count % CANDIDATES_MAX
         self._numbers[place], self._owners[place] = submission.number, owner
         self._gpus[place], self._signatures[place] = gpu, signature
         self._count += 1
-        return found
+        return copy
 
     def _find(self, number: int, owner: int, gpu: int, signature: object) -> NearCopy | None:
         """The nearest; of equally near ones one on the same GPU type, then the newest."""

@@ -119,24 +119,25 @@ class _FamilyTree:
 
     def _listed(self, children: Mapping[int, list[int]]) -> set[int]:
         """The descendants to list, the nearest generations first."""
-        listed: list[int] = []
+        descendants: list[int] = []
         generation = [self.number]
         for _ in range(DESCENDANTS_MAX):
             generation = [
                 child for parent in generation for child in children.get(parent, [])[:CHILDREN_MAX]
             ]
-            listed += generation
-        return set(listed[:LISTED_MAX])
+            descendants += generation
+        return set(descendants[:LISTED_MAX])
 
     def _descend(
         self, path: list[int], generation: int, children: Mapping[int, list[int]], listed: set[int]
     ) -> Iterator[LineageMember]:
         """Yield the last member of a path, and its listed descendants."""
-        own = children.get(path[-1], [])
-        shown = [child for child in own if child in listed]
-        yield self._member(path[-1], generation, path[:-1], len(own) - len(shown))
-        for child in shown:
-            yield from self._descend([*path, child], generation + 1, children, listed)
+        own_children = children.get(path[-1], [])
+        more_children = sum(child not in listed for child in own_children)
+        yield self._member(path[-1], generation, path[:-1], more_children)
+        for child in own_children:
+            if child in listed:
+                yield from self._descend([*path, child], generation + 1, children, listed)
 
     def _member(
         self, number: int, generation: int, path: list[int], more_children: int

@@ -57,13 +57,13 @@ class TextIndex:
         finders: dict[str, NearCopyFinder] = {}
         while rows := await self._reads.rows("submissions_unread", limit=BATCH):
             await self._read_sources(rows)
-            found: dict[int, NearCopy | None] = {}
+            copies: dict[int, NearCopy | None] = {}
             for row in rows:
                 finder = finders.get(row["problem"])
                 if finder is None:
                     finder = finders[row["problem"]] = await self._finder_before(row)
-                found[row["number"]] = finder.add(_signed(row))
-            await self._store.keep_near_copies(found)
+                copies[row["number"]] = finder.add(_signed(row))
+            await self._store.keep_near_copies(copies)
 
     async def _read_sources(self, rows: Sequence[Row]) -> None:
         """Read and store the sources of submissions that are new, and add their signatures."""

@@ -30,12 +30,12 @@ class TextStore:
         ]
         await self._keep("keep_sources", rows)
 
-    async def keep_near_copies(self, found: Mapping[int, NearCopy | None]) -> None:
+    async def keep_near_copies(self, copies: Mapping[int, NearCopy | None]) -> None:
         """Store what submissions are nearly copies of, by their numbers. Raises Failed."""
         none: dict[str, object] = {"parent": None, "similarity": None}
         rows = [
             {"number": number, **(copy._asdict() if copy else none)}
-            for number, copy in found.items()
+            for number, copy in copies.items()
         ]
         await self._keep("keep_near_copies", rows)
 
