@@ -1,5 +1,6 @@
 """The family tree of a submission: declared and detected parents, gains, and who sees them."""
 
+import dataclasses
 from collections.abc import AsyncIterator
 from datetime import timedelta
 from pathlib import Path
@@ -43,8 +44,7 @@ async def reads(postgres_dsn: str) -> AsyncIterator[Reads]:
 async def submitted(reads: Reads, source: bytes, life: Life) -> int:
     """Let a submission live with a source; its number."""
     blob = await reads.blobs.put(source)
-    values = vars(life) | {"source": blob.digest}
-    (page,) = await reads.ended(Life(**values))
+    (page,) = await reads.ended(dataclasses.replace(life, source=blob.digest))
     return int(page["number"])
 
 
@@ -76,24 +76,31 @@ def outline(members: list[dict[str, Any]]) -> list[tuple[int, int, list[tuple[in
 
 
 async def test_a_tree_has_what_each_step_gained_and_how_it_is_known(reads: Reads) -> None:
-    always = {"problem_number": ALWAYS}
     first = await submitted(
-        reads, ROWS, Life("s1", "ada", 100.0, process_us=(99.0, 100.0, 101.0), **always)
+        reads,
+        ROWS,
+        Life("s1", "ada", 100.0, process_us=(99.0, 100.0, 101.0), problem_number=ALWAYS),
     )
     second = await submitted(
         reads,
         OTHER,
-        Life("s2", "eve", 80.0, parent=first, process_us=(79.0, 80.0, 81.0), **always),
+        Life("s2", "eve", 80.0, parent=first, process_us=(79.0, 80.0, 81.0), problem_number=ALWAYS),
     )
-    copy = await submitted(reads, TUNED, Life("s3", "grace", 50.0, **always))
-    both = await submitted(reads, CHANGED, Life("s4", "ada", 40.0, parent=second, **always))
+    copy = await submitted(reads, TUNED, Life("s3", "grace", 50.0, problem_number=ALWAYS))
+    both = await submitted(
+        reads, CHANGED, Life("s4", "ada", 40.0, parent=second, problem_number=ALWAYS)
+    )
     failed = await submitted(
-        reads, SMALL % 1, Life("s5", "ada", verdict="wrong_answer", parent=both, **always)
+        reads,
+        SMALL % 1,
+        Life("s5", "ada", verdict="wrong_answer", parent=both, problem_number=ALWAYS),
     )
     elsewhere = await submitted(
-        reads, SMALL % 2, Life("s6", "eve", 10.0, parent=failed, gpu="H100", **always)
+        reads, SMALL % 2, Life("s6", "eve", 10.0, parent=failed, gpu="H100", problem_number=ALWAYS)
     )
-    last = await submitted(reads, SMALL % 3, Life("s7", "eve", 20.0, parent=failed, **always))
+    last = await submitted(
+        reads, SMALL % 3, Life("s7", "eve", 20.0, parent=failed, problem_number=ALWAYS)
+    )
     members = await tree(reads, second)
     assert outline(members) == [
         (-1, first, []),
