@@ -50,6 +50,8 @@ _ON_LOOPBACK = {"GLOO_SOCKET_IFNAME": "lo", "NCCL_SOCKET_IFNAME": "lo"}
 _WEIGHT_BESIDE_SUPERVISOR = 50
 # The maximum: while a call is timed, other processes on its core would make it longer.
 _WEIGHT_ON_OWN_CORES = 10_000
+# How the report of Python's fault handler begins.
+_FATAL_ERROR = "Fatal Python error:"
 # Times the memory of any box, this exceeds what a process can address.
 _UNLIMITED_FACTOR = 2**20
 
@@ -191,7 +193,11 @@ class WorkerTeams:
             self.wait_until_ready(self._early, CONTEXT)
             self._early.freeze()
         except CaseFailed as failure:
-            raise DeviceFault(f"a worker cannot open the device: {failure.message}") from failure
+            printed = self.log.whole().strip()
+            # The end of a traceback says why; what is printed after a signal ends otherwise.
+            last = "" if _FATAL_ERROR in printed else printed.rpartition("\n")[2]
+            cause = f"{failure.message}: {last}" if last else failure.message
+            raise DeviceFault(f"a worker cannot open the device: {cause}") from failure
 
     def start_null(self, *, is_bare: bool) -> Team:
         """Start a team without a submission, to show what an empty call costs.

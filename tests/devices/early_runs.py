@@ -1,0 +1,121 @@
+"""`python -m tests.devices.early_runs FOLDER`: runs on a device that is imitated, one by one.
+
+Each is a whole run with a real box. Only what CUDA's driver does is imitated: the context of the
+worker, and that of the referee, which then computes on the processor. It prints a JSON object of
+how each run ended.
+"""
+
+import json
+import os
+import sys
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, cast
+
+from harness.build.plan import survey_tools
+from harness.build.teams import Machine
+from harness.devices import access
+from harness.devices.access import DeviceAccess
+from harness.devices.device import Device, DeviceFault
+from harness.problem import RunDirectory
+from harness.sandbox import launcher
+from harness.sandbox.box import SUBMISSION
+from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.linux import descendants
+from harness.sandbox.probe import probe_isolation
+from harness.supervisor import run as supervisor_run
+from harness.supervisor.folders import open_build_cache, prepare_run_directory
+from harness.supervisor.server import execute_run
+from tests.devices import imitated_contexts as contexts
+from tests.support.harness import HONEST, Host, Warm
+from tests.support.platform import ROOT
+from tests.support.processes import name_of
+from tests.support.waits import until
+
+SOURCE = f'print("the submission is imported", flush=True)\n{HONEST}'
+MEETING = "referee-opens"
+REFEREE_FAILS = "referee fails"
+WAYS = (
+    *(contexts.OPENS, contexts.EXITS, contexts.RAISES, contexts.FAULTS, contexts.WAITS),
+    REFEREE_FAILS,
+)
+# How long a worker that waits for ever may do so: the time of an import.
+IMPORT_S = 2.0
+
+
+@dataclass(frozen=True)
+class ImitatedDevice:
+    """The device of one run, whose worker opens its context in one of the ways."""
+
+    way: str
+    directory: RunDirectory
+    zygote: ZygoteLauncher
+    has_namespaces: bool
+
+    def find_access(self, *_: object, **__: object) -> DeviceAccess:
+        """Return the access of a box that has a device."""
+        folder = SUBMISSION if self.has_namespaces else str(self.directory.submission)
+        environment = {contexts.WAY: self.way, contexts.REFEREE: f"{folder}/{MEETING}"}
+        return DeviceAccess(devices=("/dev/null",), environment=access.NO_GPU | environment)
+
+    def open_for_referee(self, _: str, *others: Any) -> Device:
+        """Open the device here once the worker has begun to open it. Raises DeviceFault."""
+        if self.way == REFEREE_FAILS:
+            until(self._is_worker_opening, contexts.MEET_S_MAX)
+            raise DeviceFault("CUDA's driver cannot be used: no device")
+        if self.way == contexts.OPENS:
+            until(self._is_worker_opening, contexts.MEET_S_MAX)
+            (self.directory.submission / MEETING).touch()
+        return access.open_device("cpu", *others)
+
+    def _is_worker_opening(self) -> bool:
+        return any(name_of(pid) == contexts.OPENING for pid in descendants(self.zygote.pid))
+
+
+def run(way: str, folder: Path, machine: Machine) -> Mapping[str, object]:
+    """Return how a run ends, what its log holds, and how many boxes it leaves."""
+    folder.mkdir(mode=0o755)
+    host = Host(folder, cast("Warm", None), {"build": IMPORT_S})
+    request = host.request(SOURCE, device="cuda")
+    directory = prepare_run_directory(request, folder)
+    device = ImitatedDevice(way, directory, machine.launcher, "namespaces" in machine.walls)
+    vars(supervisor_run).update(
+        find_device_access=device.find_access, open_device=device.open_for_referee
+    )
+    began = time.monotonic()
+    report = execute_run(request, directory, machine, lambda _: None)
+    log = host.out / "log.txt"
+    return {
+        "verdict": report.verdict,
+        "failure_code": report.failure_code,
+        "reason": report.reason,
+        "took_s": time.monotonic() - began,
+        "log": log.read_text().splitlines() if log.exists() else [],
+        "boxes": machine.launcher.counts()["boxes"],
+    }
+
+
+def main(folder: Path) -> None:
+    """Run all, with one zygote that imports the imitation."""
+    # In isolation from the environment, an interpreter does not find the tests.
+    vars(launcher).update(
+        _FLAGS=tuple(flag for flag in launcher._FLAGS if flag != "-I"),
+        _ENVIRONMENT=launcher._ENVIRONMENT | {"PYTHONPATH": str(ROOT)},
+    )
+    walls = probe_isolation().walls
+    zygote = ZygoteLauncher(walls, imports=("torch", contexts.__name__))
+    machine = Machine(zygote, walls, survey_tools(), open_build_cache(folder))
+    runs = partial(run, machine=machine)
+    try:
+        ended = {way: runs(way, folder / way.replace(" ", "-")) for way in WAYS}
+    finally:
+        zygote.close()
+    json.dump(ended, sys.stdout)
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main(Path(sys.argv[1]))
