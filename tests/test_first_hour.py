@@ -204,6 +204,7 @@ def test_a_cheat_runs_beside_others_if_it_can_end_in_one_way_only() -> None:
     beside = {name for name in first_hour.cheat_names() if may_run_beside(named(name))}
     plain = {"gpu_graph_replay", "gpu_noop", "gpu_uninitialised", "gpu_wrong", "gpu_tf32"}
     rehearsed = {"gpu_cached_by_address", "gpu_fifteen_at_once", "gpu_half_precision"}
+    rehearsed |= {"gpu_marks_overwritten", "gpu_pages_unprotected"}
     assert beside == plain | rehearsed
 
 
@@ -306,12 +307,8 @@ def test_a_call_that_broke_off_is_resumed(platform: Running, tmp_path: Path) -> 
     assert "which --full repeats: identity of catalogue, vectoradd of catalogue" in second.stdout
     assert "no tier\n- this is an imitation of a GPU" in second.stdout
     cheats = json.loads((files / "cheats-rows.json").read_text())
-    ends = {one["name"]: (one["verdict"], one["is_recorded"]) for one in cheats}
-    passed = {"mode_detection"}
-    assert ends == {
-        name: ("passed" if name in passed else "wrong_answer", False)
-        for name in first_hour.REHEARSED_CHEATS
-    }
+    assert {one["name"] for one in cheats} == {*first_hour.REHEARSED_CHEATS}
+    assert not [one["name"] for one in cheats if one["faults"] or one["is_recorded"]]
     table = (files / "table.md").read_text().splitlines()
     assert table[0] == "| benchmark | figure | measured | goal | met | load | date | commit |"
     assert len(table) == 2 + sum(map(len, rows.values()))

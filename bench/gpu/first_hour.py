@@ -145,6 +145,8 @@ _CPU = ("--device", "cpu", "--only")
 REHEARSED_CHEATS = (
     *("wrong", "mode_detection"),
     *("gpu_cached_by_address", "gpu_fifteen_at_once", "gpu_half_precision"),
+    *("gpu_event_arrays", "gpu_got_patched", "gpu_stack_signature"),
+    *("gpu_marks_overwritten", "gpu_pages_unprotected"),
 )
 STEPS = (
     Step("doctor", 3, "bench.gpu.machine", ["doctor"], needs=(), is_resumable=False),

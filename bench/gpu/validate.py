@@ -86,7 +86,7 @@ EXPERIMENTS = (
         "E10", "1 ms on a second stream", "20 of 20 seen", 30, launches.second_stream, beside=True
     ),
     Experiment("E7", "ways to flush", "two sweeps <= fill", 60, clocks.flushes, beside=True),
-    Experiment("E16", "costs of a job", "fills the table", 30, others.costs, beside=True),
+    Experiment("E16", "costs of a job", "at once is sooner", 40, others.costs, beside=True),
     Experiment(
         "E14", "two speeds, drift", "bimodal, trend", 60, runs.classes, beside=True, short_s=30
     ),
