@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -111,6 +113,42 @@ def test_a_sentence_changes_when_its_last_experiment_passes() -> None:
     for rows, said in calls:
         known = replace(known, results=claims.merge(known.results, document(*rows)))
         assert known.sentence("times") == said
+
+
+def test_recording_a_passed_row_changes_the_sentence_of_a_page(tmp_path: Path) -> None:
+    """In a copy of the repository that has README and the benchmarks as its only pages."""
+    shutil.copy(claims.ROOT / "README.md", tmp_path)
+    shutil.copytree(
+        claims.ROOT / "bench", tmp_path / "bench", ignore=shutil.ignore_patterns("results", "work")
+    )
+    for name in ("tests", "problems"):
+        (tmp_path / name).symlink_to(claims.ROOT / name)
+    open_sentence = "**No machine with two GPUs has run a submission with several ranks**"
+    passed = f"A submission with several ranks has run on a machine with two GPUs ({CARD})."
+    readme = tmp_path / "README.md"
+
+    def record(*rows: tuple[str, str, bool], is_imitation: bool = False) -> str:
+        file = tmp_path / "first-hour.json"
+        file.write_text(json.dumps(document(*rows, is_imitation=is_imitation)))
+        command = [sys.executable, "-m", "bench.gpu.first_hour", "--record", str(file)]
+        done = subprocess.run(
+            command, cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False
+        )
+        assert done.returncode == (2 if is_imitation else 0), done.stderr
+        return done.stdout
+
+    ranks = [("R1", "yes", False), ("R2", "yes", False), ("R3", "yes", False)]
+    record(*ranks, is_imitation=True)
+    assert f"ranks: {passed}" not in record(*ranks[:2])
+    assert open_sentence in words_of(readme)
+    assert f"ranks: {passed}" in record(*ranks)
+    assert passed in words_of(readme)
+    assert open_sentence not in words_of(readme)
+
+
+def words_of(page: Path) -> str:
+    """Return the text of a page, with its lines joined."""
+    return " ".join(page.read_text(encoding="utf-8").split())
 
 
 def test_an_imitation_shows_nothing() -> None:

@@ -42,11 +42,14 @@ class Crew:
             run_steps(stop_steps(process, signal.SIGTERM, DOWN_S_MAX))
         self.http.close()
 
-    def hire(self, *names: str, **settings: str) -> None:
-        """Enrol and start agents like the platform's own; returns once all are free."""
+    def hire(self, *names: str, module: str = "gpu_agent", **settings: str) -> None:
+        """Enrol and start agents like the platform's own; returns once all are free.
+
+        Another `module` is a program like the agent's.
+        """
         for name in names:
             environ = self._environ(name, settings)
-            command = (sys.executable, "-m", "gpu_agent")
+            command = (sys.executable, "-m", module)
             said = subprocess.run(
                 [*command, "key"], env=environ, capture_output=True, timeout=KEY_S_MAX, check=True
             )
