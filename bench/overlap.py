@@ -34,9 +34,13 @@ _numbers = count()
 
 
 class Round(NamedTuple):
-    """How long some submissions took, and the times and precisions of their benchmarks."""
+    """How long some submissions took, and the times and precisions of their benchmarks.
+
+    They waited for the device for `waited_s` together.
+    """
 
     took_s: float
+    waited_s: float
     times_us: list[float]
     widths: list[float]
 
@@ -70,7 +74,8 @@ async def _run_round(pool: HarnessPool, problem: Path, home: Path) -> Round:
         for case in timed
         if case.interval_us and case.time_us
     ]
-    return Round(took_s, [case.time_us or 0.0 for case in timed], widths)
+    waited_s = sum(run.usage.get("device_wait_s", 0.0) for run in reports)
+    return Round(took_s, waited_s, [case.time_us or 0.0 for case in timed], widths)
 
 
 async def run_rounds(slots: int, rounds: int) -> tuple[list[Round], list[Round]]:
@@ -100,8 +105,10 @@ def measure_overlap(rounds: int) -> list[Figure]:
     for name, runs in (("1 slot", one), (f"{slots} slots", several)):
         per_hour = ROUND * len(runs) / sum(run.took_s for run in runs) * 3600
         width = statistics.median(width for run in runs for width in run.widths)
+        waited_s = statistics.mean(run.waited_s for run in runs) / ROUND
         found += [
             Figure(name=f"C++ submissions, {name}", measured=per_hour, unit="an hour"),
+            Figure(name=f"wait for the device, {name}", measured=waited_s, unit="s each"),
             Figure(name=f"half width of an interval, {name}", measured=100 * width, unit="%"),
         ]
     speedups = [single.took_s / all_.took_s for single, all_ in zip(one, several, strict=True)]

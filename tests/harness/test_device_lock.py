@@ -3,6 +3,7 @@
 import multiprocessing
 import os
 import signal
+import time
 from collections.abc import Iterator
 from multiprocessing.process import BaseProcess
 from multiprocessing.synchronize import Event
@@ -147,6 +148,24 @@ def test_the_limit_counts_all_waits_of_a_run(
         with pytest.raises(TimeoutError):
             own.take(is_alone=True)
     assert 0.1 <= own.waited_s < WAIT_S_MAX
+
+
+def test_who_shares_the_device_learns_that_another_waits_to_have_it_alone(
+    lock: tuple[int, int], children: list[BaseProcess]
+) -> None:
+    own, other = turn(lock), turn(lock)
+    own.take(is_alone=False)
+    other.take(is_alone=False)
+    assert not own.is_wanted_alone()
+    other.release()
+    child = FORK.Process(target=hold, args=(lock, True, FORK.Event(), FORK.Event()))
+    child.start()
+    children.append(child)
+    ends_at = time.monotonic() + WAIT_S_MAX
+    while not own.is_wanted_alone():
+        assert time.monotonic() < ends_at
+    own.release()
+    assert not own.is_wanted_alone()
 
 
 def test_a_run_without_a_lock_is_alone() -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import os
+import shutil
 import signal
+import time
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -14,7 +16,9 @@ from harness.devices.lock import DeviceTurn, open_device_lock
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from harness.pool import HarnessPool, count_fitting_slots, count_slots
 from harness.sandbox.host import sandbox_bytes_max
+from harness.sandbox.linux import cpu_s, descendants
 from tests.support.harness import HONEST, Host, Warm
+from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.box, pytest.mark.asyncio(loop_scope="module")]
 
@@ -50,6 +54,36 @@ def custom_kernel(data):
     return data[1]
 """
 )
+
+
+# The headers of the standard library take a second at least.
+SLOW_BUILD = """
+#include <bits/stdc++.h>
+#include "warpboard.h"
+
+extern "C" int custom_kernel(const wb_tensor *inputs, int inputs_count, wb_tensor *outputs,
+                             int outputs_count, const char *scalars_json, void *stream) {
+  const float *from = (const float *)inputs[0].data;
+  long count = 1;
+  for (int i = 0; i < inputs[0].ndim; i++) count *= inputs[0].shape[i];
+  std::copy(from, from + count, (float *)outputs[0].data);
+  return 0;
+}
+"""
+PAUSE_S = 0.5
+
+
+def find_compilers() -> list[int]:
+    """The compilers that run beneath this process."""
+    return [pid for pid in descendants(os.getpid()) if read_name(pid) == "cc1plus"]
+
+
+def read_name(pid: int) -> str:
+    """The name of a process's program, "" if it is gone."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text().strip()
+    except OSError:
+        return ""
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
@@ -131,6 +165,26 @@ async def test_nothing_is_built_on_a_processor_that_times(
     report = await run(pool, make_request(tmp_path, warm, "a", HONEST, "test"), note)
     assert (report.verdict, order) == ("passed", ["released", "built"])
     assert report.usage["device_wait_s"] > 0
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="g++ is missing here")
+async def test_a_build_is_paused_while_another_run_has_the_processor_alone(
+    pool: HarnessPool, tmp_path: Path, warm: Warm
+) -> None:
+    request = Host(tmp_path, warm).request(SLOW_BUILD, suffix=".cpp")
+    task = asyncio.create_task(run(pool, request))
+    compilers = await eventually(find_compilers, within_s=WAIT_S_MAX)
+    other = outsider(pool)
+    other.take(is_alone=True)
+    used_s = {pid: cpu_s(pid) for pid in compilers}
+    began = time.monotonic()
+    # A compiler would have used some of this time.
+    while time.monotonic() < began + PAUSE_S:
+        assert {pid: cpu_s(pid) for pid in find_compilers()} == used_s
+    other.release()
+    report = await task
+    assert report.verdict == "passed"
+    assert report.usage["device_wait_s"] > PAUSE_S / 2
 
 
 async def test_a_run_that_needs_more_memory_than_its_share_is_alone(

@@ -4,7 +4,7 @@ import contextlib
 import json
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -143,7 +143,8 @@ class WorkerTeams:
 
     `ranks` is the number of ranks of the widest case; a team has as many as its case needs.
     `role` is sent to every worker of the submission, and `built` holds the descriptor of the
-    build result, if there is one.
+    build result, if there is one. `pause` pauses a builder while another run is timed, and returns
+    the seconds that this took.
     """
 
     setup: WorkerSetup
@@ -154,6 +155,7 @@ class WorkerTeams:
     built: tuple[int, ...] = ()
     log: OutputLog = field(default_factory=OutputLog)
     teams: list[Team] = field(default_factory=list)
+    pause: Callable[[Team], float] | None = None
     _early: Team | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
@@ -223,12 +225,25 @@ class WorkerTeams:
         """Start one worker with the larger of a compiler's and the device's limits."""
         return self._start_team(role, descriptors, self.profiler(shown))
 
+    def wait_until_built(self, team: Team, part: str, limit_s: float) -> None:
+        """Wait until a builder is ready, and pause it meanwhile for runs that are timed.
+
+        Raises CaseFailed with how it ended.
+        """
+        pause = self.pause
+        self._wait(team, part, limit_s, None if pause is None else lambda: pause(team))
+
     def wait_until_ready(self, team: Team, part: str = IMPORT, limit_s: float = 0.0) -> None:
         """Wait until every worker is ready; the part may take `limit_s`, by default an import's.
 
         Raises CaseFailed with how it ended.
         """
-        with team.preparation.part(part, limit_s or self.import_s, team) as running:
+        self._wait(team, part, limit_s or self.import_s)
+
+    def _wait(
+        self, team: Team, part: str, limit_s: float, pause: Callable[[], float] | None = None
+    ) -> None:
+        with team.preparation.part(part, limit_s, team, pause) as running:
             for rank in range(team.ranks):
                 if team.receive_prepared(rank, running) != protocol.READY:
                     raise CaseFailed("protocol", "the worker did not report that it is ready")
@@ -503,9 +518,9 @@ def _build(worker_teams: WorkerTeams, build_plan: BuildPlan, limit_s: float) -> 
             _wait_for_compiler(worker_teams, team, limit_s)
         else:
             team = worker_teams.start_builder(worker_teams.role, ())
-            worker_teams.wait_until_ready(team, BUILD, limit_s)
+            worker_teams.wait_until_built(team, BUILD, limit_s)
             team.send(0, protocol.PACK, (memory,))
-            worker_teams.wait_until_ready(team, BUILD, limit_s)
+            worker_teams.wait_until_built(team, BUILD, limit_s)
         team.end()
         return read_memory(memory)
     finally:
@@ -518,7 +533,7 @@ def _wait_for_compiler(worker_teams: WorkerTeams, team: Team, limit_s: float) ->
     Raises CaseFailed.
     """
     try:
-        worker_teams.wait_until_ready(team, "the compiler", limit_s)
+        worker_teams.wait_until_built(team, "the compiler", limit_s)
     except CaseFailed as failure:
         if failure.is_last:
             team.end()

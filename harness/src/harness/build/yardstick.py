@@ -33,7 +33,8 @@ class YardstickTeams(WorkerTeams):
         memory_bytes = host.sandbox_bytes_max(worker_teams.setup.machine.slots)
         problem = replace(directory.problem, memory_bytes=memory_bytes)
         directory = replace(directory, problem=problem)
-        return cls(worker_teams.setup, directory, worker_teams.mode, worker_teams.ranks)
+        ranks, pause = worker_teams.ranks, worker_teams.pause
+        return cls(worker_teams.setup, directory, worker_teams.mode, ranks, pause=pause)
 
     def start(self, ranks: int) -> Team:
         """Start a team of `ranks` workers. Raises SandboxFault, ProblemFault."""

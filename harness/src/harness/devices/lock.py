@@ -2,7 +2,8 @@
 
 A run holds the device while it checks on it or times. On a GPU a run always holds it alone, because
 a hostile context could disturb the results of others. On the device `cpu` runs share it while they
-build and check, and a timed stage holds it alone.
+build and check, and a timed stage holds it alone: a build is paused for it, and a check goes on to
+its end first.
 
 The lock is two files in memory. `flock` locks belong to an open file, and the kernel releases them
 when the last process that has it open is gone, so a killed run leaves the device free. The files
@@ -78,6 +79,17 @@ class DeviceTurn:
         finally:
             self.waited_s += time.monotonic() - began
         self._held = operation
+
+    def is_wanted_alone(self) -> bool:
+        """Return whether a run waits until it may have the device alone, which this one shares."""
+        if self._held != fcntl.LOCK_SH:
+            return False
+        turnstile = self._descriptors[0]
+        # Nobody stays in the turnstile but who waits to be alone.
+        if not _try_lock(turnstile, fcntl.LOCK_EX):
+            return True
+        fcntl.flock(turnstile, fcntl.LOCK_UN)
+        return False
 
     def release(self) -> None:
         """Let others have the device."""

@@ -6,9 +6,10 @@ much more tightly. Time in which the submission waits for a busy core is not idl
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from math import inf
 from typing import Protocol
 
 from harness.messages import CaseFailed
@@ -20,6 +21,8 @@ PARTS_MAX = 10
 IDLE_S_MAX = 20.0
 # How often a part is looked at; a look reads all of /proc.
 LOOK_S = 0.5
+# How often a part that can be paused looks whether it must be, which is two system calls.
+PAUSE_LOOK_S = 0.05
 
 
 class Workers(Protocol):
@@ -43,9 +46,18 @@ class PreparationBudget:
     cpu_s: float = 0.0
 
     @contextmanager
-    def part(self, name: str, limit_s: float, workers: Workers) -> Iterator["PreparationPart"]:
-        """Count the time within as a part. Raises CaseFailed if nothing is left of the budget."""
-        part = PreparationPart(self, name, limit_s, workers)
+    def part(
+        self,
+        name: str,
+        limit_s: float,
+        workers: Workers,
+        pause: Callable[[], float] | None = None,
+    ) -> Iterator["PreparationPart"]:
+        """Count the time within as a part. Raises CaseFailed if nothing is left of the budget.
+
+        `pause` pauses the workers while it must be, and returns the seconds that do not count.
+        """
+        part = PreparationPart(self, name, limit_s, workers, pause)
         self.require(name)
         try:
             yield part
@@ -69,12 +81,18 @@ class PreparationPart:
     """One build, import or warm-up while it lasts."""
 
     def __init__(
-        self, budget: PreparationBudget, name: str, limit_s: float, workers: Workers
+        self,
+        budget: PreparationBudget,
+        name: str,
+        limit_s: float,
+        workers: Workers,
+        pause: Callable[[], float] | None = None,
     ) -> None:
         self._budget = budget
         self._name = name
         self._limit_s = limit_s
         self._workers = workers
+        self._pause = pause
         self._began = self._charged_at = time.monotonic()
         self._cpu_before_s = self._cpu_s = workers.activity().cpu_s
         self._waited_s = workers.waited_us() / 1e6
@@ -82,10 +100,24 @@ class PreparationPart:
     @property
     def look_at(self) -> float:
         """The instant of the monotonic clock of the next look."""
-        return min(self._charged_at + LOOK_S, self._began + self._limit_s)
+        pause_look_at = time.monotonic() + PAUSE_LOOK_S if self._pause else inf
+        return min(self._next_charge_at, self._began + self._limit_s, pause_look_at)
+
+    @property
+    def _next_charge_at(self) -> float:
+        return self._charged_at + LOOK_S
 
     def look(self) -> None:
-        """Charge the time since the last look. Raises CaseFailed `timed_out` if it was too much."""
+        """Pause the part if it must be, and charge the time since the last look, now and then.
+
+        Raises CaseFailed `timed_out` if it was too much.
+        """
+        paused_s = self._pause() if self._pause else 0.0
+        # Nothing runs during a pause, so all that is charged is from before it.
+        self._began += paused_s
+        self._charged_at += paused_s
+        if time.monotonic() < min(self._next_charge_at, self._began + self._limit_s):
+            return
         self.charge()
         self._budget.require(self._name)
         if self._charged_at >= self._began + self._limit_s:

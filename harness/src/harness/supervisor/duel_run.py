@@ -31,7 +31,9 @@ class DuelRun(StagedRun):
             raise ProblemFault("a duel needs two submissions: name the rival")
         super().__init__(request, directory, machine, tell)
         teams = self.worker_teams
-        rival = WorkerTeams(teams.setup, directory.rival, request.mode, teams.ranks)
+        rival = WorkerTeams(
+            teams.setup, directory.rival, request.mode, teams.ranks, pause=teams.pause
+        )
         self._all_worker_teams = dict(zip(SIDES, (teams, rival), strict=True))
         self._teams: dict[str, Team] = {}
         self._duel: DuelReport | None = None

@@ -212,7 +212,7 @@ class ProgramRun(Run):
             reserve_core(machine.slot, machine.slots),
             access,
         )
-        self.worker_teams = WorkerTeams(setup, directory, request.mode, 1)
+        self.worker_teams = WorkerTeams(setup, directory, request.mode, 1, pause=self._give_way)
         self._program: tuple[int, ...] = ()
 
     def _describe_clock(self) -> tuple[str, dict[str, str]]:

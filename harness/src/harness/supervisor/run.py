@@ -52,6 +52,7 @@ from harness.problem import Case, MemoryShortage, Problem, ProblemFault, RunDire
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.crowding import QuietWait
 from harness.sandbox.realtime import Referee
+from harness.sandbox.team import Team
 from harness.supervisor.profiler import Profiler
 from harness.time.sides import Side, SideFailed, TimingContext
 from harness.time.stage import NoisyMachine, StageTimer
@@ -142,10 +143,26 @@ class Run:
         The time counts for no budget.
         """
         is_alone = is_alone or self._is_alone or self._request.device != CPU_DEVICE
+        # Between its stages its workers are frozen, where they can be.
+        if "freezer" in self._machine.walls and self.device_turn.is_wanted_alone():
+            self.device_turn.release()
         try:
             self.device_turn.take(is_alone=is_alone)
         except TimeoutError as busy:
             raise NoisyMachine(str(busy)) from busy
+
+    def _give_way(self, builder: Team) -> float:
+        """Pause a builder while another run has the device alone; return how long it took.
+
+        Raises NoisyMachine, CaseFailed.
+        """
+        if not builder.can_freeze or not self.device_turn.is_wanted_alone():
+            return 0.0
+        began = time.monotonic()
+        builder.freeze()
+        self._hold_device()
+        builder.thaw()
+        return time.monotonic() - began
 
     def _hold_device_for(self, stage: str) -> None:
         """Wait until the run may begin a stage.
@@ -158,7 +175,7 @@ class Run:
     def _run_stages(self) -> None:
         for stage in MODES[self._request.mode].stages:
             self._hold_device_for(stage)
-            began = time.monotonic()
+            began, waited_s = time.monotonic(), self.device_turn.waited_s
             self._stage = stage
             refused = self._screen(stage) if stage == "build" else []
             # The screen's time is not the submission's.
@@ -167,7 +184,8 @@ class Run:
             self._cases += cases if stage != "build" else []
             self._first_failed = messages.first_failed(cases)
             stage_verdict = self._first_failed.verdict if self._first_failed else "passed"
-            took_s = time.monotonic() - began
+            # What it waited for the device is no work of the stage.
+            took_s = time.monotonic() - began - (self.device_turn.waited_s - waited_s)
             self._report_progress(StageFinished(stage, stage_verdict, took_s, len(cases)))
             if self._first_failed:
                 return
@@ -360,7 +378,9 @@ class StagedRun(Run):
         }
         self._ranks_first, self._referee = self._prepared.ranks_first, self._prepared.referee
         setup = WorkerSetup(machine, self._prepared.cores, self._prepared.access)
-        self.worker_teams = WorkerTeams(setup, directory, request.mode, self._prepared.ranks)
+        self.worker_teams = WorkerTeams(
+            setup, directory, request.mode, self._prepared.ranks, pause=self._give_way
+        )
         if self._prepared.runs == 1:
             self._open_device()
         self._core_keep_awake, self._device = self._prepared.core_keep_awake, self._prepared.device
