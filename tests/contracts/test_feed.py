@@ -58,6 +58,18 @@ async def test_what_is_no_event_is_handed_over_as_such(client: Client, body: byt
     await feed.close()
 
 
+@pytest.mark.parametrize(("events", "requests"), [(0, 1), (1, 1), (2, 2), (300, 3)])
+async def test_a_history_of_one_event_takes_one_request(
+    client: Client, events: int, requests: int
+) -> None:
+    log = NatsLog(client)
+    for _ in range(events):
+        await log.append(new_event(JOB, None))
+    before = client.stats["out_msgs"]
+    assert len(await log.history(JOB)) == events
+    assert client.stats["out_msgs"] - before == requests
+
+
 async def test_an_event_is_of_the_aggregate_on_whose_subject_it_lies(client: Client) -> None:
     forged = encode_envelope(new_event(JOB, None).envelope)
     await client.request("events.run.a.r", forged, 2)

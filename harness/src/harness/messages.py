@@ -10,9 +10,10 @@ import math
 import re
 import signal
 import types
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
-from typing import Any, cast, get_args, get_origin
+from functools import cache
+from typing import Any, get_args, get_origin
 
 from harness.inspections import InspectReport, InspectRequest
 from harness.vocabulary import CPU_DEVICE, FAILURE_CODES, PASSED, SIDES, VERDICTS, WINNERS
@@ -272,24 +273,60 @@ def _decode(value: Any, kind: Any) -> Any:
 
     Raises AttributeError, KeyError, TypeError or ValueError if it is not one.
     """
+    return _find_decoder(kind)(value)
+
+
+@cache
+def _find_decoder(kind: Any) -> Callable[[Any], Any]:
+    """Return what decodes a type: looking at an annotation takes longer than decoding a value."""
     origin, inner = get_origin(kind), get_args(kind)
     if is_dataclass(kind):
-        types_by_name = {item.name: item.type for item in fields(kind)}
-        parts = {name: _decode(item, types_by_name[name]) for name, item in value.items()}
-        record = cast("Any", kind)(**parts)
+        return _record_decoder(kind)
+    if origin is types.UnionType:
+        decode_some = _find_decoder(inner[0])
+        return lambda value: None if value is None else decode_some(value)
+    if origin is tuple:
+        parts = [_find_decoder(part) for part in inner]
+        return lambda value: tuple(decode(item) for item, decode in zip(value, parts, strict=True))
+    if origin is list:
+        return _list_decoder(kind, _find_decoder(inner[0]))
+    if origin is dict:
+        decode_item = _find_decoder(inner[1])
+        return lambda value: {name: decode_item(item) for name, item in value.items()}
+    return _scalar_decoder(kind)
+
+
+def _record_decoder(kind: Any) -> Callable[[Any], Any]:
+    decoders = {item.name: _find_decoder(item.type) for item in fields(kind)}
+
+    def decode(value: Any) -> Any:
+        record = kind(**{name: decoders[name](item) for name, item in value.items()})
         _require_possible(record)
         return record
-    if origin is types.UnionType:
-        return None if value is None else _decode(value, inner[0])
-    if origin is tuple:
-        return tuple(_decode(item, part) for item, part in zip(value, inner, strict=True))
-    if origin is list and isinstance(value, list):
-        return [_decode(item, inner[0]) for item in value]
-    if origin is dict:
-        return {name: _decode(item, inner[1]) for name, item in value.items()}
-    if origin is None and isinstance(value, kind) and (kind is bool or type(value) is not bool):
-        return value
-    raise TypeError(f"{value!r:.100} is not {kind}")
+
+    return decode
+
+
+def _list_decoder(kind: Any, decode_item: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def decode(value: Any) -> Any:
+        if isinstance(value, list):
+            return [decode_item(item) for item in value]
+        raise _wrong_type(value, kind)
+
+    return decode
+
+
+def _scalar_decoder(kind: Any) -> Callable[[Any], Any]:
+    def decode(value: Any) -> Any:
+        if isinstance(value, kind) and (kind is bool or type(value) is not bool):
+            return value
+        raise _wrong_type(value, kind)
+
+    return decode
+
+
+def _wrong_type(value: Any, kind: Any) -> TypeError:
+    return TypeError(f"{value!r:.100} is not {kind}")
 
 
 def _require_possible(record: Any) -> None:

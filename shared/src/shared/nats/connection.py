@@ -30,6 +30,7 @@ MESSAGE_ID_HEADER = "Nats-Msg-Id"
 EXPECTED_SEQ_HEADER = "Nats-Expected-Last-Subject-Sequence"
 EXPECTED_SUBJECT_HEADER = "Nats-Expected-Last-Subject-Sequence-Subject"
 SUBJECT_HEADER = "Nats-Subject"
+PENDING_HEADER = "Nats-Num-Pending"
 WRONG_LAST_SEQUENCE = 10071
 WRONG_LAST_SEQUENCE_IN_FLIGHT = 10164
 NO_MESSAGE = 10037
@@ -200,15 +201,16 @@ async def read_pages(nc: Client, stream: str, subject: str, after: int = 0) -> l
     messages: list[StoredMessage] = []
 
     async def read_first() -> bool:
-        # Mostly there is none, and then this is half the work of a page.
-        query = msgspec.json.encode({"seq": after + 1, "next_by_subj": subject})
+        # Mostly there is one at most, and then this is half the work of a page. A batch of one
+        # tells whether more follow.
+        query = msgspec.json.encode({"seq": after + 1, "batch": 1, "next_by_subj": subject})
         message = await request(nc, f"$JS.API.DIRECT.GET.{stream}", query)
         headers = message.headers or {}
         if "Status" in headers:
             _check_status(headers)
             return False
         messages.append(_parse_message(headers, message.data))
-        return True
+        return int(headers[PENDING_HEADER]) > 0
 
     async def read_next_page() -> bool:
         query = {"seq": messages[-1].seq + 1, "batch": PAGE, "next_by_subj": subject}
@@ -241,7 +243,7 @@ async def read_page(nc: Client, stream: str, query: bytes, messages: list[Stored
         if not nc.is_closed:
             await subscription.unsubscribe()
     _check_status(headers)
-    return int(headers.get("Nats-Num-Pending") or 0) > 0
+    return int(headers.get(PENDING_HEADER) or 0) > 0
 
 
 def _parse_message(headers: dict[str, str], data: bytes) -> StoredMessage:

@@ -214,11 +214,11 @@ class PullConsumer:
             await subscription.unsubscribe()
 
     async def _request_more(self, waiting: int) -> None:
-        request = self._pace.next_request
         while self._requested + waiting + self._pace.batch <= self._pace.waiting_max:
             if not self._requested:
                 self._last_message_at = time.monotonic()
             self._requested += self._pace.batch
+            request = self._pace.next_request
             await self._nc.publish(self._next_subject, request, reply=self._inbox)
 
     async def _ensure_consumer(self) -> None:
