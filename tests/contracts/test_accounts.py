@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+import ingest.postgres
 from ingest.ports import (
     LOST_AFTER_S,
     REPEATS_KEPT_S,
@@ -224,6 +225,20 @@ async def test_more_newcomers_than_may_wait_for_a_connection_get_an_account(
         assert accounts[len(names) :] == accounts[:50]
         assert len(set(accounts)) == len(names)
         assert await second.open_account(names[0]) == accounts[0]
+
+
+@pytest.mark.server
+async def test_another_process_sees_a_rename_once_it_forgets_what_it_read(
+    postgres_dsn: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with create_pool(postgres_dsn, 1, 2) as connections:
+        first, second = PostgresAccountStore(connections), PostgresAccountStore(connections)
+        ada = await first.open_account("ada")
+        assert await second.name_of(ada) == "ada"
+        assert await first.rename(ada, "lovelace")
+        assert (await first.name_of(ada), await second.name_of(ada)) == ("lovelace", "ada")
+        monkeypatch.setattr(ingest.postgres, "NAMES_KEPT_S", 0.0)
+        assert await second.name_of(ada) == "lovelace"
 
 
 @pytest.mark.server

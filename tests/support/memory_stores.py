@@ -82,9 +82,6 @@ class MemoryAccountStore:
         """Store whether the names are lost."""
         self.is_lost = is_lost
 
-    def forget_names(self) -> None:
-        """Nothing is remembered beside the dicts."""
-
     async def identity_of(self, provider: str, subject: str) -> Identity | None:
         """Return the identity with this provider and subject."""
         for identity in self.linked.values():

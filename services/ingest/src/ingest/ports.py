@@ -117,9 +117,6 @@ class AccountStore(Protocol):
     async def set_lost(self, *, is_lost: bool) -> None:
         """Refuse new names, or allow them again."""
 
-    def forget_names(self) -> None:
-        """Clear the cached names: the tables may be others."""
-
     async def identity_of(self, provider: str, subject: str) -> Identity | None:
         """Return the identity with this provider and subject."""
 

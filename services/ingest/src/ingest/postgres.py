@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, field
@@ -33,6 +34,8 @@ from shared.postgres import borrow_connection, load_statements
 log = logging.getLogger(__name__)
 
 ACCOUNTS_MAX = 10_000
+# How late this process may see that another one renamed somebody or erased a name.
+NAMES_KEPT_S = 10.0
 # Clients that submit wait 60 s.
 TURN_S_MAX = 30.0
 
@@ -65,6 +68,37 @@ class _Store:
                 return await cursor.fetchall() if cursor.description else []
 
 
+@dataclass
+class _KnownNames:
+    """Accounts by name and names by account, as they were read in the last seconds.
+
+    Other processes may rename a participant or erase a name, and the database may be replaced by
+    another one, whose `register` differs.
+    """
+
+    register: str = ""
+    since_s: float = 0.0
+    accounts: dict[str, str] = field(default_factory=dict)
+    names: dict[str, str] = field(default_factory=dict)
+
+    def check_register(self, register: str) -> None:
+        """Forget what was read from another database."""
+        if register != self.register:
+            self.register = register
+            self.forget()
+
+    def forget_old(self) -> None:
+        """Forget what was read too long ago."""
+        if time.monotonic() - self.since_s > NAMES_KEPT_S:
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget everything."""
+        self.since_s = time.monotonic()
+        self.accounts.clear()
+        self.names.clear()
+
+
 @dataclass(frozen=True)
 class PostgresAccountStore(_Store):
     """Participants in the schema accounts; a name belongs to its account for ever.
@@ -76,8 +110,7 @@ class PostgresAccountStore(_Store):
     subject = "accounts"
 
     _turns: asyncio.Semaphore = field(init=False)
-    _accounts: dict[str, str] = field(default_factory=dict)
-    _names: dict[str, str] = field(default_factory=dict)
+    _known: _KnownNames = field(default_factory=_KnownNames)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_turns", asyncio.Semaphore(self.pool.max_size))
@@ -87,10 +120,11 @@ class PostgresAccountStore(_Store):
 
         Raises `Refused` (`accounts_lost`) while no names are given, and `Failed`.
         """
-        if name in self._accounts:
-            return self._accounts[name]
+        self._known.forget_old()
+        if name in self._known.accounts:
+            return self._known.accounts[name]
         if rows := await self._ask("open_account", account=new_id(), name=name):
-            return _remember(self._accounts, name, str(rows[0][0]))
+            return _remember(self._known.accounts, name, str(rows[0][0]))
         if (await self.register_row()).is_lost:
             raise accounts_lost()
         opened = await self.find_account(name)
@@ -99,17 +133,19 @@ class PostgresAccountStore(_Store):
 
     async def find_account(self, name: str) -> str | None:
         """Return the account of a name, or None. Raises `Failed`."""
-        if name in self._accounts:
-            return self._accounts[name]
+        self._known.forget_old()
+        if name in self._known.accounts:
+            return self._known.accounts[name]
         rows = await self._ask("account_of", name=name)
-        return _remember(self._accounts, name, str(rows[0][0])) if rows else None
+        return _remember(self._known.accounts, name, str(rows[0][0])) if rows else None
 
     async def name_of(self, account: str) -> str | None:
         """Return the name of an account, None if it is erased. Raises `Failed`."""
-        if account in self._names:
-            return self._names[account]
+        self._known.forget_old()
+        if account in self._known.names:
+            return self._known.names[account]
         rows = await self._ask("name_of", account=account)
-        return _remember(self._names, account, str(rows[0][0])) if rows else None
+        return _remember(self._known.names, account, str(rows[0][0])) if rows else None
 
     async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
         """Return a page of accounts with their names, in order. Raises `Failed`."""
@@ -123,22 +159,18 @@ class PostgresAccountStore(_Store):
             is_done = is_done or bool(await self._ask("give_name", account=account, name=name))
         except UniqueViolation:  # Somebody else was faster; the statement was rolled back.
             return False
-        self._names.pop(account, None)
+        self._known.names.pop(account, None)
         return is_done
 
     async def register_row(self) -> RegisterRow:
         """Return the register of this database. Raises `Failed`."""
         ((register, is_lost, has_participants),) = await self._ask("register_row")
+        self._known.check_register(str(register))
         return RegisterRow(str(register), bool(is_lost), bool(has_participants))
 
     async def set_lost(self, *, is_lost: bool) -> None:
         """Refuse new names, or allow them again. Raises `Failed`."""
         await self._ask("set_lost", is_lost=is_lost)
-
-    def forget_names(self) -> None:
-        """Clear the cached names."""
-        self._accounts.clear()
-        self._names.clear()
 
     async def identity_of(self, provider: str, subject: str) -> Identity | None:
         """Return the identity with this provider and subject. Raises `Failed`."""

@@ -46,10 +46,15 @@ CONSENT_DECIDER = Decider[GiveConsent, Consents, events.Fact]({}, decide_consent
 WITHDRAWAL_DECIDER = Decider[str, Consents, events.Fact]({}, decide_withdrawal, evolve_consents)
 
 
+def has_consent(state: Consents, slug: str, published: events.ProblemPublished) -> bool:
+    """Return whether a participant has accepted the text of a problem, if it asks for one."""
+    required = consent_digest(published)
+    return required is None or state.get(slug) == required
+
+
 def check_consent(state: Consents, slug: str, published: events.ProblemPublished) -> None:
     """Refuse a participant who has not accepted the text of a problem."""
-    required = consent_digest(published)
-    if required is not None and state.get(slug) != required:
+    if not has_consent(state, slug, published):
         message = (
             f"{slug} requires your consent to {published.consent} to submit: read and accept it by "
             f"`warpboard problem consent {slug}`, or GET and then POST /v1/problems/{slug}/consent"

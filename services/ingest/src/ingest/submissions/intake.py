@@ -2,13 +2,15 @@
 
 import asyncio
 
+from ingest.consents.rules import has_consent
 from ingest.histories import HistoryCache
 from ingest.identity.access.feed import AccessFeed
-from ingest.identity.accounts.rules import ACCOUNT_DECIDER
+from ingest.identity.accounts.rules import Account
+from ingest.identity.accounts.service import KnownAccounts
 from ingest.identity.caller import Caller
 from ingest.platform import rules as platform
 from ingest.ports import Ports
-from ingest.problems.rules import newest_version
+from ingest.problems.rules import Problem, newest_version
 from ingest.problems.service import load_problem
 from ingest.quotas.service import Quotas
 from ingest.submissions import rules
@@ -39,6 +41,7 @@ class Intake:
         self._ports = ports
         self._feed = feed
         self._histories = histories
+        self._accounts = KnownAccounts(histories, feed)
         self.admission = Admission(ports.lookups, limits)
         self._charging = Charging(ports, histories, quotas, self.admission.queues)
         self._commits = Commits(ports, self._charging)
@@ -55,14 +58,18 @@ class Intake:
     async def load(self, upload: Upload) -> SubmissionContext:
         """Load what an upload is decided on. Raises `Refused` while intake is paused."""
         request, account, at = upload.request, upload.caller.id, self._ports.clock()
-        launcher, has_name, problem, account_state, paused = await asyncio.gather(
+        slug = request.problem.lower()
+        launcher, has_name, account_state, problem, paused = await asyncio.gather(
             self._load_launcher(request.runner),
             self._has_name(account, request),
-            load_problem(request.problem.lower(), self._histories.state),
-            self._histories.state(subjects.account(account), ACCOUNT_DECIDER),
+            self._accounts.state(account),
+            load_problem(slug, self._histories.state),
             self._histories.state(subjects.audit(platform.PLATFORM), platform.INTAKE_DECIDER),
         )
         platform.check_intake(paused)
+        if _may_be_refused(account_state, slug, problem):
+            # Another process may have lifted the ban, or recorded the consent, in this moment.
+            account_state = await self._accounts.read(account)
         access = self._feed.rights()
         return SubmissionContext(at, new_id(), access, problem, account_state, launcher, has_name)
 
@@ -110,3 +117,9 @@ class Intake:
     async def _has_name(self, account: str, request: SubmissionRequest) -> bool:
         """Return whether a note of a request can be stored; true if it has none."""
         return not (request.note or request.tag) or await self._ports.account_store.has_row(account)
+
+
+def _may_be_refused(account: Account, slug: str, problem: Problem) -> bool:
+    published = problem.published
+    is_asked = published is not None and not has_consent(account.consents, slug, published)
+    return account.ban is not None or is_asked

@@ -122,6 +122,11 @@ class AccessFeed:
         self._is_ready = False
         self._taken_at = time.monotonic()
         self._folded_event = asyncio.Event()
+        self._listeners: list[Callable[[str], None]] = []
+
+    def listen(self, listener: Callable[[str], None]) -> None:
+        """Call a listener with the aggregate of each event once it is folded."""
+        self._listeners.append(listener)
 
     async def run(self) -> None:
         """Follow the log; never returns. Raises `Gap` and `UnknownEvent`, which end the process."""
@@ -141,6 +146,8 @@ class AccessFeed:
                         self._state.preferences.fold(event)
                         evolve(self._state.access, event)
                         self.folded += 1
+                        for listener in self._listeners:
+                            listener(event.envelope.aggregate)
                     take_task = asyncio.create_task(branch.take())
                 self._is_ready = self._is_ready or branch.behind == 0
                 self._tidy_up()

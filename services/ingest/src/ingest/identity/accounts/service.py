@@ -14,6 +14,7 @@ from typing import NamedTuple
 from prometheus_client import Gauge
 
 from ingest.decisions import DecisionResult, Decisions
+from ingest.histories import HistoryCache
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.access.fold import Token
 from ingest.identity.access.usage import TokenUsage
@@ -43,6 +44,7 @@ TABLES_ACTOR = "service:ingest"
 TABLES_LOOK_S = 1.0
 TABLES_START_S = 0.05
 SHOWN_PREFIX_LENGTH = 10
+KNOWN_MAX = 10_000
 
 _log = logging.getLogger(__name__)
 
@@ -150,6 +152,41 @@ class Accounts:
         return await decide_account(self.decisions, account, event, actor)
 
 
+class KnownAccounts:
+    """Accounts that were read from the log, and have had no event since.
+
+    Like access rights, they may lack what another process wrote in this moment: who would be
+    refused is read again.
+    """
+
+    def __init__(self, histories: HistoryCache, feed: AccessFeed) -> None:
+        self._histories = histories
+        self._feed = feed
+        self._known: dict[str, rules.Account] = {}
+        feed.listen(self._forget)
+
+    async def state(self, account: str) -> rules.Account:
+        """Return an account as far as it is known. Raises `Failed`."""
+        known = self._known.get(subjects.account(account))
+        if known is not None and not self._feed.why_unhealthy():
+            return known
+        return await self.read(account)
+
+    async def read(self, account: str) -> rules.Account:
+        """Return an account as it is in the log. Raises `Failed`."""
+        aggregate, folded = subjects.account(account), self._feed.folded
+        state = await self._histories.state(aggregate, rules.ACCOUNT_DECIDER)
+        # Otherwise the feed may have heard meanwhile that this account has changed since.
+        if self._feed.folded == folded:
+            self._known[aggregate] = state
+        if len(self._known) > KNOWN_MAX:
+            del self._known[next(iter(self._known))]
+        return state
+
+    def _forget(self, aggregate: str) -> None:
+        self._known.pop(aggregate, None)
+
+
 @dataclass(frozen=True)
 class AccountTables:
     """Detects whether the tables of accounts were lost."""
@@ -174,7 +211,6 @@ class AccountTables:
             await self._adopt(row.id, "these tables are the first of this log", TABLES_ACTOR)
         if is_lost != row.is_lost:
             await self.store.set_lost(is_lost=is_lost)
-        self.store.forget_names()
         return is_lost
 
     async def settle_at_start(self) -> None:
