@@ -297,7 +297,8 @@ def _find_decoder(kind: Any) -> Callable[[Any], Any]:
 
 
 def _record_decoder(kind: Any) -> Callable[[Any], Any]:
-    decoders = {item.name: _find_decoder(item.type) for item in fields(kind)}
+    types_by_name: dict[str, Any] = {item.name: item.type for item in fields(kind)}
+    decoders = {name: _find_decoder(item) for name, item in types_by_name.items()}
 
     def decode(value: Any) -> Any:
         record = kind(**{name: decoders[name](item) for name, item in value.items()})
