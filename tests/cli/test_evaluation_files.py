@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Refused
+from tests.cli.command_runner import run_warpboard
 from warpboard.evaluation_files import ResultFile, ResultLine, SourceFile
 from warpboard.files import find_named_problem
 
@@ -93,6 +94,46 @@ def test_two_calls_do_not_write_to_one_file(tmp_path: Path) -> None:
         pass
 
 
+def test_a_run_goes_on_until_it_is_finished(tmp_path: Path) -> None:
+    path = tmp_path / "results.jsonl"
+    with ResultFile(path) as results:
+        results.append(make_result("a"))
+        run = results.open_run()
+        results.append(make_result("b"))
+    assert run.known == 1
+    with ResultFile(path) as results:
+        assert results.open_run() == run
+        results.finish_run()
+    assert list(tmp_path.iterdir()) == [path]
+    with ResultFile(path) as results:
+        assert results.open_run().id != run.id
+        assert results.open_run().known == 2
+    path.write_text("")
+    with ResultFile(path) as results:
+        assert results.open_run().known == 0, "it is a file with other results"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (("--gpu", "CPU"), "--gpu is for evaluations on a platform"),
+        (("--as", "ada"), "--as is for evaluations on a platform"),
+        (("--url", "http://127.0.0.1:1", "--device", "cpu"), "--device is for evaluations on this"),
+        (("--url", "http://127.0.0.1:1", "--level-min", "weak"), "--level-min is for evaluations"),
+    ],
+)
+def test_an_option_without_an_effect_is_refused(
+    tmp_path: Path, options: tuple[str, ...], message: str
+) -> None:
+    sources = tmp_path / "sources.jsonl"
+    sources.write_text(f"{GOOD}\n")
+    out = tmp_path / "results.jsonl"
+    result = run_warpboard("evaluate", "softmax", sources, "--out", out, *options)
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert not out.exists()
+
+
 def test_a_problem_of_a_checkout_has_a_name(tmp_path: Path) -> None:
     for level, name in ((1, "19_ReLU"), (1, "3_Sum"), (2, "3_Sum")):
         file = tmp_path / "KernelBench" / f"level{level}" / f"{name}.py"
@@ -109,5 +150,5 @@ def test_a_problem_of_a_checkout_has_a_name(tmp_path: Path) -> None:
         find_named_problem("3_Sum", tmp_path)
     with pytest.raises(Refused, match="has no problem softmax"):
         find_named_problem("softmax", tmp_path)
-    with pytest.raises(Refused, match="--checkout"):
+    with pytest.raises(Refused, match="--checkout DIR it may be a name, and with --url URL"):
         find_named_problem(str(tmp_path / "nothing"), None)

@@ -157,6 +157,11 @@ async def test_a_server_that_is_killed_costs_no_event_and_no_submission(
         assert evaluated is not None
         verdicts = {result["kernel"]: result["verdict"] for result in evaluated["evaluated"]}
         assert verdicts == {"right": "passed", "wrong": "wrong_answer"}
+        again = [kernel | {"id": f"{kernel['id']} again"} for kernel in kernels]
+        batch = await call_tool(
+            agent, "evaluate_batch", problem="identity", kernels=again, gpu="CPU"
+        )
+        assert [result["is_cached"] for result in batch["evaluated"]] == [True, True]
         mine = await call_tool(agent, "my_submissions")
         assert [submission["number"] for submission in mine["items"]] == [number]
 

@@ -4,6 +4,7 @@ import fcntl
 import hashlib
 import os
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import BinaryIO, Self
@@ -12,6 +13,7 @@ import msgspec
 
 from shared.api.evaluations import EvaluationItem
 from shared.api.fields import explain_invalid
+from shared.clock import new_id
 from shared.errors import Refused
 from shared.problems.submission_file import SUFFIXES
 from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
@@ -42,7 +44,7 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
     """How a source ended; `reward` is what a trainer learns from, None without a time that counts.
 
     The times and the speed-up over the yardstick are missing unless the source was timed; `doubts`
-    say why a moderator would review it.
+    say why a moderator would review it. A platform's result has its evaluation and item.
     """
 
     id: str
@@ -67,10 +69,22 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
     problem_digest: str = ""
     harness_code: str = ""
     is_cached: bool = False
+    evaluation: str = ""
+    item: int | None = None
 
 
 _sources = msgspec.json.Decoder(EvaluationItem)
 _results = msgspec.json.Decoder(ResultLine)
+
+
+class Run(msgspec.Struct, frozen=True):
+    """A call, and those that go on with it; `known` sources had a result before it."""
+
+    id: str
+    known: int
+
+
+_runs = msgspec.json.Decoder(Run)
 
 
 class SourceFile:
@@ -149,6 +163,28 @@ class ResultFile:
             reason = f"{self._path} cannot be written: {error.strerror}; the next call goes on"
             raise Refused("unwritable", reason) from error
         self.results[result.id] = result
+
+    def open_run(self) -> Run:
+        """Return the run that a call left unfinished, or a new one. Raises Refused."""
+        with suppress(OSError, msgspec.MsgspecError):
+            run = _runs.decode(self._unfinished.read_bytes())
+            if run.known <= len(self.results):
+                return run
+        run = Run(new_id(), len(self.results))
+        try:
+            self._unfinished.write_bytes(msgspec.json.encode(run))
+        except OSError as error:
+            reason = f"{self._unfinished} cannot be written: {error.strerror}"
+            raise Refused("unwritable", reason) from error
+        return run
+
+    def finish_run(self) -> None:
+        """Let the next call begin a run of its own."""
+        self._unfinished.unlink(missing_ok=True)
+
+    @property
+    def _unfinished(self) -> Path:
+        return self._path.with_name(f"{self._path.name}.unfinished")
 
     def _close(self) -> None:
         if self._fd >= 0:

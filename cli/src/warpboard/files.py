@@ -135,7 +135,10 @@ def find_named_problem(name: str, checkout: Path | None) -> Path:
     """
     if checkout is None:
         if not Path(name).exists():
-            reason = f"there is no problem {name}; with --checkout DIR it may be a name"
+            reason = (
+                f"there is no problem {name} here; with --checkout DIR it may be a name, and with "
+                "--url URL it is a problem of that platform"
+            )
             raise Refused("unknown_problem", reason, "PROBLEM")
         return Path(name)
     definitions = [path for path in checkout.glob("definitions/**/*.json") if path.stem == name]

@@ -29,7 +29,10 @@ class KernelInput(BaseModel):
 
 
 class EvaluatedKernel(msgspec.Struct, frozen=True, kw_only=True):
-    """How a kernel ended; `kernel` is the client's own name of it."""
+    """How a kernel ended; `kernel` is the client's own name of it.
+
+    It `is_cached` if an equal one was checked before.
+    """
 
     kernel: str
     verdict: str | None
@@ -37,6 +40,7 @@ class EvaluatedKernel(msgspec.Struct, frozen=True, kw_only=True):
     speedup: float | None
     interval: tuple[float, float] | None
     doubts: list[str]
+    is_cached: bool
 
 
 class EvaluatedBatch(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +62,9 @@ async def evaluate_batch(
         EvaluationMode, Field(description="test: is it right; benchmark: how fast.")
     ] = "test",
     gpu: Annotated[Gpu | None, Field(description="With a problem that has several.")] = None,
+    use_cache: Annotated[
+        bool, Field(description="false: also check kernels whose verdict in mode test is known.")
+    ] = True,
     wait_s: Annotated[
         float, Field(ge=1, le=WAIT_S_MAX, description="How long to wait for the results.")
     ] = WAIT_S_MAX,
@@ -71,7 +78,9 @@ async def evaluate_batch(
         )
         for kernel in kernels
     ]
-    request = EvaluationRequest(problem=problem, gpu=gpu, mode=mode, items=items)
+    request = EvaluationRequest(
+        problem=problem, gpu=gpu, mode=mode, use_cache=use_cache, items=items
+    )
     results: list[EvaluationResult] = []
     began = time.monotonic()
     key = evaluations.batch_key(request)
@@ -91,6 +100,7 @@ async def evaluate_batch(
             speedup=result.speedup,
             interval=result.interval,
             doubts=result.doubts,
+            is_cached=result.is_cached,
         )
         for result in results
     ]

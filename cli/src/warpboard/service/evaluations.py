@@ -3,11 +3,12 @@
 import asyncio
 import hashlib
 import time
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from typing import TypeAlias
 
 import msgspec
 
-from shared.api.evaluations import EvaluationRequest, EvaluationResult
+from shared.api.evaluations import Evaluation, EvaluationRequest, EvaluationResult
 from shared.api_client import Unavailable
 from shared.clock import new_id
 from warpboard.api import Api
@@ -16,15 +17,20 @@ from warpboard.service.answers import retry_until_available
 # How long the platform may be away, as during an upgrade.
 SILENT_S_MAX = 300.0
 PAUSE_S = 1.0
+# Gets each evaluation that the platform accepted, before its results.
+OnAccepted: TypeAlias = Callable[[Evaluation], None]
 
 
-def batch_key(request: EvaluationRequest) -> str:
-    """Return the idempotency key of a batch: a repeated call gets the evaluation of the first."""
-    return hashlib.sha256(msgspec.json.encode(request)).hexdigest()
+def batch_key(request: EvaluationRequest, run: str = "") -> str:
+    """Return the idempotency key of a batch.
+
+    A repeated call gets the evaluation of the first, unless it belongs to another `run`.
+    """
+    return hashlib.sha256(run.encode() + msgspec.json.encode(request)).hexdigest()
 
 
 async def evaluate_batch(
-    api: Api, request: EvaluationRequest, key: str
+    api: Api, request: EvaluationRequest, key: str, on_accepted: OnAccepted = lambda _: None
 ) -> AsyncIterator[EvaluationResult]:
     """Yield the results of a batch as they come, over lost connections and restarts.
 
@@ -33,6 +39,7 @@ async def evaluate_batch(
     answer = await retry_until_available(
         lambda: api.request_evaluation(request, key), SILENT_S_MAX, lambda _: None
     )
+    on_accepted(answer.value)
     received, heard_at = 0, time.monotonic()
     while received < answer.value.items:
         try:
@@ -47,20 +54,20 @@ async def evaluate_batch(
 
 
 async def evaluate_judged(
-    api: Api, request: EvaluationRequest, key: str
+    api: Api, request: EvaluationRequest, key: str, on_accepted: OnAccepted = lambda _: None
 ) -> AsyncIterator[EvaluationResult]:
-    """Yield one result for each item of a batch; one without a verdict was tried twice.
+    """Yield one result for each item of a batch; one that failed was tried twice.
 
     An earlier call with the same key may have left the first try. Raises as `evaluate_batch`.
     """
-    unjudged: dict[str, EvaluationResult] = {}
-    async for result in evaluate_batch(api, request, key):
-        if result.verdict is None:
-            unjudged[result.id] = result
+    failed: set[str] = set()
+    async for result in evaluate_batch(api, request, key, on_accepted):
+        if result.outcome == "failed":
+            failed.add(result.id)
         else:
             yield result
-    if unjudged:
-        items = [item for item in request.items if item.id in unjudged]
+    if failed:
+        items = [item for item in request.items if item.id in failed]
         again = msgspec.structs.replace(request, items=items)
-        async for result in evaluate_batch(api, again, new_id()):
+        async for result in evaluate_batch(api, again, new_id(), on_accepted):
             yield result

@@ -86,7 +86,7 @@ async def submit_item(context: AppContext, api: Api, id_: str, item: str, mode: 
     """Submit ITEM of evaluation BATCH, by default the best one.
 
     ITEM is the number that `evaluation show` lists. The best item is the one that passed with the
-    highest lower bound of its speed-up.
+    highest lower bound of its speed-up; without times, the first one that passed.
     """
     key = new_id()
     with context.screen.live([NAME]) as show:
@@ -153,6 +153,7 @@ def _result_table(results: Sequence[EvaluationResult]) -> Table:
             "item": result.item,
             "id": one_line(result.id, 40),
             "verdict": result.verdict or result.outcome,
+            "cached": "yes" if result.is_cached else None,
             "speed-up": speedup_cell(result.speedup, result.interval),
             "time": time_text(result.time_us),
             "reason": one_line(result.reason, REASON_LENGTH_MAX) or None,
@@ -160,5 +161,5 @@ def _result_table(results: Sequence[EvaluationResult]) -> Table:
         for result in results
     ]
     return make_table(
-        "results", rows, optional=("speed-up", "time", "reason"), extra=("reason", "time")
+        "results", rows, optional=("cached", "speed-up", "time", "reason"), extra=("reason", "time")
     )

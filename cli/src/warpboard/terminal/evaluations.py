@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Mapping
 from itertools import islice
 from pathlib import Path
 from typing import Any, get_args
@@ -14,14 +14,19 @@ from click import Choice
 
 from harness.evaluations import known_reward
 from harness.evaluator import EvaluationMode, Evaluator, EvaluatorError, Source
-from harness.vocabulary import EVALUATION_LEVEL_MIN, LEVELS
-from shared.api.evaluations import EvaluationItem, EvaluationRequest, EvaluationResult
+from harness.vocabulary import EVALUATION_LEVEL_MIN, LEVELS, PASSED
+from shared.api.evaluations import (
+    Evaluation,
+    EvaluationItem,
+    EvaluationRequest,
+    EvaluationResult,
+)
 from shared.errors import Refused
 from shared.presentation.outcome import speedup_text
 from shared.presentation.report_parts import ProgressText
 from warpboard.context import AppContext
 from warpboard.domain.output import INFRASTRUCTURE, OK
-from warpboard.evaluation_files import ResultFile, ResultLine, SourceFile
+from warpboard.evaluation_files import ResultFile, ResultLine, Run, SourceFile
 from warpboard.files import find_named_problem
 from warpboard.local_run import check_torch
 from warpboard.screen import ShowProgress
@@ -35,6 +40,12 @@ STEPS = 10
 # The most sources of one evaluation by a platform.
 BATCH = 256
 UNJUDGED_SHOWN_MAX = 10
+ACCESS = (
+    click.option(
+        "--url", metavar="URL", help="Let the platform at URL evaluate; WARPBOARD_URL does not."
+    ),
+    *options.PLATFORM[1:],
+)
 
 
 class Tally:
@@ -43,8 +54,15 @@ class Tally:
     def __init__(self, total: int, known: int, show: ShowProgress, key: str) -> None:
         self.total, self.known, self.done = total, known, 0
         self.unjudged: list[str] = []
+        self.evaluation = ""
         self._show, self._key = show, key
         self._began = time.monotonic()
+
+    def accept(self, evaluation: Evaluation) -> None:
+        """Note the platform's newest evaluation, and show why it may have to wait."""
+        self.evaluation = evaluation.id
+        for warning in evaluation.warnings:
+            self._show(self._key, ProgressText(warning))
 
     @property
     def took_s(self) -> float:
@@ -85,6 +103,11 @@ class Tally:
         ),
         options.PRECISION,
         click.option(
+            "--no-cache",
+            is_flag=True,
+            help="Also check kernels again that are known. Times are always new.",
+        ),
+        click.option(
             "--checkout",
             type=options.FOLDER,
             metavar="DIR",
@@ -100,13 +123,11 @@ class Tally:
         click.option(
             "--level-min",
             type=Choice(LEVELS),
-            default=EVALUATION_LEVEL_MIN,
-            show_default=True,
-            help="A machine that isolates less evaluates nothing.",
+            help=f"Isolating less, a machine evaluates nothing; default: {EVALUATION_LEVEL_MIN}.",
         ),
         click.option("--gpu", metavar="TYPE", help="With --url, if the problem has several."),
     ),
-    access=options.PLATFORM,
+    access=ACCESS,
 )
 async def evaluate(
     context: AppContext,
@@ -116,9 +137,10 @@ async def evaluate(
     out: Path,
     mode: EvaluationMode,
     precision: float,
+    no_cache: bool,
     checkout: Path | None,
     devices: tuple[str, ...],
-    level_min: str,
+    level_min: str | None,
     gpu: str | None,
 ) -> int:
     """Evaluate the kernels in SOURCES for PROBLEM.
@@ -129,31 +151,54 @@ async def evaluate(
     kernel got a verdict, whatever it is, and 3 if one did not; the next call tries that again.
     With --url, the platform there evaluates them, and PROBLEM is the slug of one of its problems.
     """
-    sources = SourceFile(sources_path)
     is_remote = bool(context.place.url or context.place.folder)
+    here = {"--checkout": checkout, "--device": devices, "--level-min": level_min}
+    there = {"--gpu": gpu, "--as": context.place.participant}
+    _check_unused(here if is_remote else there, is_remote=is_remote)
+    sources = SourceFile(sources_path)
     path = Path(problem) if is_remote else find_named_problem(problem, checkout)
     with ResultFile(out) as results, context.screen.live([path.stem]) as show:
         waiting = _find_waiting(sources, results, mode)
         tally = Tally(len(sources.digests), len(sources.digests) - len(waiting), show, path.stem)
         if is_remote:
             request = EvaluationRequest(
-                problem=problem, gpu=gpu, mode=mode, precision=precision, items=[]
+                problem=problem,
+                gpu=gpu,
+                mode=mode,
+                precision=precision,
+                use_cache=not no_cache,
+                items=[],
             )
-            answers = _evaluate_there(context, request, sources, waiting)
+            answers = _evaluate_there(context, request, sources, results, tally)
         else:
             check_torch()
             new = (source for source in sources if source.id in waiting)
-            answers = _evaluate_here(
-                *(path, new, mode), devices=devices, precision=precision, level_min=level_min
+            evaluator = Evaluator(
+                devices or "auto",
+                level_min=level_min or EVALUATION_LEVEL_MIN,
+                is_caching=not no_cache,
             )
+            answers = _evaluate_here(evaluator, path, new, mode, precision)
         try:
             if waiting:
                 await _collect(answers, results, tally)
         except asyncio.CancelledError:
             count = f"{tally.known + tally.done} of {tally.total}"
             context.screen.note(f"{count} evaluated, in {out}; repeat the command to go on")
+            if tally.evaluation:
+                command = context.command(f"evaluation cancel {tally.evaluation}")
+                context.screen.note(f"the platform goes on meanwhile; to end that: {command}")
             raise
+        results.finish_run()
         return _report(context, results, sources, tally)
+
+
+def _check_unused(given: Mapping[str, object], *, is_remote: bool) -> None:
+    """Raise Refused for options that would have no effect."""
+    option = next((name for name, value in given.items() if value), None)
+    if option is not None:
+        where = "this machine, not by a platform" if is_remote else "a platform, which --url names"
+        raise Refused("bad_option", f"{option} is for evaluations on {where}", option)
 
 
 def _find_waiting(sources: SourceFile, results: ResultFile, mode: str) -> set[str]:
@@ -169,20 +214,18 @@ def _find_waiting(sources: SourceFile, results: ResultFile, mode: str) -> set[st
 
 
 async def _evaluate_here(
+    evaluator: Evaluator,
     problem: Path,
     sources: Iterator[EvaluationItem],
     mode: EvaluationMode,
-    *,
-    devices: tuple[str, ...],
     precision: float,
-    level_min: str,
 ) -> AsyncIterator[ResultLine]:
     """Yield results as they end on this machine. Raises Refused."""
     items = ((source.id, Source(source.source, source.name)) for source in sources)
     try:
-        async with Evaluator(devices or "auto", level_min=level_min) as evaluator:
+        async with evaluator:
             async for result in evaluator.map(problem, items, mode, precision=precision):
-                fields = {name: getattr(result, name) for name in _EVALUATION_FIELDS}
+                fields = _shared_fields(result)
                 reward = known_reward(result)
                 yield msgspec.convert(fields | {"reward": reward}, ResultLine, from_attributes=True)
     except EvaluatorError as error:
@@ -190,33 +233,53 @@ async def _evaluate_here(
 
 
 async def _evaluate_there(
-    context: AppContext, request: EvaluationRequest, sources: SourceFile, waiting: set[str]
+    context: AppContext,
+    request: EvaluationRequest,
+    sources: SourceFile,
+    results: ResultFile,
+    tally: Tally,
 ) -> AsyncIterator[ResultLine]:
     """Yield results as they end on a platform. Raises Refused and Failed.
 
-    The batches are those of the file: a call that goes on gets the evaluations of the one before.
+    A call that goes on sends the batches of the one before, and gets its evaluations.
     """
-    remaining = iter(sources)
+    ended_before, run = set(results.results), results.open_run()
     async with context.api() as api:
-        while batch := list(islice(remaining, BATCH)):
-            if waiting.isdisjoint(source.id for source in batch):
+        for batch in _make_batches(sources, results, run):
+            if ended_before.issuperset(source.id for source in batch):
                 continue
             full_request = msgspec.structs.replace(request, items=batch)
-            async for result in evaluate_judged(api, full_request, batch_key(full_request)):
-                if result.id in waiting:
-                    yield _make_line(result, request.mode, sources.digests[result.id])
+            key = batch_key(full_request, run.id)
+            async for result in evaluate_judged(api, full_request, key, tally.accept):
+                if result.id not in ended_before:
+                    known = {"mode": request.mode, "evaluation": tally.evaluation}
+                    # The platform's digest of a source also covers its language.
+                    known["source_digest"] = sources.digests[result.id]
+                    yield _make_line(result, known)
 
 
-def _make_line(result: EvaluationResult, mode: str, source_digest: str) -> ResultLine:
-    fields = {name: getattr(result, name) for name in _EVALUATION_FIELDS if hasattr(result, name)}
-    # The platform's digest of a source also covers its language.
-    known = {"mode": mode, "verdict": result.verdict or "", "source_digest": source_digest}
-    values = fields | known | {"reward": None}
+def _make_batches(
+    sources: SourceFile, results: ResultFile, run: Run
+) -> Iterator[list[EvaluationItem]]:
+    """Yield the sources of a run: those that had no result when it began."""
+    known = set(islice(results.results, run.known))
+    remaining = (source for source in sources if source.id not in known)
+    while batch := list(islice(remaining, BATCH)):
+        yield batch
+
+
+def _make_line(result: EvaluationResult, known: Mapping[str, str]) -> ResultLine:
+    reason = result.reason or f"the item was {result.outcome}"
+    missing = {"verdict": result.verdict or "", "reason": reason, "reward": None}
+    values = _shared_fields(result) | known | missing
     line = msgspec.convert(values, ResultLine, from_attributes=True)
     return msgspec.structs.replace(line, reward=known_reward(line))
 
 
-_EVALUATION_FIELDS = tuple(name for name in ResultLine.__struct_fields__ if name != "reward")
+def _shared_fields(result: object) -> dict[str, Any]:
+    """Return the fields of a result that a line has, too."""
+    names = [name for name in ResultLine.__struct_fields__ if hasattr(result, name)]
+    return {name: getattr(result, name) for name in names}
 
 
 async def _collect(answers: AsyncIterator[ResultLine], results: ResultFile, tally: Tally) -> None:
@@ -235,10 +298,12 @@ def _report(context: AppContext, results: ResultFile, sources: SourceFile, tally
     """Print how all sources ended, and return the exit code."""
     ended = [results.results[id_] for id_ in sources.digests if id_ in results.results]
     verdicts = Counter(result.verdict for result in ended)
-    timed = [result for result in ended if result.speedup]
-    best = max(timed, key=lambda result: result.speedup or 0.0, default=None)
+    timed = [result for result in ended if result.verdict == PASSED and result.interval]
+    best = max(timed, key=lambda result: result.interval or (), default=None)
     counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
-    lines = [f"{len(ended)} of {tally.total} have a verdict{f': {counts}' if counts else ''}"]
+    cached = sum(result.is_cached for result in ended)
+    counts = (f": {counts}" if counts else "") + (f"; {cached} cached" if cached else "")
+    lines = [f"{len(ended)} of {tally.total} have a verdict{counts}"]
     if best is not None:
         lines.append(f"best: {best.id}, {speedup_text(best.speedup, best.interval)}")
     lines += [f"no verdict: {text}" for text in tally.unjudged[:UNJUDGED_SHOWN_MAX]]
@@ -246,8 +311,12 @@ def _report(context: AppContext, results: ResultFile, sources: SourceFile, tally
         "sources": tally.total,
         "evaluated": tally.done,
         "verdicts": dict(verdicts),
+        "cached": cached,
         "best": best.id if best else None,
         "took_s": tally.took_s,
     }
     context.show(document, lines)
+    if best is not None and best.evaluation:
+        command = context.command(f"evaluation submit {best.evaluation} {best.item}")
+        context.screen.note(f"submit it: {command}")
     return OK if len(ended) == tally.total else INFRASTRUCTURE
