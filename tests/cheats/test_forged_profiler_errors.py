@@ -38,7 +38,12 @@ def profiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Host]:
         warm.close()
 
 
-def test_a_submission_cannot_end_a_run_as_the_fault_of_the_profiler(profiled: Host) -> None:
-    report = profiled.run(FORGED_ERROR, "profile", case=1)
+@pytest.mark.parametrize("kernel_name", ["", "regex:no kernel is called this"])
+def test_a_submission_cannot_end_a_run_as_the_fault_of_the_profiler(
+    profiled: Host, kernel_name: str
+) -> None:
+    """Not even with a filter by which ncu would not capture a kernel of the platform either."""
+    request = profiled.request(FORGED_ERROR, "profile", case=1, ncu_kernel_name=kernel_name)
+    report = profiled.warm.evaluate(request, profiled.told)
     assert (report.verdict, report.failure_code) == ("crashed", ""), report.reason
     assert "ERR_NVGPUCTRPERM" in report.reason

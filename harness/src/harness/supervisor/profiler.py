@@ -133,9 +133,11 @@ class NcuCapturer:
             "scalars": buffers.scalars().decode(),
             "device": self.judge_context.device.place,
         }
+        # The filter is the participant's, and need not fit a kernel of the platform.
+        kernels = plan.NcuFilter() if role == protocol.PROBE_ROLE else self.kernels
         return {
             "environment": plan.NCU_ENVIRONMENT,
-            "command": plan.ncu_command(self._ncu.path, report, self.kernels),
+            "command": plan.ncu_command(self._ncu.path, report, kernels),
             "pages": plan.page_commands(self._ncu.path, report),
             "report": report + plan.REPORT_SUFFIX,
             "replay": replay,
