@@ -16,7 +16,7 @@ from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from math import inf
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -602,10 +602,10 @@ def _read_storable(path: Path) -> bytes:
 
 def _convert_verdict(report: RunReport, environment: dict[str, str]) -> RunCompleted:
     """Return the event of a verdict, without the files, which are stored as blobs."""
-    values = asdict(report) | {"environment": environment, "artefacts": []}
+    values = _field_values(report) | {"environment": environment, "artefacts": []}
     if report.duel is not None:
-        values["duel"]["pairs"] = len(report.duel.pairs_us)
-    return msgspec.convert(values, RunCompleted)
+        values["duel"] = _field_values(report.duel) | {"pairs": len(report.duel.pairs_us)}
+    return _convert(values, RunCompleted)
 
 
 def _make_start(registration: AgentRegistered) -> RunStarted:
@@ -644,7 +644,7 @@ def _make_result(
     messages: _ItemMessages,
 ) -> ItemResult:
     """Return the result of an item that ended with a verdict."""
-    values = asdict(report) | {
+    values = _field_values(report) | {
         "item": number,
         "id": item.id,
         "doubts": report.composition.doubts if report.composition else [],
@@ -652,8 +652,8 @@ def _make_result(
         "key_commit": messages.key_commit,
     }
     if measured is not None:
-        values |= asdict(measured) | {"time_interval_us": measured.interval_us}
-    return msgspec.convert(values, ItemResult)
+        values |= _field_values(measured) | {"time_interval_us": measured.interval_us}
+    return _convert(values, ItemResult)
 
 
 def _measure(order: JobAssigned, ranking_by: str, report: RunReport) -> Measurement | None:
@@ -661,6 +661,11 @@ def _measure(order: JobAssigned, ranking_by: str, report: RunReport) -> Measurem
         return None
     timed = [case for case in report.cases if case.stage == "time"]
     return measure_speedup(ranking_by, timed, report.tie_us)
+
+
+def _field_values(value: Any) -> dict[str, Any]:
+    """Return the fields of a dataclass; `asdict` would copy every value below it."""
+    return {field.name: getattr(value, field.name) for field in dataclasses.fields(value)}
 
 
 def _convert(value: object, kind: type[Value]) -> Value:
