@@ -216,6 +216,10 @@ def _print(found: dict[str, Any], many: float) -> list[Figure]:
     )
     who, share = f"{found['count']} agents", found["events"] / many
     appends = "every event is an append of its own, synced one after the other"
+    events_needed = (
+        "each event excludes a rival or is the decision of another service "
+        "(docs/adr/leases-and-orders.md, docs/adr/submissions.md)"
+    )
     shared_cores = (
         "services, agents and clients share the cores of one machine (docs/adr/read-models.md)"
     )
@@ -242,7 +246,7 @@ def _print(found: dict[str, Any], many: float) -> list[Figure]:
             name=f"{who}: events per submission",
             measured=events,
             goal=at_most(EVENTS_MAX),
-            note="`bench counts` has the appends",
+            note=events_needed,
         ),
         Figure(
             name=f"{who}: p99 at half load",
