@@ -31,6 +31,7 @@ from ranker.releases.files import (
     rewrite_part,
 )
 from ranker.releases.index import Index
+from ranker.releases.lineage import LineageFold, Signatures
 from ranker.releases.publication import Publication
 from ranker.releases.redaction import Redactor
 from ranker.releases.rows import (
@@ -44,7 +45,6 @@ from ranker.releases.rows import (
 )
 from ranker.releases.tables import TABLES, schema_lines
 from ranker.service.progress import log_progress
-from shared import events
 from shared.api.releases import Release, ReleaseFile, TableChange
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Refused
@@ -60,12 +60,16 @@ SCHEMA, CARD = "SCHEMA.md", "README.md"
 
 
 class Dataset(NamedTuple):
-    """A data set: its folder, its key, the operator's licence, and the names to replace."""
+    """A data set: its folder, its key, the operator's licence, and the names to replace.
+
+    `signatures` is the file in which the signatures of sources are kept for the next release.
+    """
 
     folder: Path
     key: bytes
     licence: str
     names: Collection[str]
+    signatures: Path | None = None
 
 
 def load_dataset_key(path: Path) -> bytes:
@@ -134,13 +138,17 @@ class _Build:
         after = self.previous.seq if self.previous else 0
         privacy = Privacy(self.dataset.key, self.redactor)
         fold = RowFold(index, Publications(now, before, after), privacy)
+        lineage = LineageFold(index, self.dataset.key)
+        signatures_file = self.dataset.signatures or self.index.with_suffix(".signatures")
         try:
-            async with aclosing(_pages(self.log, self.until, "rows")) as pages:
-                async for page in pages:
-                    for event in page:
-                        for table, split, row in fold.fold(event):
-                            self.parts.add(table, split, row)
-                    await self._add_blobs(fold)
+            with Signatures(signatures_file, self._read) as signatures:
+                async with aclosing(_pages(self.log, self.until, "rows")) as pages:
+                    async for page in pages:
+                        for event in page:
+                            for table, split, row in fold.fold(event):
+                                self.parts.add(table, split, row)
+                        await self._add_blobs(fold)
+                        await self._add_lineage(fold, lineage, signatures)
         finally:
             index.close()
         self.parts.close()
@@ -165,18 +173,28 @@ class _Build:
         fold.sources, fold.samples = [], []
         for first in range(0, len(sources), AT_ONCE):
             some = sources[first : first + AT_ONCE]
-            blobs = await asyncio.gather(*(self._read(request.blob) for request in some))
+            blobs = await asyncio.gather(*(self._read(it.blob.digest) for it in some))
             for request, data in zip(some, blobs, strict=True):
                 if data is not None:
                     self._add_source(request, data)
         for block in samples:
-            data = await self._read(block.blob)
+            data = await self._read(block.blob.digest)
             if data is not None:
                 self._add_samples(fold, block, data)
 
-    async def _read(self, blob: events.Blob) -> bytes | None:
+    async def _add_lineage(
+        self, fold: RowFold, lineage: LineageFold, signatures: Signatures
+    ) -> None:
+        """Add what the last submissions come from."""
+        requests, fold.lineage = fold.lineage, []
+        known = await signatures.of({request.digest for request in requests})
+        for request in requests:
+            for row in lineage.fold(request, known[request.digest]):
+                self.parts.add("lineage", request.split, row)
+
+    async def _read(self, digest: str) -> bytes | None:
         try:
-            return await self.blobs.get(blob.digest)
+            return await self.blobs.get(digest)
         except BlobNotFound:
             return None
 
@@ -282,14 +300,17 @@ def _leaving(table: str, fold: RowFold, closed: Collection[str]) -> tuple[list[s
     names = {column.name for column in TABLES[table].columns}
     key = "number" if table == "submissions" else "submission"
     # With a source, what was seen in it leaves, too.
-    without_source = fold.sources_removed if table in ("sources", "labels") else set()
+    without_source = fold.sources_removed if table in ("sources", "labels", "lineage") else set()
     by = [key] if key in names and table != "tombstones" and fold.removed | without_source else []
-    by += ["label"] if by and "label" in names else []
+    by += [name for name in ("label", "parent") if by and name in names]
     by += ["problem"] if "problem" in names and closed else []
 
     def leaves(row: Mapping[str, Any]) -> bool:
-        is_without_source = row.get(key) in without_source and row.get("label") in (None, PRECISION)
-        is_gone = row.get(key) in fold.removed or row.get("problem") in closed
+        # A row of the lineage leaves with either of its submissions.
+        numbers = {row.get(key), row.get("parent")}
+        is_without_source = bool(numbers & without_source)
+        is_without_source &= row.get("label") in (None, PRECISION)
+        is_gone = bool(numbers & fold.removed) or row.get("problem") in closed
         return is_gone or is_without_source
 
     return by, leaves

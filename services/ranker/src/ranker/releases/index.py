@@ -27,8 +27,15 @@ class KnownSubmission(NamedTuple):
     was_shown: bool
 
 
+class KnownSource(NamedTuple):
+    """A source that this release has; `is_kept` says whether the one before had it, too."""
+
+    account: str
+    is_kept: bool
+
+
 class Index:
-    """Submissions by id, and the sequences of runs' orders by run id."""
+    """Submissions by id, the sequences of runs' orders by run id, and sources by number."""
 
     def __init__(self, path: Path) -> None:
         self._db = sqlite3.connect(path, isolation_level=None)
@@ -67,6 +74,18 @@ class Index:
             is_shown == "1",
             was_shown == "1",
         )
+
+    def add_source(self, number: int, known: KnownSource) -> None:
+        """Remember the source of a submission."""
+        self._add(f"n{number}", f"{known.account}\t{int(known.is_kept)}")
+
+    def source(self, number: int) -> KnownSource | None:
+        """Return the source of a submission, None if this release does not have it."""
+        text = self._find(f"n{number}")
+        if not isinstance(text, str):
+            return None
+        account, is_kept = text.split("\t")
+        return KnownSource(account, is_kept == "1")
 
     def add_run(self, id_: str, number: int) -> None:
         """Remember the sequence of a run's order."""

@@ -138,11 +138,20 @@ class Publication:
             licence = Licence(self.licence, "platform")
         return licence if licence.name not in ("", NO_RELEASE) else None
 
+    def publishes_sources(self, slug: str) -> bool:
+        """Whether sources of a problem are in the data set, those of any version."""
+        problem = self.problems.get(slug)
+        if problem is None or not self.shows_problem(slug):
+            return False
+        return any(self._is_open(problem, version) for version in problem.versions.values())
+
     def _is_published(self, fact: events.SubmissionReceived) -> bool:
         """Whether the embargo of a submission's source is over."""
-        version, problem = self._version(fact), self.problems[fact.problem]
-        if version is None:
-            return False
+        version = self._version(fact)
+        return version is not None and self._is_open(self.problems[fact.problem], version)
+
+    def _is_open(self, problem: Problem, version: events.ProblemPublished) -> bool:
+        """Whether the sources of a version are published by now."""
         deadline_at = problem.deadline_at
         is_over = deadline_at is not None and self.at is not None and deadline_at <= self.at
         return version.publish == ALWAYS or (version.publish == AFTER_CLOSE and is_over)

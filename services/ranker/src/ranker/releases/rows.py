@@ -12,7 +12,10 @@ import msgspec
 
 from harness.vocabulary import GRADES, LEVELS, TIERS
 from ranker.domain.goals import BELOW_FLOOR, POLICY_REVIEW
-from ranker.releases.index import Index, KnownSubmission
+from ranker.domain.near_copies import SignedSource
+from ranker.domain.rows import RANKED
+from ranker.releases.index import Index, KnownSource, KnownSubmission
+from ranker.releases.lineage import LineageRequest
 from ranker.releases.publication import Licence, Publication, is_baseline
 from ranker.releases.redaction import Redactor
 from ranker.releases.tables import SPLITS, TABLES
@@ -156,6 +159,7 @@ class RowFold:
         self.removed: set[int] = set()
         self.sources: list[SourceRequest] = []
         self.samples: list[SamplesRequest] = []
+        self.lineage: list[LineageRequest] = []
         # The numbers of submissions whose source left.
         self.sources_removed: set[int] = set()
         self._jobs: dict[str, _Job] = {}
@@ -312,7 +316,22 @@ class RowFold:
             earlier = self.before.licence_of(id_, fact)
         if earlier is not None and earlier != licence:
             self.sources_removed.add(event.seq)
-        if licence is None or licence == earlier:
+        is_kept = licence is not None and licence == earlier
+        if licence is not None:
+            self.index.add_source(event.seq, KnownSource(fact.account, is_kept))
+        if fact.mode == RANKED and self.now.publishes_sources(fact.problem):
+            self.lineage.append(
+                LineageRequest(
+                    SignedSource(event.seq, fact.account, fact.gpu, fact.pooling_digest, ()),
+                    problem=fact.problem,
+                    split=split,
+                    digest=fact.source.digest,
+                    declared=fact.parent,
+                    is_released=licence is not None,
+                    is_kept=is_kept,
+                )
+            )
+        if licence is None or is_kept:
             return
         row = {
             "submission": event.seq,

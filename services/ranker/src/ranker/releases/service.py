@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from ranker.releases.builder import Dataset, build_release, load_dataset_key
+from ranker.releases.lineage import VERSION
 from ranker.releases.postgres import read_names
 from shared.api.releases import Release
 from shared.blobs import BlobStore
@@ -21,6 +22,11 @@ _log = logging.getLogger(__name__)
 def key_path(folder: Path) -> Path:
     """The key of a data set: beside its folder, so that a copy of the folder does not have it."""
     return folder.with_name(f"{folder.name}.key")
+
+
+def signatures_path(folder: Path) -> Path:
+    """The signatures of a data set's sources, also of those that no release has yet."""
+    return folder.with_name(f"{folder.name}.signatures{VERSION}")
 
 
 @contextmanager
@@ -41,7 +47,8 @@ async def release(
     """Build the next release of an absolute folder. Raises Refused and Failed."""
     try:
         with _alone(folder) as key:
-            dataset = Dataset(folder, key, licence, await read_names(dsn))
+            names = await read_names(dsn)
+            dataset = Dataset(folder, key, licence, names, signatures_path(folder))
             return await build_release(log, blobs, dataset)
     except Gap as gap:
         raise Failed(f"the log cannot be read: {gap}") from gap

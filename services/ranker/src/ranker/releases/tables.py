@@ -219,12 +219,20 @@ TABLES: Mapping[str, Table] = {
         ),
     ),
     "lineage": Table(
-        "The submission that another one is derived from.",
+        "The submission that another one comes from, if the release has the sources of both.",
         (
             SUBMISSION,
             SEQ,
+            PROBLEM,
+            PARTICIPANT,
             Column("parent", INT, "The submission that it comes from.", "submissions.number"),
+            Column("parent_participant", TEXT, "Who submitted that one, a pseudonym likewise."),
             Column("is_detected", BOOL, "Whether the platform found it, and nobody declared it."),
+            Column(
+                "similarity",
+                FLOAT,
+                "The share of equal code, 0 to 1; null if it is not the one with the most.",
+            ),
         ),
     ),
     "baselines": Table(
