@@ -1,4 +1,4 @@
-"""Which submissions may be named as a parent, on a real platform."""
+"""Which submissions may be a parent, and who sees a family, on a real platform."""
 
 from collections.abc import Iterator
 
@@ -54,8 +54,18 @@ def test_a_parent_is_a_submission_to_the_same_problem_that_its_child_sees(
         assert answer.status_code == 202, answer.text
     answer = submitting.submit("member", numbers["ranked"], in_file=True)
     assert answer.status_code == 202, answer.text
-    # A later number, another problem's submission, and one that is hidden look like a missing one.
+    # Everybody sees the family, but for those submissions that they may not see.
     own = int(answer.json()["submissions"][0]["number"])
+    for caller in ("member", "stranger", "ada"):
+        path = f"/v1/submissions/{numbers['ranked']}/lineage"
+        items = http.get(path, headers=town.tokens[caller]).json()["items"]
+        members = {item["number"]: item for item in items}
+        assert (own in members) == (caller == "member")
+        assert members[numbers["ranked"]]["generation"] == 0
+        if caller == "member":
+            (parent,) = members[own]["parents"]
+            assert (parent["number"], parent["kind"]) == (numbers["ranked"], "declared")
+    # A later number, another problem's submission, and one that is hidden look like a missing one.
     missing = submitting.refusal("stranger", 999_999_999)
     assert missing[:2] == (404, "unknown_submission")
     assert missing[2] == (

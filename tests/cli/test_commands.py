@@ -363,6 +363,14 @@ def test_a_list_is_of_ones_own_unless_all_are_wanted() -> None:
     assert filtered.path == "/v1/me/submissions?gpu=CPU&mode=ranked&state=open&limit=50"
 
 
+def test_a_submission_names_its_parent(kernel: Path) -> None:
+    _, heard = run_against(submitting((202, RECEIPT)), "submit", kernel, "--no-wait", "--parent", 7)
+    (request,) = sent(heard)
+    assert b'name="parent"\r\n\r\n7' in request.body
+    refused, heard = run_against(submitting(), "submit", kernel, "--parent", "0")
+    assert (refused.exit_code, heard) == (2, [])
+
+
 def test_a_submission_is_noted_and_listed_by_its_tag(kernel: Path) -> None:
     _, heard = run_against(
         submitting((202, RECEIPT)),

@@ -21,10 +21,10 @@ WRONG = HONEST.replace("output.copy_(source)", "output.copy_(source + 1); print(
 SLOW = "import time\ntime.sleep(3)\n" + HONEST
 
 
-async def submit(agent: Client, source: str, mode: str, gpu: str = "CPU") -> int:
+async def submit(agent: Client, source: str, mode: str, gpu: str = "CPU", parent: int = 0) -> int:
     """The number of a kernel submitted for one GPU type."""
     result = await call_tool(
-        agent, "submit", problem="identity", source=source, mode=mode, gpus=[gpu]
+        agent, "submit", problem="identity", source=source, mode=mode, gpus=[gpu], parent=parent
     )
     (receipt,) = result["submissions"]
     return int(receipt["number"])
@@ -54,7 +54,7 @@ async def test_an_agent_goes_from_the_task_to_the_leaderboard(
         await follow_to_end(agent, right)
         assert (await call_tool(agent, "read_result", number=right))["verdict"] == "passed"
 
-        ranked = await submit(agent, HONEST, "ranked")
+        ranked = await submit(agent, HONEST, "ranked", parent=right)
         await follow_to_end(agent, ranked)
         result = await call_tool(agent, "read_result", number=ranked)
         low, high = result["ranking"]["interval_us"]
@@ -67,6 +67,13 @@ async def test_an_agent_goes_from_the_task_to_the_leaderboard(
         assert ranks[ranked] == result["ranking"]["rank"]
         compared = await call_tool(agent, "compare", a=wrong, b=ranked)
         assert "+    output.copy_(source)" in compared["diff"]
+        family = (await call_tool(agent, "read_lineage", number=ranked))["items"]
+        assert [(member["number"], member["generation"]) for member in family[:2]] == [
+            (right, -1),
+            (ranked, 0),
+        ]
+        parent = family[1]["parents"][0]
+        assert (parent["number"], parent["kind"]) == (right, "declared")
         mine = await call_tool(agent, "my_submissions", problem="identity", limit=2)
         assert [submission["number"] for submission in mine["items"]] == [ranked, right]
         next_page = await call_tool(agent, "my_submissions", limit=2, cursor=mine["next_cursor"])

@@ -18,7 +18,7 @@ from ingest.submissions.admission import Admission, AdmissionLimits
 from ingest.submissions.charging import Charging
 from ingest.submissions.commit import Commits
 from ingest.submissions.receipts import write_receipts
-from ingest.submissions.resolution import SubmissionBatch, SubmissionContext, Upload, resolve
+from ingest.submissions.resolution import SubmissionContext, Upload, resolve
 from shared import subjects
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
 from shared.clock import new_id
@@ -49,7 +49,8 @@ class Intake:
     async def submit(self, upload: Upload) -> SubmissionReceipts:
         """Accept a submission, one for each GPU type."""
         batch = resolve(upload, await self.load(upload))
-        await self._check_parent(batch, upload.caller)
+        if parent := batch.submissions[0].parent:
+            await self._check_parent(parent, batch.problem, upload.caller)
         async with self.admission.admit(batch) as queues:
             charge = await self._charging.charge(batch, queues)
             accepted = await self._commits.commit(batch, charge, queues)
@@ -93,15 +94,14 @@ class Intake:
         self._feed.rights().check_sees(caller, slug)
         return rules.choose_gpu(gpu, Directives(), published)
 
-    async def _check_parent(self, batch: SubmissionBatch, caller: Caller) -> None:
+    async def _check_parent(self, parent: int, problem: str, caller: Caller) -> None:
         """Refuse a parent that is not a submission to the same problem that the caller can see.
 
         One that is hidden from the caller is refused like one that does not exist.
         """
-        parent = batch.submissions[0].parent
-        if parent and await self._ports.lookups.problem_of(parent, caller.reader) != batch.problem:
+        if await self._ports.lookups.problem_of(parent, caller.reader) != problem:
             message = (
-                f"parent: {parent} is not a submission to {batch.problem} that you can see; "
+                f"parent: {parent} is not a submission to {problem} that you can see; "
                 "name another one, or none"
             )
             raise Refused("unknown_submission", message, "parent")
