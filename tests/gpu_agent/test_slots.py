@@ -93,7 +93,7 @@ async def test_what_is_wrong_with_the_machine_stops_orders_and_no_run(world: Wor
     async with serving(agent):
         await world.order(ENDLESS, "r1")
         await until_all_began(world, "r1")
-        world.ailment = "it computes falsely"
+        world.fault = "it computes falsely"
         await world.order(HONEST, "r2")
         await world.until("r2", "RunCompleted")
         await eventually(lambda: is_quarantined(world))
@@ -171,5 +171,5 @@ async def test_a_gang_has_the_agent_whole() -> None:
 @pytest.mark.long
 async def test_an_agent_has_no_more_slots_than_its_memory_has_room_for() -> None:
     fitting_slots = count_fitting_slots("cpu")
-    with pytest.raises(Refused, match=f"expected {fitting_slots} at most"):
-        inspect_machine("cpu", slots=fitting_slots + 1)
+    with pytest.raises(Refused, match=f"expected {fitting_slots - 1} at most"):
+        inspect_machine("cpu", build_slots=fitting_slots)

@@ -144,7 +144,7 @@ def test_a_builder_has_no_gpu_and_a_profiler_has_the_limits_of_both(
 ) -> None:
     given = DeviceAccess(("/dev/nvidia0",), ("/sys",), {"CUDA_VISIBLE_DEVICES": "GPU-a"})
     directory = prepare_run_directory(host.request(HONEST), tmp_path)
-    setup = WorkerSetup(MACHINE, [], given)
+    setup = WorkerSetup(MACHINE, [2, 3], given, build_cores=(4,))
     worker_teams = WorkerTeams(setup, directory, "test", 1)
     worker, builder, profiler = (
         worker_teams.worker(1),
@@ -154,6 +154,9 @@ def test_a_builder_has_no_gpu_and_a_profiler_has_the_limits_of_both(
     os.close(directory.out)
     assert worker.devices == profiler.devices == ("/dev/nvidia0",)
     assert builder.devices == ()
+    # What is built disturbs no run that is timed.
+    assert (worker.cores, builder.cores) == ((2, 3), (4,))
+    assert builder.limits.cpu_weight < worker.limits.cpu_weight or MACHINE.slots > 1
     assert worker.read_only == ("/opt/cuda", "/sys")
     assert builder.read_only == ("/opt/cuda",)
     assert profiler.read_only == ("/opt/cuda", "/sys", "/x")

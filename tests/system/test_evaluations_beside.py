@@ -17,7 +17,7 @@ pytestmark = [pytest.mark.server, pytest.mark.platform, pytest.mark.long]
 ITEM_S = 2.0
 # The import of this kernel takes so long, on a busy machine too.
 SLOW = f"import time\n\ntime.sleep({ITEM_S})\n{HONEST}"
-ONE_SLOT = {"WARPBOARD_GPU_AGENT_SLOTS": "1"}
+ONE_SLOT = {"WARPBOARD_GPU_AGENT_BUILD_SLOTS": "0"}
 
 
 @pytest.fixture

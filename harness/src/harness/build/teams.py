@@ -118,13 +118,15 @@ class StageBudget:
 class WorkerSetup:
     """How the workers of a run use the machine, whose build tools are adapted to the run's device.
 
-    `cores` belong to the workers alone; it is empty if they share the supervisor's. `device_access`
-    is what boxes get to use the run's device.
+    `cores` belong to the workers alone; it is empty if they share the supervisor's. Builders use
+    `build_cores`, or all cores if there are none. `device_access` is what boxes get to use the
+    run's device.
     """
 
     machine: Machine
     cores: list[int]
     device_access: DeviceAccess = field(default_factory=DeviceAccess)
+    build_cores: tuple[int, ...] = ()
 
     @property
     def has_namespaces(self) -> bool:
@@ -298,10 +300,11 @@ class WorkerTeams:
 
     def builder(self) -> BoxSpec:
         """Return the box of a compiler, without a GPU."""
-        spec = self._box_spec(_build_limits(self.setup.cores), 1)
+        cores = self.setup.build_cores
+        spec = self._box_spec(_build_limits(cores or self.setup.cores), 1)
         folders = tuple(sorted(self.setup.tool_folders))
         environment = spec.environment | NO_GPU
-        return replace(spec, devices=(), read_only=folders, environment=environment)
+        return replace(spec, devices=(), read_only=folders, environment=environment, cores=cores)
 
     def profiler(self, shown: tuple[str, ...] = ()) -> BoxSpec:
         """Return the box of a profiler: a compiler's and a worker's, with the `shown` folders."""

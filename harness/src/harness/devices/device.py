@@ -280,6 +280,19 @@ def choose_cores(cores: Sequence[int], slot: int, slots: int) -> tuple[int, list
     return referee, [core for core in others if core in cores[slots:]] or others
 
 
+def split_cores(cores: Sequence[int], build_slots: int) -> tuple[list[int], list[int]]:
+    """Return which cores workers use, and which the builders of all slots of a GPU.
+
+    So a build disturbs no run that is timed meanwhile. If there are too few cores, all use all.
+
+    >>> split_cores([2, 3, 4, 5], 1), split_cores([2, 3], 2)
+    (([2, 3, 4], [5]), ([2, 3], [2, 3]))
+    """
+    if not 0 < build_slots < len(cores):
+        return list(cores), list(cores)
+    return list(cores[:-build_slots]), list(cores[-build_slots:])
+
+
 class CpuDevice(Device):
     """The cpu device: tier C1 if the worker is frozen between calls, C2 if it cannot be.
 

@@ -19,7 +19,7 @@ from harness.build.plan import adapt_tools, read_memory
 from harness.build.teams import IMPORT, Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.check.inputs import derive_seed, measure_available_memory
 from harness.devices.access import find_device_access
-from harness.devices.device import describe_machine, reserve_core
+from harness.devices.device import describe_machine, reserve_core, split_cores
 from harness.messages import (
     Artefact,
     CaseFailed,
@@ -207,11 +207,11 @@ class ProgramRun(Run):
         # The GPU is not opened here, so this builds for the oldest; loading adapts the code.
         architecture = _OLDEST_ARCHITECTURE if request.device == "cuda" else ""
         build_tools = adapt_tools(machine.build_tools, architecture)
-        setup = WorkerSetup(
-            replace(self._machine, build_tools=build_tools),
-            reserve_core(machine.slot, machine.slots),
-            access,
-        )
+        cores, build_cores = reserve_core(machine.slot, machine.slots), list[int]()
+        if request.device != "cpu":
+            cores, build_cores = split_cores(cores, machine.slots - 1)
+        adapted = replace(self._machine, build_tools=build_tools)
+        setup = WorkerSetup(adapted, cores, access, tuple(build_cores))
         self.worker_teams = WorkerTeams(setup, directory, request.mode, 1, pause=self._give_way)
         self._program: tuple[int, ...] = ()
 

@@ -34,6 +34,7 @@ from harness.devices.device import (
     DeviceFault,
     describe_machine,
     reserve_core,
+    split_cores,
 )
 from harness.devices.lock import DeviceTurn
 from harness.messages import (
@@ -249,6 +250,7 @@ class PreparedProblem:
     ranks_first: int
     ranks: int
     cores: list[int]
+    build_cores: tuple[int, ...]
     core_keep_awake: CoreKeepAwake
     referee: Referee
     access: DeviceAccess
@@ -278,6 +280,10 @@ class PreparedProblem:
         # Beside a GPU, another run may be timed meanwhile.
         is_pinned = not (request.is_shared and is_cpu)
         self.cores = reserve_core(machine.slot, machine.slots) if is_pinned else []
+        self.build_cores = ()
+        if not is_cpu:
+            self.cores, build_cores = split_cores(self.cores, machine.slots - 1)
+            self.build_cores = tuple(build_cores)
         self.core_keep_awake = CoreKeepAwake(self.cores[0] if self.cores and is_timed else None)
         self.referee = Referee(has_own_core=bool(self.cores))
         self.access = find_device_access(
@@ -377,7 +383,8 @@ class StagedRun(Run):
             "profile": self._profile,
         }
         self._ranks_first, self._referee = self._prepared.ranks_first, self._prepared.referee
-        setup = WorkerSetup(machine, self._prepared.cores, self._prepared.access)
+        prepared = self._prepared
+        setup = WorkerSetup(machine, prepared.cores, prepared.access, prepared.build_cores)
         self.worker_teams = WorkerTeams(
             setup, directory, request.mode, self._prepared.ranks, pause=self._give_way
         )

@@ -36,7 +36,7 @@ DUEL_WALLS = ("namespaces", "freezer")
 class Machine:
     """What was found on this machine; all its agents have the same `host`.
 
-    It takes `slots` runs at once.
+    It takes `slots` runs at once: one that has the device, and others that it builds meanwhile.
     """
 
     harness: str

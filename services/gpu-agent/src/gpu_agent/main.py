@@ -118,8 +118,8 @@ def main(arguments: Sequence[str]) -> int:
             return 2
         settings = load()
         # An agent for one job has no other to overlap with.
-        slots = 1 if once_codes is not None else settings.slots
-        machine = inspect_machine(settings.device, settings.gpu_index, slots)
+        build_slots = 0 if once_codes is not None else settings.build_slots
+        machine = inspect_machine(settings.device, settings.gpu_index, build_slots)
         memory_mib = gpu.memory_mib(machine.environment, machine.memory_mib)
         machine = replace(machine, memory_mib=memory_mib, host=gpu.host_id())
     except Refused as refused:

@@ -93,19 +93,20 @@ BENCHMARK = "benchmark"
 CHECK_S_MAX = 900.0
 
 
-def inspect_machine(device: str, gpu_index: int = 0, slots: int = 0) -> Machine:
+def inspect_machine(device: str, gpu_index: int = 0, build_slots: int | None = None) -> Machine:
     """Return what the harness finds on this machine. It forks: call it before there are threads.
 
-    With 0 `slots` the machine decides how many runs it takes at once. Raises Refused if it has not
-    the memory for as many, and Failed if there is no such device or GPU, which is opened in a
-    separate process.
+    It takes a run more than it has `build_slots`, whose number it decides itself if there is none.
+    Raises Refused if it has not the memory for as many, and Failed if there is no such device or
+    GPU, which is opened in a separate process.
     """
+    slots = 0 if build_slots is None else build_slots + 1
     if slots > 1 and slots > (fitting_slots := count_fitting_slots(device)):
         usual, memory = entry.usual_sandbox_bytes(device) // MIB, entry.memory_bytes() // MIB
         raise Refused(
             "bad_settings",
-            f"{slots} slots: expected {max(1, fitting_slots)} at most, because each submission may "
-            f"use {usual} MiB of the {memory} MiB of this machine",
+            f"{build_slots} build slots: expected {max(0, fitting_slots - 1)} at most, because "
+            f"each submission may use {usual} MiB of the {memory} MiB of this machine",
         )
     isolation = entry.isolation()
     try:
@@ -168,12 +169,13 @@ class HarnessRuns:
     spares: int = 1
     pool: HarnessPool | None = None
     starting: asyncio.Task[None] | None = None
-    ailment: str = ""
+    fault: str = ""
     last_jobs: dict[Harness, str] = field(default_factory=dict)
     code: str = ""
     current_runs: int = 0
     # Two runs may need the same problem at once.
     fetching: asyncio.Lock = field(default_factory=asyncio.Lock)
+    self_testing: asyncio.Lock = field(default_factory=asyncio.Lock)
     canary_every_s: float = CANARY_EVERY_S
     well_until: float = -inf
 
@@ -222,22 +224,22 @@ class HarnessRuns:
 
         A supervisor that a failure ended is replaced first, so no order waits for its imports.
         """
-        ailment = self.ailment
-        if not ailment and time.monotonic() >= self.well_until:
+        fault = self.fault
+        if not fault and time.monotonic() >= self.well_until:
             # At once, so that the other slots need not ask, too.
             self.well_until = time.monotonic() + self.canary_every_s
-            ailment = await self._ask_canary()
-        if ailment:
-            self.ailment = self.ailment or ailment
+            fault = await self._ask_canary()
+        if fault:
+            self.fault = self.fault or fault
         elif self.pool is not None:
             await self.pool.restore()
             self._check_leftovers()
-        return self.ailment
+        return self.fault
 
     def _check_leftovers(self) -> None:
         for harness, job in self.last_jobs.items():
-            if harness.has_left and not self.ailment:
-                self.ailment = f"something of job {job} could not be killed"
+            if harness.has_left and not self.fault:
+                self.fault = f"something of job {job} could not be killed"
 
     async def _ask_canary(self) -> str:
         """Return what is wrong with the machine; on the device `cpu` not while a run is timed."""
@@ -321,14 +323,14 @@ class HarnessRuns:
     def check_code(self, started: Started) -> dict[str, str]:
         """Return the environment of a run. Raises Failed if other code than registered runs it."""
         if self.code and started.environment.get(HARNESS_CODE, "") != self.code:
-            self.ailment = "the harness code was changed under this agent: start it again"
-            raise Failed(self.ailment)
+            self.fault = "the harness code was changed under this agent: start it again"
+            raise Failed(self.fault)
         return started.environment
 
     async def _make_failure(self, order: JobAssigned, report: RunReport) -> RunFailed:
         """Return how the platform failed, after a self-test if the machine may be at fault."""
         self.well_until = -inf
-        is_doubtful = report.failure_code in entry.DOUBTFUL and not self.ailment
+        is_doubtful = report.failure_code in entry.DOUBTFUL
         return RunFailed(
             stage=report.stage,
             code=report.failure_code,
@@ -412,7 +414,7 @@ class HarnessRuns:
             examined = slow_examination(CHECK_S_MAX)
         for finding in examined.findings:
             if finding.code == MACHINE_FINDING:
-                is_well = not self.ailment and await self._run_self_test(order)
+                is_well = await self._run_self_test(order)
                 code = harness.failure_code
                 return RunFailed(
                     stage="", code=code, reason=finding.text, has_passed_self_test=is_well
@@ -450,11 +452,15 @@ class HarnessRuns:
 
     async def _run_self_test(self, order: JobAssigned) -> bool:
         """Return whether a known kernel passes here; if not, the agent takes no more jobs."""
-        async with self.lend(order.job) as harness:
-            fault = await harness.self_test(self.device, run_gpus(order, self.gpu_index)[:1])
-        if fault:
-            self.ailment = f"a known kernel failed after job {order.job}: {fault}"
-        return not fault
+        # The items of a chunk may fail together: if one finds the machine at fault, all do.
+        async with self.self_testing:
+            if self.fault:
+                return False
+            async with self.lend(order.job) as harness:
+                reason = await harness.self_test(self.device, run_gpus(order, self.gpu_index)[:1])
+            if reason:
+                self.fault = f"a known kernel failed after job {order.job}: {reason}"
+            return not reason
 
     def create_run_folder(self, sources: dict[str, bytes]) -> Path:
         """Create a run's folder with the submission in it, for a duel with both."""

@@ -84,14 +84,15 @@ class Settings:
             "yet",
         ),
     ] = False
-    slots: Annotated[
-        int,
+    build_slots: Annotated[
+        int | None,
         Doc(
-            "how many [runs at once](#slots), up to 64; 0: one for each core on the device `cpu`, "
-            "2 on a GPU, and no more than the memory has room for",
-            "more than the memory has room for: no start; 1: a GPU is idle during builds",
+            "how many runs it [builds](#slots) while another one has the device, up to 63, and on "
+            "how many cores of a host with a GPU; by default 1 on a GPU, and on the device `cpu` "
+            "the number of cores less one, but no more than the memory has room for",
+            "more than the memory has room for: no start; 0: the device is idle during builds",
         ),
-    ] = 0
+    ] = None
     quiet_wait_s: Annotated[
         float,
         Doc(
@@ -142,9 +143,9 @@ def load() -> Settings:
     if not 0 <= settings.gpu_index <= GPU_INDEX_MAX:
         expected = f"expected 0 to {GPU_INDEX_MAX}"
         raise Refused("bad_settings", f"{PREFIX}_GPU_INDEX is {settings.gpu_index}: {expected}")
-    if not 0 <= settings.slots <= SLOTS_MAX:
-        expected = f"expected 0 to {SLOTS_MAX}"
-        raise Refused("bad_settings", f"{PREFIX}_SLOTS is {settings.slots}: {expected}")
+    if settings.build_slots is not None and not 0 <= settings.build_slots < SLOTS_MAX:
+        expected = f"expected 0 to {SLOTS_MAX - 1}"
+        raise Refused("bad_settings", f"{PREFIX}_BUILD_SLOTS is {settings.build_slots}: {expected}")
     if not 0 <= settings.spares <= SPARES_MAX:
         mismatch = f"{settings.spares}: expected 0 to {SPARES_MAX}"
         raise Refused("bad_settings", f"{PREFIX}_SPARES is {mismatch}")

@@ -27,7 +27,8 @@ class AgentRegistered(AgentEvent, frozen=True, kw_only=True):
 
     With a `quarantine`, which is its reason, it accepts no orders until it is restarted.
     `memory_mib` is the memory of its GPU or, for the CPU, of its host; `sandbox_memory_mib` is the
-    most host memory that a submission may use. It takes `slots` runs at once.
+    most host memory that a submission may use. It takes `slots` runs at once: one that has the
+    device, and others that it builds meanwhile.
     """
 
     publisher: ClassVar[str] = "scheduler"
