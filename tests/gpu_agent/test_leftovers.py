@@ -124,11 +124,17 @@ async def test_an_author_who_says_that_something_would_not_die_stops_no_agent(
 
 
 @pytest.mark.long
-async def test_an_agent_where_a_known_kernel_fails_takes_no_more_jobs(world: World) -> None:
-    world.pool = HarnessPool(1, launcher="none")
-    agent = world.agent()
+@pytest.mark.parametrize("slots", [1, 2])
+async def test_an_agent_where_a_known_kernel_fails_takes_no_more_jobs(
+    world: World, slots: int
+) -> None:
+    world.pool = HarnessPool(slots, launcher="none")
+    agent = world.agent(slots=slots)
     async with serving(agent):
-        await world.order(HONEST, "r1")
+        if slots == 1:
+            await world.order(HONEST, "r1")
+        else:
+            await world.order_chunk("r1", [HONEST.decode()] * 3)
         failed = (await world.until("r1", "RunFailed", 60)).fact
         await eventually(lambda: reason(agent), 60)
     await world.pool.close()

@@ -21,6 +21,14 @@ from tests.support.waits import eventually
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
 
+async def test_a_test_does_not_wait_for_an_agent_whose_loops_ended(world: World) -> None:
+    agent = world.agent()
+    agent.heartbeat_s = None  # type: ignore[assignment]
+    with pytest.raises(TypeError, match="unsupported operand"):
+        async with serving(agent):
+            await world.until("r1", "RunCompleted")
+
+
 async def test_an_order_is_run_to_its_verdict(world: World) -> None:
     async with serving(world.agent()):
         await world.order(HONEST, "r1")
@@ -116,7 +124,7 @@ async def test_a_machine_that_is_not_well_takes_no_more_orders(world: World) -> 
         return reason == "a process is left" and heartbeat["is_free"] is False
 
     async with serving(world.agent()):
-        world.ailment = "a process is left"
+        world.fault = "a process is left"
         await world.order(HONEST, "r1")
         await world.until("r1", "RunCompleted")
         await eventually(is_quarantined)

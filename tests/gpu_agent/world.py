@@ -76,7 +76,7 @@ class World:
         self.heard: dict[str, bytes | None] = {}
         self.progress: list[dict[str, Any]] = []
         self.runs: list[HarnessRuns] = []
-        self.ailment = ""
+        self.fault = ""
         self.reference = REFERENCE
         self.budget_s = 30
 
@@ -87,7 +87,7 @@ class World:
 
     def agent(self, session: str = "s1", slots: int = 1) -> Agent:
         runs = HarnessRuns(
-            self.blobs, self.folder, canary=lambda: self.ailment, slots=slots, pool=self.pool
+            self.blobs, self.folder, canary=lambda: self.fault, slots=slots, pool=self.pool
         )
         self.runs.append(runs)
         here = Machine("2", "none", "C2", [], {}, {}, slots=slots)
@@ -199,11 +199,27 @@ class World:
 
 @asynccontextmanager
 async def serving(agent: Agent) -> AsyncIterator[asyncio.Event]:
-    """The agent at work; on leaving it drains."""
-    stopping = asyncio.Event()
+    """The agent at work; on leaving it drains.
+
+    If its loops end with an error, so does the block at once, whatever it waits for.
+    """
+    stopping, block = asyncio.Event(), asyncio.current_task()
+    assert block is not None
     task = asyncio.create_task(agent.serve(stopping))
+
+    def end_block(_: asyncio.Task[None]) -> None:
+        if not stopping.is_set():
+            block.cancel()
+
+    task.add_done_callback(end_block)
     try:
         yield stopping
+    except asyncio.CancelledError:
+        if not task.done():
+            raise
+        block.uncancel()
+        await task
+        raise AssertionError("the agent ended by itself") from None
     finally:
         stopping.set()
         await asyncio.wait_for(task, 20)

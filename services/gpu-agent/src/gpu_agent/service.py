@@ -378,10 +378,10 @@ class Agent:
                 continue
             lease.task = asyncio.create_task(self._run(lease))
             await asyncio.wait({lease.task})
-            ailment = await self.runs.health()
-            if ailment and not self.registration.quarantine:
-                logger.error("agent %s is in quarantine: %s", self.name, ailment)
-                self.registration = replace(self.registration, quarantine=ailment, modes=[])
+            fault = await self.runs.health()
+            if fault and not self.registration.quarantine:
+                logger.error("agent %s is in quarantine: %s", self.name, fault)
+                self.registration = replace(self.registration, quarantine=fault, modes=[])
             # From here on every order is void.
             self.is_draining = self.is_draining or self.is_once
             self.leases.remove(lease)
