@@ -1,7 +1,6 @@
 """Group commit: concurrent appends are stored as if each had come alone."""
 
 import asyncio
-import time
 from collections import Counter
 from functools import partial
 
@@ -9,9 +8,8 @@ import pytest
 from nats.aio.client import Client
 
 from shared.event_log import Conflict, EventLog
-from shared.nats.event_log import BATCHES_BURST, BATCHES_PER_S, NatsLog
+from shared.nats.event_log import NatsLog
 from shared.servers.nats import NatsServer
-from shared.subjects import STREAM
 from tests.contracts.samples import has, ids, new_event, seqs
 from tests.support.waits import eventually
 
@@ -34,22 +32,6 @@ async def test_many_pairs_at_once_stay_together(log: EventLog) -> None:
     for number, last in enumerate(lasts):
         assert seqs(await log.history(f"job.j{number}")) == [last - 1]
         assert seqs(await log.history(f"run.a1.r{number}")) == [last]
-
-
-@pytest.mark.server
-async def test_pairs_that_keep_coming_share_few_batches(client: Client) -> None:
-    log, stream, began = NatsLog(client), client.jetstream(), time.monotonic()
-
-    async def append_pairs(writer: int) -> None:
-        for number in range(30):
-            id_ = f"{writer}-{number}"
-            await log.append_all([new_event(f"job.{id_}", 0), new_event(f"run.a1.{id_}", 0)])
-
-    await asyncio.gather(*map(append_pairs, range(3)))
-    allowed = BATCHES_BURST + BATCHES_PER_S * (time.monotonic() - began) + 1
-    messages = [await stream.get_msg(STREAM, seq) for seq in range(1, 2 * 3 * 30 + 1)]
-    batches = {(message.headers or {}).get("Nats-Batch-Id") for message in messages}
-    assert len(batches) <= allowed
 
 
 async def test_one_conflict_among_many_is_the_matter_of_its_writer(log: EventLog) -> None:

@@ -1,6 +1,5 @@
 """How often something may be done: a burst at once, then at a steady rate."""
 
-import math
 import time
 from dataclasses import dataclass, field
 
@@ -25,20 +24,10 @@ class Allowance:
 
     def take(self, cost: float = 1.0) -> bool:
         """Take so much of it if there is enough; return whether there was."""
-        if self.wait_s(cost) > 0:
-            return False
-        self.left -= cost
-        return True
-
-    def wait_s(self, cost: float = 1.0) -> float:
-        """Return how long it takes until there is so much of it, 0 if there is.
-
-        >>> Allowance(burst=2, per_s=0.5).wait_s(), Allowance(burst=0, per_s=0.5).wait_s() > 1.9
-        (0.0, True)
-        """
         at = time.monotonic()
         self.left = min(self.burst, self.left + (at - self.at) * self.per_s)
         self.at = at
-        if self.left >= cost:
-            return 0.0
-        return (cost - self.left) / self.per_s if self.per_s else math.inf
+        if self.left < cost:
+            return False
+        self.left -= cost
+        return True

@@ -21,7 +21,6 @@ from weakref import WeakSet
 import msgspec
 from nats.aio.client import Client
 
-from shared.allowances import Allowance
 from shared.event_log import Branch, Conflict, Feed, LogCounts, NewEvent, RecordedEvent
 from shared.nats.connection import (
     DUPLICATE_IN_BATCH,
@@ -113,8 +112,6 @@ GROUP_MAX = 100
 BATCH_COST = 20
 ALONE_MAX = 24
 GROUP_MIN = 21
-# A batch blocks all other appends for some milliseconds. Few come at once; many wait for others.
-BATCHES_BURST, BATCHES_PER_S = 16.0, 50.0
 
 
 class _PendingAppend(NamedTuple):
@@ -123,10 +120,7 @@ class _PendingAppend(NamedTuple):
 
 
 class GroupCommit:
-    """The appends of one process that wait to be stored together.
-
-    Appends of several events, each of which needs a batch, share one batch in 20 ms at high rates.
-    """
+    """The appends of one process that wait to be stored together."""
 
     def __init__(self, nc: Client) -> None:
         self._nc = nc
@@ -135,8 +129,6 @@ class GroupCommit:
         self._group_max = GROUP_MAX
         self._storing: asyncio.Task[None] | None = None
         self._is_scheduled = False
-        self._batches = Allowance(BATCHES_BURST, BATCHES_PER_S)
-        self._waking: asyncio.TimerHandle | None = None
 
     @contextlib.contextmanager
     def alone(self, drafts: Sequence[MessageDraft]) -> Iterator[None]:
@@ -169,9 +161,6 @@ class GroupCommit:
         self._is_scheduled = False
         while self._queue and self._storing is None:
             group = self._next_group()
-            if not group:
-                self._wake_later()
-                return
             if len(group) > 1 and sum(_cost(append.drafts) for append in group) >= GROUP_MIN:
                 self._storing = asyncio.create_task(self._commit(group))
             elif self._alone_cost >= ALONE_MAX and self._nc.is_connected:
@@ -179,27 +168,13 @@ class GroupCommit:
                 return
             else:
                 _resolve(group, None)
-            if any(len(append.drafts) > 1 for append in group):
-                self._batches.take()
-
-    def _wake_later(self) -> None:
-        """Dispatch again as soon as the next batch is allowed."""
-        if self._waking is None or self._waking.when() <= asyncio.get_running_loop().time():
-            loop = asyncio.get_running_loop()
-            self._waking = loop.call_later(self._batches.wait_s(), self._dispatch)
 
     def _next_group(self) -> list[_PendingAppend]:
-        """Take as many as fit into one batch, which has each aggregate and each id once.
-
-        Appends of several events stay in the queue while no further batch is allowed for them.
-        """
+        """Take as many as fit into one batch, which has each aggregate and each id once."""
         group, postponed, used_names = [], deque[_PendingAppend](), set[str]()
-        size, may_batch = 0, self._batches.wait_s() == 0
+        size = 0
         while self._queue:
             append = self._queue.popleft()
-            if len(append.drafts) > 1 and not may_batch:
-                postponed.append(append)
-                continue
             names = {name for draft in append.drafts for name in (draft.versioned, draft.id)}
             if size + len(append.drafts) > self._group_max or names & used_names:
                 postponed.append(append)
@@ -208,7 +183,7 @@ class GroupCommit:
             used_names |= names
             size += len(append.drafts)
         self._queue = postponed
-        if not group and may_batch:
+        if not group:
             group.append(postponed.popleft())
         return group
 
