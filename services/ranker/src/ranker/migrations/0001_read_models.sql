@@ -89,14 +89,12 @@ create table submission (
     timeline json not null,
     baseline text not null default '',
     cases_passed int not null default 0,
-    pooling_source text not null default '',
-    parent bigint not null default 0
+    pooling_source text not null default ''
 );
 
 create index submission_of_account on submission (account, number desc);
 create index submission_of_problem on submission (problem, number desc);
 create index submission_by_job on submission (job);
-create index submission_of_parent on submission (parent, number) where parent > 0;
 create index submission_open on submission (gpu, number) where state <> 'finished';
 create index submission_held on submission (number) where is_held;
 create index submission_baseline on submission (problem, gpu, problem_number, number desc)
