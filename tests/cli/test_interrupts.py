@@ -11,9 +11,11 @@ from pathlib import Path
 
 import pytest
 
+from shared.api.accounts import Preferences
 from tests.cli.answers import ANSWER
 from tests.cli.stand_in import respond_in_turn, run_stand_in
 from tests.cli.test_creation import REFERENCE, RUNNING
+from tests.support.api_examples import make_document
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.long
@@ -155,6 +157,46 @@ def test_a_question_is_answered_or_interrupted(tmp_path: Path, answer: bytes, co
             os.close(controller)
     flags = [b'name="waits_for_agent"' in request.body for request in standin.heard]
     assert flags == [True, *[False] * (code == 0)]
+
+
+@pytest.mark.parametrize(("choice", "code"), [(b"MIT\n", 0), (b"mine\n", 1)])
+def test_a_licence_is_asked_for_and_chosen_for_the_account(
+    tmp_path: Path, choice: bytes, code: int
+) -> None:
+    kernel = tmp_path / "kernel.py"
+    kernel.write_text("#!POPCORN leaderboard m\n")
+    receipts = {"submissions": [{"number": 12, "gpu": "H100"}]}
+    refusal = {"detail": "choose a licence: MIT, or `none`", "code": "licence_missing"}
+    preferences = make_document(Preferences, {"licence": "MIT"})
+    controller, terminal = os.openpty()
+    say = respond_in_turn((409, refusal), (200, preferences), (202, receipts))
+    words = ("submit", str(kernel), "--gpu", "H100", "--no-wait")
+    with run_stand_in(say) as standin:
+        process = subprocess.Popen(
+            (*WORDS, *words, "--url", standin.url),
+            stdin=terminal,
+            stdout=subprocess.DEVNULL,
+            stderr=terminal,
+            cwd=tmp_path,
+        )
+        os.close(terminal)
+        try:
+            shown = read_until(controller, b"licence of your sources (default, none, MIT")
+            assert b"choose a licence: MIT, or `none`" in shown
+            os.write(controller, choice)
+            assert process.wait(WITHIN_S) == code
+        finally:
+            process.kill()
+            process.wait()
+            os.close(controller)
+    asking = b'name="needs_licence"'
+    assert asking in standin.heard[0].body
+    if code == 0:
+        _, put, again = standin.heard
+        assert (put.path, b"MIT" in put.body) == ("/v1/me/preferences", True)
+        assert (again.path, asking in again.body) == ("/v1/submissions", False)
+    else:
+        assert len(standin.heard) == 1
 
 
 def read_until(terminal: int, text: bytes) -> bytes:

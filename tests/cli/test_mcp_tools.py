@@ -13,12 +13,16 @@ from hypothesis import strategies as st
 from mcp import Client, MCPError
 
 from shared.api.cases import Case
+from shared.api.submissions import SubmissionReceipts
 from shared.api_client import Unavailable
 from shared.errors import Failed, Refused
 from shared.presentation.outcome import Run
 from shared.presentation.units import escape_control_characters
 from tests.cli.command_runner import run_warpboard
-from tests.cli.mcp_client import call_failing_tool
+from tests.cli.mcp_client import call_failing_tool, call_tool
+from tests.cli.stand_in import respond_in_turn, run_stand_in
+from tests.cli.test_commands import RECEIPT
+from tests.support.api_examples import make_document
 from warpboard.context import AppContext, PlatformTarget, create_context
 from warpboard.mcp import context, server
 from warpboard.mcp.server import format_failure, format_refusal
@@ -37,9 +41,9 @@ def log_settings() -> Iterator[None]:
     root.setLevel(level)
 
 
-def connect_agent() -> Client:
-    """Return a client of a server whose platform is away."""
-    place = PlatformTarget(url="http://127.0.0.1:9", participant="ada")
+def connect_agent(url: str = "http://127.0.0.1:9") -> Client:
+    """Return a client of a server whose platform is away, or at this address."""
+    place = PlatformTarget(url=url, participant="ada")
     return Client(server.WarpboardServer(replace(create_context(), place=place)))
 
 
@@ -54,6 +58,21 @@ async def test_each_tool_says_what_it_does_and_what_it_takes() -> None:
         assert tool.input_schema["additionalProperties"] is False
         for name, about in tool.input_schema["properties"].items():
             assert about.get("description"), name
+
+
+async def test_a_ranked_submission_without_a_licence_tells_the_agent_to_ask_a_person() -> None:
+    refusal = {"detail": "choose a licence: MIT, or `none`", "code": "licence_missing"}
+    receipts = make_document(SubmissionReceipts, RECEIPT)
+    arguments = {"problem": "softmax", "source": "def custom_kernel(data): ...", "mode": "ranked"}
+    with run_stand_in(respond_in_turn((409, refusal), (202, receipts))) as standin:
+        async with connect_agent(standin.url) as agent:
+            message = await call_failing_tool(agent, "submit", **arguments)
+            assert "choose a licence: MIT, or `none`" in message
+            assert "show this to the person" in message
+            await call_tool(agent, "submit", **arguments, licence="MIT")
+    first, second = [request.body for request in standin.heard]
+    assert b'name="needs_licence"' in first
+    assert b'name="licence"\r\n\r\nMIT' in second
 
 
 async def test_all_tools_together_are_little_to_read() -> None:

@@ -89,6 +89,13 @@ async def test_a_rename_moves_the_web_identity(people: AccountStore) -> None:
     assert (web.id, github.id) == ("i1", "i2")
 
 
+async def test_all_names_that_people_have_or_had_are_listed(people: AccountStore) -> None:
+    account = await people.open_account("ada")
+    await people.rename(account, "ada2")
+    await people.add_identity(Identity("i9", "discord", "12345678901234567", account))
+    assert {"ada", "ada2", "12345678901234567"} <= set(await people.personal_names())
+
+
 async def test_an_identity_belongs_to_one_participant(people: AccountStore) -> None:
     ada, grace = [await people.open_account(name) for name in ("ada", "grace")]
     assert await people.add_identity(Identity("i1", "github", "7", ada))

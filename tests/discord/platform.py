@@ -73,11 +73,12 @@ class EdgePlatform:
         await self.bot.stop()
 
 
-def launch_platform(folder: Path) -> StrictRunning:
-    """Start a strict platform that accepts the bot, with a free agent."""
+def launch_platform(folder: Path, **more: str) -> StrictRunning:
+    """Start a strict platform that accepts the bot, with a free agent, and with more settings."""
     told = {
         "EDGE_TOKEN": EDGE_TOKEN,
         "EDGE_ROLES": "moderator,admin",
+        **more,
     }
     settings = {f"WARPBOARD_INGEST_{name}": text for name, text in told.items()}
     settings["WARPBOARD_AGENTS"] = f"{GITHUB_AGENT} {MODAL_AGENT}"

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from discord_sim.cdn import FileUpload
+from discord_sim.documents import Validators
 from discord_sim.shapes import ActionNotOffered
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
@@ -23,6 +24,7 @@ from tests.discord.platform import (
     RANKED,
     EdgePlatform,
     has_more_threads,
+    launch_platform,
     newest_thread,
     wait_for_report,
     wait_until_known,
@@ -305,3 +307,41 @@ async def check_emojis(edge_sim: Simulator) -> None:
     await edge_sim.record.until(lambda: len(ada.sees(room)) == 2, "a report", END_S)
     [_, report] = ada.sees(room)
     assert re.match(r"<:wb_passed:\d+> \*\*passed", report["embeds"][0]["description"])
+
+
+async def test_the_first_ranked_submission_asks_for_a_licence(
+    validators: Validators, tmp_path: Path
+) -> None:
+    running = await asyncio.to_thread(launch_platform, tmp_path / "home", ASKS_LICENCE="true")
+    try:
+        folder = ROOT / "problems" / "identity"
+        await asyncio.to_thread(add_problem, running.url, folder, running.operator)
+        async with Simulator(validators) as sim:
+            dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+            platform = EdgePlatform(running, sim, tmp_path / "edge.log", dsn)
+            try:
+                await platform.start()
+                await choose_licence(platform)
+            finally:
+                await platform.stop()
+            assert not sim.record.take_violations()
+    finally:
+        await asyncio.to_thread(running.stop)
+
+
+async def choose_licence(platform: EdgePlatform) -> None:
+    """Submit twice: the first time the bot shows the terms and waits for a choice."""
+    ada, channel = platform.sim.person("ada"), await platform.sim.add_channel("licences")
+    await wait_until_known(ada, channel)
+    asked = {"script": KERNEL, "gpu": "CPU", **BOARD}
+    message = await (await ada.slash(channel, RANKED, **asked)).answered()
+    assert "public kernel archive" in message["content"]
+    assert "notification set licence" in message["content"]
+    assert not ada.threads(channel)
+    await (await ada.select(message, ["MIT"])).acknowledged()
+    await wait_for_report(platform.sim, ada, await newest_thread(platform.sim, ada, channel))
+    # The choice holds for the account: nobody is asked again.
+    before = len(ada.threads(channel))
+    message = await (await ada.slash(channel, RANKED, **asked)).answered()
+    assert "archive" not in message["content"]
+    await newest(platform.sim, ada, channel, before)

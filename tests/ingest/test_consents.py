@@ -7,10 +7,12 @@ from msgspec import structs
 
 from ingest.consents import rules
 from ingest.identity.accounts.rules import Consents, evolve_consents
+from ingest.submissions.admission import AdmissionLimits
 from shared.errors import Refused
 from shared.events import Blob, ConsentGiven, ConsentWithdrawn, ProblemPublished
 from tests.ingest.test_submissions import version
-from tests.support.door import ADA, FILES, Door
+from tests.support.door import ADA, FILES, Door, opened
+from tests.support.memory import MemoryLog
 
 TEXT = b"What I send in may be published.\n"
 ASKING = {**FILES, "warpboard.yml": b"consent: CONSENT.md\n", "CONSENT.md": TEXT}
@@ -97,3 +99,39 @@ async def test_a_consent_is_required_given_and_withdrawn(door: Door) -> None:
     answer = await door.http.delete(URL, headers=ADA)
     assert isinstance(door.log.since(answer.json()["seq"] - 1)[0].fact, ConsentWithdrawn)
     assert (await door.http.delete(URL, headers=ADA)).json()["event"] is None
+
+
+@pytest.mark.server
+async def test_the_terms_are_shown_with_ranked_submissions_until_a_licence_is_chosen(
+    door: Door,
+) -> None:
+    ranked = {"mode": "ranked"}
+    asking = {**ranked, "needs_licence": "true"}
+    # Somebody who can be asked is refused first, and nothing is accepted.
+    refused = await door.submit(**asking)
+    assert (refused.status_code, refused.json()["code"]) == (409, "licence_missing")
+    assert refused.json()["errors"][0]["field"] == "licence"
+    for words in ("public kernel archive", "`none`", "notification set licence", "/account/"):
+        assert words in refused.json()["detail"]
+    # Others read it in the answer; a test run is in no release.
+    noticed = await door.submit(**ranked)
+    assert noticed.status_code == 202
+    assert noticed.json()["licence_notice"] == refused.json()["detail"]
+    assert (await door.submit(mode="test")).json()["licence_notice"] is None
+    own = await door.submit(**asking, licence="MIT")
+    assert (own.status_code, own.json()["licence_notice"]) == (202, None)
+    preferences = {"licence": "none"}
+    chosen = await door.http.put("/v1/me/preferences", json=preferences, headers=ADA)
+    assert chosen.json()["licence"] == "none"
+    silent = await door.submit(**asking)
+    assert (silent.status_code, silent.json()["licence_notice"]) == (202, None)
+    # Nobody is asked for a leaderboard that never publishes sources.
+    eve = {"Warpboard-Participant": "eve"}
+    assert (await door.submit(headers=eve, **asking)).status_code == 409
+    assert (await door.publish({**FILES, "warpboard.yml": b"publish: never\n"})).status_code == 201
+    answer = await door.submit(headers=eve, **asking)
+    assert (answer.status_code, answer.json()["licence_notice"]) == (202, None)
+    # Nor where nothing is released.
+    async with opened(MemoryLog(), limits=AdmissionLimits(asks_licence=False)) as silent_door:
+        answer = await silent_door.submit(**asking)
+        assert (answer.status_code, answer.json()["licence_notice"]) == (202, None)

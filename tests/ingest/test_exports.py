@@ -1,7 +1,7 @@
 """The export compares ranked submissions with the baselines of KernelBench, by known times."""
 
 import io
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pyarrow.parquet  # type: ignore[import-untyped]
@@ -14,6 +14,7 @@ from shared.events import Baseline, Fact
 from shared.problems.kernelbench import BASELINES
 from tests.ingest.ways import Ways
 from tests.support.lives import BLOB, Life, live, problem, say
+from tests.support.planted import PLANTED, planted_texts
 
 pytestmark = pytest.mark.server
 ADD, RELU, NORM = "kernelbench-1-1-add", "kernelbench-1-2-relu", "kernelbench-1-3-norm"
@@ -28,11 +29,14 @@ class ModelLife(Life):
 
     problem: str = ADD
     baseline: str = ""
+    licence: str = ""
 
     def _received(self) -> Fact:
         fact = super()._received()
         assert isinstance(fact, events.SubmissionReceived)
-        return structs.replace(fact, baseline=self.baseline, problem=self.problem)
+        return structs.replace(
+            fact, baseline=self.baseline, problem=self.problem, licence=self.licence
+        )
 
 
 def baseline(name: str, slug: str, time_us: float) -> ModelLife:
@@ -129,6 +133,45 @@ async def test_a_public_export_names_nobody(ways: Ways) -> None:
         assert secret not in str(first)
     private = await export(ways, ADD)
     assert {account for _, account in private} == {ada, grace}
+
+
+async def test_a_public_export_has_sources_as_a_release_has_them(ways: Ways) -> None:
+    """Only under the licence of their authors, and without what people wrote of themselves."""
+    await say(
+        ways.reads.log,
+        subjects.problem(ADD),
+        structs.replace(problem(), source_visible="always", publish="always"),
+    )
+    name, account = "member", ways.people["member"].account
+    found = PLANTED | {"name": name, "identity": account, "mention": f"@{name}"}
+    source = "".join(f"# {text}\n" for text in planted_texts(found)) + "x = 1\n"
+    blob = await ways.reads.blobs.put(source.encode())
+    # `platform` chose the licence of the platform, which has no release yet and thus none.
+    people = ("member", "owner", "participant", "moderator")
+    for who, choice in (("member", "MIT"), ("owner", "none"), ("participant", "default")):
+        fact = events.PreferenceSet(preference="licence", value=choice)
+        await say(ways.reads.log, subjects.account(ways.people[who].account), fact)
+    lives = [
+        ModelLife(who, ways.people[who].account, 150.0, source=blob.digest, problem=ADD)
+        for who in people
+    ]
+    own = replace(lives[1], id="own", licence="CC0-1.0")
+    await live(ways.reads.log, *lives, own)
+    test_run = ModelLife("test", account, 1.0, source=blob.digest, problem=ADD, mode="test")
+    await live(ways.reads.log, test_run)
+    await ways.reads.settle()
+    rows = await read_export(ways, ADD, is_private=False)
+    licences = sorted(str(row["licence"]) for row in rows)
+    assert licences == ["CC0-1.0", "MIT", "None", "None", "None"]
+    assert {row["code"] is None for row in rows if row["licence"] is None} == {True}
+    assert {row["mode"] for row in rows} == {"leaderboard"}
+    released = [row["code"] for row in rows if row["licence"]]
+    for code in released:
+        assert "x = 1" in code
+        hidden = {account, *(text for kind, text in found.items() if kind != "mention")}
+        assert not [secret for secret in hidden if secret.lower() in code.lower()], code
+    private = await read_export(ways, ADD, is_private=True)
+    assert {row["code"] for row in private} == {source}
 
 
 def _pseudonyms(rows: list[dict[str, Any]]) -> tuple[str, str]:

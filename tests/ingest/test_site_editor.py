@@ -258,3 +258,25 @@ async def test_a_form_chooses_what_a_profile_records(ways: Ways) -> None:
     answer = await send(ways, "owner", mode="profile", case="1")
     assert answer.status_code == 303, answer.text
     assert submissions(ways)[-1].case == 1
+
+
+async def test_the_first_ranked_submission_shows_the_terms_on_each_way(ways: Ways) -> None:
+    before = len(submissions(ways))
+    page = await send(ways, "participant", mode="ranked", key="terms")
+    assert page.status_code == 409
+    assert "join the public kernel archive only under a licence that you choose" in page.text
+    assert '<option value="MIT">' in page.text
+    assert len(submissions(ways)) == before
+    assert (
+        await send(ways, "participant", mode="ranked", key="terms", licence="gift")
+    ).status_code == 422
+    answer = await send(ways, "participant", mode="ranked", key="terms", licence="MIT")
+    assert answer.status_code == 303, answer.text
+    assert submissions(ways)[-1].licence == "MIT"
+    # The public client cannot ask: it shows what the platform answers.
+    async with ways.browser("participant", ways.people["participant"].headers) as client:
+        answer = await client.post(
+            f"/submission/{OPEN}/CPU/leaderboard", files={"file": ("k.py", b"x = 1\n")}
+        )
+    assert answer.status_code == 202, answer.text
+    assert "join the public kernel archive only" in answer.json()["licence_notice"]

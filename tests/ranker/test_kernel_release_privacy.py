@@ -9,8 +9,9 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
 from ranker.releases.builder import Dataset, build_release
-from ranker.releases.redaction import Redactor
+from shared.redaction import Redactor
 from tests.support.memory import MemoryBlobStore, MemoryLog
+from tests.support.planted import PLANTED, planted_texts
 from tests.support.populated import ACCOUNTS, Population, populate
 
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=12)
@@ -41,20 +42,6 @@ def secrets(draw: st.DrawFn) -> dict[str, str]:
     }
 
 
-def planted_texts(found: dict[str, str]) -> list[str]:
-    """How people write it."""
-    return [
-        f"by {found['name']}",
-        f"by {found['name'].upper()}, {found['address']}",
-        f"see {found['host']} or {found['path']}:12",
-        f"{found['mention']} {found['discord']} {found['number']}",
-        f"id={found['identity']} at {found['ip']}",
-        f"token: {found['token']} {found['github']}",
-        f"from {found['windows'].replace(chr(92), chr(92) * 2)}",
-        f"{found['name']}_kernel-v2",
-    ]
-
-
 def file_texts(path: Path) -> str:
     """Everything that a reader of a file can see."""
     if path.suffix == ".parquet":
@@ -64,22 +51,7 @@ def file_texts(path: Path) -> str:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
 
 
-@example(
-    {
-        "name": "adazq",
-        "identity": "12345678-1234-1234-1234-123456789abc",
-        "number": "123456789012345678",
-        "address": "adazq@lab.example.org",
-        "host": "https://lab.example.org/adazq",
-        "ip": "10.1.2.3",
-        "mention": "@adazq",
-        "discord": "<@123456789012345678>",
-        "path": "/home/adazq/lab/kernel.py",
-        "windows": "C:\\Users\\adazq\\lab.cu",
-        "token": "wb_" + "a1" * 21,
-        "github": "ghp_" + "a1" * 18,
-    }
-)
+@example(PLANTED)
 @given(secrets())
 @settings(
     max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]

@@ -29,7 +29,7 @@ from shared.api.audits import LeaderboardRow
 from shared.api.releases import Release
 from shared.blobs import BlobStore
 from shared.errors import Refused
-from shared.event_log import EventLog, RecordedEvent
+from shared.event_log import EventLog, NewEvent, RecordedEvent
 from shared.nats.event_log import NatsLog
 from shared.postgres import connect
 from shared.pseudonyms import pseudonym
@@ -298,6 +298,36 @@ async def test_the_same_log_gives_the_same_bytes(tmp_path: Path) -> None:
     assert len(people["first"]) == len(people["other"])
     assert not people["first"] & people["other"]
     assert other.number == 1
+
+
+async def test_a_log_that_lost_its_end_is_refused_for_the_data_set_of_the_whole_one(
+    tmp_path: Path,
+) -> None:
+    """Otherwise everything would count as new, and what was withdrawn would stay."""
+    log, blobs = MemoryLog(), MemoryBlobStore()
+    await populate(log, blobs, Population(list(SLUGS), 60))
+    first = await build_release(log, blobs, dataset(tmp_path))
+    before = contents(tmp_path)
+
+    async def shortened(count: int, *, has_more: bool) -> EventLog:
+        """The first events; with other ones after them than before."""
+        other = MemoryLog()
+        for event in (await history(log))[:count]:
+            await other.append(NewEvent(event.envelope, None))
+        for number in range(first.seq - count + 5 if has_more else 0):
+            fact = events.SubmissionWithdrawn(reason="again")
+            await say(other, subjects.moderation(f"other{number}"), fact)
+        return other
+
+    for has_more in (False, True):
+        other = await shortened(first.seq - 3, has_more=has_more)
+        with pytest.raises(Refused, match="has another event, or none: .* choose another folder"):
+            await build_release(other, blobs, dataset(tmp_path))
+        assert contents(tmp_path) == before
+    # The whole log, put back by a repair, goes on.
+    whole = await shortened(first.seq, has_more=True)
+    second = await build_release(whole, blobs, dataset(tmp_path))
+    assert (second.number, second.tables["submissions"].added) == (2, 0)
 
 
 CATALOGUE = sorted(path.parent.name for path in Path("problems").glob("*/warpboard.yml"))

@@ -60,6 +60,11 @@ class MemoryAccountStore:
         """Return a page of accounts with their names, ordered by account."""
         return sorted(pair for pair in self.participants.items() if pair[0] > after)[:limit]
 
+    async def personal_names(self) -> Sequence[str]:
+        """Return every name that participants have or had, and their ids on other systems."""
+        subjects = [identity.subject for identity in self.linked.values()]
+        return [*self.participants.values(), *self.former_names, *subjects]
+
     async def rename(self, account: str, name: str) -> bool:
         """Rename an account; return False if the name belongs or belonged to another account."""
         if await self.find_account(name) not in {account, None}:

@@ -106,8 +106,10 @@ def _history(population: Population) -> Iterator[Step]:
         yield _version(population, slug, 1)
     closing = events.LeaderboardChanged(visibility="closed", reason=population.text(0))
     yield Step(subjects.problem(CLOSED), closing)
-    for account in range(0, ACCOUNTS, 5):
-        licence = events.PreferenceSet(preference="licence", value="MIT" if account else "none")
+    # Two of five accounts choose a licence.
+    for account in (number for number in range(ACCOUNTS) if number % 5 < 2):
+        value = "default" if account % 5 else "MIT" if account else "none"
+        licence = events.PreferenceSet(preference="licence", value=value)
         yield Step(subjects.account(population.account(account)), licence)
     third = population.submissions // 3
     for number in range(population.submissions):

@@ -67,8 +67,8 @@ _CODES_BY_STATUS = {
     409: (
         "accounts_lost name_lost already_ended has_submissions private_only "
         "wrong_state under_review in_progress shown_once cli_id_taken identity_taken name_taken "
-        "user_code_used consent_missing check_missing check_failed untested_gpus gpu_has_entries "
-        "too_many_webhooks toolchain_missing no_agent"
+        "user_code_used consent_missing licence_missing check_missing check_failed untested_gpus "
+        "gpu_has_entries too_many_webhooks toolchain_missing no_agent"
     ),
     410: "cursor_expired cli_id_expired user_code_expired",
     413: "file_too_large request_too_large",

@@ -66,6 +66,8 @@ FIXES = {
     "quota_exceeded": "quota shows what is left; do not submit until it resets",
     "no_agent": "choose a GPU type that read_task lists with agents, or ask the person whether to "
     "submit with wait_for_agent true",
+    "licence_missing": "show this to the person, and submit with the licence that they choose, or "
+    "with none",
     "too_many_open": "follow or cancel your open submissions, then submit again",
     "already_ended": "read_result has how it ended",
 }

@@ -24,6 +24,7 @@ from shared.api_client import StreamMessage, Unavailable
 from shared.checks.problem_files import ProblemFiles, compile_files
 from shared.clock import new_id
 from shared.errors import Refused
+from shared.licences import OwnLicence
 from shared.presentation.outcome import Run
 from shared.presentation.report_parts import run_progress, submission_progress
 from shared.problems.submission_file import NUMBER_MAX, parse_precision
@@ -114,6 +115,13 @@ async def submit(
     parent: Annotated[
         int, Field(ge=0, le=NUMBER_MAX, description="The submission it is derived from; 0: none.")
     ] = 0,
+    licence: Annotated[
+        OwnLicence | Literal[""],
+        Field(
+            description="Of the source in public releases; none leaves it out. Before the first "
+            "ranked submission, ask the person; empty means the choice of their account."
+        ),
+    ] = "",
     wait_for_agent: Annotated[
         bool, Field(description="Submit although nobody can run it now; ask the person first.")
     ] = False,
@@ -130,6 +138,8 @@ async def submit(
         tuple(gpus),
         runner=runner,
         waits_for_agent=wait_for_agent,
+        licence=licence,
+        needs_licence=True,
         precision=parse_precision(precision) if precision else 0.0,
         parent=parent,
     )

@@ -10,6 +10,7 @@ import click
 import msgspec
 from click import IntRange
 
+from shared.api.accounts import Preferences
 from shared.api.agents import Agents
 from shared.api.cases import Case
 from shared.api.submissions import (
@@ -25,7 +26,7 @@ from shared.api.submissions import (
 )
 from shared.clock import new_id
 from shared.errors import Failed, Refused
-from shared.licences import LICENCES
+from shared.licences import CHOICES, LICENCES
 from shared.presentation.failure import case_error, first_failing, is_same_failure
 from shared.presentation.outcome import (
     note_lines,
@@ -64,14 +65,14 @@ from warpboard.service.answers import (
     wait_until_over,
 )
 from warpboard.terminal import options, web
-from warpboard.terminal.options import api_command, can_ask, confirm
+from warpboard.terminal.options import api_command, ask, can_ask, confirm
 from warpboard.terminal.program import NAME
 
 LIMIT_MAX = 200
 REPEAT_S_MAX = 30.0
 HIDDEN = "hidden"
 # The platform's code for a submission that nobody can run now.
-NO_AGENT, UNKNOWN_GPU = "no_agent", "unknown_gpu"
+NO_AGENT, UNKNOWN_GPU, NO_LICENCE = "no_agent", "unknown_gpu", "licence_missing"
 # The message of a case in a table.
 MESSAGE_LENGTH_MAX = 80
 
@@ -185,8 +186,9 @@ async def submit(
 
     A .json file is a solution of a FlashInfer-Trace definition.
 
-    If no agent can run it, it asks first, unless --yes is given. Without a terminal, or with
-    --json, it only says so on stderr and submits.
+    If no agent can run it, or if you have not chosen a licence for your sources before you submit
+    ranked, it asks first, unless --yes is given. Without a terminal, or with --json, it only says
+    so on stderr and submits.
 
     The exit code tells how it ended: 0 passed, 1 not passed, 2 refused, 3 infrastructure,
     4 your quota is used up or too many of your submissions are open, 5 passed but not eligible for
@@ -211,7 +213,7 @@ async def submit(
         parent=parent or 0,
     )
     if not is_sure and not context.as_json and can_ask():
-        request = msgspec.structs.replace(request, waits_for_agent=False)
+        request = msgspec.structs.replace(request, waits_for_agent=False, needs_licence=True)
     _note_late_directives(context, file, decode_source(source))
     answer = await _send_submission(context, api, request, is_web=is_web)
     if answer is None:
@@ -242,8 +244,8 @@ async def _send_submission(
 ) -> Response[SubmissionReceipts] | None:
     """Submit until the platform answers, once; with `is_web`, open the pages of what it took in.
 
-    If nobody can run it now, ask first; None means that the answer was no. Raises Refused and
-    Failed.
+    If nobody can run it now, or a licence is not chosen, ask first; None means that the answer was
+    no. Raises Refused and Failed.
     """
     key = new_id()
     try:
@@ -256,20 +258,43 @@ async def _send_submission(
     except Refused as refused:
         if refused.code == UNKNOWN_GPU and not request.gpus:
             raise await _ask_for_gpu(api, request.problem, refused) from refused
-        if refused.code != NO_AGENT:
+        if refused.code not in (NO_AGENT, NO_LICENCE):
             raise
         context.screen.note(f"warpboard: {refused.reason}")
-        if not await confirm("submit anyway?"):
+        if refused.code == NO_LICENCE:
+            agreed = await _ask_for_licence(api, request)
+        else:
+            agreed = await _ask_to_wait(request)
+        if agreed is None:
             return None
-        waiting = msgspec.structs.replace(request, waits_for_agent=True)
-        return await _send_submission(context, api, waiting, is_web=is_web)
+        return await _send_submission(context, api, agreed, is_web=is_web)
     receipts = answer.value.submissions
-    for warning in dict.fromkeys(receipt.warning for receipt in receipts if receipt.warning):
-        context.screen.note(f"warpboard: {warning}")
+    notices = [answer.value.licence_notice, *(receipt.warning for receipt in receipts)]
+    for notice in dict.fromkeys(filter(None, notices)):
+        context.screen.note(f"warpboard: {notice}")
     for receipt in receipts if is_web else ():
         page = web.open_page(context, web.site_path("submissions", receipt.number))
         context.screen.note(page.line)
     return answer
+
+
+async def _ask_to_wait(request: SubmissionRequest) -> SubmissionRequest | None:
+    if not await confirm("submit anyway?"):
+        return None
+    return msgspec.structs.replace(request, waits_for_agent=True)
+
+
+async def _ask_for_licence(api: Api, request: SubmissionRequest) -> SubmissionRequest | None:
+    """Let the participant choose the licence of all their sources; None if they choose none."""
+    choice = await ask(f"licence of your sources ({', '.join(CHOICES)}): ")
+    if choice not in CHOICES:
+        return None
+    try:
+        await api.act(Preferences, "PUT", "me", "preferences", body={"licence": choice})
+    except Refused as refused:
+        advice = "--licence chooses it for this submission alone"
+        raise Refused(refused.code, f"{refused.reason}; {advice}", refused.field) from refused
+    return msgspec.structs.replace(request, needs_licence=False)
 
 
 async def _ask_for_gpu(api: Api, problem: str, refused: Refused) -> Refused:

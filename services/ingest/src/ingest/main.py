@@ -128,7 +128,11 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         log, blobs, ranker = NatsLog(nc, monitor), NatsBlobStore(nc), RankerClient(client)
         snapshots = AccessSnapshots(log, NatsSnapshots(nc), _fold_digest())
         feed = AccessFeed(log, damage=lambda: monitor.damage, snapshots=snapshots)
-        bounds = AdmissionLimits(queued_max=settings.queued_max, open_max=settings.open_max)
+        bounds = AdmissionLimits(
+            queued_max=settings.queued_max,
+            open_max=settings.open_max,
+            asks_licence=settings.asks_licence,
+        )
         account_store, dead_letters = PostgresAccountStore(connections), NatsDeadLetters(nc)
         ports = Ports(log, blobs, account_store, ranker, dead_letters)
         commands = ingest(ports, feed, bounds, settings.evaluation_limits)

@@ -108,6 +108,9 @@ class AccountStore(Protocol):
     async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
         """Return a page of accounts with their names, in order, after an account."""
 
+    async def personal_names(self) -> Sequence[str]:
+        """Return every name that participants have or had, and their ids on other systems."""
+
     async def rename(self, account: str, name: str) -> bool:
         """Rename an account or give it a name again; False if another account has or had it."""
 

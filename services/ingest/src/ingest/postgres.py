@@ -152,6 +152,14 @@ class PostgresAccountStore(_Store):
         rows = await self._ask("names", after=after, limit=limit)
         return [(str(account), str(name)) for account, name in rows]
 
+    async def personal_names(self) -> Sequence[str]:
+        """Return every name that participants have or had, and their ids on other systems."""
+        statement = load_statements("shared", "names.sql")["names"].encode()
+        message = "the accounts are unavailable for a moment: try again"
+        async with borrow_connection(self.pool, "the accounts cannot be reached", message) as open_:
+            rows = await (await open_.execute(statement)).fetchall()
+        return [str(name) for (name,) in rows]
+
     async def rename(self, account: str, name: str) -> bool:
         """Rename an account; False if another account has or had the name. Raises `Failed`."""
         try:

@@ -123,6 +123,15 @@ class Settings:
     webhooks_local: LocalWebhooks = False
     rate_per_token: Annotated[str, REQUEST_LIMITS] = "600/minute"  # noqa: S105  (a rate)
     rate_per_address: Annotated[str, REQUEST_LIMITS] = "600/minute"
+    asks_licence: Annotated[
+        bool,
+        Doc(
+            "participants choose a licence for [releases](docs/kernel-archive.md) before their "
+            "first ranked submission",
+            "false: nobody is asked, and their sources are in no release until they choose by "
+            "themselves",
+        ),
+    ] = True
     queued_max: Annotated[
         int,
         Doc(

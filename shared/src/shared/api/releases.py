@@ -37,9 +37,10 @@ class Release(ApiModel, frozen=True, kw_only=True):
     number: int
     previous: int | None
     seq: Annotated[int, Meta(description="The last event of the log in it.")]
+    event: Annotated[str, Meta(description="The SHA-256 of that event.")]
     at: Annotated[datetime | None, Meta(description="When that event happened; decides embargoes.")]
     licence: Annotated[
-        str, Meta(description="Of sources whose authors chose none; empty: those are left out.")
+        str, Meta(description="Of sources whose authors chose that of the platform;  for none.")
     ]
     tables: dict[str, TableChange]
     files: list[ReleaseFile]

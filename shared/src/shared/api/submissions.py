@@ -49,7 +49,8 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     benchmark ends once its interval has the half width `precision`, a fraction; 0 means that of the
     file's directive, else the default. `licence` is that of the source in releases, "" for that of
     the account. `parent` is the number of the submission that it is derived from; 0 means that of
-    the file's directive, else none.
+    the file's directive, else none. One that `needs_licence` is refused (`licence_missing`) if it
+    is ranked and neither it nor the account has a licence.
     """
 
     name: str
@@ -68,6 +69,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     precision: float = 0.0
     licence: str = ""
     parent: int = 0
+    needs_licence: bool = False
 
     @property
     def form(self) -> dict[str, str | list[str]]:
@@ -79,6 +81,7 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
         optional["precision"] = str(self.precision or "")
         optional["licence"] = self.licence
         optional["parent"] = str(self.parent or "")
+        optional["needs_licence"] = "true" if self.needs_licence else ""
         optional["waits_for_agent"] = "" if self.waits_for_agent else "false"
         return {
             "problem": self.problem,
@@ -378,6 +381,10 @@ class SubmissionReceipts(ApiModel, frozen=True, kw_only=True):
     submissions: list[Receipt]
     problem_version: int
     replayed: Annotated[bool, Meta(description="Whether this repeats an earlier response.")]
+    licence_notice: Annotated[
+        str | None,
+        Meta(description="Why the source is in no release, and how to choose a licence."),
+    ] = None
 
 
 class CancelledSubmission(DecisionResponse, frozen=True, kw_only=True):

@@ -19,6 +19,7 @@ from discord_edge.bot.interactions import (
     BotInteraction,
     CommandBot,
     Confirmation,
+    GpuMenu,
     defer,
     interaction_user,
     parent_channel,
@@ -37,11 +38,12 @@ from discord_edge.submissions.models import (
 )
 from discord_edge.submissions.report import comparison_card
 from discord_edge.wording import CONTENT_MAX, Attachment, Card, escaped, shorten, without_mentions
-from shared.api.accounts import Consent, CurrentAccount
+from shared.api.accounts import Consent, CurrentAccount, Preferences
 from shared.api.leaderboards import Comparison, History, PersonalRecord
 from shared.api.queues import Queues
 from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.errors import Failed, Refused
+from shared.licences import CHOICES
 
 CANCEL, CANCELLING = "Cancel", "Cancelling"
 LABEL_MAX = 80
@@ -53,6 +55,7 @@ ASKED_S_MAX = 600.0
 TEXT_MAX = 3500
 CONSENT = "consent_missing"
 NO_AGENT = "no_agent"
+NO_LICENCE = "licence_missing"
 # Users look at the answer less than at the thread.
 EDIT_EVERY_S = 4.0
 # The time before the token expires that is left for the last edit.
@@ -213,6 +216,18 @@ async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
     return question.is_yes
 
 
+async def _ask_for_licence(interaction: BotInteraction, reason: str) -> bool:
+    """Let the user choose the licence of all their sources, and return whether they did."""
+    menu = GpuMenu(interaction, CHOICES, 1, "The licence of your sources")
+    question = f"{escaped(reason[:1].upper() + reason[1:])}."
+    choice = await menu.ask(question, "No licence was chosen, so nothing is submitted.")
+    if choice:
+        api = user_api(interaction)
+        api = api.with_key(f"{api.key}-licence")
+        await api.request(Preferences, "PUT", "me", "preferences", licence=choice[0])
+    return bool(choice)
+
+
 async def _confirm_wait(interaction: BotInteraction, reason: str) -> bool:
     """Ask whether to submit although nobody can run it now."""
     question = f"{escaped(reason[:1].upper() + reason[1:])}. Submit anyway?"
@@ -237,10 +252,12 @@ async def _send(
         return await interaction.client.sender.send(pending)
     except Refused as refused:
         code, reason = refused.code, refused.reason
-        if code in asked or code not in (CONSENT, NO_AGENT):
+        if code in asked or code not in (CONSENT, NO_AGENT, NO_LICENCE):
             raise
     if code == CONSENT:
         is_wanted = await ensure_consent(interaction, pending.request.problem)
+    elif code == NO_LICENCE:
+        is_wanted = await _ask_for_licence(interaction, reason)
     else:
         is_wanted = await _confirm_wait(interaction, reason)
         waiting = msgspec.structs.replace(pending.request, waits_for_agent=True)
@@ -251,7 +268,7 @@ async def _send(
 async def submit_and_reply(interaction: SubmissionInteraction, request: SubmissionRequest) -> None:
     """Submit, track the submissions, and show their status. Raises `Refused` and `Failed`."""
     user, channel = interaction_user(interaction), str(parent_channel(interaction))
-    request = msgspec.structs.replace(request, waits_for_agent=False)
+    request = msgspec.structs.replace(request, waits_for_agent=False, needs_licence=True)
     pending = PendingSubmission(str(interaction.id), user, channel, request)
     try:
         submissions = await _send(interaction, pending)

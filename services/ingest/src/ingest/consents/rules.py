@@ -1,4 +1,4 @@
-"""Rules of consents: participants accept the text that a problem requires."""
+"""Rules of consents: the text that a problem requires, and the licence of sources in releases."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -7,6 +7,9 @@ from ingest.identity.accounts.rules import Consents, evolve_consents
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider
+from shared.licences import LICENCES, UNDECIDED
+
+RANKED, NEVER = "ranked", "never"
 
 
 def consent_digest(published: events.ProblemPublished) -> str | None:
@@ -60,6 +63,34 @@ def check_consent(state: Consents, slug: str, published: events.ProblemPublished
             f"`warpboard problem consent {slug}`, or GET and then POST /v1/problems/{slug}/consent"
         )
         raise Refused("consent_missing", message, "problem")
+
+
+class LicenceChoice(NamedTuple):
+    """The licence of a submission, "" for none, and that of its account."""
+
+    own: str
+    account: str
+
+
+def licence_notice(
+    choice: LicenceChoice, mode: str, slug: str, published: events.ProblemPublished
+) -> str:
+    """Return what somebody has to read before their first ranked submission; "" once they chose."""
+    is_chosen = choice.own or choice.account != UNDECIDED
+    if is_chosen or mode != RANKED or published.publish == NEVER:
+        return ""
+    return (
+        f"{slug} publishes sources, but yours join the public kernel archive only under a licence "
+        f"that you choose: {', '.join(LICENCES)}, `default` for that of the platform, or `none` to "
+        "leave them out. Choose for all submissions by `warpboard notification set licence MIT` or "
+        "at /account/notifications, or for one by its `licence`. Until then they are left out"
+    )
+
+
+def check_licence(notice: str) -> None:
+    """Refuse a ranked submission of somebody who has not chosen a licence."""
+    if notice:
+        raise Refused("licence_missing", notice, "licence")
 
 
 def accepted_consents(facts: Iterable[events.Fact], slug: str) -> frozenset[str]:

@@ -16,14 +16,18 @@ from ingest.identity.caller import check_scope
 from ingest.popcorn.conversions import leaderboard_id, seconds
 from ingest.popcorn.dependencies import Dependencies, PopcornRequest
 from ingest.popcorn.read_client import STAFF, ReadClient
+from shared import subjects
 from shared.api.submissions import SubmissionLine
 from shared.errors import Refused
-from shared.events import ProblemPublished
+from shared.events import ProblemPublished, SubmissionReceived
 from shared.http import LiveResponse
 from shared.json_types import JsonInt
+from shared.licences import NO_RELEASE, choose_licence
 from shared.problems.kernelbench import COMPILE, EAGER
+from shared.problems.submission_file import language_of
 from shared.pseudonyms import new_pseudonym_key, pseudonym
 from shared.reader import Reader
+from shared.redaction import Redactor
 
 # A row group ends at this many rows or characters.
 ROWS_MAX = 1000
@@ -174,7 +178,7 @@ def add_export_route(router: APIRouter, deps: Dependencies) -> None:
     """The route, for admins only, also on Discord: it contains everybody's sources."""
     lock = asyncio.Lock()
     columns = {name: kind for name, (kind, _) in COLUMNS.items()}
-    columns |= COMPARISONS | {"code": "string"}
+    columns |= COMPARISONS | {"licence": "string", "code": "string"}
 
     @router.post("/admin/export", response_class=Response, responses=EXPORT_ANSWER)
     async def export(body: ExportRequest, request: Request) -> LiveResponse:
@@ -182,20 +186,19 @@ def add_export_route(router: APIRouter, deps: Dependencies) -> None:
         caller = await deps.auth.staff(request, "admin:submissions")
         check_scope(caller, "admin:problems")
         slugs = await _requested_slugs(deps, body)
-        released: Released | None = None
-        if not body.private:
-            boards, at = deps.ingest.boards, deps.clock()
-            released = {slug: await boards.released_versions(slug, at) for slug in slugs}
+        publication = None if body.private else await _Publication.load(deps, slugs)
         details = f"{'private' if body.private else 'public'}: {body.filename}"
         decisions = deps.ingest.decisions
         await decisions.record_action("export", ", ".join(slugs), details, caller.actor)
         disposition = f'attachment; filename="{body.filename}"'
         headers = {"Content-Type": PARQUET, "Content-Disposition": disposition}
-        return LiveResponse(chunks(slugs, released), 200, headers)
+        return LiveResponse(chunks(slugs, publication), 200, headers)
 
-    async def chunks(slugs: list[str], released: Released | None) -> AsyncGenerator[bytes, None]:
+    async def chunks(
+        slugs: list[str], publication: "_Publication | None"
+    ) -> AsyncGenerator[bytes, None]:
         """Yield the data set; only one is made at a time."""
-        async with lock, aclosing(parquet(_rows(deps, slugs, released), columns)) as pieces:
+        async with lock, aclosing(parquet(_rows(deps, slugs, publication), columns)) as pieces:
             async for piece in pieces:
                 yield piece
 
@@ -212,65 +215,96 @@ async def _requested_slugs(deps: Dependencies, body: ExportRequest) -> list[str]
 
 
 async def _rows(
-    deps: Dependencies, slugs: Sequence[str], released: Released | None
+    deps: Dependencies, slugs: Sequence[str], publication: "_Publication | None"
 ) -> AsyncIterator[Row]:
-    """Yield every submission, or every released one, by leaderboard and newest first."""
-    reader = STAFF if released is None else Reader()
+    """Yield every submission, or every published one, by leaderboard and newest first."""
+    reader = STAFF if publication is None else Reader()
     comparisons = Comparisons(deps.read_client, reader)
-    pseudonym_key = new_pseudonym_key()
     for slug in slugs:
         batch: list[SubmissionLine] = []
-        agreements: dict[tuple[str, int], bool] = {}
         async with aclosing(deps.read_client.iterate_all({"problem": slug}, reader)) as lines:
             async for line in lines:
-                if released is None or await _is_released(deps, line, released, agreements):
+                if publication is None or await publication.has(line):
                     batch.append(line)
                 if len(batch) == AT_ONCE:
-                    for row in await _rows_with_sources(deps, batch, reader, comparisons):
-                        yield row if released is None else _without_names(row, pseudonym_key)
+                    for row in await _make_rows(deps, batch, publication, comparisons):
+                        yield row
                     batch = []
-        for row in await _rows_with_sources(deps, batch, reader, comparisons):
-            yield row if released is None else _without_names(row, pseudonym_key)
+        for row in await _make_rows(deps, batch, publication, comparisons):
+            yield row
 
 
-def _without_names(row: Row, pseudonym_key: bytes) -> Row:
-    """Return the row with a pseudonym for its participant, without what they named themselves."""
-    hidden = {"user_id": pseudonym(pseudonym_key, row["user_id"]), "user_name": None}
-    return {**row, **hidden, "file_name": None}
-
-
-async def _is_released(
-    deps: Dependencies,
-    line: SubmissionLine,
-    released: Released,
-    agreements: dict[tuple[str, int], bool],
-) -> bool:
-    """Return whether a submission is public: while its owner accepts what its version requires.
-
-    `agreements` caches whether each participant accepts what a version requires.
-    """
-    version, account = released[line.problem].get(line.problem_version), line.participant_id
-    if version is None:
-        return False
-    key = account, version.number
-    if key not in agreements:
-        consents = deps.ingest.consents
-        agreements[key] = await consents.allows_release(account, line.problem, version)
-    return agreements[key]
-
-
-async def _rows_with_sources(
+async def _make_rows(
     deps: Dependencies,
     lines: Sequence[SubmissionLine],
-    reader: Reader,
+    publication: "_Publication | None",
     comparisons: Comparisons,
 ) -> list[Row]:
+    reader = STAFF if publication is None else Reader()
     sources = await asyncio.gather(
         *(deps.read_client.source(line.number, reader) for line in lines)
     )
-    return [
-        {name: value(line) for name, (_, value) in COLUMNS.items()}
-        | await comparisons.columns(line)
-        | {"code": source}
-        for line, source in zip(lines, sources, strict=True)
-    ]
+    rows = []
+    for line, source in zip(lines, sources, strict=True):
+        row = {name: value(line) for name, (_, value) in COLUMNS.items()}
+        row |= await comparisons.columns(line) | {"code": source}
+        rows.append(row if publication is None else await publication.view(line, row))
+    return rows
+
+
+class _Publication:
+    """What everybody may have of leaderboards: what a release of the kernel archive would have.
+
+    `released` has the public versions of each leaderboard, by number.
+    """
+
+    def __init__(self, deps: Dependencies, released: Released, licence: str) -> None:
+        self._deps, self._released, self._licence = deps, released, licence
+        self._pseudonym_key = new_pseudonym_key()
+        self._redactor = Redactor(())
+        # Whether each participant accepts what a version requires.
+        self._agreements: dict[tuple[str, int, str], bool] = {}
+
+    @classmethod
+    async def load(cls, deps: Dependencies, slugs: Sequence[str]) -> "_Publication":
+        """Load what is public now. Raises `Refused` (`private_only`) and `Failed`."""
+        boards, at = deps.ingest.boards, deps.clock()
+        released = {slug: await boards.released_versions(slug, at) for slug in slugs}
+        publication = cls(deps, released, await deps.read_client.release_licence())
+        names = await deps.ingest.ports.account_store.personal_names()
+        publication._redactor = Redactor(names)
+        return publication
+
+    async def has(self, line: SubmissionLine) -> bool:
+        """Whether a submission is public: while its owner accepts what its version requires."""
+        version, account = (
+            self._released[line.problem].get(line.problem_version),
+            line.participant_id,
+        )
+        if version is None or line.mode != "ranked" or line.is_withdrawn:
+            return False
+        key = line.problem, version.number, account
+        if key not in self._agreements:
+            consents = self._deps.ingest.consents
+            self._agreements[key] = await consents.allows_release(account, line.problem, version)
+        return self._agreements[key]
+
+    async def view(self, line: SubmissionLine, row: Row) -> Row:
+        """Return a row without names, and with its source only under a licence of its author."""
+        licence, code = await self._licence_of(line), row["code"]
+        if licence is None or code is None:
+            licence = code = None
+        else:
+            language = language_of(line.name)
+            code = (await asyncio.to_thread(self._redactor.source, code, language)).text
+        hidden = {"user_name": None, "file_name": None, "licence": licence, "code": code}
+        return {**row, **hidden, "user_id": pseudonym(self._pseudonym_key, line.participant_id)}
+
+    async def _licence_of(self, line: SubmissionLine) -> str | None:
+        history = await self._deps.ingest.ports.log.history(subjects.submission(line.id))
+        own = [
+            event.fact.licence for event in history if isinstance(event.fact, SubmissionReceived)
+        ]
+        account = self._deps.ingest.preferences.find(line.participant_id).licence
+        licence = choose_licence(own[0] if own else NO_RELEASE, account, self._licence)
+        return licence.name if licence else None

@@ -16,6 +16,7 @@ from ingest.ports import ReadProxy, ReadResponse
 from shared.api.leaderboards import Entry, Leaderboard, SetScores
 from shared.api.problems import Problem
 from shared.api.queues import QueueOfGpu
+from shared.api.releases import ReleaseList
 from shared.api.submissions import FullSubmission, SubmissionLine
 from shared.errors import Failed, Refused, unknown_submission
 from shared.reader import Reader
@@ -126,6 +127,11 @@ class ReadClient:
         query: dict[str, object] = {"source": "true"}
         submission = await self._get(f"/v1/submissions/{number}", query, reader, _Source)
         return submission.source if submission else None
+
+    async def release_licence(self) -> str:
+        """Return the operator's licence in the newest release of the archive, "" without one."""
+        releases = await self._get("/v1/archive/releases", {}, Reader(), ReleaseList)
+        return releases.items[0].licence if releases and releases.items else ""
 
     async def stats(self, problem: str | None, *, is_last_day: bool) -> dict[str, Any]:
         """Return statistics of the platform or of one problem."""

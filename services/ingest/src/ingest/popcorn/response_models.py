@@ -165,6 +165,7 @@ class AcceptedSubmission(TypedDict):
     queue: QueueOf | EmptyObject
     quota: QuotaLeft
     warning: str | None
+    licence_notice: str | None
 
 
 class StageRun(TypedDict):

@@ -119,6 +119,8 @@ async def follow_submission(
         yield _status_frame(started_at, f"Submission {number} is accepted")
         if taken.receipt.warning:
             yield _status_frame(started_at, terminal_text(taken.receipt.warning))
+        if taken.receipts.licence_notice:
+            yield _status_frame(started_at, terminal_text(taken.receipts.licence_notice))
         while time.monotonic() - started_at < STREAM_S_MAX and not ended.done():
             after = -1 if submission is None else submission.version
             read = asyncio.create_task(_read_update(deps, number, caller, after))
@@ -385,4 +387,5 @@ async def accepted_response(deps: Dependencies, taken: TakenSubmission) -> Accep
         "queue": msgspec.to_builtins(queue) if queue else {},
         "quota": quota,
         "warning": receipt.warning,
+        "licence_notice": taken.receipts.licence_notice,
     }

@@ -14,6 +14,7 @@ from ingest.problems.commands import Change, Check, ProblemCommand, Publish
 from shared import events
 from shared.api.fields import QueueClass
 from shared.blobs import describe_blob
+from shared.embargo import AFTER_CLOSE, is_published
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.problems.compilation import ProblemVersion
@@ -32,7 +33,6 @@ RESERVED = frozenset(
     )
 )
 
-AFTER_CLOSE, ALWAYS = "after_close", "always"
 PRIVATE = "export it with private=true"
 
 
@@ -265,12 +265,10 @@ def released_versions(
     """
     if state.visibility != PUBLIC:
         raise Refused("private_only", f"{slug} is closed: {PRIVATE}", "private")
-    is_over = state.deadline_at is not None and state.deadline_at <= at
-    release_policies = (ALWAYS, AFTER_CLOSE) if is_over else (ALWAYS,)
     released = {
         number: version
         for number, version in versions_by_number.items()
-        if version.publish in release_policies
+        if is_published(version.publish, state.deadline_at, at)
     }
     if released:
         return released

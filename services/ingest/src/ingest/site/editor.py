@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, get_args
 from urllib.parse import quote, urlencode
 
 from fastapi import APIRouter, FastAPI, Query, Request, Response
@@ -58,6 +58,7 @@ from shared.api.submissions import (
 )
 from shared.clock import new_id
 from shared.errors import Failed, Refused
+from shared.licences import OwnLicence
 from shared.presentation.report_parts import launcher_label, list_launchers
 from shared.problems.submission_file import SUFFIXES
 
@@ -85,6 +86,8 @@ HINTS = {
 }
 PROFILE_NUMBERS = ("case", "ncu_launch_count")
 COUNT_DIGITS_MAX = 6
+# The first one is that of the account.
+OFFERED_LICENCES = ("", *get_args(OwnLicence))
 
 
 class ProfileFields(NamedTuple):
@@ -108,12 +111,19 @@ def _parse_count(name: str, text: str) -> int:
     return int(text or 0)
 
 
+def _parse_licence(text: str) -> str:
+    if text not in OFFERED_LICENCES:
+        raise Refused("invalid_request", f"{text[:20]!r} is not a licence", "licence")
+    return text
+
+
 class EditorForm(NamedTuple):
     """What the form contains: the code in the text field, or a chosen file that replaces it.
 
     `key` makes a form that is sent twice one submission. `is_confirmed` means that it may wait for
     an agent. `runner` is the launcher that starts an agent for it, "" for any agent. `parent` is
-    the number of its parent as it was typed.
+    the number of its parent as it was typed. `licence` is that of the source, "" for that of the
+    account.
     """
 
     name: str
@@ -124,6 +134,7 @@ class EditorForm(NamedTuple):
     csrf: str = ""
     runner: str = ""
     parent: str = ""
+    licence: str = ""
     is_confirmed: bool = False
     file: bytes | None = None
     profile: ProfileFields = ProfileFields()
@@ -138,8 +149,10 @@ class EditorForm(NamedTuple):
         """Return a key of this form with this content: other content is another submission."""
         runner = [f"runner {self.runner}"] if self.runner else []
         parent = [f"parent {self.parent}"] if self.parent else []
+        licence = [f"licence {self.licence}"] if self.licence else []
         profile = [*self.profile] if any(self.profile) else []
-        words = [self.key or new_id(), self.mode, self.name, *self.gpus, *runner, *parent, *profile]
+        words = [self.key or new_id(), self.mode, self.name, *self.gpus]
+        words += [*runner, *parent, *licence, *profile]
         text = "\n".join(words)
         return hashlib.sha256(text.encode() + b"\0" + self.source).hexdigest()
 
@@ -154,6 +167,8 @@ class EditorForm(NamedTuple):
             runner=self.runner,
             waits_for_agent=self.is_confirmed,
             parent=parse_number(self.parent, "parent") if self.parent else 0,
+            licence=_parse_licence(self.licence),
+            needs_licence=True,
             **self.profile.request_fields,
         )
 
@@ -215,6 +230,7 @@ async def _parse_form(fields: FormData) -> EditorForm:
         csrf=texts.get("csrf", ""),
         runner=texts.get("runner", ""),
         parent=texts.get("parent", "").strip(),
+        licence=texts.get("licence", ""),
         is_confirmed=bool(texts.get("confirmed")),
         profile=ProfileFields(**{name: texts.get(name, "") for name in ProfileFields._fields}),
     )
@@ -264,6 +280,7 @@ class Editor:
             "ncu_name_bases": list(NCU_NAME_BASES),
             "modes": {mode: MODES[mode].summary for mode in SUBMISSION_MODES},
             "launchers": reads.launchers,
+            "licences": OFFERED_LICENCES,
             "suffixes": ",".join(SUFFIXES.values()),
             "gpus_without_agents": agents.gpus_without_agents(problem.gpus) if agents else [],
             # What to confirm: why nobody can run it now.

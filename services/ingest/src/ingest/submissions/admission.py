@@ -37,7 +37,8 @@ class AdmissionLimits(NamedTuple):
     """How many submissions are accepted at once, wait for that, and wait for a GPU type.
 
     `of_one_max` limits those of one participant that are accepted at once, `open_max` those that
-    are not over, so that nobody fills the queue alone.
+    are not over, so that nobody fills the queue alone. With `asks_licence`, participants choose a
+    licence before they submit ranked.
     """
 
     at_once_max: int = 100
@@ -45,6 +46,7 @@ class AdmissionLimits(NamedTuple):
     queued_max: int = 10_000
     open_max: int = 100
     of_one_max: int = 40
+    asks_licence: bool = True
 
 
 DEFAULT_LIMITS = AdmissionLimits()

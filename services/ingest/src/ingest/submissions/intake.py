@@ -39,6 +39,7 @@ class Intake:
         limits: AdmissionLimits,
     ) -> None:
         self._ports = ports
+        self._asks_licence = limits.asks_licence
         self._feed = feed
         self._histories = histories
         self._accounts = KnownAccounts(histories, feed)
@@ -54,7 +55,7 @@ class Intake:
         async with self.admission.admit(batch) as queues:
             charge = await self._charging.charge(batch, queues)
             accepted = await self._commits.commit(batch, charge, queues)
-        return write_receipts(accepted, queues)
+        return write_receipts(accepted, queues, batch.licence_notice)
 
     async def load(self, upload: Upload) -> SubmissionContext:
         """Load what an upload is decided on. Raises `Refused` while intake is paused."""
@@ -72,7 +73,10 @@ class Intake:
             # Another process may have lifted the ban, or recorded the consent, in this moment.
             account_state = await self._accounts.read(account)
         access = self._feed.rights()
-        return SubmissionContext(at, new_id(), access, problem, account_state, launcher, has_name)
+        return SubmissionContext(
+            *(at, new_id(), access, problem, account_state, launcher, has_name),
+            asks_licence=self._asks_licence,
+        )
 
     async def check_open(self) -> None:
         """Refuse a submission while intake is paused."""

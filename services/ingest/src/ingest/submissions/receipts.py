@@ -8,12 +8,15 @@ from shared.api.queues import QueueSnapshot
 from shared.api.submissions import Links, Receipt, SubmissionReceipts
 
 
-def write_receipts(accepted: AcceptedBatch, report: QueueReport) -> SubmissionReceipts:
+def write_receipts(
+    accepted: AcceptedBatch, report: QueueReport, licence_notice: str
+) -> SubmissionReceipts:
     """Return the receipts of accepted submissions, with their queues as last reported."""
     return SubmissionReceipts(
         submissions=[_write_receipt(submission, report) for submission in accepted.submissions],
         problem_version=accepted.submissions[0].received.problem_number,
         replayed=accepted.is_repeat,
+        licence_notice=licence_notice or None,
     )
 
 

@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import Any, NamedTuple
 
 from harness.vocabulary import SUBMISSION_MODES
-from ingest.consents.rules import check_consent
+from ingest.consents.rules import LicenceChoice, check_consent, check_licence, licence_notice
 from ingest.identity.access.fold import Access
 from ingest.identity.accounts.rules import Account
 from ingest.identity.bans import check_ban
@@ -51,7 +51,8 @@ class SubmissionContext(NamedTuple):
     """What an upload is decided on, as it was loaded at a time.
 
     `new_id` was never used before. `launcher` is the requested one, None if it is unknown.
-    `has_name` is false if there is a note and the caller's name was lost.
+    `has_name` is false if there is a note and the caller's name was lost. `asks_licence` is
+    that of `AdmissionLimits`.
     """
 
     at: datetime
@@ -61,6 +62,7 @@ class SubmissionContext(NamedTuple):
     account: Account
     launcher: LauncherRegistered | None
     has_name: bool
+    asks_licence: bool
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,7 @@ class SubmissionBatch:
     """The submissions of one request, one for each GPU type: all are accepted, or none.
 
     Their ids are derived from `scope`; with `has_key`, a repeated request has the same scope.
+    `licence_notice` says that no licence was chosen, "" if one was.
     """
 
     account: str
@@ -79,6 +82,7 @@ class SubmissionBatch:
     has_key: bool
     waits_for_agent: bool
     is_for_operator: bool
+    licence_notice: str
 
 
 def resolve(upload: Upload, context: SubmissionContext) -> SubmissionBatch:
@@ -88,6 +92,12 @@ def resolve(upload: Upload, context: SubmissionContext) -> SubmissionBatch:
     file = rules.parse_file(request, slug, published)
     check_ban(context.account.ban, context.at)
     check_consent(context.account.consents, slug, published)
+    choice = LicenceChoice(request.licence, context.account.licence)
+    notice = ""
+    if context.asks_licence:
+        notice = licence_notice(choice, request.mode, slug, published)
+    if request.needs_licence:
+        check_licence(notice)
     scope = _scope(upload, context.new_id)
     received = _received(upload, file, published, context.at)
     submissions = rules.with_requirements(received, file, published, request.runner)
@@ -108,6 +118,7 @@ def resolve(upload: Upload, context: SubmissionContext) -> SubmissionBatch:
         has_key=upload.idempotency_key is not None,
         waits_for_agent=request.waits_for_agent,
         is_for_operator=bool(upload.operator),
+        licence_notice=notice,
     )
 
 

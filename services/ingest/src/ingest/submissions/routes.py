@@ -45,6 +45,10 @@ PRECISION = (
     "from 0.5 % to 20 %, by default 5 %. Ranked runs have a fixed precision."
 )
 PARENT = "The number of the submission that this one is derived from; 0: that of the file, or none."
+NEEDS_LICENCE = (
+    "True refuses a ranked submission with `licence_missing` if neither it nor the account has a "
+    "licence; false accepts it, and the source is in no release."
+)
 LICENCE = "The licence of the source in releases, `none` for none; empty: that of the account."
 
 
@@ -72,6 +76,7 @@ class SubmissionForm(FormModel):
     precision: Annotated[str, Field(description=PRECISION)] = ""
     licence: Annotated[OwnLicence | Literal[""], Field(description=LICENCE)] = ""
     parent: Annotated[int, Field(ge=0, le=NUMBER_MAX, description=PARENT)] = 0
+    needs_licence: Annotated[bool, Field(description=NEEDS_LICENCE)] = False
 
 
 def submissions_router(intake: Intake, submissions: Submissions, auth: Authenticator) -> APIRouter:

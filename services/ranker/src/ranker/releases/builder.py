@@ -8,6 +8,7 @@ time by which embargoes are judged is that of the log's last event.
 import asyncio
 import copy
 import gzip
+import hashlib
 import shutil
 import tempfile
 import zlib
@@ -33,7 +34,6 @@ from ranker.releases.files import (
 from ranker.releases.index import Index
 from ranker.releases.lineage import LineageFold, Signatures
 from ranker.releases.publication import Publication
-from ranker.releases.redaction import Redactor
 from ranker.releases.rows import (
     PRECISION,
     REDUCED,
@@ -51,6 +51,7 @@ from shared.errors import Refused
 from shared.event_log import EventSource, RecordedEvent
 from shared.private_files import open_private
 from shared.pseudonyms import KEY_BYTES, new_pseudonym_key
+from shared.redaction import Redactor
 
 # Blobs are read concurrently.
 AT_ONCE = 8
@@ -98,6 +99,8 @@ async def build_release(
     previous = releases[-1] if releases else None
     until = seq or await log.last()
     if previous is not None and previous.seq >= until:
+        if seq is None and previous.seq > until:
+            raise _other_log(previous)
         return previous
     work = dataset.folder / WORK
     shutil.rmtree(work, ignore_errors=True)
@@ -113,11 +116,24 @@ async def build_release(
     return release
 
 
+def _other_log(previous: Release) -> Refused:
+    message = (
+        f"release {previous.number} ends at event {previous.seq}, where this log has another event, "
+        "or none: it lost its end, or is of another platform; choose another folder"
+    )
+    return Refused("bad_release", message, "folder")
+
+
 class _Span(NamedTuple):
     """What a release adds: the events after the previous one, up to another."""
 
     previous: Release | None
     until: int
+
+
+def _digest_of(event: RecordedEvent) -> str:
+    """The SHA-256 of an event as the log has it."""
+    return hashlib.sha256(event.body).hexdigest()
 
 
 class _Build:
@@ -130,6 +146,7 @@ class _Build:
         self.number = previous.number + 1 if previous else 1
         self.redactor = Redactor(dataset.names)
         self.parts = Parts(self.work, self.number)
+        self.last_event = ""
 
     async def run(self) -> Release:
         """Write all files, and return the release without installing it."""
@@ -156,16 +173,27 @@ class _Build:
         return await asyncio.to_thread(self._describe, now, earlier, removed)
 
     async def _read_publications(self) -> tuple[Publication, Publication | None]:
-        """The publications at this release and at the previous one."""
+        """The publications at this release and at the previous one.
+
+        Raises Refused if the log is not the one of the previous release.
+        """
         now, before = Publication(self.dataset.licence), None
         async with aclosing(_pages(self.log, self.until, "settings")) as pages:
             async for page in pages:
                 for event in page:
                     now.fold(event)
-                    if self.previous and event.seq == self.previous.seq:
+                    if self.previous and self._is_end_of(self.previous, event):
                         before = copy.deepcopy(now)
                         before.licence = self.previous.licence
+                    if event.seq == self.until:
+                        self.last_event = _digest_of(event)
+        if self.previous and before is None:
+            raise _other_log(self.previous)
         return now, before
+
+    @staticmethod
+    def _is_end_of(release: Release, event: RecordedEvent) -> bool:
+        return event.seq == release.seq and _digest_of(event) == release.event
 
     async def _add_blobs(self, fold: RowFold) -> None:
         """Add the sources and samples that the last events made public."""
@@ -272,6 +300,7 @@ class _Build:
             number=self.number,
             previous=self.previous.number if self.previous else None,
             seq=self.until,
+            event=self.last_event,
             at=now.at,
             licence=self.dataset.licence,
             tables=tables,

@@ -9,12 +9,13 @@ from typing import NamedTuple
 
 from ranker.domain.rows import RANKED
 from shared import events, subjects
+from shared.embargo import is_published
 from shared.event_log import RecordedEvent
-from shared.licences import DEFAULT, NO_RELEASE
+from shared.licences import UNDECIDED, Licence, choose_licence
 from shared.subjects import last_token
 from shared.wire import is_genuine, is_written_by_agent
 
-PUBLIC, AFTER_CLOSE, ALWAYS = "public", "after_close", "always"
+PUBLIC = "public"
 WITHDRAWN, CONSENT = "withdrawn", "consent"
 FOLDED = frozenset(
     kind.__name__
@@ -35,13 +36,6 @@ class Tombstone(NamedTuple):
     seq: int
     at: datetime | None
     reason: str
-
-
-class Licence(NamedTuple):
-    """A licence, and where it comes from: submission, account or platform."""
-
-    name: str
-    consent: str
 
 
 @dataclass
@@ -129,14 +123,8 @@ class Publication:
         """The licence of a source that is in the data set; None if the source is not."""
         if not self.shows_submission(id_, fact) or not self._is_published(fact):
             return None
-        own, default = fact.licence, self.licences.get(fact.account, DEFAULT)
-        if own:
-            licence = Licence(own, "submission")
-        elif default != DEFAULT:
-            licence = Licence(default, "account")
-        else:
-            licence = Licence(self.licence, "platform")
-        return licence if licence.name not in ("", NO_RELEASE) else None
+        account = self.licences.get(fact.account, UNDECIDED)
+        return choose_licence(fact.licence, account, self.licence)
 
     def publishes_sources(self, slug: str) -> bool:
         """Whether sources of a problem are in the data set, those of any version."""
@@ -152,9 +140,7 @@ class Publication:
 
     def _is_open(self, problem: Problem, version: events.ProblemPublished) -> bool:
         """Whether the sources of a version are published by now."""
-        deadline_at = problem.deadline_at
-        is_over = deadline_at is not None and self.at is not None and deadline_at <= self.at
-        return version.publish == ALWAYS or (version.publish == AFTER_CLOSE and is_over)
+        return is_published(version.publish, problem.deadline_at, self.at)
 
     def _version(self, fact: events.SubmissionReceived) -> events.ProblemPublished | None:
         problem = self.problems.get(fact.problem)

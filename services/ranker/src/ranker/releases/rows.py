@@ -16,13 +16,14 @@ from ranker.domain.near_copies import SignedSource
 from ranker.domain.rows import RANKED
 from ranker.releases.index import Index, KnownSource, KnownSubmission
 from ranker.releases.lineage import LineageRequest
-from ranker.releases.publication import Licence, Publication, is_baseline
-from ranker.releases.redaction import Redactor
+from ranker.releases.publication import Publication, is_baseline
 from ranker.releases.tables import SPLITS, TABLES
 from shared import events, subjects
 from shared.event_log import RecordedEvent
+from shared.licences import Licence
 from shared.problems.submission_file import language_of
 from shared.pseudonyms import pseudonym
+from shared.redaction import Redactor
 from shared.subjects import last_token
 from shared.wire import is_genuine
 

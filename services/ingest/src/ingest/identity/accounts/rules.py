@@ -12,6 +12,7 @@ from ingest.identity.scopes import ADMIN, GRANTABLE_ROLES, STAFF_ROLES, STAFF_SC
 from shared import events
 from shared.errors import Refused
 from shared.event_log import Decider
+from shared.licences import UNDECIDED
 
 # Browser sessions do not count: with too many tokens, one must still be able to log in and revoke.
 TOKENS_MAX = 100
@@ -27,7 +28,8 @@ class Account:
     """The state of an account; `ban` is the last ban, None if it was lifted.
 
     `tokens` holds the tokens that are not revoked, by id; `identities` maps each identity to its
-    provider. `consents` holds what was accepted for each problem.
+    provider. `consents` holds what was accepted for each problem, and `licence` is the one that was
+    chosen for all sources.
     """
 
     ban: events.AccountBanned | None = None
@@ -36,6 +38,7 @@ class Account:
     tokens: Mapping[str, events.TokenIssued] = field(default_factory=dict)
     identities: Mapping[str, str] = field(default_factory=dict)
     consents: Consents = field(default_factory=dict)
+    licence: str = UNDECIDED
 
     def ban_at(self, at: datetime) -> events.AccountBanned | None:
         """Return the ban in force at a time, or None."""
@@ -92,10 +95,11 @@ def evolve(state: Account, fact: events.Fact) -> Account:
             return replace(state, ban=None)
         case events.AccountOpened():
             return replace(state, is_opened=True)
-        case events.RoleGranted():
-            return replace(state, roles=state.roles | {fact.role})
-        case events.RoleRevoked():
-            return replace(state, roles=state.roles - {fact.role})
+        case events.RoleGranted() | events.RoleRevoked():
+            is_granted, role = isinstance(fact, events.RoleGranted), {fact.role}
+            return replace(state, roles=state.roles | role if is_granted else state.roles - role)
+        case events.PreferenceSet(preference="licence"):
+            return replace(state, licence=fact.value)
     return _evolve_holdings(state, fact)
 
 
