@@ -244,6 +244,7 @@ def platform(servers: None, tmp_path_factory: pytest.TempPathFactory) -> Iterato
     """
     folder = tmp_path_factory.mktemp("platform")
     settings = PATIENT | PROMPT_BASELINES | repository_settings(folder)
+    settings |= {"WARPBOARD_RANKER_RELEASES": str(folder / "kernels")}
     yield from run_platform(Running(folder / "home", settings))
 
 

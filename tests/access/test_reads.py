@@ -38,7 +38,12 @@ class Asking:
     def get(self, path: str, caller: str) -> httpx.Response:
         """Send a read, with the platform's numbers in its path."""
         town = self.town
-        url = path.format(harness=town.harness, evaluation=town.evaluation, **town.numbers)
+        names = {
+            "harness": town.harness,
+            "evaluation": town.evaluation,
+            "release_file": town.release_file,
+        }
+        url = path.format(**names, **town.numbers)
         answer = self.http.get(url, headers=self.headers(caller))
         media = answer.headers.get("content-type", "")
         self.document.check(("GET", url), answer.status_code, media, answer.content)

@@ -309,6 +309,7 @@ async def check_emojis(edge_sim: Simulator) -> None:
     assert re.match(r"<:wb_passed:\d+> \*\*passed", report["embeds"][0]["description"])
 
 
+@pytest.mark.platform
 async def test_the_first_ranked_submission_asks_for_a_licence(
     validators: Validators, tmp_path: Path
 ) -> None:

@@ -1,11 +1,13 @@
 """Releases of the kernel archive: what others load equals what the platform shows."""
 
+import asyncio
 import fcntl
 import hashlib
 import itertools
 import json
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -21,7 +23,7 @@ from ranker.releases.builder import Dataset, build_release
 from ranker.releases.files import read_releases
 from ranker.releases.leaderboards import derive_standings
 from ranker.releases.rows import family_of, split_of
-from ranker.releases.service import key_path, release
+from ranker.releases.service import HOUR_S, key_path, release, release_regularly
 from ranker.releases.tables import TABLES
 from ranker.service.progress import Live, ProjectionProgress
 from shared import events, subjects
@@ -34,8 +36,10 @@ from shared.nats.event_log import NatsLog
 from shared.postgres import connect
 from shared.pseudonyms import pseudonym
 from tests.support.lives import say
+from tests.support.log_lines import collect_warnings
 from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.populated import CLOSED, FREE, GPUS, NEVER, Population, populate
+from tests.support.waits import eventually
 from warpboard.files import read_submission
 
 KEY = b"k" * 32
@@ -321,7 +325,7 @@ async def test_a_log_that_lost_its_end_is_refused_for_the_data_set_of_the_whole_
 
     for has_more in (False, True):
         other = await shortened(first.seq - 3, has_more=has_more)
-        with pytest.raises(Refused, match="has another event, or none: .* choose another folder"):
+        with pytest.raises(Refused, match=r"another event, or none: .* choose another folder"):
             await build_release(other, blobs, dataset(tmp_path))
         assert contents(tmp_path) == before
     # The whole log, put back by a repair, goes on.
@@ -339,6 +343,42 @@ async def test_a_whole_platform_is_derived_again(tmp_path: Path, nats_log: Any) 
     models = [f"kernelbench-1-{number}-model-{number}" for number in range(40 - len(CATALOGUE))]
     blobs = MemoryBlobStore()
     await check_population(nats_log, blobs, [*CATALOGUE, *models], 3000, tmp_path)
+
+
+@pytest.mark.server
+async def test_releases_are_built_at_intervals_and_a_failed_one_is_tried_again(
+    tmp_path: Path, nats_log: NatsLog, postgres_dsn: str
+) -> None:
+    """As the setting of ranker has it, beside what the platform does."""
+    blobs, folder = MemoryBlobStore(), tmp_path / "kernels"
+    build = partial(release, nats_log, blobs, postgres_dsn, folder, "MIT")
+
+    async def has_releases(count: int) -> bool:
+        return len(read_releases(folder)) >= count
+
+    async def has_warned(text: str) -> bool:
+        return any(text in line for line in warnings)
+
+    with collect_warnings("ranker.releases.service") as warnings:
+        job = asyncio.create_task(release_regularly(build, 0.1 / HOUR_S))
+        try:
+            # Nothing has happened yet; then somebody else builds a release, and then nobody.
+            await eventually(lambda: has_warned("the log has no event yet"))
+            with key_path(folder).open("rb") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                await populate(nats_log, blobs, Population(["softmax"], 30))
+                await eventually(lambda: has_warned("is being built already"))
+                assert not await has_releases(1)
+            await eventually(lambda: has_releases(1))
+            held = events.SubmissionHeld(reason="", rule="x")
+            await say(nats_log, subjects.moderation("s1"), held)
+            await eventually(lambda: has_releases(2))
+            # A release that would have nothing new is none.
+            assert [known.number for known in read_releases(folder)] == [1, 2]
+            assert read_releases(folder)[1].seq == await nats_log.last()
+        finally:
+            job.cancel()
+            await asyncio.wait([job])
 
 
 @pytest.mark.server

@@ -2,6 +2,8 @@
 
 import asyncio
 import hashlib
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -53,6 +55,8 @@ class Town:
     harness: str = ""
     # An evaluation that ada requested.
     evaluation: str = ""
+    # The digest of a file in release 1 of the kernel archive, if the platform offers releases.
+    release_file: str = ""
 
     @property
     def url(self) -> str:
@@ -81,6 +85,7 @@ def found_town(running: Running) -> Town:
     asyncio.run(_expire(town))
     _publish(town)
     _submit(town)
+    _release(town)
     return town
 
 
@@ -147,6 +152,18 @@ def _publish(town: Town) -> None:
     for name, code in zip(("ada", "member"), codes, strict=True):
         url, headers = f"{town.url}/v1/user/join", town.tokens[name]
         assert httpx.post(url, json={"code": code}, headers=headers, timeout=30).is_success
+
+
+def _release(town: Town) -> None:
+    folder = town.running.environ("ranker").get("WARPBOARD_RANKER_RELEASES")
+    if folder is None:
+        return
+    command = (sys.executable, "-m", "warpboard", "archive", "build", folder)
+    subprocess.run(
+        (*command, "--folder", str(town.running.folder)), check=True, timeout=120, text=True
+    )
+    whole = httpx.get(f"{town.url}/v1/archive/releases/1", timeout=30).json()
+    town.release_file = whole["files"][0]["sha256"]
 
 
 def _submit(town: Town) -> None:

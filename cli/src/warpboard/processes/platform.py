@@ -63,6 +63,8 @@ CLIENT_ALONE = (
 )
 # The agent was revoked for ever: it keeps running, but nothing that it reports is ranked.
 REVOKED = "wrong_state"
+# Unless the environment says otherwise: nobody publishes releases of a platform of one machine.
+LOCAL = {"WARPBOARD_INGEST_ASKS_LICENCE": "false"}
 
 
 async def _run_together(*jobs: Coroutine[Any, Any, None]) -> None:
@@ -79,8 +81,8 @@ async def _run_together(*jobs: Coroutine[Any, Any, None]) -> None:
 class Platform:
     """Everything that runs in one folder on this machine.
 
-    Services get `environ`, their addresses, and `overrides` on top. The main thread starts
-    children, because they end with the thread that started them.
+    Services get `LOCAL`, `environ`, their addresses, and `overrides`, each on top of the others.
+    The main thread starts children, because they end with the thread that started them.
     """
 
     def __init__(
@@ -200,7 +202,7 @@ class Platform:
         return self._add_child(ServiceProcess(service, log, environ, lock))
 
     def _environ_of(self, service: Service) -> dict[str, str]:
-        return {**self._environ, **service.environ, **self._overrides}
+        return {**LOCAL, **self._environ, **service.environ, **self._overrides}
 
     async def _start(self, child: Child) -> None:
         try:

@@ -227,8 +227,6 @@ def local_services(config: PlatformConfig) -> Sequence[Service]:
         "OPERATOR_TOKEN": config.operator_token,
         # On a local machine participants are believed without a token.
         "NAMES_BELIEVED": "true",
-        # Nobody publishes releases of it.
-        "ASKS_LICENCE": "false",
         "WEB_SIGNUP": "true",
     }
     edge = {**postgres, "INGEST_URL": f"http://{config.at('ingest')}"}

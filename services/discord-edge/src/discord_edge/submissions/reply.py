@@ -219,7 +219,7 @@ async def ensure_consent(interaction: BotInteraction, slug: str) -> bool:
 async def _ask_for_licence(interaction: BotInteraction, reason: str) -> bool:
     """Let the user choose the licence of all their sources, and return whether they did."""
     menu = GpuMenu(interaction, CHOICES, 1, "The licence of your sources")
-    question = f"{escaped(reason[:1].upper() + reason[1:])}."
+    question = f"{without_mentions(reason[:1].upper() + reason[1:])}."
     choice = await menu.ask(question, "No licence was chosen, so nothing is submitted.")
     if choice:
         api = user_api(interaction)

@@ -98,6 +98,8 @@ async def build_release(
     releases = await asyncio.to_thread(read_releases, dataset.folder)
     previous = releases[-1] if releases else None
     until = seq or await log.last()
+    if not until:
+        raise Refused("wrong_state", "the log has no event yet: there is nothing to release")
     if previous is not None and previous.seq >= until:
         if seq is None and previous.seq > until:
             raise _other_log(previous)
@@ -118,8 +120,8 @@ async def build_release(
 
 def _other_log(previous: Release) -> Refused:
     message = (
-        f"release {previous.number} ends at event {previous.seq}, where this log has another event, "
-        "or none: it lost its end, or is of another platform; choose another folder"
+        f"release {previous.number} ends at event {previous.seq}, where this log has another "
+        "event, or none: it lost its end, or is of another platform; choose another folder"
     )
     return Refused("bad_release", message, "folder")
 
