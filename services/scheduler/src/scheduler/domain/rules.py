@@ -34,7 +34,7 @@ LOST_MAX = 2
 FINAL_FAILURES = ("problem_fault", "profiler", STATES["running"].overdue)
 SUBMISSION_OVER = "its submission is over"
 # These make no rule due at once; the next tick is soon enough.
-IDLE = frozenset({"JobLeased", "JobAssigned", "SlotReserved", "RunStarted", "JobFinished"})
+IDLE = frozenset({"JobLeased", "JobAssigned", "SlotReserved", "RunStarted"})
 DEFAULT_POLICY = Policy()
 
 
