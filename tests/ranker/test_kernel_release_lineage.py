@@ -28,11 +28,18 @@ class Releases:
         self.dataset = Dataset(folder / "kernels", KEY, "MIT", (), folder / "signatures")
 
     async def publish(self) -> None:
-        """Publish a version for each time at which its sources are published."""
+        """Publish a version for each time at which its sources are published; all choose MIT."""
         policies = ((OPEN, "always"), (LATER, "after_close"), (NEVER, "never"))
         for number, policy in policies:
             fact = structs.replace(problem(number), publish=policy)
             await say(self.log, subjects.problem("identity"), fact)
+        for account in ("ada", "eve", "grace"):
+            await self.choose(account, "MIT")
+
+    async def choose(self, account: str, licence: str) -> None:
+        """Let somebody choose the licence of their sources."""
+        choice = events.PreferenceSet(preference="licence", value=licence)
+        await say(self.log, subjects.account(account), choice)
 
     async def submit(self, source: bytes, life: Life) -> int:
         """Let a submission live with a source; its number."""
@@ -119,11 +126,9 @@ async def test_a_row_is_released_only_with_the_sources_of_both(tmp_path: Path) -
     assert links(await releases.rows()) == everything
     # Another licence replaces the row of a source, and no licence takes it and its lineage out.
     for licence, wanted in (("Apache-2.0", everything), ("none", everything[2:])):
-        choice = events.PreferenceSet(preference="licence", value=licence)
-        await say(releases.log, subjects.account("ada"), choice)
+        await releases.choose("ada", licence)
         assert links(await releases.rows()) == wanted
-    again = events.PreferenceSet(preference="licence", value="MIT")
-    await say(releases.log, subjects.account("ada"), again)
+    await releases.choose("ada", "MIT")
     assert links(await releases.rows()) == everything
     # A withdrawn submission leaves with every row that names it.
     await say(releases.log, subjects.moderation("s1"), events.SubmissionWithdrawn(reason="mine"))
