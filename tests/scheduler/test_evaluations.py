@@ -10,6 +10,7 @@ from nacl.signing import SigningKey
 
 from harness.vocabulary import EVALUATION_LEVEL_MIN
 from scheduler.domain.fold import evolve
+from scheduler.domain.rules import IDLE, decide
 from scheduler.domain.state import World
 from shared import events, subjects
 from shared.evaluations import JSON_LINES, RESULTS_NAME
@@ -121,6 +122,15 @@ def given(batch: events.EvaluationRequested, *agents: str) -> Platform:
 
 def alive(*agents: str, minutes: float = 0.0) -> World:
     return world(*map(offering, agents), now=T0 + timedelta(minutes=minutes))
+
+
+def test_the_end_of_the_last_chunk_makes_the_end_of_its_batch_due_at_once() -> None:
+    history = given(requested(1, 32)).begin().complete()
+    (finishing,) = decide(history.state, alive("a1"))
+    (last_event,) = history.append_decision(finishing)
+    (ending,) = decide(history.state, alive("a1"))
+    assert history.append_decision(ending)[0] == "EvaluationFinished"
+    assert last_event not in IDLE
 
 
 def test_a_batch_of_one_chunk_needs_nine_events_for_32_items() -> None:
