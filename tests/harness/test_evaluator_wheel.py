@@ -46,6 +46,23 @@ class ModelNew(torch.nn.Module):
 """
 sources = {"right": RELU, "wrong": RELU.replace("min=0", "min=1")}
 '''
+# The same with a definition in the form of FlashInfer-Trace.
+MODEL_PATH = "KernelBench/level1/19_ReLU.py"
+FLASHINFER = ROOT / "tests" / "problems" / "flashinfer"
+DEFINITION = "definitions/norm/ragged_norm_h8.json"
+BEFORE_DEFINITION = f'''
+import json
+from pathlib import Path
+
+RIGHT = json.loads(Path("{DEFINITION}").read_text())["reference"] + """
+def custom_kernel(data):
+    results = run(*data["inputs"].values())
+    for buffer, result in zip(data["outputs"].values(), results, strict=True):
+        buffer.copy_(result)
+    return data["outputs"]
+"""
+sources = {{"right": RIGHT, "wrong": RIGHT.replace("copy_(result)", "copy_(result + 1)")}}
+'''
 AFTER = """
 import harness
 print(harness.__file__)
@@ -109,11 +126,15 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return python
 
 
-def require_three_lines(python: Path, checkout: Path, folder: Path) -> None:
-    """Run the program of the page as it is written there, in a checkout."""
+def require_three_lines(
+    python: Path, checkout: Path, folder: Path, before: str = BEFORE, problem: str = MODEL_PATH
+) -> None:
+    """Run the program of the page as it is written there, in a checkout, or with its problem."""
     text = PAGE.read_text().partition("## Evaluate")[2]
     program = text.partition("```python\n")[2].partition("```")[0]
-    (folder / "program.py").write_text(BEFORE + program + AFTER)
+    assert MODEL_PATH in program
+    program = program.replace(MODEL_PATH, problem)
+    (folder / "program.py").write_text(before + program + AFTER)
     *lines, file = run(python, folder / "program.py", cwd=checkout).splitlines()
     assert Path(file).is_relative_to(python.parents[1])
     ended = {id_: rest for id_, *rest in map(str.split, lines)}
@@ -136,3 +157,9 @@ def test_three_lines_evaluate_a_model_of_the_public_set(python: Path, tmp_path: 
     if not checkout:
         pytest.skip(f"{CHECKOUT} names no checkout of its public set")
     require_three_lines(python, Path(checkout), tmp_path)
+
+
+def test_three_lines_evaluate_a_definition_of_flashinfer_trace(
+    python: Path, tmp_path: Path
+) -> None:
+    require_three_lines(python, FLASHINFER, tmp_path, BEFORE_DEFINITION, DEFINITION)
