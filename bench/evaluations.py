@@ -80,7 +80,8 @@ SMOKE = Size(bare=20, single=5, service=4, library=10, benchmark=2, builds=2)
 class Rate(NamedTuple):
     """How fast some kernels were evaluated, and the processor time of each.
 
-    `services_ms` is the part of it that the processes of the platform took, without the harness.
+    `services_ms` is the part of it that the platform took: ingest, scheduler, ranker, nats-server,
+    Postgres and the agent's own process, without its supervisors, their runs and the boxes.
     """
 
     per_hour: float
