@@ -1,4 +1,4 @@
-"""Seconds from POST to ranked for an identity kernel, by stage, and what a spare box saves.
+"""Seconds from POST to ranked for an identity kernel, by stage, and what spares save.
 
 `python -m bench.turnaround [--smoke] [--gpu]`. With `--gpu`, the platform's agent may have a GPU.
 `bench.peers` has the same for another platform.
@@ -104,7 +104,7 @@ def main() -> None:
     options = parser.parse_args()
     runs, modes = (RUNS_SMOKE, MODES_SMOKE) if options.smoke else (RUNS, MODES)
     warms = not (options.gpu and options.smoke)
-    # A box with a GPU is no spare one.
+    # The comparison of the harness is made on the processor.
     figures = [] if options.gpu else spares.measure(is_smoke=options.smoke)
     with running_platform() as platform:
         figures += measure(platform.url, modes, runs, warms=warms)

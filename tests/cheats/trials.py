@@ -18,6 +18,7 @@ from typing import Any, Self
 from harness.entry import Harness, Progress, RunReport, RunRequest, StageFinished, Started
 from harness.sandbox.keeper import SPARE_NAME
 from harness.sandbox.linux import descendants, parent_of
+from harness.supervisor.process import SPARE_NAME as SPARE_RUN_NAME
 from harness.time.estimators import mean_without_top
 from tests.support.harness import Warm, children
 from tests.support.processes import name_of
@@ -210,7 +211,7 @@ class Trials:
 
 
 def _lasting() -> set[int]:
-    """The harness's own processes, its spare boxes, and all bystanders: they stay between runs."""
+    """The harness's own processes, its spares, and all bystanders: they stay between runs."""
     found = set()
     for pid in descendants(os.getpid()):
         words, above = _command(pid), parent_of(pid)
@@ -219,7 +220,7 @@ def _lasting() -> set[int]:
         is_zygote = b"harness.zygote" in words and b"harness.zygote" not in _command(above)
         if is_supervisor or is_zygote or _SLEEP.encode() in words:
             found.add(pid)
-        if name_of(pid) == SPARE_NAME:
+        if name_of(pid) in (SPARE_NAME, SPARE_RUN_NAME):
             found |= {pid, *descendants(pid)}
     return found
 

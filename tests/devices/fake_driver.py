@@ -43,6 +43,7 @@ class Machine(Driver):
         self.slow_ns: dict[tuple[str, int], int] = {}
         # The contexts that were opened, in the order of the log.
         self.contexts: list[str] = []
+        self.free_bytes = self.total_bytes = 80 * 1024**3
         self._events: dict[int, int] = {}
         self._waiting: dict[int, int] = defaultdict(int)
         self._handles = iter(range(1000, 1_000_000))
@@ -135,6 +136,10 @@ class Machine(Driver):
         self.contexts.append("context")
         self.log.append(("context", device, self.now_ns))
         out._obj.value = device + 1
+        return 0
+
+    def _cuMemGetInfo(self, free: Any, total: Any) -> int:  # noqa: N802
+        free._obj.value, total._obj.value = self.free_bytes, self.total_bytes
         return 0
 
     def _cuCtxSetCurrent(self, context: Any) -> int:  # noqa: N802

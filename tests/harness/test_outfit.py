@@ -24,7 +24,7 @@ from harness.devices.device import DeviceFault
 from harness.problem import AuthorActivity, ProblemFault, RunDirectory, load_problem
 from harness.sandbox.box import WALLS, Limits
 from harness.sandbox.launcher import ZygoteLauncher
-from harness.supervisor.folders import prepare_run_directory
+from harness.supervisor.folders import RunFolder, prepare_run_directory
 from tests.support.harness import HONEST, Host
 
 HOST = ("/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm", "/sys")
@@ -108,6 +108,13 @@ def test_a_gpu_that_is_not_there_or_not_ours_is_not_taken(
         amd_access(["/dev/dri/renderD128", "/dev/dri/renderD129", "/dev/kfd"], 2, numbers)
 
 
+def prepare(host: Host, folder: Path) -> RunDirectory:
+    """Prepare a run in a folder."""
+    request = host.request(HONEST)
+    problem = load_problem(Path(request.problem))
+    return prepare_run_directory(request, problem, RunFolder.make(folder))
+
+
 def test_each_rank_sees_its_own_gpu_alone(host: Host, tmp_path: Path) -> None:
     nodes = (*HOST, "/dev/nvidia1")
     given = nvidia_access(
@@ -115,11 +122,11 @@ def test_each_rank_sees_its_own_gpu_alone(host: Host, tmp_path: Path) -> None:
     )
     assert given.environment["CUDA_VISIBLE_DEVICES"] == "GPU-a,GPU-b"
     assert {"/dev/nvidia0", "/dev/nvidia1"} <= set(given.devices)
-    directory = prepare_run_directory(host.request(HONEST), tmp_path)
+    directory = prepare(host, tmp_path)
     setup = WorkerSetup(MACHINE, [], given)
     worker_teams: Any = WorkerTeams(setup, directory, "test", 2)
     told = [worker_teams._rank_environment(rank, 2) for rank in range(2)]
-    os.close(directory.out)
+    directory.leave()
     assert [one["CUDA_VISIBLE_DEVICES"] for one in told] == ["GPU-a", "GPU-b"]
     # Of the GPUs that it sees, its own is the first.
     assert [(one["RANK"], one["LOCAL_RANK"]) for one in told] == [("0", "0"), ("1", "0")]
@@ -143,7 +150,7 @@ def test_a_builder_has_no_gpu_and_a_profiler_has_the_limits_of_both(
     host: Host, tmp_path: Path
 ) -> None:
     given = DeviceAccess(("/dev/nvidia0",), ("/sys",), {"CUDA_VISIBLE_DEVICES": "GPU-a"})
-    directory = prepare_run_directory(host.request(HONEST), tmp_path)
+    directory = prepare(host, tmp_path)
     setup = WorkerSetup(MACHINE, [2, 3], given, build_cores=(4,))
     worker_teams = WorkerTeams(setup, directory, "test", 1)
     worker, builder, profiler = (
@@ -151,7 +158,7 @@ def test_a_builder_has_no_gpu_and_a_profiler_has_the_limits_of_both(
         worker_teams.builder(),
         worker_teams.profiler(("/x",)),
     )
-    os.close(directory.out)
+    directory.leave()
     assert worker.devices == profiler.devices == ("/dev/nvidia0",)
     assert builder.devices == ()
     # What is built disturbs no run that is timed.

@@ -11,7 +11,7 @@ import pytest
 
 from harness.sandbox.box import make_channel, receive_message, send_message
 from harness.sandbox.probe import Isolation
-from harness.supervisor import server
+from harness.supervisor.process import confine_process
 
 from .forks import in_a_fork
 
@@ -49,7 +49,7 @@ def socket_of_a_run(*, leaves_network: bool) -> socket.socket:
     pid = os.fork()
     if pid == 0:
         try:
-            server.confine_process((), leaves_network=leaves_network, has_gpu=False)
+            confine_process((), leaves_network=leaves_network, has_gpu=False)
             _, theirs = make_channel()
             send_message(said, {}, [theirs.fileno()])
         finally:
@@ -84,7 +84,7 @@ def test_an_ordinary_user_keeps_no_capability_in_a_namespace(isolation: Isolatio
         pytest.skip("no namespaces")
 
     def step() -> list[str]:
-        server.confine_process((), leaves_network=True, has_gpu=False)
+        confine_process((), leaves_network=True, has_gpu=False)
         lines = Path("/proc/thread-self/status").read_text().splitlines()
         return [line.split()[1] for line in lines if line.startswith("Cap")]
 

@@ -47,7 +47,8 @@ class Overrides:
     constructions. `ncu` is a stand-in profiler for any device. Without `records_calls`, no further
     call shows what produced the answers; that decides no verdict, but takes seconds on a GPU.
     `module_loading` is LAZY or EAGER for the GPU's contexts, to compare the two.
-    `end_s_max` limits how long killed processes may take to end; 0 is the usual limit.
+    `spare_s_max` is how long spares wait, and `end_s_max` limits how long killed processes may take
+    to end; 0 is the usual limit.
     """
 
     defences_file: str = ""
@@ -57,6 +58,7 @@ class Overrides:
     records_calls: bool = True
     module_loading: str = ""
     end_s_max: float = 0.0
+    spare_s_max: float = 0.0
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
@@ -69,6 +71,7 @@ class Overrides:
             records_calls=options.get("records_calls", True),
             module_loading=options.get("module_loading", ""),
             end_s_max=options.get("end_s_max", 0.0),
+            spare_s_max=options.get("spare_s_max", 0.0),
         )
 
     def read_defences(self) -> Defences:

@@ -316,10 +316,11 @@ class AuthorActivity:
 class RunDirectory:
     """What a run finds prepared: its folders, its problem, a descriptor of its records folder.
 
-    `mark` shows the supervisor which part of the author's code is running. `submission` is visible
-    to the worker; `scratch` holds the workers' own folders where no mount namespace gives them one.
-    In a duel, `rival` is the directory of the second submission. Where a submission is timed alone,
-    `yardstick` is that of the kernel that is timed beside it.
+    `out` and `mark` belong to the process of the run. `mark` shows the supervisor which part of the
+    author's code is running. `submission` is visible to the worker; `scratch` holds the workers'
+    own folders where no mount namespace gives them one. In a duel, `rival` is the directory of the
+    second submission. Where a submission is timed alone, `yardstick` is that of the kernel that is
+    timed beside it.
     """
 
     folder: Path
@@ -339,5 +340,4 @@ class RunDirectory:
 
     def leave(self) -> None:
         """Remove the folder."""
-        os.close(self.out)
         shutil.rmtree(self.folder, ignore_errors=True)

@@ -48,10 +48,18 @@ _SPARE_BUILT_S_MAX = 30.0
 
 
 def prepare_worker(spec: BoxSpec) -> None:
-    """Prepare a worker within its walls, in a spare box long before its submission is known."""
+    """Prepare a worker within its walls."""
     replace_environment(spec.environment)
     tempfile.tempdir = None
     _renew_randomness()
+
+
+def prepare_spare_worker(spec: BoxSpec) -> None:
+    """Prepare a worker of a spare box; with a GPU it also opens its context."""
+    prepare_worker(spec)
+    if spec.devices:
+        cuda: Any = importlib.import_module("harness.worker.cuda")
+        cuda.open_context()
 
 
 def serve_fresh_worker(spec: BoxSpec, control: int) -> NoReturn:
@@ -343,7 +351,7 @@ class _ZygoteServer:
             os.setsid()
             linux.die_with_parent(self._own_pidfd, signal.SIGTERM)
             attendant, keeper_end = make_channel()
-            entry = SpareEntry(spec, images, keeper_end, prepare_worker, serve_worker)
+            entry = SpareEntry(spec, images, keeper_end, prepare_spare_worker, serve_worker)
             keeper.run_keeper(spec, client, self._places, entry, attendant)
         finally:
             os._exit(1)

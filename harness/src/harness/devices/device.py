@@ -125,6 +125,10 @@ class Device:
         """Return whether this process can still use it."""
         return True
 
+    def free_share(self) -> float:
+        """Return which share of a GPU's memory is free."""
+        return 1.0
+
     def worker_fault(self) -> str:
         """Return the error by which a worker broke it for this process, "" if none did."""
         return ""

@@ -3,8 +3,7 @@
 Its walls are up and its workers wait within them, frozen. What depends on the submission comes with
 its assignment: the limits, the files, the control sockets and the output. Until then only the
 platform's own code has run in it. Without namespaces there is no spare box, because Landlock must
-know the submission's folder when the box is built. Nor is there one with a GPU, which no machine
-has tried.
+know the submission's folder when the box is built. A worker with a GPU has its context open.
 """
 
 import os
@@ -17,6 +16,7 @@ from harness.sandbox import fork_entry, linux, ranks, walls
 from harness.sandbox.box import (
     BoxSpec,
     Limits,
+    close_descriptors,
     describe_error,
     make_channel,
     receive_message,
@@ -46,7 +46,8 @@ def spare_spec(spec: BoxSpec) -> BoxSpec:
 
 def can_wait(spec: BoxSpec) -> bool:
     """Return whether a box like this one can be built before its submission is known."""
-    return spec.has_namespaces and not spec.devices
+    # Each of several ranks learns with its role which GPU is its own.
+    return spec.has_namespaces and (not spec.devices or spec.ranks == 1)
 
 
 class SpareEntry:
@@ -145,6 +146,8 @@ class SpareEntry:
         linux.die_with_parent(_PARENT)
         os.setsid()
         fork_entry.build_walls(self._spec, _PARENT, has_limits=False)
+        # Until the assignment, nothing else may take this place.
+        os.dup2(0, _REPORT, inheritable=False)
         self._prepare_worker(self._spec)
         assigner = socket.socket(fileno=ranks.CONTROL)
         send_message(assigner, {"built": True})
@@ -153,10 +156,10 @@ class SpareEntry:
             os._exit(1)
         message, (report, output, control) = received
         assigner.detach()
-        report, output, control = fork_entry.move_descriptors([report, output, control])
         for place, descriptor in enumerate((output, output, control, report), start=1):
             os.dup2(descriptor, place, inheritable=place <= ranks.CONTROL)
-        linux.keep_descriptors([ranks.CONTROL, _REPORT])
+        # The driver of a GPU has files of its own open.
+        close_descriptors([report, output, control])
         spec = spec_from_json(message["assign"])
         with socket.socket(fileno=_REPORT) as client:
             try:

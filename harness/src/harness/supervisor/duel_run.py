@@ -9,7 +9,7 @@ from harness.messages import CaseFailed, CaseReport, DuelReport, RunReport, RunR
 from harness.problem import ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.team import Team
-from harness.supervisor.run import StagedRun, Tell
+from harness.supervisor.run import Preparation, StagedRun, Tell
 from harness.time.duel import require_walls, run_duel
 from harness.time.sides import Side, SideFailed
 from harness.time.stage import StageTimer
@@ -23,13 +23,18 @@ class DuelRun(StagedRun):
     """
 
     def __init__(
-        self, request: RunRequest, directory: RunDirectory, machine: Machine, tell: Tell
+        self,
+        request: RunRequest,
+        directory: RunDirectory,
+        machine: Machine,
+        tell: Tell,
+        preparation: Preparation,
     ) -> None:
         if directory.problem.main:
             raise ProblemFault("a problem that times its submissions itself cannot have duels")
         if directory.rival is None:
             raise ProblemFault("a duel needs two submissions: name the rival")
-        super().__init__(request, directory, machine, tell)
+        super().__init__(request, directory, machine, tell, preparation)
         teams = self.worker_teams
         rival = WorkerTeams(
             teams.setup, directory.rival, request.mode, teams.ranks, pause=teams.pause

@@ -1,18 +1,23 @@
 """Prepares the folder of each run, and the cache of builds that runs share."""
 
+import contextlib
+import errno
 import importlib
 import os
 import shutil
+import stat
 import tempfile
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
+from typing import Self
 
 from harness.build.command import DRIVER, HEADER, LANGUAGES
 from harness.build.plan import BuildCache
 from harness.check import processor, reference_submission
 from harness.check.author import mentions_cuda
 from harness.messages import Request, RunRequest
-from harness.problem import AuthorActivity, Problem, RunDirectory, load_problem
+from harness.problem import AuthorActivity, Problem, RunDirectory
 from harness.vocabulary import MODES
 
 # The account of a run where the supervisor is root; it owns nothing else here.
@@ -37,29 +42,93 @@ _NATIVE = '#include "task.h"\n#include "utils.h"\n\n#include "reference.cuh"\n'
 _HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
 
 _CACHE = "compiled"
+_RECORDS = "records"
+_RECORDS_MAX = 1000
+_RECORD_BYTES_MAX = 1024**3
+_CHUNK_BYTES = 1024**2
 
 
-def prepare_run_directory(request: Request, parent: Path) -> RunDirectory:
-    """Copy problem and submission into a new folder in `parent` that run and worker can read.
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of a run's process, made before its first request is known.
 
-    An inspection has no submission and leaves no records.
-
-    Raises ProblemFault; OSError if the submission cannot be read or the disk is full.
+    `out` is a descriptor of the folder for records within, and `mark` the page on which the process
+    shows which part of the author's code is running.
     """
-    problem = load_problem(Path(request.problem))
-    folder = Path(tempfile.mkdtemp(dir=parent))
-    folder.chmod(0o711)
+
+    path: Path
+    out: int
+    mark: AuthorActivity = field(default_factory=AuthorActivity)
+
+    @classmethod
+    def make(cls, parent: Path) -> Self:
+        """Make a folder in `parent`. Raises OSError."""
+        path = Path(tempfile.mkdtemp(dir=parent))
+        records = path / _RECORDS
+        records.mkdir()
+        path.chmod(0o711)
+        _give_to_run(path, records)
+        return cls(path, os.open(records, os.O_RDONLY | os.O_DIRECTORY))
+
+    def move_records(self, out: Path) -> None:
+        """Move the records to the folder that a request names. Raises OSError.
+
+        The process may have been taken over: only plain files count, and only so many.
+        """
+        target = os.open(out, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            with os.scandir(self.out) as entries:
+                names = [entry.name for entry in islice(entries, _RECORDS_MAX)]
+            for name in names:
+                _move_file(name, self.out, target)
+        finally:
+            os.close(target)
+
+    def leave(self) -> None:
+        """Remove the folder."""
+        os.close(self.out)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+
+def _move_file(name: str, source: int, target: int) -> None:
+    if not stat.S_ISREG(os.stat(name, dir_fd=source, follow_symlinks=False).st_mode):
+        return
     try:
-        directory = _fill(folder, problem, request)
-        # The folder belongs to the account of the run; the worker's folders are readable for all.
-        if os.getuid() == 0:
-            os.fchown(directory.out, RUN_UID, RUN_UID)
-            for path in (folder, *folder.rglob("*")):
-                os.chown(path, RUN_UID, RUN_UID)
-        return directory
-    except BaseException:
-        shutil.rmtree(folder, ignore_errors=True)
-        raise
+        os.rename(name, name, src_dir_fd=source, dst_dir_fd=target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        _copy_file(name, source, target)
+
+
+def _copy_file(name: str, source: int, target: int) -> None:
+    """Copy a record to another file system."""
+    read = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=source)
+    with os.fdopen(read, "rb") as original:
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW
+        with os.fdopen(os.open(name, flags, 0o644, dir_fd=target), "wb") as copy:
+            while copy.tell() < _RECORD_BYTES_MAX and (chunk := original.read(_CHUNK_BYTES)):
+                copy.write(chunk)
+    with contextlib.suppress(OSError):
+        os.unlink(name, dir_fd=source)
+
+
+def _give_to_run(*paths: Path) -> None:
+    """Give paths to the account of runs; the worker's folders are readable for all."""
+    if os.getuid() == 0:
+        for path in paths:
+            os.chown(path, RUN_UID, RUN_UID)
+
+
+def prepare_run_directory(request: Request, problem: Problem, folder: RunFolder) -> RunDirectory:
+    """Copy problem and submission into a folder that run and worker can read.
+
+    An inspection has no submission and leaves no records. Raises OSError if the submission cannot
+    be read or the disk is full.
+    """
+    directory = _fill(folder, problem, request)
+    _give_to_run(*folder.path.rglob("*"))
+    return directory
 
 
 def add_submission(directory: RunDirectory, source: str) -> RunDirectory:
@@ -73,31 +142,29 @@ def add_submission(directory: RunDirectory, source: str) -> RunDirectory:
     for path in (submission, scratch):
         path.mkdir()
     main = _copy_submission_files(directory.problem.folder, submission, directory.problem, source)
-    if os.getuid() == 0:
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, RUN_UID, RUN_UID)
+    _give_to_run(folder, *folder.rglob("*"))
     problem = replace(directory.problem, submission=main)
-    out = os.dup(directory.out)
     return replace(
-        directory, folder=folder, problem=problem, submission=submission, scratch=scratch, out=out
+        directory, folder=folder, problem=problem, submission=submission, scratch=scratch
     )
 
 
-def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
-    names = ("problem", "submission", "scratch", "records")
-    problem_folder, submission, scratch, records = (folder / name for name in names)
-    for path in (problem_folder, submission, scratch, records):
+def _fill(run_folder: RunFolder, problem: Problem, request: Request) -> RunDirectory:
+    folder = run_folder.path
+    names = ("problem", "submission", "scratch")
+    problem_folder, submission, scratch = (folder / name for name in names)
+    for path in (problem_folder, submission, scratch):
         path.mkdir()
-    source_path, records_path = _find_paths(request)
+    source_path = request.source if isinstance(request, RunRequest) else ""
     problem_folder.chmod(0o700)
     for name in problem.files:
         shutil.copyfile(problem.folder / name, problem_folder / name)
     if request.device == "cpu" and problem.form == "kernelbench" and _MODEL_CPU in problem.files:
         shutil.copyfile(problem.folder / _MODEL_CPU, problem_folder / _MODEL)
     main = _copy_submission_files(problem_folder, submission, problem, source_path)
-    out = os.open(records_path or records, os.O_RDONLY | os.O_DIRECTORY)
     local_problem = replace(problem, folder=problem_folder, submission=main)
-    directory = RunDirectory(folder, local_problem, submission, scratch, out, AuthorActivity())
+    own = run_folder.out, run_folder.mark
+    directory = RunDirectory(folder, local_problem, submission, scratch, *own)
     if not isinstance(request, RunRequest):
         return directory
     if not request.source:
@@ -107,14 +174,6 @@ def _fill(folder: Path, problem: Problem, request: Request) -> RunDirectory:
     if "time" in MODES[request.mode].stages and not problem.main:
         return replace(directory, yardstick=_add_yardstick(directory, request.device))
     return directory
-
-
-def _find_paths(request: Request) -> tuple[str, str]:
-    """Return the paths of a request's source and of the folder for its records; "" if none."""
-    if not isinstance(request, RunRequest):
-        return "", ""
-    # The folder for the records of the first run may be gone when the next one ends.
-    return request.source, "" if request.is_shared else request.out
 
 
 def _add_second(directory: RunDirectory, name: str, source: str) -> RunDirectory:

@@ -6,7 +6,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from harness import messages
 from harness.build import yardstick
@@ -27,7 +27,7 @@ from harness.check.inputs import (
 )
 from harness.check.judging import JudgeContext
 from harness.check.screen import Screening, quote_lines, screen_in_child
-from harness.devices.access import DeviceAccess, find_device_access, open_device
+from harness.devices.access import find_device_access, open_device
 from harness.devices.device import (
     CoreKeepAwake,
     Device,
@@ -62,6 +62,8 @@ from harness.worker.protocol import WARM
 
 # A process that runs author's code for long may need ever more memory.
 _SHARED_RUNS_MAX = 250
+# A spare process waits with its device open only while this share of a GPU's memory is free.
+SPARE_FREE_SHARE_MIN = 0.8
 _RECORD = "record"
 # Whatever fails in that call, the submission has already passed. torch raises RuntimeError.
 _RECORD_FAILURES = (
@@ -86,7 +88,7 @@ class Run:
         self._machine = machine
         self.device_turn = DeviceTurn(machine.device_lock)
         # A problem that needs more memory than its share has the machine alone.
-        self._is_alone = machine.slots > 1 and not fits_in_share(self._problem, machine.slots)
+        self._is_alone = needs_machine_alone(self._problem, machine)
         if self._is_alone:
             self._machine = replace(machine, slots=1)
         self._report_progress = tell
@@ -240,69 +242,112 @@ class Run:
         )
 
 
+@dataclass(frozen=True)
+class DeviceSpec:
+    """The device of a run and how it uses this machine; equal for runs that can be exchanged.
+
+    `ranks` is that of the widest case, and `slots` how many runs share the machine. With
+    `is_pinned`, referee and workers have cores of their own.
+    """
+
+    device: str
+    gpus: tuple[int, ...]
+    ranks: int
+    slots: int
+    is_pinned: bool
+    is_timed: bool
+
+
+def find_device_spec(request: RunRequest, problem: Problem, machine: Machine) -> DeviceSpec:
+    """Return the device of a run by our harness. Raises ProblemFault."""
+    mode = MODES[request.mode]
+    ranks = [case.ranks for stage in mode.stages for case in problem.cases(stage, request.mode)]
+    # Evaluations without times share the cores of a processor best as the kernel sees fit.
+    # Beside a GPU, another run may be timed meanwhile.
+    is_pinned = not (request.is_shared and request.device == CPU_DEVICE)
+    slots = 1 if needs_machine_alone(problem, machine) else machine.slots
+    gpus, ranks_max = tuple(request.gpus), max(ranks, default=1)
+    return DeviceSpec(request.device, gpus, ranks_max, slots, is_pinned, mode.is_timed)
+
+
+def needs_machine_alone(problem: Problem, machine: Machine) -> bool:
+    """Return whether a problem needs more memory than its share of the machine."""
+    return machine.slots > 1 and not fits_in_share(problem, machine.slots)
+
+
+class RunDevice:
+    """The device of a run's process, its cores and its referee; it knows no problem.
+
+    A spare process opens the device before its first request. Raises DeviceFault.
+    """
+
+    device: Device
+
+    def __init__(self, spec: DeviceSpec, machine: Machine) -> None:
+        self.spec = spec
+        self.is_open = False
+        self.cores = reserve_core(machine.slot, spec.slots) if spec.is_pinned else []
+        self.build_cores: tuple[int, ...] = ()
+        if spec.device != CPU_DEVICE:
+            self.cores, build_cores = split_cores(self.cores, spec.slots - 1)
+            self.build_cores = tuple(build_cores)
+        core = self.cores[0] if self.cores and spec.is_timed else None
+        self.core_keep_awake = CoreKeepAwake(core)
+        self.referee = Referee(has_own_core=bool(self.cores))
+        loading = machine.module_loading
+        self.access = find_device_access(spec.device, spec.ranks, spec.gpus, module_loading=loading)
+
+    def open(self, machine: Machine) -> None:
+        """Open the device in this process. Raises DeviceFault."""
+        # After the fork of CoreKeepAwake, which must not inherit a GPU context.
+        self.device = open_device(self.spec.device, self.access, machine.walls, machine.defences)
+        self.is_open = True
+
+    def require_room(self) -> None:
+        """Raise DeviceFault if too little of a GPU's memory is free to keep the device open."""
+        if (share := self.device.free_share()) < SPARE_FREE_SHARE_MIN:
+            raise DeviceFault(f"only {share:.0%} of the device's memory are free")
+
+    def close(self) -> None:
+        """Close the device."""
+        if self.is_open:
+            self.device.close()
+        self.core_keep_awake.close()
+
+
 class PreparedProblem:
     """What a run prepares for its problem, and later runs of the same process use again.
 
-    That is the open device, the author's code and the shapes of all cases. It holds nothing of a
-    submission.
+    That is the author's code and the shapes of all cases, on the device of the process. It holds
+    nothing of a submission. Raises MemoryShortage.
     """
 
-    ranks_first: int
-    ranks: int
-    cores: list[int]
-    build_cores: tuple[int, ...]
-    core_keep_awake: CoreKeepAwake
-    referee: Referee
-    access: DeviceAccess
-    device: Device
     judge_context: JudgeContext
 
-    def __init__(self) -> None:
+    def __init__(
+        self, run_device: RunDevice, request: RunRequest, problem: Problem, slots: int
+    ) -> None:
+        self.run_device = run_device
         self.runs = 0
         self.shapes: dict[str, list[Shape]] = {}
-        self._offer: inputs.AvailableMemory | None = None
-        self._cases: list[tuple[Case, bool]] = []
-
-    def choose_device(self, request: RunRequest, problem: Problem, machine: Machine) -> None:
-        """Choose device and cores, before the first run. Raises DeviceFault, MemoryShortage."""
-        self.runs += 1
-        if self.runs > 1:
-            return
+        self._slots = slots
         self._cases = [
             (case, STAGES[stage].is_timed)
             for stage in MODES[request.mode].stages
             for case in problem.cases(stage, request.mode)
         ]
-        each_ranks = [case.ranks for case, _ in self._cases] or [1]
-        self.ranks_first, self.ranks = each_ranks[0], max(each_ranks)
-        is_timed, is_cpu = MODES[request.mode].is_timed, request.device == CPU_DEVICE
-        # Evaluations without times share the cores of a processor best as the kernel sees fit.
-        # Beside a GPU, another run may be timed meanwhile.
-        is_pinned = not (request.is_shared and is_cpu)
-        self.cores = reserve_core(machine.slot, machine.slots) if is_pinned else []
-        self.build_cores = ()
-        if not is_cpu:
-            self.cores, build_cores = split_cores(self.cores, machine.slots - 1)
-            self.build_cores = tuple(build_cores)
-        self.core_keep_awake = CoreKeepAwake(self.cores[0] if self.cores and is_timed else None)
-        self.referee = Referee(has_own_core=bool(self.cores))
-        self.access = find_device_access(
-            request.device, self.ranks, request.gpus, module_loading=machine.module_loading
-        )
+        self.ranks_first = self._cases[0][0].ranks if self._cases else 1
         # A GPU has its own memory, where an allocation that is too large simply fails.
-        if is_cpu:
-            limits = self.access.limits
-            self._offer = measure_available_memory(problem, limits, machine.slots)
-
-    def open_device(self, request: RunRequest, machine: Machine) -> None:
-        """Open the chosen device in this process. Raises DeviceFault."""
-        # After the fork of CoreKeepAwake, which must not inherit a GPU context.
-        self.device = open_device(request.device, self.access, machine.walls, machine.defences)
+        self._offer: inputs.AvailableMemory | None = None
+        if request.device == CPU_DEVICE:
+            limits = run_device.access.limits
+            self._offer = measure_available_memory(problem, limits, slots)
 
     def is_usable(self, report: RunReport) -> bool:
         """Return whether another run may follow the one of this report."""
         has_failed = bool(report.failure_code) or report.has_left
-        return not has_failed and self.runs < _SHARED_RUNS_MAX and self.device.is_usable()
+        can_follow = not has_failed and self.runs < _SHARED_RUNS_MAX
+        return can_follow and self.run_device.device.is_usable()
 
     def load_author(
         self, directory: RunDirectory, machine: Machine, build_tools: BuildTools, key: bytes
@@ -314,17 +359,19 @@ class PreparedProblem:
         """
         if self.shapes:
             return
+        run_device = self.run_device
+        device = run_device.device
         if self._offer is not None:
             # Others that used memory may be gone by now.
-            limits = self.access.limits
+            limits = run_device.access.limits
             self._offer = measure_available_memory(directory.problem, limits, machine.slots)
             self._offer.limit()
         native = functools.partial(
             forms.load_native_functions, directory, build_tools, machine.cache
         )
-        author = AuthorCode(directory.problem, directory.mark, self.device.name, native)
+        author = AuthorCode(directory.problem, directory.mark, device.name, native)
         self.judge_context = JudgeContext(
-            author, self.device, self.core_keep_awake, machine.defences, self.referee
+            author, device, run_device.core_keep_awake, machine.defences, run_device.referee
         )
         cases = (case for case, _ in self._cases)
         is_checked = directory.problem.is_checked
@@ -352,17 +399,26 @@ class PreparedProblem:
             shared = max(shared, inputs.shared_bytes(sizes, is_timed=is_timed))
         offer.limit(shared)
 
-    def close(self) -> None:
-        """Close the device."""
-        self.device.close()
-        self.core_keep_awake.close()
+
+@dataclass
+class Preparation:
+    """What a process has prepared for its runs.
+
+    A spare process has opened the device before its first run. If the runs `is_shared`, the first
+    one also leaves the problem prepared for those that follow.
+    """
+
+    is_shared: bool = False
+    run_device: RunDevice | None = None
+    problem: PreparedProblem | None = None
+
+    def can_follow(self, report: RunReport) -> bool:
+        """Return whether another run may follow the one of this report."""
+        return self.is_shared and self.problem is not None and self.problem.is_usable(report)
 
 
 class StagedRun(Run):
-    """A run by our harness: build, check, and time or profile.
-
-    With `prepared`, an earlier run of this process has prepared the problem, and others may follow.
-    """
+    """A run by our harness: build, check, and time or profile."""
 
     def __init__(
         self,
@@ -370,27 +426,33 @@ class StagedRun(Run):
         directory: RunDirectory,
         machine: Machine,
         tell: Tell,
-        prepared: PreparedProblem | None = None,
+        preparation: Preparation,
     ) -> None:
         super().__init__(request, directory, machine, tell)
-        self._is_shared = prepared is not None
-        self._prepared = prepared or PreparedProblem()
-        self._prepared.choose_device(request, self._problem, self._machine)
+        self._is_shared = preparation.is_shared
+        if preparation.problem is None:
+            run_device = preparation.run_device
+            if run_device is None:
+                spec = find_device_spec(request, self._problem, machine)
+                run_device = preparation.run_device = RunDevice(spec, self._machine)
+            slots = self._machine.slots
+            preparation.problem = PreparedProblem(run_device, request, self._problem, slots)
+        self._prepared = preparation.problem
+        self._prepared.runs += 1
+        self._run_device = run_device = self._prepared.run_device
         self._steps = {
             "build": self._build,
             **dict.fromkeys(("check", "hidden_check", "timed_check"), self._judge_all),
             "time": self._time,
             "profile": self._profile,
         }
-        self._ranks_first, self._referee = self._prepared.ranks_first, self._prepared.referee
-        prepared = self._prepared
-        setup = WorkerSetup(machine, prepared.cores, prepared.access, prepared.build_cores)
-        self.worker_teams = WorkerTeams(
-            setup, directory, request.mode, self._prepared.ranks, pause=self._give_way
-        )
-        if self._prepared.runs == 1:
+        self._ranks_first, self._referee = self._prepared.ranks_first, run_device.referee
+        setup = WorkerSetup(machine, run_device.cores, run_device.access, run_device.build_cores)
+        ranks = run_device.spec.ranks
+        self.worker_teams = WorkerTeams(setup, directory, request.mode, ranks, pause=self._give_way)
+        if not run_device.is_open:
             self._open_device()
-        self._core_keep_awake, self._device = self._prepared.core_keep_awake, self._prepared.device
+        self._core_keep_awake, self._device = run_device.core_keep_awake, run_device.device
         build_tools = adapt_tools(machine.build_tools, self._device.architecture)
         adapted = replace(machine, build_tools=build_tools)
         self.worker_teams.setup = replace(setup, machine=adapted)
@@ -400,13 +462,14 @@ class StagedRun(Run):
 
     def _open_device(self) -> None:
         """Open a GPU here and in the first worker at the same time, while no other run uses it."""
-        if not self._prepared.access.devices:
-            self._prepared.open_device(self._request, self._machine)
+        run_device = self._run_device
+        if not run_device.access.devices:
+            run_device.open(self._machine)
             return
         super()._hold_device()
         try:
             self.worker_teams.start_early(self._ranks_first)
-            self._prepared.open_device(self._request, self._machine)
+            run_device.open(self._machine)
             self.worker_teams.wait_until_open()
         except BaseException:
             self.worker_teams.end()
@@ -447,7 +510,7 @@ class StagedRun(Run):
 
     def _close(self) -> None:
         if not self._is_shared:
-            self._prepared.close()
+            self._run_device.close()
         if self._yardstick_teams is not None:
             self._yardstick_teams.end()
 

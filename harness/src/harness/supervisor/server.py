@@ -21,8 +21,8 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path
 from types import FrameType
@@ -36,7 +36,6 @@ from harness.check.author import is_memory_shortage
 from harness.check.composition import RECORD_S_MAX
 from harness.check.screen import SCREEN_S_MAX
 from harness.defences import Overrides
-from harness.devices.cuda import host
 from harness.devices.device import DeviceFault, describe_machine
 from harness.devices.lock import DEVICE_WAIT_S_MAX, open_device_lock, stop_sharing, try_share
 from harness.inspect import inspection
@@ -56,37 +55,55 @@ from harness.messages import (
     request_from_line,
     to_line,
 )
-from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory
-from harness.sandbox import fork_entry, linux, realtime, seccomp, walls
+from harness.problem import MemoryShortage, Problem, ProblemFault, RunDirectory, load_problem
+from harness.sandbox import linux
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.bubblewrap import BubblewrapLauncher
-from harness.sandbox.launcher import ZygoteLauncher
+from harness.sandbox.launcher import SPARE_S_MAX, ZygoteLauncher
 from harness.sandbox.probe import probe_isolation
 from harness.sandbox.settings import add_environment
 from harness.supervisor.duel_run import DuelRun
 from harness.supervisor.folders import (
-    RUN_UID,
+    RunFolder,
     add_submission,
     open_build_cache,
     prepare_run_directory,
 )
+from harness.supervisor.process import (
+    ENDS,
+    KEEPS,
+    READY_S_MAX,
+    SPARE_NAME,
+    TAKE_S_MAX,
+    TAKES,
+    WAITS,
+    Order,
+    OrderReader,
+    ProcessSpec,
+    Purpose,
+    RunProcess,
+    confine_process,
+    take_request,
+)
+from harness.supervisor.process import READY as SPARE_READY
 from harness.supervisor.profiler import ProfilerFault
 from harness.supervisor.program_run import ProgramRun
-from harness.supervisor.run import PreparedProblem, Run, StagedRun, Tell
+from harness.supervisor.run import (
+    Preparation,
+    Run,
+    RunDevice,
+    StagedRun,
+    Tell,
+    find_device_spec,
+)
 from harness.time.stage import NoisyMachine
 from harness.vocabulary import DUEL, LEVELS, MODES
-
-_READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
-# A device's driver writes to its nodes, to /proc and /sys, and to the pipes of its service.
-_WRITTEN = ("/proc", "/dev", "/sys", host.MPS_PIPES)
 
 _POLL_S = 1.0
 # How many spare boxes a supervisor has by default: each run starts with one.
 SPARES = 1
 # How often it looks whether a run that is timed has ended, to make them.
 _TRY_EVERY_S = 1.0
-# What a run's process writes after a report.
-_WAITS, _ENDS = b"w", b"e"
 _CHUNK_BYTES = 64 * 1024
 _END_S = 5.0
 _AUTHOR_WALL_SHARE = 3
@@ -100,50 +117,8 @@ _FAILURE_CODES: dict[type[Exception], str] = {
     MemoryShortage: "memory",
     ProfilerFault: "profiler",
 }
-Purpose = tuple[object, ...]
 # An author's code may replace os._exit.
 _EXIT = os._exit
-
-
-def confine_process(folders: Sequence[int], *, leaves_network: bool, has_gpu: bool) -> None:
-    """Confine this process irrevocably; `folders` are descriptors it may still write to.
-
-    With `leaves_network` it enters an empty network namespace: the worker gets a socket that is
-    created here, and a socket reveals the addresses of the namespace it was created in. With
-    `has_gpu` it can connect to unix sockets in the machine's folders, as a GPU's driver needs.
-
-    As root it switches to an account that owns nothing. Such an account may be unable to import
-    an interpreter below a closed home folder, so then it keeps the capability to read files;
-    Landlock, where the kernel has it, leaves it no files to read except the interpreter's. It also
-    keeps the right to run at a low real-time priority, if this machine has it (`realtime`).
-    """
-    if leaves_network:
-        fork_entry.leave_network_namespace()
-    if linux.landlock_version() >= linux.LANDLOCK_VERSION_MIN:
-        read = [*_READ, *walls.interpreter_folders(), walls.package_folder()]
-        written = [*_WRITTEN, *(f"/proc/self/fd/{folder}" for folder in folders)]
-        linux.restrict_paths(linux.AllowedPaths(read=read, written=written))
-    # A GPU's driver chooses the cores of its other threads, which the filter below would refuse.
-    # A capability in a user's own namespace allows no priority.
-    is_root = os.getuid() == 0
-    scheduling = realtime.permit(may_keep_capability=is_root and not has_gpu)
-    if is_root:
-        # A virtual environment may be readable while its base interpreter is not.
-        is_open = all(_is_reachable(Path(prefix)) for prefix in (sys.prefix, sys.base_prefix))
-        reading = 0 if is_open else 1 << linux.CAP_DAC_READ_SEARCH
-        linux.become_user(RUN_UID, reading | scheduling)
-    else:
-        linux.empty_bounding_set()
-        linux.drop_capabilities(scheduling)
-    linux.become_unreadable()
-    seccomp.install_worker_filter(seccomp.socket_families(1, has_unix=has_gpu))
-    if scheduling:
-        seccomp.forbid_foreign_scheduling()
-
-
-def _is_reachable(folder: Path) -> bool:
-    path = (folder.resolve(), *folder.resolve().parents)
-    return all(place.stat().st_mode & 0o005 == 0o005 for place in path)
 
 
 class RequestLines:
@@ -184,63 +159,17 @@ class RequestLines:
         return line.decode() if end else ""
 
 
-@dataclass(frozen=True)
-class RunProcess:
-    """A forked process that runs one request, or several of the same `purpose`; () means one.
-
-    It writes a byte to `reported` after each report, and reads further requests from `requests`.
-    `directory` is that of its first request. `others` were the supervisor's processes before it.
-    """
-
-    pid: int
-    directory: RunDirectory
-    reported: int
-    requests: int
-    purpose: Purpose
-    others: frozenset[int]
-
-    @property
-    def has_ended(self) -> bool:
-        """Whether the process has ended; it is not reaped."""
-        return os.waitid(os.P_PID, self.pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is not None
-
-    def hand_over(self, token: str, request: Request, directory: RunDirectory) -> None:
-        """Send the next request to the process, which is waiting for it."""
-        folders = (directory.folder, directory.submission, directory.scratch)
-        message = [token, to_line(request), directory.problem.submission, *map(str, folders)]
-        # If it has just ended, the wait for its report finds that out.
-        with contextlib.suppress(BrokenPipeError):
-            os.write(self.requests, json.dumps(message).encode() + b"\n")
-
-    def end(self) -> int:
-        """End the process and return its exit status."""
-        with contextlib.suppress(ProcessLookupError):
-            os.kill(self.pid, signal.SIGKILL)
-        _, status = os.waitpid(self.pid, 0)
-        os.close(self.reported)
-        os.close(self.requests)
-        return os.waitstatus_to_exitcode(status)
-
-
-def _take_over(line: str, first: RunDirectory) -> tuple[str, Request, RunDirectory]:
-    """Return the token, the request and the directory that were handed over to this process."""
-    token, request, main, *folders = json.loads(line)
-    folder, submission, scratch = map(Path, folders)
-    problem = replace(first.problem, submission=main)
-    directory = replace(
-        first, folder=folder, problem=problem, submission=submission, scratch=scratch
-    )
-    return token, request_from_line(request), directory
-
-
 @dataclass
 class SupervisorServer:
     """The warm process: the machine, the channel to the entry, and the current run.
 
     `token` starts each of its lines, so a line that an author's code prints belongs to no later
     run. `process` runs the current request, or waits for the next one that can share it.
-    `spares` is how many spare boxes are kept ready, `lacks_spares` whether some may be missing, and
-    `own_lock` the device lock that is shared while they are built.
+
+    `spares` is how many boxes and how many processes are kept ready, and `lacks_spares` whether
+    some may be missing. `wanted` is the specification of the last process that a spare one can
+    replace, `spare_processes` are those that wait, until `spares_end_at`. `own_lock` is the device
+    lock that is shared while they are made.
     """
 
     machine: Machine
@@ -254,28 +183,82 @@ class SupervisorServer:
     spares: int = 0
     own_lock: tuple[int, ...] = ()
     lacks_spares: bool = False
+    wanted: ProcessSpec | None = None
+    spare_processes: list[RunProcess] = field(default_factory=list)
+    spares_end_at: float = inf
+    usual_name: str = field(default_factory=linux.name)
 
     def take_line(self) -> str:
-        """Wait for a line of the entry and return it, "" at the end; make spare boxes meanwhile."""
-        while self.lacks_spares and not self.lines.has_news:
-            self._make_spares()
-            wait_s = _TRY_EVERY_S if self.lacks_spares else 0.0
-            if select.select((self.lines.descriptor,), (), (), wait_s)[0]:
+        """Wait for a line of the entry and return it, "" at the end; make spares meanwhile."""
+        while not self.lines.has_news:
+            if time.monotonic() >= self.spares_end_at:
+                self._end_all_spares()
+            if self.lacks_spares:
+                self._make_spares()
+            ends_at = self.spares_end_at
+            wait_s = _TRY_EVERY_S if self.lacks_spares else max(0.0, ends_at - time.monotonic())
+            limit_s = None if wait_s == inf else wait_s
+            if select.select((self.lines.descriptor,), (), (), limit_s)[0]:
                 self.lines.receive()
         return self.lines.take()
 
     def _make_spares(self) -> None:
-        """Make what is missing of the spare boxes, unless a run uses the device alone now."""
+        """Make what is missing of the spares, unless a run uses the device alone now."""
         if not try_share(self.own_lock):
             return
         self.lacks_spares = False
         try:
+            made = self._fork_spares()
             self.machine.launcher.make_spares(self.spares)
             self.machine.launcher.settle_spares()
+            for process in made:
+                if not process.has_written(SPARE_READY, READY_S_MAX):
+                    self._end_processes([process])
         except SandboxFault:
             self.leave()
         finally:
             stop_sharing(self.own_lock)
+        age_s = self.overrides.spare_s_max or SPARE_S_MAX
+        self.spares_end_at = time.monotonic() + age_s
+
+    def _end_all_spares(self) -> None:
+        """End the spares, which are then replaced."""
+        self._end_processes(self.spare_processes)
+        try:
+            self.machine.launcher.make_spares(0)
+        except SandboxFault:
+            self.leave()
+        self.spares_end_at, self.lacks_spares = inf, True
+
+    def _fork_spares(self) -> list[RunProcess]:
+        """Fork what is missing of the spare processes."""
+        unfit = [one for one in self.spare_processes if one.spec != self.wanted or one.has_ended]
+        self._end_processes(unfit)
+        made = []
+        # Without one, the next process is forked when it is needed.
+        with contextlib.suppress(OSError):
+            while self.wanted is not None and len(self.spare_processes) < self.spares:
+                made.append(self._fork(self.wanted, RunFolder.make(self.folder), is_spare=True))
+                self.spare_processes.append(made[-1])
+        return made
+
+    def _end_processes(self, processes: Sequence[RunProcess]) -> None:
+        """End spare processes; their children end with them."""
+        for process in list(processes):
+            self.spare_processes.remove(process)
+            process.end()
+            process.folder.leave()
+
+    def _take_spare(self, spec: ProcessSpec) -> RunProcess | None:
+        """Return a spare process of this specification; None if there is none."""
+        fitting = (one for one in self.spare_processes if one.spec == spec and not one.has_ended)
+        process = next(fitting, None)
+        if process is not None:
+            self.spare_processes.remove(process)
+        elif spec.has_gpu:
+            # Only a process with an open device shows whether the contexts of boxes still work.
+            self._end_all_spares()
+        return process
 
     def handle_line(self, line: str) -> None:
         """Handle one line of the entry: the token of a request, and the request."""
@@ -303,7 +286,7 @@ class SupervisorServer:
             self.tell(failed_request(request, "sandbox", reason))
             return
         try:
-            directory, purpose = self._prepare(request)
+            process, directory = self._prepare(request)
         except ProblemFault as fault:
             self.tell(failed_request(request, "problem_fault", messages.make_printable(str(fault))))
             return
@@ -315,10 +298,10 @@ class SupervisorServer:
             budgets_s = run_budgets_s(directory.problem, request.mode)
             wait_s = DEVICE_WAIT_S_MAX if self.machine.device_lock else 0.0
             self.tell(Accepted(budgets_s + request.quiet_wait_s + wait_s))
-        self._run(request, directory, purpose)
+        self._run(request, directory, process)
 
-    def _prepare(self, request: Request) -> tuple[RunDirectory, Purpose]:
-        """Return the directory of a request, and what a new process for it is for.
+    def _prepare(self, request: Request) -> tuple[RunProcess, RunDirectory]:
+        """Return a process for a request, and the directory that it needs.
 
         Ends the process that waits for requests of another purpose. Raises ProblemFault; OSError.
         """
@@ -327,24 +310,42 @@ class SupervisorServer:
         if process is not None and (process.purpose != purpose or process.has_ended):
             self._end_process(process)
         if self.process is not None and isinstance(request, RunRequest):
-            self.directory = directory = add_submission(self.process.directory, request.source)
-            return directory, purpose
-        self.directory = directory = prepare_run_directory(request, self.folder)
-        problem = directory.problem
+            assert self.process.directory is not None
+            self.directory = add_submission(self.process.directory, request.source)
+            return self.process, self.directory
+        problem = load_problem(Path(request.problem))
         if isinstance(request, RunRequest):
             problem.cases("profile", request.mode, request.case)
-        return directory, purpose if problem.lang == "py" and not problem.main else ()
+        if self.overrides.defences_file:
+            self.machine = replace(self.machine, defences=self.overrides.read_defences())
+        process = self.process = self._choose_process(request, problem)
+        process.purpose = purpose if problem.lang == "py" and not problem.main else ()
+        try:
+            self.directory = prepare_run_directory(request, problem, process.folder)
+        except BaseException:
+            self._end_process(process)
+            raise
+        return process, self.directory
 
-    def _run(self, request: Request, directory: RunDirectory, purpose: Purpose) -> None:
-        process = self.process
-        if process is None:
-            process = self.process = self._fork(request, directory, purpose)
-        else:
+    def _choose_process(self, request: Request, problem: Problem) -> RunProcess:
+        """Return a spare process, or fork one. Raises ProblemFault; OSError."""
+        run_device = None
+        if isinstance(request, RunRequest) and not problem.main:
+            run_device = find_device_spec(request, problem, self.machine)
+        spec = ProcessSpec.find(request.device, self.machine.defences, run_device)
+        if run_device is not None:
+            self.wanted = spec
+        return self._take_spare(spec) or self._fork(spec, RunFolder.make(self.folder))
+
+    def _run(self, request: Request, directory: RunDirectory, process: RunProcess) -> None:
+        process.hand_over(self.token, request, directory)
+        if process.is_spare and not process.has_written(TAKES, TAKE_S_MAX):
+            process = self._replace_spare(process)
             process.hand_over(self.token, request, directory)
         is_waiting, stop_reason = self._wait_for_run(request, process)
         ending = ""
         if is_waiting:
-            self._clean_up({*process.others, process.pid})
+            self._clean_up()
         else:
             ending = messages.status_failure(self._end_process(process)).message
         if directory is not process.directory:
@@ -355,32 +356,43 @@ class SupervisorServer:
             # The author's code may have reported something itself; the first report counts.
             self.tell(_report_dead_run(request, directory.mark.what, stop_reason, ending))
 
-    def _fork(self, request: Request, directory: RunDirectory, purpose: Purpose) -> RunProcess:
-        if self.overrides.defences_file:
-            self.machine = replace(self.machine, defences=self.overrides.read_defences())
-        others = frozenset(linux.descendants(os.getpid()))
+    def _replace_spare(self, process: RunProcess) -> RunProcess:
+        """Return a new process for the request of a spare one that ended or lost its device."""
+        process.end()
+        if process.spec.has_gpu:
+            self._end_all_spares()
+        self.process = self._fork(process.spec, process.folder)
+        self.process.purpose = process.purpose
+        return self.process
+
+    def _fork(self, spec: ProcessSpec, folder: RunFolder, *, is_spare: bool = False) -> RunProcess:
         reported, report_end = os.pipe()
         request_end, requests = os.pipe()
         pid = os.fork()
         if pid == 0:
             os.close(reported)
             os.close(requests)
-            self._run_in_fork(request, directory, purpose, (request_end, report_end))
+            self._run_in_fork(spec, folder, (request_end, report_end), is_spare=is_spare)
         os.close(report_end)
         os.close(request_end)
-        return RunProcess(pid, directory, reported, requests, purpose, others)
+        return RunProcess(pid, spec, folder, reported, requests, is_spare=is_spare)
 
     def _end_process(self, process: RunProcess) -> int:
         """End a run's process with all that it started; return its exit status."""
         self.process = None
         status = process.end()
-        self._clean_up(process.others)
-        process.directory.leave()
+        self._clean_up()
+        process.folder.leave()
         return status
 
-    def _clean_up(self, known: Collection[int]) -> None:
-        """End what a run has left behind, or this supervisor if that fails."""
+    def _clean_up(self) -> None:
+        """End what a run has left behind, or this supervisor if that fails.
+
+        Of the processes beneath the zygote, it ends those that are in no spare box.
+        """
         # Processes that an author's code left behind are in no box, and hold what runs hold.
+        own = [*self.spare_processes, *([self.process] if self.process is not None else [])]
+        known = {self.machine.launcher.pid, *(process.pid for process in own)}
         if not linux.end_others(known, self.machine.launcher.end_s_max):
             self.leave()
         # A run that died may have left a box behind.
@@ -398,7 +410,8 @@ class SupervisorServer:
         cancelled is killed at once. One that has reported, or whose result is no longer wanted
         because another request came, gets little time to end.
         """
-        problem, mark = process.directory.problem, process.directory.mark
+        assert process.directory is not None
+        problem, mark = process.directory.problem, process.folder.mark
         limit_s, reason = problem.budgets_s["author"], ""
         if not isinstance(request, RunRequest):
             limit_s = min(limit_s, request.call_s)
@@ -410,8 +423,8 @@ class SupervisorServer:
             if used_s > limit_s or wall_s > _AUTHOR_WALL_SHARE * limit_s:
                 reason = f"{mark.what} did not end within {limit_s:g} s"
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            if ends_at == inf and select.select((process.reported,), (), (), 0)[0]:
-                is_waiting = os.read(process.reported, 1) == _WAITS
+            if ends_at == inf and (event := self._read_event(request, process)):
+                is_waiting = event == WAITS
                 ends_at = time.monotonic() + _END_S
             if ends_at == inf and self.lines.has_news:
                 ends_at = time.monotonic() + _END_S
@@ -422,6 +435,17 @@ class SupervisorServer:
                 has_ended = self._wait_for_news(pidfd, process.reported if ends_at == inf else -1)
         os.close(pidfd)
         return is_waiting, reason
+
+    def _read_event(self, request: Request, process: RunProcess) -> bytes:
+        """Return what a process wrote after its report, b"" if nothing; move its records before."""
+        if not select.select((process.reported,), (), (), 0)[0]:
+            return b""
+        event = os.read(process.reported, 1)
+        if event != KEEPS:
+            return event or ENDS
+        if isinstance(request, RunRequest) and not request.is_shared:
+            process.keep_records(Path(request.out))
+        return b""
 
     def _wait_for_news(self, pidfd: int, reported: int) -> bool:
         """Wait for the run's end, its report, the entry's next line, or a second.
@@ -436,68 +460,98 @@ class SupervisorServer:
         return pidfd in ready
 
     def _run_in_fork(
-        self,
-        request: Request,
-        directory: RunDirectory,
-        purpose: Purpose,
-        pipes: tuple[int, int],
+        self, spec: ProcessSpec, folder: RunFolder, pipes: tuple[int, int], *, is_spare: bool
     ) -> NoReturn:
         request_end, report_end = pipes
         try:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._close_files_in_fork()
             # The code that runs here must not read the next requests.
             os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
             # The supervisor's own descriptors are shared with the other supervisors.
             self.machine = replace(
                 self.machine, device_lock=open_device_lock(self.machine.device_lock)
             )
-            run_folder = os.open(directory.folder, os.O_PATH | os.O_DIRECTORY)
-            folders = (run_folder, directory.out, self.machine.cache.folder)
-            leaves_network, has_gpu = self.machine.hides_network, request.device != "cpu"
-            confine_process(folders, leaves_network=leaves_network, has_gpu=has_gpu)
+            run_folder = os.open(folder.path, os.O_PATH | os.O_DIRECTORY)
+            folders = (run_folder, self.machine.cache.folder)
+            leaves_network = self.machine.hides_network
+            confine_process(folders, leaves_network=leaves_network, has_gpu=spec.has_gpu)
             _die_with_parent(os.getppid(), signal.SIGKILL)
-            os.chdir(directory.folder)
+            os.chdir(folder.path)
             # Torch makes this folder when it computes shapes without memory: in the current folder,
             # since it may not write to /tmp here.
             add_environment({"TORCHINDUCTOR_CACHE_DIR": "inductor"})
-            prepared = PreparedProblem() if purpose else None
-            with os.fdopen(request_end, encoding="utf-8") as requests:
-                while self._answer_in_fork(request, directory, prepared):
-                    os.write(report_end, _WAITS)
-                    self.token, request, directory = _take_over(requests.readline(), directory)
-            os.write(report_end, _ENDS)
+            preparation = Preparation()
+            if is_spare:
+                preparation.run_device = self._open_spare(spec)
+                os.write(report_end, SPARE_READY)
+            reader = OrderReader(request_end, folder.mark)
+            order = reader.read()
+            if is_spare:
+                self._take_first(preparation, report_end)
+            while self._answer_in_fork(order, reader, report_end, preparation):
+                os.write(report_end, WAITS)
+                order = reader.read()
+            os.write(report_end, ENDS)
         finally:
             # Whatever happens, a fork must never return into its parent's loop.
             _EXIT(0)
 
+    def _close_files_in_fork(self) -> None:
+        """Close what belongs to other processes of runs, and to the supervisor alone."""
+        own = [*self.spare_processes, *([self.process] if self.process is not None else [])]
+        for process in own:
+            process.close_files()
+        for descriptor in self.own_lock:
+            os.close(descriptor)
+        self.own_lock = ()
+
+    def _open_spare(self, spec: ProcessSpec) -> RunDevice:
+        """Open the device of a spare process. Raises DeviceFault."""
+        assert spec.run_device is not None
+        run_device = RunDevice(spec.run_device, self.machine)
+        run_device.open(self.machine)
+        run_device.require_room()
+        linux.set_name(SPARE_NAME)
+        return run_device
+
+    def _take_first(self, preparation: Preparation, report_end: int) -> None:
+        """Take the first request of a spare process, or end if its device does not work."""
+        assert preparation.run_device is not None
+        if not take_request(preparation.run_device.device, report_end):
+            _EXIT(0)
+        linux.set_name(self.usual_name)
+
     def _answer_in_fork(
-        self, request: Request, directory: RunDirectory, prepared: PreparedProblem | None
+        self, order: Order, reader: OrderReader, report_end: int, preparation: Preparation
     ) -> bool:
-        """Report on a request; return whether this process can take the next one."""
+        """Report on a request; return whether this process can take another one."""
+        self.token, request, directory, preparation.is_shared = order
         report: Message
         try:
             if isinstance(request, RunRequest):
-                report = execute_run(request, directory, self.machine, self.tell, prepared)
+                report = execute_run(request, directory, self.machine, self.tell, preparation)
             else:
                 report = inspection.execute_inspection(request, directory, self.machine, self.tell)
         except Exception as error:  # noqa: BLE001  (unexpected: our own failure)
             traceback.print_exc()
             report = failed_request(request, "supervisor", f"{type(error).__name__}: {error}")
+        # Shared runs leave no records.
+        if isinstance(request, RunRequest) and not request.is_shared:
+            os.write(report_end, KEEPS)
+            reader.wait_until_kept()
         self.tell(report)
-        return isinstance(report, RunReport) and prepared is not None and prepared.is_usable(report)
+        return isinstance(report, RunReport) and preparation.can_follow(report)
 
     def leave(self) -> NoReturn:
         """End every process beneath this one, then this one; the status says if all ended."""
-        if self.process is not None:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(self.process.pid, signal.SIGKILL)
+        own = [*self.spare_processes, *([self.process] if self.process is not None else [])]
+        linux.kill(process.pid for process in own)
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self.machine.launcher.close()
         has_survivors = not linux.end_descendants(self.machine.launcher.end_s_max)
-        if self.process is not None and self.process.directory is not self.directory:
-            self.process.directory.leave()
-        if self.directory is not None:
-            self.directory.leave()
+        for process in own:
+            process.folder.leave()
         if has_survivors:
             sys.stderr.write("a process of a run could not be killed\n")
             sys.stderr.flush()
@@ -519,6 +573,8 @@ def serve(parent: int, options: dict[str, Any]) -> None:
         slot=options.get("slot", 0),
         slots=options.get("slots", 1),
     )
+    # The trials of the walls leave processes that have ended.
+    linux.end_others({machine.launcher.pid})
     for descriptor in machine.device_lock:
         os.set_inheritable(descriptor, False)
     lines = RequestLines(sys.stdin.fileno())
@@ -587,23 +643,22 @@ def execute_run(
     directory: RunDirectory,
     machine: Machine,
     tell: Tell,
-    prepared: PreparedProblem | None = None,
+    preparation: Preparation,
 ) -> RunReport:
     """Execute one run in this process, by our harness or by the problem's own program.
 
-    `prepared` is what the runs of this process share, if there are several. No worker of the run is
-    left when this returns.
+    No worker of the run is left when this returns.
     """
     began = time.monotonic()
     usage: dict[str, float] = {}
     try:
         run: Run
         if request.mode == DUEL:
-            run = DuelRun(request, directory, machine, tell)
+            run = DuelRun(request, directory, machine, tell, preparation)
         elif directory.problem.main:
             run = ProgramRun(request, directory, machine, tell)
         else:
-            run = StagedRun(request, directory, machine, tell, prepared)
+            run = StagedRun(request, directory, machine, tell, preparation)
         try:
             report = run.execute()
         finally:

@@ -131,8 +131,10 @@ class Driver:
 
 
 def open_context() -> None:
-    """Open the GPU's context in this process, and torch in it. Raises RuntimeError."""
+    """Open the GPU's context in this process, and torch in it, once. Raises RuntimeError."""
     torch: Any = importlib.import_module("torch")
+    if torch.cuda.is_initialized():
+        return
     torch.cuda.init()
     torch.zeros(1, device="cuda")
 

@@ -104,10 +104,11 @@ class Settings:
     spares: Annotated[
         int,
         Doc(
-            "how many [spare boxes](docs/isolation.md#spare-boxes) each slot keeps on the device "
-            "`cpu`, 0 to 8; each has its own processes, with about 30 MB of memory, is frozen, "
-            "and is used once or ended after 10 minutes",
-            "0: each run builds its box, which takes about 30 ms; high: memory that nobody uses",
+            "how many [spare](docs/isolation.md#spares) boxes and processes of runs each slot "
+            "keeps ready, 0 to 8; each takes about 30 MB of memory, on a GPU also a context, and "
+            "is used once or replaced after 10 minutes",
+            "0: each run starts its own, which takes about 60 ms, and seconds on a GPU; high: "
+            "memory that nobody uses",
         ),
     ] = 1
     sign_seed: Annotated[

@@ -222,6 +222,12 @@ class CudaDevice(Device):
             return self.referee.shoot(window, reveal)
         return time_by_host([self], window)
 
+    def free_share(self) -> float:
+        """Return which share of the GPU's memory is free."""
+        free, total = ctypes.c_size_t(), ctypes.c_size_t()
+        self.driver("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
+        return free.value / total.value
+
     def is_usable(self) -> bool:
         """Return whether its context works; with MPS, a worker's fault breaks it."""
         return not self.referee.error()

@@ -66,6 +66,7 @@ SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemUnmap": (_ADDRESS, _SIZE),
     "cuMemAddressFree": (_ADDRESS, _SIZE),
     "cuMemRelease": (_U64,),
+    "cuMemGetInfo_v2": (POINTER, POINTER),
     "cuMemsetD32Async": (_ADDRESS, _U32, _SIZE, POINTER),
     "cuStreamCreate": (POINTER, _U32),
     "cuStreamQuery": (POINTER,),

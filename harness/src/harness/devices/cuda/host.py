@@ -22,6 +22,7 @@ _SHARED_NODES = (
 )
 _REQUIRED_NODES = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 _INFORMATION = "/proc/driver/nvidia/gpus"
+_DRIVER_VERSION = "/proc/driver/nvidia/version"
 _MIG_FOLDER = "/dev/nvidia-caps"
 _FOLDERS = ("/sys",)
 # The folder of a driver that a container runtime has mounted.
@@ -161,6 +162,17 @@ def module_loading(ranks: int = 1, forced: str = "") -> dict[str, str]:
     ({'CUDA_MODULE_LOADING': 'LAZY'}, {'CUDA_MODULE_LOADING': 'EAGER'}, 'EAGER')
     """
     return {MODULE_LOADING: forced or ("LAZY" if ranks == 1 else "EAGER")}
+
+
+def driver_state() -> tuple[str, ...]:
+    """Return what changes when a GPU's driver, its nodes or its MPS daemon is replaced."""
+    version = Path(_DRIVER_VERSION)
+    state = [version.read_text(encoding="utf-8")] if version.exists() else []
+    control = Path(MPS_PIPES) / "control"
+    if control.exists():
+        status = control.stat()
+        state.append(f"{status.st_ino} {status.st_ctime_ns}")
+    return (*state, *sorted(list_gpu_paths()))
 
 
 def become_mps_client(environment: dict[str, str]) -> None:
