@@ -20,14 +20,15 @@ from harness.build.teams import Machine
 from harness.devices import access
 from harness.devices.access import DeviceAccess
 from harness.devices.device import Device, DeviceFault
-from harness.problem import RunDirectory
+from harness.problem import RunDirectory, load_problem
 from harness.sandbox import launcher
 from harness.sandbox.box import SUBMISSION
 from harness.sandbox.launcher import ZygoteLauncher
 from harness.sandbox.linux import descendants
 from harness.sandbox.probe import probe_isolation
 from harness.supervisor import run as supervisor_run
-from harness.supervisor.folders import open_build_cache, prepare_run_directory
+from harness.supervisor.folders import RunFolder, open_build_cache, prepare_run_directory
+from harness.supervisor.run import Preparation
 from harness.supervisor.server import execute_run
 from tests.devices import imitated_contexts as contexts
 from tests.support.harness import HONEST, Host, Warm
@@ -80,13 +81,15 @@ def run(way: str, folder: Path, machine: Machine) -> Mapping[str, object]:
     folder.mkdir(mode=0o755)
     host = Host(folder, cast("Warm", None), {"build": IMPORT_S})
     request = host.request(SOURCE, device="cuda")
-    directory = prepare_run_directory(request, folder)
+    run_folder = RunFolder.make(folder)
+    directory = prepare_run_directory(request, load_problem(Path(request.problem)), run_folder)
     device = ImitatedDevice(way, directory, machine.launcher, "namespaces" in machine.walls)
     vars(supervisor_run).update(
         find_device_access=device.find_access, open_device=device.open_for_referee
     )
     began = time.monotonic()
-    report = execute_run(request, directory, machine, lambda _: None)
+    report = execute_run(request, directory, machine, lambda _: None, Preparation())
+    run_folder.move_records(host.out)
     log = host.out / "log.txt"
     return {
         "verdict": report.verdict,

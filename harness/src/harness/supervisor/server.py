@@ -208,10 +208,10 @@ class SupervisorServer:
             return
         self.lacks_spares = False
         try:
-            made = self._fork_spares()
+            new_processes = self._fork_spares()
             self.machine.launcher.make_spares(self.spares)
             self.machine.launcher.settle_spares()
-            for process in made:
+            for process in new_processes:
                 if not process.has_written(SPARE_READY, READY_S_MAX):
                     self._end_processes([process])
         except SandboxFault:
@@ -232,15 +232,19 @@ class SupervisorServer:
 
     def _fork_spares(self) -> list[RunProcess]:
         """Fork what is missing of the spare processes."""
-        unfit = [one for one in self.spare_processes if one.spec != self.wanted or one.has_ended]
+        unfit = [
+            process
+            for process in self.spare_processes
+            if process.spec != self.wanted or process.has_ended
+        ]
         self._end_processes(unfit)
-        made = []
+        forked: list[RunProcess] = []
         # Without one, the next process is forked when it is needed.
         with contextlib.suppress(OSError):
             while self.wanted is not None and len(self.spare_processes) < self.spares:
-                made.append(self._fork(self.wanted, RunFolder.make(self.folder), is_spare=True))
-                self.spare_processes.append(made[-1])
-        return made
+                forked.append(self._fork(self.wanted, RunFolder.make(self.folder), is_spare=True))
+                self.spare_processes.append(forked[-1])
+        return forked
 
     def _end_processes(self, processes: Sequence[RunProcess]) -> None:
         """End spare processes; their children end with them."""
@@ -251,7 +255,11 @@ class SupervisorServer:
 
     def _take_spare(self, spec: ProcessSpec) -> RunProcess | None:
         """Return a spare process of this specification; None if there is none."""
-        fitting = (one for one in self.spare_processes if one.spec == spec and not one.has_ended)
+        fitting = (
+            process
+            for process in self.spare_processes
+            if process.spec == spec and not process.has_ended
+        )
         process = next(fitting, None)
         if process is not None:
             self.spare_processes.remove(process)
