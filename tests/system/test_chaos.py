@@ -30,6 +30,7 @@ async def test_whatever_dies_nothing_is_lost_doubled_or_overdue(tmp_path: Path) 
     report = await endure(plan(SEED, SECONDS), tmp_path)
     assert report.is_sound, f"{table(report)}\nrepeat it with: {repeat(report)}"
     assert report.accepted > 0
+    assert report.accepted_batches > 0
 
 
 # What must be found broken by each fault. One platform has all of them: none hides another.

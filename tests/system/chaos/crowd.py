@@ -1,4 +1,4 @@
-"""Participants who want their submissions in, whatever dies, and sometimes want them no more."""
+"""Participants who want submissions and evaluations in, and sometimes want them no more."""
 
 import asyncio
 import time
@@ -9,7 +9,7 @@ import httpx
 
 from tests.support.people import HONEST
 from tests.system.chaos.asking import Asked, Asker, client
-from tests.system.chaos.plan import Wish
+from tests.system.chaos.plan import Batch, Wish
 from tests.system.chaos.streams import Streams
 
 # Every so manyth submission is followed live.
@@ -27,6 +27,19 @@ class Accepted:
     key: str
 
 
+@dataclass(frozen=True)
+class AcceptedBatch:
+    """The promise of an evaluation: 202, with its id."""
+
+    id: str
+    batch: Batch
+
+
+def item_source(number: int) -> str:
+    """The source of an item; equal items have known verdicts."""
+    return f"ITEM = {number}\n{HONEST}"
+
+
 def source_of(wish: Wish) -> bytes:
     """The file that is submitted; no two wishes have the same, also without comments."""
     return f"KEY = '{wish.key}'\n{WRONG if wish.kernel == 'wrong' else HONEST}".encode()
@@ -41,8 +54,10 @@ class Crowd:
 
     urls: Sequence[str]
     wishes: list[Wish]
+    batches: list[Batch]
     asked: Asked = field(default_factory=Asked)
     accepted: list[Accepted] = field(default_factory=list)
+    accepted_batches: list[AcceptedBatch] = field(default_factory=list)
     streams: Streams = field(default_factory=Streams)
     followers: list["asyncio.Task[None]"] = field(default_factory=list)
 
@@ -52,7 +67,10 @@ class Crowd:
         async with client(self.urls[0]) as http:
             asker = Asker(http, self.asked, self.urls)
             wishes = enumerate(self.wishes)
-            await asyncio.gather(*(self._wish(asker, wish, at, began) for at, wish in wishes))
+            await asyncio.gather(
+                *(self._wish(asker, wish, at, began) for at, wish in wishes),
+                *(self._evaluate(asker, batch, began) for batch in self.batches),
+            )
 
     async def finish_following(self, within_s: float) -> None:
         """Wait for the ends of the streams; what has none by then is seen by its places."""
@@ -83,14 +101,32 @@ class Crowd:
             self.followers.append(asyncio.create_task(following))
         if wish.cancel_after_s is not None:
             await asyncio.sleep(wish.cancel_after_s)
-            await self._cancel(asker, wish, said["number"])
+            await self._cancel(asker, wish.participant, f"submissions/{said['number']}")
 
-    async def _cancel(self, asker: Asker, wish: Wish, number: int) -> None:
-        """Ask for its end; it may be over already."""
+    async def _evaluate(self, asker: Asker, batch: Batch, began: float) -> None:
+        await asyncio.sleep(max(0.0, began + batch.at_s - time.monotonic()))
+        items = [{"id": str(number), "source": item_source(number)} for number in batch.items]
         request = httpx.Request(
             "POST",
-            f"{self.urls[0]}/v1/submissions/{number}/cancel",
+            f"{self.urls[len(self.accepted_batches) % len(self.urls)]}/v1/evaluations",
+            json={"problem": "identity", "gpu": batch.gpu, "items": items},
+            headers={"Warpboard-Participant": batch.participant, "Idempotency-Key": batch.key},
+        )
+        answer = await asker.ask("evaluate", request)
+        if answer is None:
+            return
+        id_ = answer.json()["id"]
+        self.accepted_batches.append(AcceptedBatch(id_, batch))
+        if batch.cancel_after_s is not None:
+            await asyncio.sleep(batch.cancel_after_s)
+            await self._cancel(asker, batch.participant, f"evaluations/{id_}")
+
+    async def _cancel(self, asker: Asker, participant: str, path: str) -> None:
+        """Ask for the end of a submission or an evaluation; it may be over already."""
+        request = httpx.Request(
+            "POST",
+            f"{self.urls[0]}/v1/{path}/cancel",
             json={"reason": "thought better of it"},
-            headers={"Warpboard-Participant": wish.participant},
+            headers={"Warpboard-Participant": participant},
         )
         await asker.ask("cancel", request)

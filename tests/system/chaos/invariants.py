@@ -15,12 +15,13 @@ from tests.system.chaos.reading import Kept
 # A decision that is due at the deadline is said a moment later.
 GRACE = timedelta(seconds=120)
 # They change nothing, so they expect nothing.
-UNCHAINED = frozenset({"RunDiscarded", "AuditSealed"})
+UNCHAINED = frozenset({"RunDiscarded", "AuditSealed", "ChunkStopRequested", "DeviceTimeSettled"})
 RETURNING = frozenset({"infra_failed", "cancelled"})
 # What may be said of a history that is over.
 AFTERWARDS = frozenset({"RunDiscarded"})
 
 Log = Sequence[Kept]
+Ending = events.JobFinished | events.JobRequeued | events.SubmissionFinished
 Check = Callable[[Log, Sequence[Accepted]], Iterator[str]]
 
 
@@ -139,10 +140,57 @@ def _leased_results_count(log: Log, _accepted: Sequence[Accepted]) -> Iterator[s
             yield f"{name} ended by run {fact.run}, which no lease named when it completed"
 
 
-def _has_verdict(fact: events.Fact) -> TypeGuard[events.JobFinished | events.SubmissionFinished]:
+def _has_verdict(fact: events.Fact) -> TypeGuard[Ending]:
     if isinstance(fact, events.SubmissionFinished):
         return fact.verdict is not None
+    if isinstance(fact, events.JobRequeued):
+        return fact.result is not None
     return isinstance(fact, events.JobFinished)
+
+
+def _each_item_ended_once(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
+    """With a verdict that was known, one of a run, or none; and then the evaluation, once."""
+    ends, finished = defaultdict[str, Counter[int]](Counter), Counter[str]()
+    for event in log:
+        fact = event.recorded.fact
+        if isinstance(fact, events.EvaluationFinished):
+            finished[_id(event)] += 1
+        elif isinstance(fact, events.JobRequeued | events.JobFinished) and fact.result is not None:
+            first, count = fact.result.first, len(fact.result.verdicts)
+            ends[fact.result.evaluation].update(range(first, first + count))
+        elif isinstance(fact, events.JobGivenUp | events.JobCancelled) and fact.chunk is not None:
+            first, count = fact.chunk.first, fact.chunk.count
+            ends[fact.chunk.evaluation].update(range(first, first + count))
+    for event in _of(log, "EvaluationRequested"):
+        fact, one = event.recorded.fact, _id(event)
+        assert isinstance(fact, events.EvaluationRequested)
+        run_count = len(fact.sources) - len(fact.cached)
+        if finished[one] != 1:
+            yield f"evaluation {one} has {finished[one]} ends"
+        wrong = {item: ends[one][item] for item in range(run_count) if ends[one][item] != 1}
+        if wrong or ends[one].total() != run_count:
+            yield f"evaluation {one} of {run_count} items: ends that are not one: {wrong}"
+
+
+def _evaluations_count_their_items(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
+    """The end of an evaluation counts each item, and device time is settled with it."""
+    sizes, reserved, settled = dict[str, int](), Counter[str](), Counter[str]()
+    for event in log:
+        fact = event.recorded.fact
+        if isinstance(fact, events.EvaluationRequested):
+            sizes[_id(event)] = len(fact.sources)
+        elif isinstance(fact, events.DeviceTimeReserved):
+            reserved[fact.evaluation] += 1
+        elif isinstance(fact, events.DeviceTimeSettled):
+            settled[fact.evaluation] += 1
+        elif isinstance(fact, events.EvaluationFinished):
+            counted = fact.completed + fact.failed + fact.cancelled
+            if counted != sizes[_id(event)]:
+                yield f"evaluation {_id(event)} of {sizes[_id(event)]} items counted {counted}"
+    expected = Counter(dict.fromkeys(sizes, 1))
+    if (reserved, settled) != (expected, expected):
+        yield f"device time: {reserved - expected} reserved and {settled - expected} settled anew"
+        yield f"device time: {expected - reserved} not reserved, {expected - settled} not settled"
 
 
 def _quotas_add_up(log: Log, _accepted: Sequence[Accepted]) -> Iterator[str]:
@@ -217,6 +265,8 @@ CHECKS: dict[str, Check] = {
     "every history is unbroken": _histories_unbroken,
     "leases of a job do not overlap": _leases_apart,
     "only leased results count": _leased_results_count,
+    "each item of an evaluation ends once": _each_item_ended_once,
+    "evaluations count their items": _evaluations_count_their_items,
     "quotas add up": _quotas_add_up,
     "nobody has too many open": _open_within_the_limit,
 }

@@ -28,7 +28,7 @@ from tests.system.chaos.operator import Operator
 from tests.system.chaos.oracle import Oracle, too_many_failures, wrong_verdicts
 from tests.system.chaos.plan import GPUS, Plan
 from tests.system.chaos.reading import Kept
-from tests.system.chaos.reads import unacknowledged, wrong_boards, wrong_pages
+from tests.system.chaos.reads import unacknowledged, wrong_boards, wrong_pages, wrong_results
 from tests.system.chaos.streams import wrong_streams
 from tests.system.chaos.town import Town
 
@@ -47,7 +47,9 @@ BOARDS = "leaderboards follow from the log"
 STREAMS = "streams told each event once"
 ACKS = "no consumer holds an event back"
 FAULTLESS = "no answer was a fault of ours"
-OPEN = ("submission", "job", "run")
+RESULTS = "results of evaluations are those of their sources"
+OPEN = ("submission", "evaluation", "job", "run")
+RECEIVED = ("SubmissionReceived", "EvaluationRequested")
 
 
 @dataclass
@@ -61,6 +63,7 @@ class Report:
     refused: Counter[str] = field(default_factory=Counter)
     types: Counter[str] = field(default_factory=Counter)
     accepted: int = 0
+    accepted_batches: int = 0
     retries: int = 0
     waited_s_max: float = 0.0
     restarts: dict[str, int] = field(default_factory=dict)
@@ -93,7 +96,7 @@ class Reader:
 
     def _note(self, event: RecordedEvent) -> None:
         aggregate, kind = history_of(event.envelope.aggregate), CATALOGUE[event.envelope.type]
-        if kind is CATALOGUE["SubmissionReceived"]:
+        if event.envelope.type in RECEIVED:
             self.received.add(aggregate)
         if event.envelope.type == "AgentQuarantined":
             self.quarantined.add(last_token(aggregate))
@@ -103,7 +106,7 @@ class Reader:
             return
         if kind.is_terminal:
             self.open.discard(aggregate)
-        elif event.envelope.type in ("SubmissionReceived", "JobAssigned"):
+        elif event.envelope.type in (*RECEIVED, "JobAssigned"):
             self.open.add(aggregate)
 
     async def rest(self, accepted: int, within_s: float) -> bool:
@@ -163,12 +166,13 @@ async def _endure(plan: Plan, running: Running, rest_s: float, *, has_small_disk
     try:
         await operator.prepare()
         async with Town(running, has_small_disk=has_small_disk) as town:
-            crowd = Crowd(town.urls, plan.wishes)
+            crowd = Crowd(town.urls, plan.wishes, plan.batches)
             suffering = town.suffer(plan.strikes)
             await asyncio.gather(crowd.live(), suffering, operator.work(plan.acts))
             town.thaw()
             await operator.release_all()
-            is_at_rest = await reader.rest(len(crowd.accepted), rest_s)
+            accepted = len(crowd.accepted) + len(crowd.accepted_batches)
+            is_at_rest = await reader.rest(accepted, rest_s)
             # A stream of what is still open would not end either.
             await crowd.finish_following(rest_s if is_at_rest else 0.0)
             log = await reading.read(nc)
@@ -201,6 +205,7 @@ async def _judge(plan: Plan, seen: Seen, nc: Client, rest_s: float) -> Report:
         http.headers.update(running.operator | {"Warpboard-Operator": "chaos"})
         asker = Asker(http, operator)
         found[PAGES] = await wrong_pages(asker, log)
+        found[RESULTS] = await wrong_results(asker, seen.crowd.accepted_batches)
         found[BOARDS] = await wrong_boards(asker, log)
         found[STREAMS] = await wrong_streams(asker, seen.crowd.streams)
     found[FAULTLESS] = crowd.faults + operator.faults
@@ -219,6 +224,7 @@ async def _judge(plan: Plan, seen: Seen, nc: Client, rest_s: float) -> Report:
         refused=crowd.refused + operator.refused,
         types=Counter(one.type for one in log),
         accepted=len(seen.crowd.accepted),
+        accepted_batches=len(seen.crowd.accepted_batches),
         retries=crowd.retries + operator.retries,
         waited_s_max=max(crowd.waited_s_max, operator.waited_s_max),
         restarts=_restarts(seen.town),

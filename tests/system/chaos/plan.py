@@ -27,6 +27,11 @@ GPUS = {"H100": 0.6, "T4": 0.34, "CPU": 0.06}
 MODES = {"test": 0.5, "ranked": 0.4, "benchmark": 0.1}
 KERNELS = {"honest": 0.85, "wrong": 0.15}
 CANCELS_SHARE = 0.12
+# Evaluations, whose items often are those of an earlier one; the largest ones have several chunks.
+BATCHES_A_SECOND = 0.5
+BATCH_ITEMS_MAX = 80
+ITEMS_DIFFERENT = 2000
+BATCH_GPUS = {"H100": 0.6, "T4": 0.4}
 
 ACTS_A_SECOND = 0.12
 ACT_S = (0.5, 3.0)
@@ -79,6 +84,17 @@ class Wish(NamedTuple):
     cancel_after_s: float | None
 
 
+class Batch(NamedTuple):
+    """An evaluation that a participant wants; `items` are numbers, each of one source."""
+
+    at_s: float
+    participant: str
+    gpu: str
+    items: tuple[int, ...]
+    key: str
+    cancel_after_s: float | None
+
+
 class Act(NamedTuple):
     """What the operator does."""
 
@@ -93,13 +109,20 @@ class Plan(NamedTuple):
     seconds: float
     strikes: list[Strike]
     wishes: list[Wish]
+    batches: list[Batch]
     acts: list[Act]
 
 
 def plan(seed: int, seconds: float) -> Plan:
     """The plan of a seed for so long."""
-    acts = list(_acts(seed, seconds))
-    return Plan(seed, seconds, list(_strikes(seed, seconds)), list(_wishes(seed, seconds)), acts)
+    return Plan(
+        seed,
+        seconds,
+        strikes=list(_strikes(seed, seconds)),
+        wishes=list(_wishes(seed, seconds)),
+        batches=list(_batches(seed, seconds)),
+        acts=list(_acts(seed, seconds)),
+    )
 
 
 def _strikes(seed: int, seconds: float) -> Iterator[Strike]:
@@ -135,6 +158,22 @@ def _wishes(seed: int, seconds: float) -> Iterator[Wish]:
             gpu=_drawn(dice, GPUS),
             mode=_drawn(dice, MODES),
             kernel=_drawn(dice, KERNELS),
+            key=f"{seed}-{dice.getrandbits(64):016x}",
+            cancel_after_s=round(dice.uniform(0.0, 2.0), 3) if is_cancelled else None,
+        )
+
+
+def _batches(seed: int, seconds: float) -> Iterator[Batch]:
+    dice = random.Random(f"{seed}/batches")
+    at_s = 0.0
+    while (at_s := at_s + dice.expovariate(BATCHES_A_SECOND)) < seconds:
+        is_cancelled = dice.random() < CANCELS_SHARE
+        count = dice.randint(1, BATCH_ITEMS_MAX)
+        yield Batch(
+            at_s=round(at_s, 3),
+            participant=f"p{dice.randrange(PARTICIPANTS)}",
+            gpu=_drawn(dice, BATCH_GPUS),
+            items=tuple(dice.sample(range(ITEMS_DIFFERENT), count)),
             key=f"{seed}-{dice.getrandbits(64):016x}",
             cancel_after_s=round(dice.uniform(0.0, 2.0), 3) if is_cancelled else None,
         )

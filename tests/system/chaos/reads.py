@@ -2,10 +2,13 @@
 
 import asyncio
 import contextlib
+import hashlib
+import json
 from collections.abc import Iterator, Sequence
 from math import isclose
 from typing import Any
 
+from bench.noop_agent import verdict_of
 from nats.aio.client import Client
 
 from shared.events import SubmissionFinished
@@ -13,9 +16,10 @@ from shared.nats.bus import read_bus_status
 from shared.subjects import last_token
 from tests.support.waits import eventually
 from tests.system.chaos.asking import Asker
+from tests.system.chaos.crowd import AcceptedBatch, item_source
 from tests.system.chaos.oracle import expected_entries
 from tests.system.chaos.reading import Kept
-from tests.system.chaos.town import NOOPS
+from tests.system.chaos.town import NOOPS, WRONG_SHARE
 
 # Of so many submissions the pages are read; they are spread over the whole log.
 PAGES_MAX = 300
@@ -43,6 +47,28 @@ async def wrong_pages(asker: Asker, log: Sequence[Kept]) -> list[str]:
                 said = f"{name} {shown.get(name)}, the log says {getattr(fact, name)}"
                 found.append(f"submission {number} is shown with {said}")
     return found
+
+
+async def wrong_results(asker: Asker, accepted: Sequence[AcceptedBatch]) -> list[str]:
+    """Evaluations without one result for each item, or with a verdict that its source is not."""
+    found = []
+    for one in accepted:
+        path = f"/v1/evaluations/{one.id}/results?wait=false"
+        answer = await asker.ask("read", asker.http.build_request("GET", path))
+        lines = answer.text.splitlines() if answer is not None else []
+        results = [json.loads(line) for line in lines if line]
+        if sorted(int(result["id"]) for result in results) != sorted(one.batch.items):
+            found.append(f"evaluation {one.id} of {len(one.batch.items)} items: {len(results)}")
+        for result in results:
+            deserved = verdict_of(_digest(int(result["id"])), WRONG_SHARE)
+            if result["outcome"] == "completed" and result["verdict"] != deserved:
+                said = f"{result['verdict']}, its source is {deserved}"
+                found.append(f"evaluation {one.id}: item {result['id']} ended {said}")
+    return found
+
+
+def _digest(number: int) -> str:
+    return hashlib.sha256(item_source(number).encode()).hexdigest()
 
 
 async def wrong_boards(asker: Asker, log: Sequence[Kept]) -> list[str]:

@@ -13,6 +13,7 @@ def table(report: Report) -> str:
     lines = [
         f"seed {plan.seed}: {plan.seconds:g} s of chaos, {report.took_s:.0f} s in all",
         f"  {len(plan.wishes)} submissions wished for, {report.accepted} accepted",
+        f"  {len(plan.batches)} evaluations wished for, {report.accepted_batches} accepted",
         f"  {report.retries} requests repeated, {sum(report.types.values())} events",
         f"  the longest wait for an answer: {report.waited_s_max:.1f} s",
         _counts("struck", report.struck),

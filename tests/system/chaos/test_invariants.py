@@ -8,7 +8,7 @@ from ingest.submissions.admission import DEFAULT_LIMITS
 from shared import events, subjects
 from shared.clock import now
 from shared.event_log import RecordedEvent
-from shared.events import Fact
+from shared.events import Blob, ChunkResult, Fact
 from shared.subjects import job_id_of
 from shared.wire import EventMetadata, make_envelope
 from tests.support.examples import example_event
@@ -26,6 +26,8 @@ LEASES, COUNTS, ENDS = (
 )
 QUOTAS, PROMISES = "quotas add up", "every accepted submission is in it"
 OPEN = "nobody has too many open"
+EVALUATION = "e1"
+ITEMS, COUNTED = "each item of an evaluation ends once", "evaluations count their items"
 
 Told = tuple[str, Fact]
 
@@ -154,3 +156,42 @@ def test_one_open_submission_too_many_is_found() -> None:
     assert OPEN in _broken([*opened, (aggregate, fact)])
     ended = (opened[0][0], example_event(events.SubmissionFinished))
     assert OPEN not in _broken([*opened, ended, (aggregate, fact)])
+
+
+def _requested(count: int) -> list[Told]:
+    fact = replace(example_event(events.EvaluationRequested), sources=["0" * 64] * count, cached=[])
+    reserved = replace(example_event(events.DeviceTimeReserved), evaluation=EVALUATION)
+    return [(subjects.evaluation(EVALUATION), fact), (subjects.budget(ACCOUNT), reserved)]
+
+
+def _chunk_ended(first: int, count: int) -> Told:
+    result = ChunkResult(
+        evaluation=EVALUATION,
+        first=first,
+        verdicts=["passed"] * count,
+        results=Blob(digest="0" * 64, bytes=1, media="application/jsonl"),
+        harness="",
+        device_s=1.0,
+    )
+    fact = replace(example_event(events.JobFinished), run=f"r{first}", result=result)
+    return subjects.job(f"chunk-{first}"), fact
+
+
+def _evaluation_ended(count: int) -> list[Told]:
+    fact = replace(example_event(events.EvaluationFinished), completed=count, failed=0, cancelled=0)
+    settled = replace(example_event(events.DeviceTimeSettled), evaluation=EVALUATION)
+    return [(subjects.evaluation(EVALUATION), fact), (subjects.budget(ACCOUNT), settled)]
+
+
+def test_an_item_that_is_lost_or_ends_twice_is_found() -> None:
+    begun, ended = _requested(4), _evaluation_ended(4)
+    whole = [*begun, _chunk_ended(0, 2), _chunk_ended(2, 2), *ended]
+    assert _broken(whole).isdisjoint({ITEMS, COUNTED})
+    assert ITEMS in _broken([*begun, _chunk_ended(0, 2), *ended])
+    assert ITEMS in _broken([*begun, _chunk_ended(0, 2), _chunk_ended(1, 3), *ended])
+    assert ITEMS in _broken([*begun, _chunk_ended(0, 2), _chunk_ended(2, 3), *ended])
+    assert ITEMS in _broken(whole[:-2])
+    assert ITEMS in _broken([*whole, ended[0]])
+    assert COUNTED in _broken([*whole[:-2], *_evaluation_ended(3)])
+    assert COUNTED in _broken([*whole, ended[1]])
+    assert COUNTED in _broken(whole[:-1])
