@@ -5,6 +5,7 @@ import fcntl
 import hashlib
 import itertools
 import json
+import re
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
@@ -15,6 +16,7 @@ import httpx
 import pytest
 from msgspec import structs
 
+from ingest.site.archive import LOAD
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.standings import Standings
 from ranker.http import create_app
@@ -34,8 +36,10 @@ from shared.errors import Refused
 from shared.event_log import EventLog, NewEvent, RecordedEvent
 from shared.nats.event_log import NatsLog
 from shared.postgres import connect
+from shared.problems.compilation import compile_problem
+from shared.problems.flashinfer_schema import read_schema
 from shared.pseudonyms import pseudonym
-from tests.support.lives import say
+from tests.support.lives import problem, say
 from tests.support.log_lines import collect_warnings
 from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.populated import CLOSED, FREE, GPUS, NEVER, Population, populate
@@ -223,9 +227,73 @@ async def test_others_read_the_exchange_formats(
     assert sum(part.num_rows for part in sources.values()) == release.tables["sources"].rows
     families: dict[str, set[str]] = {}
     for split, part in sources.items():
-        for problem in part["problem"]:
-            families.setdefault(family_of(problem), set()).add(split)
+        for slug in part["problem"]:
+            families.setdefault(family_of(slug), set()).add(split)
     assert all(splits == {split_of(family)} for family, splits in families.items())
+
+
+async def test_the_definition_of_a_problem_is_read_by_a_loader_of_its_form(tmp_path: Path) -> None:
+    log, blobs = MemoryLog(), MemoryBlobStore()
+    await populate(log, blobs, Population(list(SLUGS), 30))
+    example = Path("tests/problems/flashinfer")
+    document = json.loads((example / "definitions/norm/ragged_norm_h8.json").read_text())
+    document["description"] = "By zorgblat, see /home/zorgblat/norm"
+    document["reference"] += "\n# zorgblat@example.org wrote it\n"
+    blob = await blobs.put(json.dumps(document).encode())
+    version = structs.replace(problem(), files={"definition.json": blob}, publish="always")
+    await say(log, subjects.problem("ragged-norm"), version)
+    closing = events.LeaderboardChanged(visibility="closed", reason="")
+    await say(log, subjects.problem("hidden-norm"), version)
+    await say(log, subjects.problem("hidden-norm"), closing)
+    await build_release(log, blobs, dataset(tmp_path, names=["zorgblat"]))
+    (path,) = (tmp_path / "exchange/flashinfer/definitions").rglob("*.json")
+    definition = read_schema(path.read_bytes())
+    assert definition.name == path.stem == "ragged-norm-v1"
+    assert definition.description == "By [name], see [path]"
+    assert "zorgblat" not in path.read_text()
+    assert definition.axes == read_schema(json.dumps(document).encode()).axes
+    # With its workloads it is a problem again.
+    workloads = next((example / "workloads").rglob("*.jsonl")).read_bytes()
+    tensors = {
+        f"tensors/{file.relative_to(example)}": file.read_bytes()
+        for file in (example / "tensors").rglob("*.safetensors")
+    }
+    files = {"definition.json": path.read_bytes(), "workloads.jsonl": workloads, **tensors}
+    again = compile_problem("again", files | {"warpboard.yml": b"gpus: [CPU]\n"})
+    assert b"zorgblat" not in b"".join(again.files.values())
+
+
+async def test_a_data_set_is_loaded_as_the_page_and_the_card_say(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log, blobs = MemoryLog(), MemoryBlobStore()
+    await populate(log, blobs, Population(list(SLUGS), 60))
+    folder = tmp_path / "kernels"
+    release = await build_release(log, blobs, dataset(folder))
+    rows = release.tables["verdicts"].rows
+    card = (folder / "README.md").read_text()
+    guide = await asyncio.to_thread(GUIDE.read_text)
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    for _, module, line in LOAD:
+        names: dict[str, Any] = {}
+        exec(f"import {module}\nverdicts = {line}\nprint(verdicts)", names)  # noqa: S102  (the page's own lines)
+        assert len(names["verdicts"]) == rows, module
+    (block,) = re.findall(r"## Loading\n\n```python\n(.*?)```", guide, re.DOTALL)
+    names = {}
+    exec(block, names)  # noqa: S102
+    assert len(names["verdicts"]) == rows
+    monkeypatch.chdir(folder)
+    for name, module, line in (
+        ("pandas", "pandas", "{}"),
+        ("polars", "polars", "{}"),
+        ("DuckDB", "duckdb", 'duckdb.sql("{}").df()'),
+    ):
+        (code,) = re.findall(rf"- {name}: `([^`]*)`", card)
+        names = {}
+        exec(f"import {module}\nverdicts = {line.format(code)}", names)  # noqa: S102
+        assert len(names["verdicts"]) == rows, name
 
 
 def check_solutions(folder: Path) -> None:
@@ -334,6 +402,7 @@ async def test_a_log_that_lost_its_end_is_refused_for_the_data_set_of_the_whole_
     assert (second.number, second.tables["submissions"].added) == (2, 0)
 
 
+GUIDE = Path("docs/kernel-archive.md")
 CATALOGUE = sorted(path.parent.name for path in Path("problems").glob("*/warpboard.yml"))
 
 

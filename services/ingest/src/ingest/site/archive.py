@@ -1,4 +1,4 @@
-"""The page of the archive: releases, the search, and the best kernels of each problem."""
+"""The page of the archive: releases, the search, and the best kernels of each operation."""
 
 import asyncio
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ from shared.api.archive import ArchivedKernel, ArchiveSearch
 from shared.api.releases import ReleaseList
 from shared.errors import Failed, Refused
 
-KERNELS_MAX, BEST_MAX, RELEASES_MAX = 20, 100, 5
+KERNELS_MAX, BEST_MAX, BEST_OF_OPERATION_MAX, RELEASES_MAX = 20, 100, 3, 5
 TEXT_CHARS_MAX, NAME_CHARS_MAX, CURSOR_CHARS_MAX = 500, 100, 256
 FilterText = Annotated[str, Field(max_length=NAME_CHARS_MAX)]
 LOAD = (
@@ -39,22 +39,23 @@ class ArchivePageQuery(BaseModel):
 
 
 class BestKernels(NamedTuple):
-    """The fastest kernel of a problem on each GPU type."""
+    """The kernels with the best speed-up that compute an operation, "" for none that is known."""
 
-    problem: str
-    title: str
+    operation: str
     kernels: list[ArchivedKernel]
 
 
 def list_best(kernels: Sequence[ArchivedKernel]) -> list[BestKernels]:
-    """Return the first kernel of each leaderboard, by problem."""
-    best: dict[str, dict[str, ArchivedKernel]] = {}
+    """Return the first kernel of each leaderboard, a few for each operation."""
+    best: dict[str, dict[tuple[str, str], ArchivedKernel]] = {}
     for kernel in kernels:
-        best.setdefault(kernel.problem, {}).setdefault(kernel.gpu, kernel)
-    return [
-        BestKernels(slug, next(iter(by_gpu.values())).title, list(by_gpu.values()))
-        for slug, by_gpu in sorted(best.items())
-    ]
+        for operation in kernel.operations or [""]:
+            boards = best.setdefault(operation, {})
+            if len(boards) < BEST_OF_OPERATION_MAX:
+                boards.setdefault((kernel.problem, kernel.gpu), kernel)
+    # Kernels of no known operation are last.
+    names = sorted(best, key=lambda name: (not name, name))
+    return [BestKernels(name, list(best[name].values())) for name in names]
 
 
 async def read_search(
@@ -84,7 +85,7 @@ def add_archive_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
 
     @router.get("/archive")
     async def archive(request: Request, form: Annotated[ArchivePageQuery, Query()]) -> Response:
-        """Releases of the archive, a search, and the best kernels of each problem."""
+        """Releases of the archive, a search, and the best kernels of each operation."""
         visitor = await find_visitor(request, web, ranker)
         query = {name: text.strip() or None for name, text in form.model_dump().items()}
         path = api_path("archive", "releases")

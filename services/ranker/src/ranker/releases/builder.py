@@ -50,6 +50,7 @@ from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Refused
 from shared.event_log import EventSource, RecordedEvent
 from shared.private_files import open_private
+from shared.problems.flashinfer_schema import DEFINITION, Definition
 from shared.pseudonyms import KEY_BYTES, new_pseudonym_key
 from shared.redaction import Redactor
 
@@ -172,7 +173,20 @@ class _Build:
             index.close()
         self.parts.close()
         earlier, removed = await asyncio.to_thread(self._keep_parts, fold, now, before)
-        return await asyncio.to_thread(self._describe, now, earlier, removed)
+        definitions = await self._read_definitions(now)
+        return await asyncio.to_thread(self._describe, now, earlier, removed, definitions)
+
+    async def _read_definitions(self, now: Publication) -> dict[str, Definition]:
+        """The definitions of FlashInfer-Trace that public problems were made of, by their names."""
+        definitions: dict[str, Definition] = {}
+        for slug in sorted(slug for slug in now.problems if now.shows_problem(slug)):
+            for number, version in sorted(now.problems[slug].versions.items()):
+                blob = version.files.get(DEFINITION)
+                data = await self._read(blob.digest) if blob else None
+                if data is not None:
+                    name = exchange.definition_name(slug, number)
+                    definitions[name] = exchange.redact_definition(data, name, self.redactor)
+        return definitions
 
     async def _read_publications(self) -> tuple[Publication, Publication | None]:
         """The publications at this release and at the previous one.
@@ -285,7 +299,11 @@ class _Build:
         return files, removed
 
     def _describe(
-        self, now: Publication, earlier: Sequence[ReleaseFile], removed: Mapping[str, int]
+        self,
+        now: Publication,
+        earlier: Sequence[ReleaseFile],
+        removed: Mapping[str, int],
+        definitions: Mapping[str, Definition],
     ) -> Release:
         """Write the pages and the exchange formats, and return the whole release."""
         files = sorted([*earlier, *self.parts.files], key=lambda file: file.path)
@@ -311,7 +329,7 @@ class _Build:
             removed=[],
         )
         folders = (self.work, self.dataset.folder)
-        pages = exchange.write(release, folders, self.work)
+        pages = exchange.write(release, folders, self.work, definitions)
         for name, lines in ((SCHEMA, schema_lines()), (CARD, card_lines(release))):
             path = self.work / name
             path.write_text("".join(f"{line}\n" for line in lines))

@@ -26,7 +26,8 @@ environments belong to no problem and are in train.
 
 `exchange/kernelbench` has the results as KernelBench reports them (`correct`, speed-ups over eager
 and compiled torch, fast_p per level), and `exchange/flashinfer` has solutions and traces in the
-form of FlashInfer-Trace. A problem's version is their definition; it is not included.
+form of FlashInfer-Trace. Their definition is the problem's version; it is included if the problem
+was made of such a definition, because other problems do not have their shapes as expressions.
 
 ## People
 

@@ -12,7 +12,9 @@ import msgspec
 
 from ranker.releases.files import GROUP_ROWS, arrow, describe, parquet
 from shared.api.releases import Release, ReleaseFile
+from shared.problems.flashinfer_schema import Definition, TensorSpec, read_schema
 from shared.problems.kernelbench import COMPILE, EAGER
+from shared.redaction import Redactor
 from shared.subjects import derive_id
 
 FOLDER = "exchange"
@@ -35,6 +37,8 @@ LANGUAGES = {"python": "python", "cuda": "cuda", "cpp": "cpp", "hip": "hip"}
 SUFFIXES = {"python": "py", "cuda": "cu", "cpp": "cpp", "hip": "hip"}
 # Not measured; a reader must not take it for 0.
 UNKNOWN = "NaN"
+# Definitions are in a folder of their kind, which ours need not name.
+DEFINITION_KIND = "problems"
 Row = Mapping[str, Any]
 
 
@@ -54,10 +58,67 @@ class _Reader(NamedTuple):
                 yield from batch.to_pylist()
 
 
-def write(release: Release, folders: Sequence[Path], target: Path) -> list[ReleaseFile]:
+def write(
+    release: Release,
+    folders: Sequence[Path],
+    target: Path,
+    definitions: Mapping[str, Definition],
+) -> list[ReleaseFile]:
     """Write all of them below a folder, and return their files."""
     reader = _Reader(release, folders)
-    return [*_write_kernelbench(reader, target), *_write_flashinfer(reader, target)]
+    files = [*_write_kernelbench(reader, target), *_write_flashinfer(reader, target)]
+    return [*files, *_write_definitions(definitions, target)]
+
+
+def definition_name(slug: str, version: int) -> str:
+    """The name of a problem's version as a definition of FlashInfer-Trace."""
+    return f"{slug}-v{version}"
+
+
+def redact_definition(data: bytes, name: str, redactor: Redactor) -> Definition:
+    """Return a definition under the name that its solutions use, without personal data."""
+    definition = read_schema(data)
+
+    def line(text: str | None) -> str | None:
+        return None if text is None else redactor.line(text)
+
+    def tensors(specs: Mapping[str, TensorSpec]) -> dict[str, TensorSpec]:
+        return {
+            key: spec.model_copy(update={"description": line(spec.description)})
+            for key, spec in specs.items()
+        }
+
+    return definition.model_copy(
+        update={
+            "name": name,
+            "description": line(definition.description),
+            "op_type": line(definition.op_type),
+            "tags": [redactor.line(tag) for tag in definition.tags or ()] or None,
+            "hf_id": None,
+            "axes": {
+                key: axis.model_copy(update={"description": line(axis.description)})
+                for key, axis in definition.axes.items()
+            },
+            "inputs": tensors(definition.inputs),
+            "outputs": tensors(definition.outputs),
+            "reference": redactor.source(definition.reference, "python").text,
+        }
+    )
+
+
+def _write_definitions(definitions: Mapping[str, Definition], target: Path) -> list[ReleaseFile]:
+    files = []
+    for name, definition in definitions.items():
+        path = target / FOLDER / "flashinfer" / "definitions" / DEFINITION_KIND / f"{name}.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        document = definition.model_dump(exclude_none=True)
+        for kind in ("inputs", "outputs"):
+            for key, spec in getattr(definition, kind).items():
+                # A plain number has the shape null.
+                document[kind][key]["shape"] = spec.shape
+        path.write_bytes(msgspec.json.encode(document))
+        files.append(describe(target, path))
+    return files
 
 
 def _write_kernelbench(reader: _Reader, target: Path) -> list[ReleaseFile]:
@@ -211,7 +272,7 @@ def _solution(row: Row, author: str, version: int) -> dict[str, Any]:
     path = f"submission.{SUFFIXES.get(row['language'], 'txt')}"
     return {
         "name": f"submission-{row['submission']}",
-        "definition": f"{row['problem']}-v{version}",
+        "definition": definition_name(row["problem"], version),
         "author": author,
         "spec": {
             "language": LANGUAGES.get(row["language"], row["language"]),
