@@ -1,15 +1,20 @@
 """What people write of themselves is in no file of a release."""
 
+import asyncio
 import gzip
+import json
 from pathlib import Path
 
 import pyarrow.parquet  # type: ignore[import-untyped]
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
+from msgspec import structs
 
 from ranker.releases.builder import Dataset, build_release
+from shared import events, subjects
 from shared.redaction import Redactor
+from tests.support.lives import problem, say
 from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.planted import PLANTED, planted_texts
 from tests.support.populated import ACCOUNTS, Population, populate
@@ -17,6 +22,7 @@ from tests.support.populated import ACCOUNTS, Population, populate
 WORDS = st.text("abcdefghijklmnopqrstuvwxyz", min_size=4, max_size=12)
 HEX = st.text("0123456789abcdef", min_size=32, max_size=32)
 KEY = b"k" * 32
+DEFINITION = Path("tests/problems/flashinfer/definitions/norm/ragged_norm_h8.json")
 
 
 @st.composite
@@ -42,6 +48,25 @@ def secrets(draw: st.DrawFn) -> dict[str, str]:
     }
 
 
+async def publish_definition(log: MemoryLog, blobs: MemoryBlobStore, texts: list[str]) -> None:
+    """Publish a problem that was made of a definition, with these texts wherever one can be."""
+    document = json.loads(await asyncio.to_thread(DEFINITION.read_text))
+    document |= {
+        "description": texts[0],
+        "op_type": texts[1],
+        "tags": texts,
+        "constraints": texts,
+        "hf_id": texts[7],
+    }
+    document["reference"] += "".join(f"\n# {text}" for text in texts)
+    for kind in ("axes", "inputs", "outputs"):
+        for number, value in enumerate(document[kind].values()):
+            value["description"] = texts[number]
+    blob = await blobs.put(json.dumps(document).encode())
+    version = structs.replace(problem(), title=texts[2], files={"definition.json": blob})
+    await say(log, subjects.problem("ragged-norm"), version)
+
+
 def file_texts(path: Path) -> str:
     """Everything that a reader of a file can see."""
     if path.suffix == ".parquet":
@@ -63,9 +88,13 @@ async def test_no_file_has_what_people_wrote_of_themselves(
     log, blobs = MemoryLog(), MemoryBlobStore()
     population = Population(["softmax"], 40, planted_texts(found))
     await populate(log, blobs, population)
+    await publish_definition(log, blobs, planted_texts(found))
+    act = events.OperatorActed(command="export", target=found["name"], reason=found["address"])
+    await say(log, subjects.audit("operators"), act)
     names = [found["name"], found["number"]]
     release = await build_release(log, blobs, Dataset(folder, KEY, "MIT", names))
     assert release.tables["sources"].rows
+    assert list((folder / "exchange/flashinfer/definitions").rglob("*.json"))
     hidden = {found["name"], *(text for kind, text in found.items() if kind != "mention")}
     accounts = {population.account(number) for number in range(ACCOUNTS)}
     for path in (path for path in folder.rglob("*") if path.is_file()):

@@ -94,6 +94,7 @@ def redact_definition(data: bytes, name: str, redactor: Redactor) -> Definition:
             "description": line(definition.description),
             "op_type": line(definition.op_type),
             "tags": [redactor.line(tag) for tag in definition.tags or ()] or None,
+            "constraints": [redactor.line(it) for it in definition.constraints or ()] or None,
             "hf_id": None,
             "axes": {
                 key: axis.model_copy(update={"description": line(axis.description)})
