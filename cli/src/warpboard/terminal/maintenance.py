@@ -197,7 +197,7 @@ async def restore(
         click.option(
             "--licence",
             type=click.Choice(LICENCES),
-            help="Of sources whose authors chose none; default: the platform's setting.",
+            help="Of sources whose authors chose that of the platform; default: its setting.",
         ),
     ),
     access=options.DATA_FOLDER,

@@ -235,7 +235,7 @@ def _make_parser() -> ArgumentParser:
     release_command = commands.add_parser("release", help=release_help).add_argument
     release_command("folder", type=Path)
     release_command(
-        "--licence", choices=("", *LICENCES), help="of sources whose authors chose none"
+        "--licence", choices=("", *LICENCES), help="of sources whose authors chose default"
     )
 
     gc_help = "count, or remove, the blobs that no event refers to"

@@ -111,9 +111,9 @@ class Settings:
     releases_licence: Annotated[
         str,
         Doc(
-            f"of sources in releases whose authors chose none: {', '.join(LICENCES)}; tell "
+            f"of sources in releases whose authors chose `default`: {', '.join(LICENCES)}; tell "
             "participants before you set one",
-            "empty: only sources whose authors chose a licence are in releases",
+            "empty: only sources whose authors chose another licence are in releases",
         ),
     ] = ""
 
