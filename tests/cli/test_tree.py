@@ -65,6 +65,8 @@ def words_of(command: str, folder: Path, url: str) -> list[str]:
     (levels / "1_Add.py").write_text(MODEL)
     paths = {"FILE": file, "DIR": ROOT / "problems" / "identity", "NEW": folder / "new"}
     paths["LEVELS"], paths["SOURCES"] = folder, folder / "sources.jsonl"
+    paths["ROSTER"] = folder / "class.csv"
+    paths["ROSTER"].write_text("name\nmilo\n")
     paths["SOURCES"].write_text(json.dumps({"id": "a", "source": KERNEL}))
     arguments = [str(paths.get(item, item)) for item in (ASKED | HERE)[command]]
     return [*command.split(), *arguments, *(("--url", url) if command in ASKED else ())]

@@ -9,7 +9,8 @@ from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
 from ingest.ranker_http import RankerClient
-from ingest.reads.routes import DOWNLOADS_MAX, reads_router
+from ingest.reads.limits import DOWNLOADS_MAX
+from ingest.reads.routes import reads_router
 from shared.http import install_error_handlers
 from tests.support.door import nobodys_gate
 

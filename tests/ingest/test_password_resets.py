@@ -153,10 +153,30 @@ async def test_only_an_admin_creates_a_link(
     assert doorway.events_of("OperatorActed") == []
 
 
+async def test_who_cannot_log_in_at_all_chooses_a_first_password(
+    doorway: LoginHarness, browser: httpx.AsyncClient
+) -> None:
+    await doorway.logins.people.open("ada", "operator", "operator:olga")
+    headers = await header_of(doorway, "olga", "admin")
+    reset, body = "/v1/admin/participants/ada/password-reset", {"reason": "r", "valid_days": 14}
+    too_long = await browser.post(reset, json=body | {"valid_days": 61}, headers=headers)
+    assert too_long.status_code == 422, too_long.text
+    answer = await browser.post(reset, json=body, headers=headers)
+    assert answer.status_code == 201, answer.text
+    path = answer.json()["url"].removeprefix(BASE)
+    for guess in ("", "!", PASSWORD):
+        assert await log_in(doorway, guess) in (400, 401)
+    doorway.clock.advance(days=13)
+    assert (await send_form(browser, path, path, password=NEW_PASSWORD)).status_code == 200
+    assert await log_in(doorway, NEW_PASSWORD) == 303
+    assert [fact.provider for fact in doorway.events_of("IdentityLinked")] == ["web"]
+
+
 async def test_an_account_without_a_password_has_nothing_to_reset(
     doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:
-    await doorway.logins.people.open("grace", "test", "")
+    account, _ = await doorway.logins.people.open("grace", "test", "")
+    await doorway.logins.people.link(account, "github", "17", "operator:olga")
     answer = await create_link(doorway, browser, "grace")
     assert (answer.status_code, answer.json()["code"]) == (409, "wrong_state")
     assert (await create_link(doorway, browser, "nobody")).status_code == 404

@@ -12,8 +12,8 @@ from ingest.http.document import PublicApi
 from ingest.identity.http.authenticator import AuthConfig, Authenticator
 from ingest.identity.login.cli_ids import CliIdLinking
 from ingest.ranker_http import RankerClient
+from ingest.reads.limits import OWN_STREAMS_MAX, StreamLimiter
 from ingest.reads.routes import reads_router
-from ingest.reads.streams import OWN_STREAMS_MAX, StreamLimiter
 from shared.http import install_error_handlers
 from shared.reader import READER_HEADER, Reader, decode_reader, encode_reader
 from tests.ranker.streaming import StreamListener, listen, serve_ranker

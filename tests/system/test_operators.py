@@ -1,9 +1,12 @@
 """What operators decide, from the command line to what participants are shown."""
 
+import csv
 import subprocess
 from collections.abc import Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.support.platform import Running
@@ -48,6 +51,32 @@ def test_a_paused_intake_says_why_until_it_is_resumed(office: Office) -> None:
     assert "intake is paused: a new disk" in office.do("status").out
     office.admin("intake", "resume")
     assert office.submit("ada").code == 0
+
+
+def test_a_class_is_created_once_with_a_link_for_each(office: Office, tmp_path: Path) -> None:
+    roster, links = tmp_path / "class.csv", tmp_path / "links.csv"
+    roster.write_text("name,role,limits\nc_ada,creator,\nC Grace,boss,ranked=often\nc_ada,,\n")
+    command = ("admin", "participant", "invite", roster, "--limit", "ranked=3/day", *WHY)
+    refused = office.say(*command, "--output", links)
+    assert (refused.code, links.exists()) == (2, False)
+    for wrong in ("line 3, name", "line 3, role", "line 3, limits", "line 4, name: 'c_ada'"):
+        assert wrong in refused.err, refused.err
+    roster.write_text("name,role,limits\nc_ada,creator,\nc_grace,,test=0/week\n")
+    office.do(*command, "--output", links)
+    assert links.stat().st_mode & 0o777 == 0o600
+    rows = list(csv.DictReader(links.read_text().splitlines()))
+    assert [(row["name"], row["role"], row["state"]) for row in rows] == [
+        ("c_ada", "creator", "created"),
+        ("c_grace", "participant", "created"),
+    ]
+    assert len({row["link"] for row in rows if httpx.get(row["link"]).status_code == 200}) == 2
+    assert office.say(*command, "--output", links).code == 2, "it would overwrite the links"
+    office.do(*command, "--output", tmp_path / "again.csv")
+    again = list(csv.DictReader((tmp_path / "again.csv").read_text().splitlines()))
+    assert [(row["state"], row["link"]) for row in again] == [("exists", "")] * 2
+    shown = office.do("admin", "participant", "show", "c_ada").out
+    assert "creator" in shown
+    assert office.submit("c_grace").code == 4, "her limit of tests is 0"
 
 
 def test_who_took_all_of_a_quota_is_told_by_exit_code_4(office: Office) -> None:

@@ -106,8 +106,9 @@ def participant_lines(details: Participant) -> Iterator[str]:
 async def reset_password(context: AppContext, api: Api, *, name: str, **body: object) -> int:
     """Print a link with which a PARTICIPANT sets a new password.
 
-    It works once, for 24 hours. Using it ends the participant's browser sessions; their tokens go
-    on, unless they choose to revoke them.
+    It works once, for 24 hours. Who cannot log in yet chooses their first password with it. Using
+    it ends the participant's browser sessions; their tokens go on, unless they choose to revoke
+    them.
     """
     path = ("admin", "participants", name, "password-reset")
     answer = await api.act(PasswordResetLink, "POST", *path, body=body)

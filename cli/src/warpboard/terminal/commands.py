@@ -283,6 +283,10 @@ COMMANDS = {
         "Decide the appeal of submission NUMBER; accepting it lifts the ruling.",
     ),
     "admin participant create": ("actions", "Create a participant with this name."),
+    "admin participant invite": (
+        "invitations.invite",
+        "Create the participants in a CSV FILE, and a login link for each.",
+    ),
     "admin participant show": (
         "admin.show_participant",
         "Show a PARTICIPANT: roles, bans, identities and tokens.",

@@ -125,7 +125,7 @@ def add_routes(
     add_notification_pages(app, web, popcorn.ingest.preferences, webhooks)
     app.include_router(webhooks_router(webhooks, auth))
     app.include_router(search_router(ranker, auth))
-    app.include_router(reads_router(ranker, auth, popcorn.streams))
+    app.include_router(reads_router(ranker, auth, popcorn.streams, popcorn.downloads))
     add_popcorn_routes(app, popcorn)
 
 

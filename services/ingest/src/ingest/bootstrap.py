@@ -45,8 +45,7 @@ from shared.clock import now
 from shared.errors import Failed
 
 WRONG_CODES = "10/hour"
-# Allows for thirty people behind one address who each mistype a code a few times.
-WRONG_CODES_PER_ADDRESS = "200/hour"
+WRONG_CODES_PER_ADDRESS = Settings.wrong_codes_per_address
 PURGE_EVERY_S = 60.0
 # Of a browser that logged in before, for one name.
 PASSWORDS_PER_DEVICE = "10/hour"
@@ -88,6 +87,7 @@ def ingest(
     feed: AccessFeed,
     bounds: AdmissionLimits = DEFAULT_LIMITS,
     evaluation_limits: EvaluationLimits = DEFAULT_EVALUATION_LIMITS,
+    wrong_codes_per_address: str = WRONG_CODES_PER_ADDRESS,
 ) -> Ingest:
     """Build the services over these ports and the access feed."""
     decisions = Decisions(ports.log, ports.clock, feed)
@@ -99,7 +99,7 @@ def ingest(
     problems = Problems(ports, decisions, feed, baselines)
     boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs, baselines)
     account_attempts = AttemptLimiter(WRONG_CODES, "wrong codes")
-    address_attempts = AttemptLimiter(WRONG_CODES_PER_ADDRESS, "wrong codes from your address")
+    address_attempts = AttemptLimiter(wrong_codes_per_address, "wrong codes from your address")
     return Ingest(
         ports=ports,
         decisions=decisions,

@@ -29,7 +29,7 @@ from ingest.popcorn.read_client import ReadClient
 from ingest.ports import Ports
 from ingest.postgres import PostgresAccountStore, PostgresIdempotencyStore, PostgresWebhookStore
 from ingest.ranker_http import RankerClient
-from ingest.reads.streams import StreamLimiter
+from ingest.reads.limits import DownloadLimiter, StreamLimiter
 from ingest.settings import Settings, load
 from ingest.submissions.admission import AdmissionLimits, AdmissionMetrics
 from ingest.webhooks.service import Webhooks
@@ -91,7 +91,10 @@ def _build_app(
         blobs,
         is_well,
         settings.profiler_gpu,
-        streams=StreamLimiter(ranker, auth, streams_max(file_limit())),
+        streams=StreamLimiter(
+            ranker, auth, streams_max(file_limit()), settings.streams_per_address
+        ),
+        downloads=DownloadLimiter(ranker, settings.downloads_per_address),
         problem_roots=settings.problem_folders,
         repositories=parse_repositories(settings.repositories),
         unchecked=settings.popcorn_unchecked,
@@ -135,7 +138,11 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         )
         account_store, dead_letters = PostgresAccountStore(connections), NatsDeadLetters(nc)
         ports = Ports(log, blobs, account_store, ranker, dead_letters)
-        commands = ingest(ports, feed, bounds, settings.evaluation_limits)
+        commands = ingest(
+            *(ports, feed, bounds),
+            settings.evaluation_limits,
+            settings.wrong_codes_per_address,
+        )
         LogMetrics("ingest", log)
         MonitorMetrics("ingest", monitor)
         AdmissionMetrics(commands.intake.admission)

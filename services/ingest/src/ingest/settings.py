@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 
 from ingest.evaluations.rules import EvaluationLimits
 from ingest.identity.names import NAME
+from ingest.reads.limits import OWN_DOWNLOADS_MAX, OWN_STREAMS_MAX
 from ingest.submissions.admission import DEFAULT_LIMITS
 from shared.errors import Refused
 from shared.evaluations import ITEMS_MAX
@@ -37,7 +38,7 @@ OPEN_MAX = 1000
 REQUEST_RATES = ("rate_per_token", "rate_per_address")
 LOGIN_RATES = (
     *("signups_per_address", "passwords_per_address", "passwords_per_name"),
-    *("logins_per_address", "cli_ids_per_address"),
+    *("logins_per_address", "cli_ids_per_address", "wrong_codes_per_address"),
 )
 
 
@@ -243,6 +244,32 @@ class Settings:
     cli_ids_per_address: Annotated[
         str, Doc("CLI ids, for each address", TOO_FEW, group="limits")
     ] = "10/minute"
+    wrong_codes_per_address: Annotated[
+        str,
+        Doc(
+            "codes of invites to closed leaderboards that do not exist, for each address",
+            f"{TOO_FEW}; too high: codes can be guessed faster",
+            group="limits",
+        ),
+    ] = "200/hour"
+    streams_per_address: Annotated[
+        int,
+        Doc(
+            "live streams of readers who are not logged in, for each address",
+            "too low: leaderboards behind one address are not live (`too_many_streams`); too high: "
+            "one client may take all streams",
+            group="limits",
+        ),
+    ] = OWN_STREAMS_MAX
+    downloads_per_address: Annotated[
+        int,
+        Doc(
+            "downloads at once of readers who are not logged in, for each address; others wait",
+            "too low: downloads behind one address wait for each other; too high: one client "
+            "delays everybody's",
+            group="limits",
+        ),
+    ] = OWN_DOWNLOADS_MAX
     evaluation_items_max: Annotated[
         int, Doc("sources of one [evaluation](docs/evaluations.md)", EVALUATIONS, group="limits")
     ] = 256
@@ -346,8 +373,9 @@ def _find_limit_problems(settings: Settings) -> Iterator[tuple[str, str]]:
         if not (RATE.match(rate) or (may_be_empty and not rate)):
             example = "600/minute, or nothing" if may_be_empty else "200/hour or 60/15 minutes"
             yield name, f"is {rate!r}: expected {example}"
-    if settings.queued_max < 1:
-        yield "queued_max", f"is {settings.queued_max}: expected at least 1"
+    for name in ("queued_max", "streams_per_address", "downloads_per_address"):
+        if getattr(settings, name) < 1:
+            yield name, f"is {getattr(settings, name)}: expected at least 1"
     if not 1 <= settings.evaluation_items_max <= ITEMS_MAX:
         expected = f"expected 1 to {ITEMS_MAX}"
         yield "evaluation_items_max", f"is {settings.evaluation_items_max}: {expected}"

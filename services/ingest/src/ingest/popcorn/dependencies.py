@@ -24,7 +24,7 @@ from ingest.bootstrap import Ingest
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.popcorn.read_client import STAFF, ReadClient, retry_while_unavailable
-from ingest.reads.streams import StreamLimiter
+from ingest.reads.limits import DownloadLimiter, StreamLimiter
 from shared.api.submissions import NCU_NAME_BASES
 from shared.blobs import BlobStore
 from shared.clock import now
@@ -57,6 +57,7 @@ class Dependencies:
     profiler_gpu: str = ""
     clock: Callable[[], datetime] = now
     streams: StreamLimiter | None = None
+    downloads: DownloadLimiter | None = None
     problem_roots: tuple[Path, ...] = ()
     repositories: Mapping[str, str] = field(default_factory=dict)
     unchecked: str = ""

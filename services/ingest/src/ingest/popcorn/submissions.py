@@ -53,7 +53,7 @@ from ingest.popcorn.results import (
     profile_result,
     render_report,
 )
-from ingest.reads.streams import StreamLimiter
+from ingest.reads.limits import StreamLimiter
 from ingest.submissions.resolution import Upload
 from shared.api.submissions import FullSubmission, Receipt, SubmissionReceipts, SubmissionRequest
 from shared.blobs import BlobNotFound

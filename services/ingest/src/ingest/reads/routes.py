@@ -1,12 +1,9 @@
 """Reads, forwarded to ranker with their reader; downloads and live streams piece by piece."""
 
-import asyncio
 import time
 from collections.abc import AsyncGenerator, AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Annotated
 from urllib.parse import quote
-from weakref import WeakValueDictionary
 
 import msgspec
 from fastapi import APIRouter, Depends, Request, Response
@@ -19,13 +16,12 @@ from ingest.http.requests import RequestModel
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
 from ingest.ports import ReadProxy
-from ingest.reads.streams import StreamLimiter
+from ingest.reads.limits import DownloadLimiter, StreamLimiter
 from shared.api.archive import ArchiveSearch
 from shared.errors import Failed, Refused
 from shared.http import DocumentedRoute, LiveResponse, TypedResponse
 from shared.reader import Reader
 
-DOWNLOADS_MAX, OWN_DOWNLOADS_MAX = 16, 2
 DOWNLOAD_S_MAX = 600.0
 DOTS = (".", "..")
 OWN, STAFFS = "/v1/me/", "/v1/admin/"
@@ -41,22 +37,6 @@ SOURCE_CHARS_MAX = 64 * 1024
 WORDS_CHARS_MAX, NAME_CHARS_MAX, CURSOR_CHARS_MAX = 500, 100, 256
 KERNELS_MAX = 100
 NUMBER_MAX = 2**53 - 1
-
-
-class DownloadLimiter:
-    """Limits downloads: a number at once, and few per person."""
-
-    def __init__(self, reads: ReadProxy) -> None:
-        self.reads = reads
-        self._slots = asyncio.Semaphore(DOWNLOADS_MAX)
-        self._slots_by_person: WeakValueDictionary[str, asyncio.Semaphore] = WeakValueDictionary()
-
-    @asynccontextmanager
-    async def slot(self, person: str) -> AsyncIterator[None]:
-        """Wait for a slot; a person's downloads wait for each other first."""
-        own_slots = self._slots_by_person.setdefault(person, asyncio.Semaphore(OWN_DOWNLOADS_MAX))
-        async with own_slots, self._slots:
-            yield
 
 
 class ProxiedDownload(Response):
@@ -131,11 +111,17 @@ async def _limit_time(pieces: AsyncIterator[bytes], within_s: float) -> AsyncGen
 
 
 def reads_router(
-    ranker: ReadProxy, auth: Authenticator, streams: StreamLimiter | None = None
+    ranker: ReadProxy,
+    auth: Authenticator,
+    streams: StreamLimiter | None = None,
+    downloads: DownloadLimiter | None = None,
 ) -> APIRouter:
     """Every read of ranker; reads.json lists them."""
     router = APIRouter(include_in_schema=False)
-    downloads, streams = DownloadLimiter(ranker), streams or StreamLimiter(ranker, auth)
+    downloads, streams = (
+        downloads or DownloadLimiter(ranker),
+        streams or StreamLimiter(ranker, auth),
+    )
 
     async def proxy_read(path: str, request: Request, caller: Caller) -> Response:
         query, headers = request.url.query, request.headers

@@ -104,6 +104,13 @@ select account, hash from accounts.password where name = %(name)s limit 1;
 -- The name with which an account logs in by password.
 select name from accounts.password where account = %(account)s limit 1;
 
+-- name: add_password
+-- Give an account its first password, under its name; nothing happens if it has one.
+insert into accounts.password (name, account, hash, changed_at)
+select participant.name, participant.account, %(hash)s, %(at)s
+from accounts.participant where participant.account = %(account)s
+on conflict do nothing;
+
 -- name: account_of_password_reset
 -- The account of a password reset that is neither used nor expired.
 select account from accounts.login_state

@@ -24,6 +24,7 @@ from ingest.identity.login.rules import (
     format_code,
 )
 from ingest.identity.login.service import Logins
+from ingest.identity.login.sign_in import RESET_LINK_DAYS, RESET_LINK_DAYS_MAX
 from ingest.identity.login.web import read_body
 from shared.api.accounts import (
     AnsweredDevice,
@@ -40,6 +41,7 @@ from shared.api.fields import PRINTABLE
 from shared.errors import Refused
 from shared.events import SCOPES
 from shared.http import DocumentedRoute, TypedResponse, refused_response
+from shared.json_types import JsonInt
 
 BYTES_MAX = 8 * 1024
 FIELDS_MAX = 20
@@ -252,16 +254,23 @@ def _account_routes(router: APIRouter, logins: Logins, auth: Authenticator) -> N
         return IdentityLinkPage(provider=body.provider, url=url)
 
 
+class PasswordResetRequest(ReasonRequest):
+    """Why an operator creates the link, and for how many days it is valid."""
+
+    valid_days: Annotated[JsonInt, Field(ge=1, le=RESET_LINK_DAYS_MAX)] = RESET_LINK_DAYS
+
+
 def _password_resets(router: APIRouter, logins: Logins, auth: Authenticator) -> None:
     # Only admins: whoever has the link can become the participant, whatever their roles.
     @router.post("/v1/admin/participants/{name}/password-reset", status_code=201)
     async def reset_password(
         name: NameOrAccount,
-        body: ReasonRequest,
+        body: PasswordResetRequest,
         actor: Annotated[str, Depends(auth.operator("admin"))],
     ) -> PasswordResetLink:
-        """Create a one-time link with which a participant sets a new password.
+        """Create a one-time link with which a participant sets a new password, or their first one.
 
-        It is shown once and valid for 24 hours. Using it ends the participant's browser sessions.
+        It is shown once. Using it ends the participant's browser sessions.
         """
-        return await logins.resets.create(await logins.people.find(name), body.reason, actor)
+        account = await logins.people.find(name)
+        return await logins.resets.create(account, body.reason, actor, body.valid_days)

@@ -40,7 +40,7 @@ from shared.events import AccountOpened
 WEB = "web"
 LOGIN, CLI, RESET = "login", "cli", "password_reset"
 # An operator sends the link by hand, and it may be read the next morning.
-RESET_LINK_S = 24 * 3600
+RESET_LINK_DAYS, RESET_LINK_DAYS_MAX = 1, 60
 # One hash takes 64 MiB and about 50 ms of a core: more at once would starve other requests.
 AT_ONCE_MAX = 2
 
@@ -68,6 +68,11 @@ class Argon2Hasher:
             except (Argon2Error, InvalidHashError):
                 return False
         return stored_hash is not None
+
+    @property
+    def unusable_hash(self) -> str:
+        """Return a hash that no password matches, after the same work as for any other."""
+        return self._dummy_hash
 
     def is_old(self, stored_hash: str) -> bool:
         """Return whether a hash was made with weaker parameters than today's."""
@@ -193,15 +198,20 @@ class PasswordResets:
     tokens: Tokens
     base: str
 
-    async def create(self, account: str, reason: str, actor: str) -> PasswordResetLink:
+    async def create(
+        self, account: str, reason: str, actor: str, days: int = RESET_LINK_DAYS
+    ) -> PasswordResetLink:
         """Create a link, and record in the log who did so and why.
 
-        Raises `Refused` (`wrong_state`) for an account without a password, and `Failed`.
+        Whoever cannot log in at all chooses their first password with it. Raises `Refused`
+        (`wrong_state`) for an account that logs in, but not with a password, and `Failed`.
         """
+        if not await self.sign_in.people.list_identities(account):
+            await self._add_password(account, actor)
         await self._password_name(account)
         secret = new_secret()
         await self.tokens.decisions.record_action("reset-password", account, reason, actor)
-        expires_at = self.tokens.clock() + timedelta(seconds=RESET_LINK_S)
+        expires_at = self.tokens.clock() + timedelta(days=days)
         reset = LoginState(RESET, WEB, "", "", account, "", expires_at)
         await self.store.execute("add_login_state", state=hash_secret(secret), **vars(reset))
         url = f"{self.base}/reset/{secret}"
@@ -236,6 +246,15 @@ class PasswordResets:
     def _key(self, secret: str) -> dict[str, object]:
         """Return the values by which the statements find a link that can still be used."""
         return {"state": hash_secret(secret), "purpose": RESET, "at": self.tokens.clock()}
+
+    async def _add_password(self, account: str, actor: str) -> None:
+        """Let an account log in with a password once it has chosen one."""
+        people = self.sign_in.people
+        hashed = self.sign_in.hashes.unusable_hash
+        await self.store.execute("add_password", account=account, hash=hashed, at=people.clock())
+        name = await self.store.find(str, "password_name_of", account=account)
+        if name is not None:
+            await people.link(account, WEB, name, actor)
 
     async def _password_name(self, account: str) -> str:
         name = await self.store.find(str, "password_name_of", account=account)
