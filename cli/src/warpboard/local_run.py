@@ -110,12 +110,13 @@ class LocalHarness:
         level_min: str = "none",
         is_reference: bool = False,
         save: Path | None = None,
+        device: str = CPU_DEVICE,
     ) -> JsonObject:
         """Run one submission; return its end in the keys of a run, without a verdict if we fail.
 
         With a rival it is a duel, and the end also has the key `duel`. With `is_reference` the
         problem's reference is submitted, and no source. `save` is a folder for the
-        files of the run.
+        files of the run. `device` is `cpu`, or a GPU such as `cuda:0`.
         """
         check_torch()
         machine: dict[str, Any] = {}
@@ -128,7 +129,9 @@ class LocalHarness:
 
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
             request = await asyncio.to_thread(_prepare_run, Path(home), problem, submission, rival)
-            request = replace(request, level_min=level_min)
+            kind, _, index = device.partition(":")
+            gpus = [] if kind == CPU_DEVICE else [int(index or 0)]
+            request = replace(request, level_min=level_min, device=kind, gpus=gpus)
             if is_reference:
                 request = replace(request, source="")
             evaluate = entry.evaluate if self._harness is None else self._harness.evaluate

@@ -29,14 +29,15 @@ HEAD = "# Tokens of warpboard, one for each platform. Who reads this file can su
 class Settings:
     """Where the platform is and who uses it, as far as the environment names them.
 
-    Child processes get all of `environ`. `credentials` is the file of stored tokens, `reports` the
-    folder of check reports.
+    `model_key` is that of a model's endpoint. Child processes get all of `environ`. `credentials`
+    is the file of stored tokens, `reports` the folder of check reports.
     """
 
     url: str | None
     participant: str
     token: str | None
     operator_token: str | None
+    model_key: str
     credentials: Path
     reports: Path
     environ: Mapping[str, str]
@@ -65,6 +66,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         participant=checked_participant(name) if name else legal_participant(_account_name()),
         token=_token(environ, "WARPBOARD_TOKEN"),
         operator_token=_token(environ, "WARPBOARD_OPERATOR_TOKEN"),
+        model_key=environ.get("WARPBOARD_MODEL_KEY") or "",
         credentials=_base_directory(environ, "XDG_CONFIG_HOME", ".config") / CREDENTIALS,
         reports=_base_directory(environ, "XDG_CACHE_HOME", ".cache") / REPORTS,
         environ=dict(environ),

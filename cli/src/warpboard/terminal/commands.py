@@ -5,7 +5,7 @@
 
 # The heading in the help of `warpboard`, and what is listed below it.
 SECTIONS = {
-    "Start here": ("login", "logout", "init", "run", "evaluate", "duel", "submit"),
+    "Start here": ("login", "logout", "init", "run", "evaluate", "optimise", "duel", "submit"),
     "Look at and manage": (
         "submission",
         "evaluation",
@@ -97,6 +97,10 @@ COMMANDS = {
     "init": ("local_runs.init", "Start on a PROBLEM: create a folder with a file to improve."),
     "run": ("local_runs.run_file", "Run FILE here, in the agents' own harness, without a server."),
     "evaluate": ("evaluations.evaluate", "Evaluate the kernels in SOURCES for PROBLEM."),
+    "optimise": (
+        "optimise.optimise",
+        "Make a kernel faster: propose, evaluate, keep and submit the best.",
+    ),
     "duel": ("local_runs.duel", "Time two files in alternation here: which is faster?"),
     "evaluation list": ("batches.list_evaluations", "List your evaluations, newest first."),
     "evaluation show": (

@@ -172,6 +172,15 @@ DIRECTIVES = ("leaderboard", "gpus", "precision", "parent")
 NUMBER_MAX = 2**63 - 1
 _NUMBER = re.compile(r"#?(?P<number>[1-9][0-9]{0,18})", re.ASCII)
 
+# The lines that declare constants to tune; agents ignore them.
+TUNE_MARKS, TUNE = ("#!WARPBOARD", "//!WARPBOARD"), "tune"
+TUNE_VALUES_MAX = 64
+_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,79}")
+_LITERAL = re.compile(
+    r"""[+-]?[0-9][0-9A-Za-z_.+-]{0,39} | true | false | True | False
+    | "[^"\\]{0,80}" | '[^'\\]{0,80}'""",
+    re.VERBOSE,
+)
 
 # The half width of the 95 % interval at which a benchmark may end, as a fraction.
 PRECISION_MIN, PRECISION_MAX = 0.005, 0.2
@@ -278,8 +287,52 @@ def _count_leading_lines(lines: Sequence[str]) -> int:
     return len(lines)
 
 
-def _find_mark(line: str) -> str:
-    return next((mark for mark in MARKS if line.strip().upper().startswith(mark)), "")
+def _find_mark(line: str, marks: Sequence[str] = MARKS) -> str:
+    return next((mark for mark in marks if line.strip().upper().startswith(mark)), "")
+
+
+@dataclass(frozen=True)
+class Tunable:
+    """A constant of a file, and the values from which an optimiser may choose, as written there."""
+
+    name: str
+    values: tuple[str, ...]
+
+
+def read_tunables(text: str) -> tuple[Tunable, ...]:
+    """Read the `#!WARPBOARD tune NAME VALUE VALUE...` lines of the leading comment block.
+
+    Errors: Refused `bad_directive`, naming the line.
+
+    >>> read_tunables("#!WARPBOARD tune BLOCK 16 32\\n#!POPCORN gpus CPU\\nBLOCK = 16\\n")
+    (Tunable(name='BLOCK', values=('16', '32')),)
+    """
+    tunables: dict[str, Tunable] = {}
+    lines = text.splitlines()
+    for number, line in enumerate(lines[: _count_leading_lines(lines)], 1):
+        words = line.strip()[len(_find_mark(line, TUNE_MARKS)) :].split()
+        if not _find_mark(line, TUNE_MARKS) or not words or words[0].lower() != TUNE:
+            continue
+        tunable = _parse_tunable(words[1:], number)
+        if tunable.name in tunables:
+            raise _bad_directive(number, f"a second tune {tunable.name}: write it once")
+        tunables[tunable.name] = tunable
+    return tuple(tunables.values())
+
+
+def _parse_tunable(words: list[str], number: int) -> Tunable:
+    name, *values = words or [""]
+    if not _NAME.fullmatch(name) or len(set(values)) != len(values) or len(values) < 2:
+        reason = "tune takes a constant's name and two or more different values"
+        raise _bad_directive(number, f"{reason}, such as tune BLOCK 16 32 64")
+    if len(values) > TUNE_VALUES_MAX:
+        reason = f"tune {name} has {len(values)} values: write at most {TUNE_VALUES_MAX}"
+        raise _bad_directive(number, reason)
+    for value in values:
+        if not _LITERAL.fullmatch(value):
+            reason = f"tune {name}: {value!r:.40} is no number, true or false, or word in quotes"
+            raise _bad_directive(number, f"{reason}: write values as they stand in the code")
+    return Tunable(name, tuple(values))
 
 
 def _parse_directive(words: list[str], number: int) -> tuple[str, list[str]]:

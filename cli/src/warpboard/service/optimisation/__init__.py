@@ -1,0 +1,1 @@
+"""The optimiser: it proposes kernels, evaluates them, and keeps the best."""

@@ -1,0 +1,147 @@
+"""The kernels of a run of the optimiser, with what their evaluations showed."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from warpboard.optimiser_files import Message, Origin, Stage, TraceLine
+
+
+@dataclass(frozen=True)
+class Proposal:
+    """A kernel to evaluate, and where it comes from; `submission` is the number of one in use."""
+
+    origin: Origin
+    name: str
+    source: str
+    parents: tuple[int, ...] = ()
+    submission: int = 0
+    values: Mapping[str, str] = field(default_factory=dict)
+    prompt: tuple[Message, ...] = ()
+    completion: str = ""
+    model: str = ""
+    tokens: int = 0
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A kernel of a run, with the lines of its evaluations, the newest last."""
+
+    id: int
+    round: int
+    proposal: Proposal
+    lines: list[TraceLine] = field(default_factory=list)
+
+    def result(self, stage: Stage) -> TraceLine | None:
+        """Return the newest evaluation of a stage."""
+        return next((line for line in reversed(self.lines) if line.stage == stage), None)
+
+    def attempts(self, stage: Stage) -> int:
+        """Return how often a stage was evaluated."""
+        return sum(line.stage == stage for line in self.lines)
+
+    def low_at(self, stage: Stage) -> float | None:
+        """Return the lower bound of the speed-up in a stage; None without a time that counts."""
+        result = self.result(stage)
+        return result.low if result else None
+
+    @property
+    def low(self) -> float | None:
+        """The lower bound of the speed-up by the most precise time that counts."""
+        return self.low_at("benchmark") or self.low_at("screen")
+
+    @property
+    def has_passed(self) -> bool:
+        """Whether the kernel is correct, by the newest evaluation with a verdict."""
+        judged = [line for line in self.lines if line.verdict]
+        return bool(judged) and judged[-1].has_passed
+
+
+class Pool:
+    """All kernels of a run: the first is the start."""
+
+    def __init__(self, lines: Iterable[TraceLine] = ()) -> None:
+        """Restore the kernels from a trace."""
+        self.candidates: list[Candidate] = []
+        by_id: dict[int, Candidate] = {}
+        for line in lines:
+            if line.candidate not in by_id:
+                by_id[line.candidate] = Candidate(line.candidate, line.round, _proposal_of(line))
+                self.candidates.append(by_id[line.candidate])
+            by_id[line.candidate].lines.append(line)
+        self._sources = {candidate.proposal.source for candidate in self.candidates}
+
+    def knows(self, source: str) -> bool:
+        """Return whether a kernel is in the pool."""
+        return source in self._sources
+
+    def add(self, proposal: Proposal, round_: int) -> Candidate:
+        """Add a kernel."""
+        ids = (candidate.id for candidate in self.candidates)
+        candidate = Candidate(max(ids, default=-1) + 1, round_, proposal)
+        self.candidates.append(candidate)
+        self._sources.add(proposal.source)
+        return candidate
+
+    def forget_unevaluated(self) -> None:
+        """Remove kernels that were never evaluated, because the budget was used up."""
+        self.candidates = [candidate for candidate in self.candidates if candidate.lines]
+        self._sources = {candidate.proposal.source for candidate in self.candidates}
+
+    @property
+    def start(self) -> Candidate:
+        """The kernel that the run began with."""
+        return self.candidates[0]
+
+    @property
+    def newest_round(self) -> Sequence[Candidate]:
+        """The kernels of the newest round."""
+        newest = max((candidate.round for candidate in self.candidates), default=0)
+        return [candidate for candidate in self.candidates if candidate.round == newest]
+
+    def fastest(self) -> list[Candidate]:
+        """Return the kernels with a time, best first by the lower bound of their speed-up."""
+        timed = [candidate for candidate in self.candidates if candidate.low is not None]
+        return sorted(timed, key=lambda candidate: -(candidate.low or 0.0))
+
+    def best(self) -> Candidate | None:
+        """Return the proposal to submit: precisely timed, and with the best lower bound.
+
+        A kernel that was retrieved is somebody's submission already, so it is only a parent.
+        """
+        own = [
+            candidate
+            for candidate in self.candidates
+            if candidate.proposal.origin != "retrieved" and candidate.low_at("benchmark")
+        ]
+        return max(own, key=lambda own_one: own_one.low_at("benchmark") or 0.0, default=None)
+
+    def submitted_parent(self, candidate: Candidate) -> int:
+        """Return the number of the nearest ancestor that is a submission; 0 without one."""
+        by_id = {other.id: other for other in self.candidates}
+        generation = [candidate]
+        seen: set[int] = set()
+        while generation:
+            for member in generation:
+                if member.proposal.submission:
+                    return member.proposal.submission
+            seen |= {member.id for member in generation}
+            parents = dict.fromkeys(
+                parent for member in generation for parent in member.proposal.parents
+            )
+            generation = [by_id[id_] for id_ in parents if id_ in by_id and id_ not in seen]
+        return 0
+
+
+def _proposal_of(line: TraceLine) -> Proposal:
+    return Proposal(
+        line.origin,
+        line.name,
+        line.source,
+        tuple(line.parents),
+        line.submission,
+        line.values,
+        tuple(line.prompt),
+        line.completion,
+        line.model,
+        line.tokens,
+    )
