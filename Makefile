@@ -15,9 +15,9 @@ PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpbo
             warpboard_agents warpboard_verifiers discord_sim
 
 .PHONY: help install format check docs walks problems test-fast test test-cuda test-long \
-        test-crowded test-alone test-agents up demo bench bench-smoke chaos contract clean
+        test-crowded test-alone test-agents up demo optimise-demo bench bench-smoke chaos contract clean
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-10s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' Makefile
 
 # The torch of PyPI for Linux brings 3 GB of CUDA libraries. A machine without an NVIDIA GPU gets the
 # one for processors instead. TORCH_INDEX= takes pip's own index; another address, that index.
@@ -146,6 +146,9 @@ up: install ## The platform on this machine, until Ctrl-C
 
 demo: install ## Start everything, submit kernels, print the leaderboards, stop
 	warpboard demo
+
+optimise-demo: install ## Make a kernel faster by search and by evolution, and rank both results
+	warpboard demo --optimise
 
 # NAME="query api" for some of them; each takes minutes.
 bench: install ## Run every benchmark whole, and write bench/RESULTS.md

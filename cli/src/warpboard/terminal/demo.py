@@ -3,7 +3,7 @@
 import asyncio
 import signal
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -31,7 +31,7 @@ from warpboard.files import load_all_solutions
 from warpboard.processes.maintenance import run_beside_platform
 from warpboard.service.answers import wait_until_over
 from warpboard.service.publication import publish, published_line
-from warpboard.terminal import options
+from warpboard.terminal import optimise_demo, options
 from warpboard.terminal.leaderboards import leaderboard_table
 from warpboard.terminal.maintenance import replay_line
 from warpboard.terminal.options import local_command
@@ -88,6 +88,12 @@ SHIPPED = {"unchecked": "shipped with the platform: `make problems` checks them"
             help="Publish every problem, and show each way to fail; takes minutes.",
         ),
         click.option(
+            "--optimise",
+            "is_optimising",
+            is_flag=True,
+            help="Instead, make a kernel faster by search and by evolution, and rank the results.",
+        ),
+        click.option(
             "--keep", "is_kept", is_flag=True, help="Keep it running afterwards, until Ctrl-C."
         ),
         options.LEVEL_MIN,
@@ -101,21 +107,36 @@ def demo(
     level_min: str | None,
     *,
     is_full: bool,
+    is_optimising: bool,
     is_kept: bool,
 ) -> int:
     """Demonstrate the platform: start, submit, rank, replay, stop.
 
     Three participants submit a file each for one problem. Exit code 0 if all verdicts are as
-    expected and the leaderboards equal those rebuilt from event 1.
+    expected and the leaderboards equal those rebuilt from event 1; with --optimise, if each result
+    is ranked and at least 1.3 times as fast as the kernel that it began with.
     """
+    context = context.at(PlatformTarget(folder=folder))
+    context = replace(context, overrides=TIMED_AT_ONCE | dict(context.overrides))
+    if is_optimising:
+        context = replace(context, overrides=optimise_demo.SETTINGS | dict(context.overrides))
+
+        async def optimise(api: Api, url: str, demand: Demand) -> int:
+            gpu = await _find_gpu(api, demand)
+            return await optimise_demo.run_optimise_demo(context, url, gpu, problems, folder)
+
+        return asyncio.run(_run_demo(context, optimise, level_min, is_kept=is_kept))
     solutions = load_all_solutions(problems)
     examples = plan_full_examples(solutions) if is_full else plan_examples(solutions)
     slugs = {example.problem for example in examples}
     published = [own.slug for own in solutions if is_full or own.slug in slugs]
     folders = [problems / slug for slug in published]
-    context = context.at(PlatformTarget(folder=folder))
-    context = replace(context, overrides=TIMED_AT_ONCE | dict(context.overrides))
-    return asyncio.run(_run_demo(context, folders, examples, level_min, is_kept=is_kept))
+
+    async def run_examples(api: Api, url: str, demand: Demand) -> int:
+        await _publish(context, folders)
+        return await _run_examples(context, api, url, examples, demand)
+
+    return asyncio.run(_run_demo(context, run_examples, level_min, is_kept=is_kept))
 
 
 @dataclass(frozen=True)
@@ -227,13 +248,12 @@ def verdict_table(pairs: Sequence[tuple[Example, FullSubmission]]) -> Table:
 
 async def _run_demo(
     context: AppContext,
-    problems: Sequence[Path],
-    examples: Sequence[Example],
+    show: Callable[[Api, str, Demand], Awaitable[int]],
     level_min: str | None,
     *,
     is_kept: bool,
 ) -> int:
-    """Run the demo; return 0 if all verdicts are as expected and the rebuild is equal.
+    """Start a platform, show something on it, and stop it; return the exit code of `show`.
 
     Raises Refused and Failed.
     """
@@ -246,13 +266,7 @@ async def _run_demo(
         await announce(context, platform, demand)
         context.report(f"started ({seconds_text(time.monotonic() - began)})")
         async with context.connect(platform.url) as api:
-            with _report_step(context, f"published {count_text(len(problems), 'problem')}"):
-                async with context.operator_api() as operator_api:
-                    for folder in problems:
-                        problem = load_problem(folder, folder.name)
-                        answer = await publish(operator_api, context.screen, problem, SHIPPED)
-                        context.report(published_line(answer.value))
-            exit_codes.append(await _run_examples(context, api, platform.url, examples, demand))
+            exit_codes.append(await show(api, platform.url, demand))
         if is_kept:
             context.report(f"the platform stays up: {platform.url}; Ctrl-C stops it")
             await asyncio.Event().wait()
@@ -266,6 +280,15 @@ async def _run_demo(
         return INTERRUPTED if signal_received == signal.SIGINT else TERMINATED
     context.report(f"stopped; the demo took {seconds_text(time.monotonic() - began)}")
     return exit_codes[0]
+
+
+async def _publish(context: AppContext, problems: Sequence[Path]) -> None:
+    with _report_step(context, f"published {count_text(len(problems), 'problem')}"):
+        async with context.operator_api() as operator_api:
+            for folder in problems:
+                problem = load_problem(folder, folder.name)
+                answer = await publish(operator_api, context.screen, problem, SHIPPED)
+                context.report(published_line(answer.value))
 
 
 async def _run_examples(

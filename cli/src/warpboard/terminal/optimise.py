@@ -370,10 +370,9 @@ async def _retrieve(context: AppContext, run: Run, slug: str) -> list[Proposal]:
         return read_kernels(run.kernels, run.start.name)
     if not (context.place.url or context.place.folder or context.settings.url):
         return []
-    # A model learns from kernels of other problems, too; evolution can only take them apart.
-    problem = slug if run.by == EVOLUTION else None
+    # A model learns from kernels of other problems, too, which are no parents for evolution.
     async with context.api() as api:
-        found = search_kernels(api, run.start.source, run.start.name, problem, run.gpu)
+        found = search_kernels(api, run.start, slug, run.gpu, is_own_only=run.by == EVOLUTION)
         return [kernel async for kernel in found]
 
 
@@ -469,6 +468,7 @@ async def submit_best(
         slug,
         "ranked",
         (gpu,) if gpu else (),
+        parent=outcome.parent,
     )
     key = hashlib.sha256(f"{slug} {gpu} {proposal.source}".encode()).hexdigest()
     with context.screen.live([slug]) as show:

@@ -29,22 +29,25 @@ def read_kernels(folder: Path, name: str) -> list[Proposal]:
 
 
 async def search_kernels(
-    api: Api, source: str, name: str, problem: str | None, gpu: str | None
+    api: Api, start: Proposal, problem: str, gpu: str | None, *, is_own_only: bool
 ) -> AsyncIterator[Proposal]:
-    """Yield kernels of the archive that resemble a source, the best match first.
+    """Yield kernels of the archive that resemble the start, the best match first.
 
-    They are of one problem, or of any, and in the language of the file `name`. Raises Refused and
-    Failed.
+    They are in its language; those of other problems are left out with
+    `is_own_only`, and have no number here, because they cannot be parents of a submission. Raises
+    Refused and Failed.
     """
     body: dict[str, object] = {
-        "source": source[:SEARCHED_CHARS_MAX],
-        "language": language_of(name),
+        "source": start.source[:SEARCHED_CHARS_MAX],
+        "language": language_of(start.name),
         "limit": KERNELS_MAX,
     }
-    body |= {key: value for key, value in (("problem", problem), ("gpu", gpu)) if value}
+    body |= {"problem": problem} if is_own_only else {}
+    body |= {"gpu": gpu} if gpu else {}
     answer = await api.act(ArchiveSearch, "POST", "archive", "search", body=body)
     for kernel in answer.value.items:
         full = (await api.get(FullSubmission, "submissions", kernel.number, source=True)).value
         if full.source:
-            file = f"{kernel.number}{SUFFIXES[language_of(full.name or name)]}"
-            yield Proposal("retrieved", file, full.source, submission=kernel.number)
+            file = f"{kernel.number}{SUFFIXES[language_of(full.name or start.name)]}"
+            number = kernel.number if kernel.problem == problem else 0
+            yield Proposal("retrieved", file, full.source, submission=number)
