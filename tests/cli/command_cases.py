@@ -333,6 +333,7 @@ ASKED: dict[str, tuple[str, ...]] = {
 HERE: dict[str, tuple[str, ...]] = {
     "run": ("FILE", "--problem", "DIR"),
     "evaluate": ("DIR", "SOURCES", "--out", "NEW"),
+    "optimise": ("DIR", "FILE", "--out", "NEW"),
     "duel": ("DIR", "FILE", "FILE"),
     "problem check": ("DIR",),
     "problem new": ("NEW",),
