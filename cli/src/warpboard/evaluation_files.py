@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
-from typing import BinaryIO, Generic, Self, TypeVar
+from typing import BinaryIO, Self
 
 import msgspec
 
@@ -18,7 +18,6 @@ from shared.errors import Refused
 from shared.problems.submission_file import SUFFIXES
 from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
 
-Line = TypeVar("Line", bound=msgspec.Struct)
 # A source as JSON takes up to six bytes per byte.
 LINE_BYTES_MAX = 8 * SOURCE_BYTES_MAX
 
@@ -75,6 +74,7 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _sources = msgspec.json.Decoder(EvaluationItem)
+_results = msgspec.json.Decoder(ResultLine)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -116,29 +116,29 @@ class SourceFile:
             raise Refused("unreadable", reason) from error
 
 
-class LineFile(Generic[Line]):
-    """A file to which lines of JSON are appended, each at once and whole, by one process at a time.
+class ResultFile:
+    """The file that results are appended to, each at once and whole; one process at a time.
 
     A line that a kill cut off is removed. Use it as a context manager.
     """
 
-    def __init__(self, path: Path, line_type: type[Line]) -> None:
-        self.path = path
+    def __init__(self, path: Path) -> None:
+        self._path = path
         self._fd = -1
-        self._decoder = msgspec.json.Decoder(line_type)
+        self.results: dict[str, ResultLine] = {}
 
     def __enter__(self) -> Self:
         """Read what the file has. Raises Refused."""
         try:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             self._read()
         except BlockingIOError as error:
             self._close()
-            raise Refused("busy", f"another process writes to {self.path}") from error
+            raise Refused("busy", f"another process writes to {self._path}") from error
         except OSError as error:
             self._close()
-            reason = f"{self.path} cannot be written: {error.strerror}"
+            reason = f"{self._path} cannot be written: {error.strerror}"
             raise Refused("unwritable", reason) from error
         except Refused:
             self._close()
@@ -153,20 +153,16 @@ class LineFile(Generic[Line]):
     ) -> None:
         self._close()
 
-    def append(self, line: Line) -> None:
-        """Add a line. Raises Refused if the disk is full."""
-        data = memoryview(msgspec.json.encode(line) + b"\n")
+    def append(self, result: ResultLine) -> None:
+        """Add a result. Raises Refused if the disk is full."""
+        line = memoryview(msgspec.json.encode(result) + b"\n")
         try:
-            while data:
-                data = data[os.write(self._fd, data) :]
+            while line:
+                line = line[os.write(self._fd, line) :]
         except OSError as error:
-            reason = f"{self.path} cannot be written: {error.strerror}; the next call goes on"
+            reason = f"{self._path} cannot be written: {error.strerror}; the next call goes on"
             raise Refused("unwritable", reason) from error
-        self._take(line)
-
-    def _take(self, line: Line) -> None:
-        """Keep a line in memory. Raises Refused with the field, which the file cannot have."""
-        raise NotImplementedError
+        self.results[result.id] = result
 
     def open_run(self) -> Run:
         """Return the run that a call left unfinished, or a new one. Raises Refused."""
@@ -197,39 +193,25 @@ class LineFile(Generic[Line]):
 
     def _read(self) -> None:
         end = 0
-        with self.path.open("rb") as file:
-            for number, data in enumerate(file, 1):
-                if not data.endswith(b"\n"):
+        with self._path.open("rb") as file:
+            for number, line in enumerate(file, 1):
+                if not line.endswith(b"\n"):
                     break
-                if data.strip():
-                    self._parse(number, data)
-                end += len(data)
+                if line.strip():
+                    self._add(number, line)
+                end += len(line)
         os.ftruncate(self._fd, end)
 
-    def _parse(self, number: int, data: bytes) -> None:
+    def _add(self, number: int, line: bytes) -> None:
         try:
-            line = self._decoder.decode(data)
+            result = _results.decode(line)
         except (msgspec.MsgspecError, UnicodeDecodeError) as error:
             reason = f"{error}: choose another file, or remove the line"
-            raise _bad_line(self.path, number, "", reason) from error
-        try:
-            self._take(line)
-        except Refused as refused:
-            raise _bad_line(self.path, number, refused.field or "", refused.reason) from refused
-
-
-class ResultFile(LineFile[ResultLine]):
-    """The file of results, one for each source."""
-
-    def __init__(self, path: Path) -> None:
-        super().__init__(path, ResultLine)
-        self.results: dict[str, ResultLine] = {}
-
-    def _take(self, line: ResultLine) -> None:
-        if line.id in self.results:
-            reason = f"{line.id!r} has a result above: remove one of the lines"
-            raise Refused("bad_line", reason, "id")
-        self.results[line.id] = line
+            raise _bad_line(self._path, number, "", reason) from error
+        if result.id in self.results:
+            reason = f"{result.id!r} has a result above: remove one of the lines"
+            raise _bad_line(self._path, number, "id", reason)
+        self.results[result.id] = result
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:

@@ -52,9 +52,9 @@ def find_constants(name: str, text: str) -> dict[str, Constant]:
     >>> find_constants("k.cu", "#define A 16\\nconstexpr int B = 32;\\n")["B"].value
     '32'
     """
-    found = list(_python_constants(text) if suffix(name) == PLAIN else _native_constants(text))
-    names = [constant.name for constant in found]
-    return {constant.name: constant for constant in found if names.count(constant.name) == 1}
+    constants = list(_python_constants(text) if suffix(name) == PLAIN else _native_constants(text))
+    names = [constant.name for constant in constants]
+    return {constant.name: constant for constant in constants if names.count(constant.name) == 1}
 
 
 def _python_constants(text: str) -> Iterator[Constant]:

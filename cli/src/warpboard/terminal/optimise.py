@@ -342,7 +342,10 @@ class _Machine:
     ) -> AsyncGenerator[tuple[Candidate, Evaluation], None]:
         """Yield how each kernel ended."""
         by_id = {candidate.id: candidate for candidate in candidates}
-        sources = [(one.id, Source(one.proposal.source, one.proposal.name)) for one in candidates]
+        sources = [
+            (kernel.id, Source(kernel.proposal.source, kernel.proposal.name))
+            for kernel in candidates
+        ]
         results = self._evaluator.map(self._folder.name, sources, mode, precision=precision)
         try:
             async for result in results:
@@ -372,8 +375,8 @@ async def _retrieve(context: AppContext, run: Run, slug: str) -> list[Proposal]:
         return []
     # A model learns from kernels of other problems, too, which are no parents for evolution.
     async with context.api() as api:
-        found = search_kernels(api, run.start, slug, run.gpu, is_own_only=run.by == EVOLUTION)
-        return [kernel async for kernel in found]
+        kernels = search_kernels(api, run.start, slug, run.gpu, is_own_only=run.by == EVOLUTION)
+        return [kernel async for kernel in kernels]
 
 
 def _check_start(run: Run, start: Candidate) -> None:
@@ -419,9 +422,9 @@ async def _finish(
     async def compare(best: Candidate, start: Candidate) -> Duel:
         requests = [
             SubmissionRequest(
-                one.proposal.name, one.proposal.source.encode(), run.problem.slug, "duel"
+                kernel.proposal.name, kernel.proposal.source.encode(), run.problem.slug, "duel"
             )
-            for one in (best, start)
+            for kernel in (best, start)
         ]
         answer = await context.harness.run(
             *(run.problem, requests[0]),

@@ -117,12 +117,12 @@ async def _wait_until_indexed(api: Api) -> None:
 async def _has_kernel(api: Api) -> bool:
     try:
         body = {"problem": PROBLEM}
-        found = await api.act(ArchiveSearch, "POST", "archive", "search", body=body)
+        answer = await api.act(ArchiveSearch, "POST", "archive", "search", body=body)
     except Refused as refused:
         if refused.code != UNKNOWN_PROBLEM:
             raise
         return False
-    return bool(found.value.items)
+    return bool(answer.value.items)
 
 
 async def _rank(

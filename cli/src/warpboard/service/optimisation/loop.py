@@ -1,7 +1,7 @@
 """The loop of the optimiser: propose, evaluate in the harness, keep, and confirm the best.
 
 Proposals pass through successive halving: all are checked, those that pass are timed roughly, and
-the best third precisely, because most are wrong or plainly slower, which one cheap look shows.
+the best third precisely, because most are wrong or plainly slower, which kernel cheap look shows.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from warpboard.optimiser_files import Stage, TraceFile, TraceLine
 from warpboard.service.optimisation.pool import Candidate, Pool, Proposal
 from warpboard.service.optimisation.proposers import Proposer
 
-# The half width of the interval of a rough time; a precise one has the mode's own, 5 %.
+# The half width of the interval of a rough time; a precise kernel has the mode's own, 5 %.
 SCREEN_PRECISION = 0.2
 KEPT_SHARE = 1 / 3
 # A time that is too noisy to count, or no verdict, is tried again: so often in all.
@@ -53,7 +53,7 @@ class Duel:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a run may use in all its calls; the confirmation is one of the evaluations."""
+    """How much a run may use in all its calls; the confirmation is kernel of the evaluations."""
 
     evaluations: int
     seconds: float
@@ -97,7 +97,7 @@ class Optimiser:
 
     @property
     def remaining(self) -> int:
-        """How many evaluations are left, without the one that confirms the best."""
+        """How many evaluations are left, without the kernel that confirms the best."""
         return max(0, self.budget.evaluations - 1 - self.evaluations)
 
     @property
@@ -122,7 +122,7 @@ class Optimiser:
             for proposal in retrieved:
                 if not self.pool.knows(proposal.source):
                     self.pool.add(proposal, 0)
-        first, *others = [one for one in self.pool.candidates if one.round == 0]
+        first, *others = [kernel for kernel in self.pool.candidates if kernel.round == 0]
         await self._run_stage([first, *others], "test")
         await self._run_stage([first], "benchmark")
         await self._run_stage(others, "screen")
@@ -152,14 +152,14 @@ class Optimiser:
         """Check all, time those that pass roughly, and the best third precisely."""
         await self._run_stage(candidates, "test")
         await self._run_stage(candidates, "screen")
-        timed = [one for one in candidates if one.low_at("screen") is not None]
-        timed.sort(key=lambda one: -(one.low_at("screen") or 0.0))
+        timed = [kernel for kernel in candidates if kernel.low_at("screen") is not None]
+        timed.sort(key=lambda kernel: -(kernel.low_at("screen") or 0.0))
         await self._run_stage(timed[: math.ceil(KEPT_SHARE * len(timed))], "benchmark")
 
     async def _run_stage(self, candidates: Sequence[Candidate], stage: Stage) -> None:
         """Evaluate those that are right so far, as far as the budget allows."""
         for _ in range(ATTEMPTS):
-            waiting = [one for one in candidates if _waits(one, stage)][: self.remaining]
+            waiting = [kernel for kernel in candidates if _waits(kernel, stage)][: self.remaining]
             if not waiting or self.is_over:
                 return
             mode, precision = _MODES[stage]

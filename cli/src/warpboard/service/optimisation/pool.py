@@ -113,22 +113,22 @@ class Pool:
             for candidate in self.candidates
             if candidate.proposal.origin != "retrieved" and candidate.low_at("benchmark")
         ]
-        return max(own, key=lambda own_one: own_one.low_at("benchmark") or 0.0, default=None)
+        return max(own, key=lambda kernel: kernel.low_at("benchmark") or 0.0, default=None)
 
     def submitted_parent(self, candidate: Candidate) -> int:
         """Return the number of the nearest ancestor that is a submission; 0 without one."""
         by_id = {other.id: other for other in self.candidates}
         generation = [candidate]
-        seen: set[int] = set()
+        visited: set[int] = set()
         while generation:
             for member in generation:
                 if member.proposal.submission:
                     return member.proposal.submission
-            seen |= {member.id for member in generation}
+            visited |= {member.id for member in generation}
             parents = dict.fromkeys(
                 parent for member in generation for parent in member.proposal.parents
             )
-            generation = [by_id[id_] for id_ in parents if id_ in by_id and id_ not in seen]
+            generation = [by_id[id_] for id_ in parents if id_ in by_id and id_ not in visited]
         return 0
 
 

@@ -55,7 +55,7 @@ class SearchProposer:
 
     async def propose(self, pool: Pool, count: int) -> list[Proposal]:
         """Return kernels with other values."""
-        fastest = [one for one in pool.fastest() if one.proposal.values]
+        fastest = [kernel for kernel in pool.fastest() if kernel.proposal.values]
         parent = fastest[0] if fastest else pool.start
         chosen: dict[str, Mapping[str, str]] = {}
         near = neighbours(self._template, parent.proposal.values) if fastest else iter(())
@@ -74,7 +74,7 @@ class SearchProposer:
         ]
 
     def _anywhere(self, rng: Random, draws: int) -> Iterator[Mapping[str, str]]:
-        """Yield every setting of a small space in random order, and some of a large one."""
+        """Yield every setting of a small space in random order, and some of a large kernel."""
         if self._template.size <= _LISTED_MAX:
             settings = list(self._template.settings())
             yield from rng.sample(settings, len(settings))
@@ -106,8 +106,8 @@ class EvolutionProposer:
 def _choose_parents(pool: Pool) -> list[Candidate]:
     """Return the fastest kernels, and the fastest retrieved one, which may bring other code."""
     fastest = pool.fastest()
-    retrieved = [one for one in fastest if one.proposal.origin == "retrieved"]
-    untimed = [one for one in pool.candidates if one.has_passed and one.low is None]
+    retrieved = [kernel for kernel in fastest if kernel.proposal.origin == "retrieved"]
+    untimed = [kernel for kernel in pool.candidates if kernel.has_passed and kernel.low is None]
     return list(dict.fromkeys(_ids(fastest[:_PARENTS_MAX] + retrieved[:1]))) or untimed
 
 
@@ -166,13 +166,13 @@ class ModelProposer:
 
         Raises Refused, and Failed if no request is answered.
         """
-        tokens = {one.id: one.proposal.tokens for one in pool.candidates}
+        tokens = {kernel.id: kernel.proposal.tokens for kernel in pool.candidates}
         if sum(tokens.values()) >= self._tokens_max:
             return []
-        shown = pool.fastest()[:1] or [pool.start]
-        prompt = make_prompt(self._task, pool, shown[0])
-        asked = (self._ask(prompt, shown[0]) for _ in range(count))
-        answers = await asyncio.gather(*asked, return_exceptions=True)
+        parents = pool.fastest()[:1] or [pool.start]
+        prompt = make_prompt(self._task, pool, parents[0])
+        requests = (self._ask(prompt, parents[0]) for _ in range(count))
+        answers = await asyncio.gather(*requests, return_exceptions=True)
         proposals = [answer for answer in answers if isinstance(answer, Proposal)]
         errors = [answer for answer in answers if isinstance(answer, BaseException)]
         for error in errors:
@@ -210,21 +210,23 @@ def extract_source(text: str) -> str:
 
 
 def make_prompt(task: Task, pool: Pool, current: Candidate) -> tuple[Message, ...]:
-    """Return the messages that ask for a better kernel than the current one.
+    """Return the messages that ask for a better kernel than the current kernel.
 
     A start that does not pass, such as a PyTorch module, is to be translated first.
     """
-    others = [one for one in pool.fastest() if one.id != current.id][: _SHOWN_FASTEST - 1]
+    others = [kernel for kernel in pool.fastest() if kernel.id != current.id][: _SHOWN_FASTEST - 1]
     retrieved = [
-        one
-        for one in pool.candidates
-        if one.proposal.origin == "retrieved" and one.has_passed and one.id != current.id
+        kernel
+        for kernel in pool.candidates
+        if kernel.proposal.origin == "retrieved" and kernel.has_passed and kernel.id != current.id
     ][:_SHOWN_RETRIEVED]
     failed = [
-        one for one in pool.candidates if one.lines and not one.has_passed and one.id != current.id
+        kernel
+        for kernel in pool.candidates
+        if kernel.lines and not kernel.has_passed and kernel.id != current.id
     ][-_SHOWN_FAILED:]
-    examples = [_describe_kernel(one) for one in _ids([*others, *retrieved])]
-    failures = [f"- {_describe_result(one)}" for one in failed]
+    examples = [_describe_kernel(kernel) for kernel in _ids([*others, *retrieved])]
+    failures = [f"- {_describe_result(kernel)}" for kernel in failed]
     goal = "faster" if current.has_passed else "translated"
     text = TextTemplate(read_text("propose.md")).substitute(
         title=task.title,
@@ -242,7 +244,7 @@ def make_prompt(task: Task, pool: Pool, current: Candidate) -> tuple[Message, ..
 
 
 _GOALS = {
-    "faster": "Write a kernel that computes the same and is faster than the current one.",
+    "faster": "Write a kernel that computes the same and is faster than the current kernel.",
     "translated": "The current file does not pass yet. Translate it into a kernel that does: "
     "a file that defines what the problem asks for.",
 }

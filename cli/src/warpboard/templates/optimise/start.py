@@ -13,16 +13,19 @@ EPS_SQUARED = 2.0**-10
 
 
 def weigh(squares, masses):
+    """Return the weight of each pair."""
     return masses / (squares * squares.sqrt())
 
 
 def pull_vectors(places, masses, rows):
+    """Keep differences as vectors."""
     apart = places[None] - places[rows, None]
     weights = weigh(apart.square().sum(2) + EPS_SQUARED, masses)
     return (apart * weights[:, :, None]).sum(1)
 
 
 def pull_planes(places, masses, rows):
+    """Keep each coordinate in a matrix of its own."""
     planes = places.T.contiguous()
     apart = [plane[None] - plane[rows, None] for plane in planes]
     weights = weigh(sum(plane * plane for plane in apart) + EPS_SQUARED, masses)
@@ -30,6 +33,7 @@ def pull_planes(places, masses, rows):
 
 
 def pull_products(places, masses, rows):
+    """Add up by a product of matrices."""
     # The differences cancel, so it is too inexact for the check.
     squares = torch.cdist(places[rows], places).square() + EPS_SQUARED
     weights = weigh(squares, masses)
@@ -37,6 +41,7 @@ def pull_products(places, masses, rows):
 
 
 def custom_kernel(data):
+    """Take a block of bodies at a time."""
     bodies, output = data
     places, masses = bodies[:, :3].contiguous(), bodies[:, 3].contiguous()
     pull = {"vectors": pull_vectors, "planes": pull_planes, "products": pull_products}[FORM]
