@@ -23,6 +23,8 @@ from pathlib import Path
 END_S_MAX = 45.0
 # Pauses grow, because each look reads all of /proc.
 _PAUSE_S, _PAUSE_S_MAX = 0.001, 0.05
+# Also children that send no SIGCHLD (linux/wait.h).
+_WALL = 0x4000_0000
 
 
 def end_descendants(within_s: float = END_S_MAX) -> bool:
@@ -45,7 +47,8 @@ def end_descendants(within_s: float = END_S_MAX) -> bool:
 def end_others(known: Collection[int], within_s: float = END_S_MAX) -> bool:
     """Kill and reap descendants of this process, a reaper, except known ones and theirs."""
     ends_at, pause_s = time.monotonic() + within_s, _PAUSE_S
-    while others := set(descendants(os.getpid(), known)):
+    # Without children it has no descendants, because it is their reaper: no need to read /proc.
+    while _has_children() and (others := set(descendants(os.getpid(), known))):
         if time.monotonic() > ends_at:
             return False
         kill(others)
@@ -55,6 +58,14 @@ def end_others(known: Collection[int], within_s: float = END_S_MAX) -> bool:
         time.sleep(pause_s)
         pause_s = min(2 * pause_s, _PAUSE_S_MAX)
     return True
+
+
+def _has_children() -> bool:
+    """Return whether this process has children of any kind, also ended ones."""
+    with contextlib.suppress(ChildProcessError):
+        os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT | _WALL)
+        return True
+    return False
 
 
 def kill(pids: Iterable[int]) -> None:
