@@ -16,8 +16,8 @@ NOT_RANKED = 5
 INTERRUPTED = 130
 UNREAD = 141
 TERMINATED = 143
-EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed or no, 2 refused, 3 platform failed,
-4 quota used up, 5 not ranked, 130 interrupted, 141 stdout closed, 143 stopped."""
+EXIT_CODES = """Exit codes: 0 passed or done, 1 not passed or no, 2 refused, 3 infrastructure,
+4 quota used up, 5 not ranked, 130 interrupted, 141 no reader, 143 stopped."""
 _SEVERITY = (OK, NOT_RANKED, FAILED, QUOTA, REFUSED, INFRASTRUCTURE)
 
 

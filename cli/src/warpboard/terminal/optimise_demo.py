@@ -59,7 +59,7 @@ async def run_optimise_demo(
     """
     await publish_archived(context, url, gpu, problems)
     ended: dict[str, Outcome] = {}
-    source = read_template(f"optimise/{START}")
+    source = read_template(f"optimise/{START}.txt")
     for by, participant in PARTICIPANTS.items():
         run = Run(
             load_problem(problems / PROBLEM, PROBLEM),
@@ -96,7 +96,7 @@ async def publish_archived(context: AppContext, url: str, gpu: str, problems: Pa
         problem = compile_folder(problems / PROBLEM, PROBLEM, (gpu,), settings)
         await publish(operator_api, context.screen, problem, SHIPPED)
     async with context.connect(url, ARCHIVIST) as api:
-        source = read_template(f"optimise/{ARCHIVED}").encode()
+        source = read_template(f"optimise/{ARCHIVED}.txt").encode()
         request = SubmissionRequest(ARCHIVED, source, PROBLEM, "ranked", (gpu,))
         number = (await api.submit(request, new_id())).value.submissions[0].number
         await wait_until_over({number: api}, context.screen, RANKED_S_MAX)
