@@ -271,7 +271,7 @@ def _make_batches(
 def _make_line(result: EvaluationResult, known: Mapping[str, str]) -> ResultLine:
     reason = result.reason or f"the item was {result.outcome}"
     missing = {"verdict": result.verdict or "", "reason": reason, "reward": None}
-    values = _shared_fields(result) | known | missing
+    values = _shared_fields(result) | dict(known) | missing
     line = msgspec.convert(values, ResultLine, from_attributes=True)
     return msgspec.structs.replace(line, reward=known_reward(line))
 
