@@ -22,7 +22,7 @@ class Proposal:
     tokens: int = 0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Candidate:
     """A kernel of a run, with the lines of its evaluations, the newest last."""
 
