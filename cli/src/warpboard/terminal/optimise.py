@@ -101,9 +101,9 @@ class Outcome:
 
 
 @local_command(
-    "optimise problems/nbody kernel.py --out tuned",
-    "optimise problems/nbody kernel.py --out bred --by evolution --kernels kernels",
-    "optimise problems/nbody module.py --out written --by model --model NAME --endpoint URL",
+    "optimise problems/life kernel.py --out tuned",
+    "optimise problems/life kernel.py --out bred --by evolution --kernels kernels",
+    "optimise problems/life module.py --out written --by model --model NAME --endpoint URL",
     parameters=(
         click.argument("problem"),
         click.argument("start", type=options.FILE),

@@ -30,12 +30,12 @@ from warpboard.terminal.optimise import (
     submit_best,
 )
 
-PROBLEM = "nbody"
+PROBLEM = "life"
 START, ARCHIVED = "start.py", "archived.py"
 # Who submits the kernel that is in the archive, and who makes the start faster, and how.
 ARCHIVIST, PARTICIPANTS = "linus", {EVOLUTION: "grace", SEARCH: "ada"}
 SPEEDUP_MIN = 1.3
-BUDGET = Budget(evaluations=60, seconds=45.0)
+BUDGET = Budget(evaluations=60, seconds=60.0)
 POPULATION = 6
 RANKED_S_MAX = 120.0
 INDEXED_S_MAX, PAUSE_S = 30.0, 0.5
