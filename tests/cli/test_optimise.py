@@ -1,18 +1,30 @@
 """The optimiser without a harness: templates, evolution, the trace, and what is refused."""
 
 import ast
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from random import Random
 
+import msgspec
 import pytest
 
+from harness.evaluations import Evaluation
+from harness.evaluator import EvaluationMode
 from shared.errors import Refused
 from tests.cli.command_runner import run_warpboard
+from tests.cli.model_server import complete, run_model_server
 from warpboard.domain.evolution import Parent, cross, mutate
 from warpboard.domain.tuning import find_constants, read_template, set_constants
+from warpboard.model_endpoint import open_endpoint
 from warpboard.optimiser_files import TRACE, TraceFile, TraceLine
-from warpboard.service.optimisation.pool import Pool, Proposal
-from warpboard.service.optimisation.proposers import SearchProposer
+from warpboard.service.optimisation.loop import Budget, Optimiser, ProblemName
+from warpboard.service.optimisation.pool import Candidate, Pool, Proposal
+from warpboard.service.optimisation.proposers import (
+    ModelProposer,
+    SearchProposer,
+    Task,
+    make_prompt,
+)
 
 PROBLEM = Path(__file__).parents[2] / "problems" / "identity"
 START = "#!WARPBOARD tune A 1 2 4\n#!WARPBOARD tune B 'x' 'y'\nA = 2\nB = 'x'\n"
@@ -22,6 +34,10 @@ def line(candidate: int, **fields: object) -> TraceLine:
     known = {"round": 0, "stage": "benchmark", "origin": "start", "name": "k.py", "source": START}
     known |= {"verdict": "passed", "problem": "p", "problem_digest": "d"}
     return TraceLine(candidate=candidate, **(known | fields))  # type: ignore[arg-type]
+
+
+def read_line(data: bytes) -> TraceLine:
+    return msgspec.json.decode(data, type=TraceLine)
 
 
 async def test_a_search_proposes_every_setting_once() -> None:
@@ -117,3 +133,154 @@ def test_wrong_input_is_refused_with_the_fix(
     assert result.exit_code == 2
     assert message in result.stderr
     assert not (tmp_path / "out").exists()
+
+
+class Scripted:
+    """Evaluates kernels by their constants: A times as fast, and wrong if B is 'y'.
+
+    Times of the kernels in `noisy` are noisy so often.
+    """
+
+    def __init__(self, noisy: Mapping[str, int] | None = None) -> None:
+        self.noisy = dict(noisy or {})
+        self.stages: list[tuple[str, int]] = []
+
+    async def evaluate(
+        self, candidates: Sequence[Candidate], mode: EvaluationMode, precision: float
+    ) -> AsyncGenerator[tuple[Candidate, Evaluation], None]:
+        self.stages.append((f"{mode} {precision}", len(candidates)))
+        for candidate in candidates:
+            values = candidate.proposal.values
+            if values["B"] == "'y'":
+                yield candidate, Evaluation(candidate.id, mode, "wrong_answer", "case 0 differs")
+            elif mode == "test":
+                yield candidate, Evaluation(candidate.id, mode, "passed", "")
+            else:
+                speedup = float(values["A"])
+                left = self.noisy.get(values["A"], 0)
+                self.noisy[values["A"]] = left - 1
+                yield (
+                    candidate,
+                    Evaluation(
+                        *(candidate.id, mode, "passed", ""),
+                        speedup=speedup,
+                        interval=(0.9 * speedup, 1.1 * speedup),
+                        grade="noisy" if left > 0 else "ok",
+                    ),
+                )
+
+
+WIDE = (
+    "#!WARPBOARD tune A 1 2 3 4 5 6 7 8\n#!WARPBOARD tune B 'x' 'y'\nA = 1\nB = 'x'\n"
+    "def custom_kernel(data):\n    return data\n"
+)
+
+
+async def optimise(folder: Path, scripted: Scripted, evaluations: int) -> Optimiser:
+    """Run the loop with a search; return it when its budget is used up."""
+    template = read_template("k.py", WIDE)
+    start = Proposal("start", "k.py", WIDE, values=template.values)
+    with TraceFile(folder) as trace:
+        optimiser = Optimiser(
+            trace,
+            ProblemName("p", "d"),
+            Budget(evaluations, 60),
+            scripted.evaluate,
+            lambda _: None,
+        )
+        await optimiser.begin(start, [])
+        await optimiser.improve(SearchProposer(template, 0), 16)
+        return optimiser
+
+
+async def test_all_are_checked_those_that_pass_timed_and_the_best_third_precisely(
+    tmp_path: Path,
+) -> None:
+    scripted = Scripted()
+    optimiser = await optimise(tmp_path, scripted, 100)
+    assert scripted.stages == [
+        *(("test 0.0", 1), ("benchmark 0.0", 1)),
+        *(("test 0.0", 15), ("benchmark 0.2", 7), ("benchmark 0.0", 3)),
+    ]
+    best = optimiser.pool.best()
+    assert best is not None
+    assert best.proposal.values["A"] == "8"
+    precise = [kernel for kernel in optimiser.pool.candidates if kernel.attempts("benchmark")]
+    assert sorted(kernel.proposal.values["A"] for kernel in precise) == ["1", "6", "7", "8"]
+
+
+async def test_a_noisy_time_is_measured_once_more_and_never_counts(tmp_path: Path) -> None:
+    # The rough times of 8 are both noisy; of 7 the first precise one is.
+    optimiser = await optimise(tmp_path, Scripted({"8": 2, "7": 0, "6": 1}), 100)
+    attempts = {
+        kernel.proposal.values["A"]: (kernel.attempts("screen"), kernel.attempts("benchmark"))
+        for kernel in optimiser.pool.candidates
+        if kernel.has_passed
+    }
+    assert (attempts["8"], attempts["7"], attempts["6"]) == ((2, 0), (1, 1), (2, 1))
+    best = optimiser.pool.best()
+    assert best is not None
+    assert best.proposal.values["A"] == "7"
+
+
+async def test_a_run_that_was_cut_off_anywhere_ends_as_if_it_had_not_been(tmp_path: Path) -> None:
+    await optimise(tmp_path, Scripted(), 100)
+    lines = (tmp_path / TRACE).read_bytes().splitlines(keepends=True)
+    assert len(lines) == 27
+    for count in range(len(lines) + 1):
+        folder = tmp_path / str(count)
+        folder.mkdir()
+        (folder / TRACE).write_bytes(b"".join([*lines[:count], b'{"candid']))
+        scripted = Scripted()
+        optimiser = await optimise(folder, scripted, 100)
+        after = (folder / TRACE).read_bytes().splitlines(keepends=True)
+        assert after[:count] == lines[:count]
+        best = optimiser.pool.best()
+        assert best is not None
+        assert best.proposal.values["A"] == "8", count
+        stages = [(line.source, line.stage) for line in map(read_line, after)]
+        assert len(stages) == len(set(stages)), f"evaluated twice behind line {count}"
+
+
+async def test_a_budget_is_kept_with_one_evaluation_for_the_end(tmp_path: Path) -> None:
+    await optimise(tmp_path, Scripted(), 10)
+    assert (tmp_path / TRACE).read_bytes().count(b"\n") == 9
+    await optimise(tmp_path, Scripted(), 10)
+    assert (tmp_path / TRACE).read_bytes().count(b"\n") == 9
+    await optimise(tmp_path, Scripted(), 14)
+    assert (tmp_path / TRACE).read_bytes().count(b"\n") == 13
+
+
+async def test_a_kernel_that_fails_a_later_check_is_neither_best_nor_a_parent() -> None:
+    timed = {"origin": "search", "speedup": 3.0, "interval": (2.0, 4.0), "grade": "ok"}
+    pool = Pool(
+        [
+            line(0, speedup=1.0, interval=(0.9, 1.1), grade="ok"),
+            line(1, stage="screen", **timed),
+            line(1, origin="search", verdict="wrong_answer", reason="case 0 differs"),
+            line(2, stage="screen", **timed),
+            line(2, origin="search", verdict="", reason="the sandbox failed"),
+        ]
+    )
+    assert [kernel.id for kernel in pool.fastest()] == [2, 0]
+    best = pool.best()
+    assert best is not None
+    assert best.id == 0
+    _, prompt = make_prompt(Task("t", "s", "r", "cpu"), pool, pool.start)
+    assert "Kernel 1: wrong_answer: case 0 differs" in prompt.content
+    assert "Kernel 2: passed, 3 times as fast as the yardstick" in prompt.content
+
+
+async def test_a_model_is_asked_no_more_once_its_tokens_are_used() -> None:
+    pool = Pool([line(0, speedup=1.0, interval=(0.9, 1.1), grade="ok")])
+    task = Task("t", "s", "r", "cpu")
+    # The second answer is what the pool has, and counts all the same.
+    with run_model_server(complete("```py\nx = 1\n```\n", 40), complete(START, 60)) as server:
+        async with open_endpoint(server.url, "small", 9, "") as endpoint:
+            proposer = ModelProposer(endpoint, task, 100)
+            (proposal,) = await proposer.propose(pool, 1)
+            pool.add(proposal, 1)
+            assert (proposal.source, proposal.tokens) == ("x = 1\n", 40)
+            assert await proposer.propose(pool, 1) == []
+            assert await proposer.propose(pool, 1) == []
+    assert len(server.asked) == 2

@@ -138,9 +138,15 @@ async def _read(response: "httpx.Response") -> bytes:
 async def open_endpoint(
     url: str, model: str, tokens_max: int, key: str
 ) -> AsyncIterator[ModelEndpoint]:
-    """Open a model for as long as the context lasts; redirects are not followed."""
+    """Open a model for as long as the context lasts; redirects are not followed.
+
+    Raises Refused if the key cannot be in a header.
+    """
     import httpx
 
+    if not (key.isascii() and key.isprintable()):
+        reason = f"{KEY_VARIABLE} has characters that a header cannot have: copy the key again"
+        raise Refused("bad_settings", reason, KEY_VARIABLE)
     headers = {"Authorization": f"Bearer {key}"} if key else {}
     timeout = httpx.Timeout(COMPLETION_S_MAX, connect=CONNECT_S_MAX)
     async with httpx.AsyncClient(headers=headers, timeout=timeout) as client:

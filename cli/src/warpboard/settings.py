@@ -66,7 +66,7 @@ def read(environ: Mapping[str, str]) -> Settings:
         participant=checked_participant(name) if name else legal_participant(_account_name()),
         token=_token(environ, "WARPBOARD_TOKEN"),
         operator_token=_token(environ, "WARPBOARD_OPERATOR_TOKEN"),
-        model_key=environ.get("WARPBOARD_MODEL_KEY") or "",
+        model_key=(environ.get("WARPBOARD_MODEL_KEY") or "").strip(),
         credentials=_base_directory(environ, "XDG_CONFIG_HOME", ".config") / CREDENTIALS,
         reports=_base_directory(environ, "XDG_CACHE_HOME", ".cache") / REPORTS,
         environ=dict(environ),

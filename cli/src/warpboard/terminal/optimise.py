@@ -358,7 +358,7 @@ def _report_on(show: ShowProgress, key: str) -> Any:
     def report(optimiser: Optimiser) -> None:
         best = optimiser.pool.fastest()
         low = f", best at least {best[0].low:.3g} times the yardstick" if best else ""
-        sentence = f"{len(optimiser.pool.candidates)} kernels{low}"
+        sentence = f"{count_text(len(optimiser.pool.candidates), 'kernel')}{low}"
         total = optimiser.budget.evaluations
         show(key, ProgressText(sentence, min(optimiser.evaluations, total), total))
 
@@ -519,6 +519,8 @@ def show_outcome(
 
 def _failure_text(outcome: Outcome) -> str:
     line = outcome.confirmation
+    if outcome.best is None:
+        return "no kernel that passed has a time that counts: see `grade` in the trace"
     if line is None:
         return "no kernel is faster than the start, as far as the budget reached"
     if not line.verdict:

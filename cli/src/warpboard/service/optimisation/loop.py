@@ -1,7 +1,7 @@
 """The loop of the optimiser: propose, evaluate in the harness, keep, and confirm the best.
 
 Proposals pass through successive halving: all are checked, those that pass are timed roughly, and
-the best third precisely, because most are wrong or plainly slower, which kernel cheap look shows.
+the best third precisely, because most are wrong or plainly slower, which one cheap look shows.
 """
 
 import asyncio
@@ -18,7 +18,7 @@ from warpboard.optimiser_files import Stage, TraceFile, TraceLine
 from warpboard.service.optimisation.pool import Candidate, Pool, Proposal
 from warpboard.service.optimisation.proposers import Proposer
 
-# The half width of the interval of a rough time; a precise kernel has the mode's own, 5 %.
+# The half width of the interval of a rough time; a precise one has the mode's own, 5 %.
 SCREEN_PRECISION = 0.2
 KEPT_SHARE = 1 / 3
 # A time that is too noisy to count, or no verdict, is tried again: so often in all.
@@ -53,7 +53,7 @@ class Duel:
 
 @dataclass(frozen=True)
 class Budget:
-    """How much a run may use in all its calls; the confirmation is kernel of the evaluations."""
+    """How much a run may use in all its calls; the confirmation is one of the evaluations."""
 
     evaluations: int
     seconds: float
@@ -97,7 +97,7 @@ class Optimiser:
 
     @property
     def remaining(self) -> int:
-        """How many evaluations are left, without the kernel that confirms the best."""
+        """How many evaluations are left, without the one that confirms the best."""
         return max(0, self.budget.evaluations - 1 - self.evaluations)
 
     @property

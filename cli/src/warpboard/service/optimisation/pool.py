@@ -47,7 +47,16 @@ class Candidate:
     @property
     def low(self) -> float | None:
         """The lower bound of the speed-up by the most precise time that counts."""
-        return self.low_at("benchmark") or self.low_at("screen")
+        timed = self.timed
+        return timed.low if timed else None
+
+    @property
+    def timed(self) -> TraceLine | None:
+        """The most precise evaluation with a time that counts; None if a later check failed."""
+        if not self.has_passed:
+            return None
+        results = (self.result("benchmark"), self.result("screen"))
+        return next((line for line in results if line and line.low is not None), None)
 
     @property
     def has_passed(self) -> bool:
@@ -111,7 +120,9 @@ class Pool:
         own = [
             candidate
             for candidate in self.candidates
-            if candidate.proposal.origin != "retrieved" and candidate.low_at("benchmark")
+            if candidate.proposal.origin != "retrieved"
+            and candidate.has_passed
+            and candidate.low_at("benchmark")
         ]
         return max(own, key=lambda kernel: kernel.low_at("benchmark") or 0.0, default=None)
 

@@ -74,7 +74,7 @@ class SearchProposer:
         ]
 
     def _anywhere(self, rng: Random, draws: int) -> Iterator[Mapping[str, str]]:
-        """Yield every setting of a small space in random order, and some of a large kernel."""
+        """Yield every setting of a small space in random order, and some of a large one."""
         if self._template.size <= _LISTED_MAX:
             settings = list(self._template.settings())
             yield from rng.sample(settings, len(settings))
@@ -160,14 +160,16 @@ class ModelProposer:
     def __init__(self, endpoint: ModelEndpoint, task: Task, tokens_max: int) -> None:
         self._endpoint, self._task, self._tokens_max = endpoint, task, tokens_max
         self._at_once = asyncio.Semaphore(_REQUESTS_AT_ONCE)
+        # Those of answers that became no kernel of the pool, because it has the same one already.
+        self._repeated_tokens = 0
 
     async def propose(self, pool: Pool, count: int) -> list[Proposal]:
         """Return the kernels in the model's answers; none once its tokens are used up.
 
         Raises Refused, and Failed if no request is answered.
         """
-        tokens = {kernel.id: kernel.proposal.tokens for kernel in pool.candidates}
-        if sum(tokens.values()) >= self._tokens_max:
+        used = sum(kernel.proposal.tokens for kernel in pool.candidates)
+        if used + self._repeated_tokens >= self._tokens_max:
             return []
         parents = pool.fastest()[:1] or [pool.start]
         prompt = make_prompt(self._task, pool, parents[0])
@@ -178,11 +180,12 @@ class ModelProposer:
         for error in errors:
             if not proposals or not isinstance(error, Failed):
                 raise error
-        return [
-            proposal
-            for proposal in {proposal.source: proposal for proposal in proposals}.values()
-            if not pool.knows(proposal.source)
-        ]
+        sources = {
+            proposal.source: proposal for proposal in proposals if not pool.knows(proposal.source)
+        }
+        new = list(sources.values())
+        self._repeated_tokens += _count_tokens(proposals) - _count_tokens(new)
+        return new
 
     async def _ask(self, prompt: tuple[Message, ...], parent: Candidate) -> Proposal:
         async with self._at_once:
@@ -199,6 +202,10 @@ class ModelProposer:
         )
 
 
+def _count_tokens(proposals: Sequence[Proposal]) -> int:
+    return sum(proposal.tokens for proposal in proposals)
+
+
 def extract_source(text: str) -> str:
     r"""Return the last block of code in an answer; without one, the whole answer.
 
@@ -210,7 +217,7 @@ def extract_source(text: str) -> str:
 
 
 def make_prompt(task: Task, pool: Pool, current: Candidate) -> tuple[Message, ...]:
-    """Return the messages that ask for a better kernel than the current kernel.
+    """Return the messages that ask for a better kernel than the current one.
 
     A start that does not pass, such as a PyTorch module, is to be translated first.
     """
@@ -259,9 +266,8 @@ def _describe_result(candidate: Candidate) -> str:
     if not candidate.lines:
         return f"Kernel {candidate.id}: not evaluated."
     line = candidate.lines[-1]
-    if candidate.low is not None:
-        timed = candidate.result("benchmark") or candidate.result("screen")
-        speedup = timed.speedup if timed else None
-        return f"Kernel {candidate.id}: passed, {speedup:.3g} times as fast as the yardstick."
+    timed = candidate.timed
+    if timed is not None:
+        return f"Kernel {candidate.id}: passed, {timed.speedup:.3g} times as fast as the yardstick."
     reason = line.reason[:_REASON_CHARS_MAX]
     return f"Kernel {candidate.id}: {line.verdict or 'no verdict'}: {reason}"

@@ -33,9 +33,8 @@ async def search_kernels(
 ) -> AsyncIterator[Proposal]:
     """Yield kernels of the archive that resemble the start, the best match first.
 
-    They are in its language; those of other problems are left out with
-    `is_own_only`, and have no number here, because they cannot be parents of a submission. Raises
-    Refused and Failed.
+    They are in its language; those of other problems are left out with `is_own_only`, and have no
+    number here, because they cannot be parents of a submission. Raises Refused and Failed.
     """
     body: dict[str, object] = {
         "source": start.source[:SEARCHED_CHARS_MAX],
