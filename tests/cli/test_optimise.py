@@ -1,17 +1,22 @@
 """The optimiser without a harness: templates, evolution, the trace, and what is refused."""
 
 import ast
+import re
+import shlex
+import subprocess
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from pathlib import Path
 from random import Random
+from typing import Any
 
+import click
 import msgspec
 import pytest
 
 from harness.evaluations import Evaluation
 from harness.evaluator import EvaluationMode
 from shared.errors import Refused
-from tests.cli.command_runner import run_warpboard
+from tests.cli.command_runner import PROGRAM, run_warpboard
 from tests.cli.model_server import complete, run_model_server
 from warpboard.domain.evolution import Parent, cross, mutate
 from warpboard.domain.tuning import find_constants, read_template, set_constants
@@ -26,7 +31,8 @@ from warpboard.service.optimisation.proposers import (
     make_prompt,
 )
 
-PROBLEM = Path(__file__).parents[2] / "problems" / "identity"
+ROOT = Path(__file__).parents[2]
+PROBLEM = ROOT / "problems" / "identity"
 START = "#!WARPBOARD tune A 1 2 4\n#!WARPBOARD tune B 'x' 'y'\nA = 2\nB = 'x'\n"
 
 
@@ -271,6 +277,19 @@ async def test_a_kernel_that_fails_a_later_check_is_neither_best_nor_a_parent() 
     assert "Kernel 2: passed, 3 times as fast as the yardstick" in prompt.content
 
 
+def test_a_kernel_that_passes_is_better_than_a_start_that_does_not() -> None:
+    noisy = {"origin": "model", "speedup": 3.0, "interval": (2.0, 4.0), "grade": "noisy"}
+    lines = [
+        line(0, stage="test", verdict="wrong_answer"),
+        line(1, stage="test", origin="model", verdict="compile_error"),
+        line(2, **noisy),
+    ]
+    best = Pool(lines).best()
+    assert best is not None
+    assert best.id == 2
+    assert Pool([line(0, stage="test"), line(2, **noisy)]).best() is None
+
+
 async def test_a_model_is_asked_no_more_once_its_tokens_are_used() -> None:
     pool = Pool([line(0, speedup=1.0, interval=(0.9, 1.1), grade="ok")])
     task = Task("t", "s", "r", "cpu")
@@ -284,3 +303,46 @@ async def test_a_model_is_asked_no_more_once_its_tokens_are_used() -> None:
             assert await proposer.propose(pool, 1) == []
             assert await proposer.propose(pool, 1) == []
     assert len(server.asked) == 2
+
+
+def parse_command(words: Sequence[str]) -> dict[str, Any]:
+    """Return the parameters of a command as it would be called with them."""
+    context = click.Context(PROGRAM, obj=None)
+    command: click.Command = PROGRAM
+    rest = list(words)
+    while isinstance(command, click.Group):
+        found = command.get_command(context, rest.pop(0))
+        assert found is not None, words
+        command = found
+    return dict(command.make_context(command.name, rest, parent=context).params)
+
+
+def test_the_four_stages_on_the_page_can_be_called(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (ROOT / "docs" / "optimiser.md").read_text()
+    stages = text[text.index("## Four stages") :]
+    monkeypatch.chdir(tmp_path)
+    for name in ("cli", "problems"):
+        (tmp_path / name).symlink_to(ROOT / name)
+    called = []
+    for block in re.findall(r"^```sh\n(.*?)^```", stages, re.MULTILINE | re.DOTALL):
+        for line in block.replace("\\\n", " ").splitlines():
+            program, *words = shlex.split(line)
+            if program == "warpboard":
+                called.append(parse_command(words))
+            else:
+                assert program in ("cp", "mkdir")
+                subprocess.run([program, *words], check=True)
+    *optimised, searched = called
+    assert [call["by"] for call in optimised] == ["model", "search", "evolution", "search"]
+    assert [call["is_submitted"] for call in optimised] == [False, False, False, True]
+    assert searched["problem"] == "life"
+    start = Path("work/start.py").read_text()
+    assert read_template("start.py", start).size > 1
+    other = Path("work/kernels/archived.py").read_text()
+    parents = Parent("start.py", start), Parent("archived.py", other)
+    children = {cross(*parents, Random(seed)) for seed in range(20)} - {None}
+    assert len(children) > 1
+    for child in children:
+        compile(str(child), "child.py", "exec")

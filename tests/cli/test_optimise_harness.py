@@ -153,12 +153,10 @@ def test_a_model_translates_a_module_and_its_key_stays_secret(
     assert tests[3]["prompt"][1]["content"] == last
     assert stages(lines, candidate=3)["screen"] >= 1
     document = json.loads(printed)
-    if process.returncode == 0:
-        assert (document["best"], document["speedup_over"]) == (3, "yardstick")
-        assert (out / "best.py").read_text() == tests[3]["source"]
-    else:
-        assert process.returncode == 1, errors
-        assert {line["grade"] for line in lines if line["stage"] == "screen"} <= {"noisy"}
+    assert process.returncode == 0, errors
+    assert (document["best"], document["speedup_over"]) == (3, "yardstick")
+    assert stages(lines)["confirm"] == 1
+    assert (out / "best.py").read_text() == tests[3]["source"]
 
 
 def test_a_killed_and_an_interrupted_run_go_on_to_the_end(problem: Path, tmp_path: Path) -> None:
@@ -167,8 +165,10 @@ def test_a_killed_and_an_interrupted_run_go_on_to_the_end(problem: Path, tmp_pat
     kernels.mkdir()
     (kernels / "other.py").write_text(OTHER)
     (kernels / "notes.txt").write_text("no kernel")
-    words = (problem, start, "--out", out, "--by", "evolution", "--kernels", kernels)
-    words += ("--population", "4", "--evaluations", "22")
+    words = (
+        *(problem, start, "--out", out, "--by", "evolution", "--kernels", kernels),
+        *("--population", "4", "--evaluations", "22"),
+    )
 
     process = begin(*words)
     wait_for_results(trace, 2)
@@ -229,8 +229,10 @@ def test_a_run_ends_with_a_duel_and_a_submission_of_a_parent(
         parent = breeder.submit(OTHER, "ranked")
         child = START.replace("PAUSE_S = 0.02", "PAUSE_S = 0.001")
         write_trace(out, problem, parent, child)
-        words = (problem, start, "--out", out, "--by", "evolution", "--evaluations", "6")
-        words += ("--submit", "--url", platform.url, "--as", "breeder", "--gpu", "CPU", "--json")
+        words = (
+            *(problem, start, "--out", out, "--by", "evolution", "--evaluations", "6"),
+            *("--submit", "--url", platform.url, "--as", "breeder", "--gpu", "CPU", "--json"),
+        )
         process = begin(*words)
         printed, errors = process.communicate(timeout=END_S_MAX)
         assert process.returncode == 0, errors

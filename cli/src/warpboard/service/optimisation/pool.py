@@ -115,14 +115,15 @@ class Pool:
     def best(self) -> Candidate | None:
         """Return the proposal to submit: precisely timed, and with the best lower bound.
 
-        A kernel that was retrieved is somebody's submission already, so it is only a parent.
+        If the start does not pass, one that does is better, even without a time that counts. A
+        kernel that was retrieved is somebody's submission already, so it is only a parent.
         """
         own = [
             candidate
             for candidate in self.candidates
             if candidate.proposal.origin != "retrieved"
             and candidate.has_passed
-            and candidate.low_at("benchmark")
+            and (candidate.low_at("benchmark") or not self.start.has_passed)
         ]
         return max(own, key=lambda kernel: kernel.low_at("benchmark") or 0.0, default=None)
 
