@@ -21,6 +21,7 @@ from tests.cli.model_server import Answer, complete, run_model_server
 from tests.cli.test_evaluate import read_results, wait_for_results
 from tests.support.people import Person
 from tests.support.platform import Running
+from tests.support.waits import until
 from warpboard.optimiser_files import TraceFile, TraceLine
 
 ROOT = Path(__file__).parent.parent.parent
@@ -249,6 +250,13 @@ def test_a_run_ends_with_a_duel_and_a_submission_of_a_parent(
             parent,
             "declared",
         )
+
+        def is_archived() -> bool:
+            query = {"problem": "identity", "source": child, "limit": 100}
+            found = breeder.http.post("/v1/archive/search", json=query)
+            return number in [item["number"] for item in found.json()["items"]]
+
+        until(is_archived, within_s=END_S_MAX)
         # It is over: the same command submits nothing twice.
         again = begin(*words)
         printed, errors = again.communicate(timeout=END_S_MAX)
