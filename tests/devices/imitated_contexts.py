@@ -1,12 +1,13 @@
 """Contexts of a GPU, for the workers of a zygote that imports this on a machine without one.
 
 The environment of a box says how its context opens, and where the worker sees that the referee
-opens the device too.
+opens the device too. A process of the tests themselves keeps its own torch.
 """
 
 import ctypes
 import os
 import signal
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -45,5 +46,6 @@ def zeros(*size: int, device: str | None = None, **options: Any) -> Any:
     return _zeros(*size, device=None if device == "cuda" else device, **options)
 
 
-vars(torch.cuda).update(init=open_imitation)
-vars(torch).update(zeros=zeros)
+if Path(sys.argv[0]).name == "zygote.py":
+    vars(torch.cuda).update(init=open_imitation)
+    vars(torch).update(zeros=zeros)

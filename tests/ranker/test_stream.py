@@ -196,7 +196,11 @@ async def test_a_leaderboards_stream_says_when_to_read_it_again(line: Line) -> N
     (entry,) = await line.reads.board()
     assert entry["submission"] == "s1"
     assert set(heard.types) == {"changed"}
-    after = await line.http.get(url, headers={"Accept": "application/json"})
-    assert after.json() == {"as_of": await line.reads.log.last()}
+
+    async def is_current() -> bool:
+        after = await line.http.get(url, headers={"Accept": "application/json"})
+        return bool(after.json() == {"as_of": await line.reads.log.last()})
+
+    await eventually(is_current)
     line.stopping.set()
     await asyncio.wait_for(listening, 30)

@@ -29,8 +29,8 @@ from harness.vocabulary import CPU_DEVICE
 _READ = ("/usr", "/bin", "/sbin", "/lib", "/lib64", "/opt", "/etc/ld.so.cache", "/etc/alternatives")
 # A device's driver writes to its nodes, to /proc and /sys, and to the pipes of its service.
 _WRITTEN = ("/proc", "/dev", "/sys", host.MPS_PIPES)
-# What a process writes: a spare one is ready, or takes its first request; the records of a request
-# are complete; after its report, it waits for another request, or ends.
+# What a process writes: a spare one is ready, or takes its first request; then in lines with the
+# token of a request: its records are complete; after its report, it waits for another one, or ends.
 READY, TAKES, KEEPS, WAITS, ENDS = b"r", b"t", b"k", b"w", b"e"
 # The most that a spare process may take to open its device, and to take a request.
 READY_S_MAX, TAKE_S_MAX = 30.0, 5.0
@@ -39,6 +39,7 @@ SPARE_NAME = "spare-run"
 _MARK = "mark"
 
 Purpose = tuple[object, ...]
+_READ_BYTES = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -114,8 +115,9 @@ class OrderReader:
 class RunProcess:
     """A forked process that runs one request, or several of the same `purpose`; () means one.
 
-    It writes a byte to `reported` for each event, and reads its orders from `requests`. A spare one
-    has no `directory`, which is that of its first request.
+    It writes its events to `reported`, and reads its orders from `requests`. An author's code in it
+    can write there too, so an event counts by the token of its request; `heard` is the part of a
+    line so far. A spare one has no `directory`, which is that of its first request.
     """
 
     pid: int
@@ -126,6 +128,7 @@ class RunProcess:
     purpose: Purpose = ()
     directory: RunDirectory | None = None
     is_spare: bool = False
+    heard: bytes = b""
 
     @property
     def has_ended(self) -> bool:
@@ -136,6 +139,17 @@ class RunProcess:
         """Return whether the next byte that it writes is this one."""
         ready, _, _ = select.select((self.reported,), (), (), within_s)
         return bool(ready) and os.read(self.reported, len(what)) == what
+
+    def read_event(self, token: str) -> bytes:
+        """Return what the process has written of a request, b"" if nothing is complete."""
+        if not select.select((self.reported,), (), (), 0)[0]:
+            return b""
+        data = os.read(self.reported, _READ_BYTES)
+        *lines, self.heard = (self.heard[-_READ_BYTES:] + data).split(b"\n")
+        if not data:
+            return ENDS
+        by_line = {event_line(token, event).strip(): event for event in (KEEPS, WAITS, ENDS)}
+        return next((by_line[line] for line in lines if line in by_line), b"")
 
     def hand_over(self, token: str, request: Request, directory: RunDirectory) -> None:
         """Send the next request to the process."""
@@ -170,6 +184,11 @@ class RunProcess:
         with contextlib.suppress(BrokenPipeError):
             while data:
                 data = data[os.write(self.requests, data) :]
+
+
+def event_line(token: str, event: bytes) -> bytes:
+    """Return what a process writes of a request; it begins a line of its own."""
+    return b"\n%s %s\n" % (token.encode(), event)
 
 
 def take_request(device: Device, reported: int) -> bool:

@@ -83,6 +83,7 @@ from harness.supervisor.process import (
     Purpose,
     RunProcess,
     confine_process,
+    event_line,
     take_request,
 )
 from harness.supervisor.process import READY as SPARE_READY
@@ -446,11 +447,9 @@ class SupervisorServer:
 
     def _read_event(self, request: Request, process: RunProcess) -> bytes:
         """Return what a process wrote after its report, b"" if nothing; move its records before."""
-        if not select.select((process.reported,), (), (), 0)[0]:
-            return b""
-        event = os.read(process.reported, 1)
+        event = process.read_event(self.token)
         if event != KEEPS:
-            return event or ENDS
+            return event
         if isinstance(request, RunRequest) and not request.is_shared:
             process.keep_records(Path(request.out))
         return b""
@@ -498,9 +497,9 @@ class SupervisorServer:
             if is_spare:
                 self._take_first(preparation, report_end)
             while self._answer_in_fork(order, reader, report_end, preparation):
-                os.write(report_end, WAITS)
+                os.write(report_end, event_line(self.token, WAITS))
                 order = reader.read()
-            os.write(report_end, ENDS)
+            os.write(report_end, event_line(self.token, ENDS))
         finally:
             # Whatever happens, a fork must never return into its parent's loop.
             _EXIT(0)
@@ -546,7 +545,7 @@ class SupervisorServer:
             report = failed_request(request, "supervisor", f"{type(error).__name__}: {error}")
         # Shared runs leave no records.
         if isinstance(request, RunRequest) and not request.is_shared:
-            os.write(report_end, KEEPS)
+            os.write(report_end, event_line(self.token, KEEPS))
             reader.wait_until_kept()
         self.tell(report)
         return isinstance(report, RunReport) and preparation.can_follow(report)
