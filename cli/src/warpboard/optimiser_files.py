@@ -67,10 +67,14 @@ class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.verdict == PASSED
 
     @property
+    def estimate(self) -> float | None:
+        """The lower bound of the speed-up, also of a noisy time; None without a time."""
+        return self.interval[0] if self.has_passed and self.interval else None
+
+    @property
     def low(self) -> float | None:
         """The lower bound of the speed-up; None without a time that counts."""
-        is_timed = self.has_passed and self.interval and self.grade not in UNREWARDED_GRADES
-        return self.interval[0] if is_timed and self.interval else None
+        return self.estimate if self.grade not in UNREWARDED_GRADES else None
 
 
 class TraceFile:

@@ -153,7 +153,8 @@ class Optimiser:
         await self._run_stage(candidates, "test")
         await self._run_stage(candidates, "screen")
         timed = [kernel for kernel in candidates if kernel.low_at("screen") is not None]
-        timed.sort(key=lambda kernel: -(kernel.low_at("screen") or 0.0))
+        timed = timed or [kernel for kernel in candidates if kernel.estimate is not None]
+        timed.sort(key=lambda kernel: -(kernel.low_at("screen") or kernel.estimate or 0.0))
         await self._run_stage(timed[: math.ceil(KEPT_SHARE * len(timed))], "benchmark")
 
     async def _run_stage(self, candidates: Sequence[Candidate], stage: Stage) -> None:

@@ -51,6 +51,13 @@ class Candidate:
         return timed.low if timed else None
 
     @property
+    def estimate(self) -> float | None:
+        """The lower bound by the most precise time, also if all of them are noisy."""
+        results = (self.timed, self.result("benchmark"), self.result("screen"))
+        known = [line.estimate for line in results if line and line.estimate is not None]
+        return known[0] if known and self.has_passed else None
+
+    @property
     def timed(self) -> TraceLine | None:
         """The most precise evaluation with a time that counts; None if a later check failed."""
         if not self.has_passed:
@@ -108,24 +115,34 @@ class Pool:
         return [candidate for candidate in self.candidates if candidate.round == newest]
 
     def fastest(self) -> list[Candidate]:
-        """Return the kernels with a time, best first by the lower bound of their speed-up."""
+        """Return the kernels with a time, best first by the lower bound of their speed-up.
+
+        If no time counts, those with a noisy one.
+        """
         timed = [candidate for candidate in self.candidates if candidate.low is not None]
-        return sorted(timed, key=lambda candidate: -(candidate.low or 0.0))
+        timed = timed or [one for one in self.candidates if one.estimate is not None]
+        return sorted(timed, key=lambda candidate: -(candidate.low or candidate.estimate or 0.0))
 
     def best(self) -> Candidate | None:
-        """Return the proposal to submit: precisely timed, and with the best lower bound.
+        """Return the proposal to confirm: precisely timed, and with the best lower bound.
 
-        If the start does not pass, one that does is better, even without a time that counts. A
-        kernel that was retrieved is somebody's submission already, so it is only a parent.
+        Where that is the start or none, it is the one with the best rough or noisy time above that
+        of the start, since the confirmation decides. If the start does not pass, one that does is
+        better, even without a time. A kernel that was retrieved is somebody's submission already,
+        so it is only a parent.
         """
         own = [
             candidate
             for candidate in self.candidates
-            if candidate.proposal.origin != "retrieved"
-            and candidate.has_passed
-            and (candidate.low_at("benchmark") or not self.start.has_passed)
+            if candidate.proposal.origin != "retrieved" and candidate.has_passed
         ]
-        return max(own, key=lambda kernel: kernel.low_at("benchmark") or 0.0, default=None)
+        timed = [candidate for candidate in own if candidate.low_at("benchmark")]
+        best = max(timed, key=lambda kernel: kernel.low_at("benchmark") or 0.0, default=None)
+        if best is not None and best is not self.start:
+            return best
+        least = (self.start.estimate or 0.0) if self.start.has_passed else -1.0
+        doubtful = [kernel for kernel in own if (kernel.estimate or 0.0) > least]
+        return max(doubtful, key=lambda kernel: kernel.estimate or 0.0, default=best)
 
     def submitted_parent(self, candidate: Candidate) -> int:
         """Return the number of the nearest ancestor that is a submission; 0 without one."""
