@@ -356,8 +356,8 @@ class _Machine:
 
 def _report_on(show: ShowProgress, key: str) -> Any:
     def report(optimiser: Optimiser) -> None:
-        best = optimiser.pool.fastest()
-        low = f", best at least {best[0].low:.3g} times the yardstick" if best else ""
+        lows = [kernel.low for kernel in optimiser.pool.fastest() if kernel.low]
+        low = f", best at least {lows[0]:.3g} times the yardstick" if lows else ""
         sentence = f"{count_text(len(optimiser.pool.candidates), 'kernel')}{low}"
         total = optimiser.budget.evaluations
         show(key, ProgressText(sentence, min(optimiser.evaluations, total), total))

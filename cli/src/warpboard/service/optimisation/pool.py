@@ -120,7 +120,8 @@ class Pool:
         If no time counts, those with a noisy one.
         """
         timed = [candidate for candidate in self.candidates if candidate.low is not None]
-        timed = timed or [one for one in self.candidates if one.estimate is not None]
+        if not timed:
+            timed = [candidate for candidate in self.candidates if candidate.estimate is not None]
         return sorted(timed, key=lambda candidate: -(candidate.low or candidate.estimate or 0.0))
 
     def best(self) -> Candidate | None:
