@@ -533,7 +533,7 @@ def _failure_text(outcome: Outcome) -> str:
 def outcome_table(
     rows: Sequence[tuple[str, Outcome, Response[FullSubmission] | None]], title: str = "optimised"
 ) -> Table:
-    """The start and the best of each run, with the speed-up and what it took."""
+    """The best of each run from the same start, with the speed-up and what it took."""
     cells = []
     for by, outcome, answer in rows:
         line, submission = outcome.confirmation, answer.value if answer else None
@@ -542,7 +542,6 @@ def outcome_table(
         cells.append(
             {
                 "by": by,
-                "start": _kernel_text(outcome.start),
                 "best": _kernel_text(outcome.best),
                 "speed-up": f"{speedup_cell(line.speedup, line.interval)}{over}"
                 if line and line.speedup
@@ -553,6 +552,7 @@ def outcome_table(
                 "rank": rank,
             }
         )
+    title = f"{title}, from {_kernel_text(rows[0][1].start)}"
     return make_table(title, cells, optional=("submission", "rank"), extra=("took",))
 
 
@@ -561,5 +561,5 @@ def _kernel_text(candidate: Candidate | None) -> str:
     if candidate is None:
         return NO_VALUE
     values = candidate.proposal.values
-    words = " ".join(f"{name}={value}" for name, value in values.items())
+    words = " ".join(f"{name}={value.strip('"')}" for name, value in values.items())
     return words or f"kernel {candidate.id}"
