@@ -560,6 +560,6 @@ def _kernel_text(candidate: Candidate | None) -> str:
     """Describe a kernel by the values that it declares, else by its number in the trace."""
     if candidate is None:
         return NO_VALUE
-    values = candidate.proposal.values
-    words = " ".join(f"{name}={value.strip('"')}" for name, value in values.items())
+    values = {name: value.strip("'\"") for name, value in candidate.proposal.values.items()}
+    words = " ".join(f"{name}={value}" for name, value in values.items())
     return words or f"kernel {candidate.id}"
