@@ -23,23 +23,20 @@ TELLING = (
     REFERENCE.replace("def check_implementation(", "def unused(")
     + r"""
 
-import gc, json, os, random, re, resource, signal, sys, time
+import ctypes, gc, json, os, random, re, resource, signal, sys, time
 import torch
 from pathlib import Path
 
 
 def find_marks():
+    # Without /proc/self/mem, which an account without rights may not open.
     count = 0
-    with Path("/proc/self/mem").open("rb", buffering=0) as memory:
-        for line in Path("/proc/self/maps").read_text().splitlines():
-            bounds, rights, *_ = line.split()
-            if rights.startswith("rw") and "[v" not in line:
-                begin, end = (int(bound, 16) for bound in bounds.split("-"))
-                memory.seek(begin)
-                try:
-                    count += len(re.findall(b"LEFT[-]BEHIND", memory.read(end - begin)))
-                except OSError:
-                    continue
+    for line in Path("/proc/self/maps").read_text().splitlines():
+        bounds, rights, *_ = line.split()
+        if rights.startswith("rw") and "[v" not in line:
+            begin, end = (int(bound, 16) for bound in bounds.split("-"))
+            place = (ctypes.c_char * (end - begin)).from_address(begin)
+            count += len(re.findall(b"LEFT[-]BEHIND", place))
     return count
 
 

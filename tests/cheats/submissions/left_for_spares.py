@@ -1,6 +1,7 @@
 # id: S51 left_for_spares
 # expect: passed
 # runs: 3
+# level: medium
 # prints: LOOKED
 # never_prints: GAINED
 # Leaves marks wherever it can for the next box and the next process of a run, which may have been
