@@ -259,8 +259,8 @@ def test_after_the_deadline_an_operator_alone_submits_for_others(
     admin: Wire, ada: Wire, over: str
 ) -> None:
     # Without a licence of its author, a source is in no public export.
-    choice = {"json": {"licence": "MIT"}, "headers": {"Warpboard-Participant": "ada"}}
-    assert httpx.put(f"{ada.base}/v1/me/preferences", **choice, timeout=30).status_code == 200
+    url, who = f"{ada.base}/v1/me/preferences", {"Warpboard-Participant": "ada"}
+    assert httpx.put(url, json={"licence": "MIT"}, headers=who, timeout=30).status_code == 200
     path = f"/submission/{over}/CPU/leaderboard"
     detail = refusal(ada.post_file(path, HONEST), 403, "deadline_passed")
     assert "2026-01-02T03:04:05" in detail

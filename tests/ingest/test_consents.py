@@ -1,5 +1,7 @@
 """What one accepts before one submits, and that nothing is taken in without it."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -105,8 +107,8 @@ async def test_a_consent_is_required_given_and_withdrawn(door: Door) -> None:
 async def test_the_terms_are_shown_with_ranked_submissions_until_a_licence_is_chosen(
     door: Door,
 ) -> None:
-    ranked = {"mode": "ranked"}
-    asking = {**ranked, "needs_licence": "true"}
+    ranked: Any = {"mode": "ranked"}
+    asking: Any = {**ranked, "needs_licence": "true"}
     # Somebody who can be asked is refused first, and nothing is accepted.
     refused = await door.submit(**asking)
     assert (refused.status_code, refused.json()["code"]) == (409, "licence_missing")
