@@ -1,4 +1,4 @@
-"""`warpboard optimise`: a loop that makes a kernel faster, on one machine, without attendance."""
+"""`warpboard optimise`: a loop that makes a kernel faster, on one machine."""
 
 import asyncio
 import hashlib
