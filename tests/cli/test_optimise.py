@@ -5,6 +5,7 @@ import re
 import shlex
 import subprocess
 from collections.abc import AsyncGenerator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -175,6 +176,13 @@ class Scripted:
                     ),
                 )
 
+    async def evaluate_backwards(
+        self, candidates: Sequence[Candidate], mode: EvaluationMode, precision: float
+    ) -> AsyncGenerator[tuple[Candidate, Evaluation], None]:
+        """Let the last one end first, as may happen."""
+        async for ended in self.evaluate(candidates[::-1], mode, precision):
+            yield ended
+
 
 WIDE = (
     "#!WARPBOARD tune A 1 2 3 4 5 6 7 8\n#!WARPBOARD tune B 'x' 'y'\nA = 1\nB = 'x'\n"
@@ -246,6 +254,18 @@ async def test_a_run_that_was_cut_off_anywhere_ends_as_if_it_had_not_been(tmp_pa
         assert best.proposal.values["A"] == "8", count
         stages = [(line.source, line.stage) for line in map(read_line, after)]
         assert len(stages) == len(set(stages)), f"evaluated twice behind line {count}"
+
+
+async def test_a_trace_begins_with_its_start(tmp_path: Path) -> None:
+    start = Proposal("start", "k.py", WIDE, values=read_template("k.py", WIDE).values)
+    other = replace(start, origin="retrieved", source=f"{WIDE}\n# other\n")
+    with TraceFile(tmp_path) as trace:
+        name, budget = ProblemName("p", "d"), Budget(20, 60)
+        optimiser = Optimiser(trace, name, budget, Scripted().evaluate_backwards, lambda _: None)
+        await optimiser.begin(start, [other])
+    with TraceFile(tmp_path) as trace:
+        assert trace.lines[0].source == WIDE
+        trace.check_run("p", "d", WIDE)
 
 
 async def test_a_budget_is_kept_with_one_evaluation_for_the_end(tmp_path: Path) -> None:
