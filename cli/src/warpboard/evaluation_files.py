@@ -1,13 +1,10 @@
 """The files of `warpboard evaluate`: sources come in and results go out, a line of JSON each."""
 
-import fcntl
 import hashlib
-import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Self
+from typing import BinaryIO
 
 import msgspec
 
@@ -17,6 +14,7 @@ from shared.clock import new_id
 from shared.errors import Refused
 from shared.problems.submission_file import SUFFIXES
 from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
+from warpboard.line_file import LineFile, bad_line
 
 # A source as JSON takes up to six bytes per byte.
 LINE_BYTES_MAX = 8 * SOURCE_BYTES_MAX
@@ -74,7 +72,6 @@ class ResultLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _sources = msgspec.json.Decoder(EvaluationItem)
-_results = msgspec.json.Decoder(ResultLine)
 
 
 class Run(msgspec.Struct, frozen=True):
@@ -96,7 +93,7 @@ class SourceFile:
         self.digests: dict[str, str] = {}
         for number, source in self._read():
             if source.id in self.digests:
-                raise _bad_line(path, number, "id", f"{source.id!r} is the id of an earlier line")
+                raise bad_line(path, number, "id", f"{source.id!r} is the id of an earlier line")
             self.digests[source.id] = hashlib.sha256(source.source.encode()).hexdigest()
         if not self.digests:
             raise Refused("empty_file", f"{path} has no source: write one line of JSON for each")
@@ -116,53 +113,19 @@ class SourceFile:
             raise Refused("unreadable", reason) from error
 
 
-class ResultFile:
-    """The file that results are appended to, each at once and whole; one process at a time.
-
-    A line that a kill cut off is removed. Use it as a context manager.
-    """
+class ResultFile(LineFile[ResultLine]):
+    """The file that results are appended to, with all of them by their ids."""
 
     def __init__(self, path: Path) -> None:
-        self._path = path
-        self._fd = -1
+        super().__init__(path, ResultLine)
         self.results: dict[str, ResultLine] = {}
 
-    def __enter__(self) -> Self:
-        """Read what the file has. Raises Refused."""
-        try:
-            self._fd = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._read()
-        except BlockingIOError as error:
-            self._close()
-            raise Refused("busy", f"another process writes to {self._path}") from error
-        except OSError as error:
-            self._close()
-            reason = f"{self._path} cannot be written: {error.strerror}"
-            raise Refused("unwritable", reason) from error
-        except Refused:
-            self._close()
-            raise
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        self._close()
-
-    def append(self, result: ResultLine) -> None:
-        """Add a result. Raises Refused if the disk is full."""
-        line = memoryview(msgspec.json.encode(result) + b"\n")
-        try:
-            while line:
-                line = line[os.write(self._fd, line) :]
-        except OSError as error:
-            reason = f"{self._path} cannot be written: {error.strerror}; the next call goes on"
-            raise Refused("unwritable", reason) from error
-        self.results[result.id] = result
+    def keep(self, line: ResultLine, number: int, /) -> None:
+        """Keep a result. Raises Refused if its source has one."""
+        if number and line.id in self.results:
+            reason = f"{line.id!r} has a result above: remove one of the lines"
+            raise bad_line(self.path, number, "id", reason)
+        self.results[line.id] = line
 
     def open_run(self) -> Run:
         """Return the run that a call left unfinished, or a new one. Raises Refused."""
@@ -184,34 +147,7 @@ class ResultFile:
 
     @property
     def _unfinished(self) -> Path:
-        return self._path.with_name(f"{self._path.name}.unfinished")
-
-    def _close(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
-
-    def _read(self) -> None:
-        end = 0
-        with self._path.open("rb") as file:
-            for number, line in enumerate(file, 1):
-                if not line.endswith(b"\n"):
-                    break
-                if line.strip():
-                    self._add(number, line)
-                end += len(line)
-        os.ftruncate(self._fd, end)
-
-    def _add(self, number: int, line: bytes) -> None:
-        try:
-            result = _results.decode(line)
-        except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-            reason = f"{error}: choose another file, or remove the line"
-            raise _bad_line(self._path, number, "", reason) from error
-        if result.id in self.results:
-            reason = f"{result.id!r} has a result above: remove one of the lines"
-            raise _bad_line(self._path, number, "id", reason)
-        self.results[result.id] = result
+        return self.path.with_name(f"{self.path.name}.unfinished")
 
 
 def _lines(file: BinaryIO) -> Iterator[bytes]:
@@ -223,15 +159,15 @@ def _lines(file: BinaryIO) -> Iterator[bytes]:
 def _parse_source(path: Path, number: int, line: bytes) -> EvaluationItem:
     """Return the source in a line. Raises Refused."""
     if len(line) > LINE_BYTES_MAX:
-        raise _bad_line(path, number, "", f"the line is over {LINE_BYTES_MAX:,} bytes")
+        raise bad_line(path, number, "", f"the line is over {LINE_BYTES_MAX:,} bytes")
     try:
         source = _sources.decode(line)
     except msgspec.ValidationError as error:
-        raise _bad_line(path, number, *explain_invalid(error)) from error
+        raise bad_line(path, number, *explain_invalid(error)) from error
     except (msgspec.DecodeError, UnicodeDecodeError) as error:
-        raise _bad_line(path, number, "", f"this is no JSON: {error}") from error
+        raise bad_line(path, number, "", f"this is no JSON: {error}") from error
     for field, problem in _find_problems(source):
-        raise _bad_line(path, number, field, problem)
+        raise bad_line(path, number, field, problem)
     return source
 
 
@@ -243,8 +179,3 @@ def _find_problems(source: EvaluationItem) -> Iterator[tuple[str, str]]:
         yield "source", f"it is over {SOURCE_BYTES_MAX:,} bytes"
     if not source.name.endswith(tuple(SUFFIXES.values())):
         yield "name", f"{source.name!r} has none of the suffixes {', '.join(SUFFIXES.values())}"
-
-
-def _bad_line(path: Path, number: int, field: str, problem: str) -> Refused:
-    name = f", field {field}" if field else ""
-    return Refused("bad_line", f"{path}, line {number}{name}: {problem}", field or None)

@@ -1,16 +1,15 @@
 """The trace of `warpboard optimise`: a line of JSON for each evaluation, to go on and to learn."""
 
-import fcntl
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal, Self
+from typing import Literal
 
 import msgspec
 
 from harness.evaluations import UNREWARDED_GRADES
 from harness.vocabulary import PASSED
 from shared.errors import Refused
+from warpboard.line_file import LineFile
 
 Stage = Literal["test", "screen", "benchmark", "confirm"]
 Origin = Literal["start", "retrieved", "search", "evolution", "model"]
@@ -77,49 +76,15 @@ class TraceLine(msgspec.Struct, frozen=True, kw_only=True):
         return self.estimate if self.grade not in UNREWARDED_GRADES else None
 
 
-class TraceFile:
-    """The trace in a folder, with everything that it has so far; one process at a time writes it.
-
-    A line that a kill cut off is removed. Use it as a context manager.
-    """
+class TraceFile(LineFile[TraceLine]):
+    """The trace in a folder, with all of its lines."""
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / TRACE
+        super().__init__(folder / TRACE, TraceLine)
         self.lines: list[TraceLine] = []
-        self._fd = -1
 
-    def __enter__(self) -> Self:
-        """Read what the file has. Raises Refused."""
-        try:
-            self._fd = os.open(self.path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            self._read()
-        except BlockingIOError as error:
-            self.__exit__()
-            raise Refused("busy", f"another process writes to {self.path}") from error
-        except OSError as error:
-            self.__exit__()
-            reason = f"--out: {self.path} cannot be written: {error.strerror}"
-            raise Refused("unwritable", reason) from error
-        except Refused:
-            self.__exit__()
-            raise
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-        self._fd = -1
-
-    def append(self, line: TraceLine) -> None:
-        """Add a line. Raises Refused if the disk is full."""
-        data = memoryview(msgspec.json.encode(line) + b"\n")
-        try:
-            while data:
-                data = data[os.write(self._fd, data) :]
-        except OSError as error:
-            reason = f"{self.path} cannot be written: {error.strerror}; the next call goes on"
-            raise Refused("unwritable", reason) from error
+    def keep(self, line: TraceLine, _: int, /) -> None:
+        """Keep a line."""
         self.lines.append(line)
 
     def check_run(self, problem: str, problem_digest: str, start: str) -> None:
@@ -134,20 +99,3 @@ class TraceFile:
         if first.source != start:
             reason = f"{self.path} began with another START, {first.name}"
             raise Refused("other_run", f"--out: {reason}: {fix}", "--out")
-
-    def _read(self) -> None:
-        end = 0
-        with self.path.open("rb") as file:
-            for number, data in enumerate(file, 1):
-                if not data.endswith(b"\n"):
-                    break
-                try:
-                    self.lines.append(_decoder.decode(data))
-                except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-                    reason = f"{self.path}, line {number}: {error}: choose another --out"
-                    raise Refused("bad_line", reason, "--out") from error
-                end += len(data)
-        os.ftruncate(self._fd, end)
-
-
-_decoder = msgspec.json.Decoder(TraceLine)

@@ -178,19 +178,8 @@ class Outcome:
             "the problem's name.",
         ),
         click.option("--gpu", metavar="TYPE", help="The GPU type to submit for and to search."),
-        click.option(
-            "--checkout",
-            type=options.FOLDER,
-            metavar="DIR",
-            help="A checkout of KernelBench or FlashInfer-Trace, in which PROBLEM is a name.",
-        ),
-        click.option(
-            "--device",
-            "devices",
-            multiple=True,
-            metavar="NAME",
-            help="Such as cpu or cuda:0; may be repeated. Default: every GPU here, else the CPU.",
-        ),
+        options.CHECKOUT,
+        options.DEVICES,
         click.option(
             "--level-min",
             type=Choice(LEVELS),

@@ -125,6 +125,20 @@ PRECISION = click.option(
     "file's #!POPCORN precision line.",
 )
 
+CHECKOUT = click.option(
+    "--checkout",
+    type=FOLDER,
+    metavar="DIR",
+    help="A checkout of KernelBench or FlashInfer-Trace, in which PROBLEM is a name.",
+)
+DEVICES = click.option(
+    "--device",
+    "devices",
+    multiple=True,
+    metavar="NAME",
+    help="Such as cpu or cuda:0; may be repeated. Default: every GPU here, else the CPU.",
+)
+
 
 class Instant(click.ParamType[str]):
     """An instant with its zone, as RFC 3339."""
