@@ -12,6 +12,23 @@ from shared.clock import new_id
 from tests.support.examples import clean_report
 
 PATIENCE_S = 60
+# A problem of one size: copy a vector.
+REFERENCE = """
+import torch
+
+
+def generate_input(size, seed):
+    source = torch.rand(size, generator=torch.Generator().manual_seed(seed))
+    return source, torch.zeros(size)
+
+
+def ref_kernel(data):
+    return data[1].copy_(data[0])
+
+
+def check_implementation(data, output):
+    return torch.equal(output, data[0]), "it differs"
+"""
 HONEST = """
 def custom_kernel(data):
     source, output = data[0], data[-1]

@@ -19,7 +19,7 @@ from tests.contract_popcorn.conftest import token_of
 from tests.contract_popcorn.polling import read_events
 from tests.contract_popcorn.wire import Wire, cli_id, multipart
 from tests.support.browser import PASSWORD
-from tests.support.people import HONEST, Person
+from tests.support.people import HONEST, REFERENCE, Person
 from tests.support.waits import until
 from tests.system import profiling_agent
 from tests.system.crew import HIRED, Crew, crew_of
@@ -48,22 +48,6 @@ benchmark_timeout: 60
 ranked_timeout: 60
 ranking_by: "geom"
 gpus: ["{GPU}"]
-"""
-REFERENCE = """
-import torch
-
-
-def generate_input(size, seed):
-    source = torch.rand(size, generator=torch.Generator().manual_seed(seed))
-    return source, torch.zeros(size)
-
-
-def ref_kernel(data):
-    return data[1].copy_(data[0])
-
-
-def check_implementation(data, output):
-    return torch.equal(output, data[0]), "it differs"
 """
 # The second of two timed cases, and what ncu captures of it.
 FILTERS = {

@@ -27,7 +27,7 @@ from shared.reports import ReportRequest
 from shared.subjects import podium_duel_id
 from shared.wire import encode_envelope
 from tests.contracts.agents import report
-from tests.support.people import HONEST, Person, add_problem
+from tests.support.people import HONEST, REFERENCE, Person, add_problem
 from tests.support.processes import descendants, leaves_below
 from tests.support.waits import until
 from tests.system.crew import LOCAL, ZYGOTE, Crew, crew_of
@@ -53,22 +53,6 @@ test_timeout: 60
 benchmark_timeout: 60
 ranked_timeout: 20
 gpus: ["CPU"]
-"""
-REFERENCE = """
-import torch
-
-
-def generate_input(size, seed):
-    source = torch.rand(size, generator=torch.Generator().manual_seed(seed))
-    return source, torch.zeros(size)
-
-
-def ref_kernel(data):
-    return data[1].copy_(data[0])
-
-
-def check_implementation(data, output):
-    return torch.equal(output, data[0]), "it differs"
 """
 # Asleep it takes as long on a busy machine as on an idle one, so nothing here runs alone.
 STEADY = HONEST.replace("    source,", "    time.sleep(0.01)\n    source,")
