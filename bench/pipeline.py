@@ -241,6 +241,8 @@ def _print(found: dict[str, Any], many: float) -> list[Figure]:
             measured=cost_ms,
             unit="ms",
             goal=at_most(COST_MS_MAX),
+            note="few or very many agents share less of what a batch costs "
+            "(docs/adr/read-models.md)",
         ),
         Figure(
             name=f"{who}: events per submission",
