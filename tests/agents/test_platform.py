@@ -2,14 +2,17 @@
 
 import importlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from math import log
 from typing import Any
 
 import pytest
 
+from harness.evaluations import Evaluation
 from tests.support.people import HONEST
 from tests.support.platform import ROOT, Running
 
+GRADES = {"steady": ["ok"], "once noisy": ["noisy", "ok"], "noisy": ["noisy", "noisy"]}
 WRONG = "def custom_kernel(data):\n    return data[1]\n"
 pytestmark = [pytest.mark.long, pytest.mark.timeout(240)]
 
@@ -56,3 +59,37 @@ async def test_a_platform_evaluates_as_the_library_does(platform: Running, adapt
     assert rewards[1] == 0.0
     # A busy machine gives no time that counts.
     assert rewards[0] is None or rewards[0] >= 0.1
+
+
+class NoisyEvaluator:
+    """Passes every kernel, twice as fast as the yardstick, with grades by turns."""
+
+    statement = ""
+
+    def __init__(self) -> None:
+        self.grades = {source: iter(grades) for source, grades in GRADES.items()}
+        self.asked: list[list[str]] = []
+
+    def evaluate_all(self, sources: Sequence[str]) -> list[Evaluation]:
+        """Return how each ends, in their order."""
+        self.asked.append(list(sources))
+        return [
+            Evaluation(
+                *(number, "benchmark", "passed", ""),
+                speedup=2.0,
+                interval=(1.9, 2.1),
+                grade=next(self.grades[source]),
+            )
+            for number, source in enumerate(sources)
+        ]
+
+
+def test_what_was_noisy_is_evaluated_once_more(
+    adapters: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    evaluator = NoisyEvaluator()
+    _, trl = adapters
+    monkeypatch.setattr(trl, "open_evaluator", lambda *_, **__: evaluator)
+    rewards = trl.KernelReward("identity")([], list(GRADES))
+    assert evaluator.asked == [list(GRADES), ["once noisy", "noisy"]]
+    assert rewards == [pytest.approx(log(1.9)), pytest.approx(log(1.9)), None]

@@ -6,7 +6,7 @@ trainer = GRPOTrainer(model, reward_funcs=KernelReward("problems/vectoradd"), ..
 from collections.abc import Sequence
 from typing import Any
 
-from harness.evaluations import known_reward
+from harness.evaluations import Evaluation, known_reward
 from harness.vocabulary import EVALUATION_LEVEL_MIN, PASSED
 from warpboard_agents.completions import Completion, extract_source
 from warpboard_agents.kernels import Platform, open_evaluator
@@ -16,7 +16,8 @@ class KernelReward:
     """Evaluates the kernels of a batch at once and returns their rewards in order.
 
     `bonus` is added for each kernel that passes, for a model that is not yet faster than the
-    yardstick. Where the machine could not judge, the reward is None, which TRL leaves out.
+    yardstick. What the machine could not judge, or not time, is evaluated once more; if it cannot
+    then, the reward is None, which TRL leaves out.
     """
 
     # TRL names the metric by it.
@@ -44,7 +45,7 @@ class KernelReward:
         """Return the reward of each completion; TRL logs the share of kernels that passed."""
         del prompts
         sources = [extract_source(completion) for completion in completions]
-        evaluations = self._evaluator.evaluate_all(sources)
+        evaluations = self._evaluate(sources)
         passed = [evaluation.verdict == PASSED for evaluation in evaluations]
         if log_metric is not None:
             log_metric("kernels_passed", sum(passed) / len(passed))
@@ -53,3 +54,16 @@ class KernelReward:
             None if reward is None else reward + self._bonus * is_passed
             for reward, is_passed in zip(rewards, passed, strict=True)
         ]
+
+    def _evaluate(self, sources: Sequence[str]) -> list[Evaluation]:
+        evaluations = self._evaluator.evaluate_all(sources)
+        unknown = [
+            number
+            for number, evaluation in enumerate(evaluations)
+            if known_reward(evaluation) is None
+        ]
+        if unknown:
+            again = self._evaluator.evaluate_all([sources[number] for number in unknown])
+            for number, evaluation in zip(unknown, again, strict=True):
+                evaluations[number] = evaluation
+        return evaluations
