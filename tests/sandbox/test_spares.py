@@ -114,6 +114,8 @@ def test_a_box_of_another_kind_does_not_use_it(factory: BoxFactory) -> None:
     start(factory, ranks=2)
     assert factory.launcher.counts()["spares"] == 1
     make_spares(factory)
+    # The one of the other kind was killed, and may take a moment to end.
+    assert comes_true(lambda: len(spare_keepers(factory)) == 1, 30.0)
     (keeper,) = spare_keepers(factory)
     assert keeper_of(start(factory, ranks=2)) == keeper
 
