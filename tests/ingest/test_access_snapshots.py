@@ -8,7 +8,7 @@ from datetime import timedelta
 import pytest
 from nats.aio.client import Client
 
-from ingest.identity.access.feed import SNAPSHOT_NAME, AccessFeed, AccessSnapshots
+from ingest.identity.access.feed import SNAPSHOT_NAME, AccessFeed, AccessState
 from shared import events, subjects
 from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent
@@ -18,6 +18,7 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.repair import append_raw
 from shared.nats.streams import ensure_streams
+from shared.snapshots import FoldSnapshots
 from shared.wire import EventMetadata, make_envelope
 from tests.ingest.test_access import issued, revoked
 from tests.support.servers import SharedNats
@@ -45,7 +46,8 @@ async def say(log: NatsLog, aggregate: str, *facts: Fact) -> None:
 @asynccontextmanager
 async def followed(log: NatsLog, nats_client: Client, code: str = "1") -> AsyncIterator[AccessFeed]:
     """A gate that has caught up, and stores a snapshot at its end."""
-    feed = AccessFeed(log, snapshots=AccessSnapshots(log, NatsSnapshots(nats_client), code))
+    store = NatsSnapshots(nats_client)
+    feed = AccessFeed(log, snapshots=FoldSnapshots(log, store, SNAPSHOT_NAME, code, AccessState))
     following = asyncio.create_task(feed.run())
     await eventually(lambda: not feed.why_unhealthy() or following.done())
     yield feed

@@ -17,7 +17,7 @@ from ingest.bootstrap import Ingest, ingest
 from ingest.http.cookies import site_cookies
 from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
 from ingest.identity import access
-from ingest.identity.access.feed import AccessFeed, AccessSnapshots
+from ingest.identity.access.feed import SNAPSHOT_NAME, AccessFeed, AccessState
 from ingest.identity.http.authenticator import AuthConfig, Authenticator, Edge
 from ingest.identity.login import oauth_http
 from ingest.identity.login.cli_ids import CliIdLinking, pending_cli_ids
@@ -44,6 +44,7 @@ from shared.nats.event_log import NatsLog
 from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import WriteProbe, create_pool, migrate
 from shared.settings import LOOPBACK
+from shared.snapshots import FoldSnapshots
 
 POOL_MAX = 8
 SAVE_S_MAX = 5.0
@@ -129,7 +130,9 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     ):
         monitor = LogMonitor(nc, "ingest", life.report_unhealthy)
         log, blobs, ranker = NatsLog(nc, monitor), NatsBlobStore(nc), RankerClient(client)
-        snapshots = AccessSnapshots(log, NatsSnapshots(nc), _fold_digest())
+        snapshots = FoldSnapshots(
+            log, NatsSnapshots(nc), SNAPSHOT_NAME, _fold_digest(), AccessState
+        )
         feed = AccessFeed(log, damage=lambda: monitor.damage, snapshots=snapshots)
         bounds = AdmissionLimits(
             queued_max=settings.queued_max,

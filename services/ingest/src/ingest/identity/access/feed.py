@@ -1,8 +1,4 @@
-"""Follows the log for access rights, so that requests are authorized from memory.
-
-Snapshots shorten a start. They are derived from the log and may be lost at any time: one that does
-not match the log or the code, or is damaged, is ignored.
-"""
+"""Follows the log for access rights, so that requests are authorized from memory."""
 
 import asyncio
 import logging
@@ -13,16 +9,14 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import takewhile
 
-import msgspec
-
 from ingest.identity.access.fold import AGGREGATES, Access, Token, evolve
 from ingest.identity.access.preferences import PreferenceIndex
 from ingest.identity.secrets import hash_secret
-from shared.blobs import Snapshots
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Branch, BranchSource
 from shared.events import Fact
+from shared.snapshots import FoldSnapshots
 
 SNAPSHOT_NAME = "ingest"
 
@@ -48,53 +42,6 @@ class AccessState:
     preferences: PreferenceIndex = field(default_factory=PreferenceIndex)
 
 
-class _Snapshot(msgspec.Struct, array_like=True):
-    """A stored state, with the code that folded it and the log it belongs to."""
-
-    code: str
-    fingerprint: str
-    state: msgspec.Raw
-
-
-@dataclass(frozen=True)
-class AccessSnapshots:
-    """Stores and loads snapshots; `code` identifies the fold, and other code ignores them."""
-
-    log: BranchSource
-    snapshots: Snapshots
-    code: str
-
-    async def load(self) -> AccessState:
-        """Return the state of the newest snapshot, or an empty one if none can be used."""
-        try:
-            data = await self.snapshots.load(SNAPSHOT_NAME)
-            if data is None:
-                return AccessState()
-            snapshot = msgspec.msgpack.decode(data, type=_Snapshot)
-            if snapshot.code != self.code:
-                log.info("the snapshot is another version's, reading the log from event 1")
-                return AccessState()
-            state = msgspec.msgpack.decode(snapshot.state, type=AccessState)
-            seq = state.access.seq
-            if await self.log.fingerprint(seq) == snapshot.fingerprint:
-                return state
-            log.warning("the snapshot at event %d is not of this log, reading it from event 1", seq)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-            log.warning("the snapshot is damaged, reading the log from event 1: %s", error)
-        except Failed as failed:
-            log.warning("the snapshot cannot be loaded, reading the log from event 1: %s", failed)
-        return AccessState()
-
-    async def save(self, state: AccessState) -> None:
-        """Store a snapshot of the state as it is now. Raises `Failed`."""
-        seq, data = state.access.seq, msgspec.msgpack.encode(state)
-        fingerprint = await self.log.fingerprint(seq)
-        if fingerprint is None:
-            raise Failed(f"the log has no event {seq}, which was folded")
-        snapshot = _Snapshot(self.code, fingerprint, msgspec.Raw(data))
-        await self.snapshots.save(SNAPSHOT_NAME, msgspec.msgpack.encode(snapshot))
-
-
 class AccessFeed:
     """Keeps the access rights up to date; `folded` counts the events folded since the start.
 
@@ -107,7 +54,7 @@ class AccessFeed:
         clock: Callable[[], datetime] = now,
         silent_s_max: float = SILENT_S_MAX,
         damage: Callable[[], str] = lambda: "",
-        snapshots: AccessSnapshots | None = None,
+        snapshots: FoldSnapshots[AccessState] | None = None,
     ) -> None:
         self._log = log
         self._damage = damage
@@ -131,7 +78,9 @@ class AccessFeed:
     async def run(self) -> None:
         """Follow the log; never returns. Raises `Gap` and `UnknownEvent`, which end the process."""
         if self._snapshots is not None:
-            self._state = await self._snapshots.load()
+            snapshot = await self._snapshots.load()
+            if snapshot is not None:
+                self._state = snapshot.state
             self._state.access.drop_ended(self._clock())
         branch = self._branch = self._log.branch(self._state.access.seq, *AGGREGATES)
         self._taken_at = time.monotonic()
@@ -166,7 +115,7 @@ class AccessFeed:
             return
         folded = self.folded
         try:
-            await self._snapshots.save(self._state)
+            await self._snapshots.save(self._state, self._state.access.seq)
         except Failed as failed:
             seq = self._state.access.seq
             log.warning("cannot store a snapshot at event %d: %s", seq, failed)
