@@ -8,8 +8,8 @@ import platform
 import re
 import subprocess
 import sys
+import tomllib
 from collections.abc import Callable, Iterator
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from msgspec import inspect
 from rich.cells import cell_len
 
+from shared.version import VERSION
 from tests.cli.answers import RECEIVED_AT
 from tests.cli.command_cases import ASKED, HERE, PLATFORMS, say
 from tests.cli.command_runner import PROGRAM, environment
@@ -142,11 +143,17 @@ def test_the_help_begins_with_an_example_and_the_commands() -> None:
 def test_version_is_one_line() -> None:
     result = CliRunner().invoke(PROGRAM, ["--version"])
     python = f"{platform.python_implementation()} {platform.python_version()}"
-    line = f"warpboard {version('warpboard-cli')} ({python})\n"
-    assert (result.exit_code, result.stdout) == (0, line)
-    for project in ROOT.glob("**/pyproject.toml"):
-        if "[project]" in (text := project.read_text()) and ".venv" not in project.parts:
-            assert re.search(r'^version = "\d+\.\d+\.\d+"$', text, re.MULTILINE), project
+    assert (result.exit_code, result.stdout) == (0, f"warpboard {VERSION} ({python})\n")
+
+
+def test_all_packages_have_the_version_of_one_file() -> None:
+    assert re.fullmatch(r"0\.\d+\.\d+", VERSION)
+    file = ROOT / "shared" / "src" / "shared" / "version.py"
+    for path in (*ROOT.glob("*/pyproject.toml"), *ROOT.glob("services/*/pyproject.toml")):
+        project = tomllib.loads(path.read_text())
+        assert project["project"]["dynamic"] == ["version"], path
+        source = path.parent / project["tool"]["hatch"]["version"]["path"]
+        assert source.resolve() == file.resolve(), path
 
 
 def list_imports(words: str) -> set[str]:

@@ -14,6 +14,7 @@ import pytest
 from shared.events import CATALOGUE
 from shared.wire import decode, decode_fact
 from tests.support.examples import example_event
+from tests.support.releases import last_release, read_release
 
 GOLDEN = Path(__file__).parent.parent / "golden"
 FILES = sorted(GOLDEN.glob("*.json"))
@@ -51,3 +52,13 @@ def test_a_golden_event_still_says_what_it_said(path: Path) -> None:
 def test_the_newest_golden_file_holds_every_field(name: str) -> None:
     envelope = decode(newest(name).read_bytes())
     assert decode_fact(envelope) == example_event(CATALOGUE[name])
+
+
+def test_the_events_of_the_last_release_keep_their_meaning() -> None:
+    with read_release(last_release(), "tests/golden") as archive:
+        files = [member for member in archive if member.isfile()]
+        assert files
+        for member in files:
+            stored = archive.extractfile(member)
+            assert stored is not None
+            assert (GOLDEN / Path(member.name).name).read_bytes() == stored.read(), member.name

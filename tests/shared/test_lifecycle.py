@@ -19,6 +19,7 @@ import pytest
 from shared.errors import Failed
 from shared.lifecycle import Lifecycle, run_until_first, run_until_signal
 from shared.settings import Listen
+from shared.version import VERSION
 from tests.support.waits import eventually, free_port
 
 # Longer than any drain of a test may take, and one that a service is meant to exceed.
@@ -70,9 +71,11 @@ class Service:
         await eventually(lambda: self.answer("/healthz"))
 
     def end(self) -> tuple[int, list[str]]:
-        """Return the exit code, and the messages it logged."""
+        """Return the exit code, and the messages it logged after the one about its version."""
         lines = self.process.communicate(timeout=20)[1].splitlines()
-        return self.process.returncode, [json.loads(line)["message"] for line in lines]
+        first, *messages = [json.loads(line)["message"] for line in lines]
+        assert first == f"starting version {VERSION}"
+        return self.process.returncode, messages
 
 
 class Start:
@@ -137,7 +140,8 @@ def test_a_taken_address_is_a_failure_at_the_start(start: Start) -> None:
 async def test_health_names_the_part_that_ails(start: Start) -> None:
     service = start(stubborn)
     await service.is_up()
-    body = b'{"status": "unhealthy", "parts": {"log": "unreachable for 60 s"}}\n'
+    health = {"status": "unhealthy", "parts": {"log": "unreachable for 60 s"}}
+    body = json.dumps(health | {"version": VERSION}).encode() + b"\n"
     await eventually(lambda: service.answer("/healthz") == (503, body))
 
 
@@ -148,7 +152,9 @@ async def test_ops_answers_health_metrics_and_nothing_else(start: Start) -> None
     assert metrics is not None
     assert metrics[0] == 200
     assert b"process_start_time_seconds" in metrics[1]
-    assert service.answer("/healthz") == (200, b'{"status": "ok"}\n')
+    assert f'warpboard_test_build_info{{version="{VERSION}"}} 1.0' in metrics[1].decode()
+    body = json.dumps({"status": "ok", "version": VERSION}).encode() + b"\n"
+    assert service.answer("/healthz") == (200, body)
     assert (service.answer("/other") or (0,))[0] == 404
 
 

@@ -29,7 +29,10 @@ FIXTURES = {
 PROCESSES = {
     "server": ("nats-server", "bin/postgres", "bin/initdb"),
     "box": ("harness.supervisor", "harness.zygote", "bwrap"),
-    "platform": ("warpboard up", "tests.support.strict up", "warpboard demo"),
+    "platform": (
+        *("warpboard up", "warpboard demo"),
+        *("tests.support.strict up", "tests.support.versions up"),
+    ),
 }
 # A platform starts servers and boxes, too.
 INCLUDED = {"platform": {"platform", "server", "box"}}

@@ -23,6 +23,7 @@ from shared import metrics
 from shared.errors import Failed, Refused
 from shared.health import LOOP_PART
 from shared.settings import Listen
+from shared.version import VERSION
 
 # NATS, Postgres, logs, the ops server, modules being imported, uploads on their way to disk.
 FILES_RESERVED = 128
@@ -304,6 +305,7 @@ def run_until_signal(
     took too long.
     """
     configure_logging(service)
+    _log.info("starting version %s", VERSION)
     with ExitStack() as ending:
         try:
             return run_main(_run(service, ops, main, drain_s, ending))

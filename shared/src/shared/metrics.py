@@ -21,6 +21,7 @@ from prometheus_client.registry import Collector
 
 from shared.event_log import BOUNDS_S, LogCounts
 from shared.settings import Listen
+from shared.version import VERSION
 
 if TYPE_CHECKING:
     from _typeshed.wsgi import StartResponse, WSGIEnvironment
@@ -77,14 +78,15 @@ def _respond(path: str, health: Health) -> tuple[str, str, bytes]:
         return "404 Not Found", "text/plain", b"available paths: /metrics and /healthz\n"
     unhealthy = health()
     status = {"status": "unhealthy", "parts": unhealthy} if unhealthy else {"status": "ok"}
-    body = json.dumps(status).encode() + b"\n"
+    body = json.dumps(status | {"version": VERSION}).encode() + b"\n"
     return "503 Service Unavailable" if unhealthy else "200 OK", "application/json", body
 
 
 def serve_ops(listen: Listen, health: Health) -> OpsServer:
     """Serve /metrics, and /healthz with 200, or with 503 naming the unhealthy parts and why.
 
-    `health` is called from another thread. Errors: OSError if the address is taken.
+    /healthz also has the version. `health` is called from another thread. Errors: OSError if the
+    address is taken.
     """
 
     def application(environ: "WSGIEnvironment", respond: "StartResponse") -> Iterable[bytes]:
@@ -125,6 +127,10 @@ class ProcessMetrics:
             f"{start}_unhealthy_parts", "Parts that /healthz calls unhealthy", registry=registry
         )
         unhealthy.set_function(lambda: len(health()))
+        build = Gauge(
+            f"{start}_build_info", "1, with the version as a label", ["version"], registry=registry
+        )
+        build.labels(VERSION).set(1)
 
     def turned(self, late_s: float) -> None:
         """Observe that the loop turned, so much later than it should have."""

@@ -202,8 +202,12 @@ def _print_version(ctx: click.Context, _param: click.Parameter, value: bool) -> 
         import platform
         from importlib.metadata import version
 
+        from shared.version import VERSION
+
+        # The wheel that a platform offers appends the digest of its code.
+        build = "".join(version("warpboard-cli").partition("+")[1:])
         python = f"{platform.python_implementation()} {platform.python_version()}"
-        click.echo(f"{NAME} {version('warpboard-cli')} ({python})")
+        click.echo(f"{NAME} {VERSION}{build} ({python})")
         ctx.exit()
 
 

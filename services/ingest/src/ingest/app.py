@@ -48,6 +48,7 @@ from ingest.webhooks.service import Webhooks
 from shared.api.queues import Capabilities, HealthStatus
 from shared.errors import Failed
 from shared.http import DocumentedRoute, install_error_handlers, refused_response
+from shared.version import VERSION
 
 CAPABILITIES = Capabilities(request_capture_options=[*CAPTURE_OPTIONS])
 
@@ -108,7 +109,7 @@ def create_app(
         """Whether this service can take traffic: the log and the database answer."""
         if problem := await is_well():
             raise Failed(problem)
-        return HealthStatus(status="ok", capabilities=CAPABILITIES)
+        return HealthStatus(status="ok", version=VERSION, capabilities=CAPABILITIES)
 
     return app
 

@@ -29,6 +29,7 @@ class HealthStatus(ApiModel, frozen=True, kw_only=True):
     """The service is healthy."""
 
     status: Literal["ok"]
+    version: Annotated[str, Meta(description="The version of the platform.")]
     capabilities: Capabilities
 
 

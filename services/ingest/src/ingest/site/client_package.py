@@ -26,6 +26,7 @@ from fastapi import APIRouter, Request, Response
 from ingest.identity.login.web import Web
 from shared.agent_guide import render_agent_guide
 from shared.errors import Refused
+from shared.version import VERSION
 
 PROJECT = "warpboard-cli"
 # What the command line consists of: the import packages, and the distributions that have them.
@@ -95,7 +96,7 @@ def build_wheel() -> Wheel | None:
     for path, data in contents.items():
         code.update(f"{path} {len(data)}\n".encode() + data)
     project = distributions[0]
-    version = f"{project.version}+g{code.hexdigest()[:12]}"
+    version = f"{VERSION}+g{code.hexdigest()[:12]}"
     info = f"warpboard_cli-{version}.dist-info"
     contents |= {
         f"{info}/METADATA": _metadata_text(project, distributions, version).encode(),
