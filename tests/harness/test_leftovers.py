@@ -1,11 +1,16 @@
 """What an author's code leaves behind must not affect the run of another problem."""
 
+import asyncio
 import json
 from dataclasses import asdict
 from pathlib import Path
 
+from harness.entry import Harness
 from harness.messages import RunReport
+from harness.sandbox.linux import descendants
 from tests.support.harness import HONEST, REFERENCE, Host
+from tests.support.processes import name_of
+from tests.support.waits import eventually
 
 DAEMON = """
 import os, time
@@ -19,6 +24,20 @@ def check_implementation(data, output):
         os._exit(0)
     return False, os.read(heard, 20).decode()
 """
+HANGING = """
+import os, time
+def check_implementation(data, output):
+    if os.fork() == 0:
+        os.setsid()
+        if os.fork() == 0:
+            libc = __import__("ctypes").CDLL(None)
+            libc.prctl(15, b"left-behind", 0, 0, 0)
+            time.sleep(600)
+        os._exit(0)
+    time.sleep(600)
+"""
+# Less than what a supervisor waits for a zygote that does not end.
+CLOSE_S_MAX = 30.0
 # Whatever pipe a run has may lead to who asked for it.
 FORGES = """
 import os
@@ -50,3 +69,21 @@ def test_no_authors_code_says_how_another_run_ends(host: Host) -> None:
     host.files["reference.py"] = REFERENCE
     report = host.run("def custom_kernel(data): pass")
     assert (report.verdict, report.failure_code) == ("wrong_answer", "")
+
+
+def test_a_supervisor_ends_at_once_beside_what_an_author_left(host: Host) -> None:
+    host.files["reference.py"] = REFERENCE + HANGING
+
+    def find_left(pid: int) -> list[int]:
+        return [found for found in descendants(pid) if name_of(found) == "left-behind"]
+
+    async def close_in_a_run() -> list[int]:
+        async with Harness() as harness:
+            task = asyncio.create_task(harness.evaluate(host.request(HONEST), host.told))
+            left = await eventually(lambda: harness.pid is not None and find_left(harness.pid))
+            await asyncio.wait_for(harness.close(), CLOSE_S_MAX)
+            await task
+            return list(left or [])
+
+    (left,) = asyncio.run(close_in_a_run())
+    assert not Path(f"/proc/{left}").exists()

@@ -18,6 +18,7 @@ from harness.pool import HarnessPool, count_fitting_slots, count_slots
 from harness.sandbox.host import sandbox_bytes_max
 from harness.sandbox.linux import cpu_s, descendants
 from tests.support.harness import HONEST, Host, Warm
+from tests.support.processes import name_of
 from tests.support.waits import eventually
 
 pytestmark = [pytest.mark.box, pytest.mark.asyncio(loop_scope="module")]
@@ -75,15 +76,7 @@ PAUSE_S = 0.5
 
 def find_compilers() -> list[int]:
     """The compilers that run beneath this process."""
-    return [pid for pid in descendants(os.getpid()) if read_name(pid) == "cc1plus"]
-
-
-def read_name(pid: int) -> str:
-    """The name of a process's program, "" if it is gone."""
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
+    return [pid for pid in descendants(os.getpid()) if name_of(pid) == "cc1plus"]
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")

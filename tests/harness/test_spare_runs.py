@@ -14,6 +14,7 @@ from harness.sandbox.keeper import SPARE_NAME as SPARE_BOX
 from harness.sandbox.linux import descendants
 from harness.supervisor.process import SPARE_NAME as SPARE_RUN
 from tests.support.harness import HONEST, REFERENCE, Host, Warm
+from tests.support.processes import name_of
 from tests.support.waits import comes_true
 
 pytestmark = [pytest.mark.box, pytest.mark.long]
@@ -103,20 +104,13 @@ class Runs:
         """Return the spares of these names, by default the processes of runs."""
         supervisor = self.host.warm.harness.pid
         assert supervisor is not None
-        return [pid for pid in descendants(supervisor) if _name(pid) in (names or (SPARE_RUN,))]
+        return [pid for pid in descendants(supervisor) if name_of(pid) in (names or (SPARE_RUN,))]
 
     def wait_for_spare(self) -> int:
         """Return the spare process once there is one."""
         assert comes_true(lambda: len(self.spares()) == 1, 30.0)
         (pid,) = self.spares()
         return pid
-
-
-def _name(pid: int) -> str:
-    try:
-        return Path(f"/proc/{pid}/comm").read_text().strip()
-    except OSError:
-        return ""
 
 
 @pytest.fixture
@@ -186,6 +180,6 @@ def test_an_old_spare_is_replaced_and_none_is_made_while_something_is_timed(
     assert comes_true(lambda: not runs.spares(*both), 30.0)
     assert not comes_true(lambda: bool(runs.spares(*both)), 1.5)
     timed.release()
-    assert comes_true(lambda: {_name(pid) for pid in runs.spares(*both)} == set(both), 30.0)
+    assert comes_true(lambda: {name_of(pid) for pid in runs.spares(*both)} == set(both), 30.0)
     for descriptor in lock:
         os.close(descriptor)

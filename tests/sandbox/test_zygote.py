@@ -211,3 +211,12 @@ def test_a_zygote_whose_socket_closes_ends(own: BoxFactory) -> None:
     pids = [pid, *descendants(pid)]
     zygote._socket.shutdown(socket.SHUT_RDWR)
     assert comes_true(lambda: all(map(is_gone, pids)))
+
+
+def test_a_zygote_ends_even_if_another_process_holds_its_clients_socket() -> None:
+    launcher = ZygoteLauncher(imports=(), end_s_max=1.0)
+    launcher.counts()
+    held = os.dup(launcher._socket.fileno())
+    launcher.close()
+    assert launcher._process.returncode == 0, "it was not killed"
+    os.close(held)

@@ -311,6 +311,9 @@ class ZygoteLauncher:
 
     def close(self) -> None:
         """End every box, then the zygote."""
+        # Forks of this process, and what an author's code left, may hold the socket, too.
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
         within_s = self.end_s_max + _ZYGOTE_EXTRA_S
         try:

@@ -189,6 +189,11 @@ class SupervisorServer:
     spares_end_at: float = inf
     usual_name: str = field(default_factory=linux.name)
 
+    @property
+    def _own_processes(self) -> list[RunProcess]:
+        """The processes of runs: those that wait, and that of the current request."""
+        return [*self.spare_processes, *([self.process] if self.process is not None else [])]
+
     def take_line(self) -> str:
         """Wait for a line of the entry and return it, "" at the end; make spares meanwhile."""
         while not self.lines.has_news:
@@ -400,8 +405,7 @@ class SupervisorServer:
         Of the processes beneath the zygote, it ends those that are in no spare box.
         """
         # Processes that an author's code left behind are in no box, and hold what runs hold.
-        own = [*self.spare_processes, *([self.process] if self.process is not None else [])]
-        known = {self.machine.launcher.pid, *(process.pid for process in own)}
+        known = {self.machine.launcher.pid, *(process.pid for process in self._own_processes)}
         if not linux.end_others(known, self.machine.launcher.end_s_max):
             self.leave()
         # A run that died may have left a box behind.
@@ -506,8 +510,7 @@ class SupervisorServer:
 
     def _close_files_in_fork(self) -> None:
         """Close what belongs to other processes of runs, and to the supervisor alone."""
-        own = [*self.spare_processes, *([self.process] if self.process is not None else [])]
-        for process in own:
+        for process in self._own_processes:
             process.close_files()
         for descriptor in self.own_lock:
             os.close(descriptor)
@@ -552,12 +555,13 @@ class SupervisorServer:
 
     def leave(self) -> NoReturn:
         """End every process beneath this one, then this one; the status says if all ended."""
-        own = [*self.spare_processes, *([self.process] if self.process is not None else [])]
-        linux.kill(process.pid for process in own)
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        # SIGTERM may come while a process is forked, before any list has it.
+        linux.kill(linux.descendants(os.getpid(), {self.machine.launcher.pid}))
         with contextlib.suppress(OSError, subprocess.TimeoutExpired):
             self.machine.launcher.close()
         has_survivors = not linux.end_descendants(self.machine.launcher.end_s_max)
-        for process in own:
+        for process in self._own_processes:
             process.folder.leave()
         if has_survivors:
             sys.stderr.write("a process of a run could not be killed\n")
