@@ -83,6 +83,15 @@ async def test_the_tools_of_nats_read_a_large_blob(client: Client) -> None:
 
 async def test_replicas_without_a_cluster_are_refused_at_once(nats_url: str) -> None:
     nc = await connect(nats_url, "test")
-    with pytest.raises(Failed, match="replicas > 1 not supported"):
+    expected = "REPLICAS is 3, but the NATS server is not in a cluster: set REPLICAS=1"
+    with pytest.raises(Failed, match=expected):
+        await asyncio.wait_for(ensure_streams(nc, 3), 30)
+    await ensure_streams(nc)
+    with pytest.raises(Failed, match=expected):
         await asyncio.wait_for(ensure_streams(nc, 3), 30)
     await nc.close()
+
+
+async def test_an_even_number_of_replicas_is_refused(client: Client) -> None:
+    with pytest.raises(Failed, match="REPLICAS is 2: expected 1, 3, 5"):
+        await ensure_streams(client, 2)

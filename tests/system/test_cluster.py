@@ -1,7 +1,6 @@
 """Three servers, everything three times: the leader is killed under load, and nothing is lost."""
 
 import asyncio
-import json
 import os
 import subprocess
 from collections import Counter
@@ -12,7 +11,6 @@ from functools import partial
 from pathlib import Path
 
 import httpx
-import nats.errors
 import pytest
 from nats.aio.client import Client
 
@@ -22,13 +20,12 @@ from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from shared.subjects import STREAM
 from tests.contracts.samples import new_event
 from tests.support.cluster import NatsCluster
 from tests.support.people import Person, add_problem
 from tests.support.platform import ROOT, TIMED_AT_ONCE
 from tests.support.waits import eventually, find_free_ports
-from tests.system.three import REPLICAS, client
+from tests.system.three import REPLICAS, client, leader
 from warpboard.processes.services import (
     AGENT,
     AGENT_ID,
@@ -131,16 +128,6 @@ async def everything(nc: Client) -> list[RecordedEvent]:
     following.cancel()
     await asyncio.wait({following})
     return seen
-
-
-async def leader(nc: Client) -> str | None:
-    """The server that leads the log, if one is known and all others keep up with it."""
-    with suppress(TimeoutError, KeyError, nats.errors.Error):
-        answer = json.loads((await nc.request(f"$JS.API.STREAM.INFO.{STREAM}", b"", 1)).data)
-        peers = answer["cluster"]["replicas"]
-        is_whole = len(peers) == REPLICAS - 1 and all(peer["current"] for peer in peers)
-        return str(answer["cluster"]["leader"]) if is_whole else None
-    return None
 
 
 async def kill_leader(cluster: NatsCluster, nc: Client, written: Written) -> None:

@@ -68,7 +68,8 @@ ReaderKey = typing.Annotated[
 Replicas = typing.Annotated[
     int,
     Doc(
-        "the number of NATS servers that store everything; 3 on a cluster",
+        "the number of NATS servers that store everything: 3 on a cluster. Existing streams get "
+        "more at the start, and never fewer",
         "1 on a cluster: its first lost server takes the log with it; 3 on one server: no start",
     ),
 ]

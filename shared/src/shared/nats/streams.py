@@ -34,6 +34,8 @@ from shared.health import (
 )
 from shared.metrics import metric_prefix
 from shared.nats.connection import (
+    NO_CLUSTER,
+    NO_PEERS,
     REQUEST_ERRORS,
     STORE_FAILED,
     RequestDenied,
@@ -61,6 +63,7 @@ DUPLICATE_WINDOW_S = 600
 MARKER_S = 60
 DAY_S = 86_400
 NAME_IN_USE = 10058
+REPLICA_COUNTS = (1, 3, 5)
 
 UPLOAD_CHUNK_BYTES = 512 * 1024
 UPLOAD_S_MAX = 3600
@@ -71,6 +74,8 @@ LARGE_STREAM = f"OBJ_{LARGE}"
 MAX_DELIVERIES_ADVISORY = "$JS.EVENT.ADVISORY.CONSUMER"
 
 Settings = dict[str, object]
+
+log = logging.getLogger(__name__)
 
 _EVENTS: Settings = {
     "name": STREAM,
@@ -149,6 +154,12 @@ _WATERMARKS: Settings = _NEWEST | {
 _ALL = (_EVENTS, _BLOBS, _UPLOADS, _LARGE, _LEASES, _DEADLETTERS, _SNAPSHOTS, _WATERMARKS)
 
 
+class ClusterInfo(msgspec.Struct):
+    """Where a stream is; a server on its own has no `name` of a cluster."""
+
+    name: str = ""
+
+
 class StreamInfo(msgspec.Struct):
     """A stream as its leader reports it; `ts` is the time there.
 
@@ -159,6 +170,7 @@ class StreamInfo(msgspec.Struct):
     state: StreamState
     created: str
     ts: datetime
+    cluster: ClusterInfo = msgspec.field(default_factory=ClusterInfo)
 
     @property
     def replicas(self) -> int:
@@ -174,10 +186,21 @@ _decode_info = msgspec.json.Decoder(StreamInfo).decode
 async def ensure_streams(nc: Client, replicas: int = 1) -> None:
     """Ensure that every stream and bucket exists with our settings; safe to run concurrently.
 
-    Errors: Failed if one exists with other settings, or after 30 s without an answer.
+    A stream with fewer replicas gets `replicas` while it is in use; none loses replicas, because
+    services may be started with different values. Logs a warning if a cluster has one replica.
+    Errors: Failed if a stream exists with other settings, the servers cannot have that many
+    replicas, or after 30 s without an answer.
     """
+    if replicas not in REPLICA_COUNTS:
+        raise Failed(f"REPLICAS is {replicas}: expected {', '.join(map(str, REPLICA_COUNTS))}")
     for settings in _ALL:
-        await retry_request(nc, partial(_create_stream, nc, settings, replicas))
+        await retry_request(nc, partial(_create_with_peers, nc, settings, replicas))
+    stream = await retry_request(nc, partial(stream_info, nc, STREAM))
+    if stream.replicas == 1 and stream.cluster.name:
+        log.warning(
+            "NATS is a cluster, but one server alone has the log: if its disk is lost, so is the "
+            "log. Start the service with REPLICAS=3: it copies the streams while they are in use"
+        )
 
 
 async def ensure_leases(nc: Client) -> None:
@@ -198,20 +221,52 @@ async def stream_state(nc: Client, stream: str) -> StreamState:
     return (await stream_info(nc, stream)).state
 
 
-async def _create_stream(nc: Client, settings: Settings, replicas: int) -> None:
-    name = settings["name"]
+async def _create_with_peers(nc: Client, settings: Settings, replicas: int) -> None:
+    """Create a stream, or say that a cluster lacks servers: it may still be forming."""
     try:
-        await api_request(nc, f"STREAM.CREATE.{name}", settings | {"num_replicas": replicas})
+        await _create_stream(nc, settings, replicas)
+    except TemporaryError as error:
+        if error.code != NO_PEERS:
+            raise
+        reason = f"REPLICAS is {replicas}, but fewer members of the cluster are up with JetStream"
+        raise TemporaryError(f"{reason}: {error}", error.code) from error
+
+
+async def _create_stream(nc: Client, settings: Settings, replicas: int) -> None:
+    name, wanted = settings["name"], settings | {"num_replicas": replicas}
+    try:
+        await api_request(nc, f"STREAM.CREATE.{name}", wanted)
     except RequestDenied as denied:
+        if denied.code == NO_CLUSTER:
+            raise Failed(_describe_no_cluster(replicas)) from denied
         if denied.code != NAME_IN_USE:
             raise
-        # Only its replicas, which operators change, may differ.
-        actual_settings = (await stream_info(nc, str(name))).config
-        for key, expected in settings.items():
-            actual = actual_settings.get(key)
-            if actual != expected:
-                reason = f"stream {name} has {key}={actual!r}, not {expected!r}: it is not ours"
-                raise Failed(reason) from denied
+        await _update_stream(nc, wanted)
+
+
+async def _update_stream(nc: Client, settings: Settings) -> None:
+    """Give an existing stream more replicas if it has fewer. Errors: Failed if it is not ours."""
+    name, replicas = settings["name"], settings["num_replicas"]
+    stream = await stream_info(nc, str(name))
+    # Only its replicas, which operators change, may differ.
+    for key, expected in settings.items():
+        actual = stream.config.get(key)
+        if actual != expected and key != "num_replicas":
+            raise Failed(f"stream {name} has {key}={actual!r}, not {expected!r}: it is not ours")
+    assert isinstance(replicas, int), "the caller sets it"
+    if stream.replicas >= replicas:
+        return
+    if not stream.cluster.name:
+        raise Failed(_describe_no_cluster(replicas))
+    await api_request(nc, f"STREAM.UPDATE.{name}", stream.config | {"num_replicas": replicas})
+    log.info("stream %s gets %d replicas instead of %d", name, replicas, stream.replicas)
+
+
+def _describe_no_cluster(replicas: int) -> str:
+    return (
+        f"REPLICAS is {replicas}, but the NATS server is not in a cluster: set REPLICAS=1, or make "
+        "the server a member of a cluster (deploy/three-machines/README.md)"
+    )
 
 
 CHECK_S = 5.0
@@ -225,8 +280,6 @@ SHORT_S_MAX = 3.0
 SHORT_PAUSE_S = 0.25
 # A page of the file system, so that writing a watermark fails on a full disk.
 WATERMARK_BYTES = 4096
-
-log = logging.getLogger(__name__)
 
 
 class Watermark(msgspec.Struct):
