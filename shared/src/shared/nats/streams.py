@@ -233,15 +233,15 @@ async def _create_with_peers(nc: Client, settings: Settings, replicas: int) -> N
 
 
 async def _create_stream(nc: Client, settings: Settings, replicas: int) -> None:
-    name, wanted = settings["name"], settings | {"num_replicas": replicas}
+    name, desired = settings["name"], settings | {"num_replicas": replicas}
     try:
-        await api_request(nc, f"STREAM.CREATE.{name}", wanted)
+        await api_request(nc, f"STREAM.CREATE.{name}", desired)
     except RequestDenied as denied:
         if denied.code == NO_CLUSTER:
             raise Failed(_describe_no_cluster(replicas)) from denied
         if denied.code != NAME_IN_USE:
             raise
-        await _update_stream(nc, wanted)
+        await _update_stream(nc, desired)
 
 
 async def _update_stream(nc: Client, settings: Settings) -> None:
