@@ -15,7 +15,7 @@ from discord_edge.problems.drafts import (
     parse_closing_time,
     problem_files,
 )
-from discord_edge.settings import load_settings
+from discord_edge.settings import load
 from shared.errors import Refused
 from tests.support.examples import clean_report
 
@@ -117,18 +117,18 @@ def test_an_invalid_setting_is_refused_at_the_start(monkeypatch: pytest.MonkeyPa
     }
     for name, text in given.items():
         monkeypatch.setenv(f"WARPBOARD_DISCORD_EDGE_{name}", text)
-    assert load_settings().role_names == {"7": "admin", "8": "creator", "9": "admin"}
+    assert load().role_names == {"7": "admin", "8": "creator", "9": "admin"}
     monkeypatch.delenv("WARPBOARD_DISCORD_EDGE_ROLES")
     by_name = {"Leaderboard Creator": "creator", "Leaderboard Admin": "admin"}
-    assert load_settings().role_names == by_name
+    assert load().role_names == by_name
     for text in ("owner=7", "admin", "admin="):
         monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_ROLES", text)
         with pytest.raises(Refused, match="ROLES names"):
-            load_settings()
+            load()
     monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_ROLES", "")
     monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_THREADS", "person")
     with pytest.raises(Refused, match="THREADS is 'person': expected submission or problem"):
-        load_settings()
+        load()
     monkeypatch.setenv("WARPBOARD_DISCORD_EDGE_LOBBY", "#lobby")
     with pytest.raises(Refused, match="LOBBY is '#lobby': expected the id of a channel"):
-        load_settings()
+        load()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Refused
-from shared.settings import Listen, read_settings
+from shared.settings import BadSettings, Listen, read_settings
 
 
 @dataclass(frozen=True)
@@ -58,10 +58,31 @@ def test_settings_cannot_be_changed() -> None:
 def test_every_problem_is_told_at_once() -> None:
     bad = {"APP_LISTEN": "8000", "APP_ATTEMPTS": "many", "APP_IS_OPEN": "perhaps"}
     assert refusal(bad).split("; ") == [
-        "APP_NATS_URL is missing: expected a string",
+        "APP_NATS_URL is missing: set it, for example APP_NATS_URL=nats://127.0.0.1:4222",
         "APP_LISTEN is '8000': expected an address such as 127.0.0.1:8000",
         "APP_ATTEMPTS is 'many': expected an integer",
         "APP_IS_OPEN is 'perhaps': expected true or false",
+    ]
+
+
+def test_what_contradicts_is_told_with_what_is_missing() -> None:
+    def check_lease(settings: Settings) -> None:
+        if settings.lease_s * settings.attempts > 10:
+            raise Refused("bad_settings", "APP_LEASE_S is too long for APP_ATTEMPTS")
+
+    def check_ports(settings: Settings) -> None:
+        if settings.listen.port < 1024:
+            raise BadSettings(["APP_LISTEN needs root", "APP_LISTEN is a well-known port"])
+
+    bad = {"APP_LISTEN": "127.0.0.1:80", "APP_LEASE_S": "100"}
+    with pytest.raises(BadSettings) as refused:
+        read_settings(Settings, "APP", bad, (check_lease, check_ports))
+    missing, *contradictions = refused.value.problems
+    assert missing.startswith("APP_NATS_URL is missing")
+    assert contradictions == [
+        "APP_LEASE_S is too long for APP_ATTEMPTS",
+        "APP_LISTEN needs root",
+        "APP_LISTEN is a well-known port",
     ]
 
 

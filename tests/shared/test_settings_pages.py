@@ -6,7 +6,7 @@ from typing import Any, get_type_hints
 import pytest
 from docs.settings_tables import PAGES, ROOT, SERVICES, TABLE, pages
 
-from shared.settings import Doc
+from shared.settings import EXAMPLES, Doc
 
 
 def docs(kind: type[Any]) -> dict[str, Doc]:
@@ -37,3 +37,10 @@ def test_each_table_of_settings_has_one_place() -> None:
 def test_the_tables_are_those_of_the_code() -> None:
     for page, text in pages().items():
         assert page.read_text(encoding="utf-8") == text, "stale: run `make docs`"
+
+
+@pytest.mark.parametrize("service", SERVICES)
+def test_every_setting_that_is_required_has_an_example(service: str) -> None:
+    fields = dataclasses.fields(SERVICES[service])
+    required = [field.name for field in fields if field.default is dataclasses.MISSING]
+    assert [name for name in required if name not in EXAMPLES] == []

@@ -2,9 +2,10 @@
 
 import dataclasses
 import difflib
+import sys
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
@@ -15,6 +16,22 @@ if TYPE_CHECKING:
 
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
 T = TypeVar("T", bound="DataclassInstance")
+# A value of each required setting, by the name of its field: messages show it.
+EXAMPLES = {
+    "agent_nats_urls": "nats://agent-gpu-1@127.0.0.1:4222",
+    "data": "/var/lib/warpboard",
+    "edge_token": "0123456789abcdef",
+    "guild": "1300000000000000000",
+    "id": "gpu-1",
+    "ingest_url": "http://127.0.0.1:8000",
+    "listen": "127.0.0.1:8000",
+    "nats_url": "nats://127.0.0.1:4222",
+    "ops_listen": "127.0.0.1:9101",
+    "postgres_dsn": "postgresql://{role}@127.0.0.1/warpboard",
+    "ranker_url": "http://127.0.0.1:8001",
+    "reader_key": "0123456789abcdef",
+    "token": "a bot's token",
+}
 
 
 class Doc(NamedTuple):
@@ -110,11 +127,56 @@ def _field_type(hint: Any) -> type:
     return typing.cast("type", hint)
 
 
-def read_settings(kind: type[T], prefix: str, environ: Mapping[str, str]) -> T:
-    """Read a service's settings from its `<prefix>_<FIELD>` variables.
+class BadSettings(Refused):
+    """Settings with problems, each of which names the setting, what is wrong and what to write."""
 
-    Errors: Refused `bad_settings`, listing all problems, not just the first.
+    def __init__(self, problems: Sequence[str]) -> None:
+        super().__init__("bad_settings", "; ".join(problems))
+        self.problems = list(problems)
+
+
+def print_problems(load: Callable[[], object]) -> int:
+    """Print each problem of the settings on a line of its own; return the exit code.
+
+    This is `python -m SERVICE check`, which `warpboard server doctor` runs.
     """
+    try:
+        load()
+    except BadSettings as bad:
+        sys.stdout.write("".join(f"{problem}\n" for problem in bad.problems))
+        return 2
+    return 0
+
+
+def read_settings(
+    kind: type[T],
+    prefix: str,
+    environ: Mapping[str, str],
+    checks: Iterable[Callable[[T], object]] = (),
+) -> T:
+    """Read a service's settings from its `<prefix>_<FIELD>` variables, and check them.
+
+    A check raises Refused. In place of a value that is missing or wrong it gets the default or an
+    example, so that every other problem is found as well. Raises `BadSettings` with all problems.
+    """
+    values, problems = _read_fields(kind, prefix, environ)
+    settings = kind(**values)
+    for check in checks:
+        try:
+            check(settings)
+        except BadSettings as bad:
+            problems += bad.problems
+        except Refused as refused:
+            problems.append(refused.reason)
+    if problems:
+        raise BadSettings(problems)
+    return settings
+
+
+def _read_fields(
+    kind: type[T], prefix: str, environ: Mapping[str, str]
+) -> tuple[dict[str, object], list[str]]:
+    """Return the values, with examples of what is required and missing, and the problems."""
     hints = typing.get_type_hints(kind)
     fields = {f"{prefix}_{field.name.upper()}": field for field in dataclasses.fields(kind)}
     problems, values = list[str](), dict[str, object]()
@@ -125,14 +187,14 @@ def read_settings(kind: type[T], prefix: str, environ: Mapping[str, str]) -> T:
             problems.append(f"{name} is not a setting{closest}")
     for name, field in fields.items():
         parse, expected = _PARSERS[_field_type(hints[field.name])]
-        if name not in environ:
-            if field.default is field.default_factory is dataclasses.MISSING:
-                problems.append(f"{name} is missing: expected {expected}")
-            continue
+        if field.default is field.default_factory is dataclasses.MISSING:
+            example = EXAMPLES[field.name].format(role=prefix.lower())
+            values[field.name] = parse(example)
+            if name not in environ:
+                problems.append(f"{name} is missing: set it, for example {name}={example}")
         try:
-            values[field.name] = parse(environ[name])
+            if name in environ:
+                values[field.name] = parse(environ[name])
         except (ValueError, KeyError):
             problems.append(f"{name} is {environ[name]!r}: expected {expected}")
-    if problems:
-        raise Refused("bad_settings", "; ".join(problems))
-    return kind(**values)
+    return values, problems

@@ -1,10 +1,15 @@
-"""Run discord-edge until SIGTERM."""
+"""Run discord-edge until SIGTERM, or check its settings."""
 
 import sys
 
 from shared.startup import pause_garbage_collection
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["check"]:
+        from discord_edge.settings import load
+        from shared.settings import print_problems
+
+        sys.exit(print_problems(load))
     with pause_garbage_collection():
         from discord_edge.main import main
     sys.exit(main())

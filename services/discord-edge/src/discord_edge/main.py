@@ -10,7 +10,7 @@ from discord_edge.metrics import BotMonitor, EdgeMetrics
 from discord_edge.notifications.announcer import AGGREGATES, CONSUMER, TARGET, Announcer
 from discord_edge.platform_api import connect_api
 from discord_edge.postgres import SCHEMA
-from discord_edge.settings import Settings, load_settings
+from discord_edge.settings import Settings, load
 from shared import lifecycle
 from shared.errors import Failed
 from shared.lifecycle import Lifecycle, run_until_first
@@ -83,4 +83,4 @@ async def _delete_consumer(settings: Settings) -> None:
 
 def main() -> int:
     """Run the service, and return the exit code."""
-    return lifecycle.run_service("discord_edge", load_settings, _run)
+    return lifecycle.run_service("discord_edge", load, _run)

@@ -1,11 +1,11 @@
 """The settings of discord-edge; the only module that reads its environment."""
 
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from shared.errors import Refused
-from shared.settings import Doc, Listen, read_settings
+from shared.settings import BadSettings, Doc, Listen, read_settings
 
 PREFIX = "WARPBOARD_DISCORD_EDGE"
 PER_SUBMISSION, PER_PROBLEM = "submission", "problem"
@@ -111,37 +111,39 @@ class Settings:
         return {server_role.strip(): name.strip() for name, _, server_role in pairs}
 
 
-def load_settings() -> Settings:
-    """Read the settings. Raises `Refused` `bad_settings`."""
-    settings = read_settings(Settings, PREFIX, os.environ)
+def load() -> Settings:
+    """Load the settings. Raises `BadSettings` with everything that is wrong with them."""
+    return read_settings(Settings, PREFIX, os.environ, (_check,))
+
+
+def _check(settings: Settings) -> None:
+    found = (*_find_secret_problems(settings), *_find_server_problems(settings))
+    if problems := [f"{PREFIX}_{name} {message}" for name, message in found]:
+        raise BadSettings(problems)
+
+
+def _find_secret_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     for name in ("token", "edge_token"):
         if not getattr(settings, name).strip():
-            reason = f"{PREFIX}_{name.upper()} is empty: see docs/login.md and the README"
-            raise Refused("bad_settings", reason, name)
-    _check_channels(settings)
+            yield name.upper(), "is empty: see docs/login.md and the README"
+    if settings.public and not settings.nats_url:
+        yield "PUBLIC", f"announces events from NATS: set {PREFIX}_NATS_URL as well"
+
+
+def _find_server_problems(settings: Settings) -> Iterator[tuple[str, str]]:
+    """Yield each name of something on the Discord server that cannot be one."""
+    channels = [part.strip() for part in settings.channels.split(",") if part.strip()]
+    if not all(channel.isdecimal() for channel in channels):
+        yield "CHANNELS", f"is {settings.channels!r}: expected ids separated by commas"
+    if settings.lobby and not settings.lobby.isdecimal():
+        yield "LOBBY", f"is {settings.lobby!r}: expected the id of a channel"
     unknown_roles = sorted(set(settings.role_names.values()) - set(ROLES))
     if "" in settings.role_names:
         unknown_roles = [settings.roles]
     if unknown_roles:
-        reason = f"{PREFIX}_ROLES names {unknown_roles[0]!r}: expected {ROLES_FORMAT}"
-        raise Refused("bad_settings", f"{reason}, separated by commas", "roles")
-    if settings.threads not in (PER_SUBMISSION, PER_PROBLEM):
-        reason = (
-            f"{PREFIX}_THREADS is {settings.threads!r}: expected {PER_SUBMISSION} or {PER_PROBLEM}"
+        yield (
+            "ROLES",
+            f"names {unknown_roles[0]!r}: expected {ROLES_FORMAT}, separated by commas",
         )
-        raise Refused("bad_settings", reason, "threads")
-    if settings.public and not settings.nats_url:
-        reason = f"{PREFIX}_PUBLIC announces events from NATS: set {PREFIX}_NATS_URL as well"
-        raise Refused("bad_settings", reason, "nats_url")
-    return settings
-
-
-def _check_channels(settings: Settings) -> None:
-    try:
-        assert settings.channel_ids is not None
-    except ValueError as error:
-        reason = f"{PREFIX}_CHANNELS is {settings.channels!r}: expected ids separated by commas"
-        raise Refused("bad_settings", reason, "channels") from error
-    if settings.lobby and not settings.lobby.isdecimal():
-        reason = f"{PREFIX}_LOBBY is {settings.lobby!r}: expected the id of a channel"
-        raise Refused("bad_settings", reason, "lobby")
+    if settings.threads not in (PER_SUBMISSION, PER_PROBLEM):
+        yield "THREADS", f"is {settings.threads!r}: expected {PER_SUBMISSION} or {PER_PROBLEM}"

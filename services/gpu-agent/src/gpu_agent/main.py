@@ -29,9 +29,10 @@ READ_EVERY_S = 15.0
 # How long an agent with --once waits for its job.
 ONCE_WAIT_S = 120.0
 ONCE = "--once"
-USAGE = """usage: python -m gpu_agent [key | --once]
+USAGE = """usage: python -m gpu_agent [check | key | --once]
 
-Run jobs until SIGTERM. With `key`, print the public key of the agent. With `--once`, run one job
+Run jobs until SIGTERM. With `check`, print what is wrong with the settings. With `key`, print the
+public key of the agent. With `--once`, run one job
 and leave. Its exit code is 0 after a verdict, 1 after a failure, 2 if a setting is wrong, 3 if no
 job came within two minutes, 4 if the job ended without a verdict.
 """

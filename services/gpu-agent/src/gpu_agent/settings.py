@@ -13,14 +13,19 @@ from nacl.signing import SigningKey
 from gpu_agent.domain import Demand, parse_demand
 from shared.errors import Refused
 from shared.events import SLOTS_MAX
-from shared.settings import Doc, OpsListen, read_settings
+from shared.settings import BadSettings, Doc, OpsListen, read_settings
 from shared.signing import CREDENTIAL_SETTINGS, load_key, open_credential, public_key
 
 PREFIX = "WARPBOARD_GPU_AGENT"
-GPU_INDEX_MAX = 63
 # A job that waits has an agent to itself.
 QUIET_WAIT_S_MAX = 600.0
-SPARES_MAX = 8
+# The most that a setting may be; the least is 0.
+RANGES = {
+    "gpu_index": 63,
+    "build_slots": SLOTS_MAX - 1,
+    "spares": 8,
+    "quiet_wait_s": QUIET_WAIT_S_MAX,
+}
 
 
 @dataclass(frozen=True)
@@ -130,7 +135,7 @@ class Settings:
 
 
 def load() -> Settings:
-    """Load the settings. Raises Refused and names everything that is wrong with them.
+    """Load the settings. Raises `BadSettings` with everything that is wrong with them.
 
     A sealed credential, which a launcher gives to the agent of one job, holds some of them.
     """
@@ -139,21 +144,17 @@ def load() -> Settings:
     if sealed:
         opened = open_credential(sealed, key)
         environ |= {f"{PREFIX}_{name}": value for name, value in opened.items()}
-    settings = read_settings(Settings, PREFIX, environ)
-    settings.demand()
-    if not 0 <= settings.gpu_index <= GPU_INDEX_MAX:
-        expected = f"expected 0 to {GPU_INDEX_MAX}"
-        raise Refused("bad_settings", f"{PREFIX}_GPU_INDEX is {settings.gpu_index}: {expected}")
-    if settings.build_slots is not None and not 0 <= settings.build_slots < SLOTS_MAX:
-        expected = f"expected 0 to {SLOTS_MAX - 1}"
-        raise Refused("bad_settings", f"{PREFIX}_BUILD_SLOTS is {settings.build_slots}: {expected}")
-    if not 0 <= settings.spares <= SPARES_MAX:
-        mismatch = f"{settings.spares}: expected 0 to {SPARES_MAX}"
-        raise Refused("bad_settings", f"{PREFIX}_SPARES is {mismatch}")
-    if not 0 <= settings.quiet_wait_s <= QUIET_WAIT_S_MAX:
-        mismatch = f"{settings.quiet_wait_s:g}: expected 0 to {QUIET_WAIT_S_MAX:g}"
-        raise Refused("bad_settings", f"{PREFIX}_QUIET_WAIT_S is {mismatch}")
-    return settings
+    return read_settings(Settings, PREFIX, environ, (Settings.demand, _check_ranges))
+
+
+def _check_ranges(settings: Settings) -> None:
+    problems = [
+        f"{PREFIX}_{name.upper()} is {value:g}: expected 0 to {most:g}"
+        for name, most in RANGES.items()
+        if (value := getattr(settings, name)) is not None and not 0 <= value <= most
+    ]
+    if problems:
+        raise BadSettings(problems)
 
 
 def load_agent_key(settings: Settings) -> SigningKey:

@@ -2,7 +2,7 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
@@ -13,7 +13,6 @@ from ingest.evaluations.rules import EvaluationLimits
 from ingest.identity.names import NAME
 from ingest.reads.limits import OWN_DOWNLOADS_MAX, OWN_STREAMS_MAX
 from ingest.submissions.admission import DEFAULT_LIMITS
-from shared.errors import Refused
 from shared.evaluations import ITEMS_MAX
 from shared.http_connections import HttpLimits, check_times
 from shared.reader import check_key
@@ -21,6 +20,7 @@ from shared.settings import (
     LOOPBACK,
     Address,
     ApiListen,
+    BadSettings,
     Doc,
     LocalWebhooks,
     OpsListen,
@@ -329,14 +329,22 @@ class Settings:
 
 
 def load() -> Settings:
-    """Return the settings. Raises `Refused` if one is wrong."""
-    settings = read_settings(Settings, PREFIX, os.environ)
-    check_times(PREFIX, settings.http_limits)
-    check_key(settings.reader_key, f"{PREFIX}_READER_KEY")
+    """Load the settings. Raises `BadSettings` with everything that is wrong with them."""
+    return read_settings(Settings, PREFIX, os.environ, CHECKS)
+
+
+def _check(settings: Settings) -> None:
     finders = (_find_local_problems, _find_access_problems, _find_limit_problems, _find_problems)
-    for name, message in chain.from_iterable(find(settings) for find in finders):
-        raise Refused("bad_settings", f"{PREFIX}_{name.upper()} {message}", name)
-    return settings
+    found = chain.from_iterable(find(settings) for find in finders)
+    if problems := [f"{PREFIX}_{name.upper()} {message}" for name, message in found]:
+        raise BadSettings(problems)
+
+
+CHECKS: tuple[Callable[[Settings], object], ...] = (
+    lambda settings: check_times(PREFIX, settings.http_limits),
+    lambda settings: check_key(settings.reader_key, f"{PREFIX}_READER_KEY"),
+    _check,
+)
 
 
 def _find_local_problems(settings: Settings) -> Iterator[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""Run ranker: the service, or one of its commands (gc, audit, scrub, replay, ...)."""
+"""Run ranker: the service, or one of its commands (check, gc, audit, scrub, replay, ...)."""
 
 import sys
 from gc import set_threshold
@@ -10,6 +10,11 @@ from shared.startup import pause_garbage_collection
 GARBAGE_MIN = 50_000
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["check"]:
+        from ranker.settings import load
+        from shared.settings import print_problems
+
+        sys.exit(print_problems(load))
     set_threshold(GARBAGE_MIN)
     if sys.argv[1:]:
         with pause_garbage_collection():

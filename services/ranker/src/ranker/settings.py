@@ -2,6 +2,7 @@
 
 import os
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -23,6 +24,7 @@ from shared.settings import (
     read_settings,
 )
 
+PREFIX = "WARPBOARD_RANKER"
 PRICE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 RANKED = Doc(
     "which times are ranked; C2, G0 and levels below `medium` are allowed only if `LISTEN` is "
@@ -174,13 +176,16 @@ def check_local(settings: Settings) -> None:
         raise Refused("bad_settings", reason, "webhooks_local")
 
 
+CHECKS: tuple[Callable[[Settings], object], ...] = (
+    Settings.demand,
+    lambda settings: parse_prices(settings.device_prices),
+    lambda settings: check_key(settings.reader_key, f"{PREFIX}_READER_KEY"),
+    lambda settings: check_url(settings.announce_url),
+    check_local,
+    check_releases,
+)
+
+
 def load() -> Settings:
-    """Read and check the settings. Raises Refused with everything that is wrong with them."""
-    settings = read_settings(Settings, "WARPBOARD_RANKER", os.environ)
-    settings.demand()
-    parse_prices(settings.device_prices)
-    check_key(settings.reader_key, "WARPBOARD_RANKER_READER_KEY")
-    check_url(settings.announce_url)
-    check_local(settings)
-    check_releases(settings)
-    return settings
+    """Load the settings. Raises `BadSettings` with everything that is wrong with them."""
+    return read_settings(Settings, PREFIX, os.environ, CHECKS)

@@ -1,4 +1,4 @@
-"""Wires the scheduler together and runs it until SIGTERM."""
+"""Wires the scheduler together and runs it until SIGTERM, or checks its settings."""
 
 import asyncio
 import contextlib
@@ -18,6 +18,7 @@ from shared.nats.agent_requests import AgentRequests
 from shared.nats.blobs import NatsBlobStore, NatsSnapshots
 from shared.nats.bus import NatsBus, read_bus_status, server_time
 from shared.nats.service import open_service_log
+from shared.settings import print_problems
 
 KEEP_S_MAX = 5.0
 
@@ -70,4 +71,6 @@ def _fold_digest() -> str:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["check"]:
+        sys.exit(print_problems(load))
     sys.exit(lifecycle.run_service("scheduler", load, _run))

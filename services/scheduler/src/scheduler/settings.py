@@ -69,7 +69,5 @@ def _check_minimum(field: str, value: Number, least: Number) -> Number:
 
 
 def load() -> Settings:
-    """Load the settings. Raises Refused and names everything that is wrong with them."""
-    settings = read_settings(Settings, PREFIX, os.environ)
-    settings.policy()
-    return settings
+    """Load the settings. Raises `BadSettings` with everything that is wrong with them."""
+    return read_settings(Settings, PREFIX, os.environ, (Settings.policy,))

@@ -1,4 +1,4 @@
-"""Wires a launcher together and runs it until SIGTERM."""
+"""Wires a launcher together and runs it until SIGTERM, or checks its settings."""
 
 import sys
 
@@ -10,6 +10,7 @@ from shared.clock import now
 from shared.event_log import Appender
 from shared.lifecycle import Lifecycle, run_until_first
 from shared.nats.service import open_service_log
+from shared.settings import print_problems
 
 
 async def _open_runner(settings: Settings) -> Runner:
@@ -59,4 +60,6 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["check"]:
+        sys.exit(print_problems(load))
     sys.exit(lifecycle.run_service("launcher", load, _run))
