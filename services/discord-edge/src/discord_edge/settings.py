@@ -117,8 +117,8 @@ def load() -> Settings:
 
 
 def _check(settings: Settings) -> None:
-    found = (*_find_secret_problems(settings), *_find_server_problems(settings))
-    if problems := [f"{PREFIX}_{name} {message}" for name, message in found]:
+    pairs = (*_find_secret_problems(settings), *_find_server_problems(settings))
+    if problems := [f"{PREFIX}_{name} {message}" for name, message in pairs]:
         raise BadSettings(problems)
 
 

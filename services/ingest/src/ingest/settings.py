@@ -335,8 +335,8 @@ def load() -> Settings:
 
 def _check(settings: Settings) -> None:
     finders = (_find_local_problems, _find_access_problems, _find_limit_problems, _find_problems)
-    found = chain.from_iterable(find(settings) for find in finders)
-    if problems := [f"{PREFIX}_{name.upper()} {message}" for name, message in found]:
+    pairs = chain.from_iterable(find(settings) for find in finders)
+    if problems := [f"{PREFIX}_{name.upper()} {message}" for name, message in pairs]:
         raise BadSettings(problems)
 
 
