@@ -49,7 +49,7 @@ async def write(log: EventLog, count: int) -> int:
     log would grow while it is measured.
     """
     assert await log.last() == 0, "the log has events already"
-    told = _told(count)
+    told = tell(count, itertools.count())
     versions: dict[str, int] = {}
     first = 1
     while batch := list(islice(told, BATCH)):
@@ -62,7 +62,7 @@ async def write(log: EventLog, count: int) -> int:
 def new_events(count: int) -> Iterator[NewEvent]:
     """Yield `count` events, in order, as `write` would append them."""
     versions: dict[str, int] = {}
-    for place, told in enumerate(islice(_told(count), count)):
+    for place, told in enumerate(islice(tell(count, itertools.count()), count)):
         yield _new(told, 1, place + 1, versions)
         versions.clear()
 
@@ -82,17 +82,19 @@ def _new(told: Told, first: int, seq: int, versions: dict[str, int]) -> NewEvent
     return NewEvent(make_envelope(fact, aggregate, stamp), version if version < first else None)
 
 
-def _told(count: int) -> Iterator[Told]:
-    """Two problems, then interleaved submissions; none begins after `count` events."""
+def tell(count: int, numbers: Iterator[int], accounts: int = ACCOUNTS) -> Iterator[Told]:
+    """Two problems, then interleaved submissions; none begins after `count` events.
+
+    The submissions have the next `numbers`, so that several calls may continue one log.
+    """
     yield _problem(PROBLEM)
     yield _problem(EMPTY)
     dice = random.Random(4)  # noqa: S311  (no secret, and always the same)
-    numbers = itertools.count()
     written = 2
     lives: list[Iterator[Told]] = []
     while written < count or lives:
         while written < count and len(lives) < AT_ONCE:
-            lives.append(_life(dice, next(numbers)))
+            lives.append(_life(dice, next(numbers), accounts))
         life = dice.choice(lives)
         told = next(life, None)
         if told is None:
@@ -121,13 +123,13 @@ def _problem(slug: str) -> Told:
     return subjects.problem(slug), fact
 
 
-def _life(dice: random.Random, number: int) -> Iterator[Told]:
+def _life(dice: random.Random, number: int, accounts: int) -> Iterator[Told]:
     """A submission from its receipt to its end, one in eight of them wrong."""
     submission = derive_id(f"bench/{number}", "submission")
     job, agent = job_id_of(submission), f"a{number % AGENTS}"
     run, mode = derive_id(job, "run"), dice.choice(DRAWN_MODES)
     is_wrong = dice.random() < 0.125
-    yield received(submission, mode, f"account{dice.randrange(ACCOUNTS)}")
+    yield received(submission, mode, f"account{dice.randrange(accounts)}")
     yield from _given(submission, job, run, agent)
     yield from _ran(subjects.report(agent, run), submission, mode, is_wrong=is_wrong)
     yield _ended(submission, job, run, mode, is_wrong=is_wrong)

@@ -8,7 +8,7 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,10 +37,13 @@ class Running(NamedTuple):
 
 
 class Ground:
-    """Both servers, empty, in a folder, and where services will be."""
+    """Both servers, empty, in a folder, and where services will be, by a table of them."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(
+        self, folder: Path, table: Callable[[PlatformConfig], Sequence[Service]] = local_services
+    ) -> None:
         self.folder = folder
+        self.table = table
         if os.geteuid() == 0:
             folder.chmod(0o711)  # Postgres runs as nobody and must walk here.
         self.nats, self.postgres = NatsServer(folder / "nats"), Postgres(folder / "postgres")
@@ -50,7 +53,12 @@ class Ground:
         urls = self.nats.url, [""], self.postgres.dsn
         # Nobody listens.
         self.place = PlatformConfig(
-            folder, *urls, choose_ports({}, PORTS), "no-token-of-operators", "a-key-of-readers"
+            folder,
+            *urls,
+            choose_ports({}, PORTS),
+            "no-token-of-operators",
+            "a-key-of-readers",
+            "a-token-of-the-edge",
         )
 
     def stop(self) -> None:
@@ -62,10 +70,14 @@ class Ground:
         """Where a service answers."""
         return f"http://{HOST}:{self.place.ports[name]}"
 
+    def find(self, name: str) -> Service:
+        """How a service is started."""
+        return next(one for one in self.table(self.place) if one.name == name)
+
     @contextmanager
     def service(self, name: str) -> Iterator[Running]:
         """A service, from its start on until it is stopped."""
-        found = next(one for one in local_services(self.place) if one.name == name)
+        found = self.find(name)
         environ = {**os.environ, **found.environ}
         began = time.monotonic()
         with (self.folder / f"{name}.log").open("ab") as log:
@@ -80,7 +92,7 @@ class Ground:
 
     def command(self, name: str, *arguments: str) -> "Cost":
         """What another command of a service costs."""
-        found = next(one for one in local_services(self.place) if one.name == name)
+        found = self.find(name)
         return cost([*found.command, *arguments], {**os.environ, **found.environ})
 
 
