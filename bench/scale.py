@@ -63,7 +63,9 @@ def _figures(row: Row) -> list[Figure]:
         memory = max(need.mib, need.peak_mib) if need.name == "scheduler" else need.mib
         if need.start_s:
             goal = GOALS.get((need.name, "start"))
-            figures.append(Figure(name=f"{about}, start", measured=need.start_s, unit="s", goal=goal))
+            figures.append(
+                Figure(name=f"{about}, start", measured=need.start_s, unit="s", goal=goal)
+            )
         goal = GOALS.get((need.name, "memory"))
         figures += [
             Figure(name=f"{about}, memory", measured=memory, unit="MiB", goal=goal),
@@ -98,7 +100,9 @@ def _slopes(rows: Sequence[Row]) -> list[Figure]:
         grown = getattr(last, of_row) - getattr(first, of_row)
         millions = (last.events - first.events) / 1e6
         figures.append(
-            Figure(name=f"a million events more: {name}", measured=grown / millions / 1e9, unit="GB")
+            Figure(
+                name=f"a million events more: {name}", measured=grown / millions / 1e9, unit="GB"
+            )
         )
     return figures
 

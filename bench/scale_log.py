@@ -116,7 +116,7 @@ class LogBench:
         with ExitStack() as stack:
             seq = self._request_end("second")
             running = stack.enter_context(ground.service("scheduler"))
-            starts["scheduler"] = self._until_ended("second", seq, running)
+            starts["scheduler"] = self._until_ended(seq, running)
             pids["scheduler"] = [running.process.pid]
             if is_ranked:
                 last = asyncio.run(self._last())
@@ -156,7 +156,7 @@ class LogBench:
     def _start_scheduler(self, name: str) -> float:
         seq = self._request_end(name)
         with self.ground.service("scheduler") as running:
-            return self._until_ended(name, seq, running)
+            return self._until_ended(seq, running)
 
     def _start_ingest(self) -> float:
         with self.ground.service("ingest") as running:
@@ -227,7 +227,9 @@ class LogBench:
         accounts = max(1, count // EVENTS_PER_ACCOUNT)
         for number in islice(self._accounts, accounts):
             yield from _account(number)
-        events = replay_log.tell(count - accounts * (1 + TOKENS_PER_ACCOUNT), self._numbers, accounts)
+        events = replay_log.tell(
+            count - accounts * (1 + TOKENS_PER_ACCOUNT), self._numbers, accounts
+        )
         # A problem is published once.
         yield from islice(events, 2 if self._seq else 0, None)
 
@@ -274,7 +276,7 @@ class LogBench:
         await nc.close()
         return seq
 
-    def _until_ended(self, name: str, seq: int, running: Running) -> float:
+    def _until_ended(self, seq: int, running: Running) -> float:
         """Seconds from a scheduler's start until it has ended what was to be cancelled."""
         return asyncio.run(self._ended(seq, running))
 

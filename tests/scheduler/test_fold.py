@@ -7,7 +7,7 @@ from scheduler.domain.fold import evolve
 from scheduler.domain.match import list_candidates
 from scheduler.domain.queue import Policy, build_forecast
 from scheduler.domain.rules import decide
-from scheduler.domain.state import SchedulerState
+from scheduler.domain.state import Lane, SchedulerState
 from scheduler.service import decode_snapshot, encode_snapshot
 from shared import events, subjects
 from shared.event_log import RecordedEvent
@@ -72,6 +72,32 @@ def test_from_any_snapshot_the_board_is_that_of_the_whole_log(
     snapshot = decode_snapshot(encode_snapshot(folded(history.events[:at]), "1"), "1")
     assert snapshot is not None
     assert folded(history.events[at:], snapshot) == history.state
+
+
+@given(st.lists(st.integers(0, 7), max_size=30))
+def test_what_may_need_a_decision_is_known_without_a_look_at_every_job(steps: list[int]) -> None:
+    state = SchedulerState()
+    for event in eventful(steps).events:
+        state = evolve(state, event)
+        for pool in state.pools.values():
+            waiting = [state.jobs[id_] for lane in pool.lanes.values() for id_ in ids(lane)]
+            assert pool.deadlines == sorted((job.deadline_at, job.id) for job in waiting)
+        assert state.active.keys() == {
+            job.id
+            for job in state.jobs.values()
+            if not job.is_over
+            and (job.run or job.cancel or not (job.is_side or job.submission in state.submissions))
+        }
+        assert state.closing.keys() == {
+            submission.id
+            for submission in state.submissions.values()
+            if submission.cancel is not None or state.jobs[submission.job].is_over
+        }
+
+
+def ids(lane: Lane) -> list[str]:
+    """The jobs that wait in a lane."""
+    return [id_ for queue in lane.waiting.values() for _, id_ in queue]
 
 
 @settings(max_examples=40)

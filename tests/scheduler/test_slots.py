@@ -16,7 +16,6 @@ from shared import events, subjects
 from shared.events import SLOTS_MAX, Requires
 from shared.subjects import BASELINE_ACCOUNT
 from tests.scheduler.histories import (
-    JOB,
     T0,
     History,
     completed,
@@ -160,16 +159,13 @@ def test_what_nobody_waits_for_gives_way_to_a_job_beside_it() -> None:
 
 
 def test_what_nobody_waits_for_begins_beside_others_after_its_turn() -> None:
-    history = given_received(1)
+    history, late = History(), T0 + timedelta(seconds=BASELINE_TURN_S)
+    history.say(subjects.submission("s1"), received(deadline_at=late + timedelta(hours=1)))
     history.settle(world(TWO))
     history.say(history.run_agg(), started())
     baseline = received(BASELINE_ACCOUNT, class_="rejudge", deadline_at=T0 + timedelta(days=1))
     history.say(subjects.submission("baseline"), baseline)
     assert "JobAssigned" not in history.settle(world(TWO, now=SOON))
-    late = T0 + timedelta(seconds=BASELINE_TURN_S)
-    history.state.submissions["s1"].deadline_at = history.state.jobs[JOB].deadline_at = (
-        late + timedelta(hours=1)
-    )
     assert "JobAssigned" in history.settle(world(TWO, now=late))
     assert "JobRequeued" not in history.settle(world(TWO, now=late))
 

@@ -177,6 +177,7 @@ def _end_leader_run(
     elif isinstance(fact, events.RunCompleted) and not job.is_side:
         # A verdict ends a submission's job.
         job.is_over, job.over_at = True, ended_at
+        state.index_job(job)
         forget_job(state, job)
 
 
@@ -209,6 +210,7 @@ def forget_job(state: SchedulerState, job: Job) -> None:
         return
     queue.release_lease(state.pool(job.gpu), job)
     del state.jobs[job.id]
+    state.active.pop(job.id, None)
     run = state.runs.get(job.run or "")
     if run is not None and run.job == job.id and run.end is not None:
         del state.runs[run.id]
@@ -259,4 +261,5 @@ def choose_canary(state: SchedulerState, gpu: str, canary: Canary | None) -> Non
     for job in state.jobs.values():
         if job.class_ == CANARY and job.gpu == gpu:
             job.cancel = "the pool has another canary, or none"
+            state.index_job(job)
     state.pool(gpu).canary = canary

@@ -114,8 +114,9 @@ def _cancel_evaluation(
     if evaluation is None:
         return
     evaluation.version, evaluation.cancel = event.seq, fact.reason or "cancelled"
-    for job in evaluation.jobs:
-        state.jobs[job].cancel = evaluation.cancel
+    for job in map(state.jobs.__getitem__, evaluation.jobs):
+        job.cancel = evaluation.cancel
+        state.index_job(job)
 
 
 def add_half(state: SchedulerState, job: Job) -> None:

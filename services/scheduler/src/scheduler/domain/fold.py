@@ -6,6 +6,7 @@ import msgspec
 
 from scheduler.domain import agent_fold, evaluations, launches, queue
 from scheduler.domain.state import (
+    ATTEMPTS_MAX,
     CANARY,
     BestScore,
     Canary,
@@ -16,7 +17,7 @@ from scheduler.domain.state import (
     Submission,
     best_key,
     board_key,
-    own_job,
+    pooling_digest,
     shared_fields,
 )
 from shared import events
@@ -115,6 +116,7 @@ def _apply(  # noqa: C901, PLR0912  (one case for each event)
         case events.SubmissionCancelRequested():
             if (submission := state.submissions.get(id_)) is not None:
                 submission.version, submission.cancel = event.seq, fact.reason
+                state.closing[id_] = None
         case events.QuotaReturned():
             _return_quota(state, event, fact, id_)
         case _:
@@ -205,42 +207,34 @@ def _receive_submission(
     state: SchedulerState, event: RecordedEvent, fact: events.SubmissionReceived, id_: str
 ) -> None:
     state.open_count[fact.account] = state.open_count.get(fact.account, 0) + 1
-    submission = Submission(
-        id=id_,
-        version=event.seq,
-        job=job_id_of(id_),
-        options=RunOptions(**shared_fields(fact, RunOptions)),
-        **shared_fields(fact, Submission),
+    submission = state.submissions[id_] = Submission(
+        id=id_, version=event.seq, job=job_id_of(id_), **shared_fields(fact, Submission)
     )
-    state.submissions[id_] = submission
-    # The job's history is still empty, as its first lease expects.
-    _add_job(state, event, submission.job, own_job(submission), version=0)
-
-
-def _add_job(
-    state: SchedulerState, event: RecordedEvent, id_: str, queued: events.JobQueued, version: int
-) -> Job:
-    submission = state.submissions.get(queued.submission)
-    fields = shared_fields(queued, Job)
-    # If the submission ended at the same moment, the job is cancelled and never runs.
-    fields["source"] = queued.source or (submission.source if submission else NO_BLOB)
-    fields["name"] = queued.name or (submission.name if submission else "")
-    job = state.jobs[id_] = Job(
-        id=id_,
-        version=version,
+    job = Job(
+        id=submission.job,
+        # The job's history is still empty, as its first lease expects.
+        version=0,
+        submission=id_,
+        attempts_max=ATTEMPTS_MAX,
         queued_seq=event.seq,
         queued_at=event.envelope.at,
-        options=submission.options if submission and not queued.duel else RunOptions(),
-        **fields,
+        options=RunOptions(**shared_fields(fact, RunOptions)),
+        **shared_fields(fact, Job),
     )
+    _add_job(state, job)
+
+
+def _add_job(state: SchedulerState, job: Job) -> None:
+    state.jobs[job.id] = job
     queue.enqueue_job(state.pool(job.gpu), job)
-    return job
+    state.index_job(job)
 
 
 def _end_submission(state: SchedulerState, id_: str, refund_reason: str) -> None:
     submission = state.submissions.pop(id_, None)
     if submission is None:
         return
+    state.closing.pop(id_, None)
     account = submission.account
     state.open_count[account] -= 1
     if refund_reason and submission.bucket and submission.cost:
@@ -249,6 +243,7 @@ def _end_submission(state: SchedulerState, id_: str, refund_reason: str) -> None
     _close_account(state, account)
     job = state.jobs.get(submission.job)
     if job is not None:
+        state.index_job(job)
         agent_fold.forget_job(state, job)
 
 
@@ -263,7 +258,21 @@ def _close_account(state: SchedulerState, account: str) -> None:
 def _queue_job(
     state: SchedulerState, event: RecordedEvent, fact: events.JobQueued, id_: str
 ) -> None:
-    job = _add_job(state, event, id_, fact, event.seq)
+    submission = state.submissions.get(fact.submission)
+    own = state.jobs.get(submission.job) if submission else None
+    fields = shared_fields(fact, Job)
+    # If the submission ended at the same moment, the job is cancelled and never runs.
+    fields["source"] = fact.source or (own.source if own else NO_BLOB)
+    fields["name"] = fact.name or (own.name if own else "")
+    job = Job(
+        id=id_,
+        version=event.seq,
+        queued_seq=event.seq,
+        queued_at=event.envelope.at,
+        options=own.options if own and not fact.duel else RunOptions(),
+        **fields,
+    )
+    _add_job(state, job)
     if job.class_ == CANARY:
         agent = state.agent(job.agent)
         agent.canaries += 1
@@ -278,6 +287,7 @@ def _queue_job(
         state.checks.pop(job.check, None)
     elif job.chunk:
         evaluations.add_half(state, job)
+    state.index_job(job)
 
 
 def _end_rejudge(state: SchedulerState, id_: str) -> None:
@@ -285,6 +295,7 @@ def _end_rejudge(state: SchedulerState, id_: str) -> None:
     for job in state.jobs.values():
         if job.rejudge == id_:
             job.cancel = REJUDGE_OVER
+            state.index_job(job)
 
 
 def _drop_queued_item(state: SchedulerState, job: Job) -> None:
@@ -307,6 +318,7 @@ def _lease_job(
     queue.charge_lease(state.pool(job.gpu), job)
     job.version, job.run, job.attempt = event.seq, fact.run, fact.attempt
     job.agents, job.leased_at = fact.agents or [fact.agent], event.envelope.at
+    state.index_job(job)
     # A slot of a lone agent is reserved until its order comes.
     if job.instance:
         launches.record_lease(state, job)
@@ -343,6 +355,7 @@ def _requeue_job(
     job.version, job.run, job.agents, job.avoid = event.seq, None, [], fact.avoid_agents
     evaluations.continue_chunk(state, job, fact)
     queue.enqueue_job(state.pool(job.gpu), job)
+    state.index_job(job)
 
 
 def _end_job(
@@ -362,6 +375,7 @@ def _end_job(
         agent_fold.settle_run(state, event, run, job)
     _release_reservation(state, job)
     job.version, job.is_over, job.over_at = event.seq, True, event.envelope.at
+    state.index_job(job)
     agent = state.agents.get(job.agent)
     if agent is not None and agent.canary_job == job.id:
         agent.canary_job = ""
@@ -406,8 +420,9 @@ def _record_best(state: SchedulerState, fact: events.SubmissionFinished, id_: st
         return
     if fact.score_us is None:
         return
-    key = best_key(submission.problem_digest, submission.gpu, submission.account)
-    best, score_us, source = state.bests.get(key), fact.score_us, submission.pooling_digest
+    job = state.jobs[submission.job]
+    key = best_key(job.problem_digest, job.gpu, submission.account)
+    best, score_us, source = state.bests.get(key), fact.score_us, pooling_digest(submission, job)
     if best is not None and best.source == source:
         score_us = max(score_us, best.score_us)
     elif best is not None and best.score_us <= score_us:

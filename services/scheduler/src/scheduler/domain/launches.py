@@ -91,6 +91,7 @@ def _close_instance(
     job.instance = ""
     if job.run is None and not job.is_over:
         job.launches += 1
+        state.index_job(job)
         job.launch_problem = fact.reason or "the agent left without running it"
         launcher.failures += 1
 
@@ -135,7 +136,7 @@ def give_up_unlaunched(
     state: SchedulerState, alive: dict[str, list[Candidate]]
 ) -> Iterator[Decision]:
     """End the jobs for which no agent could be started and which no live agent takes."""
-    for job in state.jobs.values() if state.launchers else ():
+    for job in (state.jobs[id_] for id_ in state.active):
         if job.launches < LAUNCHES_MAX or job.run is not None or job.is_over or job.instance:
             continue
         if not find_able_agents(job_need(job), alive.get(job.gpu, ())):

@@ -35,6 +35,7 @@ from scheduler.domain.state import (
     best_key,
     board_key,
     canary_job,
+    pooling_digest,
     rejudge_job,
     shared_fields,
 )
@@ -265,7 +266,7 @@ def _best_us(state: SchedulerState, job: Job) -> float:
     submission = state.submissions.get(job.submission)
     if best is None or not is_own or submission is None:
         return 0.0
-    return 0.0 if best.source == submission.pooling_digest else best.score_us
+    return 0.0 if best.source == pooling_digest(submission, job) else best.score_us
 
 
 CANARY_S_MAX = 900.0

@@ -6,12 +6,13 @@ waiting job may begin, from recent run times, or why it cannot.
 """
 
 import statistics
-from bisect import insort
+from bisect import bisect_left, insort
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from heapq import heapify, heappop, heappush
 from itertools import islice
+from typing import TypeVar
 
 import msgspec
 
@@ -24,6 +25,8 @@ from shared.events import CLASSES
 TYPICAL_S = 30.0
 RECENT_MAX = 32
 RECENT_KEYS_MAX = 512
+# A waiting job: when it came or has to begin, and its id.
+Entry = TypeVar("Entry", tuple[int, str], tuple[datetime, str])
 FORGET_EVERY = 256
 IDLE_ACCOUNTS_MAX = 4096
 
@@ -62,6 +65,7 @@ def enqueue_job(pool: Pool, job: Job) -> None:
         behind_s = lane.floor_s - pool.used_s.get(job.payer, 0.0)
         lane.joined_s[job.payer] = max(0.0, lane.joined_s.get(job.payer, 0.0), behind_s)
     insort(lane.waiting[job.payer], (job.queued_seq, job.id))
+    insort(pool.deadlines, (job.deadline_at, job.id))
     if job.requires.count > 1:
         pool.gangs[job.id] = pool.leases
 
@@ -75,10 +79,19 @@ def dequeue_job(pool: Pool, job: Job) -> None:
 def _dequeue(pool: Pool, job: Job) -> None:
     lane = pool.lanes[job.lane]
     queue = lane.waiting[job.payer]
-    queue.remove((job.queued_seq, job.id))
+    _remove_sorted(queue, (job.queued_seq, job.id))
+    _remove_sorted(pool.deadlines, (job.deadline_at, job.id))
     if not queue:
         del lane.waiting[job.payer]
     pool.gangs.pop(job.id, None)
+
+
+def _remove_sorted(entries: list[Entry], entry: Entry) -> None:
+    """Remove an entry of a sorted list; ValueError if it is not there."""
+    place = bisect_left(entries, entry)
+    if entries[place : place + 1] != [entry]:
+        raise ValueError(f"{entry} does not wait")
+    del entries[place]
 
 
 def charge_lease(pool: Pool, job: Job) -> None:

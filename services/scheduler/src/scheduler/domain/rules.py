@@ -12,6 +12,7 @@ from scheduler.domain.queue import Policy
 from scheduler.domain.state import (
     Decision,
     Job,
+    Pool,
     Run,
     SchedulerState,
     Submission,
@@ -46,15 +47,14 @@ def decide(
     candidates = list_candidates(state, world) if are_agents_needed else {}
     yield from _decide_agents(state, world, policy)
     yield from _return_quotas(state)
-    for submission in state.submissions.values():
-        job = state.jobs.get(submission.job)
-        if submission.cancel is not None or job is None or job.is_over:
-            yield from _decide_submission(state, submission, job, world)
-    for job in state.jobs.values():
-        # Nearly all jobs of a long queue just wait: this check is most of what a tick costs.
-        is_waiting = job.run is None and not job.cancel and not world.is_past(job.deadline_at)
-        if not is_waiting or (job.submission not in state.submissions and not job.is_side):
-            yield from _decide_job(state, job, world)
+    for id_ in state.closing:
+        submission = state.submissions[id_]
+        yield from _decide_submission(state, submission, state.jobs[submission.job], world)
+    # Nearly all jobs of a long queue just wait, and are not looked at.
+    for id_ in state.active:
+        yield from _decide_job(state, state.jobs[id_], world)
+    for pool in state.pools.values():
+        yield from _expire_waiting_jobs(state, pool, world)
     yield from _release_members(state)
     yield from leases.queue_rejudges(state, world)
     yield from leases.queue_comparisons(state, world)
@@ -120,32 +120,41 @@ def _return_quotas(state: SchedulerState) -> Iterator[Decision]:
         yield tuple(appends)
 
 
+def _expire_waiting_jobs(state: SchedulerState, pool: Pool, world: World) -> Iterator[Decision]:
+    """End the jobs that just wait and are past their deadline."""
+    for deadline_at, id_ in pool.deadlines:
+        if not world.is_past(deadline_at):
+            return
+        if id_ not in state.active:
+            yield from _decide_job(state, state.jobs[id_], world)
+
+
 def _decide_submission(
-    state: SchedulerState, submission: Submission, job: Job | None, world: World
+    state: SchedulerState, submission: Submission, job: Job, world: World
 ) -> Iterator[Decision]:
     """Decide about a submission itself; the rules of its job decide about its work."""
-    id_, deadline_at = submission.id, submission.deadline_at
+    id_, deadline_at = submission.id, job.deadline_at
     if submission.cancel is not None and not _has_verdict(state, job):
         if not _is_half_leased(state, job):
             yield _cancel_submission(state, submission, job)
-    elif job is not None and job.is_over and world.is_settled:
+    elif job.is_over and world.is_settled:
         stage, since_at = STATES["ranking"], job.over_at or deadline_at
         if world.is_past(state_deadline("ranking", deadline_at, since_at)):
             reason = f"{stage.owner} did not decide on its verdict in time"
             yield tuple(fail_submission(state, id_, stage.overdue, reason))
 
 
-def _has_verdict(state: SchedulerState, job: Job | None) -> bool:
-    run = state.runs.get(job.run or "") if job else None
-    return job is not None and run is not None and run.job == job.id and run.end == "RunCompleted"
+def _has_verdict(state: SchedulerState, job: Job) -> bool:
+    run = state.runs.get(job.run or "")
+    return run is not None and run.job == job.id and run.end == "RunCompleted"
 
 
-def _is_half_leased(state: SchedulerState, job: Job | None) -> bool:
+def _is_half_leased(state: SchedulerState, job: Job) -> bool:
     """Return whether orders that belong to the job's lease are still on their way.
 
     A gang's orders come in one batch with its lease, a lone agent's order comes separately.
     """
-    if job is None or job.is_over or job.run is None:
+    if job.is_over or job.run is None:
         return False
     if len(job.agents) > 1:
         return state.seq < job.version + len(job.agents)
@@ -153,7 +162,7 @@ def _is_half_leased(state: SchedulerState, job: Job | None) -> bool:
     return run is None or run.job != job.id
 
 
-def _cancel_submission(state: SchedulerState, submission: Submission, job: Job | None) -> Decision:
+def _cancel_submission(state: SchedulerState, submission: Submission, job: Job) -> Decision:
     """End a submission that is to be cancelled, with its job and all open runs."""
     reason = submission.cancel or "cancelled"
     finished = events.SubmissionFinished(
@@ -162,11 +171,11 @@ def _cancel_submission(state: SchedulerState, submission: Submission, job: Job |
         code="cancelled",
         reason=reason,
         job=submission.job,
-        run=job.run if job else None,
+        run=job.run,
     )
     aggregate = subjects.submission(submission.id)
     ending = Append(aggregate, finished, submission.version, submission.id, submission.id)
-    return (ending, *(_cancel_job(state, job, reason) if job and not job.is_over else ()))
+    return (ending, *(() if job.is_over else _cancel_job(state, job, reason)))
 
 
 def _cancel_job(state: SchedulerState, job: Job, reason: str) -> Decision:
@@ -187,8 +196,7 @@ def _open_runs(state: SchedulerState, job: Job) -> list[Run]:
 def _decide_job(state: SchedulerState, job: Job, world: World) -> Iterator[Decision]:
     if job.is_over:
         return
-    is_orphan = not job.is_side and job.submission not in state.submissions
-    is_orphan = is_orphan or (job.chunk is not None and bool(job.cancel))
+    is_orphan = state.is_orphan(job) or (job.chunk is not None and bool(job.cancel))
     if job.run is not None:
         yield from _decide_leased_job(state, job, is_orphan, world)
     elif job.cancel or is_orphan:

@@ -18,35 +18,23 @@ ATTEMPTS_MAX = 3
 HOUR_S = 3600.0
 
 
-class Submission(msgspec.Struct):
-    """An open submission; `cancel` is the reason why somebody wants it to end."""
+class Submission(msgspec.Struct, array_like=True):
+    """An open submission; `cancel` is the reason why somebody wants it to end.
+
+    Its own job, which stays as long as it is open, has everything else.
+    """
 
     id: str
     version: int
     account: str
-    problem: str
-    problem_digest: str
-    gpu: str
-    mode: str
-    source: Blob
-    name: str
-    deadline_at: datetime
     job: str
-    class_: str = "practice"
-    requires: Requires = Requires()
     bucket: str = ""
     cost: int = 0
-    options: RunOptions = RunOptions()
     normal_digest: str = ""
     cancel: str | None = None
 
-    @property
-    def pooling_digest(self) -> str:
-        """What equal sources have in common."""
-        return self.normal_digest or self.source.digest
 
-
-class Job(msgspec.Struct):
+class Job(msgspec.Struct, array_like=True):
     """The work of a submission; it waits while `run` is None and `is_over` is false.
 
     `agents` hold its lease since `leased_at`, `avoid` failed it before, and `agents_lost` counts
@@ -144,7 +132,12 @@ class Job(msgspec.Struct):
         return f"{self.class_}/{self.mode}"
 
 
-class Run(msgspec.Struct):
+def pooling_digest(submission: Submission, job: Job) -> str:
+    """Return what submissions of equal sources have in common, of one and its own job."""
+    return submission.normal_digest or job.source.digest
+
+
+class Run(msgspec.Struct, array_like=True):
     """One attempt by one process of an agent; `end` is its terminal event's type, if any.
 
     `leader` is the run of the first agent of a gang; for a single agent it is the run itself.
@@ -281,7 +274,8 @@ class Pool(msgspec.Struct):
     `used_s` is for how many seconds each participant held agents, in all lanes, since the pool
     last had neither waiting jobs nor runs. `leased` are the jobs that hold agents, with their
     participants. `gangs` are the waiting jobs of several GPUs, each with the number of `leases`
-    when it was queued; `gang_at` is that number when the last of them was leased.
+    when it was queued; `gang_at` is that number when the last of them was leased. `deadlines` has
+    all waiting jobs, the earliest deadline first.
     """
 
     paused: str | None = None
@@ -292,6 +286,7 @@ class Pool(msgspec.Struct):
     leases: int = 0
     gangs: dict[str, int] = {}
     gang_at: int = 0
+    deadlines: list[tuple[datetime, str]] = []
     recent_s: dict[str, list[float]] = {}
 
     @property
@@ -393,12 +388,18 @@ class SchedulerState(msgspec.Struct):
     are, and `refunds` what the accounts are owed. `requires` is keyed by problem digest and holds
     requirements that are not the default. `yardsticks` are the fixed times of the timed cases by
     `board_key`, and `bests` the best scores by `best_key`, the oldest first.
+
+    `closing` are the submissions that are to be cancelled or whose job is over, and `active` the
+    jobs that may need a decision before their deadline: those that were leased, are to be
+    cancelled, lost their submission or an agent of a launcher. All others just wait, however many.
     """
 
     seq: int = 0
     last_id: str = ""
     submissions: dict[str, Submission] = {}
+    closing: dict[str, None] = {}
     jobs: dict[str, Job] = {}
+    active: dict[str, None] = {}
     runs: dict[str, Run] = {}
     agents: dict[str, Agent] = {}
     pools: dict[str, Pool] = {}
@@ -423,6 +424,21 @@ class SchedulerState(msgspec.Struct):
         """Return the pool of a GPU type, created empty if unknown; only the fold calls this."""
         return self.pools.get(gpu) or self.pools.setdefault(gpu, Pool())
 
+    def is_orphan(self, job: Job) -> bool:
+        """Return whether the submission of a job that is not a side job is over."""
+        return not job.is_side and job.submission not in self.submissions
+
+    def index_job(self, job: Job) -> None:
+        """Update `active` and `closing` after a change of a job; only the fold calls this."""
+        is_leased = job.run is not None
+        if not job.is_over and (is_leased or job.cancel or job.launches or self.is_orphan(job)):
+            self.active[job.id] = None
+        else:
+            self.active.pop(job.id, None)
+        submission = self.submissions.get(job.submission) if job.is_over else None
+        if submission is not None and submission.job == job.id:
+            self.closing[submission.id] = None
+
 
 def board_key(problem_digest: str, gpu: str) -> str:
     """Return the key of a problem version on a GPU type."""
@@ -442,12 +458,6 @@ def _shared_names(kind: type[msgspec.Struct], other: type[msgspec.Struct]) -> tu
 def shared_fields(value: msgspec.Struct, other: type[msgspec.Struct]) -> dict[str, Any]:
     """Return the fields of a value that another type has too."""
     return {name: getattr(value, name) for name in _shared_names(type(value), other)}
-
-
-def own_job(submission: Submission) -> events.JobQueued:
-    """Return the job of a submission itself, which does not repeat its source."""
-    fields = shared_fields(submission, events.JobQueued) | {"source": None, "name": ""}
-    return events.JobQueued(submission=submission.id, attempts_max=ATTEMPTS_MAX, **fields)
 
 
 def rejudge_job(rejudge: str, submission: str) -> str:
