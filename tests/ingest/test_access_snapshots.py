@@ -146,7 +146,7 @@ async def test_a_damaged_snapshot_is_ignored(
         pass
     intact = await snapshots.load(SNAPSHOT_NAME)
     assert intact is not None
-    at = intact.index(b"hash-t1") - 1
+    at = len(intact) - 20
     flipped = intact[:at] + bytes([intact[at] ^ 0xFF]) + intact[at + 1 :]
     damaged = {"empty": b"", "short": intact[:-9], "noise": b"what is this", "flipped": flipped}
     await snapshots.save(SNAPSHOT_NAME, damaged[damage])

@@ -12,11 +12,12 @@ import pytest
 from nats.aio.client import Client
 
 from scheduler.domain.rules import decide
-from scheduler.domain.state import World
+from scheduler.domain.state import SchedulerState, World
 from scheduler.service import (
     CLOCK_PART,
     CLOCK_SKEW_S_MAX,
     READING_S_MAX,
+    SNAPSHOT,
     Presence,
     Scheduler,
     ServerClock,
@@ -28,6 +29,7 @@ from shared.nats.blobs import NatsSnapshots
 from shared.nats.bus import NatsBus, server_time
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.snapshots import FoldSnapshots
 from tests.scheduler.histories import (
     OFFER,
     T0,
@@ -118,9 +120,10 @@ async def scheduling(url: str, clock: ServerClock) -> AsyncIterator[dict[str, st
     """A scheduler with this clock, which it compares with the server's; what health says."""
     nc = await connect(url, "scheduler")
     bus, presence = NatsBus(nc), Presence(silent_s_max=5.0)
-    snapshots, health = NatsSnapshots(nc), dict[str, str | None]()
+    health = dict[str, str | None]()
     log, metrics = NatsLog(nc), NoMetrics()
-    scheduler = Scheduler(log, presence, metrics, bus, snapshots, "1", clock, tick_s=0.02)
+    snapshots = FoldSnapshots(log, NatsSnapshots(nc), SNAPSHOT, "1", SchedulerState)
+    scheduler = Scheduler(log, presence, metrics, bus, snapshots, clock, tick_s=0.02)
     skews: list[float] = []
     watching = clock.watch(partial(server_time, nc), health.__setitem__, skews.append)
     loops = (presence.watch(bus), watching, scheduler.run())

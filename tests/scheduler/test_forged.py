@@ -32,8 +32,7 @@ STAMP = EventMetadata("y", T0, "service:scheduler", "", "")
 def meaning(history: History) -> bytes:
     """All that the state says but for where it stands, and for the liar's own agent."""
     state = msgspec.json.decode(msgspec.json.encode(history.state))
-    for name in ("seq", "last_id"):
-        del state[name]
+    del state["seq"]
     state["agents"].pop(THIEF, None)
     return msgspec.json.encode(state)
 

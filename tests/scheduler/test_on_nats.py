@@ -1,6 +1,7 @@
 """Three schedulers on a real server, and what a restart reads there."""
 
 import asyncio
+import random
 from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -10,15 +11,17 @@ import msgspec
 import pytest
 from nats.aio.client import Client
 
-from scheduler.service import Heartbeat, Presence, Scheduler
+from scheduler.domain.state import SchedulerState
+from scheduler.service import SNAPSHOT, Heartbeat, Presence, Scheduler
 from shared import subjects
 from shared.clock import new_id, now
 from shared.event_log import EventLog, NewEvent, RecordedEvent
 from shared.events import Fact
-from shared.nats.blobs import NatsSnapshots
+from shared.nats.blobs import PART_BYTES, NatsSnapshots, snapshot_drafts
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
+from shared.snapshots import FoldSnapshots
 from shared.wire import EventMetadata, make_envelope
 from tests.scheduler.histories import CPU, ENROLLED, completed, received
 from tests.scheduler.test_service import NoMetrics, agreeing_clock
@@ -37,8 +40,9 @@ async def scheduling(url: str) -> AsyncIterator[Scheduler]:
     """A scheduler with a connection of its own, which keeps a snapshot at its end."""
     nc = await connect(url, "scheduler")
     bus, presence = NatsBus(nc), Presence(silent_s_max=5.0)
-    log, snapshots = NatsLog(nc), NatsSnapshots(nc)
-    scheduler = Scheduler(log, presence, NoMetrics(), bus, snapshots, "1", agreeing_clock())
+    log = NatsLog(nc)
+    snapshots = FoldSnapshots(log, NatsSnapshots(nc), SNAPSHOT, "1", SchedulerState)
+    scheduler = Scheduler(log, presence, NoMetrics(), bus, snapshots, agreeing_clock())
     tasks = [asyncio.create_task(presence.watch(bus)), asyncio.create_task(scheduler.run())]
     try:
         yield scheduler
@@ -130,3 +134,25 @@ async def test_three_schedulers_give_no_job_and_no_agent_away_twice(
         assert again.kept_seq == last
         assert again.state == rivals[0].state
     assert await log.last() == last
+
+
+@pytest.mark.usefixtures("nats_log")
+async def test_a_writer_of_a_snapshot_that_is_killed_leaves_the_one_before(
+    nats_url: str, nats_client: Client
+) -> None:
+    snapshots = NatsSnapshots(nats_client)
+    whole = random.Random(1).randbytes(3 * PART_BYTES)
+    await snapshots.save(SNAPSHOT, whole)
+    for sent_count in range(5):
+        killed = await connect(nats_url, "killed")
+        drafts = snapshot_drafts(SNAPSHOT, random.Random(2).randbytes(4 * PART_BYTES))
+        assert len(drafts) > sent_count
+        batch = {"Nats-Batch-Id": f"killed {sent_count}"}
+        for place, draft in enumerate(drafts[:sent_count], 1):
+            headers = draft.headers | batch | {"Nats-Batch-Sequence": str(place)}
+            await killed.publish(draft.subject, draft.data, headers=headers)
+        await killed.flush()
+        await killed.close()
+        assert await snapshots.load(SNAPSHOT) == whole
+    await snapshots.save(SNAPSHOT, b"newer")
+    assert await snapshots.load(SNAPSHOT) == b"newer"

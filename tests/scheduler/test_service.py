@@ -13,17 +13,17 @@ import pytest
 from scheduler.domain.fold import evolve
 from scheduler.domain.state import Agent, Decision, SchedulerState, World
 from scheduler.service import (
+    SNAPSHOT,
     Heartbeat,
     Presence,
     Scheduler,
     ServerClock,
-    decode_snapshot,
-    encode_snapshot,
 )
 from shared import events, subjects
 from shared.clock import new_id, now
 from shared.event_log import NewEvent, RecordedEvent
 from shared.events import Fact, JobAssigned
+from shared.snapshots import FoldSnapshots
 from shared.wire import EventMetadata, make_envelope
 from tests.scheduler.histories import CPU, completed, received, started
 from tests.support.memory import MemoryBus, MemoryLog, MemorySnapshots
@@ -52,14 +52,21 @@ def agreeing_clock() -> ServerClock:
     return clock
 
 
+def keeping(
+    log: MemoryLog, store: MemorySnapshots, code: str = "1"
+) -> FoldSnapshots[SchedulerState]:
+    """The scheduler's snapshots."""
+    return FoldSnapshots(log, store, SNAPSHOT, code, SchedulerState)
+
+
 @asynccontextmanager
 async def scheduling(
     log: MemoryLog, bus: MemoryBus, snapshots: MemorySnapshots | None = None, code: str = "1"
 ) -> AsyncIterator[Scheduler]:
     """A scheduler at work."""
-    presence = Presence(silent_s_max=1.0)
-    snapshot_store, clock = snapshots or MemorySnapshots(), agreeing_clock()
-    scheduler = Scheduler(log, presence, NoMetrics(), bus, snapshot_store, code, clock, tick_s=0.02)
+    presence, clock = Presence(silent_s_max=1.0), agreeing_clock()
+    kept = keeping(log, snapshots or MemorySnapshots(), code)
+    scheduler = Scheduler(log, presence, NoMetrics(), bus, kept, clock, tick_s=0.02)
     tasks = [asyncio.create_task(presence.watch(bus)), asyncio.create_task(scheduler.run())]
     try:
         yield scheduler
@@ -219,13 +226,13 @@ async def test_a_snapshot_is_written_every_so_many_events() -> None:
     log, snapshots = MemoryLog(), MemorySnapshots()
     bus = MemoryBus(log)
     async with scheduling(log, bus, snapshots) as scheduler:
-        scheduler.snapshot_events = 5
+        scheduler.snapshot_events, scheduler.snapshot_s = 5, 0.0
         for number in range(6):
             await receive(log, f"s{number}")
         await eventually(lambda: scheduler.kept_seq >= 5)
-    snapshot = decode_snapshot(await snapshots.load("scheduler"), "1")
+    snapshot = await keeping(log, snapshots).load()
     assert snapshot is not None
-    assert snapshot.seq == scheduler.kept_seq
+    assert snapshot.seq == snapshot.state.seq == scheduler.kept_seq
 
 
 @pytest.mark.parametrize("spoil", ["other code", "other log", "shorter log", "damage"])
@@ -237,12 +244,15 @@ async def test_a_snapshot_that_does_not_fit_is_not_believed(spoil: str) -> None:
     for event in log.since(0):
         state = evolve(state, event)
     state.submissions.clear()
-    if spoil == "other log":
-        state.last_id = "of another event"
-    if spoil == "shorter log":
-        state.seq = 99
-    data = encode_snapshot(state, "2" if spoil == "other code" else "1")
-    await snapshots.save("scheduler", data[:-9] if spoil == "damage" else data)
+    other = MemoryLog()
+    for number in range(9 if spoil == "shorter log" else 1):
+        await receive(other, f"other{number}")
+    spoilt_log = other if spoil in ("other log", "shorter log") else log
+    state.seq = await spoilt_log.last()
+    kept = keeping(spoilt_log, snapshots, "2" if spoil == "other code" else "1")
+    await kept.save(state, state.seq)
+    if spoil == "damage":
+        await snapshots.save(SNAPSHOT, (await snapshots.load(SNAPSHOT) or b"")[:-9])
     async with scheduling(log, bus, snapshots) as scheduler:
         await eventually(lambda: "s1" in scheduler.state.submissions)
 

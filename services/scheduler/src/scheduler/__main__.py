@@ -8,8 +8,9 @@ from functools import partial
 from pathlib import Path
 
 from scheduler import domain
+from scheduler.domain.state import SchedulerState
 from scheduler.metrics import BusMetrics, SchedulerMetrics
-from scheduler.service import Presence, Scheduler, ServerClock
+from scheduler.service import SNAPSHOT, Presence, Scheduler, ServerClock
 from scheduler.settings import Settings, load
 from shared import lifecycle
 from shared.errors import Failed
@@ -19,6 +20,7 @@ from shared.nats.blobs import NatsBlobStore, NatsSnapshots
 from shared.nats.bus import NatsBus, read_bus_status, server_time
 from shared.nats.service import open_service_log
 from shared.settings import print_problems
+from shared.snapshots import FoldSnapshots
 
 KEEP_S_MAX = 5.0
 
@@ -34,8 +36,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         agents=presence,
         metrics=metrics,
         words=bus,
-        snapshots=NatsSnapshots(nc),
-        code=_fold_digest(),
+        snapshots=FoldSnapshots(log, NatsSnapshots(nc), SNAPSHOT, _fold_digest(), SchedulerState),
         clock=clock,
         policy=settings.policy(),
         tick_s=settings.tick_s,

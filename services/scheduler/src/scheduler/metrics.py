@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter as Count
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import datetime, timedelta
+from itertools import chain, takewhile
 
 from prometheus_client import Counter, Gauge, Histogram
 
@@ -56,9 +57,7 @@ class SchedulerMetrics:
             return
         self.looked_at = world.now
         self.open.set(len(state.submissions))
-        self.overdue.set(
-            sum(submission.deadline_at < world.now for submission in state.submissions.values())
-        )
+        self.overdue.set(_count_overdue(state, world.now))
         gpus = self.machines.look(state, world)
         self.queues.look(state, world.now, gpus)
         self.launchers.look(state, world.now)
@@ -77,6 +76,18 @@ class SchedulerMetrics:
     def conflicted(self) -> None:
         """Count a decision that another scheduler appended first."""
         self.forestalled.inc()
+
+
+def _count_overdue(state: SchedulerState, at: datetime) -> int:
+    """Return how many open submissions are past their deadline."""
+    late = set[str]()
+    for pool in state.pools.values():
+        due = takewhile(lambda entry: entry[0] < at, pool.deadlines)
+        late.update(state.jobs[id_].submission for _, id_ in due)
+    own_jobs = (state.submissions[id_].job for id_ in state.closing)
+    jobs = (state.jobs[id_] for id_ in chain(state.active, own_jobs))
+    late.update(job.submission for job in jobs if job.deadline_at < at)
+    return len(late & state.submissions.keys())
 
 
 class QueueMetrics:
@@ -102,22 +113,30 @@ class QueueMetrics:
         Baselines are left out, because nobody waits for them: without an agent of their GPU type
         they wait for a day. The ages of evaluations are apart, because they wait for all others.
         """
-        jobs = [job for job in state.jobs.values() if not job.is_over]
-        waiting = [job for job in jobs if job.run is None and not job.is_baseline]
-        depth = Count(job.gpu for job in waiting)
-        running = Count(job.gpu for job in jobs if job.run is not None)
+        depth, oldest_jobs = Count[str](), list[Job]()
+        for gpu, pool in state.pools.items():
+            lanes = (lane.waiting.values() for lane in pool.lanes.values())
+            for queue in chain.from_iterable(lanes):
+                # The jobs of a queue are of one participant and one class.
+                oldest_job = state.jobs[queue[0][1]]
+                if not oldest_job.is_baseline:
+                    depth[gpu] += len(queue)
+                    oldest_jobs.append(oldest_job)
+        active = (state.jobs[id_] for id_ in state.active)
+        running = Count(job.gpu for job in active if job.run is not None)
         ages = (
-            (self.oldest, _oldest_by_gpu(job for job in waiting if job.chunk is None)),
-            (self.oldest_evaluation, _oldest_by_gpu(job for job in waiting if job.chunk)),
+            (self.oldest, _oldest_by_gpu(job for job in oldest_jobs if job.chunk is None)),
+            (self.oldest_evaluation, _oldest_by_gpu(job for job in oldest_jobs if job.chunk)),
         )
         self.gpus |= gpus | depth.keys() | running.keys() | state.pools.keys()
         for gpu in self.gpus:
-            pool = state.pools.get(gpu)
+            known_pool = state.pools.get(gpu)
             self.depth.labels(gpu).set(depth[gpu])
             self.running.labels(gpu).set(running[gpu])
             for gauge, oldest in ages:
                 gauge.labels(gpu).set(max(0.0, (at - oldest.get(gpu, at)).total_seconds()))
-            self.paused.labels(gpu).set(pool is not None and pool.paused is not None)
+            is_paused = known_pool is not None and known_pool.paused is not None
+            self.paused.labels(gpu).set(is_paused)
             self.wait.labels(gpu)
 
     def leased(self, job: Job | None) -> None:

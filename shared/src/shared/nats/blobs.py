@@ -234,6 +234,18 @@ class _Head(msgspec.Struct, frozen=True):
     digest: str
 
 
+def snapshot_drafts(name: str, data: bytes) -> list[MessageDraft]:
+    """Return the messages of a snapshot, which are stored in one batch."""
+    parts = _split(data, PART_BYTES) or [b""]
+    head = _Head(len(parts), hashlib.sha256(data).hexdigest())
+    # An id unique to this write: a repeat after a lost answer is recognised by it.
+    write = secrets.token_hex(16)
+    return [
+        MessageDraft(f"snapshots.{name}.{place}", f"{write}.{place}", part, None)
+        for place, part in enumerate([msgspec.json.encode(head), *parts])
+    ]
+
+
 class NatsSnapshots:
     """Snapshots by name, in the stream SNAPSHOTS."""
 
@@ -263,14 +275,7 @@ class NatsSnapshots:
         """Replace the snapshot, all or nothing. Errors: Failed; ValueError above 250 MB."""
         if len(data) > BYTES_MAX:
             raise ValueError(f"a snapshot of {len(data)} bytes is over {BYTES_MAX}")
-        parts = _split(data, PART_BYTES) or [b""]
-        head = _Head(len(parts), hashlib.sha256(data).hexdigest())
-        # An id unique to this write: a repeat after a lost answer is recognised by it.
-        write = secrets.token_hex(16)
-        drafts = [
-            MessageDraft(f"snapshots.{name}.{place}", f"{write}.{place}", part, None)
-            for place, part in enumerate([msgspec.json.encode(head), *parts])
-        ]
+        drafts = snapshot_drafts(name, data)
 
         async def attempt() -> None:
             try:

@@ -64,7 +64,7 @@ def evolve(state: SchedulerState, event: RecordedEvent) -> SchedulerState:
     """
     if event.seq <= state.seq:
         return state
-    state.seq, state.last_id = event.seq, event.envelope.id
+    state.seq = event.seq
     if event.envelope.type not in _FOLDED or not is_genuine(event.envelope):
         agent_fold.advance_run_version(state, event)
         return state

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import cache
+from sys import intern
 from typing import Any
 
 import msgspec
@@ -16,6 +17,7 @@ from shared.subjects import BASELINE_ACCOUNT, derive_id
 CANARY = "canary"
 ATTEMPTS_MAX = 3
 HOUR_S = 3600.0
+NO_REQUIREMENTS, NO_OPTIONS = Requires(), RunOptions()
 
 
 class Submission(msgspec.Struct, array_like=True):
@@ -84,6 +86,16 @@ class Job(msgspec.Struct, array_like=True):
     cancel: str = ""
     is_over: bool = False
     over_at: datetime | None = None
+
+    def __post_init__(self) -> None:
+        """Keep words that many jobs have in common once, also those of a snapshot."""
+        self.account, self.problem = intern(self.account), intern(self.problem)
+        self.problem_digest, self.name = intern(self.problem_digest), intern(self.name)
+        self.gpu, self.mode, self.class_ = intern(self.gpu), intern(self.mode), intern(self.class_)
+        if self.requires == NO_REQUIREMENTS:
+            self.requires = NO_REQUIREMENTS
+        if self.options == NO_OPTIONS:
+            self.options = NO_OPTIONS
 
     @property
     def is_side(self) -> bool:
@@ -395,7 +407,6 @@ class SchedulerState(msgspec.Struct):
     """
 
     seq: int = 0
-    last_id: str = ""
     submissions: dict[str, Submission] = {}
     closing: dict[str, None] = {}
     jobs: dict[str, Job] = {}
