@@ -264,6 +264,9 @@ def _parameter(parameter: dict[str, Any]) -> None:
 
 def main() -> int:
     """Write what is stale, or with `--check` say what is; the exit code."""
+    # Its libraries are needed for the dashboards alone, and tests import this module for others.
+    from docs import dashboards
+
     pages = {
         PAGE: page(),
         READS: reads(),
@@ -273,6 +276,7 @@ def main() -> int:
         **settings_tables.pages(),
         **shortcuts.pages(),
         **bus.pages(),
+        **dashboards.pages(),
         **schema_pages(),
         PAGE.with_name("kernel-archive-tables.md"): "".join(f"{line}\n" for line in schema_lines()),
     }

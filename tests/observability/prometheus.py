@@ -1,7 +1,6 @@
 """A real Prometheus for a platform, with our configuration and alerts, only faster."""
 
 import json
-import re
 import shutil
 import signal
 import subprocess
@@ -11,74 +10,82 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import httpx
+import promql_parser
 import yaml
+from docs.dashboard_panels import DASHBOARDS
+from docs.dashboards import FOLDER
 
 from tests.support.waits import free_port
 
 ROOT = Path(__file__).parent.parent.parent
 DEPLOY = ROOT / "deploy"
 ALERTS = DEPLOY / "prometheus" / "alerts.yml"
-DASHBOARD = DEPLOY / "grafana" / "dashboard.json"
 JOBS = ("ingest", "ranker", "scheduler", "gpu-agent", "discord-edge", "launcher")
+# A host's own exporter, which is no part of the platform.
+NODE = "node"
 READY_S_MAX = 20
 STOP_S_MAX = 10
 # So that a test need not wait for what is patient in earnest.
 QUICK = {"scrape_interval": "1s", "scrape_timeout": "900ms", "evaluation_interval": "500ms"}
-METRIC = re.compile(r"\b(?:warpboard|process)_[a-z_]+|\bup\b")
-PATTERN = re.compile(r'__name__=~"([^"]+)"')
 
 
-class Alert(NamedTuple):
-    """A rule of alerts.yml."""
+class Drawn(NamedTuple):
+    """One query of a panel; `empty` says when it has no series."""
 
-    name: str
-    expr: str
-    page: str
-
-
-class Panel(NamedTuple):
-    """A line of a panel of the dashboard."""
-
+    dashboard: str
     title: str
     expr: str
+    empty: str
 
 
-def alerts() -> list[Alert]:
-    """All alerts."""
-    groups = yaml.safe_load(ALERTS.read_text())["groups"]
-    rules = [rule for group in groups for rule in group["rules"]]
-    return [Alert(rule["alert"], rule["expr"], rule["annotations"]["page"]) for rule in rules]
-
-
-def panels() -> list[Panel]:
-    """All panels' queries, with Grafana's default interval filled in."""
-    panels_ = json.loads(DASHBOARD.read_text())["panels"]
+def panels() -> list[Drawn]:
+    """All panels' queries as they were generated, with Grafana's interval filled in."""
     return [
-        Panel(panel["title"], target["expr"].replace("$__rate_interval", "30s"))
-        for panel in panels_
-        for target in panel.get("targets", [])
+        Drawn(
+            dashboard.name,
+            panel["title"],
+            target["expr"].replace("$__rate_interval", "30s"),
+            spec.empty,
+        )
+        for dashboard in DASHBOARDS
+        for spec, panel in zip(dashboard.panels, panel_files(dashboard.name), strict=True)
+        for target in panel["targets"]
     ]
 
 
+def panel_files(name: str) -> list[dict[str, Any]]:
+    """The panels of a dashboard's file without its rows."""
+    panels_: list[dict[str, Any]] = json.loads((FOLDER / f"{name}.json").read_text())["panels"]
+    return [panel for panel in panels_ if panel["type"] != "row"]
+
+
 def selectors(expr: str) -> set[str]:
-    """What selects every metric that an expression names.
+    """What selects every metric that an expression names, whatever its labels.
 
     >>> sorted(selectors('max(warpboard_ranker_parked_events) > 0 and up{job="x"} == 1'))
     ['up', 'warpboard_ranker_parked_events']
     """
-    by_pattern = {f'{{__name__=~"{pattern}"}}' for pattern in PATTERN.findall(expr)}
-    return by_pattern | set(METRIC.findall(PATTERN.sub("", expr)))
+    names = set()
+
+    def visit(node: promql_parser.Expr) -> bool:
+        if isinstance(node, promql_parser.VectorSelector):
+            patterns = [m.value for m in node.matchers.matchers if m.name == "__name__"]
+            names.add(node.name or f'{{__name__=~"{patterns[0]}"}}')
+        return True
+
+    promql_parser.walk(promql_parser.parse(expr), visit)
+    return names
 
 
 class Prometheus:
-    """A process that scrapes these addresses under their job names."""
+    """A process that scrapes these addresses under their job names, and tells an Alertmanager."""
 
-    def __init__(self, folder: Path, targets: Mapping[str, str]) -> None:
+    def __init__(self, folder: Path, targets: Mapping[str, str], alertmanager: str = "") -> None:
         self.folder = folder
         self.process: subprocess.Popen[bytes] | None = None
         self.http = httpx.Client(base_url=f"http://127.0.0.1:{free_port()}", timeout=30)
         folder.mkdir()
-        (folder / "prometheus.yml").write_text(_configuration(targets))
+        (folder / "prometheus.yml").write_text(_configuration(targets, alertmanager))
         (folder / "alerts.yml").write_text(_impatient())
 
     def start(self) -> "Prometheus":
@@ -92,6 +99,7 @@ class Prometheus:
                     f"--config.file={self.folder}/prometheus.yml",
                     f"--storage.tsdb.path={self.folder}/data",
                     f"--web.listen-address={self.http.base_url.host}:{self.http.base_url.port}",
+                    "--rules.alert.resend-delay=1s",
                     "--log.level=warn",
                 ],
                 stdin=subprocess.DEVNULL,
@@ -156,12 +164,15 @@ class Prometheus:
             time.sleep(0.2)
 
 
-def _configuration(targets: Mapping[str, str]) -> str:
+def _configuration(targets: Mapping[str, str], alertmanager: str) -> str:
     """Our configuration with other addresses and shorter intervals, but the same job names."""
     ours = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
-    ours["global"] = QUICK
+    ours["global"] |= QUICK
+    ours["scrape_configs"] = [job for job in ours["scrape_configs"] if job["job_name"] in targets]
     for job in ours["scrape_configs"]:
         job["static_configs"] = [{"targets": [targets[job["job_name"]]]}]
+    [manager] = ours["alerting"]["alertmanagers"]
+    manager["static_configs"] = [{"targets": [alertmanager] if alertmanager else []}]
     return yaml.safe_dump(ours)
 
 
