@@ -140,16 +140,29 @@ def test_every_service_is_told_what_it_understands(name: str) -> None:
     assert [item for item in needed if item not in variables] == []
 
 
+def listen_address(service: str) -> str:
+    """The address that a service's command gives it."""
+    [argument] = [
+        part for part in services()[service]["command"] if part.startswith("--web.listen-address=")
+    ]
+    return str(argument).partition("=")[2]
+
+
 def test_prometheus_looks_where_the_services_answer() -> None:
-    jobs = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())["scrape_configs"]
-    looked = {job["job_name"]: job["static_configs"][0]["targets"][0] for job in jobs}
+    prometheus = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text())
+    looked = {
+        job["job_name"]: job["static_configs"][0]["targets"][0]
+        for job in prometheus["scrape_configs"]
+    }
     answers = {
         name: services()[name]["environment"][
             f"WARPBOARD_{name.upper().replace('-', '_')}_OPS_LISTEN"
         ]
         for name in SETTINGS
     }
-    assert looked == answers
+    assert looked == answers | {"node": listen_address("node-exporter")}
+    [manager] = prometheus["alerting"]["alertmanagers"]
+    assert manager["static_configs"] == [{"targets": [listen_address("alertmanager")]}]
 
 
 @pytest.mark.server
