@@ -1,4 +1,4 @@
-"""A test run by a harness without spares beside one with them, in turns.
+"""Runs by a harness without spares beside runs with them, in turns.
 
 `bench.turnaround` prints it.
 """
@@ -19,7 +19,9 @@ from bench.cpu_group import CpuGroup, cpu_group
 from bench.figures import Figure, at_most
 from harness.entry import Harness, MessageHandler, RunRequest, StageFinished, Started
 
-RUNS, RUNS_SMOKE = 20, 3
+# By mode. The boxes of all processes of a ranked run are spare ones, made during its check.
+RUNS = {"test": 20, "ranked": 9}
+RUNS_SMOKE = {"test": 3}
 # While it waits, a harness makes its spares; users come less often.
 PAUSE_S = 0.3
 # The goals: a share of the time without spares, and milliseconds.
@@ -42,8 +44,8 @@ class Turn(NamedTuple):
     processor: float
 
 
-def write_request(folder: Path) -> RunRequest:
-    """Write a problem and a kernel to a folder and return the request of a test run."""
+def write_request(folder: Path, mode: str = "test") -> RunRequest:
+    """Write a problem and a kernel to a folder and return the request of a run."""
     problem, kernel, out = folder / "problem", folder / "kernel.py", folder / "out"
     problem.mkdir()
     out.mkdir()
@@ -60,7 +62,7 @@ def write_request(folder: Path) -> RunRequest:
         "ranking_by": "last",
     }
     (problem / "manifest.json").write_text(json.dumps(manifest))
-    return RunRequest(str(problem), str(kernel), "test", str(out))
+    return RunRequest(str(problem), str(kernel), mode, str(out))
 
 
 async def take_turn(harness: Harness, request: RunRequest, group: CpuGroup) -> Turn:
@@ -81,10 +83,10 @@ async def take_turn(harness: Harness, request: RunRequest, group: CpuGroup) -> T
     return Turn(*(1000 * one for one in seconds))
 
 
-async def compare(runs: int) -> tuple[list[Turn], list[Turn]]:
+async def compare(mode: str, runs: int) -> tuple[list[Turn], list[Turn]]:
     """Return the runs without spares, and those with them, made in turns."""
     with tempfile.TemporaryDirectory() as folder, cpu_group() as group, group.started_here():
-        request = write_request(Path(folder))
+        request = write_request(Path(folder), mode)
         async with AsyncExitStack() as stack:
             harnesses = [
                 await stack.enter_async_context(Harness(spares=spares)) for spares in (0, 1)
@@ -98,9 +100,9 @@ async def compare(runs: int) -> tuple[list[Turn], list[Turn]]:
     return turns[0], turns[1]
 
 
-def print_beside(without: Sequence[Turn], with_spares: Sequence[Turn]) -> list[Figure]:
-    """Print the medians beside each other and return those of the harness with spares."""
-    print(f"\na test run in the harness, without and with spares, median of {len(without)}")
+def print_beside(mode: str, without: Sequence[Turn], with_spares: Sequence[Turn]) -> list[Figure]:
+    """Print the medians beside each other and return both; the goals are those of a test."""
+    print(f"\na {mode} run in the harness, without and with spares, median of {len(without)}")
     figures = []
     for field in Turn._fields:
         old, new = (
@@ -108,13 +110,14 @@ def print_beside(without: Sequence[Turn], with_spares: Sequence[Turn]) -> list[F
             for turns in (without, with_spares)
         )
         goal_ms = SHARE_MAX * old if field == "whole" else STEPS_MS_MAX.get(field)
+        goal_ms = goal_ms if mode == "test" else None
         wanted = f", at most {goal_ms:.1f} ms wanted" if goal_ms else ""
         print(f"  {field:<10} {old:7.1f} ms {new:7.1f} ms  ({new / old:.2f}{wanted})")
         goal = at_most(goal_ms) if goal_ms else None
         figures += [
-            Figure(name=f"test without spares: {field}", measured=old, unit="ms"),
+            Figure(name=f"{mode} without spares: {field}", measured=old, unit="ms"),
             Figure(
-                name=f"test with spares: {field}", measured=new, unit="ms", goal=goal, note=NOTE
+                name=f"{mode} with spares: {field}", measured=new, unit="ms", goal=goal, note=NOTE
             ),
         ]
     print(f"  load {os.getloadavg()[0]:.1f}")
@@ -123,4 +126,7 @@ def print_beside(without: Sequence[Turn], with_spares: Sequence[Turn]) -> list[F
 
 def measure(*, is_smoke: bool) -> list[Figure]:
     """Compare them, print and return what was found."""
-    return print_beside(*asyncio.run(compare(RUNS_SMOKE if is_smoke else RUNS)))
+    figures = []
+    for mode, runs in (RUNS_SMOKE if is_smoke else RUNS).items():
+        figures += print_beside(mode, *asyncio.run(compare(mode, runs)))
+    return figures

@@ -21,7 +21,7 @@ from harness.sandbox.crowding import crowding
 from harness.time import duel
 from harness.time.combination import combine_processes
 from harness.time.policy import Policy, policy_for
-from harness.time.procedure import measure_process
+from harness.time.procedure import ClockWarmUp, measure_process
 from harness.time.process import COLD, MeasurementPlan, Process, Sample
 from harness.vocabulary import MODES, SIDES
 
@@ -245,6 +245,7 @@ def _measure(
     shots = [idle.call(choose_way()).shot for _ in range(policy.nulls)]
     plan = MeasurementPlan(policy, tuple(map(_sample, shots)), unit_us=UNIT_US)
     source = GatedPair(device, pair, works, choose_way)
+    ClockWarmUp(policy).warm_up(source, time.monotonic)
     return Measurement(measure_process(source, plan, time.monotonic, secrets.randbelow), plan)
 
 

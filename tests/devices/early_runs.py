@@ -2,7 +2,7 @@
 
 Each is a whole run with a real box. Only what CUDA's driver does is imitated: the context of the
 worker, and that of the referee, which then computes on the processor. It prints a JSON object of
-how each run ended.
+how each run ended. The last run is a ranked one, whose processes tell when their contexts opened.
 """
 
 import json
@@ -15,11 +15,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
+from harness.build import yardstick
 from harness.build.plan import survey_tools
 from harness.build.teams import Machine
 from harness.devices import access
 from harness.devices.access import DeviceAccess
 from harness.devices.device import Device, DeviceFault
+from harness.entry import Progress, StageFinished
 from harness.problem import RunDirectory, load_problem
 from harness.sandbox import launcher
 from harness.sandbox.box import SUBMISSION
@@ -31,12 +33,19 @@ from harness.supervisor.folders import RunFolder, open_build_cache, prepare_run_
 from harness.supervisor.run import Preparation
 from harness.supervisor.server import execute_run
 from tests.devices import imitated_contexts as contexts
-from tests.support.harness import HONEST, Host, Warm
+from tests.support.harness import BUDGETS_S, HONEST, REFERENCE, Host, Message, Warm
 from tests.support.platform import ROOT
 from tests.support.processes import name_of
 from tests.support.waits import until
 
 SOURCE = f'print("the submission is imported", flush=True)\n{HONEST}'
+# The process of the run has no context of its own here.
+TELLING = f"""
+import sys
+for opened_at in sys.modules[{contexts.__name__!r}].opened_at:
+    print("opened at", opened_at, flush=True)
+"""
+RANKED = "ranked"
 MEETING = "referee-opens"
 REFEREE_FAILS = "referee fails"
 WAYS = (
@@ -77,10 +86,26 @@ class ImitatedDevice:
 
 
 def run(way: str, folder: Path, machine: Machine) -> Mapping[str, object]:
-    """Return how a run ends, what its log holds, and how many boxes it leaves."""
+    """Return how a run ends, what its log holds, and how many boxes it leaves.
+
+    Also when each stage ended, and when the time stage began.
+    """
     folder.mkdir(mode=0o755)
-    host = Host(folder, cast("Warm", None), {"build": IMPORT_S})
-    request = host.request(SOURCE, device="cuda")
+    host = Host(folder, cast("Warm", None), {"build": IMPORT_S, RANKED: BUDGETS_S[RANKED]})
+    mode = "test"
+    if way == RANKED:
+        way, mode, host.files = contexts.AT_ONCE, RANKED, {"reference.py": REFERENCE + TELLING}
+    source = SOURCE if mode == "test" else TELLING + HONEST
+    request = host.request(source, mode, device="cuda")
+    marks: dict[str, float] = {}
+
+    def note(message: Message) -> None:
+        match message:
+            case StageFinished(stage=stage):
+                marks[f"{stage} ended"] = time.monotonic()
+            case Progress(stage="time"):
+                marks.setdefault("time began", time.monotonic())
+
     run_folder = RunFolder.make(folder)
     directory = prepare_run_directory(request, load_problem(Path(request.problem)), run_folder)
     device = ImitatedDevice(way, directory, machine.launcher, "namespaces" in machine.walls)
@@ -88,16 +113,21 @@ def run(way: str, folder: Path, machine: Machine) -> Mapping[str, object]:
         find_device_access=device.find_access, open_device=device.open_for_referee
     )
     began = time.monotonic()
-    report = execute_run(request, directory, machine, lambda _: None, Preparation())
+    report = execute_run(request, directory, machine, note, Preparation())
     run_folder.move_records(host.out)
-    log = host.out / "log.txt"
+    logs = {
+        name: path.read_text().splitlines() if (path := host.out / name).exists() else []
+        for name in ("log.txt", yardstick.LOG)
+    }
     return {
         "verdict": report.verdict,
         "failure_code": report.failure_code,
         "reason": report.reason,
         "took_s": time.monotonic() - began,
-        "log": log.read_text().splitlines() if log.exists() else [],
-        "boxes": machine.launcher.counts()["boxes"],
+        "log": logs["log.txt"],
+        "yardstick_log": logs[yardstick.LOG],
+        "marks": marks,
+        **machine.launcher.counts(),
     }
 
 
@@ -110,10 +140,11 @@ def main(folder: Path) -> None:
     )
     walls = probe_isolation().walls
     zygote = ZygoteLauncher(walls, imports=("torch", contexts.__name__))
-    machine = Machine(zygote, walls, survey_tools(), open_build_cache(folder))
+    cache = open_build_cache(folder)
+    machine = Machine(zygote, walls, survey_tools(), cache, records_calls=False, spares=1)
     runs = partial(run, machine=machine)
     try:
-        ended = {way: runs(way, folder / way.replace(" ", "-")) for way in WAYS}
+        ended = {way: runs(way, folder / way.replace(" ", "-")) for way in (*WAYS, RANKED)}
     finally:
         zygote.close()
     json.dump(ended, sys.stdout)

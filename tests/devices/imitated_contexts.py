@@ -8,6 +8,7 @@ import ctypes
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,10 @@ from tests.support.waits import until
 
 WAY, REFEREE = "IMITATED_CONTEXT", "IMITATED_REFEREE"
 OPENS, EXITS, RAISES, FAULTS, WAITS = "opens", "exits", "raises", "faults", "waits"
+# It waits for nobody.
+AT_ONCE = "at once"
+# When the context of this process opened, by the clock that all processes share.
+opened_at: list[float] = []
 # The name of a worker in lists of processes from when it begins to open its context.
 OPENING = "opens-context"
 REFUSAL = "CUDA error: all CUDA-capable devices are busy or unavailable"
@@ -37,8 +42,10 @@ def open_imitation() -> None:
             os.kill(os.getpid(), signal.SIGSEGV)
         case "waits":
             signal.pause()
-    until(Path(os.environ[REFEREE]).exists, MEET_S_MAX)
-    os.write(1, b"the context is open\n")
+    if os.environ[WAY] != AT_ONCE:
+        until(Path(os.environ[REFEREE]).exists, MEET_S_MAX)
+        os.write(1, b"the context is open\n")
+    opened_at.append(time.monotonic())
 
 
 def zeros(*size: int, device: str | None = None, **options: Any) -> Any:
@@ -47,5 +54,5 @@ def zeros(*size: int, device: str | None = None, **options: Any) -> Any:
 
 
 if Path(sys.argv[0]).name == "zygote.py":
-    vars(torch.cuda).update(init=open_imitation)
+    vars(torch.cuda).update(init=open_imitation, is_initialized=lambda: bool(opened_at))
     vars(torch).update(zeros=zeros)

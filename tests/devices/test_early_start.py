@@ -71,6 +71,23 @@ def test_a_device_that_never_opens_is_not_waited_for_longer_than_an_import(
     assert run["took_s"] >= early_runs.IMPORT_S
 
 
+def test_all_processes_of_a_ranked_run_open_the_device_before_anything_is_timed(
+    ended: dict[str, Any],
+) -> None:
+    run = ended[early_runs.RANKED]
+    assert (run["verdict"], run["spares"]) == ("passed", 0), run["reason"]
+    opened_at, yardstick_opened_at = (
+        sorted(float(line.removeprefix("opened at ")) for line in run[name])
+        for name in ("log", "yardstick_log")
+    )
+    first, *later = opened_at
+    marks = run["marks"]
+    assert first < marks["build ended"]
+    assert (len(later), len(yardstick_opened_at)) == (2, 3)
+    for at in (*later, *yardstick_opened_at):
+        assert marks["build ended"] < at < marks["check ended"] < marks["time began"]
+
+
 @pytest.mark.parametrize("way", early_runs.WAYS)
 def test_no_box_of_it_is_left(ended: dict[str, Any], way: str) -> None:
     assert ended[way]["boxes"] == 0

@@ -7,7 +7,6 @@ from random import Random
 
 from harness.time.process import COLD, DRY, LATE, WAITED, Sample
 
-_FMA_US = 50.0
 _WANDER_MEMORY = 60.0
 _OUTLIER = 0.5
 # The first call of a block is slower by this fraction, as after other code has used the caches.
@@ -75,6 +74,7 @@ class FakePair:
     machine: FakeMachine = FakeMachine()
     yardstick: FakeKernel = FakeKernel()
     orders: list[str] = field(default_factory=list)
+    fma_us: float = 50.0
 
     def __post_init__(self) -> None:
         self._random = Random(self.seed)
@@ -111,7 +111,7 @@ class FakePair:
 
     def time_fma(self) -> float:
         """Make one call of the platform's own kernel."""
-        return self._round_to_step(self._add_noise(_FMA_US))
+        return self._round_to_step(self._add_noise(self.fma_us))
 
     def is_crowded(self) -> bool:
         """Return whether the machine has more to do than cores."""

@@ -7,7 +7,8 @@ from random import Random
 import pytest
 
 from harness.messages import CaseFailed
-from harness.time.procedure import measure_process
+from harness.time.policy import policy_for
+from harness.time.procedure import ClockWarmUp, measure_process
 from harness.time.process import COLD, Sample
 from tests.timing.fake import FakeKernel, FakeMachine, FakePair
 from tests.timing.measuring import QUIET, measure_fake, one_process, plan_for
@@ -204,13 +205,25 @@ def test_the_same_samples_give_the_same_result() -> None:
     assert one_process(seed=3) != one_process(seed=4)
 
 
-def test_the_clock_is_warmed_up_until_it_is_stable() -> None:
+def warm_up(fake: FakePair, clock: ClockWarmUp) -> float:
+    """Warm up the clock of a fake device; return how long it took, in seconds."""
+    began_s = fake.now_s()
+    clock.warm_up(fake, fake.now_s)
+    return fake.now_s() - began_s
+
+
+def test_the_clock_is_warmed_up_until_it_is_stable_and_once_in_a_run() -> None:
     fake = FakePair(1, FakeKernel(), FakeMachine(cv=0.0))
-    measure_process(fake, plan_for("cuda"), fake.now_s, Random(1).randrange)
-    assert 0.2 <= fake.now_s() < 2.0
+    clock = ClockWarmUp(policy_for("cuda", "ranked"))
+    assert 0.2 <= warm_up(fake, clock) < 2.0
+    assert [warm_up(fake, clock) < 0.05 for _ in range(3)] == [True] * 3
+    fake.fma_us *= 1.02
+    assert warm_up(fake, clock) >= 0.2, "the device has become slower"
+    assert warm_up(fake, clock) < 0.05
+    assert warm_up(fake, ClockWarmUp(policy_for("cpu", "ranked"))) == 0.0
 
 
 def test_a_clock_that_never_settles_is_warmed_up_for_a_bounded_time() -> None:
     fake = FakePair(1, FakeKernel(), FakeMachine(cv=2.0))
-    measure_process(fake, plan_for("cuda", wall_s=0.1), fake.now_s, Random(1).randrange)
-    assert fake.now_s() < 3.0
+    clock = ClockWarmUp(policy_for("cuda", "ranked"))
+    assert [1.9 < warm_up(fake, clock) < 2.1 for _ in range(2)] == [True] * 2

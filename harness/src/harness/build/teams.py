@@ -61,7 +61,8 @@ class Machine:
     """Where runs take place: how workers are started here, and within which walls.
 
     With a `device_lock` there are supervisors for `slots` runs on the same device at once, of which
-    this is number `slot`. Each slot has an equal share of the machine's memory.
+    this is number `slot`. Each slot has an equal share of the machine's memory. `spares` is how
+    many boxes and processes of runs are kept ready; if 0, a run makes none ahead either.
     """
 
     launcher: ZygoteLauncher
@@ -74,6 +75,7 @@ class Machine:
     device_lock: tuple[int, ...] = ()
     slot: int = 0
     slots: int = 1
+    spares: int = 0
 
     @property
     def level(self) -> str:

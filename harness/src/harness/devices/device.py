@@ -125,8 +125,9 @@ class Device:
         """Return whether this process can still use it."""
         return True
 
-    def free_share(self) -> float:
-        """Return which share of a GPU's memory is free."""
+    def free_share(self, besides: int = 0) -> float:
+        """Return which share of a GPU's memory is free besides so many bytes."""
+        del besides
         return 1.0
 
     def worker_fault(self) -> str:

@@ -22,6 +22,8 @@ class DuelRun(StagedRun):
     A is the request's source, and its log and usage are the run's; B is its rival.
     """
 
+    _processes_started = 2
+
     def __init__(
         self,
         request: RunRequest,

@@ -6,6 +6,7 @@ import itertools
 import secrets
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 
 from harness import messages
@@ -24,6 +25,8 @@ from harness.check.inputs import (
     derive_seed,
     fits_in_share,
     measure_available_memory,
+    measure_sizes,
+    needed_bytes,
 )
 from harness.check.judging import JudgeContext
 from harness.check.screen import Screening, quote_lines, screen_in_child
@@ -64,6 +67,9 @@ from harness.worker.protocol import WARM
 _SHARED_RUNS_MAX = 250
 # A spare process waits with its device open only while this share of a GPU's memory is free.
 SPARE_FREE_SHARE_MIN = 0.8
+# Boxes of later processes wait only while this share is free besides what the run itself needs.
+_AHEAD_FREE_SHARE_MIN = 0.5
+_BOXES_AHEAD_MAX = 10
 _RECORD = "record"
 # Whatever fails in that call, the submission has already passed. torch raises RuntimeError.
 _RECORD_FAILURES = (
@@ -394,7 +400,7 @@ class PreparedProblem:
         """Raise MemoryShortage for a case too large for this machine, before it is used."""
         shared = 0
         for case, is_timed in self._cases:
-            sizes = [inputs.measure_sizes(shape) for shape in self.shapes[case.name]]
+            sizes = [measure_sizes(shape) for shape in self.shapes[case.name]]
             offer.require(case, sizes, is_timed=is_timed)
             shared = max(shared, inputs.shared_bytes(sizes, is_timed=is_timed))
         offer.limit(shared)
@@ -420,6 +426,9 @@ class Preparation:
 class StagedRun(Run):
     """A run by our harness: build, check, and time or profile."""
 
+    # How many processes its build starts.
+    _processes_started = 1
+
     def __init__(
         self,
         request: RunRequest,
@@ -430,6 +439,7 @@ class StagedRun(Run):
     ) -> None:
         super().__init__(request, directory, machine, tell)
         self._is_shared = preparation.is_shared
+        self._has_made_boxes = False
         if preparation.problem is None:
             run_device = preparation.run_device
             if run_device is None:
@@ -500,7 +510,8 @@ class StagedRun(Run):
 
     def _run_stage(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         try:
-            return self._steps[stage](stage, budget)
+            with self._making_boxes(stage):
+                return self._steps[stage](stage, budget)
         except (DeviceFault, ProblemFault, RuntimeError):
             # A kernel may fault after its call. In a duel it may be either side's.
             if self._request.mode == DUEL or not (error := self._device.worker_fault()):
@@ -508,7 +519,40 @@ class StagedRun(Run):
             crash = CaseFailed("crashed", f"a kernel broke the GPU's context: {error}")
             return [messages.failed_case_report("", stage, crash)]
 
+    @contextmanager
+    def _making_boxes(self, stage: str) -> Iterator[None]:
+        """Make the boxes of all later processes during the first check of a run that is timed.
+
+        The run holds the device until they are built, so no other run is timed meanwhile. They are
+        spare boxes: nothing of the submission is in one before its turn.
+        """
+        mode = MODES[self._request.mode]
+        is_first_check = mode.is_timed and stage == mode.stages[1]
+        if not (is_first_check and self._machine.spares and self._has_room_ahead()):
+            yield
+            return
+        # Both sides have so many processes at least, and there is a null worker.
+        count = 2 * mode.processes + 1 - self._processes_started
+        launcher = self._machine.launcher
+        launcher.make_spares(min(count, _BOXES_AHEAD_MAX))
+        self._has_made_boxes = True
+        try:
+            yield
+        finally:
+            launcher.settle_spares()
+
+    def _has_room_ahead(self) -> bool:
+        """Return whether a GPU has the memory for more contexts."""
+        needed = [
+            needed_bytes([measure_sizes(shape) for shape in shapes], is_timed=True)
+            for shapes in self._shapes.values()
+        ]
+        return self._device.free_share(max(needed, default=0)) >= _AHEAD_FREE_SHARE_MIN
+
     def _close(self) -> None:
+        if self._has_made_boxes:
+            # Not all are used if the submission fails or the run stops early.
+            self._machine.launcher.make_spares(0)
         if not self._is_shared:
             self._run_device.close()
         if self._yardstick_teams is not None:

@@ -167,10 +167,10 @@ class SupervisorServer:
     `token` starts each of its lines, so a line that an author's code prints belongs to no later
     run. `process` runs the current request, or waits for the next one that can share it.
 
-    `spares` is how many boxes and how many processes are kept ready, and `lacks_spares` whether
-    some may be missing. `wanted` is the specification of the last process that a spare one can
-    replace, `spare_processes` are those that wait, until `spares_end_at`. `own_lock` is the device
-    lock that is shared while they are made.
+    `lacks_spares` is whether some of the machine's spares, boxes or processes, may be missing.
+    `wanted` is the specification of the last process that a spare one can replace,
+    `spare_processes` are those that wait, until `spares_end_at`. `own_lock` is the device lock that
+    is shared while they are made.
     """
 
     machine: Machine
@@ -181,7 +181,6 @@ class SupervisorServer:
     token: str = ""
     directory: RunDirectory | None = None
     process: RunProcess | None = None
-    spares: int = 0
     own_lock: tuple[int, ...] = ()
     lacks_spares: bool = False
     wanted: ProcessSpec | None = None
@@ -215,7 +214,7 @@ class SupervisorServer:
         self.lacks_spares = False
         try:
             new_processes = self._fork_spares()
-            self.machine.launcher.make_spares(self.spares)
+            self.machine.launcher.make_spares(self.machine.spares)
             self.machine.launcher.settle_spares()
             for process in new_processes:
                 if not process.has_written(SPARE_READY, READY_S_MAX):
@@ -247,7 +246,7 @@ class SupervisorServer:
         forked: list[RunProcess] = []
         # Without one, the next process is forked when it is needed.
         with contextlib.suppress(OSError):
-            while self.wanted is not None and len(self.spare_processes) < self.spares:
+            while self.wanted is not None and len(self.spare_processes) < self.machine.spares:
                 forked.append(self._fork(self.wanted, RunFolder.make(self.folder), is_spare=True))
                 self.spare_processes.append(forked[-1])
         return forked
@@ -365,7 +364,7 @@ class SupervisorServer:
         if directory is not process.directory:
             directory.leave()
         self.directory = None
-        self.lacks_spares = self.spares > 0
+        self.lacks_spares = self.machine.spares > 0
         if ending:
             # The author's code may have reported something itself; the first report counts.
             self.tell(_report_dead_run(request, directory.mark.what, stop_reason, ending))
@@ -583,6 +582,7 @@ def serve(parent: int, options: dict[str, Any]) -> None:
         device_lock=tuple(options.get("device_lock", ())),
         slot=options.get("slot", 0),
         slots=options.get("slots", 1),
+        spares=options.get("spares", SPARES),
     )
     # The trials of the walls leave processes that have ended.
     linux.end_others({machine.launcher.pid})
@@ -595,7 +595,6 @@ def serve(parent: int, options: dict[str, Any]) -> None:
         channel,
         lines,
         Path(options["folder"]),
-        spares=options.get("spares", SPARES),
         own_lock=open_device_lock(machine.device_lock),
     )
 

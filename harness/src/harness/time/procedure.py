@@ -1,9 +1,11 @@
 """The measurement of one case in one fresh process: warm-ups, pairs of blocks, and looks."""
 
 from collections.abc import Callable, Mapping
+from math import inf
 from statistics import fmean
 
 from harness.time.estimators import block_order, half_width_within, is_settled, quantile
+from harness.time.policy import Policy
 from harness.time.process import (
     Block,
     BlockPair,
@@ -22,6 +24,45 @@ _WARM_UPS_B = 2
 _FAST_SHARE = 0.25
 _WINDOW_S = 0.02
 _WINDOW_CALLS_MAX = 2000
+# By so much the platform's kernel may be slower before the clock is warmed up again.
+_SLOWER_MAX = 1.01
+
+
+class ClockWarmUp:
+    """Warms up a device's clock: once in a run, and again only if the device became slower.
+
+    Between the processes of a run the device is idle for a moment.
+    """
+
+    def __init__(self, policy: Policy) -> None:
+        self._limits_s = policy.clock_s
+        self._settled_us = inf
+
+    def warm_up(self, source: PairSource, now_s: Callable[[], float]) -> None:
+        """Run our kernel until the device's clock is stable, or until the time limit."""
+        min_s, max_s = self._limits_s
+        if not max_s:
+            return
+        began_s = now_s()
+        windows = [_measure_window(source, now_s)]
+        if self._settled_us < inf and windows[0] <= _SLOWER_MAX * self._settled_us:
+            return
+        self._settled_us = inf
+        while len(windows) * _WINDOW_S < max_s and now_s() - began_s < max_s:
+            windows.append(_measure_window(source, now_s))
+            if now_s() - began_s >= min_s and is_settled(windows):
+                self._settled_us = windows[-1]
+                return
+
+
+def _measure_window(source: PairSource, now_s: Callable[[], float]) -> float:
+    until_s = now_s() + _WINDOW_S
+    times = []
+    for _ in range(_WINDOW_CALLS_MAX):
+        times.append(source.time_fma())
+        if now_s() >= until_s:
+            break
+    return fmean(times)
 
 
 def measure_process(
@@ -32,6 +73,7 @@ def measure_process(
 ) -> Process:
     """Measure one case in one fresh process; `below` draws unpredictable numbers.
 
+    The device's clock must be warm (`ClockWarmUp`).
     The last block of B is measured later, when A has ended. Raises whatever the source raises,
     such as a wrong answer; it ends the measurement.
     """
@@ -67,7 +109,6 @@ class _Measurement:
 
     def run(self, below: Callable[[int], int]) -> Process:
         """Take all steps in order."""
-        self._warm_up_clock()
         first = measure_edge(self._source, self._plan)
         count_min, count_max = self._policy.warm_ups
         warm_ups_count = count_min + below(count_max - count_min + 1)
@@ -85,25 +126,6 @@ class _Measurement:
             grade=find_grade(self._pairs, self._plan),
             first=first,
         )
-
-    def _warm_up_clock(self) -> None:
-        """Run our kernel until the device's clock is stable, or until the time limit."""
-        min_s, max_s = self._policy.clock_s
-        began_s = self._now_s()
-        windows: list[float] = []
-        while len(windows) * _WINDOW_S < max_s and self._now_s() - began_s < max_s:
-            windows.append(self._measure_window())
-            if self._now_s() - began_s >= min_s and is_settled(windows):
-                return
-
-    def _measure_window(self) -> float:
-        until_s = self._now_s() + _WINDOW_S
-        times = []
-        for _ in range(_WINDOW_CALLS_MAX):
-            times.append(self._source.time_fma())
-            if self._now_s() >= until_s:
-                break
-        return fmean(times)
 
     def _measure_pairs(self, order: str) -> None:
         looks = self._policy.looks

@@ -29,7 +29,7 @@ from harness.time.combination import (
     run_figures,
 )
 from harness.time.policy import Policy, policy_for
-from harness.time.procedure import measure_edge, measure_process
+from harness.time.procedure import ClockWarmUp, measure_edge, measure_process
 from harness.time.process import MeasurementPlan, Process, Sample
 from harness.time.sides import (
     GatedPair,
@@ -84,6 +84,7 @@ class StageTimer:
         self.policy = _with_timer_step(
             policy_for(device.name, mode, context.precision), device.calibration()
         )
+        self._clock_warm_up = ClockWarmUp(self.policy)
         self._cases: list[_TimedCase] = []
         self._measured_us = 0.0
         self.stopped = ""
@@ -224,9 +225,12 @@ class StageTimer:
                     side.team.freeze()
             teams = [side.team for side in self.sides]
             clock = clock_without_freezing(teams, timed.plan.policy.wall_s)
-            process = self._measure_when_fit(
-                lambda: measure_process(pair, timed.plan, clock, secrets.randbelow)
-            )
+
+            def attempt() -> Process:
+                self._clock_warm_up.warm_up(pair, clock)
+                return measure_process(pair, timed.plan, clock, secrets.randbelow)
+
+            process = self._measure_when_fit(attempt)
             self._require_honesty(timed, pair)
         timed.processes.append(process)
 

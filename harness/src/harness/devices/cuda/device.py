@@ -222,11 +222,11 @@ class CudaDevice(Device):
             return self.referee.shoot(window, reveal)
         return time_by_host([self], window)
 
-    def free_share(self) -> float:
-        """Return which share of the GPU's memory is free."""
+    def free_share(self, besides: int = 0) -> float:
+        """Return which share of the GPU's memory is free besides so many bytes."""
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.driver("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
-        return free.value / total.value
+        return (free.value - besides) / total.value
 
     def is_usable(self) -> bool:
         """Return whether its context works; with MPS, a worker's fault breaks it."""
