@@ -221,7 +221,7 @@ def enrolment(name: str) -> dict[str, str]:
     return {"sign_key": public_key(sign_key(name)), "owner": "bench", "reason": "no-op agent"}
 
 
-def _registration(gpu: str) -> AgentRegistered:
+def agent_registration(gpu: str) -> AgentRegistered:
     """What an agent here offers: all modes but duels, for which it has no runs."""
     offered = build_registration(gpu, MACHINE, DEMAND, {})
     modes = [mode for mode in offered.modes if mode in SUBMISSION_MODES]
@@ -246,7 +246,7 @@ async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
                 bus=bus,
                 runs=NoopRuns(dice, *took_s, settings.wrong_share, blobs),
                 metrics=Unwatched(),
-                registration=_registration(settings.gpu),
+                registration=agent_registration(settings.gpu),
                 began=began,
                 heartbeat_s=settings.heartbeat_s,
             )

@@ -11,7 +11,8 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from bench.figures import Figure, at_most, report
+from bench import scale_queue
+from bench.figures import Figure, at_least, at_most, report
 from bench.noop_platform import load
 from bench.scale_log import LogBench, Row
 
@@ -22,7 +23,12 @@ GOALS = {
     ("scheduler", "start"): at_most(3.0),
     ("scheduler", "memory"): at_most(600.0),
 }
-IDLE_S = 30.0
+IDLE_S, IDLE_SMOKE_S = 30.0, 2.0
+# Waiting jobs and agents.
+QUEUE, QUEUE_SMOKE = (100_000, 1000), (400, 40)
+ASSIGNED_PER_S_MIN = 300.0
+# Charges are estimates until a run ends: so many jobs more than another who waits as long.
+JOBS_AHEAD_MAX = 8
 
 
 def measure_log(
@@ -37,6 +43,67 @@ def measure_log(
     finally:
         bench.stop()
     return [*_figures(rows[-1]), *_slopes(rows)]
+
+
+def measure_queue(jobs: int, agents: int, folder: Path) -> list[Figure]:
+    """Work off a queue, and print what it cost."""
+    result = scale_queue.measure(jobs, agents, folder)
+    about, order = f"{result.jobs} jobs, {result.agents} agents", result.order
+    spent = {
+        "scheduler": result.scheduler_cpu_s,
+        "nats-server": result.nats_cpu_s,
+        "agents": result.agents_cpu_s,
+    }
+    print(
+        f"{about}: {result.rate:.0f} assignments/s, {result.beats / result.took_s:.0f} beats/s,"
+        f" scheduler {result.scheduler_peak_mib:.0f} MiB; start {result.start_s:.2f} s with"
+        f" {result.start_peak_mib:.0f} MiB; {order}  ({load()})"
+    )
+    return [
+        Figure(
+            name=f"{about}: assignments",
+            measured=result.rate,
+            unit="/s",
+            goal=at_least(ASSIGNED_PER_S_MIN),
+        ),
+        *(
+            Figure(
+                name=f"{about}: {name}, processor per assignment",
+                measured=1000 * cpu_s / result.jobs,
+                unit="ms",
+            )
+            for name, cpu_s in spent.items()
+        ),
+        Figure(
+            name=f"{about}: overtaken by their own participant's",
+            measured=order.overtaken,
+            goal=at_most(0),
+            is_held=True,
+        ),
+        Figure(
+            name=f"{about}: lanes passed over too often",
+            measured=order.lanes_starved,
+            goal=at_most(0),
+            is_held=True,
+        ),
+        Figure(
+            name=f"{about}: jobs ahead of who waits as long",
+            measured=order.jobs_ahead,
+            goal=at_most(JOBS_AHEAD_MAX),
+        ),
+        Figure(
+            name=f"{about}: scheduler's start",
+            measured=result.start_s,
+            unit="s",
+            goal=GOALS["scheduler", "start"],
+        ),
+        Figure(
+            name=f"{about}: scheduler's memory at most",
+            measured=max(result.start_peak_mib, result.scheduler_peak_mib),
+            unit="MiB",
+            goal=GOALS["scheduler", "memory"],
+        ),
+    ]
 
 
 def _print(row: Row) -> None:
@@ -112,15 +179,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.scale", description=__doc__)
     parser.add_argument("--smoke", action="store_true", help="short, in seconds")
     parser.add_argument("--events", type=int, nargs="+", help="lengths of one's own")
+    parser.add_argument("--jobs", type=int, help="jobs that wait")
+    parser.add_argument("--agents", type=int, help="agents that work")
+    parser.add_argument("--part", choices=["log", "queue"], help="only one")
     parser.add_argument("--ranked", type=int, default=RANKED_EVENTS_MAX, help="for the ranker")
     told = parser.parse_args()
     lengths = told.events or (SMOKE if told.smoke else LONG)
-    figures = []
+    jobs, agents = QUEUE_SMOKE if told.smoke else QUEUE
+    figures: list[Figure] = []
     with tempfile.TemporaryDirectory() as home:
         Path(home).chmod(0o755)
-        folder = Path(home, "log")
-        folder.mkdir()
-        figures += measure_log(lengths, told.ranked, 2.0 if told.smoke else IDLE_S, folder)
+        if told.part != "log":
+            folder = Path(home, "queue")
+            folder.mkdir()
+            figures += measure_queue(told.jobs or jobs, told.agents or agents, folder)
+        if told.part != "queue":
+            folder = Path(home, "log")
+            folder.mkdir()
+            idle_s = IDLE_SMOKE_S if told.smoke else IDLE_S
+            figures += measure_log(lengths, told.ranked, idle_s, folder)
     report(figures)
 
 

@@ -26,7 +26,7 @@ from bench.replay_place import Ground, Running, ask
 from shared import subjects
 from shared.clock import now
 from shared.event_log import NewEvent
-from shared.events import AccountOpened, SubmissionCancelRequested, TokenIssued
+from shared.events import AccountOpened, Fact, SubmissionCancelRequested, TokenIssued
 from shared.nats.connection import connect, request, retry_request
 from shared.nats.event_log import BATCH_MAX, NatsLog
 from shared.nats.streams import ensure_streams, stream_state
@@ -90,7 +90,7 @@ class LogBench:
         written_s = time.monotonic() - began
         nats_start_s = self._restart_nats()
         # Each service reads what is new to it, and stores how far it came.
-        folded_s = {"scheduler": self._start_scheduler("first"), "ingest": self._start_ingest()}
+        folded_s = {"scheduler": self._start_scheduler(), "ingest": self._start_ingest()}
         if is_ranked := events <= self.ranked_events_max:
             folded_s["ranker"] = self._start_ranker()
         needs = self._measure_needs(nats_start_s, folded_s, is_ranked=is_ranked)
@@ -114,9 +114,8 @@ class LogBench:
         assert ground.postgres.process is not None, "it was started"
         pids = {"nats-server": [ground.nats.process.pid]}
         with ExitStack() as stack:
-            seq = self._request_end("second")
             running = stack.enter_context(ground.service("scheduler"))
-            starts["scheduler"] = self._until_ended(seq, running)
+            starts["scheduler"] = self._end_one(running)
             pids["scheduler"] = [running.process.pid]
             if is_ranked:
                 last = asyncio.run(self._last())
@@ -153,10 +152,9 @@ class LogBench:
         asyncio.run(self._last())
         return time.monotonic() - began
 
-    def _start_scheduler(self, name: str) -> float:
-        seq = self._request_end(name)
+    def _start_scheduler(self) -> float:
         with self.ground.service("scheduler") as running:
-            return self._until_ended(seq, running)
+            return self._end_one(running)
 
     def _start_ingest(self) -> float:
         with self.ground.service("ingest") as running:
@@ -220,77 +218,76 @@ class LogBench:
         nc = await connect(self.ground.nats.url, "bench")
         told = self._tell(count)
         while batch := list(islice(told, BATCH_MAX)):
-            await self._publish(nc, batch)
+            self._seq = await publish_bulk(nc, batch, self._seq)
         await nc.close()
 
     def _tell(self, count: int) -> Iterator[Told]:
-        accounts = max(1, count // EVENTS_PER_ACCOUNT)
+        is_first, accounts = self._seq == 0, max(1, count // EVENTS_PER_ACCOUNT)
         for number in islice(self._accounts, accounts):
             yield from _account(number)
         events = replay_log.tell(
             count - accounts * (1 + TOKENS_PER_ACCOUNT), self._numbers, accounts
         )
         # A problem is published once.
-        yield from islice(events, 2 if self._seq else 0, None)
+        yield from islice(events, 0 if is_first else 2, None)
 
-    async def _publish(self, nc: Client, batch: Sequence[Told]) -> None:
-        """Store a batch; with a header of our own, as long as the server's, in place of its ids.
+    def _end_one(self, running: Running) -> float:
+        """Seconds from a scheduler's start until it has dealt with what is new to it."""
+        name = f"new/{next(self._numbers)}"
+        return asyncio.run(end_one(self.ground.nats.url, name, running))
 
-        The server keeps the ids of ten minutes in memory, in which a platform stores some
-        thousands of events and this stores millions.
-        """
-        name = secrets.token_hex(16)
-        for place, (aggregate, fact) in enumerate(batch, 1):
-            self._seq += 1
-            corr = getattr(fact, "submission", "") or subjects.last_token(aggregate)
-            is_report = aggregate.startswith("report.")
-            actor = f"agent:{aggregate.split('.')[1]}" if is_report else "service:bench"
-            stamp = EventMetadata(derive_id(aggregate, str(self._seq)), BEGAN, actor, corr, "bench")
-            body = encode_envelope(make_envelope(fact, aggregate, stamp))
-            headers = {
-                "Bench-Msgs": stamp.id,
-                "Bench-Expected-Last-Subject-Sequence": str(self._seq),
-                "Nats-Batch-Id": name,
-                "Nats-Batch-Sequence": str(place),
-            }
-            subject = subjects.subject(aggregate)
-            if place < len(batch):
-                await nc.publish(subject, body, headers=headers)
-            else:
-                await request(nc, subject, body, headers | {"Nats-Batch-Commit": "1"})
 
-    def _request_end(self, name: str) -> int:
-        """Receive a submission that its participant cancels: the scheduler has to end it."""
-        return asyncio.run(self._submit(f"{name}/{next(self._numbers)}"))
+async def publish_bulk(nc: Client, batch: Sequence[Told], seq: int) -> int:
+    """Store a batch after the event `seq`, and return the sequence of its last event.
 
-    async def _submit(self, name: str) -> int:
-        nc = await connect(self.ground.nats.url, "bench")
-        log, submission = NatsLog(nc), derive_id(name, "new")
-        aggregate, fact = replay_log.received(submission, "test", "somebody")
-        requested = SubmissionCancelRequested(reason="bench")
-        seq = 0
-        for place, one in enumerate((fact, requested)):
-            id_ = derive_id(submission, str(place))
-            stamp = EventMetadata(id_, now(), "service:bench", submission, "bench")
-            seq = await log.append(NewEvent(make_envelope(one, aggregate, stamp), seq))
-        await nc.close()
-        return seq
+    A header of our own, as long as the server's, takes the place of its ids: the server keeps those
+    of ten minutes in memory, in which a platform stores some thousands of events and this stores
+    millions.
+    """
+    name = secrets.token_hex(16)
+    for place, (aggregate, fact) in enumerate(batch, 1):
+        corr = getattr(fact, "submission", "") or subjects.last_token(aggregate)
+        is_report = aggregate.startswith("report.")
+        actor = f"agent:{aggregate.split('.')[1]}" if is_report else "service:bench"
+        id_ = derive_id(aggregate, str(seq + place))
+        stamp = EventMetadata(id_, BEGAN, actor, corr, "bench")
+        body = encode_envelope(make_envelope(fact, aggregate, stamp))
+        headers = {
+            "Bench-Msgs": stamp.id,
+            "Bench-Expected-Last-Subject-Sequence": str(seq),
+            "Nats-Batch-Id": name,
+            "Nats-Batch-Sequence": str(place),
+        }
+        subject = subjects.subject(aggregate)
+        if place < len(batch):
+            await nc.publish(subject, body, headers=headers)
+        else:
+            await request(nc, subject, body, headers | {"Nats-Batch-Commit": "1"})
+    return seq + len(batch)
 
-    def _until_ended(self, seq: int, running: Running) -> float:
-        """Seconds from a scheduler's start until it has ended what was to be cancelled."""
-        return asyncio.run(self._ended(seq, running))
 
-    async def _ended(self, seq: int, running: Running) -> float:
-        nc = await connect(self.ground.nats.url, "bench")
-        log = NatsLog(nc)
+async def end_one(url: str, name: str, running: Running) -> float:
+    """Receive a submission that its participant cancels, which the scheduler has to end.
 
-        async def is_over() -> bool:
-            assert running.process.poll() is None, "the scheduler ended"
-            return await log.last() > seq
+    Seconds from the scheduler's start until it did.
+    """
+    nc = await connect(url, "bench")
+    log, submission = NatsLog(nc), derive_id(name, "new")
+    aggregate, received = replay_log.received(submission, "test", "somebody")
+    facts: list[Fact] = [received, SubmissionCancelRequested(reason="bench")]
+    seq = 0
+    for place, fact in enumerate(facts):
+        id_ = derive_id(submission, str(place))
+        stamp = EventMetadata(id_, now(), "service:bench", submission, "bench")
+        seq = await log.append(NewEvent(make_envelope(fact, aggregate, stamp), seq))
 
-        await eventually(is_over, WAIT_S_MAX)
-        await nc.close()
-        return time.monotonic() - running.began
+    async def is_over() -> bool:
+        assert running.process.poll() is None, "the scheduler ended"
+        return (await log.newest([aggregate]))[aggregate].seq > seq
+
+    await eventually(is_over, WAIT_S_MAX)
+    await nc.close()
+    return time.monotonic() - running.began
 
 
 def _account(number: int) -> Iterator[Told]:

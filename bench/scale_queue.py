@@ -1,0 +1,351 @@
+"""A long queue and many agents: how fast jobs are assigned, and whether in the right order.
+
+The agents are one process with real heartbeats; they read their orders from the log, and their
+reports go through the scheduler. They run nothing: a run takes a fixed time. What ranker appends,
+the end of each submission, is appended here.
+"""
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import timedelta
+from itertools import count, islice
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+from nats.aio.client import Client
+
+from bench import replay_log
+from bench.noop_agent import agent_registration, enrolment
+from bench.noop_platform import cpu_s, peak_mib
+from bench.replay_log import GPU, Told
+from bench.replay_place import Ground, Running
+from bench.scale_log import end_one, publish_bulk
+from scheduler.domain.queue import Policy
+from scheduler.service import Heartbeat
+from shared import subjects
+from shared.clock import now
+from shared.event_log import NewEvent, RecordedEvent
+from shared.events import (
+    AgentEnrolled,
+    Fact,
+    JobAssigned,
+    RunCompleted,
+    RunStarted,
+    SubmissionFinished,
+)
+from shared.lifecycle import run_main
+from shared.nats.agent import AgentLog
+from shared.nats.bus import NatsBus
+from shared.nats.connection import connect
+from shared.nats.event_log import BATCH_MAX, NatsLog
+from shared.nats.streams import ensure_streams
+from shared.reports import report_id
+from shared.subjects import derive_id
+from shared.wire import EventMetadata, make_envelope
+
+PARTICIPANTS = 1000
+# Every hundredth participant has so many times the jobs of another.
+BUSY_EVERY, BUSY_FACTOR = 100, 10
+LANES = (
+    ("contest", "test"),
+    ("contest", "ranked"),
+    ("practice", "test"),
+    ("practice", "ranked"),
+)
+RUN_S = 2.0
+BEAT_S, TTL_S = 5.0, 15
+STEP_S = 0.05
+END_EVERY_S, ENDS_MAX = 0.1, 100
+WAIT_S_MAX = 900.0
+FAIR_EVERY = 500
+
+
+class QueuedJob(NamedTuple):
+    """A submission that waits: the log's sequence, its participant and its lane."""
+
+    seq: int
+    account: str
+    lane: tuple[str, str]
+
+
+class Order(NamedTuple):
+    """What was found about the order of leases; `jobs_ahead` is the largest unfair advantage.
+
+    `overtaken` counts jobs that an older one of the same participant and lane overtook, and
+    `lanes_starved` how often a lane with work was passed over more often than promised.
+    """
+
+    overtaken: int
+    lanes_starved: int
+    jobs_ahead: int
+
+
+class Result(NamedTuple):
+    """What a queue of some length cost."""
+
+    jobs: int
+    agents: int
+    took_s: float
+    order: Order
+    beats: int
+    scheduler_cpu_s: float
+    nats_cpu_s: float
+    agents_cpu_s: float
+    scheduler_peak_mib: float
+    start_s: float = 0.0
+    start_peak_mib: float = 0.0
+
+    @property
+    def rate(self) -> float:
+        """Assignments per second."""
+        return self.jobs / self.took_s
+
+
+def measure(jobs: int, agents: int, folder: Path) -> Result:
+    """Queue so many jobs, start a scheduler, and let so many agents work all of them off."""
+    ground = Ground(folder)
+    try:
+        queued = asyncio.run(_write(ground.nats.url, jobs, agents))
+        with ground.service("scheduler") as scheduler:
+            # It folds the queue, and stores a snapshot when it stops.
+            asyncio.run(end_one(ground.nats.url, "first", scheduler))
+        with ground.service("scheduler") as scheduler:
+            start_s = asyncio.run(end_one(ground.nats.url, "second", scheduler))
+            start_peak_mib = peak_mib(scheduler.process.pid)
+            result = run_main(_work(ground, scheduler, queued, agents))
+        return result._replace(start_s=start_s, start_peak_mib=start_peak_mib)
+    finally:
+        ground.stop()
+
+
+async def _work(
+    ground: Ground, scheduler: Running, queued: Mapping[str, QueuedJob], agents: int
+) -> Result:
+    assert ground.nats.process is not None, "it was started"
+    nats, pid = ground.nats.process.pid, scheduler.process.pid
+    before = cpu_s(pid), cpu_s(nats), time.process_time()
+    nc = await connect(ground.nats.url, "agents")
+    crowd = Crowd(nc, [f"a{number}" for number in range(agents)], queued)
+    async with asyncio.timeout(WAIT_S_MAX):
+        await crowd.work()
+    await nc.close()
+    return Result(
+        jobs=len(queued),
+        agents=agents,
+        took_s=crowd.took_s,
+        order=check_order(queued, crowd.orders, Policy().passed_max),
+        beats=crowd.beats,
+        scheduler_cpu_s=cpu_s(pid) - before[0],
+        nats_cpu_s=cpu_s(nats) - before[1],
+        agents_cpu_s=time.process_time() - before[2],
+        scheduler_peak_mib=peak_mib(pid),
+    )
+
+
+@dataclass
+class Crowd:
+    """Agents that take every order, on one connection."""
+
+    nc: Client
+    names: Sequence[str]
+    queued: Mapping[str, QueuedJob]
+    orders: list[str] = field(default_factory=list)
+    beats: int = 0
+    took_s: float = 0.0
+
+    def __post_init__(self) -> None:
+        """Nobody is busy."""
+        self.log, self.bus = NatsLog(self.nc), NatsBus(self.nc)
+        self._registration = agent_registration(GPU)
+        self._busy: dict[str, str] = {}
+        self._ended: list[tuple[JobAssigned, str]] = []
+        self._ends = 0
+
+    async def work(self) -> None:
+        """Work off all jobs."""
+        async with asyncio.TaskGroup() as group:
+            ending = group.create_task(self._end_submissions())
+            following = group.create_task(self._follow(group))
+            beating = group.create_task(self._beat_on())
+            await following
+            await ending
+            beating.cancel()
+
+    async def _follow(self, group: asyncio.TaskGroup) -> None:
+        """Begin each run that is ordered, until all were."""
+        branch, began = self.log.branch(await self.log.last(), "run.>"), 0.0
+        while len(self.orders) < len(self.queued):
+            for event in await branch.take():
+                if event.envelope.type == JobAssigned.__name__:
+                    began = began or time.monotonic()
+                    order = event.fact
+                    assert isinstance(order, JobAssigned), "its type says so"
+                    self.orders.append(order.submission)
+                    group.create_task(self._run(event, order))
+            self.took_s = time.monotonic() - began
+        await branch.close()
+
+    async def _run(self, event: RecordedEvent, order: JobAssigned) -> None:
+        _, agent, run = event.envelope.aggregate.split(".")
+        assert agent not in self._busy, f"{agent} got an order too many"
+        self._busy[agent] = run
+        await self._beat(agent)
+        started = RunStarted(
+            fingerprint=self._registration.fingerprint,
+            harness="2",
+            level="strong",
+            tier="C1",
+            key_commit="0" * 64,
+        )
+        version = await self._report(agent, run, order, started, event.seq)
+        await asyncio.sleep(RUN_S)
+        await self._report(agent, run, order, COMPLETED, version)
+        del self._busy[agent]
+        self._ended.append((order, run))
+        await self._beat(agent)
+
+    async def _report(
+        self, agent: str, run: str, order: JobAssigned, fact: Fact, version: int
+    ) -> int:
+        id_ = report_id(run, type(fact).__name__, version)
+        stamp = EventMetadata(id_, now(), f"agent:{agent}", order.submission, run)
+        report = make_envelope(fact, subjects.report(agent, run), stamp)
+        return await AgentLog(self.nc, agent).append(NewEvent(report, version))
+
+    async def _beat(self, agent: str) -> None:
+        run = self._busy.get(agent)
+        runs = (run,) if run else ()
+        heartbeat = Heartbeat(f"session of {agent}", not runs, self._registration, runs)
+        self.beats += 1
+        await self.bus.beat(agent, msgspec.json.encode(heartbeat), TTL_S)
+
+    async def _beat_on(self) -> None:
+        """Beat for everybody in turn, each every `BEAT_S`."""
+        began = time.monotonic()
+        for step in count():
+            share = slice(step % STEPS, None, STEPS)
+            await asyncio.gather(*map(self._beat, self.names[share]))
+            await asyncio.sleep(max(0.0, began + step * STEP_S - time.monotonic()))
+
+    async def _end_submissions(self) -> None:
+        """Append the ends of submissions, as a ranker does, until all have one."""
+        while self._ends < len(self.queued):
+            await asyncio.sleep(END_EVERY_S)
+            while batch := self._ended[:ENDS_MAX]:
+                del self._ended[: len(batch)]
+                events = [self._end(order, run) for order, run in batch]
+                await (self.log.append_all(events) if events[1:] else self.log.append(events[0]))
+                self._ends += len(batch)
+
+    def _end(self, order: JobAssigned, run: str) -> NewEvent:
+        finished = SubmissionFinished(
+            outcome="passed",
+            is_eligible=False,
+            code="mode_not_ranked",
+            reason="",
+            job=order.job,
+            run=run,
+            verdict="passed",
+        )
+        aggregate = subjects.submission(order.submission)
+        stamp = EventMetadata(derive_id(run, "end"), now(), "service:ranker", order.submission, run)
+        return NewEvent(
+            make_envelope(finished, aggregate, stamp), self.queued[order.submission].seq
+        )
+
+
+STEPS = round(BEAT_S / STEP_S)
+COMPLETED = RunCompleted(
+    verdict="passed",
+    stage="check",
+    reason="",
+    cases=[],
+    took_s=RUN_S,
+    key="0" * 64,
+    environment={"gpu": "none"},
+)
+
+
+def check_order(queued: Mapping[str, QueuedJob], orders: Sequence[str], passed_max: int) -> Order:
+    """Compare the order of assignments with what docs/adr/scheduling.md promises.
+
+    It knows nothing of the scheduler's own code: only who submitted what, in which lane and when.
+    """
+    waiting: dict[tuple[str, str], dict[str, list[int]]] = {lane: {} for lane in LANES}
+    for job in queued.values():
+        waiting[job.lane].setdefault(job.account, []).append(job.seq)
+    for lane_jobs in waiting.values():
+        for seqs in lane_jobs.values():
+            seqs.sort(reverse=True)
+    passed, leased = Counter[tuple[str, str]](), Counter[str]()
+    overtaken = starved = ahead = 0
+    for place, submission in enumerate(orders):
+        job = queued[submission]
+        seqs = waiting[job.lane][job.account]
+        overtaken += seqs[-1] != job.seq
+        seqs.remove(job.seq)
+        if not seqs:
+            del waiting[job.lane][job.account]
+        leased[job.account] += 1
+        for lane in LANES:
+            passed[lane] = passed[lane] + 1 if lane != job.lane and waiting[lane] else 0
+            starved += passed[lane] > passed_max + len(LANES)
+        if place % FAIR_EVERY == 0:
+            ahead = max(ahead, *(_advantage(lane_jobs, leased) for lane_jobs in waiting.values()))
+    return Order(overtaken, starved, ahead)
+
+
+def _advantage(waiting: Mapping[str, Sequence[int]], leased: Mapping[str, int]) -> int:
+    """By how many jobs who got most of those who wait in a lane is ahead of who got least."""
+    counts = [leased[account] for account in waiting]
+    return max(counts, default=0) - min(counts, default=0)
+
+
+def _jobs(number: int) -> Iterator[tuple[str, tuple[str, str]]]:
+    """Participants and lanes of `number` jobs: each participant has as many in every lane."""
+    weights = [BUSY_FACTOR if n % BUSY_EVERY == 0 else 1 for n in range(PARTICIPANTS)]
+    per_weight = max(1, round(number / sum(weights) / len(LANES)))
+    left = {f"account{n}": weight * per_weight for n, weight in enumerate(weights)}
+    told = 0
+    while left and told < number:
+        for account in list(left):
+            for lane in LANES[: number - told]:
+                told += 1
+                yield account, lane
+            left[account] -= 1
+            if not left[account]:
+                del left[account]
+
+
+async def _write(url: str, jobs: int, agents: int) -> dict[str, QueuedJob]:
+    """Enrol the agents and receive the submissions; return these by their id."""
+    nc = await connect(url, "bench")
+    await ensure_streams(nc)
+    queued: dict[str, QueuedJob] = {}
+
+    def tell() -> Iterator[Told]:
+        seq = agents
+        for number in range(agents):
+            name = f"a{number}"
+            key = enrolment(name)["sign_key"]
+            yield subjects.agent(name), AgentEnrolled(sign_key=key, owner="bench")
+        for account, (class_, mode) in _jobs(jobs):
+            seq += 1
+            submission = derive_id(str(seq), "submission")
+            aggregate, fact = replay_log.received(submission, mode, account)
+            queued[submission] = QueuedJob(seq, account, (class_, mode))
+            yield (
+                aggregate,
+                msgspec.structs.replace(fact, class_=class_, deadline_at=now() + timedelta(days=2)),
+            )
+
+    told, seq = tell(), 0
+    while batch := list(islice(told, BATCH_MAX)):
+        seq = await publish_bulk(nc, batch, seq)
+    assert await NatsLog(nc).last() == seq, "somebody else wrote"
+    await nc.close()
+    return queued
