@@ -3,6 +3,7 @@
 import hashlib
 import itertools
 import random
+from collections import deque
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -11,6 +12,7 @@ from msgspec.structs import replace
 
 from bench.noop_agent import time_us
 from harness.vocabulary import MODES, PASSED
+from scheduler.domain.state import Agent
 from shared import subjects
 from shared.event_log import EventLog, NewEvent
 from shared.events import (
@@ -49,7 +51,7 @@ async def write(log: EventLog, count: int) -> int:
     log would grow while it is measured.
     """
     assert await log.last() == 0, "the log has events already"
-    told = tell(count, itertools.count())
+    told = Histories().tell(count)
     versions: dict[str, int] = {}
     first = 1
     while batch := list(islice(told, BATCH)):
@@ -62,7 +64,7 @@ async def write(log: EventLog, count: int) -> int:
 def new_events(count: int) -> Iterator[NewEvent]:
     """Yield `count` events, in order, as `write` would append them."""
     versions: dict[str, int] = {}
-    for place, told in enumerate(islice(tell(count, itertools.count()), count)):
+    for place, told in enumerate(islice(Histories().tell(count), count)):
         yield _new(told, 1, place + 1, versions)
         versions.clear()
 
@@ -82,26 +84,49 @@ def _new(told: Told, first: int, seq: int, versions: dict[str, int]) -> NewEvent
     return NewEvent(make_envelope(fact, aggregate, stamp), version if version < first else None)
 
 
-def tell(count: int, numbers: Iterator[int], accounts: int = ACCOUNTS) -> Iterator[Told]:
-    """Two problems, then interleaved submissions; none begins after `count` events.
+class Histories:
+    """Histories of finished submissions; one object continues one log from call to call."""
 
-    The submissions have the next `numbers`, so that several calls may continue one log.
-    """
-    yield _problem(PROBLEM)
-    yield _problem(EMPTY)
-    dice = random.Random(4)  # noqa: S311  (no secret, and always the same)
-    written = 2
-    lives: list[Iterator[Told]] = []
-    while written < count or lives:
-        while written < count and len(lives) < AT_ONCE:
-            lives.append(_life(dice, next(numbers), accounts))
-        life = dice.choice(lives)
-        told = next(life, None)
-        if told is None:
-            lives.remove(life)
-        else:
-            written += 1
-            yield told
+    def __init__(self) -> None:
+        # No secret, and always the same.
+        self._dice = random.Random(4)  # noqa: S311
+        self._numbers = itertools.count()
+        self._is_begun = False
+        self._agents = {f"a{number}": Agent() for number in range(AGENTS)}
+        self._free = deque(self._agents)
+
+    def tell(self, count: int, accounts: int = ACCOUNTS) -> Iterator[Told]:
+        """At first two problems, then interleaved submissions; none begins after `count` events."""
+        written = 0
+        if not self._is_begun:
+            self._is_begun, written = True, 2
+            yield _problem(PROBLEM)
+            yield _problem(EMPTY)
+        lives: list[Iterator[Told]] = []
+        while written < count or lives:
+            while written < count and len(lives) < AT_ONCE:
+                lives.append(self._live(accounts))
+            life = self._dice.choice(lives)
+            told = next(life, None)
+            if told is None:
+                lives.remove(life)
+            else:
+                written += 1
+                yield told
+
+    def _live(self, accounts: int) -> Iterator[Told]:
+        """A submission from its receipt to its end, one in eight of them wrong."""
+        dice, name = self._dice, self._free.popleft()
+        submission = derive_id(f"bench/{next(self._numbers)}", "submission")
+        job, mode = job_id_of(submission), dice.choice(DRAWN_MODES)
+        run = self._agents[name].next_run(name, 0)
+        is_wrong = dice.random() < 0.125
+        yield received(submission, mode, f"account{dice.randrange(accounts)}")
+        yield from _given(submission, job, run, name)
+        yield from _ran(subjects.report(name, run), submission, mode, is_wrong=is_wrong)
+        yield _ended(submission, job, run, mode, is_wrong=is_wrong)
+        self._agents[name].slots[0].last_run = run
+        self._free.append(name)
 
 
 def _problem(slug: str) -> Told:
@@ -121,18 +146,6 @@ def _problem(slug: str) -> Told:
         lang="py",
     )
     return subjects.problem(slug), fact
-
-
-def _life(dice: random.Random, number: int, accounts: int) -> Iterator[Told]:
-    """A submission from its receipt to its end, one in eight of them wrong."""
-    submission = derive_id(f"bench/{number}", "submission")
-    job, agent = job_id_of(submission), f"a{number % AGENTS}"
-    run, mode = derive_id(job, "run"), dice.choice(DRAWN_MODES)
-    is_wrong = dice.random() < 0.125
-    yield received(submission, mode, f"account{dice.randrange(accounts)}")
-    yield from _given(submission, job, run, agent)
-    yield from _ran(subjects.report(agent, run), submission, mode, is_wrong=is_wrong)
-    yield _ended(submission, job, run, mode, is_wrong=is_wrong)
 
 
 def _source(submission: str) -> Blob:

@@ -7,6 +7,7 @@ what it stored before. All of them then run beside each other for a moment witho
 import asyncio
 import hashlib
 import itertools
+import json
 import secrets
 import time
 import urllib.error
@@ -27,9 +28,10 @@ from shared import subjects
 from shared.clock import now
 from shared.event_log import NewEvent
 from shared.events import AccountOpened, Fact, SubmissionCancelRequested, TokenIssued
-from shared.nats.connection import connect, request, retry_request
+from shared.lifecycle import run_main
+from shared.nats.connection import api_request, connect, request, retry_request
 from shared.nats.event_log import BATCH_MAX, NatsLog
-from shared.nats.streams import ensure_streams, stream_state
+from shared.nats.streams import ensure_streams
 from shared.subjects import STREAM, derive_id
 from shared.wire import EventMetadata, encode_envelope, make_envelope
 from tests.support.waits import eventually, until
@@ -75,6 +77,7 @@ class LogBench:
         self.ground = Ground(folder, with_discord)
         self.ranked_events_max = ranked_events_max
         self.idle_s = idle_s
+        self._histories = replay_log.Histories()
         self._numbers = itertools.count()
         self._accounts = itertools.count()
         self._seq = 0
@@ -86,7 +89,7 @@ class LogBench:
     def grow(self, events: int) -> Row:
         """Make the log about this long, and measure."""
         known, began = asyncio.run(self._last()), time.monotonic()
-        asyncio.run(self._write(events - known))
+        run_main(self._write(events - known))
         written_s = time.monotonic() - began
         nats_start_s = self._restart_nats()
         # Each service reads what is new to it, and stores how far it came.
@@ -207,11 +210,11 @@ class LogBench:
     async def _stream(self) -> tuple[int, int]:
         nc = await connect(self.ground.nats.url, "bench")
         try:
-            state = await retry_request(nc, lambda: stream_state(nc, STREAM))
+            answer = await retry_request(nc, lambda: api_request(nc, f"STREAM.INFO.{STREAM}"))
         finally:
             await nc.close()
-        # Four for each submission: of the submission, its job, its run and the run's reports.
-        return state.bytes, 4 * next(self._numbers)
+        state = json.loads(answer)["state"]
+        return state["bytes"], state["num_subjects"]
 
     async def _write(self, count: int) -> None:
         """Append finished submissions and their participants, in order, about `count` events."""
@@ -222,14 +225,10 @@ class LogBench:
         await nc.close()
 
     def _tell(self, count: int) -> Iterator[Told]:
-        is_first, accounts = self._seq == 0, max(1, count // EVENTS_PER_ACCOUNT)
+        accounts = max(1, count // EVENTS_PER_ACCOUNT)
         for number in islice(self._accounts, accounts):
             yield from _account(number)
-        events = replay_log.tell(
-            count - accounts * (1 + TOKENS_PER_ACCOUNT), self._numbers, accounts
-        )
-        # A problem is published once.
-        yield from islice(events, 0 if is_first else 2, None)
+        yield from self._histories.tell(count - accounts * (1 + TOKENS_PER_ACCOUNT), accounts)
 
     def _end_one(self, running: Running) -> float:
         """Seconds from a scheduler's start until it has dealt with what is new to it."""

@@ -5,10 +5,9 @@ compared with the log server's: a wrong clock must not decide what is late.
 """
 
 import asyncio
-import contextlib
 import logging
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Protocol
@@ -25,7 +24,7 @@ from shared.allowances import Allowance
 from shared.bus import Bus
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import Appender, Conflict, EventLog, Feed
+from shared.event_log import Appender, Conflict, EventLog, Feed, RecordedEvent
 from shared.events import SLOTS_MAX, AgentRegistered
 from shared.health import HealthReporter, warn_rarely
 from shared.reports import RunRecord
@@ -266,38 +265,42 @@ class Scheduler:
         """Fold and decide until cancelled. Gap and UnknownEvent stop the process.
 
         It decides nothing while it catches up, and its own events must have come back through the
-        feed before it decides again.
+        feed before it decides again. It folds meanwhile: agents may report on a run as soon as its
+        order is stored.
         """
         feed = await self._open_feed()
         awaited = await self.log.last()
         taking = asyncio.create_task(feed.take())
         waking = asyncio.create_task(self.agents.news())
+        deciding: asyncio.Task[int] | None = None
         try:
             while True:
-                await asyncio.wait(
-                    {taking, waking}, timeout=self.tick_s, return_when=asyncio.FIRST_COMPLETED
-                )
-                has_taken = taking.done()
-                if has_taken:
-                    for event in taking.result():
-                        self.state = evolve(self.state, event)
-                        self.is_due = self.is_due or event.envelope.type not in IDLE
-                    self._keep_if_due()
+                waited = {taking, waking} if deciding is None else {taking, waking, deciding}
+                await asyncio.wait(waited, timeout=self.tick_s, return_when=asyncio.FIRST_COMPLETED)
+                if taking.done():
+                    self._fold(taking.result())
+                    taking = asyncio.create_task(feed.take())
                 if waking.done():
                     waking.result()
                     waking = asyncio.create_task(self.agents.news())
                     self.is_due = True
-                if self.state.seq >= awaited and self._should_decide():
-                    awaited = max(awaited, await self._decide(feed))
-                # Only now, so that it takes everything that arrived meanwhile.
-                if has_taken:
-                    taking = asyncio.create_task(feed.take())
+                if deciding is not None and deciding.done():
+                    awaited, deciding = max(awaited, deciding.result()), None
+                if deciding is None and self.state.seq >= awaited and self._should_decide():
+                    deciding = asyncio.create_task(self._decide(feed))
         finally:
-            for task in (taking, waking, *([self.keeping] if self.keeping else [])):
+            tasks = [taking, waking, deciding, self.keeping]
+            started = [task for task in tasks if task is not None]
+            for task in started:
                 task.cancel()
-                with contextlib.suppress(asyncio.CancelledError):
-                    await task
+            await asyncio.gather(*started, return_exceptions=True)
             await feed.close()
+
+    def _fold(self, events: Sequence[RecordedEvent]) -> None:
+        for event in events:
+            self.state = evolve(self.state, event)
+            self.is_due = self.is_due or event.envelope.type not in IDLE
+        self._keep_if_due()
 
     def _should_decide(self) -> bool:
         """Whether a rule may be due: most events of agents make nothing due."""
