@@ -9,6 +9,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from itertools import count, islice
@@ -28,6 +29,7 @@ from scheduler.domain.queue import Policy
 from scheduler.service import Heartbeat
 from shared import subjects
 from shared.clock import now
+from shared.errors import Failed
 from shared.event_log import NewEvent, RecordedEvent
 from shared.events import (
     AgentEnrolled,
@@ -214,7 +216,10 @@ class Crowd:
         id_ = report_id(run, type(fact).__name__, version)
         stamp = EventMetadata(id_, now(), f"agent:{agent}", order.submission, run)
         report = make_envelope(fact, subjects.report(agent, run), stamp)
-        return await AgentLog(self.nc, agent).append(NewEvent(report, version))
+        while True:
+            # As gpu_agent does: a service that has much to do answers later.
+            with suppress(Failed):
+                return await AgentLog(self.nc, agent).append(NewEvent(report, version))
 
     async def _beat(self, agent: str) -> None:
         run = self._busy.get(agent)

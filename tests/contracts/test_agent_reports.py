@@ -253,3 +253,28 @@ async def test_an_agent_that_asks_too_much_delays_no_other(
     await eventually(lambda: len(statuses) == 500)
     assert statuses.count(LIMITED) >= 480
     assert list(bus.requests.misconduct) == [AGENT]
+
+
+async def test_requests_that_waited_longer_than_their_agents_do_not_delay_new_ones(
+    bus: Bus, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    handled: list[bytes] = []
+
+    async def handle_slowly(_agent: str, body: bytes) -> tuple[bytes, int]:
+        handled.append(body)
+        await asyncio.sleep(0.02)
+        return b"", 0
+
+    monkeypatch.setitem(bus.requests._handlers, "slow", handle_slowly)
+    monkeypatch.setattr(agent_requests, "CONCURRENT_MAX", 1)
+    # Ten seconds of work, all asked at once and by agents that wait for two.
+    for number in range(500):
+        await bus.services.publish(f"agents.b{number}.slow", b"early")
+    await bus.services.flush()
+
+    async def is_answered() -> bool:
+        answer = await bus.services.request("agents.b1.slow", b"late", ANSWER_S_MAX)
+        return (answer.headers or {})[STATUS] == OK
+
+    await eventually(is_answered)
+    assert handled.count(b"early") < 250

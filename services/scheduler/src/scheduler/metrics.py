@@ -245,9 +245,10 @@ class AgentMetrics:
             # An agent not heard since our own start is silent from then on.
             silent = at - self.heard_at.setdefault(name, at)
             self.seen.labels(name).set(silent.total_seconds())
-            self.ratio.labels(name)
-            self.refusals.labels(name)
-            self.uploads.labels(name)
+        for new in names - self.shown:
+            self.ratio.labels(new)
+            self.refusals.labels(new)
+            self.uploads.labels(new)
         self.shown = names
 
     def count_refusal(self, agent: str) -> None:

@@ -10,7 +10,7 @@ it was given (`shared.reports`). An agent whose requests are refused too often i
 import asyncio
 import logging
 import time
-from collections import OrderedDict
+from collections import OrderedDict, deque
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -192,6 +192,8 @@ class AgentRequests:
         self._cache: OrderedDict[str, bytes] = OrderedDict()
         self._loading: SingleFlight[str, bytes] = SingleFlight()
         self._loads = asyncio.Semaphore(LOADS_MAX)
+        self._waiting: deque[tuple[float, Msg]] = deque()
+        self._has_arrived = asyncio.Event()
         self._running: set[asyncio.Task[None]] = set()
         self._conducts: dict[str, Conduct] = {}
         self._listening_since: float | None = None
@@ -225,10 +227,12 @@ class AgentRequests:
         self._listening_since = time.monotonic()
         self._reconnects = self._nc.stats["reconnects"]
         try:
-            async for message in subscription.messages:
-                while len(self._running) >= CONCURRENT_MAX:
-                    await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
-                await self._dispatch(message)
+            async with asyncio.TaskGroup() as group:
+                dispatching = group.create_task(self._dispatch_waiting())
+                async for message in subscription.messages:
+                    self._waiting.append((time.monotonic(), message))
+                    self._has_arrived.set()
+                dispatching.cancel()
         finally:
             self._loading.cancel()
             self._uploads.cancel()
@@ -236,6 +240,24 @@ class AgentRequests:
                 unfinished.cancel()
             if not self._nc.is_closed:
                 await subscription.unsubscribe()
+
+    async def _dispatch_waiting(self) -> None:
+        """Answer the requests in their order, but those that waited too long not in full.
+
+        Their agents repeat them: if a burst of all agents were answered late, everything would be
+        asked again and again, and nothing answered in time any more.
+        """
+        while True:
+            while not self._waiting:
+                self._has_arrived.clear()
+                await self._has_arrived.wait()
+            while len(self._running) >= CONCURRENT_MAX:
+                await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+            arrived_at, message = self._waiting.popleft()
+            if time.monotonic() - arrived_at > ANSWER_S_MAX:
+                await self._answer(message, FAILED)
+            else:
+                await self._dispatch(message)
 
     async def _dispatch(self, message: Msg) -> None:
         """Answer a request in a task of its own, unless its agent asks for too much."""
