@@ -24,7 +24,10 @@ from bench.figures import Figure
 # A benchmark is a module of this folder: `python -m bench.NAME [--smoke]` reports its figures.
 # Those that measure a platform of `warpboard up` come first: the smoke form then stops it.
 ON_A_PLATFORM = ("turnaround", "evaluations", "counts", "pipeline", "api", "discord", "peers")
-BENCHMARKS = (*ON_A_PLATFORM, "query", "web", "replay", "archive", "retrieval", "harness")
+BENCHMARKS = (
+    *ON_A_PLATFORM,
+    *("query", "web", "replay", "scale", "archive", "retrieval", "harness"),
+)
 SMOKE_S_MAX = 180.0
 WHOLE_S_MAX = 1800.0
 STOP_S_MAX = 90.0

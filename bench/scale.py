@@ -18,7 +18,7 @@ from bench.scale_log import LogBench, Row
 
 LONG, SMOKE = (1_000_000, 3_000_000, 10_000_000), (2_000, 6_000)
 # The ranker's start does not depend on the log, and its first fold takes an hour at ten million.
-RANKED_EVENTS_MAX = 3_000_000
+RANKED_EVENTS_MAX = 1_000_000
 GOALS = {
     ("scheduler", "start"): at_most(3.0),
     ("scheduler", "memory"): at_most(600.0),
