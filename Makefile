@@ -9,7 +9,7 @@ export WARPBOARD_DISCORD_OPENAPI ?= $(abspath $(wildcard ../shared/data/discord-
 export WARPBOARD_DISCORD_GATEWAY_SCHEMA ?= $(abspath $(wildcard ../shared/data/discord-gateway.schema.json))
 # The words of the platform that users come from, which a script of the tests follows.
 export WARPBOARD_PUBLIC_DOCUMENTS ?= $(abspath $(wildcard ../shared/spec/public-documents))
-PARTS := shared harness[torch] services/ingest services/scheduler[modal] services/gpu-agent \
+PARTS := shared[tracing] harness[torch] services/ingest services/scheduler[modal] services/gpu-agent \
          services/ranker services/discord-edge cli[mcp,plots,up] agents discord-sim[zstd]
 PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpboard \
             warpboard_agents warpboard_verifiers discord_sim

@@ -12,9 +12,11 @@ import pytest
 
 from gpu_agent import runs
 from gpu_agent.runs import run_canary
+from gpu_agent.service import Agent
 from harness.entry import code, environment
 from shared.errors import Failed
 from shared.events import HARNESS_CODE, RunCancelled, RunCompleted, RunFailed
+from shared.tracing import Span, assignment_key, run_key
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 from tests.support.waits import eventually
 
@@ -40,6 +42,51 @@ async def test_an_order_is_run_to_its_verdict(world: World) -> None:
         ("build", "passed"),
         ("check", "passed"),
     ]
+
+
+class Recorder:
+    """Takes the spans of an agent, and notes how many runs it had when it exported them."""
+
+    def __init__(self, agent: Agent) -> None:
+        self.agent = agent
+        self.spans: list[Span] = []
+        self.runs_at_export: list[int] = []
+
+    def record(self, span: Span) -> None:
+        self.spans.append(span)
+
+    def export_soon(self) -> None:
+        self.runs_at_export.append(len(self.agent.leases))
+
+
+async def test_a_run_is_recorded_once_it_is_over_and_exported_when_no_other_goes_on(
+    world: World,
+) -> None:
+    agent = world.agent(slots=2)
+    agent.spans = recorder = Recorder(agent)
+    async with serving(agent):
+        await world.order(ENDLESS, "r1")
+        await world.until("r1", "RunStarted")
+        await world.order(HONEST, "r2")
+        await world.until("r2", "RunCompleted")
+        await eventually(lambda: {span.key for span in recorder.spans} >= {run_key("r2")})
+        await eventually(lambda: [lease.run for lease in agent.leases] == ["r1"])
+        assert recorder.runs_at_export == []
+        await world.say("r1", RunCancelled(reason="enough"), (await world.history("r1"))[-1].seq)
+        await eventually(lambda: bool(recorder.runs_at_export))
+    assert set(recorder.runs_at_export) == {0}
+    by_key = {span.key: span for span in recorder.spans}
+    run, lost = by_key[run_key("r2")], by_key[run_key("r1")]
+    assert (run.parent, run.attributes["warpboard.end"], run.error) == (
+        assignment_key("r2"),
+        "passed",
+        "",
+    )
+    assert lost.error == "enough"
+    children = [span for span in recorder.spans if span.parent == run.key]
+    assert [span.name for span in children] == ["stage build", "stage check", "store and report"]
+    for span in children:
+        assert run.began_ns <= span.began_ns <= span.ended_ns <= run.ended_ns
 
 
 async def test_the_key_of_a_run_opens_its_commitment(world: World) -> None:

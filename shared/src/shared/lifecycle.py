@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Awaitable, Callable, Coroutine, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from datetime import UTC, datetime
 from typing import Any, Protocol, TypeVar
 
@@ -23,6 +23,7 @@ from shared import metrics
 from shared.errors import Failed, Refused
 from shared.health import LOOP_PART
 from shared.settings import Listen
+from shared.tracing import DISCARD, SpanRecorder
 from shared.version import VERSION
 
 # NATS, Postgres, logs, the ops server, modules being imported, uploads on their way to disk.
@@ -159,9 +160,13 @@ _log = logging.getLogger(__name__)
 
 
 class Lifecycle:
-    """The state of a process: whether it should stop, and which of its parts are unhealthy."""
+    """The state of a process: whether it should stop, and which of its parts are unhealthy.
+
+    `spans` takes what it did for submissions.
+    """
 
     def __init__(self) -> None:
+        self.spans: SpanRecorder = DISCARD
         self.stopping = asyncio.Event()
         self._unhealthy_parts: dict[str, str] = {}
         self._heartbeat_at = time.monotonic()
@@ -325,24 +330,56 @@ class ServiceSettings(Protocol):
 Settings = TypeVar("Settings", bound=ServiceSettings)
 
 
-def run_service(
+@contextmanager
+def open_recorder(service: str, *, is_on: bool, is_waiting: bool = False) -> Iterator[SpanRecorder]:
+    """Yield what records the spans of a service, and export the last ones at the end.
+
+    With `is_waiting` spans are exported only when the service says so. Errors: Refused if it is on
+    and the extra `tracing` is not installed.
+    """
+    if not is_on:
+        yield DISCARD
+        return
+    try:
+        from shared.otlp import OtlpRecorder
+    except ImportError as error:
+        reason = (
+            f"WARPBOARD_{service.upper().replace('-', '_')}_TRACING is true, but OpenTelemetry is "
+            f"not installed: pip install 'warpboard-shared[tracing]' ({error})"
+        )
+        raise Refused("bad_settings", reason) from error
+    recorder = OtlpRecorder(service, is_waiting=is_waiting)
+    try:
+        yield recorder
+    finally:
+        recorder.close()
+
+
+def run_service(  # noqa: PLR0913, PLR0917  (what a process needs)
     service: str,
     load: Callable[[], Settings],
     work: Callable[[Settings, Lifecycle], Awaitable[None]],
     drain_s: float = 20.0,
     files_min: int = 0,
+    record: Callable[[Settings], AbstractContextManager[SpanRecorder]] | None = None,
 ) -> int:
     """Read the settings and run the service; return 2, with a message, if they are refused.
 
     With `files_min` the process may open as many files as the system allows, and at least that.
+    `record` opens what records spans.
     """
-    try:
-        settings = load()
-        if files_min:
-            raise_file_limit(files_min)
-    except Refused as refused:
-        sys.stderr.write(f"{refused.reason}\n")
-        return 2
-    return run_until_signal(
-        service, settings.ops_listen, lambda life: work(settings, life), drain_s
-    )
+    with ExitStack() as ending:
+        try:
+            settings = load()
+            if files_min:
+                raise_file_limit(files_min)
+            spans = ending.enter_context(record(settings)) if record else DISCARD
+        except Refused as refused:
+            sys.stderr.write(f"{refused.reason}\n")
+            return 2
+
+        def main(life: Lifecycle) -> Awaitable[None]:
+            life.spans = spans
+            return work(settings, life)
+
+        return run_until_signal(service, settings.ops_listen, main, drain_s)

@@ -90,6 +90,15 @@ Replicas = typing.Annotated[
         "1 on a cluster: its first lost server takes the log with it; 3 on one server: no start",
     ),
 ]
+Tracing = typing.Annotated[
+    bool,
+    Doc(
+        "export [traces](docs/operating/traces.md) by OTLP; the variables of OpenTelemetry say "
+        "where to",
+        "true without the extra `tracing`: no start; true without a collector: a warning for every "
+        "batch",
+    ),
+]
 LocalWebhooks = typing.Annotated[
     bool,
     Doc(

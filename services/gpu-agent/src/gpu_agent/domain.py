@@ -16,8 +16,10 @@ from shared.events import (
     Missing,
     RunCompleted,
     RunFailed,
+    StageResult,
     is_at_least,
 )
+from shared.tracing import Attributes, Span, assignment_key, run_key
 from shared.wire import encode
 
 LOG_LENGTH_MAX = 8 * 1024
@@ -232,3 +234,48 @@ def _cut_texts(ended: Ended, part: int) -> Ended:
 
 def _truncate(text: str, length_max: int) -> str:
     return text if len(text) <= length_max else text[: length_max - 1] + "…"
+
+
+@dataclass
+class Timeline:
+    """When a run did what, in nanoseconds since 1970; `measured_ns` is when its harness ended.
+
+    `end` is the verdict or the code of its failure, `error` why it has no verdict.
+    """
+
+    taken_ns: int = 0
+    stage_ends_ns: list[int] = field(default_factory=list)
+    measured_ns: int = 0
+    ended_ns: int = 0
+    end: str = ""
+    error: str = ""
+
+
+def run_spans(
+    order: JobAssigned, run: str, timeline: Timeline, stages: Sequence[StageResult]
+) -> list[Span]:
+    """Return the spans of a run: its own, its stages, and the report of its result."""
+    trace, parent = order.submission, run_key(run)
+    attributes: Attributes = {"warpboard.end": timeline.end}
+    began_ns, ended_ns = timeline.taken_ns, timeline.ended_ns
+    spans = [
+        Span(
+            *(trace, parent, assignment_key(run), "run", began_ns, ended_ns),
+            *("consumer", attributes, timeline.error),
+        )
+    ]
+    for place, (stage, stage_ended_ns) in enumerate(
+        zip(stages, timeline.stage_ends_ns, strict=True)
+    ):
+        stage_began_ns = stage_ended_ns - int(stage.took_s * 1e9)
+        about: Attributes = {"warpboard.verdict": stage.verdict, "warpboard.cases": stage.cases}
+        spans.append(
+            Span(
+                *(trace, f"{parent}/{place}", parent, f"stage {stage.stage}"),
+                *(stage_began_ns, stage_ended_ns, "internal", about),
+            )
+        )
+    if timeline.measured_ns:
+        times = timeline.measured_ns, ended_ns
+        spans.append(Span(trace, f"{parent}/report", parent, "store and report", *times))
+    return spans

@@ -3,6 +3,7 @@
 import asyncio
 import sys
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from functools import partial
 
@@ -20,6 +21,7 @@ from shared.lifecycle import Lifecycle, run_until_first
 from shared.metrics import LogMetrics
 from shared.nats.agent import AgentBlobStore, AgentBus, AgentLog, open_inbox
 from shared.nats.connection import connect
+from shared.tracing import SpanRecorder
 
 # The agent bounds its own drain by DRAIN_S; this only has to be longer.
 DRAIN_S_MAX = 600.0
@@ -81,6 +83,7 @@ async def _run(
         began=await open_inbox(nc, settings.id),
         heartbeat_s=settings.heartbeat_s,
         drain_s=DRAIN_S,
+        spans=life.spans,
     )
     try:
         gpu_uuid = machine.environment.get("gpu_uuid", "")
@@ -107,6 +110,10 @@ async def _watch_gpu(agent: Agent, metrics: AgentMetrics, gpu_uuid: str) -> None
         await asyncio.sleep(READ_EVERY_S)
 
 
+def _open_spans(settings: Settings) -> AbstractContextManager[SpanRecorder]:
+    return lifecycle.open_recorder("gpu-agent", is_on=settings.tracing, is_waiting=True)
+
+
 def main(arguments: Sequence[str]) -> int:
     """Inspect the machine before there are threads, because that forks; then run the agent.
 
@@ -130,5 +137,5 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"{failed}\n")
         return 1
     run = partial(_run, machine=machine, once_codes=once_codes)
-    code = lifecycle.run_service("gpu-agent", load, run, DRAIN_S_MAX)
+    code = lifecycle.run_service("gpu-agent", load, run, DRAIN_S_MAX, record=_open_spans)
     return code or next(iter(once_codes or ()), 0)

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import logging
+import time
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -10,7 +11,7 @@ import msgspec
 from msgspec.structs import replace
 from nacl.signing import SigningKey
 
-from gpu_agent.domain import RunFiles, fit_event, has_room, is_member
+from gpu_agent.domain import RunFiles, Timeline, fit_event, has_room, is_member, run_spans
 from shared import subjects
 from shared.blobs import BlobNotFound, BlobStore
 from shared.bus import Bus, Delivery
@@ -35,6 +36,7 @@ from shared.events import (
 from shared.lifecycle import run_until_first
 from shared.reports import report_id
 from shared.signing import sign_verdict
+from shared.tracing import DISCARD, SpanRecorder
 from shared.wire import Envelope, EventMetadata, make_envelope
 
 logger = logging.getLogger(__name__)
@@ -81,6 +83,7 @@ class Lease:
     has_begun: bool = False
     is_ending: bool = False
     stages: list[StageResult] = field(default_factory=list)
+    timeline: Timeline = field(default_factory=Timeline)
 
     @property
     def run(self) -> str:
@@ -180,6 +183,7 @@ class RunObserver:
     async def report_stage(self, stage: StageResult) -> None:
         """Publish that a stage ended, and keep it for the run's last event."""
         self.lease.stages.append(stage)
+        self.lease.timeline.stage_ends_ns.append(time.time_ns())
         await self.report_case(stage.stage, "", stage.cases, stage.cases)
 
 
@@ -220,6 +224,7 @@ class Agent:
     heartbeat_s: float = 5.0
     busy_s: float = BUSY_S
     drain_s: float = 8.0
+    spans: SpanRecorder = DISCARD
     is_once: bool = False
     has_verdict: bool = False
     leases: list[Lease] = field(default_factory=list)
@@ -353,6 +358,7 @@ class Agent:
         for_gang, slots = bool(lease.order.gang), self.registration.slots
         if not is_void and has_room(orders, slots, for_gang=for_gang):
             self.leases.append(lease)
+            lease.timeline.taken_ns = time.time_ns()
             self.has_order.set()
             self.orders.put_nowait(lease)
             self.changed.set()
@@ -385,6 +391,8 @@ class Agent:
             # From here on every order is void.
             self.is_draining = self.is_draining or self.is_once
             self.leases.remove(lease)
+            if not self.leases:
+                self.spans.export_soon()
             self.has_run.set()
             self.changed.set()
             if not lease.task.cancelled():
@@ -425,6 +433,17 @@ class Agent:
             with contextlib.suppress(Conflict):
                 await self.reporter.discard(lease, getattr(fact, "verdict", ""))
         await lease.delivery.ack()
+        self._record_run(lease, fact)
+
+    def _record_run(self, lease: Lease, fact: Fact | None) -> None:
+        """Record the spans of a run that is over; while it ran, only times were noted."""
+        if self.spans is DISCARD or is_member(lease.order, self.name):
+            return
+        timeline, failure = lease.timeline, fact.code if isinstance(fact, RunFailed) else ""
+        timeline.ended_ns = time.time_ns()
+        timeline.end, timeline.error = getattr(fact, "verdict", failure), lease.lost or failure
+        for span in run_spans(lease.order, lease.run, timeline, lease.stages):
+            self.spans.record(span)
 
     async def _produce_result(self, lease: Lease) -> Fact | None:
         quarantine = self.registration.quarantine
@@ -444,6 +463,7 @@ class Agent:
         """Run a job, and store its files as blobs that its verdict names."""
         observer = RunObserver(lease, self.reporter, self.bus, self.metrics, self.registration)
         event, files = await self.runs.run(lease.order, observer)
+        lease.timeline.measured_ns = time.time_ns()
         if isinstance(event, RunCompleted):
             put = self.blobs.put
             event = replace(

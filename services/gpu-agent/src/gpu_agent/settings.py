@@ -13,7 +13,7 @@ from nacl.signing import SigningKey
 from gpu_agent.domain import Demand, parse_demand
 from shared.errors import Refused
 from shared.events import SLOTS_MAX
-from shared.settings import BadSettings, Doc, OpsListen, read_settings
+from shared.settings import BadSettings, Doc, OpsListen, Tracing, read_settings
 from shared.signing import CREDENTIAL_SETTINGS, load_key, open_credential, public_key
 
 PREFIX = "WARPBOARD_GPU_AGENT"
@@ -116,6 +116,7 @@ class Settings:
             "memory that nobody uses",
         ),
     ] = 1
+    tracing: Tracing = False
     sign_seed: Annotated[
         str,
         Doc(

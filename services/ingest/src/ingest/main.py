@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 from collections.abc import Awaitable, Callable
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,8 +44,10 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import WriteProbe, create_pool, migrate
+from shared.request_trace import TracingMiddleware
 from shared.settings import LOOPBACK
 from shared.snapshots import FoldSnapshots
+from shared.tracing import SpanRecorder
 
 POOL_MAX = 8
 SAVE_S_MAX = 5.0
@@ -113,7 +116,8 @@ async def _serve(app: FastAPI, commands: Ingest, settings: Settings, life: Lifec
         async with asyncio.timeout(SETTLE_S_MAX):
             await commands.account_tables.settle_at_start()
     metered = HttpMetricsMiddleware(app, "ingest")
-    await serve(metered, *settings.listen, life.stopping, settings.http_limits)
+    traced = TracingMiddleware(metered, life.spans) if settings.tracing else metered
+    await serve(traced, *settings.listen, life.stopping, settings.http_limits)
 
 
 async def _run(settings: Settings, life: Lifecycle) -> None:
@@ -181,6 +185,10 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     await nc.close()
 
 
+def _open_spans(settings: Settings) -> AbstractContextManager[SpanRecorder]:
+    return lifecycle.open_recorder("ingest", is_on=settings.tracing)
+
+
 def main() -> int:
     """Run the service, and return the exit code."""
-    return lifecycle.run_service("ingest", load, _run, files_min=FILES_MIN)
+    return lifecycle.run_service("ingest", load, _run, files_min=FILES_MIN, record=_open_spans)

@@ -26,6 +26,7 @@ from shared.settings import (
     OpsListen,
     ReaderKey,
     Replicas,
+    Tracing,
     read_settings,
 )
 
@@ -107,6 +108,7 @@ class Settings:
         ),
     ] = ""
     replicas: Replicas = 1
+    tracing: Tracing = False
     names_believed: Annotated[
         bool,
         Doc(

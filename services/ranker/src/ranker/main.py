@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from contextlib import AbstractContextManager
 from functools import partial
 
 from ranker.archive.archiver import ArchiveService, SealConfig
@@ -44,6 +45,7 @@ from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import CheckpointConflict, WriteProbe, create_pool, migrate
 from shared.reader import ReaderAuthentication
 from shared.signing import load_key, public_key
+from shared.tracing import SpanRecorder
 
 MIGRATED = (
     ("shared", "accounts"),
@@ -87,7 +89,7 @@ async def _run_projection(
                 await models.check_writable()
                 outage.end()
                 demand, reads = settings.demand(), ReadsBetweenWrites(models)
-                decisions = Decisions(log, models, blobs, metrics, demand)
+                decisions = Decisions(log, models, blobs, metrics, demand, life.spans)
                 duels = Duels(log, reads, demand, is_on=settings.duels)
                 confirmations = Confirmations(log, reads, demand, is_on=settings.confirmations)
                 podium_jobs = (duels, confirmations)
@@ -186,6 +188,10 @@ async def _release(settings: Settings, log: EventSource, blobs: BlobStore) -> No
     await release_regularly(build, settings.releases_every_h)
 
 
+def _open_spans(settings: Settings) -> AbstractContextManager[SpanRecorder]:
+    return lifecycle.open_recorder("ranker", is_on=settings.tracing)
+
+
 def main() -> int:
     """Run the service, and return the exit code."""
-    return lifecycle.run_service("ranker", load, _run, files_min=FILES_MIN)
+    return lifecycle.run_service("ranker", load, _run, files_min=FILES_MIN, record=_open_spans)

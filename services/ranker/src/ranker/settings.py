@@ -21,6 +21,7 @@ from shared.settings import (
     OpsListen,
     ReaderKey,
     Replicas,
+    Tracing,
     read_settings,
 )
 
@@ -62,6 +63,7 @@ class Settings:
     ] = None
     replicas: Replicas = 1
     webhooks_local: LocalWebhooks = False
+    tracing: Tracing = False
     duels: Annotated[
         bool,
         Doc(

@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import hashlib
 import sys
+from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 
@@ -21,6 +22,7 @@ from shared.nats.bus import NatsBus, read_bus_status, server_time
 from shared.nats.service import open_service_log
 from shared.settings import print_problems
 from shared.snapshots import FoldSnapshots
+from shared.tracing import SpanRecorder
 
 KEEP_S_MAX = 5.0
 
@@ -40,6 +42,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         clock=clock,
         policy=settings.policy(),
         tick_s=settings.tick_s,
+        spans=life.spans,
     )
     requests = AgentRequests(nc, NatsBlobStore(nc), log, scheduler.find_run, metrics.machines)
     scheduler.has_listened = requests.has_listened
@@ -71,7 +74,11 @@ def _fold_digest() -> str:
     return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
+def _open_spans(settings: Settings) -> AbstractContextManager[SpanRecorder]:
+    return lifecycle.open_recorder("scheduler", is_on=settings.tracing)
+
+
 if __name__ == "__main__":
     if sys.argv[1:] == ["check"]:
         sys.exit(print_problems(load))
-    sys.exit(lifecycle.run_service("scheduler", load, _run))
+    sys.exit(lifecycle.run_service("scheduler", load, _run, record=_open_spans))

@@ -19,6 +19,7 @@ from scheduler.domain.match import list_candidates
 from scheduler.domain.queue import Forecast, Policy, build_forecast
 from scheduler.domain.rules import IDLE, decide
 from scheduler.domain.state import Decision, Offer, SchedulerState, World, split_decision
+from scheduler.domain.traces import lease_spans
 from shared import subjects
 from shared.allowances import Allowance
 from shared.bus import Bus
@@ -29,6 +30,7 @@ from shared.events import SLOTS_MAX, AgentRegistered
 from shared.health import HealthReporter, warn_rarely
 from shared.reports import RunRecord
 from shared.snapshots import FoldSnapshots
+from shared.tracing import DISCARD, SpanRecorder
 
 # With a larger skew, nothing that depends on the time is decided.
 CLOCK_SKEW_S_MAX = 5.0
@@ -246,6 +248,7 @@ class Scheduler:
     tick_s: float = 0.5
     snapshot_events: int = SNAPSHOT_EVENTS
     snapshot_s: float = SNAPSHOT_S
+    spans: SpanRecorder = DISCARD
     state: SchedulerState = field(default_factory=SchedulerState)
     kept_seq: int = 0
     kept_at: float = field(default_factory=time.monotonic)
@@ -382,8 +385,12 @@ class Scheduler:
         seq = 0
         try:
             for batch in split_decision(decision):
+                began_ns = time.time_ns()
                 seq = await self.appender.append(*batch)
                 self.metrics.said(batch)
+                if self.spans is not DISCARD:
+                    for span in lease_spans(self.state, batch, began_ns, time.time_ns()):
+                        self.spans.record(span)
         except Conflict as conflict:
             log.debug("another scheduler appended to %s first", conflict.aggregate)
             self.metrics.conflicted()

@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from scheduler.domain.queue import Policy
 from shared.errors import Refused
-from shared.settings import Address, Doc, OpsListen, Replicas, read_settings
+from shared.settings import Address, Doc, OpsListen, Replicas, Tracing, read_settings
 
 PREFIX = "WARPBOARD_SCHEDULER"
 
@@ -53,6 +53,7 @@ class Settings:
         ),
     ] = 30.0
     replicas: Replicas = 1
+    tracing: Tracing = False
 
     def policy(self) -> Policy:
         """Return the configured policy. Raises Refused."""

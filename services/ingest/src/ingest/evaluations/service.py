@@ -30,6 +30,7 @@ from shared.errors import Failed, Refused
 from shared.evaluations import JSON_LINES, encode_lines, read_items
 from shared.event_log import Append, Conflict, Decider, RecordedEvent
 from shared.problems.submission_file import choose_precision, read_directives
+from shared.request_trace import request_trace
 from shared.states import EVALUATION_STATES, QUEUED
 from shared.subjects import derive_id
 
@@ -105,6 +106,7 @@ class EvaluationCommands:
             requested, source=await self.ports.blobs.put(encode_lines(items), JSON_LINES)
         )
         recorded = await self._record(id_, requested, new)
+        request_trace().accept(id_, recorded.seq)
         fact = recorded.fact
         assert isinstance(fact, events.EvaluationRequested), "it was just recorded"
         evaluation = _describe(id_, recorded, fact)

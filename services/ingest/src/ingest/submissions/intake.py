@@ -25,6 +25,7 @@ from shared.clock import new_id
 from shared.errors import Refused
 from shared.events import LauncherRegistered, ProblemPublished
 from shared.problems.submission_file import Directives
+from shared.request_trace import request_trace
 
 
 class Intake:
@@ -49,12 +50,20 @@ class Intake:
 
     async def submit(self, upload: Upload) -> SubmissionReceipts:
         """Accept a submission, one for each GPU type."""
+        trace = request_trace()
+        trace.end_step("authenticate and parse")
         batch = resolve(upload, await self.load(upload))
         if parent := batch.submissions[0].parent:
             await self._check_parent(parent, batch.problem, upload.caller)
+        trace.end_step("load and resolve")
         async with self.admission.admit(batch) as queues:
             charge = await self._charging.charge(batch, queues)
+            trace.end_step("admit and charge")
             accepted = await self._commits.commit(batch, charge, queues)
+        trace.end_step("store and append")
+        if not accepted.is_repeat:
+            for submission in accepted.submissions:
+                trace.accept(submission.id, submission.number)
         return write_receipts(accepted, queues, batch.licence_notice)
 
     async def load(self, upload: Upload) -> SubmissionContext:

@@ -5,6 +5,7 @@ First come the ports that it and the projection need: the read models and the me
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
@@ -52,6 +53,7 @@ from shared.events import (
 )
 from shared.health import ScrubState
 from shared.subjects import derive_id
+from shared.tracing import DISCARD, Attributes, Span, SpanRecorder, run_key
 from shared.verdicts import verify_verdict
 
 logger = logging.getLogger(__name__)
@@ -268,6 +270,18 @@ class Conclusion(NamedTuple):
         return [Append(aggregate, fixed, 0, run, aggregate)]
 
 
+def _conclusion_span(submission: str, end: SubmissionFinished, began_ns: int) -> Span:
+    run = end.run or ""
+    attributes: Attributes = {
+        "warpboard.outcome": end.outcome,
+        "warpboard.eligible": end.is_eligible,
+    }
+    return Span(
+        *(submission, f"{run}/rank", run_key(run), "rank"),
+        *(began_ns, time.time_ns(), "consumer", attributes),
+    )
+
+
 def choose_due(
     due: Mapping[tuple[str, int], PendingDecision], appended: AbstractSet[tuple[str, int]]
 ) -> list[PendingDecision]:
@@ -296,6 +310,7 @@ class Decisions:
     blobs: BlobStore
     metrics: Metrics
     demand: Demand
+    spans: SpanRecorder = DISCARD
     appended: set[tuple[str, int]] = field(default_factory=set)
     verdicts: OrderedDict[int, RecordedEvent] = field(default_factory=OrderedDict)
 
@@ -342,6 +357,7 @@ class Decisions:
 
     async def _conclude(self, waiting: PendingDecision) -> bool:
         """Decide on a submission; False if another process appended first."""
+        began_ns = time.time_ns()
         verdict = await self._verify(waiting)
         conclusion = await self._make_conclusion(waiting, verdict)
         end = conclusion.end
@@ -349,7 +365,10 @@ class Decisions:
         aggregate = subjects.submission(waiting.submission)
         cause = EventCause(end.run, corr=waiting.submission)
         first = conclusion.appends(end.run)
-        return bool(await append_event(self.log, aggregate, end, waiting.version, cause, *first))
+        seq = await append_event(self.log, aggregate, end, waiting.version, cause, *first)
+        if seq:
+            self.spans.record(_conclusion_span(waiting.submission, end, began_ns))
+        return bool(seq)
 
     async def _make_conclusion(self, waiting: PendingDecision, verdict: RunVerdict) -> Conclusion:
         """Conclude a run; one of the first of its leaderboard may fix the yardstick.
