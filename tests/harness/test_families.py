@@ -1,6 +1,7 @@
 """Families of functions that do the same work: what a policy forbids and doubts with one."""
 
 import importlib
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -176,7 +177,7 @@ def test_a_recorded_call_shows_the_family_of_what_it_calls(torch: Any) -> None:
     for title, members in calls.items():
         for number, call in enumerate(members):
             operators: dict[str, list[float]] = {}
-            with torch.no_grad(), _operator_counter()(operators):
+            with torch.no_grad(), _operator_counter(time.perf_counter)(operators):
                 call()
             names = {name.rpartition("::")[2] for name in operators}
             assert names & {*families[title].operators}, f"{title}, call {number}: {names}"

@@ -31,6 +31,7 @@ from harness.worker.submission import Call, CaseBinder, load_submission
 _ANCILLARY_BYTES = 64
 # How many operators tell what the dispatch of one costs.
 _DISPATCHES = 32
+_SCHEDSTAT_BYTES_MAX = 128
 _HEAD_BYTES = 1 + protocol.NONCE_BYTES
 
 
@@ -255,8 +256,8 @@ def record_call(call: Callable[[], bytes | None], descriptor: int) -> bytes | No
 
     The keys are total_us; overhead_us, which is what torch's dispatch to Python costs; and
     operators and kernels as rows [name, calls, time_us], those with the most time first; rows that
-    are too many are left out. Each rank adds a line.
-    Raises whatever the call raises.
+    are too many are left out. No time contains what the thread waited for a core. Each rank adds a
+    line. Raises whatever the call raises.
     """
     torch: Any = importlib.import_module("torch")
     operators: dict[str, list[float]] = {}
@@ -266,16 +267,17 @@ def record_call(call: Callable[[], bytes | None], descriptor: int) -> bytes | No
     def run() -> None:
         results.append(call())
 
-    counter = _operator_counter()
-    operator_us = _dispatch_us(torch, counter)
+    clock_us = _make_clock()
+    counter = _operator_counter(clock_us)
+    first_us, operator_us = _dispatch_us(torch, counter, clock_us)
     total_us = 0.0
 
     def count() -> None:
         nonlocal total_us
         with counter(operators):
-            began = time.perf_counter()
+            began_us = clock_us()
             run()
-            total_us = 1e6 * (time.perf_counter() - began)
+            total_us = clock_us() - began_us
 
     if torch.cuda.is_available():
         kernels = _profile_kernels(torch, count)
@@ -284,7 +286,7 @@ def record_call(call: Callable[[], bytes | None], descriptor: int) -> bytes | No
     rows = [(name, int(calls), time_us) for name, (calls, time_us) in operators.items()]
     record = {
         "total_us": total_us,
-        "overhead_us": operator_us * sum(calls for _, calls, _ in rows),
+        "overhead_us": first_us * len(rows) + operator_us * sum(calls for _, calls, _ in rows),
         "operators": _longest(rows),
         "kernels": _longest(kernels),
     }
@@ -299,21 +301,48 @@ def _longest(rows: list[tuple[str, int, float]]) -> list[tuple[str, int, float]]
     ]
 
 
-def _dispatch_us(torch: Any, counter: Callable[[dict[str, list[float]]], Any]) -> float:
-    """Return what it costs to count an operator, beside the operator's own time."""
-    operators: dict[str, list[float]] = {}
+def _make_clock() -> Callable[[], float]:
+    """Return a clock in microseconds that stops while this thread waits for a core.
+
+    Other processes would make a call longer, as if that were the submission's own work.
+    """
+    try:
+        schedule = os.open("/proc/thread-self/schedstat", os.O_RDONLY | os.O_CLOEXEC)
+    except OSError:
+        return lambda: 1e6 * time.perf_counter()
+    # The second number of `schedstat` (Documentation/scheduler/sched-stats.rst).
+    return lambda: (
+        (time.perf_counter_ns() - int(os.pread(schedule, _SCHEDSTAT_BYTES_MAX, 0).split()[1]))
+        / 1000
+    )
+
+
+def _dispatch_us(
+    torch: Any,
+    counter: Callable[[dict[str, list[float]]], Any],
+    clock_us: Callable[[], float],
+) -> tuple[float, float]:
+    """Return what it costs to count an operator, beside the operator's own time.
+
+    The first time is slower, because torch looks the operator up.
+    """
     scalar = torch.zeros(1)
     scalar.add_(1)
-    with counter(operators):
-        began = time.perf_counter()
-        for _ in range(_DISPATCHES):
-            scalar.add_(1)
-        total_us = 1e6 * (time.perf_counter() - began)
-    counted_us = sum(time_us for _, time_us in operators.values())
-    return max(0.0, total_us - counted_us) / _DISPATCHES
+
+    def measure(calls: int) -> float:
+        operators: dict[str, list[float]] = {}
+        with counter(operators):
+            began_us = clock_us()
+            for _ in range(calls):
+                scalar.add_(1)
+            total_us = clock_us() - began_us
+        counted_us = sum(time_us for _, time_us in operators.values())
+        return max(0.0, total_us - counted_us) / calls
+
+    return measure(1), measure(_DISPATCHES)
 
 
-def _operator_counter() -> Callable[[dict[str, list[float]]], Any]:
+def _operator_counter(clock_us: Callable[[], float]) -> Callable[[dict[str, list[float]]], Any]:
     """Return a context that counts the operators that torch dispatches in this thread."""
     dispatch: Any = importlib.import_module("torch.utils._python_dispatch")
 
@@ -331,13 +360,13 @@ def _operator_counter() -> Callable[[dict[str, list[float]]], Any]:
         def __torch_dispatch__(
             self, operator: Any, _: Any, args: Any = (), kwargs: Any = None
         ) -> Any:
-            began = time.perf_counter()
+            began_us = clock_us()
             try:
                 return operator(*args, **(kwargs or {}))
             finally:
                 entry = self.operators.setdefault(operator._schema.name, [0, 0.0])  # noqa: SLF001
                 entry[0] += 1
-                entry[1] += 1e6 * (time.perf_counter() - began)
+                entry[1] += clock_us() - began_us
 
     return OperatorCounter
 
