@@ -34,6 +34,7 @@ from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
 from discord_sim.state import AUTOCOMPLETE, COMMAND, COMPONENT, Interaction
 from discord_sim.users import SimulatedUser
+from shared.servers.postgresql import Postgres
 from tests.support.waits import eventually
 
 AGENTS, PEOPLE, PEOPLE_SMOKE, ROUNDS = 4, (1, 50), (2,), 4
@@ -135,7 +136,7 @@ def _edge(platform: Platform, sim: Simulator) -> "subprocess.Popen[bytes]":
     """The bot's process."""
     told = {
         "INGEST_URL": platform.url,
-        "POSTGRES_DSN": platform.postgres_dsn,
+        "POSTGRES_DSN": Postgres(platform.folder / "postgres").dsn_of("discord_edge"),
         "OPS_LISTEN": "127.0.0.1:0",
         "GUILD": sim.guild.id,
         "TOKEN": sim.token,

@@ -67,11 +67,6 @@ class Platform:
         """Where the log is, password and all."""
         return self.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"]
 
-    @property
-    def postgres_dsn(self) -> str:
-        """Where the read models are, password and all."""
-        return self.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
-
     def has_free_agent(self, http: httpx.Client) -> bool:
         """Whether the platform's own agent is free."""
         try:

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+from shared.servers.postgresql import ROLES
 from warpboard.domain.demand import Device
 from warpboard.processes.services import (
     PORTS,
@@ -16,7 +17,7 @@ PLACE = PlatformConfig(
     Path("/nowhere"),
     "nats://127.0.0.1:1",
     ["nats://agent-local:a-password@127.0.0.1:1"],
-    "postgresql://",
+    dict.fromkeys(ROLES, "postgresql://"),
     {name: number for number, name in enumerate(PORTS, 1)},
     "a-token-of-operators",
     "a-key-of-readers",

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Failed
+from shared.servers.postgresql import ROLES
 from tests.support.log_lines import collect_warnings
 from warpboard.processes.child import DEATHS_MAX, LONG_PAUSE_S, Child
 from warpboard.processes.services import PlatformConfig, PortClaims, choose_ports, local_services
@@ -75,7 +76,7 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
         Path("/here"),
         "nats://warpboard:secret@127.0.0.1:1",
         ["nats://agent-local:secret@127.0.0.1:1"],
-        "postgresql://postgres:secret@/postgres",
+        {role: f"postgresql://warpboard_{role}:secret@/postgres" for role in ROLES},
         {name: number for number, name in enumerate(names, 2)},
         "secret-token",
         "secret-key",
@@ -83,7 +84,7 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
     services = local_services(place)
     assert [service.name for service in services] == ["ranker", "ingest", "scheduler", "gpu-agent"]
     variables = [f"{key}={value}" for service in services for key, value in service.environ.items()]
-    dsn, url = place.postgres_dsn, place.nats_url
+    dsns, url = place.postgres_dsns, place.nats_url
     assert sorted(variables) == [
         "WARPBOARD_GPU_AGENT_DATA=/here/agent",
         "WARPBOARD_GPU_AGENT_ID=local",
@@ -94,14 +95,14 @@ def test_services_are_told_where_all_is_and_passwords_by_the_environment_alone()
         f"WARPBOARD_INGEST_NATS_URL={url}",
         "WARPBOARD_INGEST_OPERATOR_TOKEN=secret-token",
         "WARPBOARD_INGEST_OPS_LISTEN=127.0.0.1:3",
-        f"WARPBOARD_INGEST_POSTGRES_DSN={dsn}",
+        f"WARPBOARD_INGEST_POSTGRES_DSN={dsns['ingest']}",
         "WARPBOARD_INGEST_RANKER_URL=http://127.0.0.1:4",
         "WARPBOARD_INGEST_READER_KEY=secret-key",
         "WARPBOARD_INGEST_WEB_SIGNUP=true",
         "WARPBOARD_RANKER_LISTEN=127.0.0.1:4",
         f"WARPBOARD_RANKER_NATS_URL={url}",
         "WARPBOARD_RANKER_OPS_LISTEN=127.0.0.1:5",
-        f"WARPBOARD_RANKER_POSTGRES_DSN={dsn}",
+        f"WARPBOARD_RANKER_POSTGRES_DSN={dsns['ranker']}",
         "WARPBOARD_RANKER_READER_KEY=secret-key",
         "WARPBOARD_RANKER_SEAL_KEY=/here/seal.key",
         f"WARPBOARD_SCHEDULER_NATS_URL={url}",

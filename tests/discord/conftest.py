@@ -81,7 +81,7 @@ async def edge_platform(
             add_problem, running.url, ROOT / "problems" / "identity", running.operator
         )
         async with Simulator(validators) as sim:
-            dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+            dsn = running.postgres.dsn_of("discord_edge")
             roles = {"creator": await sim.add_role("authors")}
             for name in ("moderator", "admin"):
                 roles[name] = await sim.add_role(f"{name}s", "manage_guild")

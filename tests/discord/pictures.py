@@ -279,7 +279,7 @@ async def studio_of(folder: Path) -> AsyncIterator[Studio]:
             roles = {"creator": await sim.add_role("Authors")}
             for name in ("moderator", "admin"):
                 roles[name] = await sim.add_role(f"{name.title()}s", "manage_guild")
-            dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+            dsn = running.postgres.dsn_of("discord_edge")
             edge_platform = EdgePlatform(running, sim, folder / "edge.log", dsn, roles)
             await start_announcing(edge_platform)
             page = await context.new_page()

@@ -318,7 +318,7 @@ async def test_the_first_ranked_submission_asks_for_a_licence(
         folder = ROOT / "problems" / "identity"
         await asyncio.to_thread(add_problem, running.url, folder, running.operator)
         async with Simulator(validators) as sim:
-            dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+            dsn = running.postgres.dsn_of("discord_edge")
             platform = EdgePlatform(running, sim, tmp_path / "edge.log", dsn)
             try:
                 await platform.start()

@@ -18,7 +18,7 @@ import pytest
 from shared.lifecycle import raise_file_limit
 from tests.shared.test_http_connections import connected, half_heads
 from tests.support.door import OPERATOR, TOKEN
-from tests.support.servers import SharedNats, postgres_database
+from tests.support.servers import SharedNats, prepared_database
 from tests.support.waits import free_port, until
 
 pytestmark = pytest.mark.server
@@ -75,7 +75,7 @@ def ingest(
     """One ingest for all clients of this file; no client changes anything in it."""
     raise_file_limit()
     log = tmp_path_factory.mktemp("ingest") / "log"
-    with postgres_database(postgres_server_dsn) as dsn:
+    with prepared_database(postgres_server_dsn) as dsn:
         port = free_port()
         settings = {
             "NATS_URL": shared_nats.fresh_url(),

@@ -39,7 +39,7 @@ from tests.ranker.audit_platform import AuditPlatform
 from tests.support.examples import example_event
 from tests.support.lives import AGENT, Life
 from tests.support.memory import MemoryBlobStore, MemoryLog
-from tests.support.servers import SharedNats, postgres_database
+from tests.support.servers import SharedNats, prepared_database
 
 # asyncio lets go of the pipes of a process that was killed while somebody waited for it.
 pytestmark = [
@@ -127,8 +127,8 @@ class Places(NamedTuple):
 def places(shared_nats: SharedNats, postgres_server_dsn: str, tmp_path: Path) -> Iterator[Places]:
     """Two empty platforms with the same seal key."""
     with (
-        postgres_database(postgres_server_dsn) as old_dsn,
-        postgres_database(postgres_server_dsn) as other,
+        prepared_database(postgres_server_dsn) as old_dsn,
+        prepared_database(postgres_server_dsn) as other,
     ):
         key = tmp_path / "seal.key"
         yield Places(

@@ -14,7 +14,7 @@ from shared.errors import Refused
 from shared.signing import load_key, public_key
 from tests.ranker.audit_platform import AuditPlatform
 from tests.ranker.test_export import Places, command, fill, logging_to, places, platform, rank
-from tests.support.servers import SharedNats, postgres_database
+from tests.support.servers import SharedNats, prepared_database
 
 __all__ = ("places", "platform")
 pytestmark = [pytest.mark.long, pytest.mark.server]
@@ -83,7 +83,7 @@ async def test_a_second_restore_without_a_key_is_accepted_too(
     )
     assert (code, len(report["key_changes"])) == (0, 1), report
     key = places.folder / "third" / "seal.key"
-    with postgres_database(postgres_server_dsn) as dsn:
+    with prepared_database(postgres_server_dsn) as dsn:
         nats_url = shared_nats.fresh_url()
         third = replace(places.new, nats_url=nats_url, postgres_dsn=dsn, seal_key=key)
         await import_log(third, again, ACTOR, is_incomplete_allowed=True)

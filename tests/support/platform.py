@@ -19,6 +19,7 @@ import msgspec
 from ranker.audit.command import audit_live
 from ranker.replay.runner import replay_projection
 from ranker.settings import Settings
+from shared.servers.postgresql import Postgres
 from shared.settings import read_settings
 from tests.support.people import add_problem
 from tests.support.waits import until
@@ -114,6 +115,11 @@ class Running:
         rows = {row["name"]: row["pid"] for row in self.state["processes"]}
         pid: int | None = rows[name]
         return pid
+
+    @property
+    def postgres(self) -> Postgres:
+        """Its Postgres, with the DSN of the superuser and of each role."""
+        return Postgres(self.folder / "postgres")
 
     def environ(self, name: str) -> dict[str, str]:
         """What a service was told at its start."""

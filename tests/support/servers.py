@@ -16,6 +16,7 @@ from psycopg.sql import SQL, Identifier, Literal
 from ranker.archive import postgres as archive
 from ranker.postgres import SCHEMA
 from ranker.retrieval import postgres as texts
+from shared.database.roles import OWNED
 from shared.errors import Failed
 from shared.postgres import migrate
 from shared.servers.nats import CONSUMERS_MAX, NatsServer, find_binary
@@ -107,6 +108,15 @@ def postgres_database(dsn: str) -> Iterator[str]:
         finally:
             drop = SQL("drop database {} with (force)").format(Identifier(name))
             connection.execute(drop)
+
+
+@contextmanager
+def prepared_database(dsn: str) -> Iterator[str]:
+    """Create a database with the schemas of the owner, yield its DSN, and drop it afterwards."""
+    with postgres_database(dsn) as database:
+        for schema, package in OWNED.items():
+            migrate(database, package, schema)
+        yield database
 
 
 def drop_schema(dsn: str, schema: str) -> None:

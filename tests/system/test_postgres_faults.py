@@ -27,7 +27,7 @@ def running(platform_to_kill: Running) -> Running:
 
 def operate(running: Running, *statements: str) -> None:
     """What an operator of Postgres says, in a session that may write."""
-    dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+    dsn = running.postgres.dsn
     options = "-c default_transaction_read_only=off"
     with psycopg.connect(dsn, autocommit=True, options=options) as connection:
         for statement in statements:
@@ -114,7 +114,7 @@ async def test_a_postgres_that_dies_again_and_again_stops_nobody(running: Runnin
 
 def find_wal_writer(running: Running) -> int | None:
     """The process that writes to disk what was committed lazily; None while Postgres is away."""
-    dsn = running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+    dsn = running.postgres.dsn
     try:
         with psycopg.connect(dsn) as connection:
             found = connection.execute(

@@ -28,6 +28,14 @@ RECOVERY_S_MAX = 60.0
 PAUSE_S = 0.2
 POOLED_STATEMENT_S_MAX = 10
 POOL_WAIT_S_MAX = 5.0
+# A server whose machine is gone closes no connection: without these limits a read from it would
+# last until the kernel gives up, 15 minutes.
+TCP_LIMITS = {
+    "keepalives_idle": 5,
+    "keepalives_interval": 2,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 10_000,
+}
 POOL_WAITING_MAX = 200
 PROBE_EVERY_S = 5.0
 PROBE_S_MAX = 2.0
@@ -154,15 +162,18 @@ async def borrow_connection(
                 raise
 
 
-def _connection_parameters(schema: str, statement_s: int) -> dict[str, Any]:
+def _connection_parameters(schema: str, statement_s: int, role: str = "") -> dict[str, Any]:
     """Return the parameters of every connection: limits on all waits, and the search path."""
-    if not _SCHEMA.match(schema):
-        raise ValueError(f"{schema!r} is not a schema: use lower case letters, digits and _")
+    for name in (schema, role or "none"):
+        if not _SCHEMA.match(name):
+            raise ValueError(f"{name!r} is not a name: use lower case letters, digits and _")
+    set_role = f" -c role={role}" if role else ""
     return {
         "connect_timeout": CONNECT_S_MAX,
+        **TCP_LIMITS,
         "autocommit": True,
         "options": f"-c search_path={schema} -c statement_timeout={statement_s}s"
-        f" -c lock_timeout={statement_s}s -c client_encoding=UTF8 -c timezone=UTC",
+        f" -c lock_timeout={statement_s}s -c client_encoding=UTF8 -c timezone=UTC{set_role}",
     }
 
 
@@ -189,12 +200,18 @@ def create_pool(dsn: str, least: int, most: int, schema: str = "public") -> Asyn
     )
 
 
-def _connect_sync(dsn: str, patience_s: float = 0.0) -> Connection[Any]:
-    """Open a connection, waiting up to `patience_s` for Postgres to accept it."""
-    until = time.monotonic() + patience_s
+def connect_sync(dsn: str, patience_s: float = 0.0, role: str = "") -> Connection[Any]:
+    """Open a connection that acts as `role`, waiting up to `patience_s` for Postgres to accept it.
+
+    Errors: psycopg's OperationalError.
+    """
+    parameters, until = (
+        _connection_parameters("public", STATEMENT_S_MAX, role),
+        time.monotonic() + patience_s,
+    )
     while True:
         try:
-            return Connection.connect(dsn, **_connection_parameters("public", STATEMENT_S_MAX))
+            return Connection.connect(dsn, **parameters)
         except psycopg.OperationalError:
             if time.monotonic() > until:
                 raise
@@ -228,7 +245,38 @@ def _pending_migrations(package: str, schema: str, applied: dict[int, str]) -> l
     return [migration for migration in migrations if migration.number not in applied]
 
 
-def migrate(dsn: str, package: str, schema: str, patience_s: float = RECOVERY_S_MAX) -> int:
+def _find_pending(connection: Connection[Any], package: str, schema: str) -> list[Migration]:
+    """Return the migrations that did not run in a schema, which need not exist."""
+    statement = load_statements("shared", "postgres.sql")["has_migrations"].encode()
+    row = connection.execute(statement, {"schema": schema}).fetchone()
+    if not (row and row[0]):
+        return _read_migrations(package)
+    rows = connection.execute(_compose("migrations", schema=schema)).fetchall()
+    return _pending_migrations(package, schema, {number: digest for number, _, digest in rows})
+
+
+def await_migrations(
+    dsn: str, package: str, schema: str, patience_s: float = RECOVERY_S_MAX
+) -> None:
+    """Wait until a schema of the owner has all migrations of a package; see `shared.database`.
+
+    Errors: Failed if it has not after `patience_s`; ValueError if an applied migration was changed.
+    """
+    until = time.monotonic() + patience_s
+    with (
+        translate_outages(f"cannot read the migrations of {schema}"),
+        connect_sync(dsn, patience_s) as connection,
+    ):
+        while pending := _find_pending(connection, package, schema):
+            if time.monotonic() > until:
+                names = ", ".join(migration.name for migration in pending)
+                raise Failed(f"{schema} lacks {names}: run `python -m shared.database`")
+            time.sleep(PAUSE_S)
+
+
+def migrate(
+    dsn: str, package: str, schema: str, patience_s: float = RECOVERY_S_MAX, role: str = ""
+) -> int:
     """Apply a package's pending migrations to a schema, and return how many there were.
 
     All run in one transaction, one process at a time. If none is pending nothing is written, so
@@ -239,24 +287,15 @@ def migrate(dsn: str, package: str, schema: str, patience_s: float = RECOVERY_S_
     statements = load_statements("shared", "postgres.sql")
     with (
         translate_outages(f"cannot migrate {schema}"),
-        _connect_sync(dsn, patience_s) as connection,
+        connect_sync(dsn, patience_s, role) as connection,
         connection.transaction(),
     ):
-
-        def find_pending() -> list[Migration]:
-            rows = connection.execute(_compose("migrations", schema=schema)).fetchall()
-            return _pending_migrations(
-                package, schema, {number: digest for number, _, digest in rows}
-            )
-
-        has_migrations = statements["has_migrations"].encode()
-        row = connection.execute(has_migrations, {"schema": schema}).fetchone()
-        if row and row[0] and not find_pending():
+        if not _find_pending(connection, package, schema):
             return 0
         connection.execute(statements["await_turn"].encode(), {"schema": schema})
         for step in ("create_schema", "create_migration", "enter_schema"):
             connection.execute(_compose(step, schema=schema))
-        pending = find_pending()
+        pending = _find_pending(connection, package, schema)
         record = _compose("record_migration", schema=schema)
         for migration in pending:
             connection.execute(migration.text.encode())

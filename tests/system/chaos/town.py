@@ -62,7 +62,7 @@ class Town:
     async def __aenter__(self) -> Self:
         scheduler = self.running.environ("scheduler")
         nats_url = scheduler["WARPBOARD_SCHEDULER_NATS_URL"]
-        self._postgres_dsn = self.running.environ("ranker")["WARPBOARD_RANKER_POSTGRES_DSN"]
+        self._postgres_dsn = self.running.postgres.dsn
         # Its clock is wrong: it gives work out, and must end nothing as overdue.
         skewed = ("tests.system.chaos.skewed", "scheduler", str(SKEW_S))
         self._add_second("scheduler", {}, skewed)

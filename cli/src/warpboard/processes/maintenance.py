@@ -12,6 +12,7 @@ from pathlib import Path
 
 from shared.api.fields import JsonObject
 from shared.errors import Failed, Refused
+from shared.servers.postgresql import Postgres
 from warpboard.processes.platform import Platform, supervise
 from warpboard.processes.services import PlatformConfig, Service, describe, local_services
 
@@ -22,6 +23,8 @@ LINE_BYTES_MAX = 1024 * 1024
 # The exit code of a command that refuses the request.
 REFUSED = 2
 PROGRESS = re.compile(r"progress: (.+), (\d+) of (\d+)$")
+# The roles of Postgres that a command has instead of ranker's.
+ROLES = {"export": "backup", "import": "owner"}
 # Called with a step, and how much of it is done, of how much.
 ShowStep = Callable[[str, int, int], None]
 
@@ -33,7 +36,8 @@ async def run_beside_platform(
     pid = _find_ranker(folder)
     if pid is None:
         raise Failed(f"no platform runs in {folder}: start it with warpboard up")
-    return await run_alone(_read_environ(pid), *arguments, show=show)
+    environ = {**_read_environ(pid), **_role_environ(folder, arguments[0])}
+    return await run_alone(environ, *arguments, show=show)
 
 
 async def run_beside_servers(
@@ -52,6 +56,7 @@ async def run_beside_servers(
         for service in local_services(config):
             if service.name == "ranker":
                 ranker_environ.update(service.environ)
+        ranker_environ.update(_role_environ(folder, arguments[0]))
         return ()
 
     async def work(_: Platform) -> None:
@@ -128,6 +133,14 @@ async def _read_errors(stream: asyncio.StreamReader, show: ShowStep | None) -> s
         else:
             errors = (errors + text)[-ERROR_CHARS_MAX:]
     return errors.strip()
+
+
+def _role_environ(folder: Path, command: str) -> dict[str, str]:
+    """Return the setting of a command that reads or writes tables which ranker's role may not."""
+    if command not in ROLES:
+        return {}
+    dsn = Postgres(folder.absolute() / "postgres").dsn_of(ROLES[command])
+    return {"WARPBOARD_RANKER_POSTGRES_DSN": dsn}
 
 
 def _find_ranker(folder: Path) -> int | None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import sys
 import time
 from asyncio.subprocess import PIPE
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
@@ -16,7 +17,7 @@ from shared.api_client import Unavailable, v1_path
 from shared.errors import Failed, Refused
 from shared.servers import process as processes
 from shared.servers.nats import NatsServer
-from shared.servers.postgresql import Postgres
+from shared.servers.postgresql import ROLES, Postgres
 from shared.servers.process import load_password
 from warpboard.api import Api, Caller, open_api
 from warpboard.domain.demand import DEFAULT_PLAN, AgentPlan
@@ -55,6 +56,7 @@ BOT = "WARPBOARD_DISCORD_EDGE_TOKEN"
 AGENTS = "WARPBOARD_AGENTS"
 Table = Callable[[PlatformConfig], Sequence[Service]]
 KEY_S_MAX = 30.0
+DATABASE_S_MAX = 90.0
 ENROL_S_MAX = 30.0
 ENROL_STEP_S = 0.1
 CLIENT_ALONE = (
@@ -141,7 +143,7 @@ class Platform:
             folder=self.folder,
             nats_url=nats.url,
             agent_nats_urls=[nats.agent_url(agent) for agent in own_agents],
-            postgres_dsn=postgres.dsn,
+            postgres_dsns={role: postgres.dsn_of(role) for role in ROLES},
             ports=ports,
             operator_token=token,
             reader_key=load_password(self.folder / "reader_key"),
@@ -164,7 +166,9 @@ class Platform:
         ]
         if self._table is with_discord:
             enrolled.append(give_roles(self.url, token))
-        await _run_together(*map(self._start, services), *enrolled)
+        database = prepare_database({**self._environ, **postgres.database_environ()})
+        # Services wait for it, so that its start costs no time.
+        await _run_together(database, *map(self._start, services), *enrolled)
 
     async def _lock_folder(self) -> int:
         """Lock the folder, waiting for services of a killed platform to drain."""
@@ -331,6 +335,12 @@ async def supervise(platform: Platform, work: Work) -> signal.Signals | None:
     return received[0] if received else None
 
 
+async def prepare_database(environ: Mapping[str, str]) -> None:
+    """Create the roles and tables of the services in Postgres. Raises Failed."""
+    command = (sys.executable, "-P", "-m", "shared.database")
+    await _run_command(command, environ, DATABASE_S_MAX, "the database was not prepared")
+
+
 async def enrol(
     url: str, operator_token: str, command: Sequence[str], environ: Mapping[str, str]
 ) -> None:
@@ -375,19 +385,26 @@ def _open_operator_api(url: str, token: str) -> AbstractAsyncContextManager[Api]
 
 
 async def _read_key(command: Sequence[str], environ: Mapping[str, str]) -> str:
+    return (await _run_command(command, environ, KEY_S_MAX, "the agent has no key")).strip()
+
+
+async def _run_command(
+    command: Sequence[str], environ: Mapping[str, str], within_s: float, failure: str
+) -> str:
+    """Run a command to its end and return what it prints. Raises Failed."""
     process = await asyncio.create_subprocess_exec(*command, env=environ, stdout=PIPE, stderr=PIPE)
     try:
-        async with asyncio.timeout(KEY_S_MAX):
+        async with asyncio.timeout(within_s):
             out, errors = await process.communicate()
     except TimeoutError:
-        raise Failed(f"the agent printed no key within {KEY_S_MAX:.0f} s") from None
+        raise Failed(f"{failure}: it did not end within {within_s:.0f} s") from None
     finally:
         if process.returncode is None:
             process.kill()
             await process.wait()
     if process.returncode != 0:
-        raise Failed(f"the agent has no key: {errors.decode(errors='replace').strip()}")
-    return out.decode().strip()
+        raise Failed(f"{failure}: {errors.decode(errors='replace').strip()}")
+    return out.decode()
 
 
 async def _post_until_ready(api: Api, *path: str, body: Mapping[str, str]) -> None:

@@ -102,14 +102,15 @@ class PlatformConfig(NamedTuple):
     """Addresses, ports and secrets of the local platform.
 
     `agent_nats_urls` has the account of each agent, which times the device at the same place in
-    `devices`, `launchers` those of the agents that each launcher may start, by its name. Without an
-    `edge_token` there is no Discord and no edge.
+    `devices`, `launchers` those of the agents that each launcher may start, by its name.
+    `postgres_dsns` has the role of each service, by its module. Without an `edge_token` there is no
+    Discord and no edge.
     """
 
     folder: Path
     nats_url: str
     agent_nats_urls: Sequence[str]
-    postgres_dsn: str
+    postgres_dsns: Mapping[str, str]
     ports: Mapping[str, int]
     operator_token: str
     reader_key: str
@@ -212,15 +213,14 @@ def _build_launchers(config: PlatformConfig) -> Iterator[Service]:
 
 def local_services(config: PlatformConfig) -> Sequence[Service]:
     """Return the services in their order of start; passwords are passed by the environment only."""
-    postgres = {"POSTGRES_DSN": config.postgres_dsn}
     ranker = {
-        **postgres,
+        "POSTGRES_DSN": config.postgres_dsns["ranker"],
         "LISTEN": config.at("ranker"),
         "SEAL_KEY": str(config.folder / "seal.key"),
         "READER_KEY": config.reader_key,
     }
     ingest = {
-        **postgres,
+        "POSTGRES_DSN": config.postgres_dsns["ingest"],
         "LISTEN": config.at("ingest"),
         "RANKER_URL": f"http://{config.at('ranker')}",
         "READER_KEY": config.reader_key,
@@ -229,7 +229,10 @@ def local_services(config: PlatformConfig) -> Sequence[Service]:
         "NAMES_BELIEVED": "true",
         "WEB_SIGNUP": "true",
     }
-    edge = {**postgres, "INGEST_URL": f"http://{config.at('ingest')}"}
+    edge = {
+        "POSTGRES_DSN": config.postgres_dsns["discord_edge"],
+        "INGEST_URL": f"http://{config.at('ingest')}",
+    }
     if config.edge_token:
         ingest["EDGE_TOKEN"] = edge["EDGE_TOKEN"] = config.edge_token
     return (

@@ -18,13 +18,13 @@ from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.streams import LogMonitor
 from shared.outbox import OutboxSender
-from shared.postgres import PostgresOutbox, create_pool, migrate
+from shared.postgres import PostgresOutbox, await_migrations, create_pool
 
 POOL_MAX = 4
 
 
 async def _run(settings: Settings, life: Lifecycle) -> None:
-    await asyncio.to_thread(migrate, settings.postgres_dsn, "discord_edge", SCHEMA)
+    await asyncio.to_thread(await_migrations, settings.postgres_dsn, "discord_edge", SCHEMA)
     cap_reconnect_backoff()
     retry_lost_answers()
     if settings.api_url:

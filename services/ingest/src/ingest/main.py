@@ -43,7 +43,7 @@ from shared.nats.bus import NatsBus, NatsDeadLetters
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
-from shared.postgres import WriteProbe, create_pool, migrate
+from shared.postgres import WriteProbe, await_migrations, create_pool
 from shared.request_trace import TracingMiddleware
 from shared.settings import LOOPBACK
 from shared.snapshots import FoldSnapshots
@@ -122,7 +122,7 @@ async def _serve(app: FastAPI, commands: Ingest, settings: Settings, life: Lifec
 
 async def _run(settings: Settings, life: Lifecycle) -> None:
     async def prepare() -> None:
-        await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
+        await asyncio.to_thread(await_migrations, settings.postgres_dsn, "shared", "accounts")
 
     await prepare()
     nc = await connect(settings.nats_url, "ingest", closed=life.stopping.set)

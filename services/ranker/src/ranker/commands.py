@@ -36,7 +36,7 @@ from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from shared.postgres import migrate
+from shared.postgres import await_migrations
 
 OK, DIFFERS, REFUSED, FAILED = range(4)
 INTERRUPTED = 128 + SIGINT
@@ -130,7 +130,7 @@ async def _collect_blobs(settings: Settings, *, is_trial: bool) -> dict[str, Any
 
 async def _release(settings: Settings, folder: Path, licence: str | None) -> dict[str, Any]:
     # The names of participants are there, also if the platform has never run.
-    await asyncio.to_thread(migrate, settings.postgres_dsn, "shared", "accounts")
+    await asyncio.to_thread(await_migrations, settings.postgres_dsn, "shared", "accounts")
     nc = await connect(settings.nats_url, "ranker-release")
     try:
         await ensure_streams(nc, settings.replicas)

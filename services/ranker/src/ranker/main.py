@@ -42,13 +42,19 @@ from shared.nats.connection import connect
 from shared.nats.repair import LogRepair
 from shared.nats.shared_feed import SharedReadLog
 from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
-from shared.postgres import CheckpointConflict, WriteProbe, create_pool, migrate
+from shared.postgres import (
+    CheckpointConflict,
+    WriteProbe,
+    await_migrations,
+    create_pool,
+    migrate,
+)
 from shared.reader import ReaderAuthentication
 from shared.signing import load_key, public_key
 from shared.tracing import SpanRecorder
 
+# The schemas that follow from the log belong to ranker.
 MIGRATED = (
-    ("shared", "accounts"),
     ("ranker", SCHEMA),
     (ARCHIVE_PACKAGE, ARCHIVE_SCHEMA),
     (TEXTS_PACKAGE, TEXTS_SCHEMA),
@@ -125,6 +131,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     dsn, sealing = settings.postgres_dsn, _load_seal_config(settings)
 
     async def prepare() -> None:
+        await asyncio.to_thread(await_migrations, dsn, "shared", "accounts")
         for package, schema in MIGRATED:
             await asyncio.to_thread(migrate, dsn, package, schema)
 

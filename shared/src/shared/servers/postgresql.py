@@ -17,6 +17,8 @@ from shared.servers import process as processes
 from shared.servers.process import Launch, Server, Steps
 
 PORT = 5432
+# Each is a role `warpboard_<name>`: see shared.database, which says what it may do.
+ROLES = ("owner", "ingest", "ranker", "discord_edge", "backup")
 # The length, 8, and the code 1234.5679. Source: PostgreSQL's "Message Formats", SSLRequest.
 SSL_REQUEST = b"\x00\x00\x00\x08\x04\xd2\x16\x2f"
 SOCKET_PATH_BYTES_MAX = 80  # a socket address has at most 107, including the socket's name
@@ -99,8 +101,8 @@ class Postgres(Server):
     def __init__(self, folder: Path) -> None:
         super().__init__(folder)
         self.data = self.folder / "data"
-        self.dsn = ""
-        self._socket_folder: Path | None = None
+        path_file = self.folder / "socket.path"
+        self._socket_folder = Path(path_file.read_text()) if path_file.exists() else None
 
     @property
     def address(self) -> str:
@@ -111,6 +113,30 @@ class Postgres(Server):
         """Start and return the DSN with the password. Errors: as `starting`."""
         processes.run_steps(self.starting())
         return self.dsn
+
+    @property
+    def dsn(self) -> str:
+        """The DSN of the superuser, once the cluster is created."""
+        return self._dsn("postgres", (self.folder / "password").read_text())
+
+    def dsn_of(self, role: str) -> str:
+        """Return the DSN of one of `ROLES`. Its password is created on the first call."""
+        password = processes.load_password(self.folder / f"password_{role}")
+        return self._dsn(f"warpboard_{role}", password)
+
+    def database_environ(self) -> dict[str, str]:
+        """Return the environment of `python -m shared.database` for this server."""
+        passwords = {
+            f"WARPBOARD_DATABASE_{role.upper()}_PASSWORD": processes.load_password(
+                self.folder / f"password_{role}"
+            )
+            for role in ROLES
+        }
+        return {"WARPBOARD_DATABASE_POSTGRES_DSN": self.dsn, **passwords}
+
+    def _dsn(self, user: str, password: str) -> str:
+        query = f"host={quote(self.address, safe='')}&port={PORT}"
+        return f"postgresql://{user}:{password}@/postgres?{query}"
 
     def prepare(self, lock: int) -> Steps:
         """Create the cluster at the first start, and the socket's folder."""
@@ -126,9 +152,6 @@ class Postgres(Server):
         # process id in them belongs to another process by now.
         for stale in (self.data / "postmaster.pid", *socket_folder.glob(".s.PGSQL.*")):
             stale.unlink(missing_ok=True)
-        password = (self.folder / "password").read_text()
-        query = f"host={quote(str(socket_folder), safe='')}&port={PORT}"
-        self.dsn = f"postgresql://postgres:{password}@/postgres?{query}"
 
     def _create_cluster(self, lock: int) -> Steps:
         """Create the cluster under a temporary name, so that a killed initdb leaves nothing."""
@@ -168,6 +191,8 @@ class Postgres(Server):
                 socket_folder = Path(tempfile.mkdtemp(prefix="warpboard-"))
                 path_file.write_text(str(socket_folder))
             self._socket_folder = socket_folder
+        else:
+            self._socket_folder = None
         socket_folder.mkdir(mode=0o700, exist_ok=True)
         _change_owner(socket_folder, self.identity)
         return socket_folder

@@ -27,7 +27,7 @@ from shared.errors import Failed, Refused
 from shared.event_log import EventLog, Feed, Gap, RecordedEvent
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.postgres import create_pool, migrate
+from shared.postgres import await_migrations, create_pool, migrate
 from shared.verdicts import verify_verdict
 
 CATCH_UP_S_MAX = 30.0
@@ -48,11 +48,8 @@ async def audit_live(
     """Audit log, archive and live read models of a running platform. Raises Refused or Failed."""
     request = _make_request(options, read_own_key(settings))
     dsn = settings.postgres_dsn
-    for package, schema_name in (
-        ("shared", "accounts"),
-        ("ranker", SCHEMA),
-        (PACKAGE, ARCHIVE_SCHEMA),
-    ):
+    await asyncio.to_thread(await_migrations, dsn, "shared", "accounts")
+    for package, schema_name in (("ranker", SCHEMA), (PACKAGE, ARCHIVE_SCHEMA)):
         await asyncio.to_thread(migrate, dsn, package, schema_name)
     nc = await connect(settings.nats_url, "ranker-audit")
     try:

@@ -4,6 +4,7 @@ All tables of these schemas are copied by COPY into one file that only its owner
 copied after the log, so that every account in the copied log has its rows.
 """
 
+import asyncio
 import io
 import tarfile
 import zlib
@@ -15,14 +16,13 @@ from typing import Any
 import msgspec
 from psycopg import AsyncConnection, sql
 
+from shared.database.roles import OWNED
 from shared.errors import Refused
-from shared.postgres import connect, load_statements, migrate, translate_outages
+from shared.postgres import await_migrations, connect, load_statements, translate_outages
 from shared.private_files import open_private
 
 FORMAT = "warpboard-accounts/1"
 INDEX = "tables.json"
-# Each schema with the package whose migrations create it.
-OWNERS = {"accounts": "shared", "discord_edge": "discord_edge"}
 MIGRATION = "migration"
 NAMES = ("accounts", "participant")
 MEMBER_BYTES_MAX = 1024 * 1024 * 1024
@@ -85,7 +85,7 @@ class AccountsCopy:
             index = msgspec.json.decode(self._data[INDEX], type=Index)
         except DAMAGE_ERRORS as error:
             raise Refused("bad_accounts", f"{path} cannot be read: {error}", "file") from error
-        unknown = [table.schema for table in index.tables if table.schema not in OWNERS]
+        unknown = [table.schema for table in index.tables if table.schema not in OWNED]
         absent = [table.member for table in index.tables if table.member not in self._data]
         if index.format != FORMAT or unknown or absent:
             reason = f"{path} is not a copy of accounts in the format {FORMAT!r}"
@@ -124,9 +124,9 @@ class AccountsCopy:
         """
         for schema in dict.fromkeys(table.schema for table in self.tables):
             try:
-                migrate(dsn, OWNERS[schema], schema)
+                await asyncio.to_thread(await_migrations, dsn, OWNED[schema], schema, 0.0)
             except ModuleNotFoundError as error:
-                reason = f"the backup has the tables of {OWNERS[schema]}: install it first"
+                reason = f"the backup has the tables of {OWNED[schema]}: install it first"
                 raise Refused("not_installed", reason) from error
         with translate_outages("the accounts cannot be restored"):
             async with await connect(dsn) as connection, connection.transaction():
@@ -163,13 +163,13 @@ def _add(tar: tarfile.TarFile, name: str, data: bytes) -> None:
 
 
 async def _list_tables(connection: AsyncConnection[Any]) -> list[Table]:
-    cursor = await connection.execute(_sql("tables").encode(), {"schemas": list(OWNERS)})
+    cursor = await connection.execute(_sql("tables").encode(), {"schemas": list(OWNED)})
     tables = {
         (schema, name): Table(schema, name, columns, 0, identities)
         for schema, name, columns, identities in await cursor.fetchall()
         if name != MIGRATION
     }
-    cursor = await connection.execute(_sql("references").encode(), {"schemas": list(OWNERS)})
+    cursor = await connection.execute(_sql("references").encode(), {"schemas": list(OWNED)})
     needs: dict[tuple[str, str], set[tuple[str, str]]] = {key: set() for key in tables}
     for schema, name, other_schema, other in await cursor.fetchall():
         if (schema, name) != (other_schema, other):

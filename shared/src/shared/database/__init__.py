@@ -1,0 +1,1 @@
+"""The roles, schemas and privileges of Postgres."""
