@@ -53,7 +53,7 @@ def leaderboard_servers(runs: int) -> Iterator[Ground]:
 def _write(ground: Ground, runs: int) -> None:
     """Publish the problem, fold that as a ranker would, and fill its tables."""
     dsn = ground.postgres.dsn
-    for package, schema in (("shared", "accounts"), *MIGRATED):
+    for package, schema in MIGRATED:
         migrate(dsn, package, schema)
     asyncio.run(_publish(ground.nats.url, dsn))
     asyncio.run(fill(dsn, runs))

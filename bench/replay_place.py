@@ -13,8 +13,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from shared.database.postgres import prepare
 from shared.servers.nats import NatsServer
-from shared.servers.postgresql import Postgres
+from shared.servers.postgresql import ROLES, Postgres
 from warpboard.processes.services import (
     HOST,
     PORTS,
@@ -50,7 +51,8 @@ class Ground:
         self.nats.start()
         self.postgres.start()
         # No agent is started here.
-        urls = self.nats.url, [""], self.postgres.dsn
+        prepare(self.postgres.dsn, {})
+        urls = self.nats.url, [""], dict.fromkeys(ROLES, self.postgres.dsn)
         # Nobody listens.
         self.place = PlatformConfig(
             folder,

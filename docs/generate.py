@@ -12,7 +12,7 @@ from typing import Any, cast, get_type_hints
 import msgspec
 from bench.gpu import claims
 from bench.gpu.first_hour import load_claims
-from docs import bus, catalogue, endings, gpus, settings_tables, shortcuts
+from docs import bus, catalogue, endings, gpus, postgres, settings_tables, shortcuts
 
 from ranker.http import create_app
 from ranker.http.access import ReadSources
@@ -267,15 +267,17 @@ def main() -> int:
     # Its libraries are needed for the dashboards alone, and tests import this module for others.
     from docs import dashboards
 
+    tables = settings_tables.pages()
     pages = {
         PAGE: page(),
         READS: reads(),
         **catalogue.pages(),
         **gpus.pages(),
         **endings.pages(),
-        **settings_tables.pages(),
+        **tables,
         **shortcuts.pages(),
         **bus.pages(),
+        **postgres.pages(tables),
         **dashboards.pages(),
         **schema_pages(),
         PAGE.with_name("kernel-archive-tables.md"): "".join(f"{line}\n" for line in schema_lines()),

@@ -201,11 +201,23 @@ def test_the_owner_repeats_it_and_a_service_may_not(prepared: Prepared) -> None:
         database.prepare(prepared.dsns[INGEST], {})
 
 
-def test_a_schema_of_another_owner_is_refused(postgres_server_dsn: str) -> None:
-    with postgres_database(postgres_server_dsn) as dsn:
+def test_a_superuser_takes_over_what_another_role_created(prepared: Prepared) -> None:
+    with postgres_database(prepared.dsn) as dsn:
         migrate(dsn, "shared", "accounts")
-        with pytest.raises(Refused, match="the schema accounts belongs to postgres: give it to"):
-            database.prepare(dsn, {})
+        migrate(dsn, PACKAGE, SCHEMA)
+        with psycopg.connect(dsn) as connection:
+            connection.execute("insert into accounts.participant values ('a', 'ada')")
+            grant = sql.SQL("grant create on database {} to warpboard_owner")
+            connection.execute(grant.format(sql.Identifier(connection.info.dbname)))
+        as_owner = make_conninfo(dsn, user=OWNER, password=PASSWORDS[OWNER])
+        with pytest.raises(Refused, match="the schema accounts belongs to postgres: repeat it as"):
+            database.prepare(as_owner, {})
+        assert database.prepare(dsn, {}).migrations["accounts"] == 0
+        as_ranker = make_conninfo(dsn, user=RANKER, password=PASSWORDS[RANKER])
+        with psycopg.connect(as_ranker) as connection:
+            names = connection.execute("select name from accounts.participant").fetchall()
+            assert names == [("ada",)]
+            connection.execute("drop schema archive cascade")
 
 
 async def test_a_service_waits_for_the_owner_to_migrate(postgres_server_dsn: str) -> None:

@@ -20,6 +20,7 @@ from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
+from shared.servers.postgresql import ROLES
 from tests.contracts.samples import new_event
 from tests.support.cluster import NatsCluster
 from tests.support.people import Person, add_problem
@@ -217,7 +218,8 @@ async def platform(folder: Path, cluster: NatsCluster, dsn: str) -> AsyncIterato
     ports = dict(zip(PORTS, find_free_ports(len(PORTS)), strict=True))
     agent_url = cluster.agent_url(AGENT_ID)
     tokens = ("a-token-for-the-cluster", "a-key-of-readers")
-    place = PlatformConfig(folder, cluster.url, [agent_url], dsn, ports, *tokens)
+    dsns = dict.fromkeys(ROLES, dsn)
+    place = PlatformConfig(folder, cluster.url, [agent_url], dsns, ports, *tokens)
     running = [started(service, folder) for service in local_services(place)]
     try:
         yield f"http://{place.at('ingest')}"

@@ -69,13 +69,16 @@ def _prepare_roles(connection: Connection[Any], passwords: Mapping[str, str]) ->
         _run(connection, "allow_backup", role=sql.Identifier(BACKUP))
         database = sql.Identifier(connection.info.dbname)
         _run(connection, "own_database", database=database, role=sql.Identifier(OWNER))
+        owners: dict[str, object] = {"owned": list(OWNED), "owner": OWNER, "ranker": RANKER}
+        for (statement,) in _fetch(connection, "ownerships", owners):
+            connection.execute(statement.encode())
     return missing
 
 
 def _check_nothing_to_do(user: str, missing: Sequence[str], passwords: Mapping[str, str]) -> None:
     if missing or passwords:
-        what = f"create {', '.join(missing)}" if missing else "set passwords"
-        reason = f"{user} may not {what}: connect as a superuser"
+        change = f"create {', '.join(missing)}" if missing else "set passwords"
+        reason = f"{user} may not {change}: connect as a superuser"
         raise Refused("no_superuser", reason, "postgres_dsn")
 
 
@@ -93,7 +96,7 @@ def _open_database(connection: Connection[Any], schemas: Sequence[str]) -> None:
         _run(connection, "create_schema", schema=sql.Identifier(schema))
     for schema, owner in _fetch(connection, "owners", {"schemas": list(schemas)}):
         if owner != OWNER:
-            reason = f"the schema {schema} belongs to {owner}: give it to {OWNER}, or drop it"
+            reason = f"the schema {schema} belongs to {owner}: repeat it as a superuser"
             raise Refused("other_owner", reason)
     _run(connection, "close_database", database=database)
     for role in (*SERVICES, BACKUP):

@@ -33,8 +33,8 @@ class Settings:
 
     def passwords(self) -> dict[str, str]:
         """Return the passwords to set, by role."""
-        given = {f"warpboard_{name}": getattr(self, f"{name}_password") for name in ROLES}
-        return {role: password for role, password in given.items() if password}
+        passwords = {f"warpboard_{name}": getattr(self, f"{name}_password") for name in ROLES}
+        return {role: password for role, password in passwords.items() if password}
 
 
 def load() -> Settings:

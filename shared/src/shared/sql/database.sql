@@ -27,6 +27,28 @@ grant pg_read_all_data to {role};
 -- The owner may grant and revoke what follows without being a superuser.
 alter database {database} owner to {role};
 
+-- name: ownerships
+-- How to give schemas that an earlier version created as another role to their owners: a schema
+-- with a record of migrations is ours. The tables of a schema come with it.
+with ours as (
+    select
+        own.oid, own.nspname, own.nspowner::regrole::text as present,
+        case when own.nspname = any(%(owned)s) then %(owner)s else %(ranker)s end as future
+    from pg_namespace as own
+    inner join pg_class as record
+        on record.relnamespace = own.oid and record.relname = 'migration'
+)
+
+select format('alter schema %%I owner to %%I', ours.nspname, ours.future) from ours
+where ours.present <> ours.future
+union all
+select format('alter table %%I.%%I owner to %%I', ours.nspname, own_table.relname, ours.future)
+from ours
+inner join pg_class as own_table
+    on own_table.relnamespace = ours.oid and own_table.relkind in ('r', 'p')
+where own_table.relowner::regrole::text <> ours.future
+limit 10000;
+
 -- name: close_database
 -- Nobody may do anything here without a grant.
 revoke all on database {database} from public;
