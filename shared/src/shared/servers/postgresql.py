@@ -84,7 +84,7 @@ def _find_identity(*paths: Path) -> _Identity:
     return _Identity(0, 0, prefix=unshare)
 
 
-def _change_owner(path: Path, owner: _Identity) -> None:
+def change_owner(path: Path, owner: _Identity) -> None:
     """Give a file, or a folder with its contents, to the user Postgres runs as."""
     if path.stat().st_uid != owner.owner:
         for entry in (path, *path.rglob("*")):
@@ -103,6 +103,10 @@ class Postgres(Server):
         self.data = self.folder / "data"
         path_file = self.folder / "socket.path"
         self._socket_folder = Path(path_file.read_text()) if path_file.exists() else None
+
+    def find_binaries(self) -> Path:
+        """Return the folder of the programs of Postgres. Errors: Failed."""
+        return find_binaries()
 
     @property
     def address(self) -> str:
@@ -140,13 +144,13 @@ class Postgres(Server):
 
     def prepare(self, lock: int) -> Steps:
         """Create the cluster at the first start, and the socket's folder."""
-        self.binaries = find_binaries()
+        self.binaries = self.find_binaries()
         self.identity = _find_identity(self.binaries, self.folder)
         if self.identity.user != "-":
             self.folder.chmod(0o711)
         if not (self.data / "PG_VERSION").exists():
             yield from self._create_cluster(lock)
-        _change_owner(self.data, self.identity)
+        change_owner(self.data, self.identity)
         socket_folder = self._prepare_socket_folder()
         # We hold the lock, which every Postgres process inherits, so these are stale even if the
         # process id in them belongs to another process by now.
@@ -159,8 +163,8 @@ class Postgres(Server):
         shutil.rmtree(new_data, ignore_errors=True)
         new_data.mkdir(mode=0o700)
         processes.create_password(password)
-        _change_owner(new_data, self.identity)
-        _change_owner(password, self.identity)
+        change_owner(new_data, self.identity)
+        change_owner(password, self.identity)
         authentication = ("--username=postgres", f"--pwfile={password}", "--auth=scram-sha-256")
         encoding = ("--encoding=UTF8", *_locale_options(self.binaries))
         initdb = self._launch_program(
@@ -194,7 +198,7 @@ class Postgres(Server):
         else:
             self._socket_folder = None
         socket_folder.mkdir(mode=0o700, exist_ok=True)
-        _change_owner(socket_folder, self.identity)
+        change_owner(socket_folder, self.identity)
         return socket_folder
 
     def _is_private(self, folder: Path) -> bool:
