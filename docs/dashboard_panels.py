@@ -1,11 +1,13 @@
 """What each Grafana dashboard shows: one dashboard for each question that an operator has."""
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from docs.alert_rules import alert_rules
 
 RATE = "$__rate_interval"
+GROUPED = re.compile(r"\bby \(([a-z_, ]+)\)")
 SERVICES = "ingest|ranker|scheduler|gpu-agent|discord-edge|launcher"
 NO_GPU = "without an NVIDIA driver on the agent's host"
 
@@ -33,8 +35,11 @@ class Stat:
 
     @property
     def queries(self) -> tuple[Query, ...]:
-        """The left side of the condition."""
-        return (Query(alert_rules()[self.alert].conditions[self.part].expr),)
+        """The left side of the condition; its series are named by what it is grouped by."""
+        expr = alert_rules()[self.alert].conditions[self.part].expr
+        grouped = GROUPED.search(expr)
+        labels = grouped[1].split(", ") if grouped else ["job"] if expr.startswith("up{") else []
+        return (Query(expr, " ".join(f"{{{{{label}}}}}" for label in labels if label != "le")),)
 
 
 @dataclass(frozen=True)
@@ -143,6 +148,9 @@ OVERVIEW = Dashboard(
                 Graph("Clock skew", "s", "How far a scheduler's clock is ahead of NATS's.",
                       (Query("warpboard_scheduler_clock_skew_seconds", "{{instance}}"),),
                       alert="ClockSkewed"),
+                Graph("Versions", "short", "The version that each service runs.",
+                      (Query('count by (job, version) ({__name__=~"warpboard_.+_build_info"})',
+                             "{{job}} {{version}}"),)),
                 Graph("Memory", "bytes", "Resident memory of each service.",
                       (Query(f'process_resident_memory_bytes{{job=~"{SERVICES}"}}',
                              "{{job}} {{instance}}"),)),

@@ -5,8 +5,8 @@ import re
 import pytest
 from docs.alert_rules import AlertRule, alert_rules
 
-from tests.observability.conftest import Watch
 from tests.observability.prometheus import JOBS, ROOT, Drawn, Prometheus, panels, selectors
+from tests.observability.watching import Watch
 from tests.support.people import HONEST, Person
 from tests.support.platform import Running
 from tests.support.processes import stopped
