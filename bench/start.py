@@ -21,8 +21,8 @@ from bench.noop_platform import load, peak_mib
 from bench.replay_place import Ground, ask
 from shared import subjects
 from shared.events import AccountOpened, Fact, JobRequeued, TokenIssued, TokenRevoked
+from shared.nats.batches import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.connection import connect
-from shared.nats.event_log import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.streams import ensure_streams
 from shared.subjects import derive_id
 from shared.wire import EventMetadata, encode_envelope, make_envelope

@@ -49,20 +49,22 @@ class StreamState(msgspec.Struct):
     bytes: int = 0
 
 
-def count_missing(state: StreamState, known_seq: int = 0) -> int:
+def count_missing(state: StreamState, known_seq: int = 0, dropped: int = 0) -> int:
     """Count the events missing from the log; `known_seq` is the last sequence it ever had.
 
-    Nothing is ever deleted from the log, so it has every sequence from 1 on.
+    The log has every sequence from 1 on, except for those that it `dropped` to segments.
 
     >>> count_missing(StreamState(first_seq=1, last_seq=10, messages=8, num_deleted=2))
     2
     >>> count_missing(StreamState(first_seq=1, last_seq=10, messages=10), known_seq=12)
     2
+    >>> count_missing(StreamState(first_seq=4, last_seq=10, messages=6, num_deleted=1), dropped=4)
+    0
     """
-    return max(state.last_seq, known_seq) - state.messages
+    return max(0, max(state.last_seq, known_seq) - dropped - state.messages)
 
 
-def describe_failed_write(state: StreamState, whole_seq: int) -> str:
+def describe_failed_write(state: StreamState, whole_seq: int, dropped: int = 0) -> str:
     """Name the event that the server failed to write, of a log that was complete up to a sequence.
 
     A server counts an event that it failed to write as the first of a new file. Nobody was told
@@ -74,12 +76,13 @@ def describe_failed_write(state: StreamState, whole_seq: int) -> str:
     >>> describe_failed_write(StreamState(1, 84, messages=83, num_deleted=1), 84)
     ''
     """
-    if state.last_seq == state.messages + 1 and state.messages >= whole_seq:
+    present = state.messages + dropped
+    if state.last_seq == present + 1 and present >= whole_seq:
         return f"event {state.last_seq} was not written"
     return ""
 
 
-def describe_damage(state: StreamState, known_seq: int = 0) -> str:
+def describe_damage(state: StreamState, known_seq: int = 0, dropped: int = 0) -> str:
     """Explain in one sentence why the log must not be served; "" if it is complete.
 
     >>> describe_damage(StreamState(first_seq=1, last_seq=10, messages=10))
@@ -87,8 +90,8 @@ def describe_damage(state: StreamState, known_seq: int = 0) -> str:
     >>> describe_damage(StreamState(first_seq=1, last_seq=10, messages=8, num_deleted=2))
     'the log is damaged: 2 of its 10 events are missing; see docs/operating/log-damaged.md'
     """
-    missing = count_missing(state, known_seq)
-    if missing <= 0 and not state.num_deleted:
+    missing = count_missing(state, known_seq, dropped)
+    if not missing:
         return ""
     expected = max(state.last_seq, known_seq)
     return f"the log is damaged: {missing} of its {expected} events are missing; see {PAGE}"

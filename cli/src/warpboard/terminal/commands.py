@@ -35,6 +35,7 @@ GROUPS = {
     "notification": "Choose how Discord notifies you.",
     "archive": "Search kernels, and release them as files.",
     "server": "Replay, audit, back up, restore and repair its log.",
+    "server segments": "Export the log in segments, and truncate the stream behind them.",
     "agent": "List agents, restrict or release them, and test this machine.",
     "admin": "Decide as an operator; each decision is an event.\n\n"
     "It holds your name and your reason. The token is that of the platform's --folder, or "
@@ -218,6 +219,15 @@ COMMANDS = {
         "Restore a backup FILE into a folder whose log is empty.",
     ),
     "server repair": ("maintenance.repair", "Restore events that a log lacks from its archive."),
+    "server segments list": ("segments.list_segments", "List the segments of the log."),
+    "server segments seal": ("segments.seal", "Export what is sealed and in no segment yet."),
+    "server segments verify": ("segments.verify", "Read every segment back, and check it."),
+    "server segments truncate": (
+        "segments.truncate",
+        "Drop histories that are over and in segments from the stream.",
+    ),
+    "server segments save": ("segments.save", "Copy the segments into FOLDER."),
+    "server segments load": ("segments.load", "Put damaged segments back from FOLDER."),
     "server gc": ("maintenance.gc", "List or remove blobs that no event names."),
     "archive search": (
         "archive.search",

@@ -74,7 +74,7 @@ async def replay(context: AppContext, **values: Any) -> int:
 
     Exit code 0 if both are equal, else 1.
     """
-    with _show_steps(context, "folding again") as show:
+    with show_steps(context, "folding again") as show:
         words = _option_words(values)
         answer = await run_beside_platform(context.folder, "replay", *words, show=show)
     context.show(answer, replay_lines(answer))
@@ -113,7 +113,7 @@ async def audit(
     for key in keys:
         arguments += ["--key", key]
     environ = context.settings.environ
-    with _show_steps(context, "deriving again") as show:
+    with show_steps(context, "deriving again") as show:
         # An audit of a file needs no server.
         if values["file"]:
             answer = await run_alone(environ, *arguments, show=show)
@@ -152,7 +152,7 @@ async def backup(
     left_out = ["blobs"] * without_blobs + ["accounts"] * without_accounts
     arguments = ["export", str(file), *(f"--without-{part}" for part in left_out)]
     environ = context.settings.environ
-    with _show_steps(context, "backing up") as show:
+    with show_steps(context, "backing up") as show:
         answer = await run_in_folder(context.folder, environ, *arguments, show=show)
     context.show(answer, export_lines(answer))
     return FAILED if answer.get("blobs_missing") else OK
@@ -185,7 +185,7 @@ async def restore(
     values = {"incomplete": incomplete, "seal_key": seal_key}
     words = _option_words({"actor": f"operator:{context.operator}", **values})
     arguments, environ = ("import", str(file), *words), context.settings.environ
-    with _show_steps(context, "restoring") as show:
+    with show_steps(context, "restoring") as show:
         answer = await run_beside_servers(context.folder, environ, *arguments, show=show)
     return context.show(answer, import_lines(answer))
 
@@ -211,7 +211,7 @@ async def build_release(context: AppContext, folder_: Path, *, licence: str | No
     path = str(folder_.absolute())  # noqa: ASYNC240  (it reads nothing)
     arguments = ["release", path, *_option_words({"licence": licence})]
     environ = context.settings.environ
-    with _show_steps(context, "building a release") as show:
+    with show_steps(context, "building a release") as show:
         answer = await run_in_folder(context.folder, environ, *arguments, show=show)
     return context.show(answer, release_lines(answer))
 
@@ -224,7 +224,7 @@ async def scrub(context: AppContext) -> int:
     whether the platform runs or not.
     """
     environ = context.settings.environ
-    with _show_steps(context, "comparing with the archive") as show:
+    with show_steps(context, "comparing with the archive") as show:
         answer = await run_in_folder(context.folder, environ, "scrub", show=show)
     context.show(answer, scrub_lines(answer))
     return OK if answer["is_clean"] else FAILED
@@ -254,7 +254,7 @@ async def repair(context: AppContext, file: Path, **values: Any) -> int:
     words = _option_words({"actor": f"operator:{context.operator}", **values})
     path = str(file.absolute())  # noqa: ASYNC240  (it reads nothing)
     arguments, environ = ("repair", path, *words), context.settings.environ
-    with _show_steps(context, "repairing the log") as show:
+    with show_steps(context, "repairing the log") as show:
         answer = await run_beside_servers(context.folder, environ, *arguments, show=show)
     return context.show(answer, repair_lines(answer))
 
@@ -285,13 +285,13 @@ async def gc(context: AppContext, reason: str | None, *, is_applied: bool) -> in
             await api.act(RecordedEvent, "POST", "admin", "acted", body=body)
         step = "removing blobs"
     mode = "--apply" if is_applied else "--dry-run"
-    with _show_steps(context, step) as show:
+    with show_steps(context, step) as show:
         answer = await run_beside_platform(context.folder, "gc", mode, show=show)
     return context.show(answer, collection_lines(answer))
 
 
 @contextmanager
-def _show_steps(context: AppContext, operation: str) -> Iterator[ShowStep]:
+def show_steps(context: AppContext, operation: str) -> Iterator[ShowStep]:
     """Show an operation, and how much of its steps is done."""
     name = context.folder.name
     with context.screen.live([name]) as show:

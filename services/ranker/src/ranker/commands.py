@@ -19,12 +19,14 @@ from typing import Any
 
 import msgspec
 
+from ranker.archive.segments import KEEP_DAYS
 from ranker.audit.command import audit_file, audit_live
 from ranker.audit.report import report_lines
 from ranker.blobs import collect_blobs
 from ranker.domain.stored_log import PublishedSeal
 from ranker.export.backup import ACCOUNTS, BLOBS, export_log, import_log
 from ranker.export.repair import repair_log, scrub_log
+from ranker.export.segments import run_segments
 from ranker.releases.service import release
 from ranker.replay.runner import PROJECTIONS, SOURCES, replay_projection
 from ranker.service.progress import command_log
@@ -101,9 +103,8 @@ async def _run(options: Namespace) -> int:
             summary = await _release(load(), options.folder, options.licence)
         case "gc":
             summary = await _collect_blobs(load(), is_trial=options.is_trial)
-        case "scrub":
-            report = await scrub_log(load())
-            summary, is_equal = report.data(), report.is_clean
+        case "segments" | "scrub":
+            summary, is_equal = await _check_copies(options)
         case "repair":
             summary = await repair_log(
                 load(),
@@ -117,6 +118,15 @@ async def _run(options: Namespace) -> int:
             is_equal = summary["is_equal"]
     _print_json(summary)
     return OK if is_equal else DIFFERS
+
+
+async def _check_copies(options: Namespace) -> tuple[dict[str, Any], bool]:
+    """Scrub, or run a command for segments; also returns whether everything is clean."""
+    if options.command == "scrub":
+        report = await scrub_log(load())
+        return report.data(), report.is_clean
+    summary = await run_segments(load(), options)
+    return summary, summary.get("is_clean", True)
 
 
 async def _collect_blobs(settings: Settings, *, is_trial: bool) -> dict[str, Any]:
@@ -244,6 +254,7 @@ def _make_parser() -> ArgumentParser:
     gc_modes.add_argument("--dry-run", dest="is_trial", action="store_true")
     gc_modes.add_argument("--apply", dest="is_trial", action="store_false")
 
+    _add_segments(commands, actor)
     commands.add_parser("scrub", help="compare the log with its archive, event by event")
     repair_help = "put back what the log lacks, from its archive"
     repair = commands.add_parser("repair", help=repair_help).add_argument
@@ -253,6 +264,23 @@ def _make_parser() -> ArgumentParser:
     repair("--actor", **actor)
     _add_restore(commands, actor)
     return parser
+
+
+def _add_segments(commands: "_SubParsersAction[ArgumentParser]", actor: dict[str, Any]) -> None:
+    segments = commands.add_parser("segments", help="export the log in segments, and truncate it")
+    actions = segments.add_subparsers(dest="action", required=True)
+    actions.add_parser("list", help="list the segments")
+    actions.add_parser("seal", help="export everything that is sealed and in no segment yet")
+    actions.add_parser("verify", help="read every segment back and check it")
+    for name, text in (("save", "copy segments into a folder"), ("load", "put them back")):
+        actions.add_parser(name, help=text).add_argument("folder", type=Path)
+    truncate = actions.add_parser("truncate", help="drop from the stream what segments have")
+    modes = truncate.add_mutually_exclusive_group(required=True)
+    modes.add_argument("--dry-run", dest="is_trial", action="store_true")
+    modes.add_argument("--apply", dest="is_trial", action="store_false")
+    days_help = "keep the histories of so many days"
+    truncate.add_argument("--keep-days", type=float, default=KEEP_DAYS, help=days_help)
+    truncate.add_argument("--actor", **actor)
 
 
 def _add_restore(commands: "_SubParsersAction[ArgumentParser]", actor: dict[str, Any]) -> None:

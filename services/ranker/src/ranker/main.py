@@ -10,10 +10,11 @@ from ranker.archive.postgres import PACKAGE as ARCHIVE_PACKAGE
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
 from ranker.archive.postgres import ArchiveReader
 from ranker.archive.scrubber import Scrubber
+from ranker.archive.segments import SegmentSchedule
 from ranker.domain.stored_log import SealInterval
 from ranker.http import create_app
 from ranker.http.access import ReadSources
-from ranker.metrics import RankerMetrics
+from ranker.metrics import ArchiveMetrics, RankerMetrics
 from ranker.postgres import SCHEMA, Reader, ReadsBetweenWrites, open_read_models
 from ranker.releases.service import release, release_regularly
 from ranker.retrieval.postgres import PACKAGE as TEXTS_PACKAGE
@@ -40,6 +41,7 @@ from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.repair import LogRepair
+from shared.nats.segmented_log import NatsSegmentedLog
 from shared.nats.shared_feed import SharedReadLog
 from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import (
@@ -181,6 +183,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             live.watch_queues(bus),
             _end_progress(life, progress),
             _release(settings, log, blobs),
+            _keep_segments(settings, NatsSegmentedLog(nc), life, archive.metrics),
         )
     await nc.close()
 
@@ -197,6 +200,20 @@ async def _release(settings: Settings, log: EventSource, blobs: BlobStore) -> No
 
 def _open_spans(settings: Settings) -> AbstractContextManager[SpanRecorder]:
     return lifecycle.open_recorder("ranker", is_on=settings.tracing)
+
+
+async def _keep_segments(
+    settings: Settings, log: NatsSegmentedLog, life: Lifecycle, metrics: ArchiveMetrics
+) -> None:
+    """Export segments and truncate behind them, if the settings say so; never returns."""
+    if not settings.segments or settings.seal_key is None:
+        await asyncio.Event().wait()
+        return
+    key, report = load_key(settings.seal_key), life.report_unhealthy
+    schedule = SegmentSchedule(
+        log, settings.postgres_dsn, key, settings.truncate_days, metrics, report
+    )
+    await schedule.run()
 
 
 def main() -> int:

@@ -91,6 +91,16 @@ class ArchiveMetrics(Metrics):
             "Events where the scrub finds the archive's hash chain broken",
         )
 
+        self.segment_seq = Gauge("warpboard_ranker_segment_seq", "The last event in a segment")
+        self.truncated_seq = Gauge(
+            "warpboard_ranker_truncated_seq", "Up to which event the stream was truncated"
+        )
+
+    def segmented(self, seq: int, truncated_seq: int) -> None:
+        """Set how far segments go, and how far the stream was truncated behind them."""
+        self.segment_seq.set(seq)
+        self.truncated_seq.set(truncated_seq)
+
     def archived(self, seq: int, behind: int) -> None:
         """Everything up to `seq` is archived; `behind` events are still waiting."""
         self.seq.set(seq)

@@ -26,6 +26,8 @@ from shared.settings import (
 )
 
 PREFIX = "WARPBOARD_RANKER"
+# An Idempotency-Key stands for its request for a day.
+TRUNCATE_DAYS_MIN = 2.0
 PRICE = re.compile(r"[0-9]{1,6}(\.[0-9]{1,6})?")
 RANKED = Doc(
     "which times are ranked; C2, G0 and levels below `medium` are allowed only if `LISTEN` is "
@@ -85,6 +87,22 @@ class Settings:
             "false: they keep the slow end of their interval",
         ),
     ] = True
+
+    segments: Annotated[
+        bool,
+        Doc(
+            "export the log in [segments](docs/operating/segments.md) of 20,000 events by itself",
+            "false: only `warpboard server segments seal` does, and nothing can be dropped",
+        ),
+    ] = False
+    truncate_days: Annotated[
+        float,
+        Doc(
+            "drop histories from the stream that were over so many days ago and are in segments; "
+            "0: only `warpboard server segments truncate` does; at least 2",
+            "too few: outboxes that were away for longer hold the truncation back",
+        ),
+    ] = 0.0
 
     device_prices: Annotated[
         str,
@@ -167,6 +185,20 @@ def check_releases(settings: Settings) -> None:
         raise Refused("bad_settings", reason, "releases_every_h")
 
 
+def check_segments(settings: Settings) -> None:
+    """Check what is said of segments. Raises Refused."""
+    if settings.segments and settings.seal_key is None:
+        reason = "WARPBOARD_RANKER_SEGMENTS needs a key that signs them: WARPBOARD_RANKER_SEAL_KEY"
+        raise Refused("bad_settings", reason, "segments")
+    days = settings.truncate_days
+    if days and (days < TRUNCATE_DAYS_MIN or not settings.segments):
+        reason = (
+            f"WARPBOARD_RANKER_TRUNCATE_DAYS is {days:g}: expected 0, or at least "
+            f"{TRUNCATE_DAYS_MIN:g} together with WARPBOARD_RANKER_SEGMENTS=true"
+        )
+        raise Refused("bad_settings", reason, "truncate_days")
+
+
 def check_local(settings: Settings) -> None:
     """Refuse webhooks to loopback on a public server. Raises Refused."""
     host = settings.listen.host
@@ -185,6 +217,7 @@ CHECKS: tuple[Callable[[Settings], object], ...] = (
     lambda settings: check_url(settings.announce_url),
     check_local,
     check_releases,
+    check_segments,
 )
 
 

@@ -243,6 +243,33 @@ class SealKeyChanged(PlatformEvent, frozen=True, kw_only=True):
     seq: int
 
 
+class SegmentSealed(PlatformEvent, frozen=True, kw_only=True):
+    """The events `first` to `last` are stored as the blob `events`; signed like a seal.
+
+    `chain` is the hash chain up to `last`, hex. `histories` is the index of the histories of
+    submissions, jobs and runs in it. A later event about the same `first` replaces this one.
+    """
+
+    publisher: ClassVar[str] = "ranker"
+    first: int
+    last: int
+    chain: str
+    events: Blob
+    histories: Blob
+
+
+class LogTruncated(PlatformEvent, frozen=True, kw_only=True):
+    """The stream drops all histories that were over from its events 1 to `seq`.
+
+    Segments have these events. `kept` is how many of them the stream still has; None while it is
+    being truncated. A `seq` of 0 means that the stream has all events again.
+    """
+
+    publisher: ClassVar[str] = "ranker"
+    seq: int
+    kept: int | None = None
+
+
 class AccountTablesAdopted(PlatformEvent, frozen=True, kw_only=True):
     """Participants' names are in the tables with this register; the event contains no name."""
 
@@ -278,6 +305,8 @@ PlatformFact: TypeAlias = (
     | DeadLetterRedriven
     | LogImported
     | SealKeyChanged
+    | SegmentSealed
+    | LogTruncated
     | AccountTablesAdopted
     | OperatorActed
 )

@@ -24,6 +24,7 @@ from shared.blobs import (
 )
 from shared.clock import now
 from shared.events import Blob
+from shared.nats.batches import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.connection import (
     DUPLICATE_IN_BATCH,
     MESSAGE_ID_HEADER,
@@ -37,7 +38,6 @@ from shared.nats.connection import (
     replace_message,
     retry_request,
 )
-from shared.nats.event_log import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.pull import read_newest_messages
 from shared.nats.streams import LARGE_STREAM
 from shared.subjects import BLOBS, LARGE, SNAPSHOTS

@@ -10,7 +10,6 @@ them is a batch anyway, which the others then join.
 import asyncio
 import contextlib
 import hashlib
-import secrets
 import time
 from collections import OrderedDict, deque
 from collections.abc import Iterator, Sequence
@@ -22,86 +21,31 @@ import msgspec
 from nats.aio.client import Client
 
 from shared.event_log import Branch, Conflict, Feed, LogCounts, NewEvent, RecordedEvent
+from shared.nats.batches import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.connection import (
     DUPLICATE_IN_BATCH,
-    EXPECTED_SEQ_HEADER,
-    EXPECTED_SUBJECT_HEADER,
-    MESSAGE_ID_HEADER,
     REQUEST_ERRORS,
     WRONG_LAST_SEQUENCE,
     WRONG_LAST_SEQUENCE_IN_FLIGHT,
     RequestDenied,
     StoredMessage,
     TemporaryError,
-    check_ack,
     get_message,
     publish,
     read_page,
     read_pages,
-    request,
     retry_request,
 )
-from shared.nats.feed import NatsBranch, NatsFeed
+from shared.nats.feed import NatsBranch, NatsFeed, decode_events
+from shared.nats.segments import NatsSegments
 from shared.nats.streams import LogMonitor, stream_info, stream_state
+from shared.nats.truncation import KnownTruncation
+from shared.segments import is_cut
 from shared.subjects import STREAM, aggregate, history_of, history_subject, subject
 from shared.wire import encode_envelope, read_envelope
 
-BATCH_MAX = 1000
 # A server answers one request for the newest messages of at most 1024 subjects.
 NEWEST_MAX = 1000
-
-
-class MessageDraft(NamedTuple):
-    """A message to store: its subject, its id, and the expected sequence of its history.
-
-    `history` is the filter of that history's subjects, "" if it is only this subject.
-    """
-
-    subject: str
-    id: str
-    data: bytes
-    expected: int | None
-    history: str = ""
-
-    @property
-    def headers(self) -> dict[str, str]:
-        """The headers by which the server checks the message before it stores it."""
-        headers = {MESSAGE_ID_HEADER: self.id}
-        if self.expected is not None:
-            headers[EXPECTED_SEQ_HEADER] = str(self.expected)
-            if self.versioned != self.subject:
-                headers[EXPECTED_SUBJECT_HEADER] = self.versioned
-        return headers
-
-    @property
-    def versioned(self) -> str:
-        """The filter of the subjects whose last sequence is `expected`."""
-        return self.history or self.subject
-
-    @property
-    def message(self) -> tuple[str, bytes, dict[str, str]]:
-        """Subject, data and headers, to publish it alone."""
-        return self.subject, self.data, self.headers
-
-
-async def publish_batch(nc: Client, drafts: Sequence[MessageDraft]) -> int:
-    """Publish a batch once and return the sequence of its last; errors: those of publish.
-
-    Each attempt has a new name: what an earlier one left unfinished is dropped after ten seconds.
-    There is one round trip: the answer to the last message reports any error in the batch.
-    """
-    name = secrets.token_hex(16)
-    *others, (last, headers) = [
-        (draft, draft.headers | {"Nats-Batch-Id": name, "Nats-Batch-Sequence": str(place)})
-        for place, draft in enumerate(drafts, 1)
-    ]
-    for draft, draft_headers in others:
-        await nc.publish(draft.subject, draft.data, headers=draft_headers)
-    commit_headers = headers | {"Nats-Batch-Commit": "1"}
-    answer = await request(nc, last.subject, last.data, commit_headers)
-    if not answer.data:
-        raise TemporaryError("the end of the batch was not acknowledged")
-    return check_ack(answer.data).seq
 
 
 GROUP_MAX = 100
@@ -217,6 +161,8 @@ def _resolve(group: Sequence[_PendingAppend], last: int | None) -> None:
 
 
 MAY_BE_STORED = frozenset({WRONG_LAST_SEQUENCE, WRONG_LAST_SEQUENCE_IN_FLIGHT, DUPLICATE_IN_BATCH})
+# A history that begins with this type is whole: no submission has two.
+FIRST_TYPE = "SubmissionReceived"
 # No replica that still answers lags behind by more than this many writes.
 AGGREGATES_MAX = 10_000
 
@@ -225,6 +171,7 @@ class NatsLog:
     """The log, in the stream EVENTS.
 
     With a monitor, nobody appends to a damaged log or reads its histories: Failed says why.
+    Whatever the stream has dropped is read from segments.
     """
 
     def __init__(self, nc: Client, monitor: LogMonitor | None = None) -> None:
@@ -233,6 +180,8 @@ class NatsLog:
         self._groups = GroupCommit(nc)
         self._known_sequences = KnownSequences()
         self._feeds: WeakSet[NatsFeed] = WeakSet()
+        self._segments = NatsSegments(nc)
+        self._truncation = KnownTruncation(nc)
         self.counts = LogCounts()
 
     @property
@@ -275,7 +224,20 @@ class NatsLog:
                 )
 
         await retry_request(self._nc, attempt)
-        return [read_stored_event(message) for message in messages]
+        recorded = [read_stored_event(message) for message in messages]
+        is_whole = bool(recorded) and recorded[0].envelope.type == FIRST_TYPE
+        if is_cut(aggregate) and not is_whole:
+            dropped = await self._read_dropped(aggregate, recorded[0].seq if recorded else None)
+            recorded = [event for event in dropped if event.seq > after] + recorded
+        return recorded
+
+    async def _read_dropped(self, aggregate: str, before: int | None) -> list[RecordedEvent]:
+        """Return the events of a history that the stream has dropped, before a sequence."""
+        truncation = await self._truncation.after_read()
+        if not truncation.seq:
+            return []
+        until = truncation.seq if before is None else min(truncation.seq, before - 1)
+        return decode_events(await self._segments.history(aggregate, until))
 
     async def newest(self, aggregates: Sequence[str]) -> dict[str, RecordedEvent]:
         """Return the last event of each of these aggregates that has any; see the port."""
@@ -295,7 +257,14 @@ class NatsLog:
             await read_page(self._nc, STREAM, msgspec.json.encode(query), messages)
 
         await retry_request(self._nc, attempt)
-        return {aggregate(message.subject): read_stored_event(message) for message in messages}
+        events = {aggregate(message.subject): read_stored_event(message) for message in messages}
+        for name in aggregates:
+            if name not in events and is_cut(name):
+                dropped = await self._read_dropped(name, None)
+                own = [event for event in dropped if event.envelope.aggregate == name]
+                if own:
+                    events[name] = own[-1]
+        return events
 
     async def last(self) -> int:
         """Return the sequence of the newest event, 0 if there is none."""

@@ -1,7 +1,7 @@
 """Feeds of the log after a sequence, in order, each event once, delivered in lists.
 
-`NatsFeed` follows the whole log; a branch follows some aggregates, for readers that must not wait
-for all others.
+`NatsFeed` follows the whole log, the events that the stream has dropped from their segments; a
+branch follows some aggregates, for readers that must not wait for all others.
 """
 
 import asyncio
@@ -23,17 +23,29 @@ from shared.nats.pull import (
     pending_count,
     stream_sequence,
 )
+from shared.nats.segments import NatsSegments, RawEvent
 from shared.nats.streams import Settings, stream_state
+from shared.nats.truncation import read_truncation
+from shared.segments import is_cut
 from shared.subjects import STREAM, aggregate, subject
 from shared.wire import read_envelope
 
 PULL_LIMITS = PullLimits()
-# The sequence, aggregate and body of an event that is not yet decoded.
-RawEvent = tuple[int, str, bytes]
+
+
+class BehindTruncation(Exception):  # noqa: N818
+    """The stream has dropped some of the next events, up to the sequence `until`."""
+
+    def __init__(self, until: int) -> None:
+        super().__init__(f"the stream has dropped events up to {until}")
+        self.until = until
 
 
 class NatsFeed:
-    """All events after a sequence; it reads without a filter, which would hide a gap."""
+    """All events after a sequence; it reads without a filter, which would hide a gap.
+
+    Events that the stream may have dropped are read from segments, which have all of them.
+    """
 
     def __init__(
         self,
@@ -49,6 +61,9 @@ class NatsFeed:
         self._buffer: list[RawEvent] = []
         self._damage: Exception | None = None
         self._counts = LogCounts() if counts is None else counts
+        self._segments = NatsSegments(nc)
+        # Up to where the next events are read from segments, and where the stream ended then.
+        self._segments_until = self._stream_last = 0
         self._pull = PullConsumer(nc, STREAM, self.settings, self._handle_message, pace)
 
     @property
@@ -77,9 +92,16 @@ class NatsFeed:
     async def raw(self, most: int) -> list[RawEvent]:
         """Return the next events undecoded, for readers that pass them on. Errors: as for take."""
         while not self._buffer:
-            if self._damage is not None:
+            if self._received < self._segments_until:
+                await self._read_segment()
+                continue
+            if self._damage is not None and not await self._is_truncated():
+                self._counts.gaps += 1
                 raise self._damage
-            await self._pull.turn(0)
+            try:
+                await self._pull.turn(0)
+            except BehindTruncation as behind:
+                self._segments_until = behind.until
         await self._pull.ask(len(self._buffer) - min(most, len(self._buffer)))
         # There is no await after this, so that a cancelled take has taken nothing.
         taken, self._buffer = self._buffer[:most], self._buffer[most:]
@@ -92,25 +114,49 @@ class NatsFeed:
     async def settings(self) -> Settings:
         """Return the settings of a consumer of the next events.
 
-        Errors: Gap; those of the request.
+        Errors: Gap; BehindTruncation; those of the request.
         """
         stream = await stream_state(self._nc, STREAM)
         self._counts.pump_restarts += self._pull.begins > 0
-        if stream.first_seq > 1:
-            self._counts.gaps += 1
-            raise Gap(f"the log begins at {stream.first_seq}, not at 1: its beginning is lost")
         if stream.last_seq < self._received:
             self._counts.gaps += 1
             raise Gap(f"the log ends at {stream.last_seq}, but {self._received} was read before")
         self._unsent, self._reply = stream.last_seq - self._received, ""
+        self._stream_last = stream.last_seq
+        # Only after the state of the stream: what it had then cannot have been dropped before.
+        truncation = await read_truncation(self._nc)
+        is_whole = stream.messages == stream.last_seq
+        if self._received < truncation.seq and not is_whole:
+            self._check_truncated(truncation.seq)
+        if stream.first_seq > 1 and not truncation.seq:
+            self._counts.gaps += 1
+            raise Gap(f"the log begins at {stream.first_seq}, not at 1: its beginning is lost")
         return PASSING | delivery_start(self._received + 1)
+
+    def _check_truncated(self, truncated_seq: int) -> None:
+        raise BehindTruncation(truncated_seq)
+
+    async def _read_segment(self) -> None:
+        """Take the next events from their segment. Errors: Failed."""
+        events = await self._segments.after(self._received, self._segments_until)
+        self._buffer.extend(events)
+        self._received = events[-1][0]
+        self._unsent, self._reply = max(0, self._stream_last - self._received), ""
+
+    async def _is_truncated(self) -> bool:
+        """Return whether the stream was truncated while it was read; then continue behind it."""
+        truncation = await retry_request(self._nc, lambda: read_truncation(self._nc))
+        if truncation.seq <= self._received:
+            return False
+        self._damage = None
+        self._pull.begin_again()
+        return True
 
     def _handle_message(self, message: Msg) -> None:
         if self._damage is not None:
             return
         seq = stream_sequence(message.reply)
         if seq != self._received + 1:
-            self._counts.gaps += 1
             self._damage = Gap(f"after event {self._received} came {seq}")
             return
         self._received, self._reply = seq, message.reply
@@ -271,6 +317,12 @@ class _FilteredFeed(NatsFeed):
         """Create the consumer, and learn how far behind it is. Errors: Gap; Failed."""
         while self._target is None:
             await self._pull.turn(0, BEGIN_S)
+
+    def _check_truncated(self, truncated_seq: int) -> None:
+        """Read on, unless the stream may have dropped events of these aggregates. Errors: Gap."""
+        if cut := [subject for subject in self._subjects if is_cut(aggregate(subject))]:
+            reason = f"{', '.join(cut)} were dropped up to {truncated_seq}: follow the whole log"
+            raise Gap(reason)
 
     async def settings(self) -> Settings:
         settings = await super().settings()

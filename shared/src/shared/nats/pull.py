@@ -206,6 +206,10 @@ class PullConsumer:
         except nats.errors.Error:
             self._is_broken = True
 
+    def begin_again(self) -> None:
+        """Continue with a new consumer, for which `settings` is called."""
+        self._is_broken = True
+
     async def close(self) -> None:
         """Stop reading; the server deletes a consumer without a name after a while."""
         self._is_broken = True

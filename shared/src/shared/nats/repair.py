@@ -9,16 +9,27 @@ from nats.aio.client import Client
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
 from shared.health import ScrubState
+from shared.nats.batches import MessageDraft, publish_batch
 from shared.nats.connection import (
     RequestDenied,
     api_request,
     publish,
     retry_request,
 )
-from shared.nats.event_log import MAY_BE_STORED, MessageDraft, publish_batch, read_stored_event
+from shared.nats.event_log import MAY_BE_STORED, read_stored_event
+from shared.nats.feed import decode_events
 from shared.nats.pull import create_consumer, delivery_start, list_durable_consumers
-from shared.nats.scrub import read_scrub_state, scan_log, write_scrub_state
+from shared.nats.scrub import (
+    get_readable,
+    read_scrub_state,
+    scan_log,
+    scan_present,
+    write_scrub_state,
+)
+from shared.nats.segments import NatsSegments, RawEvent
 from shared.nats.streams import Settings, ensure_streams, read_known_seq, stream_info, stream_state
+from shared.nats.truncation import read_truncation
+from shared.segments import is_cut
 from shared.subjects import STREAM, WATERMARKS
 
 
@@ -66,6 +77,7 @@ class LogRepair:
 
     def __init__(self, nc: Client) -> None:
         self._nc = nc
+        self._segments = NatsSegments(nc)
 
     async def last_seq(self) -> int:
         """Return the last sequence of the log."""
@@ -84,9 +96,35 @@ class LogRepair:
         await write_scrub_state(self._nc, state)
 
     async def events(self, last_seq: int, after: int = 0) -> AsyncIterator[RecordedEvent]:
-        """Yield every readable event after one sequence and up to another."""
+        """Yield every readable event after one sequence and up to another.
+
+        The histories that the stream has dropped are read from segments.
+        """
+        stream = await retry_request(self._nc, partial(stream_state, self._nc, STREAM))
+        truncation = await retry_request(self._nc, partial(read_truncation, self._nc))
+        is_whole = stream.messages == stream.last_seq
+        dropped_until = 0 if is_whole else min(truncation.seq, last_seq)
+        while after < dropped_until:
+            events = await self._segments.after(after, dropped_until)
+            async for event in self._complete(events, after):
+                yield event
+            after = events[-1][0]
         async for message in scan_log(self._nc, last_seq, after):
             yield read_stored_event(message)
+
+    async def _complete(
+        self, events: Sequence[RawEvent], after: int
+    ) -> AsyncIterator[RecordedEvent]:
+        """Yield the dropped ones of a segment's events, and the others as the stream has them."""
+        present = scan_present(self._nc, events[-1][0], after)
+        messages = {message.seq: message async for message in present}
+        for event in events:
+            seq, name, _ = event
+            if is_cut(name):
+                (recorded,) = decode_events([event])
+                yield recorded
+            elif message := messages.get(seq) or await get_readable(self._nc, seq):
+                yield read_stored_event(message)
 
     async def read_places(self) -> Sequence[ConsumerPosition]:
         """Return the position of every durable consumer of the log."""

@@ -46,13 +46,13 @@ async def write_scrub_state(nc: Client, state: ScrubState) -> None:
     await retry_request(nc, lambda: publish(nc, SUBJECT, data, {}))
 
 
-async def find_unreadable(nc: Client, stream: StreamState) -> list[int]:
+async def find_unreadable(nc: Client, stream: StreamState, dropped_until: int = 0) -> list[int]:
     """Return the sequences in the newest part of the log that the server cannot read.
 
-    Errors: Failed.
+    It may have dropped some up to a sequence. Errors: Failed.
     """
     size = max(1, stream.bytes // max(1, stream.messages))
-    after = max(0, stream.last_seq - min(NEWEST_EVENTS, NEWEST_BYTES // size))
+    after = max(dropped_until, stream.last_seq - min(NEWEST_EVENTS, NEWEST_BYTES // size))
     missing = set(range(after + 1, stream.last_seq + 1))
     async for message in scan_log(nc, stream.last_seq, after):
         missing.discard(message.seq)
@@ -65,7 +65,7 @@ async def find_still_unreadable(nc: Client, seqs: Sequence[int]) -> Sequence[int
     Errors: Failed.
     """
     requested = seqs[:REQUESTED_MAX]
-    missing = [seq for seq in requested if await _get_readable(nc, seq) is None]
+    missing = [seq for seq in requested if await get_readable(nc, seq) is None]
     return seqs if len(missing) == len(requested) else missing
 
 
@@ -94,6 +94,31 @@ async def scan_log(nc: Client, last_seq: int, after: int = 0) -> AsyncIterator[S
             if message.seq <= last_seq:
                 yield message
         seq = end
+
+
+async def scan_present(nc: Client, last_seq: int, after: int) -> AsyncIterator[StoredMessage]:
+    """Yield what a page shows of the events after one sequence and up to another.
+
+    Of a truncated part of the log that is much less than all. Errors: Failed; TimeoutError.
+    """
+    seq = after
+    while seq < last_seq and (messages := await _read_page(nc, seq)):
+        for message in messages:
+            if message.seq <= last_seq:
+                yield message
+        seq = messages[-1].seq
+
+
+async def get_readable(nc: Client, seq: int) -> StoredMessage | None:
+    """Return an event as the leader has it; None if it cannot be read. Errors: Failed."""
+
+    async def attempt() -> StoredMessage | None:
+        try:
+            return await get_message(nc, STREAM, {"seq": seq})
+        except RequestDenied:
+            return None
+
+    return await retry_request(nc, attempt)
 
 
 async def _fill_gaps(
@@ -127,17 +152,5 @@ async def _read_page(nc: Client, after: int) -> list[StoredMessage]:
 
 async def _read_one_by_one(nc: Client, after: int, end: int) -> list[StoredMessage]:
     """Return the readable events after one sequence and up to another, as the leader has them."""
-    messages = [await _get_readable(nc, seq) for seq in range(after + 1, end + 1)]
+    messages = [await get_readable(nc, seq) for seq in range(after + 1, end + 1)]
     return [message for message in messages if message is not None]
-
-
-async def _get_readable(nc: Client, seq: int) -> StoredMessage | None:
-    """Return an event as the leader has it; None if it cannot be read. Errors: Failed."""
-
-    async def attempt() -> StoredMessage | None:
-        try:
-            return await get_message(nc, STREAM, {"seq": seq})
-        except RequestDenied:
-            return None
-
-    return await retry_request(nc, attempt)

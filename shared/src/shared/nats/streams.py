@@ -46,6 +46,7 @@ from shared.nats.connection import (
     retry_request,
 )
 from shared.nats.scrub import find_still_unreadable, find_unreadable, read_scrub_state
+from shared.nats.truncation import read_truncation
 from shared.subjects import (
     BLOBS,
     DEADLETTERS,
@@ -88,7 +89,8 @@ _EVENTS: Settings = {
     "max_age": 0,
     "max_msg_size": EVENT_BYTES_MAX,
     "deny_delete": True,
-    "deny_purge": True,
+    # Only ranker may purge, and only histories that are over and in segments.
+    "deny_purge": False,
     "allow_direct": True,
     "allow_atomic": True,
     "duplicate_window": DUPLICATE_WINDOW_S * SECOND_NS,
@@ -416,9 +418,11 @@ class LogMonitor:
         while stream.last_seq < self.known_seq and time.monotonic() < deadline:
             await asyncio.sleep(SHORT_PAUSE_S)
             stream = await stream_state(self._nc, STREAM)
+        # Only after the state of the stream: what it had then cannot have been dropped before.
+        truncation = await read_truncation(self._nc)
         is_new = not self.is_checked
         if is_new:
-            self._unreadable = await find_unreadable(self._nc, stream)
+            self._unreadable = await find_unreadable(self._nc, stream, truncation.seq)
         elif self._unreadable:
             self._unreadable = await find_still_unreadable(self._nc, self._unreadable)
         try:
@@ -427,22 +431,22 @@ class LogMonitor:
             # On a cluster another stream's leader may be away; what was read before still holds.
             if self._checked_connection is None:
                 raise
-        self._evaluate(stream, is_new=is_new or bool(self.damage))
+        self._evaluate(stream, truncation.dropped_max, is_new=is_new or bool(self.damage))
 
-    def _evaluate(self, stream: StreamState, *, is_new: bool) -> None:
+    def _evaluate(self, stream: StreamState, dropped: int, *, is_new: bool) -> None:
         """Distinguish a log that lost events from one whose newest event was never written.
 
         Only the same server can report the latter: another server may have lost the event.
         """
-        failed_write = "" if is_new else describe_failed_write(stream, self.known_seq)
+        failed_write = "" if is_new else describe_failed_write(stream, self.known_seq, dropped)
         if failed_write:
             self._append_failure = failed_write
             return
         previous_damage = self.damage
-        counted_damage = describe_damage(stream, self.known_seq)
+        counted_damage = describe_damage(stream, self.known_seq, dropped)
         unreadable = describe_unreadable(self._unreadable)
         self.damage = counted_damage or unreadable or describe_scrub(self._scrubbed)
-        counted = count_missing(stream, self.known_seq)
+        counted = count_missing(stream, self.known_seq, dropped)
         self.missing_events = max(counted, len(self._unreadable), self._scrubbed.damaged_events)
         if not counted_damage:
             self.known_seq = max(self.known_seq, stream.last_seq)

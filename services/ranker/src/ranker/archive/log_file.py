@@ -1,6 +1,5 @@
 """An exported log: gzipped JSON lines with the events byte for byte, chained line by line."""
 
-import base64
 import gzip
 import zlib
 from collections.abc import Callable, Iterator
@@ -13,6 +12,7 @@ import msgspec
 from ranker.domain.stored_log import CHAIN_START, DamagedCopy, StoredEvent
 from shared.errors import Refused
 from shared.private_files import open_private
+from shared.segments import EventLine, decode_event_line, encode_event_line
 
 FORMAT = "warpboard-log/1"
 LEVEL = 6
@@ -35,20 +35,8 @@ class End(msgspec.Struct):
     h: str
 
 
-class _Line(msgspec.Struct, omit_defaults=True):
-    """One event; a body that is not one plain line of JSON is stored in base64."""
-
-    seq: int
-    subject: str
-    id: str
-    body: msgspec.Raw = msgspec.Raw()
-    base64: str = ""
-
-
 _decode_header = msgspec.json.Decoder(Header).decode
-_decode_line = msgspec.json.Decoder(_Line).decode
 _decode_end = msgspec.json.Decoder(End).decode
-_decode_raw = msgspec.json.Decoder(msgspec.Raw).decode
 
 Decoded = TypeVar("Decoded")
 
@@ -68,11 +56,7 @@ class LogFileWriter:
     def write(self, stored: StoredEvent) -> None:
         """Write the next event."""
         assert stored.seq == self._seq + 1, f"event {stored.seq} follows event {self._seq}"
-        line = _Line(stored.seq, stored.subject, stored.id, msgspec.Raw(stored.body))
-        if not _is_plain(stored.body):
-            encoded = base64.b64encode(stored.body).decode()
-            line = _Line(stored.seq, stored.subject, stored.id, base64=encoded)
-        self._write_line(line)
+        self._file.write(encode_event_line(EventLine(*stored[:4])) + b"\n")
         self._seq, self._chain = stored.seq, stored.chain_after(self._chain)
 
     def close(self) -> str:
@@ -93,14 +77,6 @@ class LogFileWriter:
 
     def _write_line(self, line: msgspec.Struct) -> None:
         self._file.write(msgspec.json.encode(line) + b"\n")
-
-
-def _is_plain(body: bytes) -> bool:
-    """Whether a body can be written as it is and is read back as the same bytes."""
-    try:
-        return b"\n" not in body and bytes(_decode_raw(body)) == body
-    except msgspec.DecodeError:
-        return False
 
 
 class LogFileReader:
@@ -126,10 +102,9 @@ class LogFileReader:
                 text = _read_line(lines, seq)
                 if text.startswith(b'{"end":'):
                     break
-                line = _decode(_decode_line, text, seq)
-                body = base64.b64decode(line.base64) if line.base64 else bytes(line.body)
+                line = _decode(decode_event_line, text, seq)
                 seq, count = line.seq, count + 1
-                yield StoredEvent(line.seq, line.subject, line.id, body)
+                yield StoredEvent(*line)
         end = _decode(_decode_end, text, seq)
         if not count == end.end == self.header.count:
             counts = f"{self.header.count} at its start and {end.end} at its end"

@@ -43,7 +43,8 @@ IGNORED: frozenset[type[Fact]] = frozenset(
         *(events.RunReleased, events.LauncherRegistered, events.InstanceRequested),
         *(events.InstanceEnded, events.SubmissionsOpened, events.SealKeyChanged),
         *(events.ProblemCheckRequested, events.DeviceTimeReserved, events.DeviceTimeSettled),
-        *(events.ChunkStopRequested, events.SlotReserved),
+        *(events.ChunkStopRequested, events.SlotReserved, events.SegmentSealed),
+        events.LogTruncated,
     )
 )
 # Events whose own fields are all the values that their statements need.

@@ -14,6 +14,7 @@ import msgspec
 from ranker.archive.archiver import read_own_key
 from ranker.archive.log_file import LogFileReader, LogFileWriter, open_log_file
 from ranker.archive.postgres import open_archive
+from ranker.archive.segments import end_truncation
 from ranker.blobs import check_blobs, find_blob_digests, load_blobs, save_blobs
 from ranker.domain.stored_log import (
     CHAIN_START,
@@ -36,6 +37,7 @@ from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.repair import append_raw
+from shared.nats.segmented_log import NatsSegmentedLog
 from shared.nats.streams import ensure_streams
 from shared.private_files import (
     close_empty_folder,
@@ -363,6 +365,7 @@ async def import_log(
             await copy.load(settings.postgres_dsn, reader.header.count)
         await asyncio.to_thread(key_plan.install)
         imported = await import_events(log, partial(append_raw, nc), reader, actor, plan)
+        await end_truncation(NatsSegmentedLog(nc), actor)
     finally:
         await nc.close()
     return {

@@ -12,6 +12,7 @@ from ranker.archive.archiver import read_own_key
 from ranker.archive.comparison import EventPair, ScrubReport, Stretch, compare, read_pairs
 from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import PACKAGE, SCHEMA, Archive, open_archive
+from ranker.archive.segments import end_truncation
 from ranker.domain.stored_log import DamagedCopy, StoredEvent, to_stored_event
 from ranker.export.backup import import_events
 from ranker.settings import Settings
@@ -23,6 +24,7 @@ from shared.health import name_ranges
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.repair import ConsumerPosition, LogRepair
+from shared.nats.segmented_log import NatsSegmentedLog
 from shared.nats.streams import ensure_streams
 from shared.postgres import migrate
 from shared.private_files import create_private_folder, open_private
@@ -166,6 +168,7 @@ async def repair_log(
         if not (report.is_clean or report.is_beginning):
             await log.replace()
         imported = await import_events(NatsLog(nc), log.append, reader, actor)
+        await end_truncation(NatsSegmentedLog(nc), actor)
         if await asyncio.to_thread(places_path.exists):
             places = await asyncio.to_thread(places_path.read_bytes)
             await log.restore_places(msgspec.json.decode(places, type=list[ConsumerPosition]))
