@@ -349,6 +349,9 @@ HERE: dict[str, tuple[str, ...]] = {
 PLATFORMS = (
     *("up", "demo", "mcp"),
     *("server scrub", "server backup", "server restore", "server repair", "archive build"),
+    *("server segments list", "server segments seal", "server segments verify"),
+    *("server segments repair", "server segments truncate"),
+    *("server segments save", "server segments load"),
 )
 
 

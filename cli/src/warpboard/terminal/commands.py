@@ -222,9 +222,10 @@ COMMANDS = {
     "server segments list": ("segments.list_segments", "List the segments of the log."),
     "server segments seal": ("segments.seal", "Export what is sealed and in no segment yet."),
     "server segments verify": ("segments.verify", "Read every segment back, and check it."),
+    "server segments repair": ("segments.repair", "Export damaged segments again."),
     "server segments truncate": (
         "segments.truncate",
-        "Drop histories that are over and in segments from the stream.",
+        "Drop what is over and in segments from the stream.",
     ),
     "server segments save": ("segments.save", "Copy the segments into FOLDER."),
     "server segments load": ("segments.load", "Put damaged segments back from FOLDER."),

@@ -25,14 +25,17 @@ async def _run(context: AppContext, operation: str, *arguments: str) -> JsonObje
 
 @local_command("server segments list", access=options.DATA_FOLDER)
 async def list_segments(context: AppContext) -> int:
-    """List the segments of the log, and how far the stream was truncated behind them."""
+    """List the segments of the log.
+
+    It also says how far the stream was truncated behind them.
+    """
     answer = await _run(context, "reading", "list")
     return context.show(answer, segment_lines(answer))
 
 
 @local_command("server segments seal", access=options.DATA_FOLDER)
 async def seal(context: AppContext) -> int:
-    """Export everything that a seal covers and that is in no segment yet.
+    """Export what is sealed and in no segment yet.
 
     Each segment is read back, and named by a signed event. The platform may run.
     """
@@ -42,13 +45,25 @@ async def seal(context: AppContext) -> int:
 
 @local_command("server segments verify", access=options.DATA_FOLDER)
 async def verify(context: AppContext) -> int:
-    """Read every segment back: bytes, hash chain, index, signature, and the archive.
+    """Read every segment back, and check it.
 
-    Exit code 0 if nothing is wrong.
+    It checks bytes, hash chain, index and signature, and compares with the archive. Exit code 0
+    if nothing is wrong.
     """
     answer = await _run(context, "verifying", "verify")
     context.show(answer, verify_lines(answer))
     return OK if answer["is_clean"] else FAILED
+
+
+@local_command("server segments repair", access=options.DATA_FOLDER)
+async def repair(context: AppContext) -> int:
+    """Export damaged segments again.
+
+    They come from the archive, which must have the hash chain that was sealed.
+    """
+    answer = await _run(context, "exporting", "repair")
+    count = count_text(answer["repaired"], "segment")
+    return context.show(answer, [f"{count} exported again"])
 
 
 @local_command(
@@ -67,9 +82,10 @@ async def verify(context: AppContext) -> int:
     access=options.OPERATOR,
 )
 async def truncate(context: AppContext, *, keep_days: float, is_applied: bool) -> int:
-    """Drop histories of submissions, jobs and runs that are over and in segments.
+    """Drop what is over and in segments from the stream.
 
-    Without --apply it only says how far, and what holds it back. The platform may run; readers get
+    That is, histories of submissions, jobs and runs. Without --apply it only says how far, and
+    what holds it back. The platform may run; readers get
     dropped events from the segments.
     """
     if context.place.url:
@@ -91,9 +107,10 @@ def _copy_command(words: str) -> Callable[..., click.Command]:
 
 @_copy_command("server segments save /mnt/log")
 async def save(context: AppContext, folder_: Path) -> int:
-    """Copy the segments into FOLDER, which may be a mount of another machine or object storage.
+    """Copy the segments into FOLDER.
 
-    Files that are there and right are not written again.
+    It may be a mount of another machine or of object storage. Files that are there and right
+    are not written again.
     """
     answer = await _run(context, "copying", "save", str(folder_.absolute()))  # noqa: ASYNC240
     return context.show(answer, [f"{count_text(answer['files'], 'file')} written to {folder_}"])
@@ -101,7 +118,10 @@ async def save(context: AppContext, folder_: Path) -> int:
 
 @_copy_command("server segments load /mnt/log")
 async def load(context: AppContext, folder_: Path) -> int:
-    """Put segments that are damaged or missing back from FOLDER, if they are the right ones."""
+    """Put damaged segments back from FOLDER.
+
+    Each file must have the SHA-256 that the log names.
+    """
     answer = await _run(context, "copying", "load", str(folder_.absolute()))  # noqa: ASYNC240
     return context.show(answer, [f"{count_text(answer['files'], 'file')} put back"])
 

@@ -272,6 +272,7 @@ def _add_segments(commands: "_SubParsersAction[ArgumentParser]", actor: dict[str
     actions.add_parser("list", help="list the segments")
     actions.add_parser("seal", help="export everything that is sealed and in no segment yet")
     actions.add_parser("verify", help="read every segment back and check it")
+    actions.add_parser("repair", help="export damaged segments again from the archive")
     for name, text in (("save", "copy segments into a folder"), ("load", "put them back")):
         actions.add_parser(name, help=text).add_argument("folder", type=Path)
     truncate = actions.add_parser("truncate", help="drop from the stream what segments have")

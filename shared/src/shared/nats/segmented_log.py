@@ -59,8 +59,9 @@ class NatsSegmentedLog:
         consumers = await retry_request(self._nc, partial(list_durable_consumers, self._nc, STREAM))
         waiting = []
         for consumer in consumers:
-            one, several = (consumer.config.get(f"filter_subject{end}") for end in ("", "s"))
-            filters = several if isinstance(several, list) else [one or subject(">")]
+            filters = consumer.config.get("filter_subjects")
+            if not isinstance(filters, list):
+                filters = [consumer.config.get("filter_subject") or subject(">")]
             is_affected = any(
                 is_cut(aggregate(str(name))) or name == subject(">") for name in filters
             )

@@ -10,17 +10,16 @@ from collections.abc import Sequence
 
 from nats.aio.client import Client
 
-from shared import subjects
 from shared.blobs import BlobNotFound
 from shared.errors import Failed
 from shared.events import Blob, SegmentSealed
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import read_pages
 from shared.segments import DamagedSegment, EventLine, HistoryIndex, Segment, decode_segment
-from shared.subjects import STREAM, aggregate, history_of
+from shared.subjects import STREAM, aggregate, history_of, subject
 from shared.wire import decode, decode_fact
 
-AGGREGATE = subjects.audit("segment")
+SEGMENTS = "audit.segment"
 PAGE = "docs/operating/segments.md"
 # Decoded segments in memory: a reader of stretches needs the same one again.
 DECODED_MAX = 2
@@ -41,7 +40,7 @@ class NatsSegments:
 
     async def list(self) -> list[SegmentSealed]:
         """Return the segments in order, as far as each begins where the one before ends."""
-        filter_ = subjects.subject(AGGREGATE)
+        filter_ = subject(SEGMENTS)
         for message in await read_pages(self._nc, STREAM, filter_, self._read_seq):
             fact = decode_fact(decode(message.data))
             assert isinstance(fact, SegmentSealed), "nothing else is on this subject"
@@ -58,13 +57,13 @@ class NatsSegments:
         for segment in await self.list():
             if segment.first <= seq + 1 <= segment.last:
                 events = (await self.read(segment)).events
-                wanted = events[seq + 1 - segment.first : until + 1 - segment.first]
-                return [_to_raw(event) for event in wanted]
+                start = seq + 1 - segment.first
+                return [_to_raw(event) for event in events[start : until + 1 - segment.first]]
         raise Failed(f"no segment has event {seq + 1}, which the stream has dropped; see {PAGE}")
 
     async def history(self, name: str, until: int) -> Sequence[RawEvent]:
         """Return the events of a history up to a sequence, in order."""
-        found: list[RawEvent] = []
+        history_events: list[RawEvent] = []
         history = history_of(name)
         for segment in await self.list():
             if segment.first > until:
@@ -72,12 +71,12 @@ class NatsSegments:
             if not (await self._index(segment)).may_have(history):
                 continue
             events = (await self.read(segment)).events
-            found += [
+            history_events += [
                 _to_raw(event)
                 for event in events
                 if event.seq <= until and history_of(aggregate(event.subject)) == history
             ]
-        return found
+        return history_events
 
     async def read(self, segment: SegmentSealed) -> Segment:
         """Return a segment with all of its events."""

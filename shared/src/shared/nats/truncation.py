@@ -10,13 +10,12 @@ from typing import NamedTuple
 
 from nats.aio.client import Client
 
-from shared import subjects
 from shared.events import LogTruncated
 from shared.nats.connection import get_message, retry_request
-from shared.subjects import STREAM
+from shared.subjects import STREAM, subject
 from shared.wire import decode, decode_fact
 
-AGGREGATE = subjects.audit("truncation")
+TRUNCATION = "audit.truncation"
 KNOWN_S = 5.0
 PAUSE_S = 15.0
 
@@ -40,7 +39,7 @@ class Truncation(NamedTuple):
 
 async def read_truncation(nc: Client) -> Truncation:
     """Return how far the stream was truncated, as its leader says. Errors: those of the request."""
-    message = await get_message(nc, STREAM, {"last_by_subj": subjects.subject(AGGREGATE)})
+    message = await get_message(nc, STREAM, {"last_by_subj": subject(TRUNCATION)})
     if message is None:
         return Truncation()
     fact = decode_fact(decode(message.data))

@@ -6,7 +6,7 @@ that was interrupted is finished by the next one.
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from msgspec.structs import replace
@@ -18,7 +18,6 @@ from ranker.domain.stored_log import StoredEvent
 from ranker.metrics import ArchiveMetrics
 from ranker.service.decisions import ACTOR
 from ranker.service.progress import log_progress
-from ranker.settings import TRUNCATE_DAYS_MIN
 from shared import subjects
 from shared.api.audits import Finding
 from shared.blobs import BlobNotFound
@@ -26,11 +25,10 @@ from shared.clock import new_id, now
 from shared.errors import Failed, Refused
 from shared.event_log import Append, Appender, Conflict, NewEvent, RecordedEvent
 from shared.events import AuditSealed, LogTruncated, SealKeyChanged, SegmentSealed
-from shared.health import HealthReporter, Outage, StreamState, count_missing
+from shared.health import HealthReporter, Outage, count_missing
 from shared.nats.segmented_log import NatsSegmentedLog
-from shared.nats.segments import AGGREGATE, PAGE
-from shared.nats.truncation import AGGREGATE as TRUNCATION_AGGREGATE
-from shared.nats.truncation import PAUSE_S
+from shared.nats.segments import PAGE, SEGMENTS
+from shared.nats.truncation import PAUSE_S, TRUNCATION
 from shared.segments import (
     SEGMENT_BYTES_MAX,
     SEGMENT_EVENTS_MAX,
@@ -78,28 +76,30 @@ class TruncationReport:
     messages_after: int
     bytes_before: int
     bytes_after: int
-    held_by: Sequence[str] = field(default=())
+    held_by: Sequence[str]
 
 
 class Segmenter:
     """The segments of one log and its archive. Errors of all methods: Refused, Failed."""
 
     def __init__(
-        self, segmented: NatsSegmentedLog, archive: Archive, key: SigningKey | None
+        self,
+        segmented: NatsSegmentedLog,
+        archive: Archive,
+        key: SigningKey | None,
+        events_max: int = SEGMENT_EVENTS_MAX,
     ) -> None:
         self._segmented = segmented
         self._log, self._blobs = segmented.log, segmented.blobs
         self._archive = archive
         self._key = key
+        self._events_max = events_max
 
     async def seal(self, *, only_full: bool) -> list[SegmentSealed]:
         """Export everything that is sealed and in no segment yet; return the new segments.
 
         `only_full`: leave the newest events for a later segment.
         """
-        if self._key is None:
-            reason = "segments are signed: set WARPBOARD_RANKER_SEAL_KEY to the file of the key"
-            raise Refused("no_seal_key", reason, "seal_key")
         newest = await self._archive.newest_seal()
         sealed_seq = 0
         if newest is not None:
@@ -111,7 +111,7 @@ class Segmenter:
         while first <= sealed_seq:
             log_progress("events", first - 1, sealed_seq)
             segment = await self._build(first, sealed_seq)
-            is_full = segment.header.last < sealed_seq or len(segment.events) == SEGMENT_EVENTS_MAX
+            is_full = segment.header.last < sealed_seq or len(segment.events) == self._events_max
             if only_full and not is_full:
                 break
             sealed = await self._store(segment)
@@ -123,11 +123,21 @@ class Segmenter:
 
     async def _build(self, first: int, until: int) -> Segment:
         """Read the next segment from the archive, once log and archive agree about it."""
+        segment = await self._read_archive(first, until)
+        last, log_last_seq = segment.header.last, await self._log.last()
+        stretch = Stretch(first - 1, last, log_last_seq, await self._archive.checkpoint())
+        report = await compare(self._segmented.repair, self._archive, stretch)
+        if not report.is_clean:
+            reason = f"log and archive differ between events {first} and {last}"
+            raise Refused("log_damaged", f"{reason}: run warpboard server scrub")
+        return segment
+
+    async def _read_archive(self, first: int, until: int) -> Segment:
         before = await self._archive.up_to(first - 1)
         chain, size, events = before, 0, list[EventLine]()
-        while len(events) < SEGMENT_EVENTS_MAX and size < SEGMENT_BYTES_MAX:
+        while len(events) < self._events_max and size < SEGMENT_BYTES_MAX:
             after = first - 1 + len(events)
-            limit = min(READ_PAGE, SEGMENT_EVENTS_MAX - len(events), until - after)
+            limit = min(READ_PAGE, self._events_max - len(events), until - after)
             if limit <= 0:
                 break
             page = await self._archive.page(after, limit)
@@ -137,14 +147,9 @@ class Segmenter:
                 chain = stored.chain_after(chain)
                 events.append(EventLine(*stored[:4]))
                 size += len(stored.body)
-        last = first - 1 + len(events)
-        log_last_seq = await self._log.last()
-        stretch = Stretch(first - 1, last, log_last_seq, await self._archive.checkpoint())
-        report = await compare(self._segmented.repair, self._archive, stretch)
-        if not report.is_clean:
-            reason = f"log and archive differ between events {first} and {last}"
-            raise Refused("log_damaged", f"{reason}: run warpboard server scrub")
-        header = SegmentHeader(first=first, last=last, before=before.hex(), chain=chain.hex())
+        header = SegmentHeader(
+            first=first, last=first - 1 + len(events), before=before.hex(), chain=chain.hex()
+        )
         return Segment(header, events)
 
     async def _store(self, segment: Segment) -> SegmentSealed | None:
@@ -164,11 +169,13 @@ class Segmenter:
             events=events,
             histories=histories,
         )
-        history = await self._log.history(AGGREGATE)
+        history = await self._log.history(SEGMENTS)
         stamp = EventMetadata(new_id(), now(), ACTOR, "", "")
-        unsigned = make_envelope(fact, AGGREGATE, stamp)
-        assert self._key is not None, "seal has checked it"
-        sig = sign_verdict(self._key, AGGREGATE, fact.last, bytes(unsigned.data))
+        unsigned = make_envelope(fact, SEGMENTS, stamp)
+        if self._key is None:
+            reason = "segments are signed: set WARPBOARD_RANKER_SEAL_KEY to the file of the key"
+            raise Refused("no_seal_key", reason, "seal_key")
+        sig = sign_verdict(self._key, SEGMENTS, fact.last, bytes(unsigned.data))
         try:
             version = history[-1].seq if history else 0
             await self._log.append(NewEvent(replace(unsigned, sig=sig), version))
@@ -225,9 +232,24 @@ class Segmenter:
                 keys.append(event.fact.old_key)
         return {
             (event.fact.first, event.fact.chain)
-            for event in await self._log.history(AGGREGATE)
+            for event in await self._log.history(SEGMENTS)
             if isinstance(event.fact, SegmentSealed) and not _is_signed(event, keys)
         }
+
+    async def repair(self) -> int:
+        """Export damaged and missing segments again from the archive; return how many."""
+        repaired, chain = 0, (await self._archive.up_to(0)).hex()
+        for segment in await self._segmented.segments.list():
+            if await self._check(segment, chain):
+                rebuilt = await self._read_archive(segment.first, segment.last)
+                if rebuilt.header.chain != segment.chain:
+                    range_ = f"events {segment.first} to {segment.last}"
+                    reason = f"the archive has other {range_} than their segment: run a scrub"
+                    raise Refused("archive_damaged", reason)
+                await self._store(rebuilt)
+                repaired += 1
+            chain = segment.chain
+        return repaired
 
     async def plan(self, keep_days: float) -> TruncationPlan:
         """Return how far the stream may be truncated now.
@@ -235,9 +257,6 @@ class Segmenter:
         It keeps the last `keep_days` days, everything from the first event of the oldest history
         that is not over, and what an outbox has not delivered.
         """
-        if keep_days < TRUNCATE_DAYS_MIN:
-            reason = f"--keep-days is {keep_days:g}: expected at least {TRUNCATE_DAYS_MIN:g}"
-            raise Refused("bad_days", reason, "keep_days")
         segments = await self._segmented.segments.list()
         last = segments[-1].last if segments else 0
         truncated = await self._segmented.truncation()
@@ -285,7 +304,7 @@ class Segmenter:
         before = await self._segmented.state()
         truncation, history = (
             await self._segmented.truncation(),
-            await self._log.history(TRUNCATION_AGGREGATE),
+            await self._log.history(TRUNCATION),
         )
         finished = [event.fact for event in history if _is_finished(event)]
         base = finished[-1] if finished else LogTruncated(seq=0, kept=0)
@@ -298,7 +317,8 @@ class Segmenter:
         is_unfinished = truncation.seq > 0 and truncation.kept is None
         seq = truncation.seq if is_unfinished else plan.seq
         if seq <= base.seq and not is_unfinished:
-            return self._report(base.seq, base.kept or 0, before, before, plan.held_by)
+            sizes = (before.messages, before.messages, before.bytes, before.bytes)
+            return TruncationReport(base.seq, base.kept or 0, 0, *sizes, plan.held_by)
         if findings := await self.verify(base.seq):
             raise Refused("segment_damaged", f"nothing was dropped: {findings[0].what}; see {PAGE}")
         appender = Appender(self._log, actor, now)
@@ -306,50 +326,35 @@ class Segmenter:
         if not is_unfinished:
             version = await self._record(appender, LogTruncated(seq=seq), version)
         await asyncio.sleep(pause_s)
-        kept = (base.kept or 0) + await self._purge(base.seq, seq)
+        kept_events = (base.kept or 0) + await self._purge(base.seq, seq)
         after = await self._segmented.state()
         actual = after.messages - (after.last_seq - seq)
-        if actual != kept:
-            reason = f"the stream has {actual} of its events 1 to {seq}, expected {kept}"
+        if actual != kept_events:
+            reason = f"the stream has {actual} of its events 1 to {seq}, expected {kept_events}"
             raise Failed(f"{reason}: run warpboard server scrub; see {PAGE}")
-        await self._record(appender, LogTruncated(seq=seq, kept=kept), version)
-        return self._report(seq, kept, before, after, plan.held_by)
-
-    @staticmethod
-    def _report(
-        seq: int, kept: int, before: StreamState, after: StreamState, held_by: Sequence[str]
-    ) -> TruncationReport:
-        return TruncationReport(
-            seq,
-            kept,
-            before.messages - after.messages if after is not before else 0,
-            before.messages,
-            after.messages,
-            before.bytes,
-            after.bytes,
-            held_by,
-        )
+        await self._record(appender, LogTruncated(seq=seq, kept=kept_events), version)
+        newly_dropped = (seq - kept_events) - (base.seq - (base.kept or 0))
+        sizes = (before.messages, after.messages, before.bytes, after.bytes)
+        return TruncationReport(seq, kept_events, newly_dropped, *sizes, plan.held_by)
 
     async def _record(self, appender: Appender, fact: LogTruncated, version: int) -> int:
         try:
-            return await appender.append(
-                Append(TRUNCATION_AGGREGATE, fact, version, "", "", new_id())
-            )
+            return await appender.append(Append(TRUNCATION, fact, version, "", "", new_id()))
         except Conflict as conflict:
             reason = "another truncation is running: wait until it ends"
             raise Refused("truncation_runs", reason) from conflict
 
     async def _purge(self, after: int, until: int) -> int:
         """Drop the histories that are over, segment by segment; return how many events stay."""
-        kept = 0
+        staying_events = 0
         for segment in await self._segmented.segments.list():
             if not after < segment.last <= until:
                 continue
             log_progress("events dropped", segment.last - after, until - after)
             events = (await self._segmented.segments.read(segment)).events
-            kept += sum(not is_cut(aggregate(event.subject)) for event in events)
+            staying_events += sum(not is_cut(aggregate(event.subject)) for event in events)
             await self._segmented.drop(segment.last)
-        return kept
+        return staying_events
 
 
 @dataclass(frozen=True)
@@ -391,7 +396,7 @@ def _is_signed(event: RecordedEvent, keys: Sequence[str]) -> bool:
     fact, envelope = event.fact, event.envelope
     assert isinstance(fact, SegmentSealed), "only these are signed here"
     data, sig = bytes(envelope.data), envelope.sig or ""
-    return any(verify_verdict(key, AGGREGATE, fact.last, data, sig) for key in keys)
+    return any(verify_verdict(key, SEGMENTS, fact.last, data, sig) for key in keys)
 
 
 def _is_finished(event: RecordedEvent) -> bool:
@@ -406,5 +411,5 @@ async def end_truncation(segmented: NatsSegmentedLog, actor: str) -> None:
     is_whole, truncation = await segmented.is_whole(), await segmented.truncation()
     if truncation.seq and is_whole:
         fact = LogTruncated(seq=0, kept=0)
-        append = Append(TRUNCATION_AGGREGATE, fact, truncation.version, "", "", new_id())
+        append = Append(TRUNCATION, fact, truncation.version, "", "", new_id())
         await Appender(segmented.log, actor, now).append(append)

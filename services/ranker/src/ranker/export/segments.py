@@ -12,7 +12,7 @@ import msgspec
 
 from ranker.archive.postgres import PACKAGE, SCHEMA, open_archive
 from ranker.archive.segments import Segmenter
-from ranker.settings import Settings
+from ranker.settings import TRUNCATE_DAYS_MIN, Settings
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
 from shared.events import Blob, SegmentSealed
@@ -26,6 +26,9 @@ from shared.signing import load_key
 
 async def run_segments(settings: Settings, options: Namespace) -> dict[str, Any]:
     """Run one of the commands; returns a summary. Raises Refused or Failed."""
+    if options.action == "truncate" and options.keep_days < TRUNCATE_DAYS_MIN:
+        reason = f"--keep-days is {options.keep_days:g}: expected at least {TRUNCATE_DAYS_MIN:g}"
+        raise Refused("bad_days", reason, "keep_days")
     await asyncio.to_thread(migrate, settings.postgres_dsn, PACKAGE, SCHEMA)
     key = load_key(settings.seal_key) if settings.seal_key is not None else None
     nc = await connect(settings.nats_url, "ranker-segments")
@@ -48,6 +51,8 @@ async def _run_action(
     match options.action:
         case "seal":
             summary = {"sealed": len(await segmenter.seal(only_full=False))}
+        case "repair":
+            summary = {"repaired": await segmenter.repair()}
         case "verify":
             findings = await segmenter.verify()
             summary = {"is_clean": not findings, "findings": msgspec.to_builtins(findings)}

@@ -1,0 +1,418 @@
+"""Segments of the log, and a stream truncated behind them: nothing is lost or different."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from nats.aio.client import Client
+
+from ranker.archive.archiver import Sealer, run_archiver
+from ranker.archive.postgres import Archive, open_archive
+from ranker.archive.segments import Segmenter, TruncationReport
+from ranker.domain.stored_log import SealInterval
+from ranker.service.decisions import Metrics
+from shared import events, subjects
+from shared.clock import new_id, now
+from shared.errors import Failed, Refused
+from shared.event_log import Conflict, NewEvent, RecordedEvent
+from shared.events import Fact, LogTruncated, SegmentSealed
+from shared.nats.blobs import NatsBlobStore
+from shared.nats.connection import api_request
+from shared.nats.event_log import NatsLog
+from shared.nats.feed import NatsFeed, decode_events
+from shared.nats.inbox import InboxConfig, NatsInbox
+from shared.nats.segmented_log import NatsSegmentedLog
+from shared.nats.streams import LogMonitor, stream_state
+from shared.nats.subprocess_feed import SubprocessFeed
+from shared.nats.truncation import TRUNCATION, read_truncation
+from shared.segments import is_cut
+from shared.servers.nats import NatsServer
+from shared.signing import load_key
+from shared.subjects import STREAM, history_of
+from shared.wire import EventMetadata, make_envelope
+from tests.ranker.archived_log import ArchivedLog, start_archived_log
+from tests.support.lives import AGENT, Life
+
+pytestmark = pytest.mark.server
+
+SEGMENT_EVENTS = 5
+OLD = Life("s1")
+OLD_HISTORIES = (
+    subjects.submission(OLD.id),
+    subjects.job(OLD.job),
+    subjects.run(AGENT, OLD.run),
+)
+
+
+class Segmented:
+    """An archived log that is sealed to its end, with segments of five events."""
+
+    def __init__(self, archived: ArchivedLog, nc: Client, archive: Archive) -> None:
+        self.archived = archived
+        self.nc = nc
+        self.log = NatsLog(nc)
+        self.archive = archive
+        key_file = archived.settings.seal_key
+        assert key_file is not None
+        self.key = load_key(key_file)
+        self.segmented = NatsSegmentedLog(nc)
+        self.segmenter = Segmenter(self.segmented, archive, self.key, SEGMENT_EVENTS)
+
+    async def archive_all(self) -> None:
+        """Archive everything that is in the log."""
+        await run_archiver(self.log, self.archive, Metrics(), until=await self.log.last())
+
+    async def seal(self) -> list[SegmentSealed]:
+        """Seal the chain to its end, and export everything."""
+        await self.archive_all()
+        sealer = Sealer(self.log, self.archive, self.key, SealInterval(1, 0.0), Metrics())
+        await sealer.look()
+        await self.archive_all()
+        return await self.segmenter.seal(only_full=False)
+
+    async def truncate(self) -> TruncationReport:
+        """Drop what is over, without waiting for readers that have just looked."""
+        await self.archive_all()
+        return await self.segmenter.truncate(0.0, pause_s=0.0)
+
+    async def events(self, log: NatsLog | None = None) -> list[RecordedEvent]:
+        """Everything that a reader from the first event on gets."""
+        log = log or NatsLog(self.nc)
+        last, read = await log.last(), list[RecordedEvent]()
+        feed = log.follow(0)
+        async with asyncio.timeout(30):
+            while len(read) < last:
+                read += await feed.take()
+        await feed.close()
+        return read
+
+    async def say(self, aggregate: str, fact: Fact, expected: int | None, actor: str) -> int:
+        """Append an event."""
+        stamp = EventMetadata(new_id(), now(), actor, "", "")
+        return await self.log.append(NewEvent(make_envelope(fact, aggregate, stamp), expected))
+
+    async def stored(self) -> set[int]:
+        """The sequences that the stream itself still has."""
+        sequences = set[int]()
+        for seq in range(1, await self.log.last() + 1):
+            answer = await self.nc.request(
+                f"$JS.API.DIRECT.GET.{STREAM}", b'{"seq": %d}' % seq, timeout=5
+            )
+            if not (answer.headers or {}).get("Status"):
+                sequences.add(seq)
+        return sequences
+
+    async def damage(self) -> str:
+        """What a service that starts now says about the log."""
+        monitor = LogMonitor(self.nc, "test", lambda _part, _reason: None)
+        await monitor.check()
+        return monitor.damage
+
+
+@pytest.fixture
+async def segmented(
+    own_nats: NatsServer, postgres_dsn: str, tmp_path: Path
+) -> AsyncIterator[Segmented]:
+    archived = await start_archived_log(own_nats, postgres_dsn, tmp_path)
+    nc = await archived.connect()
+    async with open_archive(postgres_dsn) as archive:
+        yield Segmented(archived, nc, archive)
+    await nc.close()
+
+
+async def test_segments_have_every_sealed_event_byte_for_byte(segmented: Segmented) -> None:
+    new = await segmented.seal()
+    assert await segmented.segmenter.verify() == []
+    read = [
+        event for part in new for event in (await segmented.segmented.segments.read(part)).events
+    ]
+    logged = await segmented.events()
+    assert [event.body for event in read] == [event.body for event in logged[: len(read)]]
+    assert [part.first for part in new] == list(range(1, len(read) + 1, SEGMENT_EVENTS))
+    assert await segmented.segmenter.seal(only_full=False) == []
+    assert (await read_truncation(segmented.nc)).seq == 0
+
+
+async def test_a_truncated_stream_shows_readers_the_same_log(segmented: Segmented) -> None:
+    await segmented.seal()
+    before = await segmented.events()
+    histories = {name: await segmented.log.history(name) for name in OLD_HISTORIES}
+    account = await segmented.log.history(subjects.agent(AGENT))
+    newest = await segmented.log.newest([*OLD_HISTORIES, subjects.agent(AGENT)])
+    report = await segmented.truncate()
+    assert (report.dropped, report.messages_after) == (12, len(before) + 1 - 12)
+    stored = await segmented.stored()
+    dropped = [event for event in before if event.seq not in stored]
+    assert all(is_cut(event.envelope.aggregate) for event in dropped)
+    assert {history_of(event.envelope.aggregate) for event in dropped} >= set(OLD_HISTORIES)
+    after = await segmented.events()
+    assert after[: len(before)] == before
+    assert isinstance(after[-1].fact, LogTruncated)
+    log = NatsLog(segmented.nc)
+    assert {name: await log.history(name) for name in OLD_HISTORIES} == histories
+    assert await log.history(subjects.agent(AGENT)) == account
+    assert await log.newest([*OLD_HISTORIES, subjects.agent(AGENT)]) == newest
+    assert await segmented.damage() == ""
+    aside = SubprocessFeed(segmented.archived.settings.nats_url, "test", 0)
+    read = list[RecordedEvent]()
+    async with asyncio.timeout(30):
+        while len(read) < len(after):
+            read += await aside.take()
+    await aside.close()
+    assert read == after
+
+
+async def test_audit_replay_scrub_and_backup_find_the_same_as_before(segmented: Segmented) -> None:
+    platform = segmented.archived
+    await segmented.seal()
+    audit = ("audit", "identity", "CPU", "--as-of-seq", "14", "--json")
+    _, before = await platform.run(*audit)
+    await segmented.truncate()
+    await platform.archive_now()
+    code, after = await platform.run(*audit)
+    assert code == 0
+    # The log goes on: everything else is the same.
+    growing = {"events": 0, "chain": "", "seals": 0}
+    assert after | growing == before | growing
+    code, live = await platform.run("audit", "identity", "CPU", "--json")
+    assert (code, len(live["rows"])) == (0, 2)
+    code, replayed = await platform.run("replay", "--source", "stream")
+    assert (code, replayed["entries"]) == (0, 2)
+    assert (await platform.scrub()).is_clean
+    code, copy = await platform.run("export", str(platform.file), "--without-accounts")
+    events_count = len(await segmented.events())
+    assert (code, copy["events"]) == (0, events_count)
+
+
+class Killed(BaseException):
+    """The process was killed here."""
+
+
+def kill_after(segmented: Segmented, calls: int) -> Callable[[], None]:
+    """Kill the truncation after it dropped so many segments; returns how to stop that."""
+    whole, count = segmented.segmented.drop, 0
+
+    async def drop(until: int) -> None:
+        nonlocal count
+        if count == calls:
+            raise Killed
+        count += 1
+        await whole(until)
+
+    segmented.segmented.drop = drop  # type: ignore[method-assign]
+    return lambda: setattr(segmented.segmented, "drop", whole)
+
+
+@pytest.mark.parametrize("dropped", [0, 1, 2])
+async def test_a_truncation_that_was_killed_is_finished_by_the_next(
+    segmented: Segmented, dropped: int
+) -> None:
+    await segmented.seal()
+    before = await segmented.events()
+    heal = kill_after(segmented, dropped)
+    with pytest.raises(Killed):
+        await segmented.truncate()
+    heal()
+    assert (await segmented.events())[: len(before)] == before
+    assert await segmented.damage() == ""
+    report = await segmented.truncate()
+    truncation = await read_truncation(segmented.nc)
+    assert (truncation.seq, truncation.kept) == (report.seq, report.kept)
+    assert (await segmented.events())[: len(before)] == before
+    again = await segmented.truncate()
+    assert (again.seq, again.dropped) == (report.seq, 0)
+
+
+async def test_a_segment_that_was_stored_but_not_named_is_exported_again(
+    segmented: Segmented, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refuse(_event: NewEvent) -> int:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(segmented.segmented.log, "append", refuse)
+        with pytest.raises(Killed):
+            await segmented.seal()
+    assert len(await segmented.seal()) > 2
+    assert await segmented.segmenter.verify() == []
+
+
+async def test_a_living_history_goes_on_after_a_truncation(segmented: Segmented) -> None:
+    await segmented.seal()
+    await segmented.truncate()
+    agent = subjects.agent(AGENT)
+    version = (await segmented.log.history(agent))[-1].seq
+    assert version < (await read_truncation(segmented.nc)).seq
+    fact = events.AgentCordoned(reason="test")
+    with pytest.raises(Conflict):
+        await segmented.say(agent, fact, 0, "operator:op")
+    seq = await segmented.say(agent, fact, version, "operator:op")
+    assert [event.seq for event in await segmented.log.history(agent)][-2:] == [version, seq]
+    with pytest.raises(Conflict):
+        await segmented.say(agent, fact, version, "operator:op")
+
+
+async def test_a_version_of_a_dropped_history_is_refused(segmented: Segmented) -> None:
+    await segmented.seal()
+    await segmented.truncate()
+    submission = subjects.submission(OLD.id)
+    history = await segmented.log.history(submission)
+    fact = events.SubmissionCancelRequested(reason="late")
+    with pytest.raises(Conflict):
+        await segmented.say(submission, fact, history[-1].seq, "account:ada")
+
+
+async def test_what_is_not_over_holds_a_truncation_back(segmented: Segmented) -> None:
+    waiting = Life("waits")
+    aggregate, received = waiting.facts()[0]
+    seq = await segmented.say(aggregate, received, 0, "account:ada")
+    await segmented.seal()
+    for _ in range(3):
+        await segmented.seal()
+    report = await segmented.truncate()
+    assert report.seq < seq
+    assert any(aggregate in reason and "is not over" in reason for reason in report.held_by)
+
+
+async def test_what_is_young_holds_a_truncation_back(segmented: Segmented) -> None:
+    await segmented.seal()
+    await segmented.seal()
+    young = (await segmented.segmenter.plan(2.0)).seq
+    assert 0 < young < (await segmented.segmenter.plan(0.0)).seq
+    assert now() - (await segmented.events())[young - 1].envelope.at > timedelta(days=2)
+
+
+async def test_an_outbox_that_lags_behind_holds_a_truncation_back(segmented: Segmented) -> None:
+    inbox = NatsInbox(segmented.nc, InboxConfig("discord-edge", ("submission.>",)))
+    delivery = await inbox.next(5)
+    assert delivery is not None
+    await segmented.seal()
+    report = await segmented.truncate()
+    assert report.seq == 0
+    assert any("discord-edge" in reason for reason in report.held_by)
+    await inbox.close()
+
+
+@asynccontextmanager
+async def without_blob(segmented: Segmented, digest: str) -> AsyncIterator[None]:
+    """Lose a blob."""
+    store = NatsBlobStore(segmented.nc)
+    async for blob in store.kept():
+        if blob.digest == digest:
+            await store.remove(blob)
+    yield
+
+
+async def test_nothing_is_dropped_if_a_segment_is_missing(segmented: Segmented) -> None:
+    new = await segmented.seal()
+    async with without_blob(segmented, new[1].events.digest):
+        with pytest.raises(Refused, match="segment of events 6 to 10 is damaged or missing"):
+            await segmented.truncate()
+    assert (await read_truncation(segmented.nc)).seq == 0
+    assert len(await segmented.stored()) == await segmented.log.last()
+
+
+async def test_a_missing_segment_is_named_and_can_be_put_back(
+    segmented: Segmented, tmp_path: Path
+) -> None:
+    platform, folder = segmented.archived, tmp_path / "copies"
+    new = await segmented.seal()
+    code, saved = await platform.run("segments", "save", str(folder))
+    assert (code, saved["files"]) == (0, 2 * len(new))
+    await segmented.truncate()
+    before = await segmented.events()
+    async with without_blob(segmented, new[0].events.digest):
+        with pytest.raises(Failed, match="segment of events 1 to 5 is damaged or missing"):
+            await segmented.events()
+        code, verified = await platform.run("segments", "verify")
+        assert (code, verified["findings"][0]["seq"]) == (1, 1)
+    code, loaded = await platform.run("segments", "load", str(folder))
+    assert (code, loaded["files"]) == (0, 1)
+    assert await segmented.events() == before
+    assert (await platform.run("segments", "verify"))[0] == 0
+    async with without_blob(segmented, new[1].events.digest):
+        code, repaired = await platform.run("segments", "repair")
+    assert (code, repaired["repaired"]) == (0, 1)
+    assert (await NatsLog(segmented.nc).history(OLD_HISTORIES[0]))[0].seq == 3
+
+
+async def test_a_forged_segment_is_found(segmented: Segmented, tmp_path: Path) -> None:
+    new = await segmented.seal()
+    other = load_key(tmp_path / "other.key")
+    fake = Segmenter(segmented.segmented, segmented.archive, other, SEGMENT_EVENTS)
+    stored = await segmented.segmented.segments.read(new[0])
+    body = stored.events[0].body.replace(b"identity", b"identitx")
+    forged = stored._replace(events=[stored.events[0]._replace(body=body), *stored.events[1:]])
+    await fake._store(forged)
+    findings = [finding.what for finding in await segmented.segmenter.verify()]
+    assert any("does not have the hash chain" in what for what in findings)
+    assert any("is not signed with a known key" in what for what in findings)
+    with pytest.raises(Refused, match="nothing was dropped"):
+        await segmented.truncate()
+
+
+async def test_a_reader_is_not_disturbed_by_a_truncation_in_front_of_it(
+    segmented: Segmented,
+) -> None:
+    await segmented.seal()
+    before = await segmented.events()
+    feed = NatsFeed(segmented.nc, 0)
+    read = decode_events(await feed.raw(3))
+    slow = NatsFeed(segmented.nc, 7)
+    await segmented.truncate()
+    async with asyncio.timeout(30):
+        while len(read) < len(before):
+            read += decode_events(await feed.raw(4))
+        late = decode_events(await slow.raw(100))
+    await feed.close()
+    await slow.close()
+    assert read[: len(before)] == before
+    assert late[0] == before[7]
+
+
+async def test_what_is_lost_of_the_kept_events_is_found_and_repaired(segmented: Segmented) -> None:
+    await segmented.seal()
+    await segmented.truncate()
+    await segmented.archived.archive_now()
+    before = await segmented.events()
+    await api_request(segmented.nc, "STREAM.PURGE.EVENTS", {"filter": "events.agent.>"})
+    assert "1 of its" in await segmented.damage()
+    report = await segmented.archived.scrub()
+    assert report.missing.count == 1
+    with pytest.raises(Refused, match="missing"):
+        await segmented.truncate()
+    await segmented.archived.repair()
+    state = await stream_state(segmented.nc, STREAM)
+    assert state.messages == state.last_seq
+    assert (await read_truncation(segmented.nc)).seq == 0
+    assert (await segmented.events())[: len(before)] == before
+    assert await segmented.damage() == ""
+
+
+async def test_events_lost_behind_a_truncation_are_still_a_gap(segmented: Segmented) -> None:
+    await segmented.seal()
+    await segmented.truncate()
+    seq = await segmented.say("problem.p2", events.IntakePaused(reason="x"), None, "operator:op")
+    await segmented.say("problem.p3", events.IntakePaused(reason="x"), None, "operator:op")
+    await api_request(segmented.nc, "STREAM.PURGE.EVENTS", {"filter": "events.problem.p2"})
+    assert "1 of its" in await segmented.damage()
+    feed: Any = NatsLog(segmented.nc).follow(seq - 1)
+    with pytest.raises(Exception, match=f"after event {seq - 1} came {seq + 1}"):
+        await feed.take()
+    await feed.close()
+
+
+async def test_only_one_truncation_runs(segmented: Segmented) -> None:
+    await segmented.seal()
+    await segmented.archive_all()
+    results = await asyncio.gather(
+        *(segmented.segmenter.truncate(0.0, pause_s=0.5) for _ in range(2)), return_exceptions=True
+    )
+    assert sum(isinstance(result, TruncationReport) for result in results) >= 1
+    refused = [result for result in results if isinstance(result, Refused)]
+    assert all("another truncation is running" in str(result.reason) for result in refused)
+    assert [e.fact for e in await segmented.log.history(TRUNCATION)][-1].kept is not None  # type: ignore[union-attr]
