@@ -124,6 +124,7 @@ async def segmented(
     await nc.close()
 
 
+@pytest.mark.long
 async def test_segments_have_every_sealed_event_byte_for_byte(segmented: Segmented) -> None:
     new = await segmented.seal()
     assert await segmented.segmenter.verify() == []
@@ -166,6 +167,7 @@ async def test_a_truncated_stream_shows_readers_the_same_log(segmented: Segmente
     assert read == after
 
 
+@pytest.mark.long
 async def test_audit_replay_scrub_and_backup_find_the_same_as_before(segmented: Segmented) -> None:
     platform = segmented.archived
     await segmented.seal()
@@ -207,6 +209,7 @@ def kill_after(segmented: Segmented, calls: int) -> Callable[[], None]:
     return lambda: setattr(segmented.segmented, "drop", whole)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("dropped", [0, 1, 2])
 async def test_a_truncation_that_was_killed_is_finished_by_the_next(
     segmented: Segmented, dropped: int
@@ -227,6 +230,7 @@ async def test_a_truncation_that_was_killed_is_finished_by_the_next(
     assert (again.seq, again.dropped) == (report.seq, 0)
 
 
+@pytest.mark.long
 async def test_a_segment_that_was_stored_but_not_named_is_exported_again(
     segmented: Segmented, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -256,6 +260,7 @@ async def test_a_living_history_goes_on_after_a_truncation(segmented: Segmented)
         await segmented.say(agent, fact, version, "operator:op")
 
 
+@pytest.mark.long
 async def test_a_version_of_a_dropped_history_is_refused(segmented: Segmented) -> None:
     await segmented.seal()
     await segmented.truncate()
@@ -278,6 +283,7 @@ async def test_what_is_not_over_holds_a_truncation_back(segmented: Segmented) ->
     assert any(aggregate in reason and "is not over" in reason for reason in report.held_by)
 
 
+@pytest.mark.long
 async def test_what_is_young_holds_a_truncation_back(segmented: Segmented) -> None:
     await segmented.seal()
     await segmented.seal()
@@ -286,6 +292,7 @@ async def test_what_is_young_holds_a_truncation_back(segmented: Segmented) -> No
     assert now() - (await segmented.events())[young - 1].envelope.at > timedelta(days=2)
 
 
+@pytest.mark.long
 async def test_an_outbox_that_lags_behind_holds_a_truncation_back(segmented: Segmented) -> None:
     inbox = NatsInbox(segmented.nc, InboxConfig("discord-edge", ("submission.>",)))
     delivery = await inbox.next(5)
@@ -316,6 +323,7 @@ async def test_nothing_is_dropped_if_a_segment_is_missing(segmented: Segmented) 
     assert len(await segmented.stored()) == await segmented.log.last()
 
 
+@pytest.mark.long
 async def test_a_missing_segment_is_named_and_can_be_put_back(
     segmented: Segmented, tmp_path: Path
 ) -> None:
@@ -340,6 +348,7 @@ async def test_a_missing_segment_is_named_and_can_be_put_back(
     assert (await NatsLog(segmented.nc).history(OLD_HISTORIES[0]))[0].seq == 3
 
 
+@pytest.mark.long
 async def test_a_forged_segment_is_found(segmented: Segmented, tmp_path: Path) -> None:
     new = await segmented.seal()
     other = load_key(tmp_path / "other.key")
@@ -374,6 +383,7 @@ async def test_a_reader_is_not_disturbed_by_a_truncation_in_front_of_it(
     assert late[0] == before[7]
 
 
+@pytest.mark.long
 async def test_what_is_lost_of_the_kept_events_is_found_and_repaired(segmented: Segmented) -> None:
     await segmented.seal()
     await segmented.truncate()
@@ -406,6 +416,7 @@ async def test_events_lost_behind_a_truncation_are_still_a_gap(segmented: Segmen
     await feed.close()
 
 
+@pytest.mark.long
 async def test_only_one_truncation_runs(segmented: Segmented) -> None:
     await segmented.seal()
     await segmented.archive_all()
