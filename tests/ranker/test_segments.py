@@ -26,7 +26,7 @@ from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed, decode_events
 from shared.nats.inbox import InboxConfig, NatsInbox
 from shared.nats.segmented_log import NatsSegmentedLog
-from shared.nats.streams import LogMonitor, stream_state
+from shared.nats.streams import LogMonitor, ensure_streams, stream_info, stream_state
 from shared.nats.subprocess_feed import SubprocessFeed
 from shared.nats.truncation import TRUNCATION, read_truncation
 from shared.segments import is_cut
@@ -144,6 +144,7 @@ async def test_a_truncated_stream_shows_readers_the_same_log(segmented: Segmente
     histories = {name: await segmented.log.history(name) for name in OLD_HISTORIES}
     account = await segmented.log.history(subjects.agent(AGENT))
     newest = await segmented.log.newest([*OLD_HISTORIES, subjects.agent(AGENT)])
+    fingerprints = [await segmented.log.fingerprint(seq) for seq in range(1, 12)]
     report = await segmented.truncate()
     assert (report.dropped, report.messages_after) == (12, len(before) + 1 - 12)
     stored = await segmented.stored()
@@ -157,6 +158,8 @@ async def test_a_truncated_stream_shows_readers_the_same_log(segmented: Segmente
     assert {name: await log.history(name) for name in OLD_HISTORIES} == histories
     assert await log.history(subjects.agent(AGENT)) == account
     assert await log.newest([*OLD_HISTORIES, subjects.agent(AGENT)]) == newest
+    assert [await log.fingerprint(seq) for seq in range(1, 12)] == fingerprints
+    assert None not in fingerprints
     assert await segmented.damage() == ""
     aside = SubprocessFeed(segmented.archived.settings.nats_url, "test", 0)
     read = list[RecordedEvent]()
@@ -427,3 +430,12 @@ async def test_only_one_truncation_runs(segmented: Segmented) -> None:
     refused = [result for result in results if isinstance(result, Refused)]
     assert all("another truncation is running" in str(result.reason) for result in refused)
     assert [e.fact for e in await segmented.log.history(TRUNCATION)][-1].kept is not None  # type: ignore[union-attr]
+
+
+async def test_a_stream_that_allows_no_purge_is_not_truncated(segmented: Segmented) -> None:
+    await segmented.seal()
+    config = (await stream_info(segmented.nc, STREAM)).config
+    await api_request(segmented.nc, f"STREAM.UPDATE.{STREAM}", config | {"deny_purge": True})
+    await ensure_streams(segmented.nc)
+    with pytest.raises(Refused, match="allows no purge"):
+        await segmented.truncate()

@@ -285,12 +285,20 @@ class NatsLog:
 
         async def attempt() -> str | None:
             message = await get_message(self._nc, STREAM, {"seq": seq})
-            if message is None:
+            body = await self._read_dropped_body(seq) if message is None else message.data
+            if body is None:
                 return None
             created_at = (await stream_info(self._nc, STREAM)).created
-            return hashlib.sha256(f"{created_at} {seq} ".encode() + message.data).hexdigest()
+            return hashlib.sha256(f"{created_at} {seq} ".encode() + body).hexdigest()
 
         return await retry_request(self._nc, attempt)
+
+    async def _read_dropped_body(self, seq: int) -> bytes | None:
+        truncation = await self._truncation.after_read()
+        if not 0 < seq <= truncation.seq:
+            return None
+        ((_, _, body),) = await self._segments.after(seq - 1, seq)
+        return body
 
     async def _store(self, events: Sequence[NewEvent]) -> int:
         drafts, started_at = [_make_draft(event) for event in events], time.monotonic()

@@ -13,7 +13,7 @@ from shared.nats.event_log import NatsLog
 from shared.nats.pull import list_durable_consumers
 from shared.nats.repair import LogRepair
 from shared.nats.segments import NatsSegments
-from shared.nats.streams import stream_state
+from shared.nats.streams import stream_info, stream_state
 from shared.nats.truncation import Truncation, read_truncation
 from shared.segments import CUT_KINDS, is_cut
 from shared.subjects import STREAM, agent_inbox, aggregate, subject
@@ -43,6 +43,11 @@ class NatsSegmentedLog:
     async def state(self) -> StreamState:
         """Return the state of the stream."""
         return await retry_request(self._nc, partial(stream_state, self._nc, STREAM))
+
+    async def can_drop(self) -> bool:
+        """Return whether the stream allows purges; one that was made without them never does."""
+        info = await retry_request(self._nc, partial(stream_info, self._nc, STREAM))
+        return not info.config.get("deny_purge")
 
     async def drop(self, until: int) -> None:
         """Drop all events of submissions, jobs and runs up to a sequence; safe to repeat."""

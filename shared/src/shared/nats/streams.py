@@ -250,10 +250,11 @@ async def _update_stream(nc: Client, settings: Settings) -> None:
     """Give an existing stream more replicas if it has fewer. Errors: Failed if it is not ours."""
     name, replicas = settings["name"], settings["num_replicas"]
     stream = await stream_info(nc, str(name))
-    # Only its replicas, which operators change, may differ.
+    # Operators change the replicas; the server never allows purges where they were denied, and then
+    # the log only cannot be truncated.
     for key, expected in settings.items():
         actual = stream.config.get(key)
-        if actual != expected and key != "num_replicas":
+        if actual != expected and key not in ("num_replicas", "deny_purge"):
             raise Failed(f"stream {name} has {key}={actual!r}, not {expected!r}: it is not ours")
     assert isinstance(replicas, int), "the caller sets it"
     if stream.replicas >= replicas:

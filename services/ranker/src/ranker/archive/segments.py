@@ -301,6 +301,9 @@ class Segmenter:
 
         It finishes an earlier truncation first. Nobody may truncate at the same time.
         """
+        if not await self._segmented.can_drop():
+            reason = "the stream EVENTS was made by version 0.1 and allows no purge, for ever"
+            raise Refused("no_purge", f"{reason}: restore a backup into a new one; see {PAGE}")
         before = await self._segmented.state()
         truncation, history = (
             await self._segmented.truncation(),
