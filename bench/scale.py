@@ -42,12 +42,12 @@ def measure_log(
             _print(rows[-1])
     finally:
         bench.stop()
-    return [*_figures(rows[-1]), *_slopes(rows)]
+    return [*_figures(rows[-1]), *_event_costs(rows), *_slopes(rows)]
 
 
-def measure_queue(jobs: int, agents: int, folder: Path) -> list[Figure]:
+def measure_queue(jobs: int, agents: int, wanted: int, folder: Path) -> list[Figure]:
     """Work off a queue, and print what it cost."""
-    result = scale_queue.measure(jobs, agents, folder)
+    result = scale_queue.measure(jobs, agents, wanted, folder)
     about, order = f"{result.jobs} jobs, {result.agents} agents", result.order
     spent = {
         "scheduler": result.scheduler_cpu_s,
@@ -55,8 +55,8 @@ def measure_queue(jobs: int, agents: int, folder: Path) -> list[Figure]:
         "agents": result.agents_cpu_s,
     }
     print(
-        f"{about}: {result.rate:.0f} assignments/s, {result.beats / result.took_s:.0f} beats/s,"
-        f" scheduler {result.scheduler_peak_mib:.0f} MiB; start {result.start_s:.2f} s with"
+        f"{about}: {result.assigned} assigned, {result.rate:.0f}/s,"
+        f" {result.beats / result.took_s:.0f} beats/s, scheduler {result.scheduler_peak_mib:.0f} MiB; start {result.start_s:.2f} s with"
         f" {result.start_peak_mib:.0f} MiB; {order}  ({load()})"
     )
     return [
@@ -69,7 +69,7 @@ def measure_queue(jobs: int, agents: int, folder: Path) -> list[Figure]:
         *(
             Figure(
                 name=f"{about}: {name}, processor per assignment",
-                measured=1000 * cpu_s / result.jobs,
+                measured=1000 * cpu_s / result.assigned,
                 unit="ms",
             )
             for name, cpu_s in spent.items()
@@ -115,7 +115,7 @@ def _print(row: Row) -> None:
     for need in row.needs:
         print(
             f"{need.name:>14}: start {need.start_s:7.2f} s"
-            f" (with new events {need.folded_s:7.1f} s), "
+            f" ({need.event_us:5.1f} us of processor per new event), "
             f"{need.mib:7.0f} MiB (peak {need.peak_mib:7.0f}), "
             f"{100 * need.idle_cpu:5.1f} % of a core",
             flush=True,
@@ -139,6 +139,19 @@ def _figures(row: Row) -> list[Figure]:
             Figure(name=f"{about}, processor when idle", measured=need.idle_cpu, unit="cores"),
         ]
     return figures
+
+
+def _event_costs(rows: Sequence[Row]) -> list[Figure]:
+    """The processor that each component needs for a new event, at the greatest known length."""
+    known = {need.name: (row, need) for row in rows for need in row.needs if need.event_us}
+    return [
+        Figure(
+            name=f"{row.events} events: {name}, processor per event",
+            measured=need.event_us,
+            unit="us",
+        )
+        for name, (row, need) in known.items()
+    ]
 
 
 def _slopes(rows: Sequence[Row]) -> list[Figure]:
@@ -181,6 +194,7 @@ def main() -> None:
     parser.add_argument("--events", type=int, nargs="+", help="lengths of one's own")
     parser.add_argument("--jobs", type=int, help="jobs that wait")
     parser.add_argument("--agents", type=int, help="agents that work")
+    parser.add_argument("--assigned", type=int, help="stop after so many; all unless given")
     parser.add_argument("--part", choices=["log", "queue"], help="only one")
     parser.add_argument("--ranked", type=int, default=RANKED_EVENTS_MAX, help="for the ranker")
     told = parser.parse_args()
@@ -192,7 +206,8 @@ def main() -> None:
         if told.part != "log":
             folder = Path(home, "queue")
             folder.mkdir()
-            figures += measure_queue(told.jobs or jobs, told.agents or agents, folder)
+            jobs, agents = told.jobs or jobs, told.agents or agents
+            figures += measure_queue(jobs, agents, told.assigned or jobs, folder)
         if told.part != "queue":
             folder = Path(home, "log")
             folder.mkdir()

@@ -29,7 +29,7 @@ from shared.clock import now
 from shared.event_log import NewEvent
 from shared.events import AccountOpened, Fact, SubmissionCancelRequested, TokenIssued
 from shared.lifecycle import run_main
-from shared.nats.connection import api_request, connect, request, retry_request
+from shared.nats.connection import api_request, check_ack, connect, retry_request
 from shared.nats.event_log import BATCH_MAX, NatsLog
 from shared.nats.streams import ensure_streams
 from shared.subjects import STREAM, derive_id
@@ -40,14 +40,15 @@ from warpboard.processes.services import EDGE, HOST, SIM, with_discord
 # A submission has six events; a participant has this many submissions, and tokens.
 EVENTS_PER_ACCOUNT, TOKENS_PER_ACCOUNT = 600, 2
 ARCHIVED = "warpboard_ranker_archived_seq "
-# A whole fold of ten million events.
+# A whole fold of a million events.
 WAIT_S_MAX = 3600.0
+WRITE_S_MAX = 120.0
 
 
 class Need(NamedTuple):
     """What one component needs: its start, its memory, and its processor without work.
 
-    `folded_s` is how long its start took before it had anything stored, 0 if that is not known.
+    `event_us` is the processor that it needs for each new event, 0 if that is not known.
     """
 
     name: str
@@ -55,7 +56,7 @@ class Need(NamedTuple):
     mib: float
     peak_mib: float
     idle_cpu: float
-    folded_s: float = 0.0
+    event_us: float = 0.0
 
 
 class Row(NamedTuple):
@@ -89,14 +90,19 @@ class LogBench:
     def grow(self, events: int) -> Row:
         """Make the log about this long, and measure."""
         known, began = asyncio.run(self._last()), time.monotonic()
-        run_main(self._write(events - known))
-        written_s = time.monotonic() - began
+        with self.ground.service("scheduler") as running:
+            # It reads while the log is written.
+            run_main(self._write(events - known))
+            written_s = time.monotonic() - began
+            self._end_one(running)
+            spent_s = {"scheduler": cpu_s(running.process.pid)}
         nats_start_s = self._restart_nats()
-        # Each service reads what is new to it, and stores how far it came.
-        folded_s = {"scheduler": self._start_scheduler(), "ingest": self._start_ingest()}
+        # Each reads what is new to it, and stores how far it came.
+        spent_s["ingest"] = self._start_ingest()
         if is_ranked := events <= self.ranked_events_max:
-            folded_s["ranker"] = self._start_ranker()
-        needs = self._measure_needs(nats_start_s, folded_s, is_ranked=is_ranked)
+            spent_s["ranker"] = self._start_ranker()
+        event_us = {name: 1e6 * spent / (events - known) for name, spent in spent_s.items()}
+        needs = self._measure_needs(nats_start_s, event_us, is_ranked=is_ranked)
         state, subject_count = asyncio.run(self._stream())
         return Row(
             events=asyncio.run(self._last()),
@@ -109,7 +115,7 @@ class LogBench:
         )
 
     def _measure_needs(
-        self, nats_start_s: float, folded_s: dict[str, float], *, is_ranked: bool
+        self, nats_start_s: float, event_us: dict[str, float], *, is_ranked: bool
     ) -> list[Need]:
         """Start each service a second time, and look at all of them while nothing happens."""
         ground, starts = self.ground, {"nats-server": nats_start_s}
@@ -142,7 +148,7 @@ class LogBench:
                     mib=sum(_pss_mib(pid) for one in own for pid in (one, *_children(one))),
                     peak_mib=max(map(peak_mib, own)),
                     idle_cpu=(sum(map(cpu_s, own)) - before[name]) / self.idle_s,
-                    folded_s=folded_s.get(name, 0.0),
+                    event_us=event_us.get(name, 0.0),
                 )
                 for name, own in pids.items()
             ]
@@ -155,20 +161,19 @@ class LogBench:
         asyncio.run(self._last())
         return time.monotonic() - began
 
-    def _start_scheduler(self) -> float:
-        with self.ground.service("scheduler") as running:
-            return self._end_one(running)
-
     def _start_ingest(self) -> float:
+        """Let ingest read what is new to it; the processor that it needed."""
         with self.ground.service("ingest") as running:
-            return self._until(self._is_ingest_well, running)
+            self._until(self._is_ingest_well, running)
+            return cpu_s(running.process.pid)
 
     def _start_ranker(self) -> float:
-        """Let the ranker read and archive all that is new; seconds until it did."""
+        """Let the ranker read and archive what is new; the processor that it needed."""
         with self.ground.service("ranker") as running:
             last = asyncio.run(self._last())
             self._until(lambda: self._projected() >= last, running)
-            return self._until(lambda: self._archived() >= last, running)
+            self._until(lambda: self._archived() >= last, running)
+            return cpu_s(running.process.pid)
 
     def _until(self, is_there: Callable[[], bool], running: Running) -> float:
         """Seconds from a service's start until something is true."""
@@ -261,8 +266,10 @@ async def publish_bulk(nc: Client, batch: Sequence[Told], seq: int) -> int:
         if place < len(batch):
             await nc.publish(subject, body, headers=headers)
         else:
-            await request(nc, subject, body, headers | {"Nats-Batch-Commit": "1"})
-    return seq + len(batch)
+            commit_headers = headers | {"Nats-Batch-Commit": "1"}
+            answer = await nc.request(subject, body, WRITE_S_MAX, headers=commit_headers)
+            return check_ack(answer.data).seq
+    raise AssertionError("a batch has at least one event")
 
 
 async def end_one(url: str, name: str, running: Running) -> float:

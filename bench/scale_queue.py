@@ -30,7 +30,7 @@ from scheduler.service import Heartbeat
 from shared import subjects
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import NewEvent, RecordedEvent
+from shared.event_log import Conflict, NewEvent, RecordedEvent
 from shared.events import (
     AgentEnrolled,
     Fact,
@@ -62,7 +62,7 @@ RUN_S = 2.0
 BEAT_S, TTL_S = 5.0, 15
 STEP_S = 0.05
 END_EVERY_S, ENDS_MAX = 0.1, 100
-WAIT_S_MAX = 900.0
+WORK_S_MAX = 900.0
 FAIR_EVERY = 500
 
 
@@ -91,6 +91,7 @@ class Result(NamedTuple):
 
     jobs: int
     agents: int
+    assigned: int
     took_s: float
     order: Order
     beats: int
@@ -104,11 +105,11 @@ class Result(NamedTuple):
     @property
     def rate(self) -> float:
         """Assignments per second."""
-        return self.jobs / self.took_s
+        return self.assigned / self.took_s
 
 
-def measure(jobs: int, agents: int, folder: Path) -> Result:
-    """Queue so many jobs, start a scheduler, and let so many agents work all of them off."""
+def measure(jobs: int, agents: int, wanted: int, folder: Path) -> Result:
+    """Queue so many jobs, start a scheduler, and let the agents work off `wanted` of them."""
     ground = Ground(folder)
     try:
         queued = asyncio.run(_write(ground.nats.url, jobs, agents))
@@ -118,26 +119,28 @@ def measure(jobs: int, agents: int, folder: Path) -> Result:
         with ground.service("scheduler") as scheduler:
             start_s = asyncio.run(end_one(ground.nats.url, "second", scheduler))
             start_peak_mib = peak_mib(scheduler.process.pid)
-            result = run_main(_work(ground, scheduler, queued, agents))
+            result = run_main(_work(ground, scheduler, queued, agents, wanted))
         return result._replace(start_s=start_s, start_peak_mib=start_peak_mib)
     finally:
         ground.stop()
 
 
 async def _work(
-    ground: Ground, scheduler: Running, queued: Mapping[str, QueuedJob], agents: int
+    ground: Ground, scheduler: Running, queued: Mapping[str, QueuedJob], agents: int, wanted: int
 ) -> Result:
     assert ground.nats.process is not None, "it was started"
     nats, pid = ground.nats.process.pid, scheduler.process.pid
     before = cpu_s(pid), cpu_s(nats), time.process_time()
     nc = await connect(ground.nats.url, "agents")
-    crowd = Crowd(nc, [f"a{number}" for number in range(agents)], queued)
-    async with asyncio.timeout(WAIT_S_MAX):
+    names = [f"a{number}" for number in range(agents)]
+    crowd = Crowd(nc, names, queued, min(wanted, len(queued)))
+    async with asyncio.timeout(WORK_S_MAX):
         await crowd.work()
     await nc.close()
     return Result(
         jobs=len(queued),
         agents=agents,
+        assigned=len(crowd.orders),
         took_s=crowd.took_s,
         order=check_order(queued, crowd.orders, Policy().passed_max),
         beats=crowd.beats,
@@ -150,11 +153,12 @@ async def _work(
 
 @dataclass
 class Crowd:
-    """Agents that take every order, on one connection."""
+    """Agents that take every order on one connection, until `wanted` jobs were assigned."""
 
     nc: Client
     names: Sequence[str]
     queued: Mapping[str, QueuedJob]
+    wanted: int
     orders: list[str] = field(default_factory=list)
     beats: int = 0
     took_s: float = 0.0
@@ -165,7 +169,6 @@ class Crowd:
         self._registration = agent_registration(GPU)
         self._busy: dict[str, str] = {}
         self._ended: list[tuple[JobAssigned, str]] = []
-        self._ends = 0
 
     async def work(self) -> None:
         """Work off all jobs."""
@@ -174,19 +177,20 @@ class Crowd:
             following = group.create_task(self._follow(group))
             beating = group.create_task(self._beat_on())
             await following
-            await ending
+            ending.cancel()
             beating.cancel()
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
-        """Begin each run that is ordered, until all were."""
+        """Begin each run that is ordered, until every job had one."""
         branch, began = self.log.branch(await self.log.last(), "run.>"), 0.0
-        while len(self.orders) < len(self.queued):
+        while len(self.orders) < self.wanted:
             for event in await branch.take():
                 if event.envelope.type == JobAssigned.__name__:
                     began = began or time.monotonic()
                     order = event.fact
                     assert isinstance(order, JobAssigned), "its type says so"
-                    self.orders.append(order.submission)
+                    if order.attempt == 1:
+                        self.orders.append(order.submission)
                     group.create_task(self._run(event, order))
             self.took_s = time.monotonic() - began
         await branch.close()
@@ -203,11 +207,13 @@ class Crowd:
             tier="C1",
             key_commit="0" * 64,
         )
-        version = await self._report(agent, run, order, started, event.seq)
-        await asyncio.sleep(RUN_S)
-        await self._report(agent, run, order, COMPLETED, version)
+        # Otherwise its lease is over, and the job waits again.
+        with suppress(Conflict):
+            version = await self._report(agent, run, order, started, event.seq)
+            await asyncio.sleep(RUN_S)
+            await self._report(agent, run, order, COMPLETED, version)
+            self._ended.append((order, run))
         del self._busy[agent]
-        self._ended.append((order, run))
         await self._beat(agent)
 
     async def _report(
@@ -237,14 +243,13 @@ class Crowd:
             await asyncio.sleep(max(0.0, began + step * STEP_S - time.monotonic()))
 
     async def _end_submissions(self) -> None:
-        """Append the ends of submissions, as a ranker does, until all have one."""
-        while self._ends < len(self.queued):
+        """Append the ends of submissions, as a ranker does."""
+        while True:
             await asyncio.sleep(END_EVERY_S)
             while batch := self._ended[:ENDS_MAX]:
                 del self._ended[: len(batch)]
                 events = [self._end(order, run) for order, run in batch]
                 await (self.log.append_all(events) if events[1:] else self.log.append(events[0]))
-                self._ends += len(batch)
 
     def _end(self, order: JobAssigned, run: str) -> NewEvent:
         finished = SubmissionFinished(
