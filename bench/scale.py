@@ -56,8 +56,9 @@ def measure_queue(jobs: int, agents: int, wanted: int, folder: Path) -> list[Fig
     }
     print(
         f"{about}: {result.assigned} assigned, {result.rate:.0f}/s,"
-        f" {result.beats / result.took_s:.0f} beats/s, scheduler {result.scheduler_peak_mib:.0f} MiB; start {result.start_s:.2f} s with"
-        f" {result.start_peak_mib:.0f} MiB; {order}  ({load()})"
+        f" {result.beats / result.took_s:.0f} beats/s; scheduler: {result.scheduler_peak_mib:.0f}"
+        " MiB,"
+        f" start {result.start_s:.2f} s with {result.start_peak_mib:.0f} MiB; {order}  ({load()})"
     )
     return [
         Figure(

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cache
 from heapq import heapify, heappop, heappush, heapreplace
 from typing import NamedTuple
 
@@ -35,46 +35,37 @@ class Need(NamedTuple):
     must_sign: bool = False
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True, eq=False)
 class Candidate:
-    """An agent that is alive: its offer, and what the log says about it."""
+    """An agent that is alive: its offer, and what the log says about it.
+
+    It takes `slot_count` runs at once. `free_slots` are the places of the slots for which it takes
+    orders now, as both it and the log report: runs that only its heartbeat names are over for the
+    log, but not for the agent. All are derived once, for there are many agents and many looks.
+    """
 
     offer: Offer
     agent: Agent
+    name: str = field(init=False)
+    registration: AgentRegistered = field(init=False)
+    slot_count: int = field(init=False)
+    free_slots: list[int] = field(init=False)
 
-    @property
-    def name(self) -> str:
-        """The agent's id."""
-        return self.offer.agent
-
-    @property
-    def registration(self) -> AgentRegistered:
-        """What the agent registered."""
-        return self.offer.registration
+    def __post_init__(self) -> None:
+        """Derive what the rules ask for."""
+        offer, self.name, self.registration = self.offer, self.offer.agent, self.offer.registration
+        slots = self.agent.slots[: self.registration.slots]
+        self.slot_count, self.free_slots = len(slots), []
+        if offer.is_free and not any(slot.is_whole for slot in slots):
+            free_slots = [place for place, slot in enumerate(slots) if not slot.run]
+            ending_count = len(set(offer.runs) - set(self.agent.runs)) if offer.runs else 0
+            self.free_slots = free_slots[: max(0, len(free_slots) - ending_count)]
 
     @property
     def gpu_index(self) -> int | None:
         """The index of its GPU on its host; None if the agent did not name it."""
         index = self.registration.details.get("gpu_index", "")
         return int(index) if index.isdecimal() and len(index) <= INDEX_DIGITS_MAX else None
-
-    @cached_property
-    def free_slots(self) -> list[int]:
-        """The places of the slots for which it takes orders now, as both it and the log report.
-
-        Runs that only its heartbeat names are over for the log, but not for the agent.
-        """
-        slots = self.agent.slots[: self.registration.slots]
-        if not self.offer.is_free or any(slot.is_whole for slot in slots):
-            return []
-        ending_count = len(set(self.offer.runs) - set(self.agent.runs))
-        free_slots = [place for place, slot in enumerate(slots) if not slot.run]
-        return free_slots[: max(0, len(free_slots) - ending_count)]
-
-    @property
-    def slot_count(self) -> int:
-        """How many runs it takes at once."""
-        return len(self.agent.slots[: self.registration.slots])
 
     @property
     def is_free(self) -> bool:
@@ -305,11 +296,11 @@ class FreeAgents:
         later. With `needs_idle`, the slot is of an agent that runs nothing.
         """
         if need not in self._free:
-            fitting = self._fitting[need] = find_able_agents(need, self.alive)
+            # Mostly few agents of many are free.
+            free = find_able_agents(need, (one for one in self.alive if self.slots[one.name]))
             self._free[need] = [
                 (self._count_runs(candidate), place, candidate)
-                for place, candidate in enumerate(fitting)
-                if self.slots[candidate.name]
+                for place, candidate in enumerate(free)
             ]
             heapify(self._free[need])
         is_avoidable = bool(avoid) and self._is_enough(need, avoid)
@@ -333,6 +324,12 @@ class FreeAgents:
         best = max(hosts, key=lambda host: sum(bool(self.slots[agent.name]) for agent in host))
         self._take_remaining(best)
         return True
+
+    def _list_fitting(self, need: Need) -> list[Candidate]:
+        """Return the agents that fit, free or not."""
+        if need not in self._fitting:
+            self._fitting[need] = find_able_agents(need, self.alive)
+        return self._fitting[need]
 
     def _take_slot(self, candidate: Candidate) -> FreeSlot:
         self.free_count -= 1
@@ -369,7 +366,7 @@ class FreeAgents:
         """Return idle agents of one host, empty if no host has enough."""
         idle = (
             candidate
-            for candidate in self._fitting[need]
+            for candidate in self._list_fitting(need)
             if self.slots[candidate.name]
             and not self._count_runs(candidate)
             # Others may know of slots that the log does not have yet.
@@ -381,5 +378,6 @@ class FreeAgents:
         return min(hosts, key=len)[: need.gpus] if hosts else []
 
     def _is_enough(self, need: Need, avoid: Sequence[str]) -> bool:
-        others = [candidate for candidate in self._fitting[need] if candidate.name not in avoid]
+        fitting = self._list_fitting(need)
+        others = [candidate for candidate in fitting if candidate.name not in avoid]
         return any(len(host) >= need.gpus for host in group_by_host(others))

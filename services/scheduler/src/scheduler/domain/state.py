@@ -228,8 +228,11 @@ class Agent(msgspec.Struct):
     @property
     def out_of_service(self) -> str:
         """The reason why it takes no jobs, "" if it takes them."""
-        reasons = {"revoked": self.revoked, "in quarantine": self.quarantine, "drained": self.drain}
-        return next((f"{word}: {reason}" for word, reason in reasons.items() if reason), "")
+        if self.revoked:
+            return f"revoked: {self.revoked}"
+        if self.quarantine:
+            return f"in quarantine: {self.quarantine}"
+        return f"drained: {self.drain}" if self.drain else ""
 
     @property
     def runs(self) -> list[str]:
