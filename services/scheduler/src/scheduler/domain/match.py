@@ -297,7 +297,8 @@ class FreeAgents:
         """
         if need not in self._free:
             # Mostly few agents of many are free.
-            free = find_able_agents(need, (one for one in self.alive if self.slots[one.name]))
+            alive = (candidate for candidate in self.alive if self.slots[candidate.name])
+            free = find_able_agents(need, alive)
             self._free[need] = [
                 (self._count_runs(candidate), place, candidate)
                 for place, candidate in enumerate(free)
