@@ -16,10 +16,10 @@ ROOT = Path(__file__).parent.parent
 # The parts in each image, with their extras. hatchling builds them.
 IMAGES = {
     "platform": (
-        *("shared[http,services]", "harness", "services/ingest", "services/ranker"),
+        *("shared[http,services,tracing]", "harness", "services/ingest", "services/ranker"),
         *("services/scheduler[modal]", "services/discord-edge", "cli"),
     ),
-    "agent": ("shared[services]", "harness[torch]", "services/gpu-agent"),
+    "agent": ("shared[services,tracing]", "harness[torch]", "services/gpu-agent"),
 }
 BUILD = "hatchling"
 CHOSEN_LATER = "torch"

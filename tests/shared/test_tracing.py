@@ -171,4 +171,4 @@ def test_a_service_without_the_extra_says_what_to_install() -> None:
     )
     assert ran.returncode == 2, ran.stderr
     assert "WARPBOARD_SCHEDULER_TRACING is true" in ran.stderr
-    assert "pip install 'warpboard-shared[tracing]'" in ran.stderr
+    assert "pip install './shared[tracing]'" in ran.stderr

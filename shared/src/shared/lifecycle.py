@@ -345,7 +345,7 @@ def open_recorder(service: str, *, is_on: bool, is_waiting: bool = False) -> Ite
     except ImportError as error:
         reason = (
             f"WARPBOARD_{service.upper().replace('-', '_')}_TRACING is true, but OpenTelemetry is "
-            f"not installed: pip install 'warpboard-shared[tracing]' ({error})"
+            f"not installed: pip install './shared[tracing]' in a clone ({error})"
         )
         raise Refused("bad_settings", reason) from error
     recorder = OtlpRecorder(service, is_waiting=is_waiting)
