@@ -70,7 +70,7 @@ async def _count(stream: JetStreamContext, first: int, last: int, ids: set[str])
 
 async def measure(platform: Platform, submissions: int) -> Counted:
     """Submit one after the other, then count what is in the log."""
-    bus: Bus = await connect(platform.nats_url, "bench")
+    bus: Bus = await connect(platform.bus_login, "bench")
     log, witness, stream = NatsLog(bus), Witness(), bus.jetstream()
     watching = asyncio.create_task(witness.watch(log, await log.last()))
     try:

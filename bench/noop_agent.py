@@ -42,7 +42,7 @@ from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
-from shared.settings import read_settings
+from shared.settings import BusSettings, read_settings
 from shared.signing import public_key
 
 PROCESSES = 4
@@ -53,13 +53,12 @@ DEMAND = Demand("strong", ("C1",))
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(BusSettings):
     """Where the bus is, who these agents are, how long a run takes, and the seed of its draw.
 
     `wrong_share` of all sources are wrong.
     """
 
-    nats_url: str
     count: int = 1
     names: str = "noop"
     gpu: str = "H100"
@@ -230,7 +229,7 @@ def agent_registration(gpu: str) -> AgentRegistered:
 
 async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
     """All agents on one connection, until `stopping`; the failure of one is the end of all."""
-    nc = await connect(settings.nats_url, settings.names, closed=stopping.set)
+    nc = await connect(settings.bus_login, settings.names, closed=stopping.set)
     await ensure_streams(nc)
     log, blobs, bus = NatsLog(nc), NatsBlobStore(nc), NatsBus(nc)
     agents, began = [], await log.last()

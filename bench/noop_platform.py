@@ -14,6 +14,8 @@ from typing import Any
 import httpx
 
 from bench.noop_agent import enrolment, names
+from shared.bus_keys.login import BusLogin
+from shared.bus_keys.permissions import MAINTENANCE
 from shared.problem_folders import read_problem_files
 
 ROOT = Path(__file__).parent.parent
@@ -63,9 +65,10 @@ class Platform:
         return dict(line.split("=", 1) for line in raw.split("\0") if "=" in line)
 
     @property
-    def nats_url(self) -> str:
-        """Where the log is, password and all."""
-        return self.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"]
+    def bus_login(self) -> BusLogin:
+        """How to log in to the bus with the rights of all services."""
+        credentials = self.folder / "keys" / "credentials" / f"{MAINTENANCE}.creds"
+        return BusLogin(self.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"], str(credentials))
 
     def has_free_agent(self, http: httpx.Client) -> bool:
         """Whether the platform's own agent is free."""
@@ -93,7 +96,7 @@ class Platform:
     def agents(self, count: int, prefix: str, gpu: str) -> "subprocess.Popen[bytes]":
         """A process of so many no-op agents, each enrolled."""
         with httpx.Client(base_url=self.url, headers=self.operator) as http:
-            return start_agents(http, self.nats_url, count, prefix, gpu)
+            return start_agents(http, self.bus_login, count, prefix, gpu)
 
 
 @contextmanager
@@ -111,13 +114,14 @@ def running_platform(agents: int = 0) -> Iterator[Platform]:
 
 
 def start_agents(
-    operator: httpx.Client, nats_url: str, count: int, prefix: str, gpu: str
+    operator: httpx.Client, login: BusLogin, count: int, prefix: str, gpu: str
 ) -> "subprocess.Popen[bytes]":
     """A process of so many no-op agents, each enrolled by the operator of a platform."""
     for name in names(prefix, count):
         path = f"/v1/admin/agents/{name}/enroll"
         operator.post(path, json=enrolment(name)).raise_for_status()
-    told = {"NATS_URL": nats_url, "COUNT": str(count), "NAMES": prefix, "GPU": gpu}
+    told = {"NATS_URL": login.url, "NATS_CREDENTIALS": login.credentials}
+    told |= {"COUNT": str(count), "NAMES": prefix, "GPU": gpu}
     environ = os.environ | {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
     command = [sys.executable, "-m", "bench.noop_agent"]
     return subprocess.Popen(command, env=environ, cwd=ROOT, start_new_session=True)

@@ -263,7 +263,7 @@ def _print(found: dict[str, Any], many: float) -> list[Figure]:
 
 async def measure(platform: Platform, plan: Plan) -> list[Figure]:
     """Every number of agents in turn, then the bare limit, then the ratios."""
-    bus = await connect(platform.nats_url, "bench")
+    bus = await connect(platform.bus_login, "bench")
     log, witness = NatsLog(bus), Witness()
     async with _beside(witness.watch(log, await log.last())):
         rows = [await with_agents(platform, bus, witness, count, plan) for count in plan.agents]

@@ -52,11 +52,13 @@ class Ground:
         self.postgres.start()
         # No agent is started here.
         prepare(self.postgres.dsn, {})
-        urls = self.nats.url, [""], dict.fromkeys(ROLES, self.postgres.dsn)
+        credentials = self.nats.authority.credentials_folder
+        dsns = dict.fromkeys(ROLES, self.postgres.dsn)
+        servers = self.nats.url, credentials, ["local"], dsns
         # Nobody listens.
         self.place = PlatformConfig(
             folder,
-            *urls,
+            *servers,
             choose_ports({}, PORTS),
             "no-token-of-operators",
             "a-key-of-readers",

@@ -16,7 +16,8 @@ from warpboard.processes.services import (
 PLACE = PlatformConfig(
     Path("/nowhere"),
     "nats://127.0.0.1:1",
-    ["nats://agent-local:a-password@127.0.0.1:1"],
+    Path("/keys"),
+    ["local"],
     dict.fromkeys(ROLES, "postgresql://"),
     {name: number for number, name in enumerate(PORTS, 1)},
     "a-token-of-operators",
@@ -69,15 +70,18 @@ def test_a_simulated_discord_is_what_the_edge_takes_for_the_real_one() -> None:
 def test_each_device_of_a_mixed_host_has_an_agent_with_an_account_and_a_port() -> None:
     devices = (Device("cuda", 0), Device("cuda", 1), Device("hip", 0))
     ports = {name: number for number, name in enumerate(platform_ports(3), 1)}
-    urls = [f"nats://agent-{agent}:p@127.0.0.1:1" for agent in agent_ids(3)]
-    place = PLACE._replace(ports=ports, agent_nats_urls=urls, devices=devices)
+    place = PLACE._replace(ports=ports, agents=agent_ids(3), devices=devices)
     agents = [service for service in local_services(place) if service.name.startswith("gpu-agent")]
     settings = [
         {name.removeprefix("WARPBOARD_GPU_AGENT_"): text for name, text in agent.environ.items()}
         for agent in agents
     ]
     assert [agent["ID"] for agent in settings] == ["local", "local-1", "local-2"]
-    assert [agent["NATS_URL"] for agent in settings] == urls
+    assert [agent["NATS_CREDENTIALS"] for agent in settings] == [
+        "/keys/agent-local.creds",
+        "/keys/agent-local-1.creds",
+        "/keys/agent-local-2.creds",
+    ]
     assert [(agent["DEVICE"], agent["GPU_INDEX"]) for agent in settings] == [
         ("cuda", "0"),
         ("cuda", "1"),

@@ -55,10 +55,10 @@ class Bus:
 
 @asynccontextmanager
 async def bus_of(server: NatsServer) -> AsyncIterator[Bus]:
-    services = await connect(server.url, "services")
+    services = await connect(server.login(), "services")
     await ensure_streams(services)
     refused = Said()
-    agent = await connect(server.agent_url(AGENT), "agent")
+    agent = await connect(server.login(f"agent-{AGENT}"), "agent")
     agent._error_cb = refused.hear
     requests = AgentRequests(services, NatsBlobStore(services), NatsLog(services))
     serving = asyncio.create_task(requests.serve())

@@ -9,6 +9,7 @@ from nats.aio.client import Client
 
 from shared.blobs import BlobStore, PrunableBlobStore
 from shared.bus import Bus, DeadLetters, DurableConsumers
+from shared.bus_keys.login import BusLogin
 from shared.clock import now
 from shared.event_log import EventLog
 from shared.nats.blobs import NatsBlobStore
@@ -46,17 +47,17 @@ class World(NamedTuple):
 
 
 @pytest.fixture
-def url(request: pytest.FixtureRequest) -> str:
+def url(request: pytest.FixtureRequest) -> BusLogin | str:
     """The test's own server, if it has one; else an account on the shared server."""
     if "own_nats" in request.fixturenames:
         server: NatsServer = request.getfixturevalue("own_nats")
-        return server.url
+        return server.login()
     shared_url: str = request.getfixturevalue("nats_url")
     return shared_url
 
 
 @pytest.fixture
-async def client(url: str) -> AsyncIterator[Client]:
+async def client(url: BusLogin | str) -> AsyncIterator[Client]:
     """A connection to the test's server, which has our streams."""
     nc = await connect(url, "test")
     await ensure_streams(nc)

@@ -3,18 +3,23 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator, Iterator, Sequence
+from pathlib import Path
 
 import nats.errors
 import pytest
 
 from shared.blobs import BlobNotFound
+from shared.bus_keys.authority import Authority
+from shared.bus_keys.login import BusLogin
+from shared.bus_keys.permissions import MAINTENANCE
+from shared.errors import Failed
 from shared.event_log import Conflict
 from shared.events import RunCompleted, RunStarted
 from shared.nats import agent_requests
 from shared.nats.agent import AgentBlobStore, AgentBus, AgentLog, open_inbox
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
-from shared.nats.connection import newest_message
+from shared.nats.connection import connect, newest_message
 from shared.nats.streams import BEAT_BYTES_MAX
 from shared.servers.nats import NatsServer
 from tests.contracts.agents import AGENT, ANSWER_S_MAX, OTHER, Bus, bus_of, order, report, run_id
@@ -28,7 +33,9 @@ pytestmark = pytest.mark.server
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
     """A server with the accounts of the services and of two agents."""
-    server = NatsServer(tmp_path_factory.mktemp("agents"), agents=[AGENT, OTHER])
+    server = NatsServer(
+        tmp_path_factory.mktemp("agents"), users=[f"agent-{AGENT}", f"agent-{OTHER}"]
+    )
     try:
         server.start()
         yield server
@@ -105,7 +112,7 @@ async def test_a_blob_that_takes_longer_than_an_answer_may_is_had_all_the_same(
 async def test_an_agent_outlives_a_restart_of_the_server(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
-    own = NatsServer(tmp_path_factory.mktemp("restarted"), agents=[AGENT])
+    own = NatsServer(tmp_path_factory.mktemp("restarted"), users=[f"agent-{AGENT}"])
     own.start()
     try:
         async with bus_of(own) as bus:
@@ -244,16 +251,15 @@ async def test_no_answer_to_an_agent_goes_where_it_may_not_publish(bus: Bus, tar
     assert await bus.log.last() == before + 1, "the order alone"
 
 
-async def test_who_shows_no_password_or_another_agents_is_not_let_in(server: NatsServer) -> None:
-    _, _, where = server.agent_url(AGENT).rpartition("@")
-    host, _, port = where.partition(":")
-    others = server.agent_url(OTHER).rpartition("@")[0].rpartition(":")[2]
-    for user, password in ((f"agent-{AGENT}", others), ("warpboard", others), ("", "")):
-        reader, writer = await asyncio.open_connection(host, int(port))
-        options = json.dumps({"user": user, "pass": password, "verbose": False})
-        writer.write(f"CONNECT {options}\r\nPING\r\n".encode())
-        async with asyncio.timeout(5):
-            answer = await reader.read()
-        assert b"Authorization Violation" in answer
-        writer.close()
-        await writer.wait_closed()
+async def test_who_shows_no_credentials_or_those_of_another_operator_is_not_let_in(
+    server: NatsServer, tmp_path: Path
+) -> None:
+    stranger = Authority(tmp_path)
+    stranger.create()
+    for user in (MAINTENANCE, f"agent-{AGENT}"):
+        credentials = str(stranger.ensure_user(user))
+        with pytest.raises(Failed, match=f"{user} are revoked or of another operator"):
+            # A server asks the others about an account that it does not know, for a second.
+            await connect(BusLogin(server.url, credentials), "a stranger", within_s=4)
+    with pytest.raises(Failed, match="set NATS_CREDENTIALS to the"):
+        await connect(server.url, "a stranger", within_s=0.5)

@@ -47,7 +47,9 @@ FLOOD = 4000
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    server = NatsServer(tmp_path_factory.mktemp("reports"), agents=[AGENT, OTHER])
+    server = NatsServer(
+        tmp_path_factory.mktemp("reports"), users=[f"agent-{AGENT}", f"agent-{OTHER}"]
+    )
     try:
         server.start()
         yield server
@@ -209,8 +211,8 @@ async def test_what_a_scheduler_has_not_folded_yet_is_read_from_the_log(
 
 async def test_a_report_waits_for_a_service_that_takes_it(server: NatsServer) -> None:
     services, agent = (
-        await connect(server.url, "services"),
-        await connect(server.agent_url(AGENT), "agent"),
+        await connect(server.login(), "services"),
+        await connect(server.login(f"agent-{AGENT}"), "agent"),
     )
     log, run = NatsLog(services), run_id()
     assigned = await log.append(order(run))
@@ -246,7 +248,7 @@ async def test_an_agent_that_asks_too_much_delays_no_other(
     for _ in range(500):
         await bus.agent.publish(f"agents.{AGENT}.report", b"{}", reply=inbox)
     await bus.agent.flush()
-    other = await connect(server.agent_url(OTHER), "other")
+    other = await connect(server.login(f"agent-{OTHER}"), "other")
     honest = report(RunStarted, run, assigned, OTHER)
     assert await AgentLog(other, OTHER).append(honest) == assigned + 1
     await other.close()

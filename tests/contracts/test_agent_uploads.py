@@ -28,7 +28,9 @@ NAME = "ab" * 16
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    server = NatsServer(tmp_path_factory.mktemp("uploads"), agents=[AGENT, OTHER])
+    server = NatsServer(
+        tmp_path_factory.mktemp("uploads"), users=[f"agent-{AGENT}", f"agent-{OTHER}"]
+    )
     try:
         server.start()
         yield server
@@ -119,7 +121,7 @@ async def test_chunks_stay_if_a_service_stops_before_their_blob_is_stored(
     for place, start in enumerate(range(0, len(data), UPLOAD_CHUNK_BYTES)):
         chunk = data[start : start + UPLOAD_CHUNK_BYTES]
         assert await send(bus, CHUNK, ChunkRequest(NAME, place, chunk)) == OK
-    closed = await connect(server.url, "closed")
+    closed = await connect(server.login(), "closed")
     await closed.close()
     stopped, request = (
         Uploads(bus.services, NatsBlobStore(closed)),
@@ -174,7 +176,7 @@ async def test_abandoned_chunks_are_removed_by_the_server(
 ) -> None:
     assert streams.UPLOAD_S_MAX == 3600
     monkeypatch.setitem(streams._UPLOADS, "max_age", 1_000_000_000)
-    own = NatsServer(tmp_path_factory.mktemp("abandoned"), agents=[AGENT])
+    own = NatsServer(tmp_path_factory.mktemp("abandoned"), users=[f"agent-{AGENT}"])
     own.start()
     try:
         async with bus_of(own) as bus:
@@ -191,7 +193,7 @@ async def test_abandoned_chunks_are_removed_by_the_server(
 
 async def test_no_agent_has_what_another_sent_in_part(server: NatsServer, bus: Bus) -> None:
     data = run_id().encode()
-    other = await connect(server.agent_url(OTHER), "other")
+    other = await connect(server.login(f"agent-{OTHER}"), "other")
     body = msgspec.msgpack.encode(ChunkRequest(NAME, 0, data))
     await other.request(f"agents.{OTHER}.{CHUNK}", body, ANSWER_S_MAX)
     await other.close()

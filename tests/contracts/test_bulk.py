@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
+from shared.bus_keys.login import BusLogin
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed, RawEvent
@@ -29,7 +30,7 @@ async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
     """A server with a log."""
     running = NatsServer(tmp_path / "bulk")
     running.start()
-    nc = await connect(running.url, "test")
+    nc = await connect(running.login(), "test")
     await ensure_streams(nc)
     for first in range(0, COUNT, BATCH):
         await NatsLog(nc).append_all(
@@ -42,24 +43,24 @@ async def server(tmp_path: Path) -> AsyncIterator[NatsServer]:
 
 @pytest.fixture
 async def nc(server: NatsServer) -> AsyncIterator[Client]:
-    connection = await connect(server.url, "test")
+    connection = await connect(server.login(), "test")
     yield connection
     await connection.close()
 
 
-async def reader_of(nc: Client, url: str, after: int) -> BulkReader:
+async def reader_of(nc: Client, login: BusLogin, after: int) -> BulkReader:
     consumer = await create_consumer(nc, STREAM, await NatsFeed(nc, after).settings())
     address = nc.connected_url
     assert address is not None
     assert address.hostname is not None
     assert address.port is not None
-    return BulkReader(url, (address.hostname, address.port), consumer, nc.new_inbox(), after)
+    return BulkReader(login, (address.hostname, address.port), consumer, nc.new_inbox(), after)
 
 
 async def test_it_reads_all_that_the_client_reads_byte_for_byte(
     nc: Client, server: NatsServer
 ) -> None:
-    reader, read_events = await reader_of(nc, server.url, 7), list[RawEvent]()
+    reader, read_events = await reader_of(nc, server.login(), 7), list[RawEvent]()
     held_back: list[int] = []
 
     def keep(events: list[RawEvent], behind: int) -> None:
@@ -79,7 +80,7 @@ async def test_it_reads_all_that_the_client_reads_byte_for_byte(
 async def test_a_server_that_is_killed_leaves_a_place_to_go_on_from(
     nc: Client, server: NatsServer
 ) -> None:
-    reader, read_events = await reader_of(nc, server.url, 0), list[RawEvent]()
+    reader, read_events = await reader_of(nc, server.login(), 0), list[RawEvent]()
     go_on = threading.Event()
 
     def keep(events: list[RawEvent], _behind: int) -> None:
@@ -96,14 +97,14 @@ async def test_a_server_that_is_killed_leaves_a_place_to_go_on_from(
 
 
 async def test_it_stops_at_a_gap(nc: Client, server: NatsServer) -> None:
-    reader = await reader_of(nc, server.url, 10)
+    reader = await reader_of(nc, server.login(), 10)
     reader.last = reader._parsed = 9
     await asyncio.to_thread(reader.read, lambda _events, _behind: None)
     assert reader.last == 9
 
 
 async def test_it_stops_when_it_is_told_to(nc: Client, server: NatsServer) -> None:
-    reader = await reader_of(nc, server.url, 0)
+    reader = await reader_of(nc, server.login(), 0)
 
     def stop(_events: list[RawEvent], _behind: int) -> None:
         reader.stop()
@@ -111,6 +112,6 @@ async def test_it_stops_when_it_is_told_to(nc: Client, server: NatsServer) -> No
     await asyncio.wait_for(asyncio.to_thread(reader.read, stop), 30)
     assert 0 < reader.last <= COUNT
     consumer = "no-such-consumer"
-    lost = BulkReader(server.url, reader._address, consumer, nc.new_inbox(), 0)
+    lost = BulkReader(server.login(), reader._address, consumer, nc.new_inbox(), 0)
     await asyncio.wait_for(asyncio.to_thread(lost.read, stop), 30)
     assert lost.last == 0

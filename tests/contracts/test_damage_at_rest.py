@@ -6,6 +6,7 @@ from contextlib import suppress
 
 import pytest
 
+from shared.bus_keys.login import BusLogin
 from shared.event_log import Gap
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
@@ -24,9 +25,9 @@ pytestmark = [
 EVENTS, DAMAGED = 12, 6
 
 
-async def write_events(url: str) -> None:
+async def write_events(login: BusLogin) -> None:
     """Append a few events of one file."""
-    nc = await connect(url, "test")
+    nc = await connect(login, "test")
     await ensure_streams(nc)
     log = NatsLog(nc)
     for number in range(EVENTS):
@@ -34,14 +35,14 @@ async def write_events(url: str) -> None:
     await nc.close()
 
 
-async def start_monitor(url: str) -> tuple[LogMonitor, dict[str, str], int]:
+async def start_monitor(login: BusLogin) -> tuple[LogMonitor, dict[str, str], int]:
     """Watch until the log was checked; return the monitor, its reports and the messages counted."""
     parts: dict[str, str] = {}
 
     def report(part: str, reason: str | None) -> None:
         parts.update({part: reason}) if reason is not None else parts.pop(part, None)
 
-    nc = await connect(url, "test")
+    nc = await connect(login, "test")
     monitor = LogMonitor(nc, "test", report, 0.3)
     watching = asyncio.create_task(monitor.watch())
     try:
@@ -64,11 +65,11 @@ PARTS = ("sequence", "time", "subject", "headers", "body", "checksum")
 async def test_a_flipped_bit_of_an_event_is_damage_although_the_server_counts_the_event(
     own_nats: NatsServer, part: str
 ) -> None:
-    await write_events(own_nats.url)
+    await write_events(own_nats.login())
     own_nats.stop()
     find_record(own_nats.folder, DAMAGED).flip(part)
     own_nats.start()
-    monitor, parts, messages = await start_monitor(own_nats.url)
+    monitor, parts, messages = await start_monitor(own_nats.login())
     assert messages == EVENTS
     # With another sequence in this record, the next one is not found either.
     assert re.match(
@@ -78,12 +79,12 @@ async def test_a_flipped_bit_of_an_event_is_damage_although_the_server_counts_th
 
 
 async def test_a_flipped_bit_of_the_index_does_no_harm(own_nats: NatsServer) -> None:
-    await write_events(own_nats.url)
+    await write_events(own_nats.login())
     own_nats.stop()
     index = find_messages(own_nats.folder) / "index.db"
     data = bytearray(index.read_bytes())
     data[len(data) // 2] ^= 1
     index.write_bytes(data)
     own_nats.start()
-    monitor, parts, messages = await start_monitor(own_nats.url)
+    monitor, parts, messages = await start_monitor(own_nats.login())
     assert (messages, parts, monitor.problem) == (EVENTS, {}, "")

@@ -76,7 +76,7 @@ def homes(name: str) -> Iterator[str]:
 
 @pytest.fixture(scope="module")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
-    server = NatsServer(tmp_path_factory.mktemp("forgery"), agents=[AGENT])
+    server = NatsServer(tmp_path_factory.mktemp("forgery"), users=[f"agent-{AGENT}"])
     try:
         server.start()
         yield server
@@ -86,7 +86,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NatsServer]:
 
 @pytest.fixture
 async def services(server: NatsServer) -> AsyncIterator[Client]:
-    nc = await connect(server.url, "services")
+    nc = await connect(server.login(), "services")
     await ensure_streams(nc)
     yield nc
     await nc.close()
@@ -100,7 +100,7 @@ async def thief(server: NatsServer) -> AsyncIterator[tuple[Client, list[str]]]:
     async def hear(error: Exception) -> None:
         refused.append(str(error))
 
-    nc = await connect(server.agent_url(AGENT), "thief")
+    nc = await connect(server.login(f"agent-{AGENT}"), "thief")
     nc._error_cb = hear
     yield nc, refused
     await nc.close()

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from nats.aio.client import Client
 
+from shared.bus_keys.login import BusLogin
 from shared.errors import Failed
 from shared.event_log import Gap
 from shared.health import LOG_PART, LOG_STORE_PART, StreamState
@@ -58,8 +59,8 @@ class Watched:
 
 
 @asynccontextmanager
-async def watching(url: str) -> AsyncIterator[Watched]:
-    nc = await connect(url, "test")
+async def watching(login: BusLogin) -> AsyncIterator[Watched]:
+    nc = await connect(login, "test")
     await ensure_streams(nc)
     watched = Watched(nc)
     try:
@@ -72,15 +73,15 @@ async def watching(url: str) -> AsyncIterator[Watched]:
 
 
 async def test_a_whole_log_is_well(own_nats: NatsServer) -> None:
-    async with watching(own_nats.url) as watched:
+    async with watching(own_nats.login()) as watched:
         await watched.log.append(new_event(JOB, 0))
         await watched.monitor.until_whole()
         assert (watched.monitor.problem, watched.parts) == ("", {})
 
 
 async def test_a_log_with_a_hole_is_ill_and_takes_nothing(own_nats: NatsServer) -> None:
-    await fill_log(own_nats.url)
-    async with watching(own_nats.url) as watched:
+    await fill_log(own_nats.login())
+    async with watching(own_nats.login()) as watched:
         await watched.monitor.until_whole()
         assert watched.parts == {}
         break_middle(own_nats)
@@ -94,9 +95,9 @@ async def test_a_log_with_a_hole_is_ill_and_takes_nothing(own_nats: NatsServer) 
 
 
 async def test_a_service_that_starts_on_a_damaged_log_waits(own_nats: NatsServer) -> None:
-    await fill_log(own_nats.url)
+    await fill_log(own_nats.login())
     break_middle(own_nats)
-    async with watching(own_nats.url) as watched:
+    async with watching(own_nats.login()) as watched:
         await eventually(lambda: "is damaged" in watched.parts.get(LOG_PART, ""), 30)
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(3 * CHECK_S):
@@ -106,18 +107,18 @@ async def test_a_service_that_starts_on_a_damaged_log_waits(own_nats: NatsServer
 async def test_a_log_that_lost_its_end_is_ill_after_a_restart_of_everything(
     own_nats: NatsServer,
 ) -> None:
-    async with watching(own_nats.url) as watched:
+    async with watching(own_nats.login()) as watched:
         last = 0
         for number in range(20):
             last = await watched.log.append(new_event(f"job.j{number}", 0))
-        nc = await connect(own_nats.url, "other")
+        nc = await connect(own_nats.login(), "other")
         await eventually(partial(_is_known, nc, last), 10)
         await nc.close()
     own_nats.kill()
     (block,) = find_blocks(own_nats.folder)
     flip_bit(block, 0.7)
     own_nats.start()
-    async with watching(own_nats.url) as watched:
+    async with watching(own_nats.login()) as watched:
         await eventually(lambda: "is damaged" in watched.parts.get(LOG_PART, ""), 30)
         assert "of its 20 events are missing" in watched.parts[LOG_PART]
 
@@ -125,9 +126,9 @@ async def test_a_log_that_lost_its_end_is_ill_after_a_restart_of_everything(
 async def test_whoever_served_a_damaged_log_starts_over_once_it_is_whole(
     own_nats: NatsServer,
 ) -> None:
-    async with watching(own_nats.url) as watched:
+    async with watching(own_nats.login()) as watched:
         await watched.monitor.until_whole()
-        nc = await connect(own_nats.url, "other")
+        nc = await connect(own_nats.login(), "other")
         await _empty(nc)
         watched.monitor.known_seq = 2
         await eventually(lambda: LOG_PART in watched.parts, 30)
@@ -147,7 +148,7 @@ async def _empty(nc: Client) -> None:
 
 
 async def test_an_append_waits_while_nobody_has_checked_the_log(own_nats: NatsServer) -> None:
-    async with watching(own_nats.url) as watched:
+    async with watching(own_nats.login()) as watched:
         await watched.monitor.until_whole()
         restart(own_nats)
         assert await watched.log.append(new_event(JOB, 0)) == 1
@@ -159,7 +160,7 @@ async def test_a_full_disk_is_told_until_the_server_is_restarted(tmp_path: Path)
         server = NatsServer(disk / "nats")
         server.start()
         try:
-            async with watching(server.url) as watched:
+            async with watching(server.login()) as watched:
                 await watched.log.append(new_event(JOB, 0))
                 ballast = fill_disk(disk)
                 appends = asyncio.create_task(_append_until_failure(watched.log))
@@ -167,7 +168,7 @@ async def test_a_full_disk_is_told_until_the_server_is_restarted(tmp_path: Path)
                 assert "NATS stores nothing" in watched.parts[LOG_STORE_PART]
                 ballast.unlink()
                 # The server does not notice that there is room.
-                nc = await connect(server.url, "other")
+                nc = await connect(server.login(), "other")
                 with pytest.raises(TimeoutError):
                     await publish(nc, "events.job.after", b"{}", {})
                 await nc.close()
@@ -183,17 +184,17 @@ async def test_a_full_disk_is_told_until_the_server_is_restarted(tmp_path: Path)
 async def test_a_log_whose_own_files_fail_is_told_although_others_are_written(
     own_nats: NatsServer,
 ) -> None:
-    async with watching(own_nats.url) as watched:
+    async with watching(own_nats.login()) as watched:
         await watched.monitor.until_whole()
     own_nats.stop()
     with small_disk(find_messages(own_nats.folder), 16) as disk:
         own_nats.start()
         try:
-            async with watching(own_nats.url) as watched:
+            async with watching(own_nats.login()) as watched:
                 await watched.log.append(new_event("job.before", 0))
                 ballast = fill_disk(disk)
                 await _fail_to_append(watched)
-                nc = await connect(own_nats.url, "other")
+                nc = await connect(own_nats.login(), "other")
                 assert (await publish(nc, "watermarks.other", b"{}", {})).seq > 0
                 await nc.close()
                 assert "an append was not answered" in watched.parts[LOG_STORE_PART]
@@ -210,13 +211,13 @@ async def test_an_event_that_was_never_written_is_no_hole_until_an_orderly_stop(
     own_nats: NatsServer, *, is_killed: bool
 ) -> None:
     """A server counts an event that it failed to write as the first of a new file."""
-    async with watching(own_nats.url) as watched:
+    async with watching(own_nats.login()) as watched:
         await watched.monitor.until_whole()
     own_nats.stop()
     with small_disk(find_messages(own_nats.folder), 16) as disk:
         own_nats.start()
         try:
-            async with watching(own_nats.url) as watched:
+            async with watching(own_nats.login()) as watched:
                 count = 83
                 for number in range(count):
                     await watched.log.append(
@@ -224,7 +225,7 @@ async def test_an_event_that_was_never_written_is_no_hole_until_an_orderly_stop(
                     )
                 ballast = fill_disk(disk)
                 await _fail_to_append(watched)
-                nc = await connect(own_nats.url, "other")
+                nc = await connect(own_nats.login(), "other")
                 stream = await stream_state(nc, STREAM)
                 await nc.close()
                 assert (stream.messages, stream.last_seq) == (count, count + 1)
@@ -266,9 +267,9 @@ async def _append_until_failure(log: NatsLog) -> None:
 
 
 async def test_a_probe_leaves_one_message_a_service(own_nats: NatsServer) -> None:
-    async with watching(own_nats.url) as watched:
+    async with watching(own_nats.login()) as watched:
         await watched.monitor.until_whole()
-        nc = await connect(own_nats.url, "other")
+        nc = await connect(own_nats.login(), "other")
 
         async def watermarks() -> StreamState | None:
             stream = await stream_state(nc, WATERMARKS)

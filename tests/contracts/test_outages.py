@@ -45,7 +45,7 @@ async def write(log: EventLog, aggregate: str, stored: list[str]) -> None:
 async def test_rivals_keep_every_chain_whole_while_the_server_is_killed(
     own_nats: NatsServer, client: Client
 ) -> None:
-    other = await connect(own_nats.url, "rival")
+    other = await connect(own_nats.login(), "rival")
     stored: list[str] = []
     aggregates = [f"job.j{number}" for number in range(4)]
     rivals = itertools.product((NatsLog(client), NatsLog(other)), aggregates)

@@ -8,8 +8,8 @@ from typing import Any
 
 import httpx
 
-from discord_edge.notifications.announcer import CONSUMER
 from discord_sim.simulator import Simulator
+from shared.bus_keys.permissions import EDGE_CONSUMER
 from shared.nats.connection import connect
 from tests.discord.platform import END_S, EdgePlatform
 from tests.support.people import add_problem
@@ -20,19 +20,20 @@ from tests.support.waits import eventually
 async def start_announcing(edge_platform: EdgePlatform) -> None:
     """Restart the bot with announcements, and wait until it listens."""
     await edge_platform.stop()
-    url = edge_platform.running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
+    login = edge_platform.running.bus_login("discord-edge")
     prefix = "WARPBOARD_DISCORD_EDGE"
     edge_platform.more = {
-        f"{prefix}_NATS_URL": url,
+        f"{prefix}_NATS_URL": login.url,
+        f"{prefix}_NATS_CREDENTIALS": login.credentials,
         f"{prefix}_PUBLIC": "true",
         f"{prefix}_PODIUMS": "true",
     }
     await edge_platform.start()
-    client = await connect(url, "test")
+    client = await connect(edge_platform.running.bus_login(), "test")
 
     async def listens() -> bool:
         answer = await client.request("$JS.API.CONSUMER.NAMES.EVENTS", b"", 2)
-        return CONSUMER in (json.loads(answer.data)["consumers"] or [])
+        return EDGE_CONSUMER in (json.loads(answer.data)["consumers"] or [])
 
     try:
         await eventually(listens, END_S)

@@ -244,7 +244,7 @@ async def test_tokens_are_not_judged_before_rights_are_known() -> None:
 
 @pytest.mark.long
 async def test_a_silent_log_makes_rights_uncertain(own_nats: NatsServer) -> None:
-    nc = await connect(own_nats.url, "test")
+    nc = await connect(own_nats.login(), "test")
     await ensure_streams(nc)
     feed = AccessFeed(NatsLog(nc), silent_s_max=6)
     following = asyncio.create_task(feed.run())
@@ -293,7 +293,7 @@ async def test_an_unreadable_event_keeps_requests_refused(
     own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(access_feed, "STUCK_S_MIN", 6.0)
-    nc = await connect(own_nats.url, "test")
+    nc = await connect(own_nats.login(), "test")
     await ensure_streams(nc)
     reason = "x" * FILLER_BYTES
     for number in range(FILLERS):
@@ -307,7 +307,7 @@ async def test_an_unreadable_event_keeps_requests_refused(
     own_nats.stop()
     flip_bit(find_blocks(own_nats.folder)[1])
     own_nats.start()
-    nc = await connect(own_nats.url, "test")
+    nc = await connect(own_nats.login(), "test")
     feed = AccessFeed(NatsLog(nc))
     running = asyncio.create_task(feed.run())
     await eventually(lambda: "cannot read 1 of the log's events" in feed.why_unhealthy(), 30)

@@ -21,6 +21,10 @@ import ranker.settings
 import scheduler.settings
 import shared.database.settings
 from scheduler.launcher import settings as launcher_settings
+from shared.bus_keys.authority import Authority
+from shared.bus_keys.certificates import CertificateFolder
+from shared.bus_keys.login import BusLogin
+from shared.errors import Failed
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
@@ -42,15 +46,6 @@ SETTINGS = {
 }
 NEEDED = re.findall(r"\$\{([A-Z_]+):\?", COMPOSE.read_text(encoding="utf-8"))
 ENVIRON = dict.fromkeys(NEEDED, "stands-in")
-MEMBER = {
-    "WARPBOARD_NATS_PASSWORD": "stands-in",
-    "WARPBOARD_NATS_PASSWORD_LOCAL": "stands-in",
-    "NATS_NAME": "one",
-    "NATS_PORT": "4231",
-    "NATS_MONITOR": "127.0.0.1:8231",
-    "NATS_ROUTE": "6231",
-    **{f"NATS_ROUTE_{n}": f"nats-route://warpboard:stands-in@127.0.0.1:623{n}" for n in (1, 2, 3)},
-}
 
 
 def services() -> dict[str, dict[str, Any]]:
@@ -182,48 +177,74 @@ def test_prometheus_looks_where_the_services_answer() -> None:
     assert manager["static_configs"] == [{"targets": [listen_address("alertmanager")]}]
 
 
-@pytest.mark.server
-@pytest.mark.parametrize("path", sorted((DEPLOY / "nats").glob("*.conf")), ids=lambda p: p.name)
-def test_nats_understands_its_configuration(path: Path) -> None:
-    skip_without_nats()
-    checked = _said(nats.find_binary(), "-t", "-c", str(path), **MEMBER)
-    assert checked.returncode == 0, checked.stderr
-    assert "sync_interval: always" in path.read_text()
-
-
-def test_the_accounts_are_those_of_every_embedded_server() -> None:
+def test_the_page_of_permissions_is_that_of_every_server() -> None:
     for path, text in bus.pages().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name} is stale: run `make docs`"
+
+
+@pytest.fixture(scope="module")
+def keys(tmp_path_factory: pytest.TempPathFactory) -> Authority:
+    """The keys of an operator, with an agent and a certificate of 127.0.0.1."""
+    authority = Authority(tmp_path_factory.mktemp("keys"))
+    authority.create()
+    authority.ensure_user("agent-local")
+    CertificateFolder(authority.folder / "certificates").issue("bus", ["127.0.0.1"])
+    return authority
+
+
+def lay_out(config: str, folder: Path, keys: Authority) -> tuple[Path, dict[str, str]]:
+    """Lay a configuration out as deployed, except for the ports; return it with its environment."""
+    client, route, monitor = find_free_ports(3)
+    text = (DEPLOY / "nats" / config).read_text()
+    text = text.replace("127.0.0.1:8222", f"127.0.0.1:{monitor}").replace("4222", str(client))
+    # One member is a cluster of its own where it has no routes.
+    text = text.replace("routes: [$NATS_ROUTE_1, $NATS_ROUTE_2, $NATS_ROUTE_3]", "routes: []")
+    (folder / config).write_text(text)
+    shutil.copy(keys.server_config, folder)
+    tls = keys.folder / "certificates"
+    environ = {
+        "NATS_NAME": "one",
+        "NATS_HOST": "127.0.0.1",
+        "NATS_PORT": str(client),
+        "NATS_ROUTE": str(route),
+        "NATS_MONITOR": f"127.0.0.1:{monitor}",
+        "NATS_DATA": str(folder / "data"),
+        "NATS_ACCOUNTS": str(folder / "accounts"),
+        "NATS_CERT": str(tls / "bus.pem"),
+        "NATS_KEY": str(tls / "bus.key"),
+        "NATS_CA": str(tls / "ca.pem"),
+    }
+    return folder / config, environ
 
 
 @pytest.mark.server
 @pytest.mark.parametrize("name", ["single.conf", "cluster.conf"])
 async def test_the_servers_that_are_deployed_let_an_agent_do_its_own_alone(
-    name: str, tmp_path: Path
+    name: str, tmp_path: Path, keys: Authority
 ) -> None:
     """Start NATS as deployed, except for folder and ports."""
     skip_without_nats()
-    folder = shutil.copytree(DEPLOY / "nats", tmp_path / "nats")
-    client, route, monitor = find_free_ports(3)
-    text = (folder / name).read_text().replace("/data", str(tmp_path / "data"))
-    text = text.replace("127.0.0.1:8222", f"127.0.0.1:{monitor}").replace("4222", str(client))
-    # One member is a cluster of its own where it has no routes.
-    text = text.replace("routes: [$NATS_ROUTE_1, $NATS_ROUTE_2, $NATS_ROUTE_3]", "routes: []")
-    (folder / name).write_text(text if "cluster {" not in text else _alone(text))
-    options = {
-        "WARPBOARD_NATS_PASSWORD": "of-the-services",
-        "WARPBOARD_NATS_PASSWORD_LOCAL": "of-the-agent",
-        "NATS_NAME": "one",
-        "NATS_PORT": str(client),
-        "NATS_MONITOR": f"127.0.0.1:{monitor}",
-        "NATS_ROUTE": str(route),
-    }
-    process = _started(folder / name, options)
+    config, environ = lay_out(name, tmp_path, keys)
+    checked = _said(nats.find_binary(), "-t", "-c", str(config), **environ)
+    assert checked.returncode == 0, checked.stderr
+    assert "sync_interval: always" in config.read_text()
+    if name == "cluster.conf":
+        # One of three has no quorum: this one is tried without its cluster, but with its TLS.
+        before, _, after = config.read_text().partition("cluster {")
+        config.write_text(
+            before + after.partition("jetstream {")[1] + after.partition("jetstream {")[2]
+        )
+    scheme = "tls" if name == "cluster.conf" else "nats"
+    url = f"{scheme}://127.0.0.1:{environ['NATS_PORT']}"
+    process = _started(config, environ)
+
+    def login(user: str) -> BusLogin:
+        return BusLogin(url, str(keys.credentials_path(user)), environ["NATS_CA"])
+
     try:
-        where = f"127.0.0.1:{client}"
-        services = await connect(f"nats://warpboard:of-the-services@{where}", "services")
+        services = await connect(login("scheduler"), "services")
         await ensure_streams(services)
-        agent = await connect(f"nats://agent-local:of-the-agent@{where}", "agent")
+        agent = await connect(login("agent-local"), "agent")
         answer = await agent.request("$KV.LEASES.agent.local", b"{}", 2)
         assert json.loads(answer.data)["seq"] == 1
         for forbidden in ("events.account.eve", "events.report.local.r1", "$JS.API.INFO"):
@@ -232,6 +253,9 @@ async def test_the_servers_that_are_deployed_let_an_agent_do_its_own_alone(
         assert await NatsLog(services).last() == 0
         await agent.close()
         await services.close()
+        if scheme == "tls":
+            with pytest.raises(Failed, match="not from the system's CAs: set NATS_CA"):
+                await connect(login("scheduler")._replace(ca=""), "services", within_s=1)
     finally:
         process.terminate()
         process.wait(15)
@@ -239,9 +263,3 @@ async def test_the_servers_that_are_deployed_let_an_agent_do_its_own_alone(
 
 def _started(config: Path, environ: dict[str, str]) -> "subprocess.Popen[bytes]":
     return subprocess.Popen([nats.find_binary(), "-c", str(config)], env=environ)
-
-
-def _alone(text: str) -> str:
-    """A member's configuration without its cluster: one of three has no quorum."""
-    before, _, after = text.partition("cluster {")
-    return before + after.partition("no_advertise: true\n}")[2]

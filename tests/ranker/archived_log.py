@@ -36,7 +36,7 @@ class ArchivedLog(NamedTuple):
 
     async def connect(self) -> Client:
         """Connect to the log's server."""
-        return await connect(self.server.url, "test")
+        return await connect(self.server.login(), "test")
 
     async def events(self) -> list[RecordedEvent]:
         """The whole log; fails if an event is missing."""
@@ -88,13 +88,14 @@ async def start_archived_log(
     await audited.live(Life("s2", account="grace", time_us=50.0))
     settings = Settings(
         nats_url=own_nats.url,
+        nats_credentials=own_nats.login().credentials,
         postgres_dsn=postgres_dsn,
         listen=NOWHERE,
         ops_listen=NOWHERE,
         reader_key="k" * 16,
         seal_key=tmp_path / "seal.key",
     )
-    nc = await connect(own_nats.url, "test")
+    nc = await connect(own_nats.login(), "test")
     await ensure_streams(nc)
     events = [
         (subject(event.envelope.aggregate), event.envelope.id, event.body)

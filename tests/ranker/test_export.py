@@ -130,10 +130,10 @@ def places(shared_nats: SharedNats, postgres_server_dsn: str, tmp_path: Path) ->
         prepared_database(postgres_server_dsn) as old_dsn,
         prepared_database(postgres_server_dsn) as other,
     ):
-        key = tmp_path / "seal.key"
+        key, rest = tmp_path / "seal.key", (NOWHERE, NOWHERE, "k" * 16)
         yield Places(
-            Settings(shared_nats.fresh_url(), old_dsn, NOWHERE, NOWHERE, "k" * 16, seal_key=key),
-            Settings(shared_nats.fresh_url(), other, NOWHERE, NOWHERE, "k" * 16, seal_key=key),
+            Settings(old_dsn, *rest, nats_url=shared_nats.fresh_url(), seal_key=key),
+            Settings(other, *rest, nats_url=shared_nats.fresh_url(), seal_key=key),
             tmp_path,
         )
 

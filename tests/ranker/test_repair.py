@@ -33,7 +33,7 @@ async def platform(own_nats: NatsServer, postgres_dsn: str, tmp_path: Path) -> A
 
 
 async def test_a_hole_is_named_and_healed(platform: ArchivedLog) -> None:
-    await fill_log(platform.server.url)
+    await fill_log(platform.server.login())
     await platform.archive_now()
     before = await platform.events()
     assert (await platform.scrub()).is_clean
@@ -69,7 +69,7 @@ async def test_durable_readers_go_on_where_they_stood(platform: ArchivedLog) -> 
     assert first is not None
     await first.ack()
     await inbox.close()
-    await fill_log(platform.server.url)
+    await fill_log(platform.server.login())
     await platform.archive_alone()
     break_middle(platform.server)
     assert (await platform.repair())["is_repaired"]
@@ -82,7 +82,7 @@ async def test_durable_readers_go_on_where_they_stood(platform: ArchivedLog) -> 
 
 
 async def test_a_flip_that_the_server_does_not_report_is_found(platform: ArchivedLog) -> None:
-    await fill_log(platform.server.url)
+    await fill_log(platform.server.login())
     await platform.archive_now()
     before = await platform.events()
     # After an orderly stop the server believes its index, and reads no old block at its start.
@@ -128,9 +128,9 @@ async def test_a_repair_that_was_broken_off_goes_on_from_its_file(platform: Arch
 
 
 async def test_events_that_only_the_log_has_are_kept(platform: ArchivedLog) -> None:
-    await fill_log(platform.server.url)
+    await fill_log(platform.server.login())
     await platform.archive_now()
-    await fill_log(platform.server.url, 3)
+    await fill_log(platform.server.login(), 3)
     before = await platform.events()
     break_middle(platform.server)
     scrubbed = await platform.scrub()
@@ -192,7 +192,7 @@ async def test_events_that_are_nowhere_are_stood_in_for_only_when_asked(
 ) -> None:
     """The archive stands before a hole, and the log goes on behind it."""
     archived = len(await platform.events())
-    await fill_log(platform.server.url)
+    await fill_log(platform.server.login())
     break_middle(platform.server)
     nc = await platform.connect()
     state = await stream_state(nc, STREAM)

@@ -13,6 +13,7 @@ import pytest
 
 from ranker.postgres import SCHEMA
 from ranker.replay.runner import ASIDE_MIN, StreamLog
+from shared.bus_keys.login import BusLogin
 from shared.errors import Failed
 from shared.event_log import Gap
 from shared.nats.connection import connect
@@ -32,8 +33,8 @@ ENOUGH = ASIDE_MIN + BATCH
 # An event of ours has more.
 
 
-async def write(url: str, count: int) -> None:
-    nc = await connect(url, "test")
+async def write(login: BusLogin, count: int) -> None:
+    nc = await connect(login, "test")
     await ensure_streams(nc)
     for first in range(0, count, BATCH):
         await NatsLog(nc).append_all(
@@ -43,20 +44,20 @@ async def write(url: str, count: int) -> None:
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def login(tmp_path_factory: pytest.TempPathFactory) -> Iterator[BusLogin]:
     """A server with a log long enough for a separate reader."""
     server = NatsServer(tmp_path_factory.mktemp("long-log"))
     try:
         server.start()
-        asyncio.run(write(server.url, ENOUGH))
-        yield server.url
+        asyncio.run(write(server.login(), ENOUGH))
+        yield server.login()
     finally:
         server.stop()
 
 
 @pytest.fixture
-async def feed(url: str) -> AsyncIterator[SubprocessFeed]:
-    feed = SubprocessFeed(url, "test", 2)
+async def feed(login: BusLogin) -> AsyncIterator[SubprocessFeed]:
+    feed = SubprocessFeed(login, "test", 2)
     yield feed
     await feed.close()
 
@@ -77,20 +78,22 @@ def is_gone(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists() or Path(f"/proc/{pid}/cmdline").read_text() == ""
 
 
-async def test_it_hands_over_what_the_log_has_in_order(url: str, feed: SubprocessFeed) -> None:
+async def test_it_hands_over_what_the_log_has_in_order(
+    login: BusLogin, feed: SubprocessFeed
+) -> None:
     events_ = await take_events(feed, ENOUGH - 2)
     assert seqs(events_) == list(range(3, ENOUGH + 1))
     assert feed.behind == 0
     (reader,) = readers(os.getpid())
     await feed.close()
     assert is_gone(reader)
-    nc = await connect(url, "test")
+    nc = await connect(login, "test")
     assert events_[-BATCH:] == await NatsLog(nc).history(RUN, ENOUGH - BATCH)
     await nc.close()
 
 
-async def test_no_more_waits_here_than_may_wait(url: str) -> None:
-    feed = SubprocessFeed(url, "test", 0, waiting_bytes_max=10_000)
+async def test_no_more_waits_here_than_may_wait(login: BusLogin) -> None:
+    feed = SubprocessFeed(login, "test", 0, waiting_bytes_max=10_000)
     events_ = seqs(await feed.take(most=1))
     while len(events_) < ENOUGH:
         # One chunk of 64 KiB may come before it is told to wait.
@@ -100,8 +103,8 @@ async def test_no_more_waits_here_than_may_wait(url: str) -> None:
     await feed.close()
 
 
-async def test_a_gap_is_told_as_the_log_tells_it(url: str) -> None:
-    feed = SubprocessFeed(url, "test", ENOUGH + 1)
+async def test_a_gap_is_told_as_the_log_tells_it(login: BusLogin) -> None:
+    feed = SubprocessFeed(login, "test", ENOUGH + 1)
     with pytest.raises(Gap, match=f"ends at {ENOUGH}, but {ENOUGH + 1} was read before"):
         await feed.take()
     await feed.close()
@@ -114,9 +117,9 @@ async def test_a_killed_reader_fails_whoever_waits_for_it(feed: SubprocessFeed) 
         await asyncio.wait_for(feed.take(), 30)
 
 
-async def test_a_short_rest_is_read_here(url: str) -> None:
+async def test_a_short_rest_is_read_here(login: BusLogin) -> None:
     log = MemoryLog()
-    source = StreamLog(log, lambda after: SubprocessFeed(url, "test", after), aside_min=2)
+    source = StreamLog(log, lambda after: SubprocessFeed(login, "test", after), aside_min=2)
     await log.append(new_event(RUN, 0))
     async with source.begun() as begun:
         assert not isinstance(begun.follow(0), SubprocessFeed)
@@ -127,19 +130,20 @@ async def test_a_short_rest_is_read_here(url: str) -> None:
     assert readers(os.getpid()) == []
 
 
-async def test_what_was_begun_and_never_wanted_is_ended(url: str) -> None:
+async def test_what_was_begun_and_never_wanted_is_ended(login: BusLogin) -> None:
     log = MemoryLog()
     await log.append(new_event(RUN, 0))
-    source = StreamLog(log, lambda after: SubprocessFeed(url, "test", after), aside_min=1)
+    source = StreamLog(log, lambda after: SubprocessFeed(login, "test", after), aside_min=1)
     async with source.begun():
         assert await eventually(lambda: readers(os.getpid()))
     assert readers(os.getpid()) == []
 
 
 @contextmanager
-def rebuilding(url: str, dsn: str) -> Iterator["subprocess.Popen[str]"]:
+def rebuilding(login: BusLogin, dsn: str) -> Iterator["subprocess.Popen[str]"]:
     """Run the command; at the end kill it and a reader that the test has stopped."""
-    variables = {"NATS_URL": url, "POSTGRES_DSN": dsn, "LISTEN": "127.0.0.1:1"}
+    variables = {"NATS_URL": login.url, "NATS_CREDENTIALS": login.credentials}
+    variables |= {"POSTGRES_DSN": dsn, "LISTEN": "127.0.0.1:1"}
     variables |= {"OPS_LISTEN": variables["LISTEN"], "READER_KEY": "k" * 16}
     environ = os.environ | {f"WARPBOARD_RANKER_{key}": value for key, value in variables.items()}
     command = [sys.executable, "-P", "-m", "ranker", "rebuild"]
@@ -175,9 +179,9 @@ def bare_dsn(postgres_dsn: str) -> str:
 
 
 async def test_a_rebuild_whose_reader_is_killed_says_so_and_leaves_nothing(
-    url: str, bare_dsn: str
+    login: BusLogin, bare_dsn: str
 ) -> None:
-    with rebuilding(url, bare_dsn) as process:
+    with rebuilding(login, bare_dsn) as process:
         reader = await reading(process, bare_dsn)
         assert await schemas(bare_dsn) == [f"{SCHEMA}_fresh"]
         os.kill(reader, signal.SIGKILL)
@@ -189,9 +193,9 @@ async def test_a_rebuild_whose_reader_is_killed_says_so_and_leaves_nothing(
 
 
 async def test_ctrl_c_ends_a_rebuild_with_its_reader_and_its_tables(
-    url: str, bare_dsn: str
+    login: BusLogin, bare_dsn: str
 ) -> None:
-    with rebuilding(url, bare_dsn) as process:
+    with rebuilding(login, bare_dsn) as process:
         reader = await reading(process, bare_dsn)
         process.send_signal(signal.SIGINT)
         _, errors = await asyncio.to_thread(process.communicate, timeout=60)
@@ -199,16 +203,18 @@ async def test_ctrl_c_ends_a_rebuild_with_its_reader_and_its_tables(
     assert (await schemas(bare_dsn), is_gone(reader)) == ([], True)
 
 
-async def test_a_reader_does_not_outlive_a_killed_rebuild(url: str, bare_dsn: str) -> None:
-    with rebuilding(url, bare_dsn) as process:
+async def test_a_reader_does_not_outlive_a_killed_rebuild(login: BusLogin, bare_dsn: str) -> None:
+    with rebuilding(login, bare_dsn) as process:
         reader = await reading(process, bare_dsn)
         process.kill()
         os.kill(reader, signal.SIGCONT)
         await eventually(lambda: is_gone(reader))
 
 
-async def test_a_rebuild_that_nobody_disturbs_folds_all_of_it(url: str, bare_dsn: str) -> None:
-    with rebuilding(url, bare_dsn) as process:
+async def test_a_rebuild_that_nobody_disturbs_folds_all_of_it(
+    login: BusLogin, bare_dsn: str
+) -> None:
+    with rebuilding(login, bare_dsn) as process:
         (reader,) = await eventually(lambda: readers(process.pid))
         assert await asyncio.to_thread(process.wait, 60) == 0
     assert (await schemas(bare_dsn), is_gone(reader)) == ([], True)

@@ -42,7 +42,7 @@ def ignore(_part: str, _reason: str | None) -> None:
 @asynccontextmanager
 async def scrubbing(platform: ArchivedLog, pass_s: float = 3600) -> AsyncIterator[Scrubber]:
     """Scrub in the background."""
-    nc = await connect(platform.server.url, "test")
+    nc = await connect(platform.server.login(), "test")
     scrubber = Scrubber(LogRepair(nc), platform.settings.postgres_dsn, pass_s, ignore)
     task = asyncio.create_task(scrubber.run())
     try:
@@ -114,7 +114,7 @@ async def test_damage_in_an_old_file_is_found_by_a_pass_of_bounded_speed(
     platform: ArchivedLog,
 ) -> None:
     # More than the newest 16 MiB, so that event 6 is read by the slow pass alone.
-    await fill_log(platform.server.url)
+    await fill_log(platform.server.login())
     await platform.archive_alone()
     damage_at_rest(platform)
     async with scrubbing(platform) as scrubber:

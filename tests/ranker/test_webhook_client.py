@@ -140,7 +140,7 @@ def test_a_body_is_the_same_each_time() -> None:
 
 def test_strangers_machines_are_no_local_ones() -> None:
     own, all_ = Listen("127.0.0.1", 1), Listen("0.0.0.0", 1)
-    check_local(Settings("n", "p", own, own, "k" * 16, webhooks_local=True))
-    check_local(Settings("n", "p", all_, own, "k" * 16))
+    check_local(Settings("p", own, own, "k" * 16, nats_url="n", webhooks_local=True))
+    check_local(Settings("p", all_, own, "k" * 16, nats_url="n"))
     with pytest.raises(Refused, match="WARPBOARD_RANKER_WEBHOOKS_LOCAL is for"):
-        check_local(Settings("n", "p", all_, own, "k" * 16, webhooks_local=True))
+        check_local(Settings("p", all_, own, "k" * 16, nats_url="n", webhooks_local=True))

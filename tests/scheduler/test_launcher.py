@@ -8,17 +8,20 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from importlib import import_module
+from pathlib import Path
 
 import pytest
 from nacl.signing import SigningKey
 
 from scheduler.launcher import settings as launcher_settings
 from scheduler.launcher.runners import GitHubRunner, connect_github
-from scheduler.launcher.service import ACTOR, Launcher
+from scheduler.launcher.service import Launcher
 from shared import subjects
+from shared.bus_keys.authority import Authority
+from shared.bus_keys.login import BusLogin
 from shared.clock import new_id, now
 from shared.errors import Refused
-from shared.event_log import Appender, NewEvent
+from shared.event_log import NewEvent
 from shared.events import (
     AgentEnrolled,
     AgentRevoked,
@@ -35,7 +38,7 @@ from tests.support.waits import eventually
 
 AGG = subjects.launcher("github")
 KEY = base64.b64encode(bytes(range(32))).decode()
-URL = "nats://agent-g-1:password@nats.example:4222"
+URL = "nats://nats.example:4222"
 OFFER = LauncherRegistered(
     kind="github", prices={"H100": 4.0}, agents=["g-1"], daily_cost_max=10, start_s_max=300
 )
@@ -52,9 +55,7 @@ async def launching(log: MemoryLog, github: GitHub, token: str = TOKEN) -> Async
     """A launcher at work."""
     http = connect_github(github.url, "team/kernels", token)
     runner = GitHubRunner(http, "agent.yml", "main", poll_s=0.05)
-    launcher = Launcher(
-        "github", log, Appender(log, ACTOR, now), runner, {"g-1": URL}, credential_key=KEY
-    )
+    launcher = Launcher("github", log, now, runner, {"g-1": BusLogin(URL)}, credential_key=KEY)
     task = asyncio.create_task(launcher.run(OFFER))
     try:
         await eventually(lambda: registrations(log))
@@ -241,7 +242,7 @@ async def test_an_agent_whose_account_was_taken_away_is_not_started(github: GitH
     await request(log, agent="g-2")
     async with launching(log, github):
         [end] = await eventually(lambda: ends(log))
-    assert "launcher github has no account of agent g-2 any more" in end.reason
+    assert "launcher github has no credentials of agent g-2 any more" in end.reason
     assert await log.history(subjects.agent("g-2")) == []
 
 
@@ -249,7 +250,6 @@ SETTINGS = {
     "NATS_URL": "nats://127.0.0.1:1",
     "OPS_LISTEN": "127.0.0.1:0",
     "DATA": "/nowhere",
-    "AGENT_NATS_URLS": "nats://agent-a:p@h:1 nats://agent-b:p@h:1,nats://agent-b:p@i:1",
     "GPUS": "A100:2 H100:3.95",
     "TOOLCHAINS": "g++ triton",
 }
@@ -257,7 +257,11 @@ DEVICE = "WARPBOARD_GPU_AGENT_DEVICE"
 
 
 @pytest.fixture
-def environ(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+def environ(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> pytest.MonkeyPatch:
+    keys = Authority(tmp_path)
+    keys.create()
+    paths = [str(keys.ensure_user(user)) for user in ("agent-a", "agent-b")]
+    monkeypatch.setenv("WARPBOARD_LAUNCHER_AGENT_CREDENTIALS", ":".join(paths))
     for name, value in SETTINGS.items():
         monkeypatch.setenv(f"WARPBOARD_LAUNCHER_{name}", value)
     monkeypatch.setenv(DEVICE, "cuda")
@@ -320,7 +324,8 @@ def test_agents_that_time_the_processor_serve_no_gpu(environ: pytest.MonkeyPatch
         ("GPUS", "H100:-1", "GPUS has 'H100:-1'"),
         ("GPUS", "", "GPUS is empty"),
         ("GPUS", "H100:1 CPU:0", "GPUS has CPU, but agents here time a GPU"),
-        ("AGENT_NATS_URLS", "nats://warpboard:p@h:1", "has the user 'warpboard'"),
+        ("AGENT_CREDENTIALS", "/nowhere/a.creds", "No such file"),
+        ("AGENT_CREDENTIALS", "", "AGENT_CREDENTIALS is empty"),
         ("KIND", "gitlab", "expected local, github, modal"),
         ("KIND", "github", "GITHUB_REPOSITORY is missing"),
         ("CREDENTIAL_KEY", "c2hvcnQ=", "CREDENTIAL_KEY is not base64 of 32 bytes"),

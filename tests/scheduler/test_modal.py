@@ -14,11 +14,11 @@ pytest.importorskip("modal", reason="modal is not installed: see warpboard-sched
 from harness.gpus import find_gpu_spec
 from harness.vocabulary import CPU_TYPE
 from scheduler.launcher.modal import FUNCTION, ModalRunner, connect_modal
-from scheduler.launcher.service import ACTOR, End, Launcher, LostAnswer, Request
+from scheduler.launcher.service import End, Launcher, LostAnswer, Request
 from shared import subjects
+from shared.bus_keys.login import BusLogin
 from shared.clock import now
 from shared.errors import Failed
-from shared.event_log import Appender
 from shared.events import InstanceEnded, InstanceRequested, LauncherRegistered
 from shared.signing import open_credential
 from tests.scheduler.test_launcher import KEY, say
@@ -39,7 +39,7 @@ from tests.support.waits import eventually, find_free_ports
 
 REQUEST = Request("r1", "g-1", "j1", "H100")
 AGG = subjects.launcher("modal")
-URL = "nats://agent-g-1:password@nats.example:4222"
+URL = "nats://nats.example:4222"
 OFFER = LauncherRegistered(
     kind="modal", prices={"H100": 4.0}, agents=["g-1"], daily_cost_max=10, start_s_max=300
 )
@@ -69,8 +69,8 @@ async def launching(
 ) -> AsyncIterator[None]:
     """A launcher at work."""
     async with open_runner(folder, secret) as runner:
-        appender = Appender(log, ACTOR, now)
-        launcher = Launcher("modal", log, appender, runner, {"g-1": URL}, credential_key=KEY)
+        logins = {"g-1": BusLogin(URL)}
+        launcher = Launcher("modal", log, now, runner, logins, credential_key=KEY)
         # A launcher that ends fails the test at once.
         async with asyncio.TaskGroup() as tasks:
             task = tasks.create_task(launcher.run(OFFER))

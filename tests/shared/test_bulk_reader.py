@@ -5,6 +5,7 @@ import threading
 
 import pytest
 
+from shared.bus_keys.login import BusLogin
 from shared.nats.feed import RawEvent
 from shared.nats.subprocess_feed import BulkReader
 
@@ -37,7 +38,7 @@ def test_it_counts_no_event_that_it_did_not_pass_on(end: bytes) -> None:
     server = threading.Thread(target=serve)
     server.start()
     passed_on: list[RawEvent] = []
-    reader = BulkReader("nats://127.0.0.1", listener.getsockname(), "c", "inbox", 0)
+    reader = BulkReader(BusLogin("nats://127.0.0.1"), listener.getsockname(), "c", "inbox", 0)
     reader.read(lambda events, _: passed_on.extend(events))
     server.join(10)
     listener.close()

@@ -16,9 +16,6 @@ from pathlib import Path
 import pytest
 
 from shared.errors import Failed
-from shared.nats import connection as bus
-from shared.nats.blobs import NatsBlobStore
-from shared.nats.streams import ensure_streams
 from shared.postgres import connect
 from shared.servers import process
 from shared.servers.nats import NatsServer
@@ -143,9 +140,9 @@ def test_a_long_path_has_its_socket_in_a_short_folder(tmp_path: Path) -> None:
     assert not home.exists()
 
 
-def test_nats_keeps_its_port_and_password_over_restarts(nats_server: NatsServer) -> None:
+def test_nats_keeps_its_port_over_restarts(nats_server: NatsServer) -> None:
     url = nats_server.start()
-    assert re.fullmatch(r"nats://warpboard:[\w-]{32}@127\.0\.0\.1:\d+", url)
+    assert re.fullmatch(r"nats://127\.0\.0\.1:\d+", url)
     nats_server.kill()
     assert nats_server.start() == url
     nats_server.stop()
@@ -270,32 +267,3 @@ def test_a_stubborn_process_is_killed_when_its_time_is_over() -> None:
 if __name__ == "__main__":
     print(KINDS[sys.argv[1]](Path(sys.argv[2])).start(), flush=True)  # noqa: T201
     signal.pause()
-
-
-class WithoutAccounts(NatsServer):
-    """A server as it was before the services had a named account."""
-
-    def configuration(self) -> dict[str, object]:
-        settings = super().configuration()
-        del settings["accounts"]
-        user = {"user": "warpboard", "password": (self.folder / "password").read_text()}
-        return settings | {"authorization": user}
-
-
-async def test_what_was_stored_before_there_were_accounts_is_the_services(tmp_path: Path) -> None:
-    old = WithoutAccounts(tmp_path / "nats")
-    old.start()
-    nc = await bus.connect(old.url, "old")
-    await ensure_streams(nc)
-    blob = await NatsBlobStore(nc).put(b"kept")
-    await nc.close()
-    old.stop()
-    new = NatsServer(tmp_path / "nats", agents=["a1"])
-    new.start()
-    try:
-        nc = await bus.connect(new.url, "new")
-        await ensure_streams(nc)
-        assert await NatsBlobStore(nc).get(blob.digest) == b"kept"
-        await nc.close()
-    finally:
-        new.stop()

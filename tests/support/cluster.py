@@ -3,49 +3,48 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from shared.servers.nats import USER, NatsServer
+from shared.bus_keys.login import BusLogin
+from shared.bus_keys.permissions import MAINTENANCE
+from shared.servers.nats import NatsServer
+from shared.servers.process import load_password
 from tests.support.waits import find_free_ports
 
 
 class ClusterServer(NatsServer):
     """One server of a cluster, whose servers reach each other on the `routes`.
 
-    The folder `secrets` has the passwords, which are the same on all servers.
+    All have the operator's keys of the folder around theirs, and one password of the routes.
     """
 
     def __init__(
-        self, folder: Path, route: int, routes: Sequence[int], agents: Sequence[str]
+        self, folder: Path, route: int, routes: Sequence[int], users: Sequence[str]
     ) -> None:
-        super().__init__(folder, agents=agents)
-        self.secrets = folder.parent
+        super().__init__(folder, users=users, keys=folder.parent / "keys")
         self._route = route
         self._routes = routes
 
     def configuration(self) -> dict[str, object]:
         """Return the contents of the server's configuration file."""
-        settings = super().configuration()
-        account = {"user": USER, "password": self._password}
+        password = load_password(self.folder.parent / "route_password")
         cluster = {
             "name": "warpboard",
             "listen": f"127.0.0.1:{self._route}",
-            "authorization": account,
+            "authorization": {"user": "route", "password": password},
             "routes": [
-                f"nats://{USER}:{self._password}@127.0.0.1:{port}"
+                f"nats://route:{password}@127.0.0.1:{port}"
                 for port in self._routes
                 if port != self._route
             ],
-            # Clients know all servers from their URL; advertised URLs have no password.
-            "no_advertise": True,
         }
-        return settings | {"server_name": self.folder.name, "cluster": cluster}
+        return super().configuration() | {"server_name": self.folder.name, "cluster": cluster}
 
 
 class NatsCluster:
     """A cluster whose servers can be killed and restarted one by one, each in its own folder."""
 
-    def __init__(self, folder: Path, agents: Sequence[str] = ()) -> None:
+    def __init__(self, folder: Path, users: Sequence[str] = ()) -> None:
         self._folder = folder
-        self._agents = agents
+        self._users = users
         self.servers: list[ClusterServer] = []
 
     @property
@@ -53,12 +52,17 @@ class NatsCluster:
         """The URLs of all servers, as services expect them."""
         return ",".join(server.url for server in self.servers)
 
-    def agent_url(self, agent: str) -> str:
-        """Return the URLs of all servers for one of the agents."""
-        return ",".join(server.agent_url(agent) for server in self.servers)
+    @property
+    def credentials(self) -> Path:
+        """Where each user has its `.creds` file."""
+        return self.servers[0].authority.credentials_folder
+
+    def login(self, user: str = MAINTENANCE) -> BusLogin:
+        """Return how a user logs in to any of the servers."""
+        return BusLogin(self.url, self.servers[0].login(user).credentials)
 
     def start(self) -> str:
-        """Start all and return the URL with passwords. Errors: as `NatsServer.starting`."""
+        """Start all and return their URLs. Errors: as `NatsServer.starting`."""
         if not self.servers:
             self.servers = self._create_servers()
         for server in self.servers:
@@ -79,6 +83,6 @@ class NatsCluster:
         self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         ports = find_free_ports(3)
         return [
-            ClusterServer(self._folder / name, port, ports, self._agents)
+            ClusterServer(self._folder / name, port, ports, self._users)
             for name, port in zip(("n1", "n2", "n3"), ports, strict=True)
         ]

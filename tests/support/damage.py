@@ -12,10 +12,11 @@ from typing import NamedTuple
 
 import pytest
 
+from shared.bus_keys.login import BusLogin
 from shared.clock import new_id
 from shared.nats.connection import MESSAGE_ID_HEADER, connect, publish
 from shared.nats.streams import ensure_streams
-from shared.servers.nats import SERVICES, NatsServer
+from shared.servers.nats import NatsServer
 from shared.subjects import STREAM
 
 # nats-server keeps a stream in files of 8 MB: this many events of this size fill two and a bit.
@@ -25,7 +26,8 @@ FILLER_BYTES = 128 * 1024
 
 def find_messages(folder: Path) -> Path:
     """Where a nats-server keeps the log, below its own folder."""
-    return folder / "store" / "jetstream" / SERVICES / "streams" / STREAM / "msgs"
+    (account,) = (folder / "store" / "jetstream").glob(f"*/streams/{STREAM}/msgs")
+    return account
 
 
 def find_blocks(folder: Path) -> list[Path]:
@@ -80,9 +82,9 @@ def find_record(folder: Path, seq: int) -> EventRecord:
     raise LookupError(f"event {seq} is in no file of {folder}")
 
 
-async def fill_log(url: str, count: int = FILLERS) -> None:
+async def fill_log(login: BusLogin | str, count: int = FILLERS) -> None:
     """Append large events that mean nothing to anybody, so that the log has several files."""
-    nc = await connect(url, "fill")
+    nc = await connect(login, "fill")
     body = b'{"filler": "%b"}' % (b"x" * FILLER_BYTES)
     try:
         await ensure_streams(nc)

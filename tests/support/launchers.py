@@ -10,17 +10,12 @@ from typing import Any
 
 import httpx
 
+from shared.bus_keys.authority import Authority
+from shared.nats.account_deployment import deploy_accounts
 from tests.support.platform import Running
 from tests.support.waits import until
 
 STOP_S_MAX = 60
-
-
-def agent_url(running: Running, agent: str) -> str:
-    """The URL on the bus of one of the accounts that WARPBOARD_AGENTS names."""
-    services = running.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"]
-    password = (running.folder / "nats" / "agents" / agent).read_text().strip()
-    return f"nats://agent-{agent}:{password}@{services.rpartition('@')[2]}"
 
 
 def agent_settings(running: Running) -> dict[str, str]:
@@ -38,6 +33,14 @@ def read_launchers(running: Running) -> dict[str, dict[str, Any]]:
     return {launcher["name"]: launcher for pool in pools for launcher in pool["launchers"]}
 
 
+def ensure_user(running: Running, user: str) -> str:
+    """Make a user of the bus while the platform runs, and return its name."""
+    authority = Authority(running.folder / "keys")
+    authority.ensure_user(user)
+    asyncio.run(deploy_accounts(running.bus_login("sys"), list(authority.account_jwts().values())))
+    return user
+
+
 @contextmanager
 def launching(running: Running, name: str, agent: str, **settings: str) -> Iterator[None]:
     """A launcher at work, by default one that starts processes; it stops its agent at the end.
@@ -46,11 +49,13 @@ def launching(running: Running, name: str, agent: str, **settings: str) -> Itera
     """
     folder = running.folder / f"launcher-{name}"
     folder.mkdir()
+    login = running.bus_login(ensure_user(running, f"launcher-{name}"))
     own = {
-        "NATS_URL": running.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"],
+        "NATS_URL": login.url,
+        "NATS_CREDENTIALS": login.credentials,
         "OPS_LISTEN": "127.0.0.1:0",
         "DATA": str(folder),
-        "AGENT_NATS_URLS": agent_url(running, agent),
+        "AGENT_CREDENTIALS": running.bus_login(f"agent-{agent}").credentials,
         "NAME": name,
         **settings,
     }

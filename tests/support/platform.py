@@ -19,6 +19,8 @@ import msgspec
 from ranker.audit.command import audit_live
 from ranker.replay.runner import replay_projection
 from ranker.settings import Settings
+from shared.bus_keys.login import BusLogin
+from shared.bus_keys.permissions import MAINTENANCE
 from shared.servers.postgresql import Postgres
 from shared.settings import read_settings
 from tests.support.people import add_problem
@@ -125,6 +127,11 @@ class Running:
         """What a service was told at its start."""
         raw = Path(f"/proc/{self.pid(name)}/environ").read_text()
         return dict(line.split("=", 1) for line in raw.split("\0") if "=" in line)
+
+    def bus_login(self, user: str = MAINTENANCE) -> BusLogin:
+        """How a user logs in to the bus; the default may do everything that services may."""
+        url = self.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"]
+        return BusLogin(url, str(self.folder / "keys" / "credentials" / f"{user}.creds"))
 
     @property
     def operator(self) -> dict[str, str]:

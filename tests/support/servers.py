@@ -57,12 +57,14 @@ class SharedNats(NatsServer):
     """
 
     def __init__(self, folder: Path) -> None:
-        super().__init__(folder, password="test")
+        super().__init__(folder)
         self._numbers = itertools.count()
 
     def configuration(self) -> dict[str, object]:
         """The server's settings, with an account and a user for each test."""
         settings = super().configuration()
+        for name in self.authority.server_settings(""):
+            del settings[name]
         names = [f"test{number}" for number in range(ACCOUNTS_MAX)]
         settings["accounts"] = {
             name: {"jetstream": "enabled", "users": [{"user": name, "password": "test"}]}

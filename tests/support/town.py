@@ -129,7 +129,7 @@ async def _expire(town: Town) -> None:
         expires_at=now() - timedelta(days=1),
     )
     ada = town.admin("GET", "participants/ada")["participant_id"]
-    nc = await connect(town.running.environ("ingest")["WARPBOARD_INGEST_NATS_URL"], "town")
+    nc = await connect(town.running.bus_login(), "town")
     stamp = EventMetadata(new_id(), now(), "operator:test", "test", "test")
     await NatsLog(nc).append(NewEvent(make_envelope(fact, f"account.{ada}", stamp), None))
     await nc.close()

@@ -33,7 +33,7 @@ def ada(platform: Running) -> Iterator[Person]:
 def cluster(tmp_path: Path) -> Iterator[NatsCluster]:
     """Three servers that wait for their streams."""
     skip_without_nats()
-    running = NatsCluster(tmp_path / "cluster", [AGENT_ID])
+    running = NatsCluster(tmp_path / "cluster", [f"agent-{AGENT_ID}"])
     try:
         running.start()
         yield running

@@ -59,16 +59,10 @@ class Crew:
             self.hired[name] = Launch(command, log, environ=environ).start()
         until(lambda: self.are_free(*names))
 
-    def agent_url(self, name: str) -> str:
-        """Return the URL on the bus of one of the accounts."""
-        password = (self.running.folder / "nats" / "agents" / name).read_text()
-        where = self.running.environ("gpu-agent")["WARPBOARD_GPU_AGENT_NATS_URL"].rpartition("@")[2]
-        return f"nats://agent-{name}:{password}@{where}"
-
     def _environ(self, name: str, settings: dict[str, str]) -> dict[str, str]:
         told = {
             "ID": name,
-            "NATS_URL": self.agent_url(name),
+            "NATS_CREDENTIALS": self.running.bus_login(f"agent-{name}").credentials,
             "DATA": str(self.running.folder / name),
             "OPS_LISTEN": f"127.0.0.1:{find_free_ports(1)[0]}",
         }

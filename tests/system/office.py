@@ -95,8 +95,9 @@ class Office:
         """Enrol and start a no-op agent; returns once it is free."""
         key = enrolment(AGENT)["sign_key"]
         self.decide("agent", "enroll", AGENT, "--key", key, "--owner", "tests")
-        nats_url = self.running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
-        told = {"NATS_URL": nats_url, "GPU": GPU, "NAMES": "noop", "HEARTBEAT_S": "0.5"}
+        login = self.running.bus_login()
+        told = {"NATS_URL": login.url, "NATS_CREDENTIALS": login.credentials, "GPU": GPU}
+        told |= {"NAMES": "noop", "HEARTBEAT_S": "0.5"}
         process = subprocess.Popen(
             [sys.executable, "-m", "bench.noop_agent"],
             env=os.environ | {f"WARPBOARD_NOOP_{name}": value for name, value in told.items()},

@@ -46,7 +46,7 @@ def count_appends(messages: Sequence[Message]) -> int:
 
 async def read_messages(running: Running, first: int) -> list[Message]:
     """The messages of the stream from a sequence on."""
-    nc = await connect(running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"], "witness")
+    nc = await connect(running.bus_login(), "witness")
     try:
         stream = nc.jetstream()
         last = (await stream.stream_info(STREAM)).state.last_seq

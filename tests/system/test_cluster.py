@@ -164,7 +164,7 @@ async def test_appends_survive_the_leader_then_all_killed_under_load(
     written, seen = Written(), list[RecordedEvent]()
     async with client(cluster, "operator") as nc:
         await ensure_streams(nc, REPLICAS)
-        clients = [await connect(cluster.url, f"writer{number}") for number in range(WRITERS)]
+        clients = [await connect(cluster.login(), f"writer{number}") for number in range(WRITERS)]
         logs = [NatsLog(one) for one in clients]
         work = [
             *(
@@ -216,10 +216,11 @@ def assert_nothing_lost_or_doubled(written: Written, seen: list[RecordedEvent]) 
 async def platform(folder: Path, cluster: NatsCluster, dsn: str) -> AsyncIterator[str]:
     """Every service as its own process, on servers that are there; the URL of ingest."""
     ports = dict(zip(PORTS, find_free_ports(len(PORTS)), strict=True))
-    agent_url = cluster.agent_url(AGENT_ID)
     tokens = ("a-token-for-the-cluster", "a-key-of-readers")
     dsns = dict.fromkeys(ROLES, dsn)
-    place = PlatformConfig(folder, cluster.url, [agent_url], dsns, ports, *tokens)
+    place = PlatformConfig(
+        folder, cluster.url, cluster.credentials, [AGENT_ID], dsns, ports, *tokens
+    )
     running = [started(service, folder) for service in local_services(place)]
     try:
         yield f"http://{place.at('ingest')}"

@@ -58,7 +58,7 @@ def is_archived(running: Running) -> bool:
 
 def fill(running: Running, count: int) -> None:
     """Make the log longer."""
-    asyncio.run(fill_log(running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"], count))
+    asyncio.run(fill_log(running.bus_login(), count))
 
 
 def damage(running: Running, place: float) -> None:

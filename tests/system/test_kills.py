@@ -81,7 +81,7 @@ class Witness:
 @asynccontextmanager
 async def witness(running: Running) -> AsyncIterator[Witness]:
     """A reader of the platform's own log."""
-    nc = await connect(running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"], "witness")
+    nc = await connect(running.bus_login(), "witness")
     feed = NatsLog(nc).follow(0)
     try:
         yield Witness(feed, [])

@@ -31,10 +31,10 @@ JSON = {"Accept": "application/json"}
 @pytest.fixture
 def crowded(platform_to_kill: Running) -> Iterator[str]:
     """A platform with agents that pass at once: its address."""
-    nats_url = platform_to_kill.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
+    login = platform_to_kill.bus_login()
     url, headers = platform_to_kill.url, platform_to_kill.operator
     with httpx.Client(base_url=url, headers=headers) as operator:
-        agents = start_agents(operator, nats_url, AGENTS, "noop", "H100")
+        agents = start_agents(operator, login, AGENTS, "noop", "H100")
     try:
         yield url
     finally:

@@ -18,6 +18,7 @@ import pytest
 from ingest.submissions.normal_form import PYTHON, normal_digest
 from ranker.domain.places import Win
 from shared import subjects
+from shared.bus_keys.login import BusLogin
 from shared.clock import new_id
 from shared.events import AgentQuarantined, CanaryJudged, DuelJudged, Fact, RunCompleted
 from shared.nats.agent_requests import REPORT
@@ -113,10 +114,10 @@ def ada(crew: Crew) -> Iterator[Person]:
 
 def told(crew: Crew, aggregate: str) -> list[Fact]:
     """What the log says of an agent, a duel or anything else."""
-    url = crew.running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"]
+    login = crew.running.bus_login()
 
     async def history() -> list[Fact]:
-        nc = await connect(url, "a test")
+        nc = await connect(login, "a test")
         try:
             return [one.fact for one in await NatsLog(nc).history(aggregate)]
         finally:
@@ -225,9 +226,9 @@ def test_a_tie_has_a_duel_and_its_result_is_shown(crew: Crew) -> None:
     assert crew.running.rebuild()["is_equal"]
 
 
-async def flood(url: str, agent: str) -> None:
+async def flood(login: BusLogin, agent: str) -> None:
     """Send as many reports on runs that were never given as an agent once appended in a second."""
-    nc = await connect(url, agent)
+    nc = await connect(login, agent)
     for _ in range(FLOOD):
         never_given = report(RunCompleted, new_id(), 0, agent)
         raw = msgspec.Raw(encode_envelope(never_given.envelope))
@@ -240,7 +241,7 @@ async def flood(url: str, agent: str) -> None:
 def test_an_agent_that_floods_the_services_is_out_of_service_and_delays_nobody(
     crew: Crew, ada: Person
 ) -> None:
-    asyncio.run(flood(crew.agent_url(EVIL), EVIL))
+    asyncio.run(flood(crew.running.bus_login(f"agent-{EVIL}"), EVIL))
     number = ada.submit(HONEST, problem=SLUG, mode="test")
     until(lambda: crew.agent(EVIL).get("standing") == "quarantined", WITHIN_S)
     shown = crew.agent(EVIL)

@@ -17,7 +17,7 @@ REPLICAS = 3
 @asynccontextmanager
 async def client(cluster: NatsCluster, name: str) -> AsyncIterator[Client]:
     """A connection to whichever server is there."""
-    nc = await connect(cluster.url, name)
+    nc = await connect(cluster.login(), name)
     try:
         yield nc
     finally:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
+from shared.bus_keys.login import BusLogin
 from shared.errors import Refused
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ LOOPBACK = ("127.0.0.1", "localhost", "::1")
 T = TypeVar("T", bound="DataclassInstance")
 # A value of each required setting, by the name of its field: messages show it.
 EXAMPLES = {
-    "agent_nats_urls": "nats://agent-gpu-1@127.0.0.1:4222",
+    "agent_credentials": "/etc/warpboard/agent-gpu-1.creds",
     "data": "/var/lib/warpboard",
     "edge_token": "0123456789abcdef",
     "guild": "1300000000000000000",
@@ -106,6 +107,34 @@ LocalWebhooks = typing.Annotated[
         "refused unless `LISTEN` is loopback: participants could reach services behind a firewall",
     ),
 ]
+
+
+@dataclasses.dataclass(frozen=True, kw_only=True)
+class BusSettings:
+    """How a process reaches the bus, and logs in there."""
+
+    nats_url: Address
+    nats_credentials: typing.Annotated[
+        str,
+        Doc(
+            "the `.creds` file of this process ([keys](docs/operating/keys.md))",
+            "no start: the bus lets nobody in without it; that of another process: what this one "
+            "needs is refused",
+        ),
+    ] = ""
+    nats_ca: typing.Annotated[
+        str,
+        Doc(
+            "the PEM file of the CA that signed the certificates of the NATS servers",
+            "no start: their certificates are not trusted",
+            "the system's CAs",
+        ),
+    ] = ""
+
+    @property
+    def bus_login(self) -> BusLogin:
+        """How to log in to the bus."""
+        return BusLogin(self.nats_url, self.nats_credentials, self.nats_ca)
 
 
 def _parse_listen(text: str) -> Listen:

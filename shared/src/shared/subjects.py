@@ -221,6 +221,11 @@ def agent_request(agent_id: str, request: str) -> str:
     return _name("agents", agent_id, request)
 
 
+def reader_request(reader: str, request: str) -> str:
+    """Return the subject of the requests of a user that services read the log for; not stored."""
+    return _name("readers", reader, request)
+
+
 def agent_inbox(agent_id: str) -> str:
     """Return the name of the durable consumer of an agent's runs."""
     return f"gpu-agent-{agent_id}"

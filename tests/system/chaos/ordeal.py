@@ -158,7 +158,7 @@ def _mutated(names: Sequence[str]) -> dict[str, str]:
 
 async def _endure(plan: Plan, running: Running, rest_s: float, *, has_small_disk: bool) -> Report:
     ingest = running.environ("ingest")
-    nc = await connect(ingest["WARPBOARD_INGEST_NATS_URL"], "chaos")
+    nc = await connect(running.bus_login(), "chaos")
     reader = Reader(nc)
     token = ingest["WARPBOARD_INGEST_OPERATOR_TOKEN"]
     operator = Operator(running.url, token, reader.quarantined)

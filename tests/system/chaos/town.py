@@ -61,7 +61,7 @@ class Town:
 
     async def __aenter__(self) -> Self:
         scheduler = self.running.environ("scheduler")
-        nats_url = scheduler["WARPBOARD_SCHEDULER_NATS_URL"]
+        login = self.running.bus_login()
         self._postgres_dsn = self.running.postgres.dsn
         # Its clock is wrong: it gives work out, and must end nothing as overdue.
         skewed = ("tests.system.chaos.skewed", "scheduler", str(SKEW_S))
@@ -72,7 +72,8 @@ class Town:
         self._add_second("ingest", ingest)
         for name, (gpu, count) in NOOPS.items():
             told = {
-                "NATS_URL": nats_url,
+                "NATS_URL": login.url,
+                "NATS_CREDENTIALS": login.credentials,
                 "COUNT": str(count),
                 "NAMES": name,
                 "GPU": gpu,

@@ -22,6 +22,7 @@ ERROR_CHARS_MAX = 500
 LINE_BYTES_MAX = 1024 * 1024
 # The exit code of a command that refuses the request.
 REFUSED = 2
+RANKER_CREDENTIALS = "WARPBOARD_RANKER_NATS_CREDENTIALS"
 PROGRESS = re.compile(r"progress: (.+), (\d+) of (\d+)$")
 # The roles of Postgres that a command has instead of ranker's.
 ROLES = {"export": "backup", "import": "owner"}
@@ -55,7 +56,7 @@ async def run_beside_servers(
     def servers_alone(config: PlatformConfig) -> Sequence[Service]:
         for service in local_services(config):
             if service.name == "ranker":
-                ranker_environ.update(service.environ)
+                ranker_environ.update(_as_maintenance(service.environ))
         ranker_environ.update(_role_environ(folder, arguments[0]))
         return ()
 
@@ -155,7 +156,14 @@ def _read_environ(pid: int) -> dict[str, str]:
         )
     except OSError as error:
         raise Failed(f"the environment of the ranker cannot be read: {error}") from error
-    return dict(line.split("=", 1) for line in environ_text.split("\0") if "=" in line)
+    environ = dict(line.split("=", 1) for line in environ_text.split("\0") if "=" in line)
+    return _as_maintenance(environ)
+
+
+def _as_maintenance(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return an environment of the ranker with the user of the bus that may repair and remove."""
+    own = Path(environ[RANKER_CREDENTIALS])
+    return {**environ, RANKER_CREDENTIALS: str(own.with_name("maintenance.creds"))}
 
 
 async def _end_process(process: Process) -> None:

@@ -131,8 +131,9 @@ class Platform:
         # The agents with an account on the bus: the platform's own and additional ones.
         own_agents = agent_ids(len(self._plan.devices))
         launched = [agent for names in launchers.values() for agent in names]
-        agents = [*own_agents, *launched, *self._environ.get(AGENTS, "").split()]
-        nats = NatsServer(self.folder / "nats", ports["nats"], agents=list(dict.fromkeys(agents)))
+        agents = dict.fromkeys([*own_agents, *launched, *self._environ.get(AGENTS, "").split()])
+        users = [f"agent-{agent}" for agent in agents] + [f"launcher-{name}" for name in launchers]
+        nats = NatsServer(self.folder / "nats", ports["nats"], users, self.folder / "keys")
         postgres = Postgres(self.folder / "postgres")
         for server in (nats, postgres):
             server.log = self._log_path(server.name)
@@ -142,17 +143,15 @@ class Platform:
         config = PlatformConfig(
             folder=self.folder,
             nats_url=nats.url,
-            agent_nats_urls=[nats.agent_url(agent) for agent in own_agents],
+            credentials=nats.authority.credentials_folder,
+            agents=own_agents,
             postgres_dsns={role: postgres.dsn_of(role) for role in ROLES},
             ports=ports,
             operator_token=token,
             reader_key=load_password(self.folder / "reader_key"),
             edge_token=load_password(self.folder / "edge_token") if has_edge else "",
             devices=self._plan.devices,
-            launchers={
-                name: [nats.agent_url(agent) for agent in names]
-                for name, names in launchers.items()
-            },
+            launchers=launchers,
         )
         table = self._table(config)
         services = [self._add_service(service, self._lock) for service in table]

@@ -101,15 +101,16 @@ def launcher_suffix(name: str) -> str:
 class PlatformConfig(NamedTuple):
     """Addresses, ports and secrets of the local platform.
 
-    `agent_nats_urls` has the account of each agent, which times the device at the same place in
-    `devices`, `launchers` those of the agents that each launcher may start, by its name.
-    `postgres_dsns` has the role of each service, by its module. Without an `edge_token` there is no
-    Discord and no edge.
+    `credentials` has the folder with the `.creds` file of each user of the bus. `agents` are the
+    ids of the agents, each of which times the device at the same place in `devices`; `launchers`
+    has those that each launcher may start, by its name. `postgres_dsns` has the role of each
+    service, by its module. Without an `edge_token` there is no Discord and no edge.
     """
 
     folder: Path
     nats_url: str
-    agent_nats_urls: Sequence[str]
+    credentials: Path
+    agents: Sequence[str]
     postgres_dsns: Mapping[str, str]
     ports: Mapping[str, int]
     operator_token: str
@@ -117,6 +118,15 @@ class PlatformConfig(NamedTuple):
     edge_token: str = ""
     devices: Sequence[Device] = (Device(),)
     launchers: Mapping[str, Sequence[str]] = MappingProxyType({})
+
+    def bus_settings(self, user: str) -> dict[str, str]:
+        """Return the settings with which a process logs in to the bus as this user."""
+        credentials = str(self.credentials_path(user))
+        return {"NATS_URL": self.nats_url, "NATS_CREDENTIALS": credentials}
+
+    def credentials_path(self, user: str) -> Path:
+        """Return the file with which a user logs in."""
+        return self.credentials / f"{user}.creds"
 
     def at(self, port: str) -> str:
         """Return the address of a named port."""
@@ -155,13 +165,21 @@ class Service(NamedTuple):
 
 
 def _build_service(
-    config: PlatformConfig, name: str, specific: Mapping[str, str], suffix: str = ""
+    config: PlatformConfig,
+    name: str,
+    specific: Mapping[str, str],
+    suffix: str = "",
+    user: str = "",
 ) -> Service:
-    """Return a service; a `suffix` such as `-1` tells several of the same kind apart."""
+    """Return a service; a `suffix` such as `-1` tells several of the same kind apart.
+
+    It logs in to the bus as `user`, by default one of its own name.
+    """
     module = name.replace("-", "_")
     prefix = f"WARPBOARD_{module.upper()}"
     port = f"{module}{suffix.replace('-', '_')}_ops"
-    settings = {"NATS_URL": config.nats_url, **specific, "OPS_LISTEN": config.at(port)}
+    bus = config.bus_settings(user or name)
+    settings = {**bus, **specific, "OPS_LISTEN": config.at(port)}
     return Service(
         name=f"{name}{suffix}",
         # -P: a folder here with the name of a module must not be imported instead.
@@ -184,13 +202,12 @@ def _build_agents(config: PlatformConfig) -> Iterator[Service]:
     for number, device in enumerate(config.devices):
         suffix = f"-{number}" if number else ""
         settings = {
-            "ID": agent_ids(count)[number],
+            "ID": config.agents[number],
             "DATA": str(config.folder / f"agent{suffix}"),
-            "NATS_URL": config.agent_nats_urls[number],
         }
         if device.name != CPU_DEVICE:
             settings |= {"DEVICE": device.name, "GPU_INDEX": str(device.gpu_index)}
-        agent = _build_service(config, AGENT, settings, suffix)
+        agent = _build_service(config, AGENT, settings, suffix, f"agent-{config.agents[number]}")
         if share:
             own_cores = ",".join(map(str, cores[number * share : (number + 1) * share]))
             agent = agent._replace(command=("taskset", "-c", own_cores, *agent.command))
@@ -198,21 +215,22 @@ def _build_agents(config: PlatformConfig) -> Iterator[Service]:
 
 
 def _build_launchers(config: PlatformConfig) -> Iterator[Service]:
-    for name, agent_nats_urls in config.launchers.items():
+    for name, agents in config.launchers.items():
         suffix = launcher_suffix(name).replace("_", "-")
+        paths = (str(config.credentials_path(f"agent-{agent}")) for agent in agents)
         settings = {
-            "AGENT_NATS_URLS": " ".join(agent_nats_urls),
+            "AGENT_CREDENTIALS": ":".join(paths),
             "DATA": str(config.folder / f"{LAUNCHER}{suffix}"),
         }
         if suffix:
             settings |= {"NAME": name, "KIND": LOCAL_LAUNCHER}
-        service = _build_service(config, LAUNCHER, settings, suffix)
+        service = _build_service(config, LAUNCHER, settings, suffix, f"{LAUNCHER}-{name}")
         command = (*service.command[:-1], "scheduler.launcher")
         yield service._replace(command=command, stop_s=LAUNCHER_STOP_S)
 
 
 def local_services(config: PlatformConfig) -> Sequence[Service]:
-    """Return the services in their order of start; passwords are passed by the environment only."""
+    """Return the services in their order of start; no secret is an argument of a command."""
     ranker = {
         "POSTGRES_DSN": config.postgres_dsns["ranker"],
         "LISTEN": config.at("ranker"),

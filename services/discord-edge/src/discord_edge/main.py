@@ -7,16 +7,16 @@ from discord_edge.background import retry_until_done
 from discord_edge.bot.discord_py import cap_reconnect_backoff, retry_lost_answers, use_discord_url
 from discord_edge.client import EdgeBot
 from discord_edge.metrics import BotMonitor, EdgeMetrics
-from discord_edge.notifications.announcer import AGGREGATES, CONSUMER, TARGET, Announcer
+from discord_edge.notifications.announcer import TARGET, Announcer
 from discord_edge.platform_api import connect_api
 from discord_edge.postgres import SCHEMA
 from discord_edge.settings import Settings, load
 from shared import lifecycle
+from shared.bus_keys.permissions import DISCORD_EDGE
 from shared.errors import Failed
 from shared.lifecycle import Lifecycle, run_until_first
-from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
-from shared.nats.streams import LogMonitor
+from shared.nats.reader import ReaderInbox, ReaderMonitor, forget_inbox
 from shared.outbox import OutboxSender
 from shared.postgres import PostgresOutbox, await_migrations, create_pool
 
@@ -40,9 +40,9 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
 
         async def listen() -> None:
             """Act on one event after the other. Raises `Failed`; `Gap` stops the process."""
-            nc = await connect(settings.nats_url, "discord-edge")
-            monitor = LogMonitor(nc, "discord-edge", life.report_unhealthy)
-            inbox = await NatsBus(nc).news(CONSUMER, *AGGREGATES)
+            nc = await connect(settings.bus_login, "discord-edge")
+            monitor = ReaderMonitor(nc, DISCORD_EDGE, life.report_unhealthy)
+            inbox = ReaderInbox(nc, DISCORD_EDGE)
             sender = OutboxSender(inbox, outbox, TARGET, act)
 
             async def send() -> None:
@@ -74,9 +74,9 @@ async def _delete_consumer(settings: Settings) -> None:
     if not settings.nats_url:
         return
     with contextlib.suppress(Failed):
-        nc = await connect(settings.nats_url, "discord-edge")
+        nc = await connect(settings.bus_login, "discord-edge")
         try:
-            await NatsBus(nc).forget(CONSUMER)
+            await forget_inbox(nc, DISCORD_EDGE)
         finally:
             await nc.close()
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from shared.settings import BadSettings, Doc, Listen, read_settings
+from shared.settings import BadSettings, BusSettings, Doc, Listen, read_settings
 
 PREFIX = "WARPBOARD_DISCORD_EDGE"
 PER_SUBMISSION, PER_PROBLEM = "submission", "problem"
@@ -23,7 +23,7 @@ PUBLISHING = Doc(
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(BusSettings):
     """Addresses, two secrets, who may do what where, and what is announced."""
 
     ingest_url: Annotated[str, ADDRESSES]
@@ -77,7 +77,7 @@ class Settings:
             "Discord's",
         ),
     ] = ""
-    nats_url: Annotated[str, PUBLISHING] = ""
+    nats_url: Annotated[str, PUBLISHING] = field(default="", kw_only=True)
     public: Annotated[bool, PUBLISHING] = False
     podiums: Annotated[
         bool, Doc("`true` posts records and podiums too", "a busy leaderboard fills its channel")

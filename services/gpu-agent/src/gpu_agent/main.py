@@ -47,7 +47,7 @@ async def _run(
     """Run the agent; with `once_codes` for one job, whose exit code is added there."""
     demand = settings.demand()
     key = load_agent_key(settings)
-    nc = await connect(settings.nats_url, "gpu-agent", closed=life.stopping.set)
+    nc = await connect(settings.bus_login, "gpu-agent", closed=life.stopping.set)
     blobs = AgentBlobStore(nc, settings.id)
     runs = HarnessRuns(
         blobs,

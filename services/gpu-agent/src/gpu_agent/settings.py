@@ -13,7 +13,7 @@ from nacl.signing import SigningKey
 from gpu_agent.domain import Demand, parse_demand
 from shared.errors import Refused
 from shared.events import SLOTS_MAX
-from shared.settings import BadSettings, Doc, OpsListen, Tracing, read_settings
+from shared.settings import BadSettings, BusSettings, Doc, OpsListen, Tracing, read_settings
 from shared.signing import CREDENTIAL_SETTINGS, load_key, open_credential, public_key
 
 PREFIX = "WARPBOARD_GPU_AGENT"
@@ -29,16 +29,9 @@ RANGES = {
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(BusSettings):
     """Addresses, the agent's name, its data folder, and what it demands of ranked runs."""
 
-    nats_url: Annotated[
-        str,
-        Doc(
-            "the server, with this agent's own account, which has only the rights that it needs",
-            "the account of another agent: the bus refuses its reports",
-        ),
-    ]
     id: Annotated[str, Doc("the agent's id", "the bus refuses the reports of another id")]
     data: Annotated[
         Path,

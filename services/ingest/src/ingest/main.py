@@ -125,7 +125,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         await asyncio.to_thread(await_migrations, settings.postgres_dsn, "shared", "accounts")
 
     await prepare()
-    nc = await connect(settings.nats_url, "ingest", closed=life.stopping.set)
+    nc = await connect(settings.bus_login, "ingest", closed=life.stopping.set)
     await ensure_streams(nc, settings.replicas)
     async with (
         create_pool(settings.postgres_dsn, 1, POOL_MAX) as connections,

@@ -21,6 +21,7 @@ from shared.settings import (
     Address,
     ApiListen,
     BadSettings,
+    BusSettings,
     Doc,
     LocalWebhooks,
     OpsListen,
@@ -69,10 +70,9 @@ PROVIDERS = Doc(
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(BusSettings):
     """All settings; without an operator token, only roles make operators."""
 
-    nats_url: Address
     postgres_dsn: Address
     listen: ApiListen
     ops_listen: OpsListen

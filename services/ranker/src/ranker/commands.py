@@ -130,7 +130,7 @@ async def _check_copies(options: Namespace) -> tuple[dict[str, Any], bool]:
 
 
 async def _collect_blobs(settings: Settings, *, is_trial: bool) -> dict[str, Any]:
-    nc = await connect(settings.nats_url, "ranker-gc")
+    nc = await connect(settings.bus_login, "ranker-gc")
     try:
         log, store = NatsLog(nc), NatsBlobStore(nc)
         return asdict(await collect_blobs(log, store, now(), is_trial=is_trial))
@@ -141,7 +141,7 @@ async def _collect_blobs(settings: Settings, *, is_trial: bool) -> dict[str, Any
 async def _release(settings: Settings, folder: Path, licence: str | None) -> dict[str, Any]:
     # The names of participants are there, also if the platform has never run.
     await asyncio.to_thread(await_migrations, settings.postgres_dsn, "shared", "accounts")
-    nc = await connect(settings.nats_url, "ranker-release")
+    nc = await connect(settings.bus_login, "ranker-release")
     try:
         await ensure_streams(nc, settings.replicas)
         log, store = NatsLog(nc), NatsBlobStore(nc)

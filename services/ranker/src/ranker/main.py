@@ -138,7 +138,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             await asyncio.to_thread(migrate, dsn, package, schema)
 
     await prepare()
-    nc = await connect(settings.nats_url, "ranker", closed=life.stopping.set)
+    nc = await connect(settings.bus_login, "ranker", closed=life.stopping.set)
     await ensure_streams(nc, settings.replicas)
     monitor = LogMonitor(nc, "ranker", life.report_unhealthy)
     log, bus, blobs = SharedReadLog(nc, monitor), NatsBus(nc), NatsBlobStore(nc)

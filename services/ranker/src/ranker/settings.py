@@ -16,6 +16,7 @@ from shared.settings import (
     LOOPBACK,
     Address,
     ApiListen,
+    BusSettings,
     Doc,
     LocalWebhooks,
     OpsListen,
@@ -38,10 +39,9 @@ RANKED = Doc(
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(BusSettings):
     """Addresses, which times are ranked, and what signs the log."""
 
-    nats_url: Address
     postgres_dsn: Address
     listen: ApiListen
     ops_listen: OpsListen

@@ -19,6 +19,7 @@ from shared.lifecycle import Lifecycle, run_until_first
 from shared.nats.agent_requests import AgentRequests
 from shared.nats.blobs import NatsBlobStore, NatsSnapshots
 from shared.nats.bus import NatsBus, read_bus_status, server_time
+from shared.nats.reader_requests import LogState, ReaderRequests
 from shared.nats.service import open_service_log
 from shared.settings import print_problems
 from shared.snapshots import FoldSnapshots
@@ -29,7 +30,7 @@ KEEP_S_MAX = 5.0
 
 async def _run(settings: Settings, life: Lifecycle) -> None:
     nc, log, monitor = await open_service_log(
-        "scheduler", settings.nats_url, life, settings.replicas
+        "scheduler", settings.bus_login, life, settings.replicas
     )
     bus, presence = NatsBus(nc), Presence(settings.silent_s_max)
     clock, metrics = ServerClock(), SchedulerMetrics()
@@ -48,6 +49,13 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     scheduler.has_listened = requests.has_listened
     scheduler.misconduct = presence.misconduct = requests.misconduct
 
+    def log_state() -> LogState:
+        is_damaged = bool(monitor.damage) or not monitor.is_checked
+        problem = monitor.problem or "" if monitor.is_checked else "the log is being checked"
+        return LogState(problem, is_damaged)
+
+    readers = ReaderRequests(nc, log, log_state)
+
     async def schedule() -> None:
         await monitor.until_whole()
         await scheduler.run()
@@ -57,6 +65,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         monitor.watch(),
         presence.watch(bus),
         requests.serve(),
+        readers.serve(),
         schedule(),
         clock.watch(partial(server_time, nc), life.report_unhealthy, metrics.clock_skew.set),
         BusMetrics().watch(partial(read_bus_status, nc)),

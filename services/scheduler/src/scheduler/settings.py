@@ -7,7 +7,7 @@ from typing import Annotated, TypeVar
 
 from scheduler.domain.queue import Policy
 from shared.errors import Refused
-from shared.settings import Address, Doc, OpsListen, Replicas, Tracing, read_settings
+from shared.settings import BusSettings, Doc, OpsListen, Replicas, Tracing, read_settings
 
 PREFIX = "WARPBOARD_SCHEDULER"
 
@@ -15,10 +15,9 @@ Number = TypeVar("Number", int, float)
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(BusSettings):
     """Addresses, and the limits of the rules."""
 
-    nats_url: Address
     ops_listen: OpsListen
     silent_s_max: Annotated[
         float,

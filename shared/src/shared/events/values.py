@@ -42,6 +42,7 @@ EPHEMERAL = "leaves_after_one_job"
 SLOTS_MAX = 64
 # The owner of an agent that a launcher enrols.
 LAUNCHER = "launcher"
+LAUNCHER_ACTOR = "service:launcher"
 
 
 def is_at_least(level: str, level_min: str) -> bool:

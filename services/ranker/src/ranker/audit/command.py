@@ -51,7 +51,7 @@ async def audit_live(
     await asyncio.to_thread(await_migrations, dsn, "shared", "accounts")
     for package, schema_name in (("ranker", SCHEMA), (PACKAGE, ARCHIVE_SCHEMA)):
         await asyncio.to_thread(migrate, dsn, package, schema_name)
-    nc = await connect(settings.nats_url, "ranker-audit")
+    nc = await connect(settings.bus_login, "ranker-audit")
     try:
         async with (
             create_pool(dsn, 1, 1, SCHEMA) as connections,

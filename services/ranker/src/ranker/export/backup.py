@@ -249,7 +249,7 @@ async def export_log(
     The log comes first and the manifest last, so that everything an event of the copied log refers
     to is copied too. Raises Refused or Failed.
     """
-    nc = await connect(settings.nats_url, "ranker-export")
+    nc = await connect(settings.bus_login, "ranker-export")
     parts, missing = [LOG], list[str]()
     try:
         create_private_folder(file.parent)
@@ -344,7 +344,7 @@ async def import_log(
     stored_blobs = check_blobs(tar) if BLOBS in backup.parts else set[str]()
     copy = AccountsCopy(accounts) if ACCOUNTS in backup.parts else None
     key_plan = plan_seal_key(settings, reader.header.key, backup.seal_key, seal_key)
-    nc = await connect(settings.nats_url, "ranker-import")
+    nc = await connect(settings.bus_login, "ranker-import")
     try:
         await ensure_streams(nc)
         log = NatsLog(nc)

@@ -123,7 +123,7 @@ async def scrub_log(settings: Settings) -> ScrubReport:
     Raises Refused or Failed.
     """
     await asyncio.to_thread(migrate, settings.postgres_dsn, PACKAGE, SCHEMA)
-    nc = await connect(settings.nats_url, "ranker-scrub")
+    nc = await connect(settings.bus_login, "ranker-scrub")
     try:
         await ensure_streams(nc, settings.replicas)
         async with open_archive(settings.postgres_dsn) as copy:
@@ -147,7 +147,7 @@ async def repair_log(
     await asyncio.to_thread(create_private_folder, file.parent)
     # The positions of the log's readers are stored beside the repaired log.
     places_path = file.with_name(f"{file.name}.places")
-    nc = await connect(settings.nats_url, "ranker-repair")
+    nc = await connect(settings.bus_login, "ranker-repair")
     try:
         await ensure_streams(nc, settings.replicas)
         log = LogRepair(nc)

@@ -299,7 +299,7 @@ async def replay_projection(settings: Settings, options: Namespace) -> dict[str,
         (ARCHIVE_SCHEMA, PACKAGE, NAME) if is_archive else (SCHEMA, "ranker", PROJECTION)
     )
     dsn = settings.postgres_dsn
-    nc = await connect(settings.nats_url, CLIENT)
+    nc = await connect(settings.bus_login, CLIENT)
     try:
         log = NatsLog(nc)
         async with (
@@ -344,7 +344,7 @@ async def _open_source(
 ) -> AsyncIterator[EventSource]:
     """The log, archive or file to read from. Raises Refused."""
     if options.source == "stream":
-        open_feed = partial(SubprocessFeed, settings.nats_url, f"{CLIENT}-reader")
+        open_feed = partial(SubprocessFeed, settings.bus_login, f"{CLIENT}-reader")
         async with StreamLog(log, open_feed).begun() as stream:
             yield stream
     elif options.source == "archive":

@@ -3,13 +3,15 @@
 import sys
 
 from scheduler.launcher.runners import GitHubRunner, LocalRunner, connect_github
-from scheduler.launcher.service import ACTOR, Launcher, Runner
+from scheduler.launcher.service import Launcher, Runner
 from scheduler.launcher.settings import GITHUB, MODAL, Settings, load
 from shared import lifecycle
+from shared.bus_keys.permissions import LAUNCHER_PREFIX
 from shared.clock import now
-from shared.event_log import Appender
 from shared.lifecycle import Lifecycle, run_until_first
-from shared.nats.service import open_service_log
+from shared.metrics import LogMetrics
+from shared.nats.connection import connect
+from shared.nats.reader import ReaderLog, ReaderMonitor
 from shared.settings import print_problems
 
 
@@ -35,17 +37,13 @@ async def _open_runner(settings: Settings) -> Runner:
 
 
 async def _run(settings: Settings, life: Lifecycle) -> None:
-    nc, log, monitor = await open_service_log(
-        "launcher", settings.nats_url, life, settings.replicas
-    )
+    nc = await connect(settings.bus_login, "launcher", closed=life.stopping.set)
+    user = f"{LAUNCHER_PREFIX}{settings.name}"
+    log, monitor = ReaderLog(nc, user), ReaderMonitor(nc, user, life.report_unhealthy)
+    LogMetrics("launcher", log)
     runner = await _open_runner(settings)
     launcher = Launcher(
-        settings.name,
-        log,
-        Appender(log, ACTOR, now),
-        runner,
-        settings.accounts,
-        settings.credential_key,
+        settings.name, log, now, runner, settings.agent_logins, settings.credential_key
     )
 
     async def launch() -> None:

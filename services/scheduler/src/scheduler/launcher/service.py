@@ -4,21 +4,24 @@ import asyncio
 import base64
 import logging
 import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from nacl.signing import SigningKey
 
 from shared import events, subjects
+from shared.bus_keys.login import BusLogin
 from shared.errors import Failed
-from shared.event_log import Append, Appender, Branch, BranchSource, EventLog, RecordedEvent
+from shared.event_log import NewEvent, RecordedEvent
 from shared.lifecycle import run_until_first
 from shared.signing import SEED_BYTES, public_key, seal_credential
 from shared.subjects import derive_id
+from shared.wire import EventMetadata, make_envelope
 
 logger = logging.getLogger(__name__)
 
-ACTOR = "service:launcher"
 REASON_LENGTH_MAX = 2000
 # An agent that cannot be stopped leaves on its own: without a job at once, else after it.
 STOP_ATTEMPTS_MAX = 20
@@ -74,19 +77,35 @@ class Runner(Protocol):
         """Release what it holds, when the launcher ends."""
 
 
-class LauncherLog(EventLog, BranchSource, Protocol):
-    """The log, of which the launcher follows its own history."""
+class Branch(Protocol):
+    """The launcher's own history after a sequence."""
+
+    async def take(self) -> list[RecordedEvent]:
+        """Return the next events, waiting for at least one. Raises Failed."""
+
+
+class LauncherLog(Protocol):
+    """The parts of the log that a launcher may read and append to."""
+
+    async def append(self, event: NewEvent) -> int:
+        """Store one event and return its sequence; safe to repeat. Raises Conflict and Failed."""
+
+    async def history(self, aggregate: str, after: int = 0) -> list[RecordedEvent]:
+        """Return the events of an aggregate after a sequence, in order. Raises Failed."""
+
+    def branch(self, after: int, aggregate: str) -> Branch:
+        """Follow one aggregate after a sequence."""
 
 
 @dataclass
 class Launcher:
-    """A launcher: its accounts on the bus by agent, and the requests that are open."""
+    """A launcher: how its agents log in to the bus, and the requests that are open."""
 
     name: str
     log: LauncherLog
-    appender: Appender
+    clock: Callable[[], datetime]
     runner: Runner
-    accounts: dict[str, str]
+    logins: Mapping[str, BusLogin]
     credential_key: str
     open: dict[str, Request] = field(default_factory=dict)
     agent_seqs: dict[str, int] = field(default_factory=dict)
@@ -182,14 +201,14 @@ class Launcher:
     async def _issue_credential(self, request: Request) -> str:
         """Enrol the agent with a new key, and return what it needs to know. Raises Failed."""
         agent, aggregate = request.agent, subjects.agent(request.agent)
-        if agent not in self.accounts:
-            raise Failed(f"launcher {self.name} has no account of agent {agent} any more")
+        if agent not in self.logins:
+            raise Failed(f"launcher {self.name} has no credentials of agent {agent} any more")
         for event in await self.log.history(aggregate, self.agent_seqs.get(agent, 0)):
             self.agent_seqs[agent] = event.seq
             if isinstance(event.fact, events.AgentRevoked):
                 self.revoked.add(agent)
         if agent in self.revoked:
-            raise Failed(f"agent {agent} was revoked: give the launcher another account")
+            raise Failed(f"agent {agent} was revoked: give the launcher another agent")
         seed = secrets.token_bytes(SEED_BYTES)
         enrolled = events.AgentEnrolled(
             sign_key=public_key(SigningKey(seed)),
@@ -197,10 +216,14 @@ class Launcher:
             reason=f"for job {request.job}",
         )
         id_ = derive_id(request.id, "enrolled")
-        await self.appender.append(Append(aggregate, enrolled, None, request.job, agent, id_))
+        stamp = EventMetadata(id_, self.clock(), events.LAUNCHER_ACTOR, request.job, agent)
+        await self.log.append(NewEvent(make_envelope(enrolled, aggregate, stamp), None))
+        login = self.logins[agent].with_texts()
         settings = {
             "ID": agent,
-            "NATS_URL": self.accounts[agent],
+            "NATS_URL": login.url,
+            "NATS_CREDENTIALS": login.credentials,
+            "NATS_CA": login.ca,
             "SIGN_SEED": base64.b64encode(seed).decode(),
         }
         return seal_credential(settings, self.credential_key)
@@ -234,4 +257,5 @@ class Launcher:
         self.runner.forget(request)
 
     async def _append(self, fact: events.Fact, id_: str) -> None:
-        await self.appender.append(Append(self.aggregate, fact, None, self.name, self.name, id_))
+        stamp = EventMetadata(id_, self.clock(), events.LAUNCHER_ACTOR, self.name, self.name)
+        await self.log.append(NewEvent(make_envelope(fact, self.aggregate, stamp), None))

@@ -9,13 +9,14 @@ from dataclasses import dataclass, replace
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
-from urllib.parse import urlsplit
 
 from harness.vocabulary import CPU_TYPE
 from shared import subjects
-from shared.errors import Refused
+from shared.bus_keys.login import BusLogin
+from shared.bus_keys.permissions import AGENT_PREFIX
+from shared.errors import Failed, Refused
 from shared.events import LauncherRegistered
-from shared.settings import Doc, OpsListen, Replicas, read_settings
+from shared.settings import BusSettings, Doc, OpsListen, read_settings
 from shared.signing import CREDENTIAL_KEY_BYTES
 
 PREFIX = "WARPBOARD_LAUNCHER"
@@ -27,9 +28,13 @@ NEEDED = {
     MODAL: ("modal_token_id", "modal_token_secret", "credential_key"),
 }
 REPOSITORY = re.compile(r"[\w.-]+/[\w.-]+")
-AGENT_USER = "agent-"
 # Of our own variables an agent gets only those for agents.
 OURS, AGENT = "WARPBOARD_", "WARPBOARD_GPU_AGENT_"
+AGENT_BUS = Doc(
+    "how its agents reach the bus, if not as the launcher does",
+    "agents do not come",
+    "`NATS_URL` and `NATS_CA`",
+)
 DEVICE, GPU_INDEX = f"{AGENT}DEVICE", f"{AGENT}GPU_INDEX"
 GITHUB_FAILURE = "GitHub's answer is the reason of `runner_failed`"
 GITHUB_ACCESS = Doc(
@@ -47,19 +52,16 @@ MODAL_PLACE = Doc(
 
 
 @dataclass(frozen=True)
-class Settings:
+class Settings(BusSettings):
     """Addresses, what the launcher offers, and where it starts agents."""
 
-    nats_url: Annotated[
-        str, Doc("the server, with the services' account", "no start, with the reason")
-    ]
     ops_listen: OpsListen
     data: Annotated[Path, Doc("a folder", "no start, with the reason")]
-    agent_nats_urls: Annotated[
+    agent_credentials: Annotated[
         str,
         Doc(
-            "the accounts of the agents, separated by spaces; each runs one job at a time",
-            "an account that does not exist: agents do not come, and two such attempts end a "
+            "the `.creds` files of its agents, separated by colons; each runs one job at a time",
+            "credentials that were revoked: agents do not come, and two such attempts end a "
             "submission as `runner_failed`",
         ),
     ]
@@ -121,7 +123,8 @@ class Settings:
             "next attempt",
         ),
     ] = 5.0
-    replicas: Replicas = 1
+    agent_nats_url: Annotated[str, AGENT_BUS] = ""
+    agent_nats_ca: Annotated[str, AGENT_BUS] = ""
     github_repository: Annotated[str, GITHUB_ACCESS] = ""
     github_token: Annotated[str, GITHUB_ACCESS] = ""
     github_workflow: Annotated[str, GITHUB_PLACE] = "warpboard-agent.yml"
@@ -146,7 +149,7 @@ class Settings:
         """The GPU of this machine that each agent times, each its own; empty for the processor."""
         if self.times_processor or GPU_INDEX in self.agent_environ:
             return {}
-        return {agent: place for place, agent in enumerate(self.accounts)}
+        return {agent: place for place, agent in enumerate(self.agent_logins)}
 
     @property
     def times_processor(self) -> bool:
@@ -154,29 +157,38 @@ class Settings:
         return self.agent_environ.get(DEVICE, CPU_TYPE.lower()) == CPU_TYPE.lower()
 
     @property
-    def accounts(self) -> dict[str, str]:
-        """The URL on the bus of each agent, by its id."""
-        return {_agent_id(url): url for url in self.agent_nats_urls.split()}
+    def agent_logins(self) -> dict[str, BusLogin]:
+        """How each agent logs in to the bus, by its id. Raises Refused."""
+        logins = (
+            BusLogin(self.agent_nats_url or self.nats_url, path, self.agent_nats_ca or self.nats_ca)
+            for path in self.agent_credentials.split(":")
+            if path
+        )
+        return {_agent_id(login): login for login in logins}
 
     def offer(self) -> LauncherRegistered:
         """Return what the launcher offers. Raises Refused."""
         return LauncherRegistered(
             kind=self.kind,
             prices=_parse_prices(self.gpus),
-            agents=list(self.accounts),
+            agents=list(self.agent_logins),
             daily_cost_max=self.daily_cost_max,
             start_s_max=self.start_s_max,
             toolchains=self.toolchains.split(),
         )
 
 
-def _agent_id(url: str) -> str:
-    """Return the id of the agent that an account on the bus belongs to. Raises Refused."""
-    user = urlsplit(url.partition(",")[0]).username or ""
-    if not user.startswith(AGENT_USER):
-        expected = "expected URLs such as nats://agent-ID:PASSWORD@HOST:4222, separated by spaces"
-        raise _refusal("AGENT_NATS_URLS", f"has the user {user!r}: {expected}")
-    return user.removeprefix(AGENT_USER)
+def _agent_id(login: BusLogin) -> str:
+    """Return the id of the agent that credentials belong to. Raises Refused."""
+    try:
+        credentials = login.read_credentials()
+    except Failed as failed:
+        raise _refusal("AGENT_CREDENTIALS", f"names {login.source}: {failed}") from failed
+    user = credentials.user if credentials else ""
+    if not user.startswith(AGENT_PREFIX):
+        expected = "expected the .creds files of agents, separated by colons"
+        raise _refusal("AGENT_CREDENTIALS", f"has the credentials of {user}: {expected}")
+    return user.removeprefix(AGENT_PREFIX)
 
 
 def _parse_prices(gpus: str) -> dict[str, float]:
@@ -214,7 +226,7 @@ def load() -> Settings:
     except ValueError as error:
         raise _refusal("NAME", str(error)) from error
     if not settings.offer().agents:
-        raise _refusal("AGENT_NATS_URLS", "is empty: expected the account of an agent")
+        raise _refusal("AGENT_CREDENTIALS", "is empty: expected the .creds file of an agent")
     return settings
 
 

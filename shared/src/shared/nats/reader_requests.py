@@ -1,0 +1,251 @@
+"""What services do for the Discord edge and for launchers, which may not use the log themselves.
+
+Such a user sends requests on `readers.<user>.<request>`; its account allows only its own, so the
+subject names the sender, and `shared.bus_keys.permissions` which aggregates it reads. A launcher's
+events are appended if they are of the types that launchers write, in its own history or in that of
+an agent that no operator has enrolled.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+
+import msgspec
+from nats.aio.client import Client
+from nats.aio.msg import Msg
+
+from shared import subjects
+from shared.bus_keys.permissions import (
+    DISCORD_EDGE,
+    EDGE_AGGREGATES,
+    EDGE_CONSUMER,
+    LAUNCHER_PREFIX,
+    can_read,
+)
+from shared.errors import Failed, Refused
+from shared.event_log import Conflict, NewEvent, RecordedEvent
+from shared.events import (
+    LAUNCHER,
+    LAUNCHER_ACTOR,
+    AgentEnrolled,
+    AgentRevoked,
+    InstanceEnded,
+    LauncherRegistered,
+)
+from shared.health import warn_rarely
+from shared.nats.agent_requests import ANSWER_S_MAX, BAD, CONFLICT, FAILED, OK, SIZE, STATUS
+from shared.nats.bus import NatsBus
+from shared.nats.connection import REQUEST_ERRORS, get_message
+from shared.nats.event_log import NatsLog
+from shared.nats.inbox import InboxConfig, consumer_settings
+from shared.nats.pull import create_consumer, delivery_start, find_consumer
+from shared.nats.streams import Settings, stream_state
+from shared.wire import UnknownEvent, decode, decode_fact, forgery_reason
+
+log = logging.getLogger(__name__)
+
+STATE, HISTORY, EVENT, INBOX, FORGET, APPEND = (
+    *("state", "history", "event", "inbox", "forget", "append"),
+)
+CONCURRENT_MAX = 32
+PAGE_BYTES_MAX = 512 * 1024
+
+
+def edge_inbox_config() -> InboxConfig:
+    """Return the config of what the Discord edge announces."""
+    aggregates = (*EDGE_AGGREGATES, subjects.redriven(EDGE_CONSUMER))
+    return InboxConfig(EDGE_CONSUMER, aggregates, only_news=True)
+
+
+class LogState(msgspec.Struct, frozen=True):
+    """Why the log must not be used now, "" if it is healthy, and whether events are missing."""
+
+    problem: str = ""
+    is_damaged: bool = False
+
+
+class HistoryRequest(msgspec.Struct, frozen=True):
+    """Return the events of an aggregate after a sequence."""
+
+    aggregate: str
+    after: int = 0
+
+
+class EventRequest(msgspec.Struct, frozen=True):
+    """Return one event."""
+
+    seq: int
+
+
+class EventPage(msgspec.Struct, frozen=True):
+    """Events as they are in the log, by their sequences, and whether there are more."""
+
+    events: list[tuple[int, msgspec.Raw]]
+    has_more: bool = False
+
+
+class InboxRequest(msgspec.Struct, frozen=True):
+    """Make my events readable after this sequence; without one, future events."""
+
+    after: int | None = None
+
+
+class InboxResponse(msgspec.Struct, frozen=True):
+    """The events after this sequence can be read."""
+
+    after: int
+
+
+class AppendRequest(msgspec.Struct, frozen=True):
+    """Append an event of mine."""
+
+    event: msgspec.Raw
+
+
+class AppendResponse(msgspec.Struct, frozen=True):
+    """The sequence of the event."""
+
+    seq: int
+
+
+class ReaderRequests:
+    """Answers the Discord edge and the launchers; several services may do so at once."""
+
+    def __init__(self, nc: Client, event_log: NatsLog, state: Callable[[], LogState]) -> None:
+        self._nc = nc
+        self._log = event_log
+        self._state = state
+        self._running: set[asyncio.Task[None]] = set()
+        self._handlers: dict[str, Callable[[str, bytes], Awaitable[object]]] = {
+            STATE: self._handle_state,
+            HISTORY: self._handle_history,
+            EVENT: self._handle_event,
+            INBOX: self._handle_inbox,
+            FORGET: self._handle_forget,
+            APPEND: self._handle_append,
+        }
+
+    async def serve(self) -> None:
+        """Answer until the connection is closed."""
+        subscription = await self._nc.subscribe("readers.*.*", queue="readers")
+        try:
+            async for message in subscription.messages:
+                while len(self._running) >= CONCURRENT_MAX:
+                    await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+                task = asyncio.create_task(self._handle(message))
+                self._running.add(task)
+                task.add_done_callback(self._running.discard)
+        finally:
+            for unfinished in self._running:
+                unfinished.cancel()
+            if not self._nc.is_closed:
+                await subscription.unsubscribe()
+
+    async def _handle(self, message: Msg) -> None:
+        _, reader, request = message.subject.split(".")
+        data, status = b"", OK
+        try:
+            if request not in self._handlers:
+                raise ValueError("unknown request")  # noqa: TRY301  (refused below, as others are)
+            async with asyncio.timeout(ANSWER_S_MAX):
+                response = await self._handlers[request](reader, message.data)
+                data = msgspec.json.encode(response)
+        except (Conflict, Refused) as refused:
+            status = CONFLICT
+            warn_rarely(log, "reader refused", "refused %s of %s: %s", request, reader, refused)
+        except (ValueError, msgspec.MsgspecError, UnknownEvent) as error:
+            status = BAD
+            warn_rarely(log, "reader refused", "refused %s of %s: %s", request, reader, error)
+        except (*REQUEST_ERRORS, Failed) as error:
+            status = FAILED
+            warn_rarely(
+                log, "reader failed", "could not answer %s of %s: %s", request, reader, error
+            )
+        if message.reply and not self._nc.is_closed:
+            headers = {STATUS: status, SIZE: str(len(data))}
+            with suppress(*REQUEST_ERRORS):
+                await self._nc.publish(message.reply, data, headers=headers)
+
+    async def _handle_state(self, _reader: str, _body: bytes) -> LogState:
+        return self._state()
+
+    async def _handle_history(self, reader: str, body: bytes) -> EventPage:
+        request = msgspec.json.decode(body, type=HistoryRequest)
+        if not can_read(reader, request.aggregate):
+            raise ValueError(f"{reader} may not read {request.aggregate}")
+        events = await self._log.history(request.aggregate, request.after)
+        return _make_page(events)
+
+    async def _handle_event(self, reader: str, body: bytes) -> EventPage:
+        request = msgspec.json.decode(body, type=EventRequest)
+        message = await get_message(self._nc, subjects.STREAM, {"seq": request.seq})
+        if message is None or not can_read(reader, subjects.aggregate(message.subject)):
+            return EventPage([])
+        return EventPage([(message.seq, msgspec.Raw(message.data))])
+
+    async def _handle_inbox(self, reader: str, body: bytes) -> InboxResponse:
+        """Create the consumer of what the edge announces, or give it the aggregates of today."""
+        _check_edge(reader)
+        request = msgspec.json.decode(body, type=InboxRequest)
+        info = await find_consumer(self._nc, subjects.STREAM, EDGE_CONSUMER)
+        if info is None:
+            last = (await stream_state(self._nc, subjects.STREAM)).last_seq
+            after = last if request.after is None else min(max(request.after, 0), last)
+            place: Settings = delivery_start(after + 1) | {"mem_storage": False}
+        else:
+            after = info.ack_floor.stream_seq
+            # The server does not allow changing where a consumer starts or stores its position.
+            fixed = ("deliver_policy", "opt_start_seq", "mem_storage")
+            place = {key: info.config[key] for key in fixed if key in info.config}
+        settings = consumer_settings(edge_inbox_config()) | place
+        await create_consumer(self._nc, subjects.STREAM, settings)
+        return InboxResponse(after)
+
+    async def _handle_forget(self, reader: str, _body: bytes) -> None:
+        _check_edge(reader)
+        await NatsBus(self._nc).forget(EDGE_CONSUMER)
+
+    async def _handle_append(self, reader: str, body: bytes) -> AppendResponse:
+        """Append an event of a launcher. Errors: Refused if it is not one that it may write."""
+        envelope = decode(bytes(msgspec.json.decode(body, type=AppendRequest).event))
+        fact, name = decode_fact(envelope), reader.removeprefix(LAUNCHER_PREFIX)
+        reason = forgery_reason(envelope)
+        if not reader.startswith(LAUNCHER_PREFIX) or envelope.actor != LAUNCHER_ACTOR:
+            reason = f"{reader} does not write in the name of {envelope.actor}"
+        elif isinstance(fact, AgentEnrolled):
+            reason = reason or await self._why_not_enrolled(envelope.aggregate, fact)
+        elif not isinstance(fact, LauncherRegistered | InstanceEnded):
+            reason = f"launchers do not write {envelope.type}"
+        elif envelope.aggregate != subjects.launcher(name):
+            reason = f"{envelope.aggregate} is not the history of {reader}"
+        if reason:
+            raise Refused("not_yours", reason)
+        return AppendResponse(await self._log.append(NewEvent(envelope, None)))
+
+    async def _why_not_enrolled(self, aggregate: str, fact: AgentEnrolled) -> str:
+        """Say why a launcher may not enrol an agent; "" if it may."""
+        if fact.owner != LAUNCHER:
+            return "a launcher enrols agents as its own"
+        for event in await self._log.history(aggregate):
+            if isinstance(event.fact, AgentRevoked):
+                return f"{aggregate} was revoked"
+            if isinstance(event.fact, AgentEnrolled) and event.fact.owner != LAUNCHER:
+                return f"an operator has enrolled {aggregate}"
+        return ""
+
+
+def _check_edge(reader: str) -> None:
+    if reader != DISCORD_EDGE:
+        raise ValueError(f"{reader} has no consumer")
+
+
+def _make_page(events: list[RecordedEvent]) -> EventPage:
+    """Return as many of the events as fit into an answer; one always does."""
+    page, size = list[tuple[int, msgspec.Raw]](), 0
+    for event in events:
+        size += len(event.body)
+        if page and size > PAGE_BYTES_MAX:
+            return EventPage(page, has_more=True)
+        page.append((event.seq, msgspec.Raw(event.body)))
+    return EventPage(page)
