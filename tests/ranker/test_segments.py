@@ -161,7 +161,7 @@ async def test_a_truncated_stream_shows_readers_the_same_log(segmented: Segmente
     assert [await log.fingerprint(seq) for seq in range(1, 12)] == fingerprints
     assert None not in fingerprints
     assert await segmented.damage() == ""
-    aside = SubprocessFeed(segmented.archived.settings.nats_url, "test", 0)
+    aside = SubprocessFeed(segmented.archived.settings.bus_login, "test", 0)
     read = list[RecordedEvent]()
     async with asyncio.timeout(30):
         while len(read) < len(after):

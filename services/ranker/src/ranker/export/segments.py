@@ -31,7 +31,7 @@ async def run_segments(settings: Settings, options: Namespace) -> dict[str, Any]
         raise Refused("bad_days", reason, "keep_days")
     await asyncio.to_thread(migrate, settings.postgres_dsn, PACKAGE, SCHEMA)
     key = load_key(settings.seal_key) if settings.seal_key is not None else None
-    nc = await connect(settings.nats_url, "ranker-segments")
+    nc = await connect(settings.bus_login, "ranker-segments")
     try:
         await ensure_streams(nc, settings.replicas)
         async with open_archive(settings.postgres_dsn) as archive:
