@@ -29,8 +29,9 @@ from shared.clock import now
 from shared.event_log import NewEvent
 from shared.events import AccountOpened, Fact, SubmissionCancelRequested, TokenIssued
 from shared.lifecycle import run_main
+from shared.nats.batches import BATCH_MAX
 from shared.nats.connection import api_request, check_ack, connect, retry_request
-from shared.nats.event_log import BATCH_MAX, NatsLog
+from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.subjects import STREAM, derive_id
 from shared.wire import EventMetadata, encode_envelope, make_envelope

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import count, islice
 from pathlib import Path
 from typing import NamedTuple
@@ -35,15 +35,17 @@ from shared.events import (
     AgentEnrolled,
     Fact,
     JobAssigned,
+    JobLeased,
     RunCompleted,
     RunStarted,
     SubmissionFinished,
 )
 from shared.lifecycle import run_main
 from shared.nats.agent import AgentLog
+from shared.nats.batches import BATCH_MAX
 from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
-from shared.nats.event_log import BATCH_MAX, NatsLog
+from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from shared.reports import report_id
 from shared.subjects import derive_id
@@ -58,7 +60,7 @@ LANES = (
     ("practice", "test"),
     ("practice", "ranked"),
 )
-RUN_S = 2.0
+RUN_S = 1.0
 BEAT_S, TTL_S = 5.0, 15
 STEP_S = 0.05
 END_EVERY_S, ENDS_MAX = 0.1, 100
@@ -140,9 +142,9 @@ async def _work(
     return Result(
         jobs=len(queued),
         agents=agents,
-        assigned=len(crowd.orders),
+        assigned=crowd.assigned,
         took_s=crowd.took_s,
-        order=check_order(queued, crowd.orders, Policy().passed_max),
+        order=check_order(queued, [one for _, one in sorted(crowd.leases)], Policy().passed_max),
         beats=crowd.beats,
         scheduler_cpu_s=cpu_s(pid) - before[0],
         nats_cpu_s=cpu_s(nats) - before[1],
@@ -159,7 +161,8 @@ class Crowd:
     names: Sequence[str]
     queued: Mapping[str, QueuedJob]
     wanted: int
-    orders: list[str] = field(default_factory=list)
+    leases: list[tuple[datetime, str]] = field(default_factory=list)
+    assigned: int = 0
     beats: int = 0
     took_s: float = 0.0
 
@@ -182,16 +185,17 @@ class Crowd:
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         """Begin each run that is ordered, until every job had one."""
-        branch, began = self.log.branch(await self.log.last(), "run.>"), 0.0
-        while len(self.orders) < self.wanted:
+        branch, began = self.log.branch(await self.log.last(), "job.>", "run.>"), 0.0
+        while self.assigned < self.wanted:
             for event in await branch.take():
-                if event.envelope.type == JobAssigned.__name__:
+                fact = event.fact
+                if isinstance(fact, JobLeased):
+                    # What one look decides is stored at once, in any order.
+                    self.leases.append((event.envelope.at, event.envelope.corr))
+                elif isinstance(fact, JobAssigned):
                     began = began or time.monotonic()
-                    order = event.fact
-                    assert isinstance(order, JobAssigned), "its type says so"
-                    if order.attempt == 1:
-                        self.orders.append(order.submission)
-                    group.create_task(self._run(event, order))
+                    self.assigned += fact.attempt == 1
+                    group.create_task(self._run(event, fact))
             self.took_s = time.monotonic() - began
         await branch.close()
 
@@ -280,33 +284,40 @@ COMPLETED = RunCompleted(
 )
 
 
-def check_order(queued: Mapping[str, QueuedJob], orders: Sequence[str], passed_max: int) -> Order:
-    """Compare the order of assignments with what docs/adr/scheduling.md promises.
+def check_order(queued: Mapping[str, QueuedJob], leases: Sequence[str], passed_max: int) -> Order:
+    """Compare the order of leases with what docs/adr/scheduling.md promises.
 
     It knows nothing of the scheduler's own code: only who submitted what, in which lane and when.
     """
     waiting: dict[tuple[str, str], dict[str, list[int]]] = {lane: {} for lane in LANES}
-    for job in queued.values():
+    for job in sorted(queued.values(), reverse=True):
         waiting[job.lane].setdefault(job.account, []).append(job.seq)
-    for lane_jobs in waiting.values():
-        for seqs in lane_jobs.values():
-            seqs.sort(reverse=True)
     passed, leased = Counter[tuple[str, str]](), Counter[str]()
     overtaken = starved = ahead = 0
-    for place, submission in enumerate(orders):
+    for place, submission in enumerate(leases):
         job = queued[submission]
-        seqs = waiting[job.lane][job.account]
-        overtaken += seqs[-1] != job.seq
-        seqs.remove(job.seq)
-        if not seqs:
-            del waiting[job.lane][job.account]
-        leased[job.account] += 1
+        oldest = _take(waiting[job.lane], job)
+        # A job that lost its agent is leased once more.
+        leased[job.account] += oldest <= job.seq
+        overtaken += oldest < job.seq
         for lane in LANES:
             passed[lane] = passed[lane] + 1 if lane != job.lane and waiting[lane] else 0
             starved += passed[lane] > passed_max + len(LANES)
         if place % FAIR_EVERY == 0:
             ahead = max(ahead, *(_advantage(lane_jobs, leased) for lane_jobs in waiting.values()))
     return Order(overtaken, starved, ahead)
+
+
+def _take(waiting: dict[str, list[int]], job: QueuedJob) -> int:
+    """Remove a job from those that wait in its lane; return the oldest of its participant."""
+    seqs = waiting.get(job.account, [])
+    if job.seq not in seqs:
+        return job.seq + 1
+    oldest = seqs[-1]
+    seqs.remove(job.seq)
+    if not seqs:
+        del waiting[job.account]
+    return oldest
 
 
 def _advantage(waiting: Mapping[str, Sequence[int]], leased: Mapping[str, int]) -> int:

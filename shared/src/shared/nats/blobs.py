@@ -5,6 +5,7 @@ of a NATS object store, so that its own tools can read them too. A snapshot is t
 under a name, in parts that are stored together.
 """
 
+import asyncio
 import base64
 import hashlib
 import logging
@@ -225,6 +226,7 @@ PART_BYTES = 256 * 1024
 BYTES_MAX = PART_BYTES * (BATCH_MAX - 1)
 # A reader starts again if another snapshot was stored between its reads.
 READS_MAX = 3
+READ_AT_ONCE = 16
 
 
 class _Head(msgspec.Struct, frozen=True):
@@ -262,10 +264,11 @@ class NatsSnapshots:
                 head = msgspec.json.decode(head_data, type=_Head)
             except msgspec.DecodeError:
                 break
-            parts = [
-                await self._read_part(name, place) or b"" for place in range(1, head.parts + 1)
-            ]
-            data = b"".join(parts)
+            parts = list[bytes | None]()
+            while len(parts) < head.parts:
+                places = range(len(parts) + 1, min(len(parts) + READ_AT_ONCE, head.parts) + 1)
+                parts += await asyncio.gather(*(self._read_part(name, at) for at in places))
+            data = b"".join(part or b"" for part in parts)
             if hashlib.sha256(data).hexdigest() == head.digest:
                 return data
         log.warning("the snapshot %s is damaged, and ignored", name)
