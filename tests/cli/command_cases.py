@@ -343,6 +343,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "down": ("--folder", "NEW"),
     "server replay": ("--folder", "NEW"),
     "server audit": ("m", "CPU", "--file", "FILE"),
+    "server doctor": ("FILE",),
     "server gc": ("--folder", "NEW"),
 }
 # These start servers or whole platforms; tests/cli/test_books.py, test_mcp.py and tests/system do.

@@ -322,6 +322,33 @@ async def advance_checkpoint(
         raise CheckpointConflict(name, after)
 
 
+OLDEST_POSTGRES = 150_000
+
+
+def find_database_problems(dsn: str) -> list[str]:
+    """Return what is wrong with a database and the role that the connection string names."""
+    try:
+        with Connection.connect(
+            dsn, **_connection_parameters("public", CONNECT_S_MAX)
+        ) as connection:
+            statement = load_statements("shared", "postgres.sql")["describe_server"]
+            row = connection.execute(statement).fetchone()
+    except (psycopg.Error, ValueError) as error:
+        return [f"cannot connect to Postgres: {error}"]
+    assert row is not None, "the statement returns one row"
+    version, is_standby, is_superuser, role = row
+    problems = list[str]()
+    if version < OLDEST_POSTGRES:
+        problems.append(f"Postgres {version // 10_000} is too old: expected 15 or later")
+    if is_standby:
+        problems.append("this server is a standby and accepts no writes: name the primary")
+    if is_superuser:
+        problems.append(
+            f"role {role} is a superuser: use the role of this service, such as warpboard_ingest"
+        )
+    return problems
+
+
 class WriteProbe:
     """Tests whether Postgres accepts writes, by updating the only row of `accounts.register`.
 

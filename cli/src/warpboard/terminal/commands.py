@@ -34,7 +34,7 @@ GROUPS = {
     "webhook": "Send events to your own URLs.",
     "notification": "Choose how Discord notifies you.",
     "archive": "Search kernels, and release them as files.",
-    "server": "Replay, audit, back up, restore and repair its log.",
+    "server": "Check it; replay, audit, back up and repair its log.",
     "server segments": "Export the log in segments, and truncate the stream behind them.",
     "agent": "List agents, restrict or release them, and test this machine.",
     "admin": "Decide as an operator; each decision is an event.\n\n"
@@ -219,6 +219,10 @@ COMMANDS = {
         "Restore a backup FILE into a folder whose log is empty.",
     ),
     "server repair": ("maintenance.repair", "Restore events that a log lacks from its archive."),
+    "server doctor": (
+        "deployment.doctor",
+        "Find what is wrong with a deployment: settings, servers, disks.",
+    ),
     "server segments list": ("segments.list_segments", "List the segments of the log."),
     "server segments seal": ("segments.seal", "Export what is sealed and in no segment yet."),
     "server segments verify": ("segments.verify", "Read every segment back, and check it."),

@@ -11,6 +11,7 @@ from shared.event_log import RecordedEvent
 from shared.health import ScrubState
 from shared.nats.batches import MessageDraft, publish_batch
 from shared.nats.connection import (
+    NO_STREAM,
     RequestDenied,
     api_request,
     publish,
@@ -60,7 +61,6 @@ async def append_raw(nc: Client, events: Sequence[tuple[str, str, bytes]], after
     await retry_request(nc, attempt)
 
 
-NO_STREAM = 10059
 # Settings of a consumer that the server reports but does not accept back.
 NOT_RESTORED = ("deliver_policy", "opt_start_seq", "opt_start_time", "metadata", "num_replicas")
 

@@ -36,6 +36,7 @@ from shared.metrics import metric_prefix
 from shared.nats.connection import (
     NO_CLUSTER,
     NO_PEERS,
+    NO_STREAM,
     REQUEST_ERRORS,
     STORE_FAILED,
     RequestDenied,
@@ -203,6 +204,32 @@ async def ensure_streams(nc: Client, replicas: int = 1) -> None:
             "NATS is a cluster, but one server alone has the log: if its disk is lost, so is the "
             "log. Start the service with REPLICAS=3: it copies the streams while they are in use"
         )
+
+
+async def inspect_streams(nc: Client) -> tuple[list[str], datetime | None]:
+    """Return each setting of a stream that is not ours, and the server's time.
+
+    Streams that do not exist yet are fine; if none exists, the time is not known. Errors: Failed
+    without an answer.
+    """
+    problems, time_at_server = list[str](), None
+    for settings in _ALL:
+        name = str(settings["name"])
+        try:
+            stream = await stream_info(nc, name)
+        except RequestDenied as denied:
+            if denied.code != NO_STREAM:
+                problems.append(f"stream {name} cannot be read: {denied}")
+            continue
+        except REQUEST_ERRORS as error:
+            raise Failed(f"stream {name} cannot be read: {str(error) or 'no answer'}") from error
+        time_at_server = stream.ts
+        problems += [
+            f"stream {name} has {key}={stream.config.get(key)!r}, expected {expected!r}"
+            for key, expected in settings.items()
+            if stream.config.get(key) != expected
+        ]
+    return problems, time_at_server
 
 
 async def ensure_leases(nc: Client) -> None:

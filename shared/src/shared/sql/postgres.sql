@@ -42,3 +42,8 @@ update checkpoint set seq = %(last)s where name = %(name)s and seq = %(after)s;
 -- name: probe
 -- A write that changes nothing but its own instant, and whose database this is.
 update accounts.register set written_at = now() returning register;
+
+-- name: describe_server
+-- The server's version, whether it accepts no writes, and whether our role may do everything.
+select current_setting('server_version_num')::int, pg_is_in_recovery(), rolsuper, rolname
+from pg_roles where rolname = current_user;

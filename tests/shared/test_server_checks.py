@@ -1,0 +1,56 @@
+"""What a service's own settings find wrong with the servers that they name."""
+
+import psycopg
+import pytest
+
+from shared.nats.connection import api_request, connect
+from shared.nats.streams import ensure_streams
+from shared.server_checks import find_problems
+from shared.servers.nats import NatsServer
+from tests.support.waits import find_free_ports
+
+PREFIX = "WARPBOARD_RANKER"
+NATS, POSTGRES, PUBLIC = f"{PREFIX}_NATS_URL", f"{PREFIX}_POSTGRES_DSN", f"{PREFIX}_PUBLIC_URL"
+
+
+async def test_a_bus_with_our_streams_or_none_is_fine(own_nats: NatsServer) -> None:
+    assert await find_problems(PREFIX, {NATS: own_nats.url}) == []
+    nc = await connect(own_nats.url, "test")
+    await ensure_streams(nc)
+    assert await find_problems(PREFIX, {NATS: own_nats.url}) == []
+    config = {"name": "BLOBS", "subjects": ["blobs.*"], "storage": "file", "allow_direct": False}
+    await api_request(nc, "STREAM.UPDATE.BLOBS", config)
+    await nc.close()
+    problems = await find_problems(PREFIX, {NATS: own_nats.url})
+    assert f"{NATS}: stream BLOBS has allow_direct=False, expected True" in problems
+
+
+async def test_a_wrong_password_and_a_wrong_address_are_named(own_nats: NatsServer) -> None:
+    (port,) = find_free_ports(1)
+    for url in (f"nats://127.0.0.1:{port}", own_nats.url.replace("://", "://stranger:x@", 1)):
+        host = url.rpartition("@")[2].removeprefix("nats://")
+        (problem,) = await find_problems(PREFIX, {NATS: url})
+        assert problem.startswith(f"{NATS}: no NATS server at {host}")
+
+
+@pytest.mark.server
+async def test_a_superuser_is_not_the_role_of_a_service(postgres_server_dsn: str) -> None:
+    (problem,) = await find_problems(PREFIX, {POSTGRES: postgres_server_dsn})
+    assert problem.startswith(f"{POSTGRES}: role ")
+    assert "is a superuser" in problem
+    with psycopg.connect(postgres_server_dsn, autocommit=True) as connection:
+        connection.execute("create role warpboard_doctor login password 'doctor'")
+    try:
+        dsn = psycopg.conninfo.make_conninfo(
+            postgres_server_dsn, user="warpboard_doctor", password="doctor"
+        )
+        assert await find_problems(PREFIX, {POSTGRES: dsn}) == []
+    finally:
+        with psycopg.connect(postgres_server_dsn, autocommit=True) as connection:
+            connection.execute("drop role warpboard_doctor")
+
+
+async def test_an_address_without_tls_is_named() -> None:
+    (port,) = find_free_ports(1)
+    (problem,) = await find_problems(PREFIX, {PUBLIC: f"https://127.0.0.1:{port}"})
+    assert problem.startswith(f"{PUBLIC}: 127.0.0.1:{port} cannot be reached with TLS")
