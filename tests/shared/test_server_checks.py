@@ -1,12 +1,15 @@
 """What a service's own settings find wrong with the servers that they name."""
 
-import psycopg
 import pytest
+from psycopg.conninfo import make_conninfo
 
+from shared.database.postgres import prepare
+from shared.database.roles import BACKUP, OWNER, RANKER, SERVICES
 from shared.nats.connection import api_request, connect
 from shared.nats.streams import ensure_streams
 from shared.server_checks import find_problems
 from shared.servers.nats import NatsServer
+from tests.support.servers import postgres_database
 from tests.support.waits import find_free_ports
 
 PREFIX = "WARPBOARD_RANKER"
@@ -34,20 +37,18 @@ async def test_a_wrong_password_and_a_wrong_address_are_named(own_nats: NatsServ
 
 
 @pytest.mark.server
-async def test_a_superuser_is_not_the_role_of_a_service(postgres_server_dsn: str) -> None:
-    (problem,) = await find_problems(PREFIX, {POSTGRES: postgres_server_dsn})
-    assert problem.startswith(f"{POSTGRES}: role ")
-    assert "is a superuser" in problem
-    with psycopg.connect(postgres_server_dsn, autocommit=True) as connection:
-        connection.execute("create role warpboard_doctor login password 'doctor'")
-    try:
-        dsn = psycopg.conninfo.make_conninfo(
-            postgres_server_dsn, user="warpboard_doctor", password="doctor"
-        )
-        assert await find_problems(PREFIX, {POSTGRES: dsn}) == []
-    finally:
-        with psycopg.connect(postgres_server_dsn, autocommit=True) as connection:
-            connection.execute("drop role warpboard_doctor")
+async def test_only_a_role_that_was_prepared_is_one_of_a_service(postgres_server_dsn: str) -> None:
+    with postgres_database(postgres_server_dsn) as dsn:
+        (problem,) = await find_problems(PREFIX, {POSTGRES: dsn})
+        assert problem.startswith(f"{POSTGRES}: role ")
+        assert "is a superuser" in problem
+        passwords = dict.fromkeys((OWNER, *SERVICES, BACKUP), "secret")
+        prepare(dsn, passwords)
+        ranker = make_conninfo(dsn, user=RANKER, password="secret")
+        assert await find_problems(PREFIX, {POSTGRES: ranker}) == []
+        elsewhere = make_conninfo(dsn, user=RANKER, password="secret", dbname="postgres")
+        (problem,) = await find_problems(PREFIX, {POSTGRES: elsewhere})
+        assert "may use no table: run python -m shared.database" in problem
 
 
 async def test_an_address_without_tls_is_named() -> None:

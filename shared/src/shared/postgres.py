@@ -336,7 +336,7 @@ def find_database_problems(dsn: str) -> list[str]:
     except (psycopg.Error, ValueError) as error:
         return [f"cannot connect to Postgres: {error}"]
     assert row is not None, "the statement returns one row"
-    version, is_standby, is_superuser, role = row
+    version, is_standby, role, is_superuser, has_tables = row
     problems = list[str]()
     if version < OLDEST_POSTGRES:
         problems.append(f"Postgres {version // 10_000} is too old: expected 15 or later")
@@ -345,6 +345,11 @@ def find_database_problems(dsn: str) -> list[str]:
     if is_superuser:
         problems.append(
             f"role {role} is a superuser: use the role of this service, such as warpboard_ingest"
+        )
+    elif not has_tables:
+        problems.append(
+            f"role {role} may use no table: run python -m shared.database, which creates the roles "
+            "and what they need, and name one of them, such as warpboard_ingest"
         )
     return problems
 

@@ -44,6 +44,14 @@ update checkpoint set seq = %(last)s where name = %(name)s and seq = %(after)s;
 update accounts.register set written_at = now() returning register;
 
 -- name: describe_server
--- The server's version, whether it accepts no writes, and whether our role may do everything.
-select current_setting('server_version_num')::int, pg_is_in_recovery(), rolsuper, rolname
+-- The server's version, whether it accepts no writes, our role, and what it may do.
+select
+    current_setting('server_version_num')::int,
+    pg_is_in_recovery(),
+    rolname,
+    rolsuper,
+    exists (
+        select from pg_namespace
+        where nspname in ('accounts', 'discord_edge') and has_schema_privilege(oid, 'usage')
+    )
 from pg_roles where rolname = current_user;
