@@ -83,8 +83,8 @@ async def find_problems(prefix: str, environ: Mapping[str, str]) -> list[str]:
     problems += [problem async for problem in find_certificate_problems(prefix, environ)]
     setting = f"{prefix}_POSTGRES_DSN"
     if dsn := environ.get(setting):
-        found = await asyncio.to_thread(find_database_problems, dsn)
-        problems += [f"{setting}: {problem}" for problem in found]
+        texts = await asyncio.to_thread(find_database_problems, dsn)
+        problems += [f"{setting}: {problem}" for problem in texts]
     return problems
 
 

@@ -83,9 +83,9 @@ def find_contradictions(environ: Mapping[str, str]) -> list[Finding]:
 
 
 def _find_different_secrets(environ: Mapping[str, str]) -> Iterator[Finding]:
-    for one, other in SHARED_SECRETS:
-        if one in environ and other in environ and environ[one] != environ[other]:
-            yield Finding("settings", f"{one} and {other} differ: set both to the same value")
+    for first, other in SHARED_SECRETS:
+        if first in environ and other in environ and environ[first] != environ[other]:
+            yield Finding("settings", f"{first} and {other} differ: set both to the same value")
 
 
 def _find_wrong_links(environ: Mapping[str, str]) -> Iterator[Finding]:
