@@ -5,7 +5,6 @@ one. `warpboard server doctor` runs it for each service, with that service's own
 """
 
 import asyncio
-import os
 import ssl
 import sys
 import time
@@ -17,6 +16,7 @@ from shared.errors import Failed, Refused
 from shared.nats.connection import connect
 from shared.nats.streams import inspect_streams
 from shared.postgres import find_database_problems
+from shared.settings import read_variables
 
 SKEW_S_MAX = 1.0
 BUS_S_MAX = 5.0
@@ -91,7 +91,7 @@ async def find_problems(prefix: str, environ: Mapping[str, str]) -> list[str]:
 def main() -> int:
     """Print the problems; return the exit code."""
     (prefix,) = sys.argv[1:]
-    problems = asyncio.run(find_problems(prefix, os.environ))
+    problems = asyncio.run(find_problems(prefix, read_variables(prefix)))
     sys.stdout.write("".join(f"{' '.join(problem.split())}\n" for problem in problems))
     return 2 if problems else 0
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 import difflib
+import os
 import sys
 import types
 import typing
@@ -171,6 +172,11 @@ class BadSettings(Refused):
     def __init__(self, problems: Sequence[str]) -> None:
         super().__init__("bad_settings", "; ".join(problems))
         self.problems = list(problems)
+
+
+def read_variables(prefix: str) -> dict[str, str]:
+    """Return the variables of this process that begin with a prefix."""
+    return {name: value for name, value in os.environ.items() if name.startswith(prefix)}
 
 
 def print_problems(load: Callable[[], object]) -> int:

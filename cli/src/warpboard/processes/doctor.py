@@ -26,8 +26,14 @@ FOLDERS = (
 BACKUP_GAUGE = "warpboard_backup_completed_timestamp_seconds"
 
 
-async def check_services(services: Sequence[str], environ: Mapping[str, str]) -> list[Finding]:
-    """Return what the services and the servers that they use find wrong."""
+async def check_services(
+    services: Sequence[str], settings: Mapping[str, str], environ: Mapping[str, str]
+) -> list[Finding]:
+    """Return what the services and the servers that they use find wrong.
+
+    What is not ours, such as PATH, they get from `environ`.
+    """
+    others = {name: value for name, value in environ.items() if not name.startswith("WARPBOARD_")}
     checks = [
         (name, arguments)
         for name in services
@@ -36,7 +42,9 @@ async def check_services(services: Sequence[str], environ: Mapping[str, str]) ->
             ("shared.server_checks", SERVICES[name].prefix),
         )
     ]
-    answers = await asyncio.gather(*(_run_check(words, environ) for _, words in checks))
+    answers = await asyncio.gather(
+        *(_run_check(words, others | dict(settings)) for _, words in checks)
+    )
     return [
         Finding(name, problem)
         for (name, _), problems in zip(checks, answers, strict=True)
@@ -46,13 +54,9 @@ async def check_services(services: Sequence[str], environ: Mapping[str, str]) ->
 
 async def _run_check(words: Sequence[str], environ: Mapping[str, str]) -> list[str]:
     """Run a module that prints a line for each problem."""
-    # What is not ours, such as PATH, comes from this process.
-    others = {
-        name: value for name, value in os.environ.items() if not name.startswith("WARPBOARD_")
-    }
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-P", "-m", *words),
-        env=others | dict(environ),
+        env=environ,
         stdin=DEVNULL,
         stdout=PIPE,
         stderr=PIPE,

@@ -50,7 +50,7 @@ async def doctor(context: AppContext, files: tuple[Path, ...], backup_metric: Pa
         findings += find_full_disks(environ)
         if backup_metric is not None:
             findings += find_old_backup(backup_metric)
-        findings += await check_services(services, environ)
+        findings += await check_services(services, environ, context.settings.environ)
         if "gpu-agent" in services:
             findings += _check_isolation(context)
     document = {"services": services, "findings": [finding._asdict() for finding in findings]}
