@@ -304,12 +304,20 @@ def measure_available_memory(problem: Problem, limits: Limits, slots: int) -> Av
 
     Raises MemoryShortage if the problem declares more than there is.
     """
+    sandbox = require_memory(problem, limits, slots)
+    return AvailableMemory(host.available_bytes(slots), sandbox, host.private_bytes())
+
+
+def require_memory(problem: Problem, limits: Limits, slots: int) -> int:
+    """Raise MemoryShortage if a problem declares more than this machine has, free or not.
+
+    Return what a submission may use.
+    """
     sandbox = host.sandbox_bytes(problem.memory_bytes, limits, slots)
-    available = AvailableMemory(host.available_bytes(slots), sandbox, host.private_bytes())
-    require_sandbox(problem, available.sandbox)
+    require_sandbox(problem, sandbox)
     if problem.required_bytes > (total := host.total_bytes()):
         raise _make_shortage("the problem", problem.required_bytes, "this machine has", total)
-    return available
+    return sandbox
 
 
 def require_sandbox(problem: Problem, sandbox: int) -> None:

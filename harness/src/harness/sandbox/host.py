@@ -5,6 +5,7 @@ Groups are found by creating some: v2, v1 or both.
 
 import contextlib
 import errno
+import functools
 import os
 import resource
 import secrets
@@ -75,7 +76,7 @@ class _Mount:
 
 def find_cgroup_parents() -> CgroupParents:
     """Find usable parents. This may move processes into a leaf group, if v2 requires that."""
-    mounts = list(_read_mounts())
+    mounts = _find_mounts()
     own_groups = dict(_read_own_groups())
     unified, controllers = "", tuple[str, ...]()
     for parent in _candidates(mounts, own_groups, ""):
@@ -101,7 +102,7 @@ def find_cgroup_parents() -> CgroupParents:
 def own_cgroups() -> Iterator[Path]:
     """Yield the groups that limit the memory of this process: its own, and each above it."""
     own_groups = dict(_read_own_groups())
-    for mount in _read_mounts():
+    for mount in _find_mounts():
         controller = "" if mount.kind == "cgroup2" else "memory"
         if controller in ("", *mount.options) and controller in own_groups:
             top = Path(mount.point)
@@ -110,14 +111,18 @@ def own_cgroups() -> Iterator[Path]:
             yield from (path for path in (folder, *folder.parents) if path.is_relative_to(top))
 
 
-def _read_mounts() -> Iterator[_Mount]:
+@functools.cache
+def _find_mounts() -> tuple[_Mount, ...]:
+    """Return where control groups are mounted, which does not change."""
+    mounts = []
     with contextlib.suppress(OSError):
         for line in Path("/proc/self/mountinfo").read_text(errors="replace").splitlines():
             location, _, details = line.partition(" - ")
             kind, _, options = details.split(" ", 2)
             if kind in ("cgroup", "cgroup2"):
                 fields = location.split()
-                yield _Mount(kind, fields[3], fields[4], tuple(options.split(",")))
+                mounts.append(_Mount(kind, fields[3], fields[4], tuple(options.split(","))))
+    return tuple(mounts)
 
 
 def _read_own_groups() -> Iterator[tuple[str, str]]:
@@ -130,7 +135,7 @@ def _read_own_groups() -> Iterator[tuple[str, str]]:
 
 
 def _candidates(
-    mounts: list[_Mount], own_groups: dict[str, str], controller: str
+    mounts: Iterable[_Mount], own_groups: dict[str, str], controller: str
 ) -> Iterator[Path]:
     """Yield our own group first, so that limits on us apply to our boxes, then the top one."""
     known = set()
@@ -209,14 +214,16 @@ def _move_to_leaf(parent: Path) -> bool:
 
 def total_bytes() -> int:
     """Return the memory of this machine, or of our control group if that is less."""
-    limits = [limit for limit, _ in _limits_and_usage(own_cgroups())]
+    limits = [limit for limit, _ in _limits(own_cgroups())]
     return min([_meminfo_bytes("MemTotal"), *limits])
 
 
 def available_bytes(slots: int = 1) -> int:
     """Return how much of the share of a slot is free or can be freed, without swap space."""
-    free = [max(0, limit - used) for limit, used in _limits_and_usage(own_cgroups())]
-    return min([_meminfo_bytes("MemAvailable"), total_bytes() // slots, *free])
+    limits = list(_limits(own_cgroups()))
+    total = min([_meminfo_bytes("MemTotal"), *(limit for limit, _ in limits)])
+    free = [max(0, limit - _used_bytes(usage)) for limit, usage in limits]
+    return min([_meminfo_bytes("MemAvailable"), total // slots, *free])
 
 
 def sandbox_bytes_max(slots: int = 1) -> int:
@@ -272,21 +279,21 @@ def _meminfo_bytes(name: str) -> int:
     raise OSError(f"{_MEMINFO} has no line {name}")
 
 
-def _limits_and_usage(folders: Iterable[Path]) -> list[tuple[int, int]]:
-    """Return limit and usage of each group that has a limit; file cache is not counted."""
-    pairs = []
+def _limits(folders: Iterable[Path]) -> Iterator[tuple[int, Path]]:
+    """Yield the limit of each group that has one, and the file with its usage."""
     for folder in folders:
-        for limit_file, used_file in _FILES:
+        for limit_file, usage_file in _FILES:
             # A group without a limit holds `max`, or has no such file.
             with contextlib.suppress(OSError, ValueError):
-                limit = int((folder / limit_file).read_text())
-                used = int((folder / used_file).read_text()) - _file_cache_bytes(folder)
-                pairs.append((limit, used))
-    return pairs
+                yield int((folder / limit_file).read_text()), folder / usage_file
 
 
-def _file_cache_bytes(folder: Path) -> int:
+def _used_bytes(usage: Path) -> int:
+    """Return what a group uses, without the file cache; 0 if that is unknown."""
     with contextlib.suppress(OSError, ValueError):
-        pairs = [line.split() for line in (folder / "memory.stat").read_text().splitlines()]
-        return sum(int(value) for name, value in pairs if name in _CACHE)
+        used = int(usage.read_text())
+        # The kernel adds up these counters when they are read, which takes milliseconds.
+        stat = (usage.parent / "memory.stat").read_text()
+        pairs = (line.split() for line in stat.splitlines())
+        return used - sum(int(value) for name, value in pairs if name in _CACHE)
     return 0

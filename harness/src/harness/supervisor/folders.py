@@ -42,6 +42,9 @@ _NATIVE = '#include "task.h"\n#include "utils.h"\n\n#include "reference.cuh"\n'
 _HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
 
 _CACHE = "compiled"
+# What is in the folder of a run; only the run itself reads the first one.
+_PROBLEM = "problem"
+_CONTENT = (_PROBLEM, "submission", "scratch")
 _RECORDS = "records"
 _RECORDS_MAX = 1000
 _RECORD_BYTES_MAX = 1024**3
@@ -64,11 +67,13 @@ class RunFolder:
     def make(cls, parent: Path) -> Self:
         """Make a folder in `parent`. Raises OSError."""
         path = Path(tempfile.mkdtemp(dir=parent))
-        records = path / _RECORDS
-        records.mkdir()
+        folders = [path / name for name in (*_CONTENT, _RECORDS)]
+        for folder in folders:
+            folder.mkdir()
+        (path / _PROBLEM).chmod(0o700)
         path.chmod(0o711)
-        _give_to_run(path, records)
-        return cls(path, os.open(records, os.O_RDONLY | os.O_DIRECTORY))
+        _give_to_run(path, *folders)
+        return cls(path, os.open(path / _RECORDS, os.O_RDONLY | os.O_DIRECTORY))
 
     def move_records(self, out: Path) -> None:
         """Move the records to the folder that a request names. Raises OSError.
@@ -151,12 +156,8 @@ def add_submission(directory: RunDirectory, source: str) -> RunDirectory:
 
 def _fill(run_folder: RunFolder, problem: Problem, request: Request) -> RunDirectory:
     folder = run_folder.path
-    names = ("problem", "submission", "scratch")
-    problem_folder, submission, scratch = (folder / name for name in names)
-    for path in (problem_folder, submission, scratch):
-        path.mkdir()
+    problem_folder, submission, scratch = (folder / name for name in _CONTENT)
     source_path = request.source if isinstance(request, RunRequest) else ""
-    problem_folder.chmod(0o700)
     for name in problem.files:
         shutil.copyfile(problem.folder / name, problem_folder / name)
     if request.device == "cpu" and problem.form == "kernelbench" and _MODEL_CPU in problem.files:

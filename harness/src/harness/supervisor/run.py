@@ -27,6 +27,7 @@ from harness.check.inputs import (
     measure_available_memory,
     measure_sizes,
     needed_bytes,
+    require_memory,
 )
 from harness.check.judging import JudgeContext
 from harness.check.screen import Screening, quote_lines, screen_in_child
@@ -336,7 +337,6 @@ class PreparedProblem:
         self.run_device = run_device
         self.runs = 0
         self.shapes: dict[str, list[Shape]] = {}
-        self._slots = slots
         self._cases = [
             (case, STAGES[stage].is_timed)
             for stage in MODES[request.mode].stages
@@ -344,10 +344,9 @@ class PreparedProblem:
         ]
         self.ranks_first = self._cases[0][0].ranks if self._cases else 1
         # A GPU has its own memory, where an allocation that is too large simply fails.
-        self._offer: inputs.AvailableMemory | None = None
-        if request.device == CPU_DEVICE:
-            limits = run_device.access.limits
-            self._offer = measure_available_memory(problem, limits, slots)
+        self._has_own_memory = request.device != CPU_DEVICE
+        if not self._has_own_memory:
+            require_memory(problem, run_device.access.limits, slots)
 
     def is_usable(self, report: RunReport) -> bool:
         """Return whether another run may follow the one of this report."""
@@ -367,11 +366,11 @@ class PreparedProblem:
             return
         run_device = self.run_device
         device = run_device.device
-        if self._offer is not None:
-            # Others that used memory may be gone by now.
+        offer = None
+        if not self._has_own_memory:
             limits = run_device.access.limits
-            self._offer = measure_available_memory(directory.problem, limits, machine.slots)
-            self._offer.limit()
+            offer = measure_available_memory(directory.problem, limits, machine.slots)
+            offer.limit()
         native = functools.partial(
             forms.load_native_functions, directory, build_tools, machine.cache
         )
@@ -384,11 +383,11 @@ class PreparedProblem:
         try:
             self.shapes = calls.probe_shapes(self.judge_context, cases, key, is_checked=is_checked)
         except (MemoryError, MemoryShortage, RuntimeError) as error:
-            if self._offer is not None and is_memory_shortage(error):
-                self._require_estimated_memory(self._offer)
+            if offer is not None and is_memory_shortage(error):
+                self._require_estimated_memory(offer)
             raise
-        if self._offer is not None:
-            self._require_memory(self._offer)
+        if offer is not None:
+            self._require_memory(offer)
 
     def _require_estimated_memory(self, offer: inputs.AvailableMemory) -> None:
         """Raise MemoryShortage with figures for a case that was too large to probe."""
