@@ -13,12 +13,13 @@ from harness.devices.access import DeviceAccess
 from harness.devices.cuda import host as cuda_host
 from harness.devices.cuda.device import CudaDevice
 from harness.devices.device import CpuDevice, Device, DeviceFault
-from harness.problem import load_problem
+from harness.problem import AuthorActivity, load_problem
 from harness.sandbox.box import BoxSpec, Limits
 from harness.sandbox.spare import can_wait
 from harness.supervisor import run
 from harness.supervisor.folders import RunFolder, prepare_run_directory
 from harness.supervisor.process import ProcessSpec, take_request
+from harness.supervisor.rehearsal import Rehearsal
 from harness.supervisor.run import Preparation, RunDevice, StagedRun, find_device_spec
 from harness.worker.server import WorkerServer
 from harness.zygote import prepare_spare_worker
@@ -85,6 +86,23 @@ def test_no_context_opens_between_the_request_and_the_start_of_a_run(
     assert gpu.contexts == ["context"]
     make_run(host, tmp_path, Preparation())
     assert gpu.contexts == ["context", "context"], "without a spare process, the run opens it"
+
+
+def test_a_rehearsal_opens_no_context_and_leaves_no_folder(
+    host: Host, tmp_path: Path, gpu: Machine
+) -> None:
+    request = host.request(HONEST, device="cuda")
+    run_device = RunDevice(
+        find_device_spec(request, load_problem(Path(request.problem)), MACHINE), MACHINE
+    )
+    run_device.open(MACHINE)
+    rehearsal = Rehearsal(tmp_path / "rehearsal")
+    before = sorted((tmp_path / "rehearsal").rglob("*"))
+    for _ in range(2):
+        rehearsal.prepare_run(MACHINE)
+        rehearsal.begin_run(MACHINE, run_device, AuthorActivity())
+    assert sorted((tmp_path / "rehearsal").rglob("*")) == before
+    assert gpu.contexts == ["context"]
 
 
 def test_a_worker_of_a_spare_box_opens_its_context_before_the_import_and_no_other(

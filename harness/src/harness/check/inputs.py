@@ -304,20 +304,17 @@ def measure_available_memory(problem: Problem, limits: Limits, slots: int) -> Av
 
     Raises MemoryShortage if the problem declares more than there is.
     """
-    sandbox = require_memory(problem, limits, slots)
+    require_memory(problem, limits, slots)
+    sandbox = host.sandbox_bytes(problem.memory_bytes, limits, slots)
     return AvailableMemory(host.available_bytes(slots), sandbox, host.private_bytes())
 
 
-def require_memory(problem: Problem, limits: Limits, slots: int) -> int:
-    """Raise MemoryShortage if a problem declares more than this machine has, free or not.
-
-    Return what a submission may use.
-    """
-    sandbox = host.sandbox_bytes(problem.memory_bytes, limits, slots)
-    require_sandbox(problem, sandbox)
-    if problem.required_bytes > (total := host.total_bytes()):
+def require_memory(problem: Problem, limits: Limits, slots: int) -> None:
+    """Raise MemoryShortage if a problem declares more than this machine has, free or not."""
+    if problem.memory_bytes_declared:
+        require_sandbox(problem, host.sandbox_bytes(problem.memory_bytes, limits, slots))
+    if problem.required_bytes and problem.required_bytes > (total := host.total_bytes()):
         raise _make_shortage("the problem", problem.required_bytes, "this machine has", total)
-    return sandbox
 
 
 def require_sandbox(problem: Problem, sandbox: int) -> None:

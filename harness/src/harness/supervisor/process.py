@@ -92,6 +92,20 @@ class _OrderUnpickler(pickle.Unpickler):
         return self._mark
 
 
+def encode_order(order: Order) -> bytes:
+    """Return an order as a process reads it."""
+    data = io.BytesIO()
+    _OrderPickler(data).dump(order)
+    return data.getvalue()
+
+
+def decode_order(stream: BinaryIO, mark: AuthorActivity) -> Order:
+    """Return the next order of a stream; `mark` is that of the process. Raises EOFError."""
+    order = _OrderUnpickler(stream, mark).load()
+    assert isinstance(order, Order)
+    return order
+
+
 class OrderReader:
     """The end of a process at which its orders arrive. Raises EOFError at their end."""
 
@@ -101,9 +115,7 @@ class OrderReader:
 
     def read(self) -> Order:
         """Wait for the next order."""
-        order = _OrderUnpickler(self._stream, self._mark).load()
-        assert isinstance(order, Order)
-        return order
+        return decode_order(self._stream, self._mark)
 
     def wait_until_kept(self) -> None:
         """Wait until the supervisor has moved the records."""
@@ -154,9 +166,7 @@ class RunProcess:
     def hand_over(self, token: str, request: Request, directory: RunDirectory) -> None:
         """Send the next request to the process."""
         self.directory = self.directory or directory
-        data = io.BytesIO()
-        _OrderPickler(data).dump(Order(token, request, directory, bool(self.purpose)))
-        self._send(data.getvalue())
+        self._send(encode_order(Order(token, request, directory, bool(self.purpose))))
 
     def keep_records(self, out: Path) -> None:
         """Move the records of its request, and let it go on."""

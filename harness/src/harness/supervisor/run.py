@@ -113,11 +113,7 @@ class Run:
     def execute(self) -> RunReport:
         """Run the stages in order until one does not pass. Raises problem and machine errors."""
         try:
-            tier, environment = self._describe_clock()
-            commit, machine = hashlib.sha256(self._key).hexdigest(), self._machine
-            self._report_progress(
-                Started(VERSION, machine.level, tier, commit, environment, machine.missing)
-            )
+            self._report_progress(self.describe())
             if self._is_alone:
                 self._hold_device()
             self._run_stages()
@@ -135,6 +131,12 @@ class Run:
                 self.device_turn.release()
                 self._directory.keep("log.txt", self.worker_teams.log.whole().encode())
         return self._report()
+
+    def describe(self) -> Started:
+        """Return the first message of the run: its machine, its clock, and the hash of its key."""
+        tier, environment = self._describe_clock()
+        commit, machine = hashlib.sha256(self._key).hexdigest(), self._machine
+        return Started(VERSION, machine.level, tier, commit, environment, machine.missing)
 
     def _describe_clock(self) -> tuple[str, dict[str, str]]:
         """Return the timing tier, and what the report should record about the machine."""

@@ -19,6 +19,7 @@ import select
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 import traceback
 from collections.abc import Sequence
@@ -89,6 +90,7 @@ from harness.supervisor.process import (
 from harness.supervisor.process import READY as SPARE_READY
 from harness.supervisor.profiler import ProfilerFault
 from harness.supervisor.program_run import ProgramRun
+from harness.supervisor.rehearsal import Rehearsal
 from harness.supervisor.run import (
     Preparation,
     Run,
@@ -178,6 +180,7 @@ class SupervisorServer:
     channel: IO[str]
     lines: RequestLines
     folder: Path
+    rehearsal: Rehearsal
     token: str = ""
     directory: RunDirectory | None = None
     process: RunProcess | None = None
@@ -219,6 +222,9 @@ class SupervisorServer:
             for process in new_processes:
                 if not process.has_written(SPARE_READY, READY_S_MAX):
                     self._end_processes([process])
+            # Without a folder, the next run reports why.
+            with contextlib.suppress(OSError):
+                self.rehearsal.prepare_run(self.machine)
         except SandboxFault:
             self.leave()
         finally:
@@ -493,7 +499,7 @@ class SupervisorServer:
             add_environment({"TORCHINDUCTOR_CACHE_DIR": "inductor"})
             preparation = Preparation()
             if is_spare:
-                preparation.run_device = self._open_spare(spec)
+                preparation.run_device = self._open_spare(spec, folder)
                 os.write(report_end, SPARE_READY)
             reader = OrderReader(request_end, folder.mark)
             order = reader.read()
@@ -515,12 +521,13 @@ class SupervisorServer:
             os.close(descriptor)
         self.own_lock = ()
 
-    def _open_spare(self, spec: ProcessSpec) -> RunDevice:
-        """Open the device of a spare process. Raises DeviceFault."""
+    def _open_spare(self, spec: ProcessSpec, folder: RunFolder) -> RunDevice:
+        """Open the device of a spare process, and rehearse a run. Raises DeviceFault."""
         assert spec.run_device is not None
         run_device = RunDevice(spec.run_device, self.machine)
         run_device.open(self.machine)
         run_device.require_room()
+        self.rehearsal.begin_run(self.machine, run_device, folder.mark)
         linux.set_name(SPARE_NAME)
         return run_device
 
@@ -589,12 +596,15 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     for descriptor in machine.device_lock:
         os.set_inheritable(descriptor, False)
     lines = RequestLines(sys.stdin.fileno())
+    folder = Path(options["folder"])
+    rehearsal = Rehearsal(Path(tempfile.mkdtemp(dir=folder)))
     server = SupervisorServer(
         machine,
         overrides,
         channel,
         lines,
-        Path(options["folder"]),
+        folder,
+        rehearsal,
         own_lock=open_device_lock(machine.device_lock),
     )
 
@@ -613,6 +623,7 @@ def serve(parent: int, options: dict[str, Any]) -> None:
     importlib.import_module("numpy.random")
     gc.freeze()
     gc.enable()
+    rehearsal.prepare_run(machine)
     linux.use_huge_pages()
     channel.write(f"{READY}\n")
     channel.flush()
