@@ -26,7 +26,7 @@ from bench.figures import Figure
 ON_A_PLATFORM = ("turnaround", "evaluations", "counts", "pipeline", "api", "discord", "peers")
 BENCHMARKS = (
     *ON_A_PLATFORM,
-    *("query", "web", "replay", "scale", "archive", "retrieval", "harness"),
+    *("query", "web", "replay", "scale", "segments", "archive", "retrieval", "harness"),
 )
 SMOKE_S_MAX = 180.0
 WHOLE_S_MAX = 1800.0

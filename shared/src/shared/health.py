@@ -47,6 +47,7 @@ class StreamState(msgspec.Struct):
     messages: int
     num_deleted: int = 0
     bytes: int = 0
+    num_subjects: int = 0
 
 
 def count_missing(state: StreamState, known_seq: int = 0, dropped: int = 0) -> int:
