@@ -12,7 +12,7 @@ from nats.aio.client import Client
 
 from ranker.archive.archiver import Sealer, run_archiver
 from ranker.archive.postgres import Archive, open_archive
-from ranker.archive.segments import Segmenter, TruncationReport
+from ranker.archive.segments import Segmenter, SegmentSchedule, TruncationReport
 from ranker.domain.stored_log import SealInterval
 from ranker.service.decisions import Metrics
 from shared import events, subjects
@@ -36,6 +36,7 @@ from shared.subjects import STREAM, history_of
 from shared.wire import EventMetadata, make_envelope
 from tests.ranker.archived_log import ArchivedLog, start_archived_log
 from tests.support.lives import AGENT, Life
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 
@@ -439,3 +440,31 @@ async def test_a_stream_that_allows_no_purge_is_not_truncated(segmented: Segment
     await ensure_streams(segmented.nc)
     with pytest.raises(Refused, match="allows no purge"):
         await segmented.truncate()
+
+
+@pytest.mark.long
+async def test_ranker_exports_full_segments_and_truncates_by_itself(segmented: Segmented) -> None:
+    await segmented.archive_all()
+    sealer = Sealer(segmented.log, segmented.archive, segmented.key, SealInterval(1, 0), Metrics())
+    await sealer.look()
+    await segmented.archive_all()
+    measured = list[tuple[int, int]]()
+
+    class Watching(Metrics):
+        def segmented(self, seq: int, truncated_seq: int) -> None:
+            measured.append((seq, truncated_seq))
+
+    dsn, events_max = segmented.archived.settings.postgres_dsn, 4
+    schedule = SegmentSchedule(
+        *(segmented.segmented, dsn, segmented.key, 2.0, Watching(), lambda _part, _reason: None),
+        events_max=events_max,
+        pause_s=0.0,
+    )
+    running = asyncio.create_task(schedule.run())
+    await eventually(lambda: bool(measured) or running.done(), 30)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    (sizes,) = measured
+    segments = await segmented.segmented.segments.list()
+    assert {segment.last - segment.first + 1 for segment in segments} == {events_max}
+    assert 0 < sizes[1] <= sizes[0] == segments[-1].last

@@ -130,7 +130,8 @@ def segment_lines(answer: JsonObject) -> Iterator[str]:
     """Describe the newest segments.
 
     >>> segment = {"first": 1, "last": 20000, "events": {"bytes": 2048, "digest": "ab" * 32}}
-    >>> for line in segment_lines({"segments": [segment], "truncated_seq": 0, "sealed": 1}):
+    >>> answer = {"segments": [segment], "truncated_seq": 0, "is_truncating": False, "sealed": 1}
+    >>> for line in segment_lines(answer):
     ...     print(line)
     1 new segment
     events 1 to 20000: 2,048 bytes, SHA-256 abababababab
@@ -150,6 +151,8 @@ def segment_lines(answer: JsonObject) -> Iterator[str]:
 
 def _stream_line(answer: JsonObject) -> str:
     seq = answer["truncated_seq"]
+    if answer["is_truncating"]:
+        return f"a truncation up to event {seq} is running, or was interrupted: then repeat it"
     dropped = f"the stream has dropped what is over of events 1 to {seq}"
     return dropped if seq else "the stream has all events"
 

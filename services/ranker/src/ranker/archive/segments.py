@@ -5,6 +5,7 @@ that was interrupted is finished by the next one.
 """
 
 import asyncio
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,8 +16,7 @@ from nacl.signing import SigningKey
 from ranker.archive.comparison import Stretch, compare
 from ranker.archive.postgres import Archive, open_archive
 from ranker.domain.stored_log import StoredEvent
-from ranker.metrics import ArchiveMetrics
-from ranker.service.decisions import ACTOR
+from ranker.service.decisions import ACTOR, Metrics
 from ranker.service.progress import log_progress
 from shared import subjects
 from shared.api.audits import Finding
@@ -52,6 +52,8 @@ READ_PAGE = 2000
 KEEP_DAYS = 7.0
 # How often it looks whether there is a segment to export, or anything to drop.
 LOOK_S = 600.0
+# A truncation reads everything after the last one.
+TRUNCATE_S = 86_400.0
 # The consumers of agents' orders: the orders of runs that are over need not be delivered.
 AGENT_CONSUMERS = "gpu-agent-"
 
@@ -110,10 +112,9 @@ class Segmenter:
         first = segments[-1].last + 1 if segments else 1
         while first <= sealed_seq:
             log_progress("events", first - 1, sealed_seq)
-            segment = await self._build(first, sealed_seq)
-            is_full = segment.header.last < sealed_seq or len(segment.events) == self._events_max
-            if only_full and not is_full:
+            if only_full and sealed_seq - first + 1 < self._events_max:
                 break
+            segment = await self._build(first, sealed_seq)
             sealed = await self._store(segment)
             if sealed is None:
                 break
@@ -368,16 +369,24 @@ class SegmentSchedule:
     dsn: str
     key: SigningKey
     truncate_days: float
-    metrics: ArchiveMetrics
+    metrics: Metrics
     report: HealthReporter
+    events_max: int = SEGMENT_EVENTS_MAX
+    pause_s: float = PAUSE_S
 
     async def run(self) -> None:
         """Look for ever; after an outage go on."""
-        outage = Outage("segments", self.report)
+        outage, truncated_at = Outage("segments", self.report), float("-inf")
         while True:
+            is_due = self.truncate_days > 0 and time.monotonic() - truncated_at >= TRUNCATE_S
             try:
                 async with open_archive(self.dsn) as archive:
-                    await self._look(Segmenter(self.segmented, archive, self.key))
+                    segmenter = Segmenter(self.segmented, archive, self.key, self.events_max)
+                    await segmenter.seal(only_full=True)
+                    if is_due:
+                        await segmenter.truncate(self.truncate_days, pause_s=self.pause_s)
+                        truncated_at = time.monotonic()
+                    await self._measure()
                 outage.end()
                 await asyncio.sleep(LOOK_S)
             except Refused as refused:
@@ -385,14 +394,10 @@ class SegmentSchedule:
             except Failed as failed:
                 await outage.wait(failed)
 
-    async def _look(self, segmenter: Segmenter) -> None:
-        await segmenter.seal(only_full=True)
+    async def _measure(self) -> None:
         segments = await self.segmented.segments.list()
         truncation = await self.segmented.truncation()
         self.metrics.segmented(segments[-1].last if segments else 0, truncation.seq)
-        if self.truncate_days:
-            truncated = await segmenter.truncate(self.truncate_days)
-            self.metrics.segmented(segments[-1].last if segments else 0, truncated.seq)
 
 
 def _is_signed(event: RecordedEvent, keys: Sequence[str]) -> bool:

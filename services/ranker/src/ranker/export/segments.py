@@ -39,7 +39,12 @@ async def run_segments(settings: Settings, options: Namespace) -> dict[str, Any]
             summary = await _run_action(log, Segmenter(log, archive, key), options)
             truncation = await log.truncation()
             segments = msgspec.to_builtins(await log.segments.list())
-            return {"segments": segments, "truncated_seq": truncation.seq, **summary}
+            state = {
+                "segments": segments,
+                "truncated_seq": truncation.seq,
+                "is_truncating": truncation.kept is None,
+            }
+            return state | summary
     finally:
         await nc.close()
 

@@ -223,6 +223,9 @@ class Metrics:
     def sealed(self) -> None:
         """The chain was sealed."""
 
+    def segmented(self, seq: int, truncated_seq: int) -> None:
+        """Record how far segments go, and how far the stream was truncated behind them."""
+
     def scrubbed(self, state: ScrubState) -> None:
         """The state of the background scrub."""
 
