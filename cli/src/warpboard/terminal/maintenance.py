@@ -166,6 +166,9 @@ async def backup(
             "--incomplete", is_flag=True, help="Restore what there is, and report what is missing."
         ),
         click.option(
+            "--identity", type=options.FILE, help="The secret key, if the backup is encrypted."
+        ),
+        click.option(
             "--seal-key",
             type=options.FILE,
             help="The old platform's seal key; without it a new key is made, and the log says so.",
@@ -174,7 +177,12 @@ async def backup(
     access=options.OPERATOR,
 )
 async def restore(
-    context: AppContext, file: Path, *, incomplete: bool, seal_key: Path | None
+    context: AppContext,
+    file: Path,
+    *,
+    incomplete: bool,
+    identity: Path | None,
+    seal_key: Path | None,
 ) -> int:
     """Restore a backup FILE into a folder whose log is empty.
 
@@ -182,7 +190,7 @@ async def restore(
     """
     if context.place.url:
         raise click.UsageError("a log is restored into a --folder of this machine, not at a --url")
-    values = {"incomplete": incomplete, "seal_key": seal_key}
+    values = {"incomplete": incomplete, "identity": identity, "seal_key": seal_key}
     words = _option_words({"actor": f"operator:{context.operator}", **values})
     arguments, environ = ("import", str(file), *words), context.settings.environ
     with show_steps(context, "restoring") as show:

@@ -25,6 +25,12 @@ from ranker.audit.report import report_lines
 from ranker.blobs import collect_blobs
 from ranker.domain.stored_log import PublishedSeal
 from ranker.export.backup import ACCOUNTS, BLOBS, export_log, import_log
+from ranker.export.encrypted import (
+    Retention,
+    make_encrypted_backup,
+    make_identity,
+    open_backup,
+)
 from ranker.export.repair import repair_log, scrub_log
 from ranker.export.segments import run_segments
 from ranker.releases.service import release
@@ -88,17 +94,8 @@ async def _run(options: Namespace) -> int:
     match options.command:
         case "audit":
             return await _audit(options)
-        case "export":
-            summary = await export_log(load(), options.file, options.source, options.left_out)
-        case "import":
-            allowed = options.incomplete
-            summary = await import_log(
-                load(),
-                options.file,
-                options.actor,
-                is_incomplete_allowed=allowed,
-                seal_key=options.seal_key,
-            )
+        case "export" | "backup" | "backup-key" | "import":
+            summary = await _back_up_or_restore(options)
         case "release":
             summary = await _release(load(), options.folder, options.licence)
         case "gc":
@@ -127,6 +124,37 @@ async def _check_copies(options: Namespace) -> tuple[dict[str, Any], bool]:
         return report.data(), report.is_clean
     summary = await run_segments(load(), options)
     return summary, summary.get("is_clean", True)
+
+
+async def _back_up_or_restore(options: Namespace) -> dict[str, Any]:
+    match options.command:
+        case "export":
+            return await export_log(load(), options.file, options.source, options.left_out)
+        case "backup":
+            return await _back_up(load(), options)
+        case "backup-key":
+            return {"file": str(options.file), "recipient": make_identity(options.file)}
+        case _:
+            return await _restore(load(), options)
+
+
+async def _back_up(settings: Settings, options: Namespace) -> dict[str, Any]:
+    retention = Retention(options.keep_daily, options.keep_weekly, options.keep_monthly)
+    return await make_encrypted_backup(
+        settings, options.folder, options.recipient, retention, options.metrics
+    )
+
+
+async def _restore(settings: Settings, options: Namespace) -> dict[str, Any]:
+    """Restore a backup, with the seal key that it contains unless another one is named."""
+    with open_backup(options.file, options.identity) as backup:
+        return await import_log(
+            settings,
+            backup.log,
+            options.actor,
+            is_incomplete_allowed=options.incomplete,
+            seal_key=options.seal_key or backup.seal_key,
+        )
 
 
 async def _collect_blobs(settings: Settings, *, is_trial: bool) -> dict[str, Any]:
@@ -241,6 +269,7 @@ def _make_parser() -> ArgumentParser:
         left_out: dict[str, Any] = {"dest": "left_out", "action": "append_const", "const": part}
         export(f"--without-{part}", **left_out, default=[], help=part_help)
 
+    _add_backup(commands)
     release_help = "write the next release of the kernel archive"
     release_command = commands.add_parser("release", help=release_help).add_argument
     release_command("folder", type=Path)
@@ -284,6 +313,19 @@ def _add_segments(commands: "_SubParsersAction[ArgumentParser]", actor: dict[str
     truncate.add_argument("--actor", **actor)
 
 
+def _add_backup(commands: "_SubParsersAction[ArgumentParser]") -> None:
+    backup_help = "write an encrypted backup into a folder, and remove old ones"
+    backup = commands.add_parser("backup", help=backup_help).add_argument
+    backup("folder", type=Path)
+    backup("--recipient", required=True, help="the public key, from backup-key or age-keygen")
+    for period, count in Retention()._asdict().items():
+        kept_help = f"keep the newest of so many {period} periods; default: {count}"
+        backup(f"--keep-{period}", type=int, default=count, metavar="N", help=kept_help)
+    backup("--metrics", type=Path, help="a file for node_exporter's textfile collector")
+    key_help = "write a new secret key for restores, and print the public one"
+    commands.add_parser("backup-key", help=key_help).add_argument("file", type=Path)
+
+
 def _add_restore(commands: "_SubParsersAction[ArgumentParser]", actor: dict[str, Any]) -> None:
     restore_help = "restore a backup into an empty log"
     restore = commands.add_parser("import", help=restore_help).add_argument
@@ -293,4 +335,5 @@ def _add_restore(commands: "_SubParsersAction[ArgumentParser]", actor: dict[str,
     restore(
         "--seal-key", type=Path, help="the old platform's seal key; default: a new, recorded one"
     )
+    restore("--identity", type=Path, help="the secret key of an encrypted backup")
     restore("--actor", **actor)
