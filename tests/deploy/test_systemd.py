@@ -10,12 +10,15 @@ from pathlib import Path
 
 import pytest
 
+from ranker.commands import make_parser
 from tests.support.platform import ROOT
 
 UNITS = ROOT / "deploy" / "systemd"
 PAGE = UNITS / "README.md"
 AGENT = "warpboard-gpu-agent@.service"
 SERVICES = sorted(path.name for path in UNITS.glob("*.service"))
+# Started by its timer, and ends.
+BACKUP = "warpboard-backup.service"
 ANALYZE_S_MAX = 60
 DOCTOR_S_MAX = 120
 
@@ -63,7 +66,7 @@ def test_the_exposure_is_at_most_what_the_page_says(name: str) -> None:
     assert float(match[1]) <= float(pages[1])
 
 
-@pytest.mark.parametrize("name", SERVICES)
+@pytest.mark.parametrize("name", [name for name in SERVICES if name != BACKUP])
 def test_a_unit_runs_a_module_of_ours_with_its_own_settings_and_state(name: str) -> None:
     unit = directives(UNITS / name)
     service = name.removeprefix("warpboard-").removesuffix(".service").replace("@", "-%i")
@@ -81,6 +84,15 @@ def test_a_unit_runs_a_module_of_ours_with_its_own_settings_and_state(name: str)
     assert "_OPS_LISTEN is missing" in found.stdout
     assert unit["EnvironmentFile"] == [f"/etc/warpboard/{service}.env"]
     assert unit["StateDirectory"] == [f"warpboard/{service}"]
+
+
+def test_the_backup_runs_every_night_with_options_that_its_command_has() -> None:
+    assert directives(UNITS / "warpboard-backup.timer")["OnCalendar"] == ["*-*-* 03:00"]
+    (command,) = directives(UNITS / BACKUP)["ExecStart"]
+    _, *words = command.removeprefix("/opt/warpboard/bin/python -P -m ").split()
+    options = make_parser().parse_args(words)
+    assert (options.command, str(options.folder)) == ("backup", "${FOLDER}")
+    assert (options.recipient, str(options.metrics)) == ("${RECIPIENT}", "${METRICS}")
 
 
 def test_no_file_has_a_directive_twice_by_mistake() -> None:

@@ -9,14 +9,13 @@ from pathlib import Path
 import pyrage
 import pytest
 
+from ranker.export.age import make_identity, parse_recipient
 from ranker.export.backup import import_log
 from ranker.export.encrypted import (
     METRIC,
     Retention,
     make_encrypted_backup,
-    make_identity,
     open_backup,
-    parse_recipient,
     remove_old,
 )
 from shared.errors import Refused

@@ -24,13 +24,9 @@ from ranker.audit.command import audit_file, audit_live
 from ranker.audit.report import report_lines
 from ranker.blobs import collect_blobs
 from ranker.domain.stored_log import PublishedSeal
+from ranker.export.age import make_identity
 from ranker.export.backup import ACCOUNTS, BLOBS, export_log, import_log
-from ranker.export.encrypted import (
-    Retention,
-    make_encrypted_backup,
-    make_identity,
-    open_backup,
-)
+from ranker.export.encrypted import Retention, make_encrypted_backup, open_backup
 from ranker.export.repair import repair_log, scrub_log
 from ranker.export.segments import run_segments
 from ranker.releases.service import release
@@ -53,7 +49,7 @@ PROGRESS_PAUSE_S = 0.2
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command, and return the exit code."""
-    options = _make_parser().parse_args(arguments)
+    options = make_parser().parse_args(arguments)
     # A connection closed at the end is not worth a log line.
     logging.basicConfig(level=logging.ERROR, format="%(message)s")
     if options.progress:
@@ -232,7 +228,8 @@ def _parse_instant(text: str) -> datetime:
 _parse_instant.__name__ = "instant (such as 2026-11-21T12:00:00Z)"
 
 
-def _make_parser() -> ArgumentParser:
+def make_parser() -> ArgumentParser:
+    """Return the parser of all commands."""
     parser = ArgumentParser(prog="python -m ranker")
     progress_help = "write how much is done to stderr, a few times per second"
     parser.add_argument("--progress", action="store_true", help=progress_help)

@@ -13,17 +13,17 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from datetime import datetime
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple
+from typing import Any, NamedTuple
 
 import pyrage
 
+from ranker.export.age import HEADER, decrypt_into, parse_recipient, read_identity
 from ranker.export.backup import SUFFIXES, export_log, manifest_path, part_path, verify_backup
 from ranker.settings import Settings
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.private_files import close_empty_folder, create_private_folder, open_private
 
-HEADER = b"age-encryption.org/"
 LOG_NAME, SEAL_KEY = "log.gz", "seal.key"
 FILE_NAME = re.compile(r"warpboard-(\d{8}T\d{6}Z)\.age\Z")
 INSTANT = "%Y%m%dT%H%M%SZ"
@@ -37,30 +37,6 @@ class Retention(NamedTuple):
     daily: int = 7
     weekly: int = 5
     monthly: int = 12
-
-
-def make_identity(file: Path) -> str:
-    """Write a new identity into a file that only its owner may read; returns its public key.
-
-    Raises Refused if the file exists.
-    """
-    if file.exists():
-        raise Refused("file_exists", f"{file} exists: name a new file", "file")
-    identity = pyrage.x25519.Identity.generate()
-    recipient = str(identity.to_public())
-    create_private_folder(file.parent)
-    with open_private(file) as out:
-        out.write(f"# public key: {recipient}\n{identity}\n".encode())
-    return recipient
-
-
-def parse_recipient(text: str) -> Any:
-    """Return a public key. Raises Refused."""
-    try:
-        return pyrage.x25519.Recipient.from_str(text.strip())
-    except pyrage.RecipientError as error:
-        reason = f"--recipient {text!r}: expected a public key such as age1…: {error}"
-        raise Refused("bad_recipient", reason, "recipient") from error
 
 
 async def make_encrypted_backup(
@@ -140,14 +116,14 @@ def remove_old(folder: Path, retention: Retention) -> Sequence[Path]:
         if (match := FILE_NAME.match(path.name))
     }
     newest_first = sorted(instants, key=lambda path: instants[path], reverse=True)
-    kept = set(newest_first[:1])
+    retained = set(newest_first[:1])
     periods = (("%Y%j", retention.daily), ("%G%V", retention.weekly), ("%Y%m", retention.monthly))
     for period, count in periods:
         newest_by_period: dict[str, Path] = {}
         for path in newest_first:
             newest_by_period.setdefault(instants[path].strftime(period), path)
-        kept |= set(list(newest_by_period.values())[:count])
-    removed = [path for path in newest_first if path not in kept]
+        retained |= set(list(newest_by_period.values())[:count])
+    removed = [path for path in newest_first if path not in retained]
     for path in removed:
         path.unlink()
     return removed
@@ -184,7 +160,7 @@ def open_backup(file: Path, identity: Path | None) -> Iterator[OpenedBackup]:
     if identity is None:
         reason = f"{file} is encrypted: name the file with its secret key with --identity"
         raise Refused("no_identity", reason, "identity")
-    key = _read_identity(identity)
+    key = read_identity(identity)
     with tempfile.TemporaryDirectory(prefix="warpboard-restore-") as temporary:
         _decrypt(file, Path(temporary), key)
         log, seal_key = Path(temporary, LOG_NAME), Path(temporary, SEAL_KEY)
@@ -199,36 +175,14 @@ def _is_encrypted(file: Path) -> bool:
         raise Refused("no_file", f"{file} cannot be read: {error.strerror}", "file") from error
 
 
-def _read_identity(file: Path) -> Any:
-    try:
-        lines = file.read_text(encoding="utf-8").splitlines()
-        (secret,) = [line for line in lines if line and not line.startswith("#")]
-        return pyrage.x25519.Identity.from_str(secret.strip())
-    except (OSError, ValueError, pyrage.IdentityError) as error:
-        reason = f"{file} is not the secret key of backups: {error}"
-        raise Refused("bad_identity", reason, "identity") from error
-
-
 def _decrypt(file: Path, folder: Path, key: Any) -> None:
     tar_file = folder / "backup.tar"
     try:
         with file.open("rb") as encrypted, open_private(tar_file) as out:
-            _decrypt_into(encrypted, out, key, file)
+            decrypt_into(encrypted, out, key, file)
         with tarfile.open(tar_file, "r:") as tar:
             tar.extractall(folder, filter="data")
     except (OSError, tarfile.TarError) as error:
         reason = f"{file} is damaged: it was cut off or changed ({error})"
         raise Refused("bad_backup", reason, "file") from error
     tar_file.unlink()
-
-
-def _decrypt_into(encrypted: BinaryIO, out: BinaryIO, key: Any, file: Path) -> None:
-    try:
-        pyrage.decrypt_io(encrypted, out, [key])
-    except pyrage.DecryptError as error:
-        if "No matching keys" in str(error):
-            reason = (
-                f"{file} was encrypted for another key: use the --identity that it was made for"
-            )
-            raise Refused("wrong_identity", reason, "identity") from error
-        raise Refused("bad_backup", f"{file} is damaged: {error}", "file") from error
