@@ -81,7 +81,7 @@ def _read_accounts(running: Running) -> dict[str, list[str]]:
             volatile = VOLATILE.get(table, [])
             if volatile is None:
                 continue
-            query = sql.SQL("select to_jsonb(own) - {} from {} as own").format(
+            query = sql.SQL("select to_jsonb(own) - {}::text[] from {} as own").format(
                 sql.Literal(volatile), sql.Identifier(*table.split("."))
             )
             found = connection.execute(query).fetchall()
