@@ -19,9 +19,10 @@ import psycopg
 from psycopg import sql
 
 from tests.support.people import HONEST, Person, add_problem
-from tests.support.platform import NO_PODIUM_JOBS, QUICK, ROOT, Running
+from tests.support.platform import NO_PODIUM_JOBS, QUICK, ROOT, TIMED_AT_ONCE, Running
 
 COMMAND_S_MAX = 120
+RUN_S_MAX = 180.0
 # What changes while a platform runs: columns, or whole tables.
 VOLATILE = {
     "accounts.idempotency": None,
@@ -136,14 +137,14 @@ def _compare(before: State, after: State) -> list[Comparison]:
 def _submit(running: Running, token: dict[str, str], name: str, source: str) -> int:
     with Person(running.url, name, token) as person:
         number = person.submit(source, "ranked")
-        ended = person.end(number)
+        ended = person.end(number, RUN_S_MAX)
     assert ended["verdict"] == "passed", ended
     return number
 
 
 def run_drill(folder: Path, show: Callable[[str], None] = lambda _: None) -> list[Comparison]:
     """Run the drill in an empty folder; returns what was compared. Raises AssertionError."""
-    settings = {**QUICK, **NO_PODIUM_JOBS}
+    settings = {**QUICK, **NO_PODIUM_JOBS, **TIMED_AT_ONCE}
     old = Running(folder / "old", settings).up()
     try:
         add_problem(old.url, ROOT / "problems" / "identity")

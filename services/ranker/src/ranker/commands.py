@@ -257,15 +257,6 @@ def make_parser() -> ArgumentParser:
     rebuild = commands.add_parser("rebuild", help="replay ranker's read models and only compare")
     rebuild.set_defaults(projection="ranker", source="stream", file=None, switch=False)
 
-    export_help = "back up the log, its blobs and the accounts"
-    export = commands.add_parser("export", help=export_help).add_argument
-    export("file", type=Path)
-    export("--source", choices=("stream", "archive"), default="stream")
-    for part in (BLOBS, ACCOUNTS):
-        part_help = f"leave out the {part}; the manifest records it"
-        left_out: dict[str, Any] = {"dest": "left_out", "action": "append_const", "const": part}
-        export(f"--without-{part}", **left_out, default=[], help=part_help)
-
     _add_backup(commands)
     release_help = "write the next release of the kernel archive"
     release_command = commands.add_parser("release", help=release_help).add_argument
@@ -311,6 +302,15 @@ def _add_segments(commands: "_SubParsersAction[ArgumentParser]", actor: dict[str
 
 
 def _add_backup(commands: "_SubParsersAction[ArgumentParser]") -> None:
+    export_help = "back up the log, its blobs and the accounts"
+    export = commands.add_parser("export", help=export_help).add_argument
+    export("file", type=Path)
+    export("--source", choices=("stream", "archive"), default="stream")
+    for part in (BLOBS, ACCOUNTS):
+        part_help = f"leave out the {part}; the manifest records it"
+        left_out: dict[str, Any] = {"dest": "left_out", "action": "append_const", "const": part}
+        export(f"--without-{part}", **left_out, default=[], help=part_help)
+
     backup_help = "write an encrypted backup into a folder, and remove old ones"
     backup = commands.add_parser("backup", help=backup_help).add_argument
     backup("folder", type=Path)
