@@ -61,9 +61,8 @@ async def test_log_and_tables_go_back_to_one_instant(
     try:
         primary.start()
         dsn = primary.dsn_at()
-        settings = Settings(
-            *(shared_nats.fresh_url(), dsn, NOWHERE, NOWHERE, "k" * 16), seal_key=tmp_path / "key"
-        )
+        url, key = shared_nats.fresh_url(), tmp_path / "key"
+        settings = Settings(dsn, NOWHERE, NOWHERE, "k" * 16, nats_url=url, seal_key=key)
         async with logging_to(settings.nats_url) as (log, _):
             for envelope in events[:half]:
                 await log.append(NewEvent(envelope, None))
