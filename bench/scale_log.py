@@ -25,6 +25,7 @@ from bench.noop_platform import cpu_s, peak_mib
 from bench.replay_log import BEGAN, Told
 from bench.replay_place import Ground, Running, ask
 from shared import subjects
+from shared.bus_keys.login import BusLogin
 from shared.clock import now
 from shared.event_log import NewEvent
 from shared.events import AccountOpened, Fact, SubmissionCancelRequested, TokenIssued
@@ -206,7 +207,7 @@ class LogBench:
         return next((int(float(line.split()[1])) for line in lines if line.startswith(ARCHIVED)), 0)
 
     async def _last(self) -> int:
-        nc = await connect(self.ground.nats.url, "bench")
+        nc = await connect(self.ground.nats.login(), "bench")
         try:
             await ensure_streams(nc)
             return await NatsLog(nc).last()
@@ -214,7 +215,7 @@ class LogBench:
             await nc.close()
 
     async def _stream(self) -> tuple[int, int]:
-        nc = await connect(self.ground.nats.url, "bench")
+        nc = await connect(self.ground.nats.login(), "bench")
         try:
             answer = await retry_request(nc, lambda: api_request(nc, f"STREAM.INFO.{STREAM}"))
         finally:
@@ -224,7 +225,7 @@ class LogBench:
 
     async def _write(self, count: int) -> None:
         """Append finished submissions and their participants, in order, about `count` events."""
-        nc = await connect(self.ground.nats.url, "bench")
+        nc = await connect(self.ground.nats.login(), "bench")
         told = self._tell(count)
         while batch := list(islice(told, BATCH_MAX)):
             self._seq = await publish_bulk(nc, batch, self._seq)
@@ -239,7 +240,7 @@ class LogBench:
     def _end_one(self, running: Running) -> float:
         """Seconds from a scheduler's start until it has dealt with what is new to it."""
         name = f"new/{next(self._numbers)}"
-        return asyncio.run(end_one(self.ground.nats.url, name, running))
+        return asyncio.run(end_one(self.ground.nats.login(), name, running))
 
 
 async def publish_bulk(nc: Client, batch: Sequence[Told], seq: int) -> int:
@@ -273,12 +274,12 @@ async def publish_bulk(nc: Client, batch: Sequence[Told], seq: int) -> int:
     raise AssertionError("a batch has at least one event")
 
 
-async def end_one(url: str, name: str, running: Running) -> float:
+async def end_one(login: BusLogin, name: str, running: Running) -> float:
     """Receive a submission that its participant cancels, which the scheduler has to end.
 
     Seconds from the scheduler's start until it did.
     """
-    nc = await connect(url, "bench")
+    nc = await connect(login, "bench")
     log, submission = NatsLog(nc), derive_id(name, "new")
     aggregate, received = replay_log.received(submission, "test", "somebody")
     facts: list[Fact] = [received, SubmissionCancelRequested(reason="bench")]

@@ -28,6 +28,7 @@ from bench.scale_log import end_one, publish_bulk
 from scheduler.domain.queue import Policy
 from scheduler.service import Heartbeat
 from shared import subjects
+from shared.bus_keys.login import BusLogin
 from shared.clock import now
 from shared.errors import Failed
 from shared.event_log import Conflict, NewEvent, RecordedEvent
@@ -114,12 +115,12 @@ def measure(jobs: int, agents: int, wanted: int, folder: Path) -> Result:
     """Queue so many jobs, start a scheduler, and let the agents work off `wanted` of them."""
     ground = Ground(folder)
     try:
-        queued = asyncio.run(_write(ground.nats.url, jobs, agents))
+        queued = asyncio.run(_write(ground.nats.login(), jobs, agents))
         with ground.service("scheduler") as scheduler:
             # It folds the queue, and stores a snapshot when it stops.
-            asyncio.run(end_one(ground.nats.url, "first", scheduler))
+            asyncio.run(end_one(ground.nats.login(), "first", scheduler))
         with ground.service("scheduler") as scheduler:
-            start_s = asyncio.run(end_one(ground.nats.url, "second", scheduler))
+            start_s = asyncio.run(end_one(ground.nats.login(), "second", scheduler))
             start_peak_mib = peak_mib(scheduler.process.pid)
             result = run_main(_work(ground, scheduler, queued, agents, wanted))
         return result._replace(start_s=start_s, start_peak_mib=start_peak_mib)
@@ -133,7 +134,7 @@ async def _work(
     assert ground.nats.process is not None, "it was started"
     nats, pid = ground.nats.process.pid, scheduler.process.pid
     before = cpu_s(pid), cpu_s(nats), time.process_time()
-    nc = await connect(ground.nats.url, "agents")
+    nc = await connect(ground.nats.login(), "agents")
     names = [f"a{number}" for number in range(agents)]
     crowd = Crowd(nc, names, queued, min(wanted, len(queued)))
     async with asyncio.timeout(WORK_S_MAX):
@@ -342,9 +343,9 @@ def _jobs(number: int) -> Iterator[tuple[str, tuple[str, str]]]:
                 del left[account]
 
 
-async def _write(url: str, jobs: int, agents: int) -> dict[str, QueuedJob]:
+async def _write(login: BusLogin, jobs: int, agents: int) -> dict[str, QueuedJob]:
     """Enrol the agents and receive the submissions; return these by their id."""
-    nc = await connect(url, "bench")
+    nc = await connect(login, "bench")
     await ensure_streams(nc)
     queued: dict[str, QueuedJob] = {}
 
