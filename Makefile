@@ -15,7 +15,8 @@ PACKAGES := shared harness ingest scheduler gpu_agent ranker discord_edge warpbo
             warpboard_agents warpboard_verifiers discord_sim
 
 .PHONY: help install format check docs walks problems test-fast test test-cuda test-long \
-        test-crowded test-alone test-agents up demo optimise-demo bench bench-smoke chaos drill contract clean
+        test-crowded test-alone test-agents up demo optimise-demo bench bench-smoke chaos drill \
+        three-machines contract clean
 help: ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' Makefile
 
@@ -159,6 +160,9 @@ bench-smoke: install ## Run every benchmark for seconds; the ratios that no mach
 
 drill: install ## Destroy a platform, restore its backup on other paths, and compare
 	python -m tests.system.drill
+
+three-machines: install ## Follow the guide to three machines in network namespaces, as root; kill servers
+	pytest -q -rPs -s -m long tests/system/test_three_machines.py
 
 chaos: install ## Kill everything at random for CHAOS_S seconds, then judge the log
 	python -m tests.system.chaos --seconds $${CHAOS_S:-1200} $${CHAOS_SEED:+--seed $$CHAOS_SEED}

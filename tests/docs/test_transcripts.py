@@ -24,6 +24,8 @@ PAGES = (
     "docs/walks/operator.md",
 )
 CONTRIBUTOR = "docs/walks/contributor.md"
+# On hosts of their own, which tests/system/test_three_machines.py has.
+THREE_MACHINES = ("deploy/three-machines/README.md", "deploy/three-machines/failover.md")
 # These need the frameworks of agents/constraints.txt, which tests/agents has.
 FRAMEWORKS = tuple(
     f"docs/frameworks/{name}.md" for name in ("openenv", "verifiers", "trl", "openevolve")
@@ -35,7 +37,8 @@ SOURCES = ("shared", "harness", "services/ingest", "services/ranker", "services/
 
 def documentation() -> Iterator[Path]:
     """The pages that a reader may follow."""
-    for pattern in ("*.md", "docs/**/*.md", "*/README.md", "services/*/README.md"):
+    readmes = ("*/README.md", "services/*/README.md")
+    for pattern in ("*.md", "docs/**/*.md", "deploy/*/*.md", *readmes):
         yield from ROOT.glob(pattern)
 
 
@@ -51,16 +54,17 @@ def test_every_transcript_is_followed() -> None:
     followed = {
         str(page.relative_to(ROOT))
         for page in documentation()
-        if "```console\n" in page.read_text(encoding="utf-8")
+        if "```console" in page.read_text(encoding="utf-8")
     }
-    assert followed == {*PAGES, *FRAMEWORKS, CONTRIBUTOR}
+    assert followed == {*PAGES, *FRAMEWORKS, *THREE_MACHINES, CONTRIBUTOR}
 
 
 def test_a_command_after_a_prompt_is_in_a_transcript() -> None:
     for page in documentation():
         text = page.read_text(encoding="utf-8")
         prompts = len(re.findall(r"^\s*\$ ", text, re.MULTILINE))
-        steps = [step for step in read_steps(text) if not step.command.endswith("END_OF_FILE")]
+        # A command of several hosts is one prompt.
+        steps = {step.line for step in read_steps(text) if not step.command.endswith("END_OF_FILE")}
         assert prompts == len(steps), f"{page.relative_to(ROOT)}: begin the block with ```console"
 
 

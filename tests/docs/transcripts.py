@@ -3,6 +3,7 @@
 These fenced blocks are executed, in their order; all others are only shown:
 
 - `console`: commands after `$ `, continued after `> `, each followed by the output that it prints.
+  With `host="a b"` the block is executed on these hosts, one after the other.
 - a language with `title="FILE"`: a file, which is written.
 - `diff`: a change, which `git apply` makes.
 
@@ -21,8 +22,8 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -36,9 +37,17 @@ END_S_MAX = 60
 SHOWN_S_MIN = 1.0
 FENCE = re.compile(r"^(`{3,})(\w*)(.*)$")
 TITLE = re.compile(r'title="([^"]+)"')
+HOSTS = re.compile(r'host="([^"]+)"')
 ECHO_STATUS = "echo $?"
 UP = "warpboard up"
-PLACEHOLDERS = {"NUMBER": r"\d+", "OTHER": r"\d+", "DIGEST": "[0-9a-f]{64}"}
+PLACEHOLDERS = {
+    "NUMBER": r"\d+",
+    "OTHER": r"\d+",
+    "DIGEST": "[0-9a-f]{64}",
+    # A public key in base64, and the address of a machine.
+    "KEY": "[A-Za-z0-9+/]{43}=",
+    "ADDRESS": r"\d+(?:\.\d+){3}",
+}
 PLACEHOLDER = re.compile(rf"\b({'|'.join(PLACEHOLDERS)})\b")
 DURATION = r"[\d.,]+ (?:± [\d.,]+ )?(?:ns|µs|ms|s|min|h)\b"
 # Parts of an expected line that do not stand for themselves.
@@ -58,11 +67,15 @@ SETTINGS = {
 
 @dataclass(frozen=True)
 class Step:
-    """A command, or a file or a change that one command writes, and the output expected of it."""
+    """A command, or a file or a change that one command writes, and the output expected of it.
+
+    `host` is where it runs; "" is the only machine of most pages.
+    """
 
     line: int
     command: str
     output: tuple[str, ...] = ()
+    host: str = ""
 
 
 def read_steps(text: str) -> Iterator[Step]:
@@ -74,7 +87,9 @@ def read_steps(text: str) -> Iterator[Step]:
     """
     for line, language, info, body in _blocks(text):
         if language == "console":
-            yield from _console_steps(line, body)
+            names = HOSTS.search(info)
+            for host in names[1].split() if names else ("",):
+                yield from (replace(step, host=host) for step in _console_steps(line, body))
         elif title := TITLE.search(info):
             yield Step(line, f"cat > {title[1]} <<'END_OF_FILE'\n{body}END_OF_FILE")
         elif language == "diff":
@@ -170,19 +185,23 @@ class Terminal:
 
 @dataclass
 class Reader:
-    """Follows pages in a shell whose folder is a clone; use it as a context manager."""
+    """Follows pages in a shell whose folder is a clone; use it as a context manager.
+
+    `hosts` has the beginning of the commands with which each host of a page gets a shell.
+    """
 
     clone: Path
     home: Path
     environ: dict[str, str] = field(default_factory=dict)
     values: dict[str, str] = field(default_factory=dict)
+    hosts: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    _shells: "dict[str, subprocess.Popen[bytes]]" = field(default_factory=dict)
     _terminals: dict[str, Terminal] = field(default_factory=dict)
 
     def __enter__(self) -> Self:
         inherited = {name: os.environ[name] for name in INHERITED if name in os.environ}
         self.home.mkdir(exist_ok=True)
         self._environ = inherited | SETTINGS | {"HOME": str(self.home)} | self.environ
-        self._shell = self._start_shell()
         return self
 
     def __exit__(
@@ -191,7 +210,7 @@ class Reader:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._stop_shell()
+        self._stop_shells()
         for terminal in self._terminals.values():
             terminal.process.send_signal(signal.SIGINT)
         for terminal in self._terminals.values():
@@ -201,8 +220,7 @@ class Reader:
         """Do what a page says, from the clone's folder; fails with each output that differs."""
         steps = list(read_steps(page.read_text(encoding="utf-8")))
         assert steps, f"{page} has no step"
-        self._stop_shell()
-        self._shell = self._start_shell()
+        self._stop_shells()
         self.values = {}
         began = time.monotonic()
         findings = []
@@ -210,7 +228,11 @@ class Reader:
             may_fail = next_step is not None and next_step.command == ECHO_STATUS
             step_began = time.monotonic()
             if finding := self._take(step, may_fail=may_fail):
-                findings.append(f"{page.name}, line {step.line}: {finding}")
+                where = f" on {step.host}" if step.host else ""
+                findings.append(f"{page.name}, line {step.line}{where}: {finding}")
+                if step.host:
+                    # What follows on several hosts would only wait for what is missing.
+                    break
             if (step_s := time.monotonic() - step_began) >= SHOWN_S_MIN:
                 sys.stdout.write(f"  {step_s:5.1f} s  {step.command.splitlines()[0]}\n")
         took_s = time.monotonic() - began
@@ -223,12 +245,13 @@ class Reader:
         if missing := names - {*self.values}:
             return f"{step.command}\nnothing printed {', '.join(sorted(missing))} before"
         # Each command that prints a number of its own begins with a new one.
-        named = {name: text for name, text in self.values.items() if {name} & {"DIGEST", *names}}
+        lasting = {"DIGEST", "KEY", "ADDRESS", *names}
+        named = {name: text for name, text in self.values.items() if name in lasting}
         command = PLACEHOLDER.sub(lambda match: named[match[0]], step.command)
         if command.startswith(UP):
             status, printed = 0, self._open_terminal(command, step, named)
         else:
-            status, printed = self._run(command)
+            status, printed = self._run(command, step.host)
         values = match_output(step.output, printed, named)
         if values is None:
             lines = difflib.ndiff(_plain_lines("\n".join(step.output)), _plain_lines(printed))
@@ -236,45 +259,52 @@ class Reader:
         self.values |= values
         return f"{command}\nexit code {status}\n{printed}" if status and not may_fail else None
 
-    def _start_shell(self) -> "subprocess.Popen[bytes]":
-        return subprocess.Popen(
-            ["/bin/bash", "--noprofile", "--norc"],
-            cwd=self.clone,
-            env=self._environ,
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-        )
+    def _shell(self, host: str) -> "subprocess.Popen[bytes]":
+        """Return the shell of a host, which starts with its first command."""
+        if host not in self._shells:
+            self._shells[host] = subprocess.Popen(
+                [*self.hosts.get(host, ()), "/bin/bash", "--noprofile", "--norc"],
+                cwd=self.clone,
+                env=self._environ,
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        return self._shells[host]
 
-    def _stop_shell(self) -> None:
-        self._shell.kill()
-        self._shell.wait(END_S_MAX)
-        for stream in (self._shell.stdin, self._shell.stdout):
-            if stream is not None:
-                stream.close()
+    def _stop_shells(self) -> None:
+        for shell in self._shells.values():
+            shell.kill()
+            shell.wait(END_S_MAX)
+            for stream in (shell.stdin, shell.stdout):
+                if stream is not None:
+                    stream.close()
+        self._shells.clear()
 
-    def _run(self, command: str) -> tuple[int, str]:
-        """Run a command in the shell; its exit code and what it printed."""
-        assert self._shell.stdin is not None
+    def _run(self, command: str, host: str) -> tuple[int, str]:
+        """Run a command in the shell of a host; its exit code and what it printed."""
+        shell = self._shell(host)
+        assert shell.stdin is not None
         mark = secrets.token_hex(8)
         # The last command leaves the exit code as it was, for `echo $?`.
         script = f"{{\n{command}\n}} 2>&1 </dev/null\n(s=$?; echo {mark}$s; exit $s)\n"
-        self._shell.stdin.write(script.encode())
-        self._shell.stdin.flush()
-        printed, _, status = self._read_until(mark, command).rpartition(mark)
+        shell.stdin.write(script.encode())
+        shell.stdin.flush()
+        printed, _, status = self._read_until(shell, mark, command).rpartition(mark)
         return int(status), printed
 
-    def _read_until(self, mark: str, command: str) -> str:
+    @staticmethod
+    def _read_until(shell: "subprocess.Popen[bytes]", mark: str, command: str) -> str:
         """Read the shell's output up to the line that begins with a mark."""
-        assert self._shell.stdout is not None
+        assert shell.stdout is not None
         until, data = time.monotonic() + COMMAND_S_MAX, b""
         with selectors.DefaultSelector() as selector:
-            selector.register(self._shell.stdout, selectors.EVENT_READ)
+            selector.register(shell.stdout, selectors.EVENT_READ)
             while not re.search(rf"{mark}\d+\n$", text := data.decode(errors="replace")):
                 is_there = selector.select(until - time.monotonic())
                 assert is_there, f"{command}: not over after {COMMAND_S_MAX} s\n{text}"
-                read = os.read(self._shell.stdout.fileno(), 65536)
+                read = os.read(shell.stdout.fileno(), 65536)
                 assert read, f"{command}: the shell has ended\n{text}"
                 data += read
         return text

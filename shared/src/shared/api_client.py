@@ -187,6 +187,9 @@ async def open_http_client(
     import httpx
 
     timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+    if url.startswith("https:"):
+        # Of the environment only SSL_CERT_FILE and SSL_CERT_DIR, for a CA of the operator's own.
+        options = {"verify": httpx.create_ssl_context()} | options
     # A proxy named in the environment must not be used for 127.0.0.1.
     async with httpx.AsyncClient(
         base_url=url, headers=headers, timeout=timeout, trust_env=False, **options

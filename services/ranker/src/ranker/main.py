@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 from contextlib import AbstractContextManager
 from functools import partial
 
@@ -15,7 +16,7 @@ from ranker.domain.stored_log import SealInterval
 from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.metrics import ArchiveMetrics, RankerMetrics
-from ranker.postgres import SCHEMA, Reader, ReadsBetweenWrites, open_read_models
+from ranker.postgres import SCHEMA, Reader, ReadModels, ReadsBetweenWrites, open_read_models
 from ranker.releases.service import release, release_regularly
 from ranker.retrieval.postgres import PACKAGE as TEXTS_PACKAGE
 from ranker.retrieval.postgres import SCHEMA as TEXTS_SCHEMA
@@ -68,6 +69,7 @@ SEAL_EVENTS, SEAL_S = 10_000, 86_400.0
 SCRUB_S = 3600.0
 # Another instance writes: this one waits for it to end.
 STANDBY_S = 5.0
+STANDBY_POLL_S = 0.1
 # Only a search has a body: a source, as long as ingest lets a JSON body be.
 BODY_BYTES_MAX = 128 * 1024
 PART = "read models"
@@ -107,12 +109,21 @@ async def _run_projection(
                 ranker = Ranker(
                     decisions, announcements, progress, milestones, *podium_jobs, retimes
                 )
-                await ranker.run()
+                try:
+                    await ranker.run()
+                except CheckpointConflict as fenced:
+                    logger.warning("standing by: %s", fenced)
+                    await _stand_by(models, progress)
         except Failed as failed:
             await outage.wait(failed)
-        except CheckpointConflict as fenced:
-            logger.warning("standing by: %s", fenced)
-            await asyncio.sleep(STANDBY_S)
+
+
+async def _stand_by(models: ReadModels, progress: ProjectionProgress) -> None:
+    """Let another instance write for a while, and serve reads of what it writes."""
+    until = time.monotonic() + STANDBY_S
+    while time.monotonic() < until:
+        progress.follow_checkpoint(await models.checkpoint())
+        await asyncio.sleep(STANDBY_POLL_S)
 
 
 def _load_seal_config(settings: Settings) -> SealConfig | None:

@@ -161,6 +161,7 @@ class ClusterInfo(msgspec.Struct):
     """Where a stream is; a server on its own has no `name` of a cluster."""
 
     name: str = ""
+    leader: str = ""
 
 
 class StreamInfo(msgspec.Struct):

@@ -108,6 +108,16 @@ class ProjectionProgress:
         self.seq, self.parked = seq, None
         self._wake()
 
+    def follow_checkpoint(self, seq: int) -> None:
+        """Record that another instance moved the checkpoint: anything may have changed."""
+        if seq == self.seq:
+            return
+        self.changed_seq = self.announced_seq = seq
+        for signals in self.followers.values():
+            for signal in signals:
+                signal.set()
+        self.advance(seq)
+
     def leaderboard_version(self, problem: str) -> LeaderboardVersion:
         """The version of what the leaderboards of a problem show, as far as events change it."""
         seq = max(self.changed_seq, self.changed_seqs.get(problem.lower(), 0))
