@@ -54,7 +54,7 @@ def test_every_transcript_is_followed() -> None:
     followed = {
         str(page.relative_to(ROOT))
         for page in documentation()
-        if "```console" in page.read_text(encoding="utf-8")
+        if re.search(r"^ *```console\b", page.read_text(encoding="utf-8"), re.MULTILINE)
     }
     assert followed == {*PAGES, *FRAMEWORKS, *THREE_MACHINES, CONTRIBUTOR}
 
