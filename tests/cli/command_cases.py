@@ -345,6 +345,14 @@ HERE: dict[str, tuple[str, ...]] = {
     "server audit": ("m", "CPU", "--file", "FILE"),
     "server doctor": ("FILE",),
     "server gc": ("--folder", "NEW"),
+    "server keys make": ("--keys", "NEW"),
+    "server keys list": ("--keys", "NEW"),
+    "server keys add": ("launcher-modal", "--keys", "NEW"),
+    "server keys rotate": ("ingest", "--keys", "NEW"),
+    "server keys retire": ("ingest", "--keys", "NEW"),
+    "server keys revoke": ("ingest", "--keys", "NEW"),
+    "server keys certificate": ("bus1", "127.0.0.1", "--keys", "NEW"),
+    "server keys deploy": ("--keys", "NEW"),
 }
 # These start servers or whole platforms; tests/cli/test_books.py, test_mcp.py and tests/system do.
 PLATFORMS = (

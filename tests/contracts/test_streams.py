@@ -10,7 +10,9 @@ from nats.aio.client import Client
 from shared.errors import Failed
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.connection import connect
+from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
+from tests.contracts.samples import new_event
 
 pytestmark = pytest.mark.server
 
@@ -64,9 +66,36 @@ async def test_the_log_has_the_settings_of_the_specification(client: Client) -> 
 
 async def test_a_stream_that_is_not_ours_is_refused_with_a_sentence(nats_url: str) -> None:
     nc = await connect(nats_url, "test")
-    settings = {"name": "EVENTS", "subjects": ["events.>"], "storage": "file", "discard": "new"}
-    await api(nc, "STREAM.CREATE.EVENTS", settings)
-    with pytest.raises(Failed, match="stream EVENTS has"):
+    await api(nc, "STREAM.CREATE.EVENTS", {"name": "EVENTS", "subjects": ["other.>"]})
+    with pytest.raises(Failed, match=r"stream EVENTS has subjects=\['other.>'\].*: it is not ours"):
+        await ensure_streams(nc)
+    await nc.close()
+
+
+async def test_a_setting_that_another_version_had_is_changed_and_nothing_is_lost(
+    nats_url: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    nc = await connect(nats_url, "test")
+    old = {"name": "EVENTS", "subjects": ["events.>"], "storage": "file", "max_msg_size": 1024}
+    await api(nc, "STREAM.CREATE.EVENTS", old)
+    await NatsLog(nc).append(new_event("job.j1", None))
+    with caplog.at_level("WARNING"):
+        await ensure_streams(nc)
+    assert "changed stream EVENTS" in caplog.text
+    assert "max_msg_size from 1024" in caplog.text
+    assert await NatsLog(nc).last() == 1
+    caplog.clear()
+    await ensure_streams(nc)
+    assert "changed stream" not in caplog.text
+    await nc.close()
+
+
+async def test_a_setting_that_the_server_cannot_change_says_what_to_do(nats_url: str) -> None:
+    nc = await connect(nats_url, "test")
+    old = {"name": "EVENTS", "subjects": ["events.>"], "storage": "memory"}
+    await api(nc, "STREAM.CREATE.EVENTS", old)
+    expected = r"storage from 'memory' to 'file'.*restore it: docs/operating/backup-and-restore"
+    with pytest.raises(Failed, match=expected):
         await ensure_streams(nc)
     await nc.close()
 

@@ -138,6 +138,7 @@ class Platform:
         for server in (nats, postgres):
             server.log = self._log_path(server.name)
             await self._start(self._add_child(server))
+        nats.authority.save_address(nats.url)
         token = load_password(self.folder / "operator_token")
         has_edge = BOT in self._environ or self._table is with_discord
         config = PlatformConfig(

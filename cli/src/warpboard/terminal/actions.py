@@ -168,20 +168,6 @@ ACTIONS = {
         'local --reason "the fan was replaced"',
         (AGENT, REASON),
     ),
-    "agent revoke": Action(
-        "POST admin/agents/{agent}/revoke", 'local --reason "its key was copied"', (AGENT, REASON)
-    ),
-    "agent enroll": Action(
-        "POST admin/agents/{agent}/enroll",
-        'h200-3 --key MCowBQYDK2VwAyEA8f… --owner lab --reason "a new host"',
-        (
-            AGENT,
-            click.option("--key", "sign_key", required=True, metavar="KEY", help="Base64."),
-            click.option("--owner", required=True, metavar="NAME", help="The machine's owner."),
-            REASON,
-        ),
-        "`python -m gpu_agent key` on its machine prints the key.",
-    ),
     "admin pool pause": Action(
         "POST admin/pools/{gpu}/pause",
         'H200 --reason "times drift"',

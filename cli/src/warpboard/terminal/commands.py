@@ -36,6 +36,7 @@ GROUPS = {
     "archive": "Search kernels, and release them as files.",
     "server": "Check it; replay, audit, back up and repair its log.",
     "server segments": "Export the log in segments, and truncate the stream behind them.",
+    "server keys": "Make, rotate and revoke who may log in to the bus.",
     "agent": "List agents, restrict or release them, and test this machine.",
     "admin": "Decide as an operator; each decision is an event.\n\n"
     "It holds your name and your reason. The token is that of the platform's --folder, or "
@@ -233,6 +234,17 @@ COMMANDS = {
     ),
     "server segments save": ("segments.save", "Copy the segments into FOLDER."),
     "server segments load": ("segments.load", "Put damaged segments back from FOLDER."),
+    "server keys make": (
+        "keys.make",
+        "Make an operator's keys, a user per service, and a CA.",
+    ),
+    "server keys list": ("keys.list_keys", "List the users of the bus and the certificates."),
+    "server keys add": ("keys.add", "Make a USER of the bus, and tell the servers."),
+    "server keys rotate": ("keys.rotate", "Give USER new credentials; the old ones stay valid."),
+    "server keys retire": ("keys.retire", "Revoke all credentials of USER but the newest."),
+    "server keys revoke": ("keys.revoke", "Revoke all credentials of USER: it is disconnected."),
+    "server keys certificate": ("keys.certificate", "Make or renew a server's certificate."),
+    "server keys deploy": ("keys.deploy_keys", "Give the servers all accounts."),
     "server gc": ("maintenance.gc", "List or remove blobs that no event names."),
     "archive search": (
         "archive.search",
@@ -251,8 +263,14 @@ COMMANDS = {
     "agent drain": ("actions", "Give an agent no new jobs; its current run may finish."),
     "agent quarantine": ("actions", "Give an agent no jobs and no canaries."),
     "agent release": ("actions", "End cordon, drain and quarantine of an agent."),
-    "agent revoke": ("actions", "Revoke an agent permanently: it can neither run jobs nor sign."),
-    "agent enroll": ("actions", "Accept an agent's signatures."),
+    "agent revoke": (
+        "keys.revoke_agent",
+        "Revoke an agent permanently: it can neither run jobs nor sign.",
+    ),
+    "agent enroll": (
+        "keys.enroll",
+        "Accept an agent's signatures, and print the line that starts it on its host.",
+    ),
     "admin pool pause": ("actions", "Start no jobs of a GPU type."),
     "admin pool resume": ("actions", "Start jobs of a GPU type again."),
     "admin pool canary": ("actions", "Run a passed submission regularly on every agent."),

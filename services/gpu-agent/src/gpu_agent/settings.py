@@ -1,8 +1,10 @@
 """The agent's settings, the only reader of its environment, and the key that they name."""
 
 import base64
+import json
 import os
 import sys
+import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -131,9 +133,13 @@ class Settings(BusSettings):
 def load() -> Settings:
     """Load the settings. Raises `BadSettings` with everything that is wrong with them.
 
-    A sealed credential, which a launcher gives to the agent of one job, holds some of them.
+    A sealed credential, which a launcher gives to the agent of one job, holds some of them, and so
+    does the token of `warpboard agent enroll`.
     """
     environ = dict(os.environ)
+    if token := environ.pop(f"{PREFIX}_TOKEN", ""):
+        # What is set beside it counts: rotated credentials are a file.
+        environ = {f"{PREFIX}_{name}": text for name, text in open_token(token).items()} | environ
     sealed, key = (environ.pop(f"{PREFIX}_{name}", "") for name in CREDENTIAL_SETTINGS)
     if sealed:
         opened = open_credential(sealed, key)
@@ -149,6 +155,17 @@ def _check_ranges(settings: Settings) -> None:
     ]
     if problems:
         raise BadSettings(problems)
+
+
+def open_token(token: str) -> dict[str, str]:
+    """Return the settings in the token of an enrolment. Raises Refused `bad_settings`."""
+    try:
+        text = zlib.decompress(base64.urlsafe_b64decode(token.strip()))
+        settings: dict[str, str] = json.loads(text)
+    except (ValueError, zlib.error) as error:
+        reason = f"{PREFIX}_TOKEN is damaged: copy the whole line of warpboard agent enroll"
+        raise Refused("bad_settings", reason) from error
+    return settings
 
 
 def load_agent_key(settings: Settings) -> SigningKey:

@@ -102,6 +102,25 @@ class Authority:
         """Where each user has its `.creds` file."""
         return self.folder / "credentials"
 
+    @property
+    def ca(self) -> Path:
+        """The certificate of the CA, if one was made."""
+        return self.folder / "certificates" / "ca.pem"
+
+    @property
+    def address(self) -> str:
+        """How processes reach the bus, "" if it was not saved."""
+        path = self.folder / "address"
+        return path.read_text().strip() if path.exists() else ""
+
+    def save_address(self, address: str) -> None:
+        """Keep how processes reach the bus."""
+        _write(self.folder / "address", address)
+
+    def account_jwt(self, user: str) -> str:
+        """Return the JWT of a user's account."""
+        return self._account_path(account_of(user)).read_text().strip()
+
     def credentials_path(self, user: str) -> Path:
         """Return the file with which a user logs in."""
         return self.credentials_folder / f"{user}.creds"

@@ -275,22 +275,43 @@ async def _create_stream(nc: Client, settings: Settings, replicas: int) -> None:
 
 
 async def _update_stream(nc: Client, settings: Settings) -> None:
-    """Give an existing stream more replicas if it has fewer. Errors: Failed if it is not ours."""
+    """Give an existing stream our settings, and more replicas if it has fewer.
+
+    Errors: Failed if it is not ours, or the server cannot change what differs.
+    """
     name, replicas = settings["name"], settings["num_replicas"]
     stream = await stream_info(nc, str(name))
-    # Operators change the replicas; the server never allows purges where they were denied, and then
-    # the log only cannot be truncated.
-    for key, expected in settings.items():
-        actual = stream.config.get(key)
-        if actual != expected and key not in ("num_replicas", "deny_purge"):
-            raise Failed(f"stream {name} has {key}={actual!r}, not {expected!r}: it is not ours")
+    subjects = stream.config.get("subjects")
+    if subjects != settings["subjects"]:
+        reason = f"stream {name} has subjects={subjects!r}, not {settings['subjects']!r}"
+        raise Failed(f"{reason}: it is not ours")
+    # The server never allows purges where they were denied, and then the log only cannot be
+    # truncated.
+    changes = {
+        key: expected
+        for key, expected in settings.items()
+        if key not in ("num_replicas", "deny_purge") and stream.config.get(key) != expected
+    }
     assert isinstance(replicas, int), "the caller sets it"
-    if stream.replicas >= replicas:
+    if stream.replicas < replicas:
+        if not stream.cluster.name:
+            raise Failed(_describe_no_cluster(replicas))
+        changes["num_replicas"] = replicas
+    if not changes:
         return
-    if not stream.cluster.name:
-        raise Failed(_describe_no_cluster(replicas))
-    await api_request(nc, f"STREAM.UPDATE.{name}", stream.config | {"num_replicas": replicas})
-    log.info("stream %s gets %d replicas instead of %d", name, replicas, stream.replicas)
+    try:
+        await api_request(nc, f"STREAM.UPDATE.{name}", stream.config | changes)
+    except RequestDenied as denied:
+        differences = _describe_changes(stream.config, changes)
+        raise Failed(
+            f"stream {name} cannot be changed ({differences}): {denied.reason}. Back the log up, "
+            "remove the stream and restore it: docs/operating/backup-and-restore.md"
+        ) from denied
+    log.warning("changed stream %s: %s", name, _describe_changes(stream.config, changes))
+
+
+def _describe_changes(config: Settings, changes: Settings) -> str:
+    return ", ".join(f"{key} from {config.get(key)!r} to {new!r}" for key, new in changes.items())
 
 
 def _describe_no_cluster(replicas: int) -> str:
