@@ -407,6 +407,11 @@ class _Client(Client):
     nats-py closes the connection for good then; but the file may have new credentials already.
     """
 
+    def close_socket(self) -> None:
+        """Close the socket of a refused attempt; nats-py would leave it to a later search."""
+        if self._transport is not None:
+            self._transport.close()
+
     async def _process_err(self, err_msg: str) -> None:
         if _is_refusal(err_msg):
             await self._process_op_err(nats.errors.Error(f"nats: {err_msg}"))
@@ -475,7 +480,7 @@ async def _limit(connecting: Coroutine[Any, Any, None], within_s: float) -> None
 class _ConnectionListener:
     """Logs the client's events, one line each, and ends a client that is refused for long."""
 
-    def __init__(self, name: str, client: Client) -> None:
+    def __init__(self, name: str, client: _Client) -> None:
         self.name = name
         self.closed: Callable[[], None] | None = None
         self._client = client
@@ -489,6 +494,7 @@ class _ConnectionListener:
             _log.log(level, "%s: NATS reported: %s", self.name, error)
             return
         self.refusal, now = error, time.monotonic()
+        self._client.close_socket()
         if self._refused_since is None:
             _log.warning("%s: NATS refused the credentials: %s", self.name, error)
         self._refused_since = self._refused_since or now
