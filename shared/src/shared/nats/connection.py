@@ -410,7 +410,7 @@ class _Client(Client):
     def close_socket(self) -> None:
         """Close the socket of a refused attempt; nats-py would leave it to a later search."""
         if self._transport is not None:
-            self._transport.close()
+            self._transport.close()  # type: ignore[no-untyped-call]  # nats-py
 
     async def _process_err(self, err_msg: str) -> None:
         if _is_refusal(err_msg):
