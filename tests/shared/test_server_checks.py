@@ -3,6 +3,7 @@
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from shared.bus_keys.login import BusLogin
 from shared.database.postgres import prepare
 from shared.database.roles import BACKUP, OWNER, RANKER, SERVICES
 from shared.nats.connection import api_request, connect
@@ -16,21 +17,28 @@ PREFIX = "WARPBOARD_RANKER"
 NATS, POSTGRES, PUBLIC = f"{PREFIX}_NATS_URL", f"{PREFIX}_POSTGRES_DSN", f"{PREFIX}_PUBLIC_URL"
 
 
+def login_settings(login: BusLogin) -> dict[str, str]:
+    """The settings of a login."""
+    names = (NATS, f"{PREFIX}_NATS_CREDENTIALS", f"{PREFIX}_NATS_CA")
+    return dict(zip(names, login, strict=True))
+
+
 async def test_a_bus_with_our_streams_or_none_is_fine(own_nats: NatsServer) -> None:
-    assert await find_problems(PREFIX, {NATS: own_nats.url}) == []
-    nc = await connect(own_nats.url, "test")
+    settings = login_settings(own_nats.login())
+    assert await find_problems(PREFIX, settings) == []
+    nc = await connect(own_nats.login(), "test")
     await ensure_streams(nc)
-    assert await find_problems(PREFIX, {NATS: own_nats.url}) == []
+    assert await find_problems(PREFIX, settings) == []
     config = {"name": "BLOBS", "subjects": ["blobs.*"], "storage": "file", "allow_direct": False}
     await api_request(nc, "STREAM.UPDATE.BLOBS", config)
     await nc.close()
-    problems = await find_problems(PREFIX, {NATS: own_nats.url})
+    problems = await find_problems(PREFIX, settings)
     assert f"{NATS}: stream BLOBS has allow_direct=False, expected True" in problems
 
 
-async def test_a_wrong_password_and_a_wrong_address_are_named(own_nats: NatsServer) -> None:
+async def test_missing_credentials_and_a_wrong_address_are_named(own_nats: NatsServer) -> None:
     (port,) = find_free_ports(1)
-    for url in (f"nats://127.0.0.1:{port}", own_nats.url.replace("://", "://stranger:x@", 1)):
+    for url in (f"nats://127.0.0.1:{port}", own_nats.login().url):
         host = url.rpartition("@")[2].removeprefix("nats://")
         (problem,) = await find_problems(PREFIX, {NATS: url})
         assert problem.startswith(f"{NATS}: no NATS server at {host}")

@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import urlsplit
 
+from shared.bus_keys.login import BusLogin
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.nats.connection import connect
@@ -33,8 +34,11 @@ async def find_bus_problems(prefix: str, environ: Mapping[str, str]) -> AsyncIte
     url = environ.get(setting, "")
     if not url:
         return
+    login = BusLogin(
+        url, environ.get(f"{prefix}_NATS_CREDENTIALS", ""), environ.get(f"{prefix}_NATS_CA", "")
+    )
     try:
-        nc = await connect(url, "doctor", within_s=BUS_S_MAX)
+        nc = await connect(login, "doctor", within_s=BUS_S_MAX)
     except (Failed, Refused) as error:
         yield f"{setting}: {error}"
         return
