@@ -24,8 +24,8 @@ BUS_S_MAX = 5.0
 TLS_S_MAX = 5.0
 CERTIFICATE_DAYS_MIN = 14
 DAY_S = 86_400
-# An agent may read no stream.
-AGENT_PREFIX = "WARPBOARD_GPU_AGENT"
+# The others may read no settings of streams.
+STREAM_READERS = ("WARPBOARD_INGEST", "WARPBOARD_RANKER", "WARPBOARD_SCHEDULER")
 
 
 async def find_bus_problems(prefix: str, environ: Mapping[str, str]) -> AsyncIterator[str]:
@@ -43,7 +43,7 @@ async def find_bus_problems(prefix: str, environ: Mapping[str, str]) -> AsyncIte
         yield f"{setting}: {error}"
         return
     try:
-        if prefix == AGENT_PREFIX:
+        if prefix not in STREAM_READERS:
             return
         problems, time_at_server = await inspect_streams(nc)
         for problem in problems:
