@@ -8,6 +8,7 @@ somebody waits.
 import hashlib
 import io
 import json
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -67,3 +68,7 @@ class Rehearsal:
         preparation = Preparation(run_device=run_device)
         run = StagedRun(request, order.directory, machine, lambda _: None, preparation)
         to_line(run.describe())
+
+    def leave(self) -> None:
+        """Remove the folder."""
+        shutil.rmtree(self._folder, ignore_errors=True)

@@ -569,6 +569,7 @@ class SupervisorServer:
         has_survivors = not linux.end_descendants(self.machine.launcher.end_s_max)
         for process in self._own_processes:
             process.folder.leave()
+        self.rehearsal.leave()
         if has_survivors:
             sys.stderr.write("a process of a run could not be killed\n")
             sys.stderr.flush()
