@@ -41,13 +41,19 @@ class Ground:
     """Both servers, empty, in a folder, and where services will be, by a table of them."""
 
     def __init__(
-        self, folder: Path, table: Callable[[PlatformConfig], Sequence[Service]] = local_services
+        self,
+        folder: Path,
+        table: Callable[[PlatformConfig], Sequence[Service]] = local_services,
+        users: Sequence[str] = (),
     ) -> None:
         self.folder = folder
         self.table = table
         if os.geteuid() == 0:
             folder.chmod(0o711)  # Postgres runs as nobody and must walk here.
-        self.nats, self.postgres = NatsServer(folder / "nats"), Postgres(folder / "postgres")
+        self.nats, self.postgres = (
+            NatsServer(folder / "nats", users=users),
+            Postgres(folder / "postgres"),
+        )
         self.nats.start()
         self.postgres.start()
         # No agent is started here.

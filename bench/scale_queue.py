@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import count, islice
+from itertools import count, islice, starmap
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,9 +42,8 @@ from shared.events import (
     SubmissionFinished,
 )
 from shared.lifecycle import run_main
-from shared.nats.agent import AgentLog
+from shared.nats.agent import AgentBus, AgentLog
 from shared.nats.batches import BATCH_MAX
-from shared.nats.bus import NatsBus
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
@@ -66,6 +65,7 @@ BEAT_S, TTL_S = 5.0, 15
 STEP_S = 0.05
 END_EVERY_S, ENDS_MAX = 0.1, 100
 WORK_S_MAX = 900.0
+CONNECTS_AT_ONCE = 20
 FAIR_EVERY = 500
 
 
@@ -113,7 +113,8 @@ class Result(NamedTuple):
 
 def measure(jobs: int, agents: int, wanted: int, folder: Path) -> Result:
     """Queue so many jobs, start a scheduler, and let the agents work off `wanted` of them."""
-    ground = Ground(folder)
+    names = [f"a{number}" for number in range(agents)]
+    ground = Ground(folder, users=[f"agent-{name}" for name in names])
     try:
         queued = asyncio.run(_write(ground.nats.login(), jobs, agents))
         with ground.service("scheduler") as scheduler:
@@ -122,27 +123,34 @@ def measure(jobs: int, agents: int, wanted: int, folder: Path) -> Result:
         with ground.service("scheduler") as scheduler:
             start_s = asyncio.run(end_one(ground.nats.login(), "second", scheduler))
             start_peak_mib = peak_mib(scheduler.process.pid)
-            result = run_main(_work(ground, scheduler, queued, agents, wanted))
+            result = run_main(_work(ground, scheduler, queued, names, wanted))
         return result._replace(start_s=start_s, start_peak_mib=start_peak_mib)
     finally:
         ground.stop()
 
 
 async def _work(
-    ground: Ground, scheduler: Running, queued: Mapping[str, QueuedJob], agents: int, wanted: int
+    ground: Ground,
+    scheduler: Running,
+    queued: Mapping[str, QueuedJob],
+    names: Sequence[str],
+    wanted: int,
 ) -> Result:
     assert ground.nats.process is not None, "it was started"
     nats, pid = ground.nats.process.pid, scheduler.process.pid
+    nc, own = await connect(ground.nats.login(), "bench"), dict[str, Client]()
+    for first in range(0, len(names), CONNECTS_AT_ONCE):
+        some = names[first : first + CONNECTS_AT_ONCE]
+        logins = [(ground.nats.login(f"agent-{name}"), name) for name in some]
+        own |= zip(some, await asyncio.gather(*starmap(connect, logins)), strict=True)
     before = cpu_s(pid), cpu_s(nats), time.process_time()
-    nc = await connect(ground.nats.login(), "agents")
-    names = [f"a{number}" for number in range(agents)]
-    crowd = Crowd(nc, names, queued, min(wanted, len(queued)))
+    crowd = Crowd(nc, own, queued, min(wanted, len(queued)))
     async with asyncio.timeout(WORK_S_MAX):
         await crowd.work()
-    await nc.close()
+    await asyncio.gather(*(client.close() for client in (nc, *own.values())))
     return Result(
         jobs=len(queued),
-        agents=agents,
+        agents=len(names),
         assigned=crowd.assigned,
         took_s=crowd.took_s,
         order=check_order(queued, [one for _, one in sorted(crowd.leases)], Policy().passed_max),
@@ -156,10 +164,10 @@ async def _work(
 
 @dataclass
 class Crowd:
-    """Agents that take every order on one connection, until `wanted` jobs were assigned."""
+    """Agents that take every order, until `wanted` jobs were assigned; each with a connection."""
 
     nc: Client
-    names: Sequence[str]
+    agents: Mapping[str, Client]
     queued: Mapping[str, QueuedJob]
     wanted: int
     leases: list[tuple[datetime, str]] = field(default_factory=list)
@@ -169,7 +177,8 @@ class Crowd:
 
     def __post_init__(self) -> None:
         """Nobody is busy."""
-        self.log, self.bus = NatsLog(self.nc), NatsBus(self.nc)
+        self.log, self.names = NatsLog(self.nc), list(self.agents)
+        self._buses = {name: AgentBus(nc, name) for name, nc in self.agents.items()}
         self._registration = agent_registration(GPU)
         self._busy: dict[str, str] = {}
         self._ended: list[tuple[JobAssigned, str]] = []
@@ -230,14 +239,14 @@ class Crowd:
         while True:
             # As gpu_agent does: a service that has much to do answers later.
             with suppress(Failed):
-                return await AgentLog(self.nc, agent).append(NewEvent(report, version))
+                return await AgentLog(self.agents[agent], agent).append(NewEvent(report, version))
 
     async def _beat(self, agent: str) -> None:
         run = self._busy.get(agent)
         runs = (run,) if run else ()
         heartbeat = Heartbeat(f"session of {agent}", not runs, self._registration, runs)
         self.beats += 1
-        await self.bus.beat(agent, msgspec.json.encode(heartbeat), TTL_S)
+        await self._buses[agent].beat(agent, msgspec.json.encode(heartbeat), TTL_S)
 
     async def _beat_on(self) -> None:
         """Beat for everybody in turn, each every `BEAT_S`."""
