@@ -468,3 +468,13 @@ async def test_ranker_exports_full_segments_and_truncates_by_itself(segmented: S
     segments = await segmented.segmented.segments.list()
     assert {segment.last - segment.first + 1 for segment in segments} == {events_max}
     assert 0 < sizes[1] <= sizes[0] == segments[-1].last
+
+
+async def test_what_log_and_archive_disagree_about_is_not_exported(segmented: Segmented) -> None:
+    await segmented.archive_all()
+    await segmented.archive.connection.execute(
+        "update event_archive set body = convert_to('{}', 'UTF8') where seq = 4"
+    )
+    with pytest.raises(Refused, match="chain breaks between events 1 and"):
+        await segmented.segmenter.seal(only_full=False)
+    assert await segmented.segmented.segments.list() == []

@@ -13,9 +13,8 @@ from datetime import datetime, timedelta
 from msgspec.structs import replace
 from nacl.signing import SigningKey
 
-from ranker.archive.comparison import Stretch, compare
 from ranker.archive.postgres import Archive, open_archive
-from ranker.domain.stored_log import StoredEvent
+from ranker.domain.stored_log import StoredEvent, to_stored_event
 from ranker.service.decisions import ACTOR, Metrics
 from ranker.service.progress import log_progress
 from shared import subjects
@@ -23,7 +22,7 @@ from shared.api.audits import Finding
 from shared.blobs import BlobNotFound
 from shared.clock import new_id, now
 from shared.errors import Failed, Refused
-from shared.event_log import Append, Appender, Conflict, NewEvent, RecordedEvent
+from shared.event_log import Append, Appender, Conflict, Gap, NewEvent, RecordedEvent
 from shared.events import AuditSealed, LogTruncated, SealKeyChanged, SegmentSealed
 from shared.health import HealthReporter, Outage, count_missing
 from shared.nats.segmented_log import NatsSegmentedLog
@@ -49,6 +48,8 @@ from shared.wire import EventMetadata, make_envelope
 MEDIA = "application/gzip"
 INDEX_MEDIA = "application/octet-stream"
 READ_PAGE = 2000
+# To read the events of one segment from the stream.
+READ_S_MAX = 120.0
 KEEP_DAYS = 7.0
 # How often it looks whether there is a segment to export, or anything to drop.
 LOOK_S = 600.0
@@ -125,13 +126,33 @@ class Segmenter:
     async def _build(self, first: int, until: int) -> Segment:
         """Read the next segment from the archive, once log and archive agree about it."""
         segment = await self._read_archive(first, until)
-        last, log_last_seq = segment.header.last, await self._log.last()
-        stretch = Stretch(first - 1, last, log_last_seq, await self._archive.checkpoint())
-        report = await compare(self._segmented.repair, self._archive, stretch)
-        if not report.is_clean:
+        last, chain = segment.header.last, await self._archive.up_to(segment.header.last)
+        if chain.hex() != segment.header.chain:
+            reason = f"the archive's chain breaks between events {first} and {last}"
+            raise Refused("archive_damaged", f"{reason}: run warpboard server scrub")
+        if await self._read_log(first, last) != segment.events:
             reason = f"log and archive differ between events {first} and {last}"
             raise Refused("log_damaged", f"{reason}: run warpboard server scrub")
         return segment
+
+    async def _read_log(self, first: int, last: int) -> list[EventLine]:
+        """Read events of the log. Raises Refused if it lacks one, Failed if it cannot be read."""
+        feed, events = self._log.follow(first - 1), list[EventLine]()
+        try:
+            async with asyncio.timeout(READ_S_MAX):
+                while len(events) < last - first + 1:
+                    taken = await feed.take(last - first + 1 - len(events))
+                    events += [EventLine(*to_stored_event(event)[:4]) for event in taken]
+        except Gap as gap:
+            raise Refused("log_damaged", f"{gap}: run warpboard server scrub") from gap
+        except TimeoutError as late:
+            missing = first + len(events)
+            raise Failed(
+                f"the log's event {missing} could not be read in {READ_S_MAX:g} s"
+            ) from late
+        finally:
+            await feed.close()
+        return events
 
     async def _read_archive(self, first: int, until: int) -> Segment:
         before = await self._archive.up_to(first - 1)
