@@ -44,7 +44,8 @@ async def truncate(running: Running) -> TruncationReport:
     """Seal, export and truncate everything that is over, while the platform runs."""
     environ = running.environ("ranker")
     key = load_key(Path(environ["WARPBOARD_RANKER_SEAL_KEY"]))
-    nc = await connect(environ["WARPBOARD_RANKER_NATS_URL"], "truncation")
+    # Ranker truncates by itself, too, so its own user must be allowed to.
+    nc = await connect(running.bus_login("ranker"), "truncation")
     log = NatsSegmentedLog(nc)
     try:
         async with open_archive(environ["WARPBOARD_RANKER_POSTGRES_DSN"]) as archive:
@@ -64,7 +65,7 @@ async def truncate(running: Running) -> TruncationReport:
 
 async def forget_snapshots(running: Running) -> None:
     """Let every fold begin at event 1."""
-    nc = await connect(running.environ("ranker")["WARPBOARD_RANKER_NATS_URL"], "test")
+    nc = await connect(running.bus_login(), "test")
     await api_request(nc, f"STREAM.PURGE.{SNAPSHOTS}")
     await nc.close()
 

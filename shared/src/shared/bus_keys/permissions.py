@@ -142,7 +142,8 @@ def _ranker() -> Iterator[Right]:
     yield from _consumes("see which agents live", _LEASES_STREAM)
     yield from _subscribes("show the progress of runs and queues", "progress.>", "queue.>")
     yield from _publish("say what a comparison with the archive found", "watermarks.scrub")
-    yield from _api("truncate the log behind sealed segments", f"STREAM.PURGE.{STREAM}")
+    truncate = "truncate the log behind sealed segments"
+    yield from _api(truncate, f"STREAM.PURGE.{STREAM}", f"CONSUMER.LIST.{STREAM}")
 
 
 def _scheduler() -> Iterator[Right]:
