@@ -164,9 +164,8 @@ async def borrow_connection(
 
 def _connection_parameters(schema: str, statement_s: int, role: str = "") -> dict[str, Any]:
     """Return the parameters of every connection: limits on all waits, and the search path."""
-    for name in (schema, role or "none"):
-        if not _SCHEMA.match(name):
-            raise ValueError(f"{name!r} is not a name: use lower case letters, digits and _")
+    if not _SCHEMA.match(schema):
+        raise ValueError(f"{schema!r} is not a schema: use lower case letters, digits and _")
     set_role = f" -c role={role}" if role else ""
     return {
         "connect_timeout": CONNECT_S_MAX,
