@@ -116,7 +116,9 @@ def test_no_file_here_holds_a_secret() -> None:
         )
         # The last of these mount no token, and name secrets of Kubernetes and of Modal.
         named = ("$", "?", "false", "{secretName:", "[modal.Secret.from_name")
-        plain = [word for word in secrets if not word.startswith(named)]
+        # In Python only a literal could be one; the rest is code.
+        words = [word for word in secrets if path.suffix != ".py" or word.startswith(("'", '"'))]
+        plain = [word for word in words if not word.startswith(named)]
         assert plain == [], f"{path}: {plain}"
 
 

@@ -5,7 +5,9 @@ import math
 import os
 import re
 import secrets
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Annotated
@@ -16,7 +18,7 @@ from shared.bus_keys.login import BusLogin
 from shared.bus_keys.permissions import AGENT_PREFIX
 from shared.errors import Failed, Refused
 from shared.events import LauncherRegistered
-from shared.settings import BusSettings, Doc, OpsListen, read_settings
+from shared.settings import BadSettings, BusSettings, Doc, OpsListen, read_settings
 from shared.signing import CREDENTIAL_KEY_BYTES
 
 PREFIX = "WARPBOARD_LAUNCHER"
@@ -212,9 +214,11 @@ def _refusal(field: str, problem: str) -> Refused:
 
 
 def load() -> Settings:
-    """Load the settings. Raises Refused and names everything that is wrong with them."""
-    settings = read_settings(Settings, PREFIX, os.environ)
-    _check(settings)
+    """Load the settings. Raises `BadSettings` with everything that is wrong with them.
+
+    Only then the name and the agents' credentials are looked at. Raises Refused.
+    """
+    settings = read_settings(Settings, PREFIX, os.environ, (_check,))
     settings = replace(
         settings,
         name=settings.name or settings.kind,
@@ -231,21 +235,30 @@ def load() -> Settings:
 
 
 def _check(settings: Settings) -> None:
+    problems = [f"{PREFIX}_{name} {problem}" for name, problem in _find_problems(settings)]
+    for check in (partial(_check_key, settings.credential_key), partial(_check_device, settings)):
+        try:
+            check()
+        except Refused as refused:
+            problems.append(refused.reason)
+    if problems:
+        raise BadSettings(problems)
+
+
+def _find_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     if settings.kind not in NEEDED:
-        raise _refusal("KIND", f"is {settings.kind!r}: expected {', '.join(NEEDED)}")
+        yield "KIND", f"is {settings.kind!r}: expected {', '.join(NEEDED)}"
     for field in ("daily_cost_max", "start_s_max", "poll_s"):
         if not 0 < getattr(settings, field) < math.inf:
-            raise _refusal(field.upper(), "must be a positive number")
+            yield field.upper(), "must be a positive number"
     if settings.kind == MODAL and find_spec("modal") is None:
-        raise _refusal("KIND", "is modal: install its client, warpboard-scheduler[modal]")
-    for field in NEEDED[settings.kind]:
+        yield "KIND", "is modal: install its client, warpboard-scheduler[modal]"
+    for field in NEEDED.get(settings.kind, ()):
         if not getattr(settings, field):
-            raise _refusal(field.upper(), f"is missing, which kind {settings.kind} needs")
-    _check_key(settings.credential_key)
-    if settings.kind == GITHUB and not REPOSITORY.fullmatch(settings.github_repository):
-        problem = f"is {settings.github_repository!r}: expected owner/name"
-        raise _refusal("GITHUB_REPOSITORY", problem)
-    _check_device(settings)
+            yield field.upper(), f"is missing, which kind {settings.kind} needs"
+    repository = settings.github_repository
+    if settings.kind == GITHUB and repository and not REPOSITORY.fullmatch(repository):
+        yield "GITHUB_REPOSITORY", f"is {repository!r}: expected owner/name"
 
 
 def _check_key(text: str) -> None:
