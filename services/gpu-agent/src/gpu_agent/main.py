@@ -20,6 +20,7 @@ from shared.events import EPHEMERAL, HARNESS_CODE
 from shared.lifecycle import Lifecycle, run_until_first
 from shared.metrics import LogMetrics
 from shared.nats.agent import AgentBlobStore, AgentBus, AgentLog, open_inbox
+from shared.nats.certificates import CertificateMetrics
 from shared.nats.connection import connect
 from shared.tracing import SpanRecorder
 
@@ -66,6 +67,7 @@ async def _run(
     kind = gpu.gpu_type(machine.environment.get("gpu", ""))
     metrics, log = AgentMetrics(), AgentLog(nc, settings.id)
     LogMetrics("gpu-agent", log)
+    CertificateMetrics("gpu-agent", settings.bus_login, nc)
     agent = Agent(
         session=new_id(),
         reporter=Reporter(settings.id, log, key),

@@ -40,6 +40,7 @@ from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, 
 from shared.metrics import HttpMetricsMiddleware, LogMetrics
 from shared.nats.blobs import NatsBlobStore, NatsSnapshots
 from shared.nats.bus import NatsBus, NatsDeadLetters
+from shared.nats.certificates import CertificateMetrics
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
@@ -151,6 +152,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             settings.wrong_codes_per_address,
         )
         LogMetrics("ingest", log)
+        CertificateMetrics("ingest", settings.bus_login, nc)
         MonitorMetrics("ingest", monitor)
         AdmissionMetrics(commands.intake.admission)
         probe = WriteProbe(connections)

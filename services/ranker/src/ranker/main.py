@@ -40,6 +40,7 @@ from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, 
 from shared.metrics import HttpMetricsMiddleware, LogMetrics
 from shared.nats.blobs import NatsBlobStore
 from shared.nats.bus import NatsBus
+from shared.nats.certificates import CertificateMetrics
 from shared.nats.connection import connect
 from shared.nats.repair import LogRepair
 from shared.nats.segmented_log import NatsSegmentedLog
@@ -155,6 +156,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     log, bus, blobs = SharedReadLog(nc, monitor), NatsBus(nc), NatsBlobStore(nc)
     progress, live = ProjectionProgress(), Live()
     LogMetrics("ranker", log)
+    CertificateMetrics("ranker", settings.bus_login, nc)
     MonitorMetrics("ranker", monitor)
     archive = ArchiveService(log, dsn, life.report_unhealthy)
     scrubber = Scrubber(LogRepair(nc), dsn, SCRUB_S, life.report_unhealthy, archive.metrics)

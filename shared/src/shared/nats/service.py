@@ -7,6 +7,7 @@ from nats.aio.client import Client
 from shared.bus_keys.login import BusLogin
 from shared.lifecycle import Lifecycle
 from shared.metrics import LogMetrics
+from shared.nats.certificates import CertificateMetrics
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
@@ -33,5 +34,6 @@ async def open_service_log(
     monitor = LogMonitor(nc, service, life.report_unhealthy)
     log = NatsLog(nc, monitor)
     LogMetrics(service, log)
+    CertificateMetrics(service, login, nc)
     MonitorMetrics(service, monitor)
     return ServiceLog(nc, log, monitor)

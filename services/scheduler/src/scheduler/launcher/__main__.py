@@ -10,6 +10,7 @@ from shared.bus_keys.permissions import LAUNCHER_PREFIX
 from shared.clock import now
 from shared.lifecycle import Lifecycle, run_until_first
 from shared.metrics import LogMetrics
+from shared.nats.certificates import CertificateMetrics
 from shared.nats.connection import connect
 from shared.nats.reader import ReaderLog, ReaderMonitor
 from shared.settings import print_problems
@@ -41,6 +42,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     user = f"{LAUNCHER_PREFIX}{settings.name}"
     log, monitor = ReaderLog(nc, user), ReaderMonitor(nc, user, life.report_unhealthy)
     LogMetrics("launcher", log)
+    CertificateMetrics("launcher", settings.bus_login, nc)
     runner = await _open_runner(settings)
     launcher = Launcher(
         settings.name, log, now, runner, settings.agent_logins, settings.credential_key
