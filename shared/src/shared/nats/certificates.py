@@ -40,12 +40,12 @@ class CertificateMetrics(Collector):
             "When a certificate or credentials of the bus expire",
             labels=["certificate"],
         )
-        found = {
+        expiries = {
             CREDENTIALS: read_credentials_expiry(self._login.credentials),
             CA: read_ca_expiry(self._login),
             SERVER: read_server_expiry(self._nc),
         }
-        for name, expires_at_s in found.items():
+        for name, expires_at_s in expiries.items():
             if expires_at_s is not None:
                 family.add_metric([name], expires_at_s)
         yield family
