@@ -80,8 +80,8 @@ def read_server_expiry(nc: Client) -> float | None:
     The client does not say which one it was shown, but its transport's stream does.
     """
     stream = getattr(getattr(nc, "_transport", None), "_io_writer", None)
-    shown = stream.get_extra_info("peercert") if stream is not None else None
-    return _expiry(shown["notAfter"]) if shown else None
+    certificate = stream.get_extra_info("peercert") if stream is not None else None
+    return _expiry(certificate["notAfter"]) if certificate else None
 
 
 def _expiry(not_after: object) -> float:
