@@ -11,8 +11,9 @@ from nats.aio.client import Client
 from shared.bus_keys.login import BusLogin
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
-from shared.nats.feed import NatsFeed, RawEvent
+from shared.nats.feed import NatsFeed
 from shared.nats.pull import create_consumer
+from shared.nats.segments import RawEvent
 from shared.nats.streams import ensure_streams
 from shared.nats.subprocess_feed import BulkReader
 from shared.servers.nats import NatsServer

@@ -6,7 +6,7 @@ import threading
 import pytest
 
 from shared.bus_keys.login import BusLogin
-from shared.nats.feed import RawEvent
+from shared.nats.segments import RawEvent
 from shared.nats.subprocess_feed import BulkReader
 
 ENDS = {

@@ -269,7 +269,7 @@ COMMANDS = {
     ),
     "agent enroll": (
         "keys.enroll",
-        "Accept an agent's signatures, and print the line that starts it on its host.",
+        "Enrol an agent, and print the line that starts it on its host.",
     ),
     "admin pool pause": ("actions", "Start no jobs of a GPU type."),
     "admin pool resume": ("actions", "Start jobs of a GPU type again."),

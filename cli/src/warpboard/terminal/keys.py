@@ -113,7 +113,7 @@ async def make(context: AppContext, keys: Path | None, address: str | None) -> i
 
 @local_command("server keys list", parameters=(KEYS,), access=ACCESS)
 async def list_keys(context: AppContext, keys: Path | None) -> int:
-    """List the users of the bus and the certificates, with their ages and when they expire."""
+    """List the users of the bus and the certificates."""
     from shared.bus_keys.certificates import CertificateFolder
 
     authority = open_authority(context, keys)
@@ -161,9 +161,9 @@ def _instant(seconds: int | None) -> str | None:
 
 @local_command("server keys add launcher-modal", parameters=(USER, KEYS), access=ACCESS)
 async def add(context: AppContext, user: str, keys: Path | None) -> int:
-    """Make a USER of the bus, such as launcher-NAME, and tell the servers.
+    """Make a USER of the bus, and tell the servers.
 
-    `agent enroll` does so for agents.
+    Such as launcher-NAME. `agent enroll` does so for agents.
     """
     authority = open_authority(context, keys)
     path = authority.ensure_user(user)
@@ -186,9 +186,9 @@ async def add(context: AppContext, user: str, keys: Path | None) -> int:
     access=ACCESS,
 )
 async def rotate(context: AppContext, user: str, days: int | None, keys: Path | None) -> int:
-    """Give USER new credentials, in the same file. The old ones stay valid.
+    """Give USER new credentials; the old ones stay valid.
 
-    Copy the file to where the process reads it, then run `server keys retire USER`: the process
+    They are in the same file. Copy the file to where the process reads it, then run `server keys retire USER`: the process
     reconnects with the new ones within a second, and loses nothing.
     """
     authority = open_authority(context, keys)
@@ -201,7 +201,7 @@ async def rotate(context: AppContext, user: str, days: int | None, keys: Path | 
 
 @local_command("server keys retire ingest", parameters=(USER, KEYS), access=ACCESS)
 async def retire(context: AppContext, user: str, keys: Path | None) -> int:
-    """Revoke all credentials of USER but the newest, at once."""
+    """Revoke all credentials of USER but the newest."""
     authority = open_authority(context, keys)
     authority.revoke(user, keeps_newest=True)
     is_deployed = await deploy(authority, user)
@@ -213,7 +213,7 @@ async def retire(context: AppContext, user: str, keys: Path | None) -> int:
 
 @local_command("server keys revoke launcher-modal", parameters=(USER, KEYS), access=ACCESS)
 async def revoke(context: AppContext, user: str, keys: Path | None) -> int:
-    """Revoke all credentials of USER: the servers disconnect it at once.
+    """Revoke all credentials of USER: it is disconnected.
 
     `server keys rotate` gives it new ones.
     """
@@ -239,9 +239,9 @@ async def revoke(context: AppContext, user: str, keys: Path | None) -> int:
 async def certificate(
     context: AppContext, name: str, hosts: tuple[str, ...], days: int, keys: Path | None
 ) -> int:
-    """Make or renew the certificate NAME of a server that is reached as HOSTS.
+    """Make or renew a server's certificate.
 
-    It is `certificates/NAME.pem` with `NAME.key`. A nats-server reads a renewed one after
+    Clients reach the server as HOSTS. It is `certificates/NAME.pem` with `NAME.key`. A nats-server reads a renewed one after
     `nats-server --signal reload`, and keeps its connections.
     """
     from shared.bus_keys.certificates import CertificateFolder
@@ -254,7 +254,7 @@ async def certificate(
 
 @local_command("server keys deploy", parameters=(KEYS,), access=ACCESS)
 async def deploy_keys(context: AppContext, keys: Path | None) -> int:
-    """Give the servers all accounts, such as after one was restored; harmless to repeat."""
+    """Give the servers all accounts."""
     authority = open_authority(context, keys)
     if not await deploy(authority):
         reason = "the address of the bus is unknown: name it by server keys make --address"
@@ -287,7 +287,7 @@ async def deploy_keys(context: AppContext, keys: Path | None) -> int:
 async def enroll(
     context: AppContext, agent: str, *, sign_key: str | None, form: str, **values: Any
 ) -> int:
-    """Accept an agent's signatures, and print the line that starts it on its host.
+    """Enrol an agent, and print the line that starts it on its host.
 
     The line holds the agent's token: its credentials for the bus, the address, the CA, and the key
     that signs its verdicts. The host needs no open port. With --key, only that key is accepted.
