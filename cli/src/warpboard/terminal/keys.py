@@ -188,8 +188,9 @@ async def add(context: AppContext, user: str, keys: Path | None) -> int:
 async def rotate(context: AppContext, user: str, days: int | None, keys: Path | None) -> int:
     """Give USER new credentials; the old ones stay valid.
 
-    They are in the same file. Copy the file to where the process reads it, then run `server keys retire USER`: the process
-    reconnects with the new ones within a second, and loses nothing.
+    They are in the same file. Copy the file to where the process reads it, then run
+    `server keys retire USER`: the process reconnects with the new ones within a second, and loses
+    nothing.
     """
     authority = open_authority(context, keys)
     authority.credentials(user)
@@ -241,8 +242,8 @@ async def certificate(
 ) -> int:
     """Make or renew a server's certificate.
 
-    Clients reach the server as HOSTS. It is `certificates/NAME.pem` with `NAME.key`. A nats-server reads a renewed one after
-    `nats-server --signal reload`, and keeps its connections.
+    Clients reach the server as HOSTS. It is `certificates/NAME.pem` with `NAME.key`. A
+    nats-server reads a renewed one after `nats-server --signal reload`, and keeps its connections.
     """
     from shared.bus_keys.certificates import CertificateFolder
 
