@@ -17,6 +17,7 @@ from ranker.postgres import SCHEMA, open_read_models
 from ranker.service.decisions import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
+from shared.bus_keys.login import BusLogin
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
@@ -55,13 +56,13 @@ def _write(ground: Ground, runs: int) -> None:
     dsn = ground.postgres.dsn
     for package, schema in MIGRATED:
         migrate(dsn, package, schema)
-    asyncio.run(_publish(ground.nats.url, dsn))
+    asyncio.run(_publish(ground.nats.login(), dsn))
     asyncio.run(fill(dsn, runs))
 
 
-async def _publish(url: str, dsn: str) -> None:
+async def _publish(login: BusLogin, dsn: str) -> None:
     """Write the problems into the log, and fold them."""
-    nc = await connect(url, "bench")
+    nc = await connect(login, "bench")
     await ensure_streams(nc)
     log, progress = NatsLog(nc), ProjectionProgress()
     last = await replay_log.write(log, 2)

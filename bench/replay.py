@@ -24,6 +24,7 @@ from bench.figures import Figure, at_least, report
 from bench.noop_platform import cpu_s, load, peak_mib
 from bench.replay_place import Cost, Ground, Running, ask, cost
 from shared import subjects
+from shared.bus_keys.login import BusLogin
 from shared.clock import now
 from shared.event_log import NewEvent
 from shared.events import SubmissionCancelRequested
@@ -69,7 +70,7 @@ def measure(events: int, folder: Path) -> Row:
     """Everything for one length."""
     ground = Ground(folder)
     try:
-        events = asyncio.run(_write(ground.nats.url, events))
+        events = asyncio.run(_write(ground.nats.login(), events))
         bare = _bare(ground, events)
         with ground.service("ranker") as ranker:
             first_s = _until(lambda: _folded(ground) >= events, ranker, FOLDING_STEP_S)
@@ -77,13 +78,13 @@ def measure(events: int, folder: Path) -> Row:
             first = Cost(first_s, cpu_s(pid), peak_mib(pid))
             archived = _archive_all(ground, ranker)
         # A ranker appends events of its own, such as records, until it is stopped.
-        while asyncio.run(_last(ground.nats.url)) > archived:
+        while asyncio.run(_last(ground.nats.login())) > archived:
             with ground.service("ranker") as ranker:
                 archived = _archive_all(ground, ranker)
         rebuild = ground.command("ranker", "rebuild")
         replayed = ground.command("ranker", "replay", "--source", "archive")
         with ground.service("ranker") as ranker:
-            last = asyncio.run(_submit(ground.nats.url, "ranker"))
+            last = asyncio.run(_submit(ground.nats.login(), "ranker"))
             ranker_start_s = _until(lambda: _folded(ground) >= last, ranker)
         _scheduler_start(ground, "first")
         scheduler_start_s = _scheduler_start(ground, "second")
@@ -92,8 +93,8 @@ def measure(events: int, folder: Path) -> Row:
     return Row(events, bare, first, rebuild, replayed, ranker_start_s, scheduler_start_s, load())
 
 
-async def _write(url: str, events: int) -> int:
-    nc = await connect(url, "bench")
+async def _write(login: BusLogin, events: int) -> int:
+    nc = await connect(login, "bench")
     await ensure_streams(nc)
     began = time.monotonic()
     written = await replay_log.write(NatsLog(nc), events)
@@ -103,10 +104,8 @@ async def _write(url: str, events: int) -> int:
 
 
 def _bare(ground: Ground, events: int) -> Cost:
-    where = ground.folder / "nats.url"
-    where.touch(mode=0o600)
-    where.write_text(ground.nats.url)
-    command = [sys.executable, "-m", "bench.replay_bare", str(where), str(events)]
+    login = ground.nats.login()
+    command = [sys.executable, "-m", "bench.replay_bare", login.url, login.credentials, str(events)]
     return cost(command, os.environ)
 
 
@@ -130,13 +129,13 @@ def _archived(ground: Ground) -> int:
 
 def _archive_all(ground: Ground, ranker: Running) -> int:
     """Wait until the archive holds the whole log, and return the log's last sequence."""
-    last = asyncio.run(_last(ground.nats.url))
+    last = asyncio.run(_last(ground.nats.login()))
     _until(lambda: _archived(ground) >= last, ranker, FOLDING_STEP_S)
     return last
 
 
-async def _last(url: str) -> int:
-    nc = await connect(url, "bench")
+async def _last(login: BusLogin) -> int:
+    nc = await connect(login, "bench")
     try:
         return await NatsLog(nc).last()
     finally:
@@ -154,9 +153,9 @@ def _until(is_there: Callable[[], bool], running: Running, step_s: float = STEP_
     return time.monotonic() - running.began
 
 
-async def _submit(url: str, name: str) -> int:
+async def _submit(login: BusLogin, name: str) -> int:
     """One more submission; its sequence."""
-    nc = await connect(url, "bench")
+    nc = await connect(login, "bench")
     submission = derive_id(name, "new")
     aggregate, fact = replay_log.received(submission, "test", "somebody")
     stamp = EventMetadata(
@@ -169,19 +168,19 @@ async def _submit(url: str, name: str) -> int:
 
 def _scheduler_start(ground: Ground, name: str) -> float:
     """Seconds from a scheduler's start until it has cancelled a submission that is new to it."""
-    seq = asyncio.run(_submit(ground.nats.url, f"scheduler/{name}"))
+    seq = asyncio.run(_submit(ground.nats.login(), f"scheduler/{name}"))
     aggregate = subjects.submission(derive_id(f"scheduler/{name}", "new"))
-    asyncio.run(_cancel(ground.nats.url, aggregate, seq))
+    asyncio.run(_cancel(ground.nats.login(), aggregate, seq))
     with ground.service("scheduler") as scheduler:
-        took_s = asyncio.run(_ended(ground.nats.url, aggregate, scheduler))
+        took_s = asyncio.run(_ended(ground.nats.login(), aggregate, scheduler))
         # It may keep what it knows for the next start.
         time.sleep(2.0)
     return took_s
 
 
-async def _cancel(url: str, aggregate: str, version: int) -> None:
+async def _cancel(login: BusLogin, aggregate: str, version: int) -> None:
     """Request the end of a submission."""
-    nc = await connect(url, "bench")
+    nc = await connect(login, "bench")
     stamp = EventMetadata(
         derive_id(aggregate, "cancel"),
         now(),
@@ -194,8 +193,8 @@ async def _cancel(url: str, aggregate: str, version: int) -> None:
     await nc.close()
 
 
-async def _ended(url: str, aggregate: str, scheduler: Running) -> float:
-    nc = await connect(url, "bench")
+async def _ended(login: BusLogin, aggregate: str, scheduler: Running) -> float:
+    nc = await connect(login, "bench")
     log = NatsLog(nc)
 
     async def is_over() -> bool:

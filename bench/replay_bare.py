@@ -1,11 +1,11 @@
 """The bare read limit: nats-py's ordered consumer with a callback that counts, nothing else.
 
-`python -m bench.replay_bare URL-FILE LAST` reads up to event LAST; its own cost is the figure.
+`python -m bench.replay_bare URL CREDENTIALS LAST` reads up to event LAST; its own cost
+is the figure.
 """
 
 import asyncio
 import sys
-from pathlib import Path
 
 from nats.aio.client import Client
 from nats.aio.msg import Msg
@@ -13,10 +13,10 @@ from nats.aio.msg import Msg
 READ_S_MAX = 300.0
 
 
-async def read(url: str, last: int) -> None:
+async def read(url: str, credentials: str, last: int) -> None:
     """Be handed every event."""
     nc = Client()
-    await nc.connect(url)
+    await nc.connect(url, user_credentials=credentials)
     seen, done = 0, asyncio.Event()
 
     async def on(_message: Msg) -> None:
@@ -36,8 +36,8 @@ async def read(url: str, last: int) -> None:
 
 def main() -> None:
     """Read once."""
-    url = Path(sys.argv[1]).read_text()
-    asyncio.run(read(url, int(sys.argv[2])))
+    url, credentials, last = sys.argv[1:]
+    asyncio.run(read(url, credentials, int(last)))
 
 
 if __name__ == "__main__":

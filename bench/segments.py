@@ -60,7 +60,7 @@ async def measure_bus(server: NatsServer) -> BusSize:
     # In this thread, which starts servers; nothing else runs meanwhile.
     server.stop()
     server.start()
-    nc = await connect(server.url, "bench")
+    nc = await connect(server.login(), "bench")
     state = await NatsSegmentedLog(nc).state()
     await nc.close()
     return BusSize(state.messages, state.bytes, state.num_subjects, resident_mib(server))
@@ -88,13 +88,13 @@ async def measure(ground: Ground, count: int, segment_events: int) -> list[Figur
     """Fill, export, truncate and read."""
     dsn, key = ground.postgres.dsn, load_key(ground.folder / "seal.key")
     await asyncio.to_thread(migrate, dsn, PACKAGE, SCHEMA)
-    nc = await connect(ground.nats.url, "bench")
+    nc = await connect(ground.nats.login(), "bench")
     await ensure_streams(nc)
     count = await replay_log.write(NatsLog(nc), count)
     _, whole_s = await timed(lambda: read_all(NatsLog(nc)))
     await nc.close()
     before = await measure_bus(ground.nats)
-    nc = await connect(ground.nats.url, "bench")
+    nc = await connect(ground.nats.login(), "bench")
     log = NatsSegmentedLog(nc)
     async with open_archive(dsn) as archive:
         await run_archiver(log.log, archive, Metrics(), until=count)
@@ -106,7 +106,7 @@ async def measure(ground: Ground, count: int, segment_events: int) -> list[Figur
         truncation, truncate_s = await timed(lambda: segmenter.truncate(0.0, pause_s=0.0))
     await nc.close()
     after = await measure_bus(ground.nats)
-    nc = await connect(ground.nats.url, "bench")
+    nc = await connect(ground.nats.login(), "bench")
     reader = NatsLog(nc)
     firsts, segmented_s = await timed(lambda: read_all(reader))
     history_s = 0.0

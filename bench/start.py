@@ -20,6 +20,7 @@ from typing import NamedTuple
 from bench.noop_platform import load, peak_mib
 from bench.replay_place import Ground, ask
 from shared import subjects
+from shared.bus_keys.login import BusLogin
 from shared.events import AccountOpened, Fact, JobRequeued, TokenIssued, TokenRevoked
 from shared.nats.batches import BATCH_MAX, MessageDraft, publish_batch
 from shared.nats.connection import connect
@@ -72,9 +73,9 @@ def told() -> Iterator[tuple[str, Fact]]:
         number += 1
 
 
-async def fill(url: str, count: int) -> None:
+async def fill(login: BusLogin, count: int) -> None:
     """Write `count` events of accounts, and as many others."""
-    nc = await connect(url, "bench")
+    nc = await connect(login, "bench")
     await ensure_streams(nc)
     events = islice(told(), 2 * count)
     seq = 0
@@ -123,7 +124,7 @@ def main() -> None:
         ground = Ground(Path(home))
         try:
             starts = {"empty log": start(ground)}
-            asyncio.run(fill(ground.nats.url, count))
+            asyncio.run(fill(ground.nats.login(), count))
             starts["without a snapshot"] = start(ground)
             starts["with a snapshot"] = start(ground)
         finally:
