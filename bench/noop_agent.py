@@ -14,7 +14,9 @@ import signal
 import sys
 import traceback
 from collections.abc import Iterator
+from contextlib import AsyncExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 import msgspec
 from nacl.signing import SigningKey
@@ -22,6 +24,10 @@ from nacl.signing import SigningKey
 from gpu_agent.domain import Demand, Machine, RunFiles, build_registration
 from gpu_agent.service import Agent, Reporter, RunObserver
 from harness.vocabulary import MODES, PASSED, SUBMISSION_MODES
+from shared.blobs import BlobStore
+from shared.bus_keys.authority import Authority
+from shared.bus_keys.login import BusLogin
+from shared.bus_keys.permissions import AGENT_PREFIX, SYSTEM_USER
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.evaluations import JSON_LINES, RESULTS_NAME, ItemResult, encode_lines, read_items
@@ -36,13 +42,10 @@ from shared.events import (
     StageResult,
 )
 from shared.lifecycle import run_main
-from shared.nats.agent import AgentLog
-from shared.nats.blobs import NatsBlobStore
-from shared.nats.bus import NatsBus
+from shared.nats.account_deployment import deploy_accounts
+from shared.nats.agent import AgentBlobStore, AgentBus, AgentLog, open_inbox
 from shared.nats.connection import connect
-from shared.nats.event_log import NatsLog
-from shared.nats.streams import ensure_streams
-from shared.settings import BusSettings, read_settings
+from shared.settings import read_settings
 from shared.signing import public_key
 
 PROCESSES = 4
@@ -53,12 +56,15 @@ DEMAND = Demand("strong", ("C1",))
 
 
 @dataclass(frozen=True)
-class Settings(BusSettings):
+class Settings:
     """Where the bus is, who these agents are, how long a run takes, and the seed of its draw.
 
+    `keys` is the folder of the bus's keys, from which each agent gets a user of its own;
     `wrong_share` of all sources are wrong.
     """
 
+    nats_url: str
+    keys: Path = Path("keys")
     count: int = 1
     names: str = "noop"
     gpu: str = "H100"
@@ -90,7 +96,7 @@ class NoopRuns:
     took_s_min: float = 0.0
     took_s_max: float = 0.0
     wrong_share: float = 0.0
-    blobs: NatsBlobStore | None = None
+    blobs: BlobStore | None = None
 
     async def run(self, order: JobAssigned, observer: RunObserver) -> tuple[RunCompleted, RunFiles]:
         """Say the stages of the mode, up to the check if the source is wrong."""
@@ -228,30 +234,38 @@ def agent_registration(gpu: str) -> AgentRegistered:
 
 
 async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
-    """All agents on one connection, until `stopping`; the failure of one is the end of all."""
-    nc = await connect(settings.bus_login, settings.names, closed=stopping.set)
-    await ensure_streams(nc)
-    log, blobs, bus = NatsLog(nc), NatsBlobStore(nc), NatsBus(nc)
-    agents, began = [], await log.last()
-    for name in names(settings.names, settings.count):
-        # No secret is drawn, and the same seed draws the same.
-        dice = random.Random(f"{settings.seed}/{name}")  # noqa: S311
-        took_s = settings.took_s_min, settings.took_s_max
-        agents.append(
-            Agent(
-                session=new_id(),
-                reporter=Reporter(name, AgentLog(nc, name), sign_key(name)),
-                blobs=blobs,
-                bus=bus,
-                runs=NoopRuns(dice, *took_s, settings.wrong_share, blobs),
-                metrics=Unwatched(),
-                registration=agent_registration(settings.gpu),
-                began=began,
-                heartbeat_s=settings.heartbeat_s,
+    """All agents, each on a connection, until `stopping`; the failure of one ends all."""
+    authority = Authority(settings.keys)
+    credentials = {
+        name: str(authority.ensure_user(f"{AGENT_PREFIX}{name}"))
+        for name in names(settings.names, settings.count)
+    }
+    operator = BusLogin(settings.nats_url, str(authority.credentials_path(SYSTEM_USER)))
+    jwts = [authority.account_jwt(f"{AGENT_PREFIX}{name}") for name in credentials]
+    await deploy_accounts(operator, jwts)
+    async with AsyncExitStack() as stack:
+        agents = []
+        for name, path in credentials.items():
+            nc = await connect(BusLogin(settings.nats_url, path), name, closed=stopping.set)
+            stack.push_async_callback(nc.close)
+            # No secret is drawn, and the same seed draws the same.
+            dice = random.Random(f"{settings.seed}/{name}")  # noqa: S311
+            took_s = settings.took_s_min, settings.took_s_max
+            blobs = AgentBlobStore(nc, name)
+            agents.append(
+                Agent(
+                    session=new_id(),
+                    reporter=Reporter(name, AgentLog(nc, name), sign_key(name)),
+                    blobs=blobs,
+                    bus=AgentBus(nc, name),
+                    runs=NoopRuns(dice, *took_s, settings.wrong_share, blobs),
+                    metrics=Unwatched(),
+                    registration=agent_registration(settings.gpu),
+                    began=await open_inbox(nc, name),
+                    heartbeat_s=settings.heartbeat_s,
+                )
             )
-        )
-    await asyncio.gather(*(agent.serve(stopping) for agent in agents))
-    await nc.close()
+        await asyncio.gather(*(agent.serve(stopping) for agent in agents))
 
 
 async def _live(settings: Settings) -> None:

@@ -14,6 +14,7 @@ from typing import Any
 import httpx
 
 from bench.noop_agent import enrolment, names
+from shared.bus_keys.authority import Authority
 from shared.bus_keys.login import BusLogin
 from shared.bus_keys.permissions import MAINTENANCE
 from shared.problem_folders import read_problem_files
@@ -67,8 +68,13 @@ class Platform:
     @property
     def bus_login(self) -> BusLogin:
         """How to log in to the bus with the rights of all services."""
-        credentials = self.folder / "keys" / "credentials" / f"{MAINTENANCE}.creds"
-        return BusLogin(self.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"], str(credentials))
+        url = self.environ("scheduler")["WARPBOARD_SCHEDULER_NATS_URL"]
+        return BusLogin(url, str(Authority(self.keys).credentials_path(MAINTENANCE)))
+
+    @property
+    def keys(self) -> Path:
+        """The folder of the bus's keys."""
+        return self.folder / "keys"
 
     def has_free_agent(self, http: httpx.Client) -> bool:
         """Whether the platform's own agent is free."""
@@ -93,10 +99,10 @@ class Platform:
         answer = httpx.post(url, data=data, files=files, headers=self.operator, timeout=30)
         answer.raise_for_status()
 
-    def agents(self, count: int, prefix: str, gpu: str) -> "subprocess.Popen[bytes]":
+    def agents(self, count: int, prefix: str) -> "subprocess.Popen[bytes]":
         """A process of so many no-op agents, each enrolled."""
         with httpx.Client(base_url=self.url, headers=self.operator) as http:
-            return start_agents(http, self.bus_login, count, prefix, gpu)
+            return start_agents(http, self.bus_login.url, self.keys, count, prefix)
 
 
 @contextmanager
@@ -109,19 +115,19 @@ def running_platform(agents: int = 0) -> Iterator[Platform]:
         shared = os.environ.get(SHARED)
         platform = Platform(Path(shared)) if shared else stack.enter_context(_new_platform())
         if agents:
-            stack.callback(stop, platform.agents(agents, "noop", GPU))
+            stack.callback(stop, platform.agents(agents, "noop"))
         yield platform
 
 
 def start_agents(
-    operator: httpx.Client, login: BusLogin, count: int, prefix: str, gpu: str
+    operator: httpx.Client, nats_url: str, keys: Path, count: int, prefix: str
 ) -> "subprocess.Popen[bytes]":
     """A process of so many no-op agents, each enrolled by the operator of a platform."""
     for name in names(prefix, count):
         path = f"/v1/admin/agents/{name}/enroll"
         operator.post(path, json=enrolment(name)).raise_for_status()
-    told = {"NATS_URL": login.url, "NATS_CREDENTIALS": login.credentials}
-    told |= {"COUNT": str(count), "NAMES": prefix, "GPU": gpu}
+    told = {"NATS_URL": nats_url, "KEYS": str(keys)}
+    told |= {"COUNT": str(count), "NAMES": prefix, "GPU": GPU}
     environ = os.environ | {f"WARPBOARD_NOOP_{key}": value for key, value in told.items()}
     command = [sys.executable, "-m", "bench.noop_agent"]
     return subprocess.Popen(command, env=environ, cwd=ROOT, start_new_session=True)

@@ -180,7 +180,7 @@ async def with_agents(
 ) -> dict[str, Any]:
     """What is measured with so many agents."""
     names, log = f"noop{count}", NatsLog(bus)
-    process = platform.agents(count, names, GPU)
+    process = platform.agents(count, names)
     try:
         await _await_agents(bus, count, names)
         found: dict[str, Any] = await sustained(platform, log, witness, plan, process.pid)

@@ -95,9 +95,8 @@ class Office:
         """Enrol and start a no-op agent; returns once it is free."""
         key = enrolment(AGENT)["sign_key"]
         self.decide("agent", "enroll", AGENT, "--key", key, "--owner", "tests")
-        login = self.running.bus_login()
-        told = {"NATS_URL": login.url, "NATS_CREDENTIALS": login.credentials, "GPU": GPU}
-        told |= {"NAMES": "noop", "HEARTBEAT_S": "0.5"}
+        told = {"NATS_URL": self.running.bus_login().url, "GPU": GPU}
+        told |= {"KEYS": str(self.running.folder / "keys"), "NAMES": "noop", "HEARTBEAT_S": "0.5"}
         process = subprocess.Popen(
             [sys.executable, "-m", "bench.noop_agent"],
             env=os.environ | {f"WARPBOARD_NOOP_{name}": value for name, value in told.items()},

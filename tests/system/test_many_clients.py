@@ -31,10 +31,10 @@ JSON = {"Accept": "application/json"}
 @pytest.fixture
 def crowded(platform_to_kill: Running) -> Iterator[str]:
     """A platform with agents that pass at once: its address."""
-    login = platform_to_kill.bus_login()
+    nats_url, keys = platform_to_kill.bus_login().url, platform_to_kill.folder / "keys"
     url, headers = platform_to_kill.url, platform_to_kill.operator
     with httpx.Client(base_url=url, headers=headers) as operator:
-        agents = start_agents(operator, login, AGENTS, "noop", "H100")
+        agents = start_agents(operator, nats_url, keys, AGENTS, "noop")
     try:
         yield url
     finally:

@@ -61,7 +61,7 @@ class Town:
 
     async def __aenter__(self) -> Self:
         scheduler = self.running.environ("scheduler")
-        login = self.running.bus_login()
+        nats_url = self.running.bus_login().url
         self._postgres_dsn = self.running.postgres.dsn
         # Its clock is wrong: it gives work out, and must end nothing as overdue.
         skewed = ("tests.system.chaos.skewed", "scheduler", str(SKEW_S))
@@ -72,8 +72,8 @@ class Town:
         self._add_second("ingest", ingest)
         for name, (gpu, count) in NOOPS.items():
             told = {
-                "NATS_URL": login.url,
-                "NATS_CREDENTIALS": login.credentials,
+                "NATS_URL": nats_url,
+                "KEYS": str(self.running.folder / "keys"),
                 "COUNT": str(count),
                 "NAMES": name,
                 "GPU": gpu,
