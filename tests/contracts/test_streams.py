@@ -13,6 +13,7 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.nats.streams import ensure_streams
 from tests.contracts.samples import new_event
+from tests.support.log_lines import collect_warnings
 
 pytestmark = pytest.mark.server
 
@@ -73,20 +74,20 @@ async def test_a_stream_that_is_not_ours_is_refused_with_a_sentence(nats_url: st
 
 
 async def test_a_setting_that_another_version_had_is_changed_and_nothing_is_lost(
-    nats_url: str, caplog: pytest.LogCaptureFixture
+    nats_url: str,
 ) -> None:
     nc = await connect(nats_url, "test")
     old = {"name": "EVENTS", "subjects": ["events.>"], "storage": "file", "max_msg_size": 1024}
     await api(nc, "STREAM.CREATE.EVENTS", old)
     await NatsLog(nc).append(new_event("job.j1", None))
-    with caplog.at_level("WARNING"):
+    with collect_warnings("shared.nats.streams") as warnings:
         await ensure_streams(nc)
-    assert "changed stream EVENTS" in caplog.text
-    assert "max_msg_size from 1024" in caplog.text
+    (changed,) = [line for line in warnings if "changed stream EVENTS" in line]
+    assert "max_msg_size from 1024" in changed
     assert await NatsLog(nc).last() == 1
-    caplog.clear()
-    await ensure_streams(nc)
-    assert "changed stream" not in caplog.text
+    with collect_warnings("shared.nats.streams") as warnings:
+        await ensure_streams(nc)
+    assert [line for line in warnings if "changed stream" in line] == []
     await nc.close()
 
 

@@ -83,7 +83,7 @@ def read_steps(text: str) -> Iterator[Step]:
 
     >>> page = "```console\n$ ls \\\n> -a\n.\n…\n```\n"
     >>> list(read_steps(page))
-    [Step(line=2, command='ls \\\n-a', output=('.', '…'))]
+    [Step(line=2, command='ls \\\n-a', output=('.', '…'), host='')]
     """
     for line, language, info, body in _blocks(text):
         if language == "console":

@@ -41,6 +41,7 @@ NO_STREAM = 10059
 NOT_DELETED = 10057
 NO_SEQUENCE = 10043
 NO_CLUSTER = 10074
+BAD_CONFIG = 10052
 NO_PEERS = 10005
 STORE_FAILED = 10077
 DUPLICATE_IN_BATCH = 10201
@@ -59,8 +60,9 @@ OLDEST_SERVER = (2, 12)
 BATCH_TORN = frozenset({10175, 10176})
 # While a cluster forms, it has too few servers to place a stream on, which is a 400.
 TEMPORARY_CODES = BATCH_TORN | {NO_PEERS}
-# Nothing to delete, or no cluster for replicas, is a 500, but permanent.
-PERMANENT_CODES = frozenset({NOT_DELETED, NO_CLUSTER})
+# Nothing to delete, no cluster for replicas, or a setting of a stream that cannot be changed, is a
+# 500, but permanent.
+PERMANENT_CODES = frozenset({NOT_DELETED, NO_CLUSTER, BAD_CONFIG})
 
 T = TypeVar("T")
 _log = logging.getLogger(__name__)
