@@ -12,8 +12,10 @@ from shared.bus_keys.claims import ACCOUNT, USER, Credentials, make_key, sign_cl
 from shared.bus_keys.login import BusLogin
 from shared.nats.certificates import CertificateMetrics
 from shared.nats.connection import connect
+from shared.server_checks import find_bus_problems
 from shared.servers.nats import NatsServer
 from tests.support.servers import skip_without_nats
+from tests.support.waits import find_free_ports
 
 pytestmark = pytest.mark.server
 
@@ -80,6 +82,29 @@ async def test_each_process_measures_what_expires(tmp_path: Path) -> None:
             await nc.close()
     finally:
         server.stop()
+
+
+async def test_the_doctor_names_what_expires_soon_and_each_server_that_is_away(
+    tmp_path: Path,
+) -> None:
+    skip_without_nats()
+    server = TlsServer(tmp_path / "nats")
+    try:
+        server.start()
+        login = server.tls_login
+        (nothing,) = find_free_ports(1)
+        environ = {
+            "WARPBOARD_LAUNCHER_NATS_URL": f"{login.url},tls://127.0.0.1:{nothing}",
+            "WARPBOARD_LAUNCHER_NATS_CREDENTIALS": login.credentials,
+            "WARPBOARD_LAUNCHER_NATS_CA": login.ca,
+        }
+        certificate, away = [
+            problem async for problem in find_bus_problems("WARPBOARD_LAUNCHER", environ)
+        ]
+    finally:
+        server.stop()
+    assert f"the certificate of 127.0.0.1:{server.port} ends in {DAYS} days" in certificate
+    assert f"no NATS server at 127.0.0.1:{nothing}" in away
 
 
 def test_what_is_not_used_or_cannot_be_read_has_no_series(tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -20,6 +21,7 @@ from shared.postgres import (
     create_pool,
     migrate,
 )
+from shared.server_checks import find_postgres_certificate_problems
 from tests.support.postgres import NetworkPostgres, SystemPostgres, promote, start_standby
 from tests.support.servers import skip_without_postgres
 from tests.support.waits import eventually
@@ -164,3 +166,23 @@ async def test_a_service_believes_a_certificate_of_its_authority_alone(
         await connect(f"{secure.dsn} host=db1.example.org")
     with pytest.raises(Failed, match=r"no pg_hba\.conf entry .* no encryption"):
         await connect(f"{secure.dsn} sslmode=disable")
+
+
+async def test_the_doctor_names_a_certificate_that_expires_soon_or_is_not_of_the_authority(
+    secure: Secure, tmp_path: Path
+) -> None:
+    async def problems(dsn: str) -> list[str]:
+        return [problem async for problem in find_postgres_certificate_problems(dsn)]
+
+    assert await problems(secure.dsn) == []
+    trustme.CA().cert_pem.write_to_path(tmp_path / "other.pem")
+    (refused,) = await problems(f"{secure.dsn} sslrootcert={tmp_path / 'other.pem'}")
+    assert f"localhost:{secure.server.port} cannot be reached with TLS" in refused
+    soon = datetime.now(UTC) + timedelta(days=3, hours=1)
+    certificate = secure.authority.issue_cert("localhost", not_after=soon)
+    certificate.cert_chain_pems[0].write_to_path(secure.server.data / "server.crt")
+    certificate.private_key_pem.write_to_path(secure.server.data / "server.key")
+    with psycopg.connect(secure.server.dsn_at(), sslmode="require", autocommit=True) as connection:
+        connection.execute("select pg_reload_conf()")
+    (problem,) = await eventually(lambda: problems(secure.dsn))
+    assert f"the certificate of localhost:{secure.server.port} ends in 3 days" in problem

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 
 import psycopg
 from psycopg import AsyncConnection, Connection, sql
+from psycopg.conninfo import conninfo_to_dict
 from psycopg.errors import ReadOnlySqlTransaction
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool
@@ -23,6 +24,7 @@ from shared.health import HealthReporter, warn_rarely
 from shared.lifecycle import keep_cancellation
 
 CONNECT_S_MAX = 5
+DEFAULT_PORT = "5432"
 STATEMENT_S_MAX = 60
 RECOVERY_S_MAX = 60.0
 PAUSE_S = 0.2
@@ -351,6 +353,41 @@ def find_database_problems(dsn: str) -> list[str]:
             "and what they need, and name one of them, such as warpboard_ingest"
         )
     return problems
+
+
+class TlsServer(NamedTuple):
+    """A server whose certificate a DSN verifies; `ca` None: with the system's CAs."""
+
+    host: str
+    address: str
+    port: str
+    ca: str | None
+    is_name_verified: bool
+
+
+def read_tls_servers(dsn: str) -> list[TlsServer]:
+    """Return the servers of a DSN that verifies certificates; none if it does not, or is wrong.
+
+    One without `sslrootcert` is not checked: libpq looks for that in the user's home then.
+    """
+    try:
+        parameters = {name: str(value) for name, value in conninfo_to_dict(dsn).items()}
+    except psycopg.ProgrammingError:
+        return []
+    mode, ca = parameters.get("sslmode", ""), parameters.get("sslrootcert")
+    if ca is None or not mode.startswith("verify-"):
+        return []
+    hosts = parameters.get("host", "").split(",")
+    addresses = parameters.get("hostaddr", ",".join(hosts)).split(",")
+    ports = parameters.get("port", DEFAULT_PORT).split(",")
+    if len(ports) == 1:
+        ports *= len(hosts)
+    if not len(hosts) == len(addresses) == len(ports):
+        return []
+    return [
+        TlsServer(host, address, port, None if ca == "system" else ca, mode == "verify-full")
+        for host, address, port in zip(hosts, addresses, ports, strict=True)
+    ]
 
 
 class WriteProbe:

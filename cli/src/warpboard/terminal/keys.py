@@ -17,6 +17,7 @@ from click import IntRange
 from shared.bus_keys.authority import Authority, UserKey
 from shared.bus_keys.login import BusLogin
 from shared.errors import Failed, Refused
+from shared.version import VERSION
 from warpboard.context import AppContext, RecordedEvent, send_action
 from warpboard.domain.output import Table
 from warpboard.terminal import options
@@ -278,7 +279,7 @@ async def deploy_keys(context: AppContext, keys: Path | None) -> int:
             type=click.Choice(["container", "systemd"]),
             default="container",
             show_default=True,
-            help="What the line starts on the host.",
+            help="What the line starts on the host, as root.",
         ),
         options.REASON,
         KEYS,
@@ -338,16 +339,16 @@ def start_line(agent: str, token: str, form: str) -> str:
     if form == "systemd":
         path = f"/etc/warpboard/gpu-agent-{agent}.env"
         return (
-            "sudo sh -c 'umask 077; mkdir -p /etc/warpboard; "
-            f"echo WARPBOARD_GPU_AGENT_TOKEN={token} >> {path}' && "
-            f"sudo systemctl enable --now warpboard-gpu-agent@{agent}"
+            "(umask 077; mkdir -p /etc/warpboard; "
+            f"echo WARPBOARD_GPU_AGENT_TOKEN={token} >> {path}) && "
+            f"systemctl enable --now warpboard-gpu-agent@{agent}"
         )
     return (
         f"docker run -d --name warpboard-{agent} --restart unless-stopped --privileged --gpus all "
         f"--ulimit rtprio=1 -v warpboard-{agent}:/var/lib/warpboard "
         f"-e WARPBOARD_GPU_AGENT_TOKEN={token} -e WARPBOARD_GPU_AGENT_DATA=/var/lib/warpboard "
         "-e WARPBOARD_GPU_AGENT_OPS_LISTEN=127.0.0.1:9104 -e WARPBOARD_GPU_AGENT_DEVICE=cuda "
-        "warpboard-agent:0 python -m gpu_agent"
+        f"warpboard-agent:{VERSION} python -m gpu_agent"
     )
 
 

@@ -238,10 +238,12 @@ class Authority:
 
     def write_server_config(self) -> None:
         """Write `bus.conf`, which a nats-server's configuration includes."""
-        settings = self.server_settings("/data/accounts")
+        settings = self.server_settings(ACCOUNTS_VARIABLE)
         text = "".join(
             f"{name}: {json.dumps(value, indent=2)}\n" for name, value in settings.items()
         )
+        # A variable in quotes is a text.
+        text = text.replace(json.dumps(ACCOUNTS_VARIABLE), ACCOUNTS_VARIABLE)
         _write(
             self.server_config, f"# Made by `warpboard server keys`; no secret is in it.\n{text}"
         )

@@ -74,7 +74,7 @@ class CertificateFolder:
         purposes = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
         certificate = (
             _builder(_name(hosts[0][:64]), ca.subject, key.public_key(), days)
-            .add_extension(x509.SubjectAlternativeName([_host(host) for host in hosts]), False)
+            .add_extension(x509.SubjectAlternativeName(_alternative_names(hosts)), False)
             .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
             .add_extension(_key_usage(signs_certificates=False), critical=True)
             .add_extension(x509.ExtendedKeyUsage(purposes), critical=False)
@@ -142,16 +142,26 @@ def _name(text: str) -> x509.Name:
     return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, text)])
 
 
-def _host(host: str) -> x509.GeneralName:
-    """Return a name or an address as certificates have it. Raises Refused."""
-    try:
-        return x509.IPAddress(ipaddress.ip_address(host))
-    except ValueError:
-        pass
-    if not host.isascii() or not host.replace("-", "").replace(".", "").replace("*", "").isalnum():
-        reason = f"{host!r} is not a host: expected a name or an address, such as bus1.example.org"
-        raise Refused("bad_host", reason, "hosts")
-    return x509.DNSName(host)
+def _alternative_names(hosts: Sequence[str]) -> list[x509.GeneralName]:
+    """Return names and addresses as certificates have them. Raises Refused."""
+    names: list[x509.GeneralName] = []
+    for host in hosts:
+        try:
+            names.append(x509.IPAddress(ipaddress.ip_address(host)))
+        except ValueError:
+            if not _is_host(host):
+                reason = (
+                    f"{host!r} is not a host: expected a name or an address, "
+                    "such as bus1.example.org"
+                )
+                raise Refused("bad_host", reason, "hosts") from None
+        # Members of a cluster compare their routes with names only, also if a route has an address.
+        names.append(x509.DNSName(host))
+    return names
+
+
+def _is_host(name: str) -> bool:
+    return name.isascii() and name.replace("-", "").replace(".", "").replace("*", "").isalnum()
 
 
 def _hosts(certificate: x509.Certificate) -> list[str]:
@@ -159,4 +169,4 @@ def _hosts(certificate: x509.Certificate) -> list[str]:
         names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
         return []
-    return [str(name.value) for name in names]
+    return list(dict.fromkeys(str(name.value) for name in names))
