@@ -25,6 +25,8 @@ pytestmark = pytest.mark.server
 HANDLED_S = 0.3
 # What nobody but maintenance may do, or nobody at all, beside what the table has.
 ELSEWHERE = (
+    *("events.audit.segment", "events.audit.truncation", "events.audit.seal"),
+    *("snapshots.ingest.0", "snapshots.scheduler.0", "snapshots.other.0"),
     *("events.account.eve", "events.run.gpu7.r1", "events.nothing", "agents.other.report"),
     *("$JS.API.STREAM.DELETE.EVENTS", "$JS.API.STREAM.PURGE.EVENTS", "$JS.API.STREAM.LIST"),
     *("$JS.API.STREAM.MSG.DELETE.EVENTS", "$JS.API.STREAM.PURGE.WATERMARKS"),

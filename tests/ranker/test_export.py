@@ -86,6 +86,7 @@ def environ(settings: Settings) -> dict[str, str]:
     """The environment of the service."""
     variables = {
         "NATS_URL": settings.nats_url,
+        "NATS_CREDENTIALS": settings.nats_credentials,
         "POSTGRES_DSN": settings.postgres_dsn,
         "LISTEN": "127.0.0.1:1",
         "OPS_LISTEN": "127.0.0.1:1",

@@ -29,13 +29,15 @@ from shared.nats.segmented_log import NatsSegmentedLog
 from shared.nats.streams import LogMonitor, ensure_streams, stream_info, stream_state
 from shared.nats.subprocess_feed import SubprocessFeed
 from shared.nats.truncation import TRUNCATION, read_truncation
-from shared.segments import is_cut
+from shared.segments import OpenHistories, Segment, is_cut
 from shared.servers.nats import NatsServer
 from shared.signing import load_key
 from shared.subjects import STREAM, history_of
 from shared.wire import EventMetadata, make_envelope
 from tests.ranker.archived_log import ArchivedLog, start_archived_log
+from tests.support import lives
 from tests.support.lives import AGENT, Life
+from tests.support.memory import MemoryLog
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
@@ -249,6 +251,25 @@ async def test_a_segment_that_was_stored_but_not_named_is_exported_again(
     assert await segmented.segmenter.verify() == []
 
 
+async def test_two_rankers_do_not_export_overlapping_segments(
+    segmented: Segmented, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = Segmenter(NatsSegmentedLog(segmented.nc), segmented.archive, segmented.key, 3)
+    build = segmented.segmenter._build
+
+    async def build_late(first: int, until: int) -> Segment:
+        segment = await build(first, until)
+        await other.seal(only_full=False)
+        return segment
+
+    monkeypatch.setattr(segmented.segmenter, "_build", build_late)
+    assert await segmented.seal() == []
+    segments = await NatsSegmentedLog(segmented.nc).segments.list()
+    assert [segment.last for segment in segments[:3]] == [3, 6, 9]
+    assert segments[-1].last > 10
+    assert await segmented.segmenter.verify() == []
+
+
 async def test_a_living_history_goes_on_after_a_truncation(segmented: Segmented) -> None:
     await segmented.seal()
     await segmented.truncate()
@@ -273,6 +294,89 @@ async def test_a_version_of_a_dropped_history_is_refused(segmented: Segmented) -
     fact = events.SubmissionCancelRequested(reason="late")
     with pytest.raises(Conflict):
         await segmented.say(submission, fact, history[-1].seq, "account:ada")
+
+
+async def finish(segmented: Segmented, name: str) -> str:
+    """Append a submission that ends, and return its aggregate."""
+    aggregate, received = Life(name).facts()[0]
+    version = await segmented.say(aggregate, received, 0, "account:ada")
+    finished = events.SubmissionFinished(outcome="passed", is_eligible=False, code="", reason="")
+    await segmented.say(aggregate, finished, version, "service:ranker")
+    return aggregate
+
+
+async def test_a_process_reads_a_dropped_history_that_it_wrote_itself(
+    segmented: Segmented,
+) -> None:
+    aggregate = await finish(segmented, "own")
+    history = await segmented.log.history(aggregate)
+    for _ in range(3):
+        await segmented.seal()
+    report = await segmented.truncate()
+    assert report.seq >= history[-1].seq
+    async with asyncio.timeout(10):
+        assert await segmented.log.history(aggregate) == history
+
+
+async def expire(segmented: Segmented, name: str) -> str:
+    """Append a run that expired after it began, and a late result; return the run's aggregate."""
+    life = Life(name)
+    for aggregate, fact in life.facts()[:4]:
+        await lives.say(segmented.log, aggregate, fact)
+    run = subjects.run(AGENT, life.run)
+    await lives.say(segmented.log, run, events.JobExpired(reason="silent", code="agent_lost"))
+    await lives.say(segmented.log, run, events.RunDiscarded(verdict="passed"))
+    finished = events.SubmissionFinished(
+        outcome="infra_failed", is_eligible=False, code="", reason=""
+    )
+    await lives.say(segmented.log, subjects.submission(life.id), finished)
+    return run
+
+
+async def test_a_history_is_whole_while_its_kinds_are_dropped(segmented: Segmented) -> None:
+    run = await expire(segmented, "late")
+    history = await segmented.log.history(run)
+    for _ in range(3):
+        await segmented.seal()
+    whole = segmented.segmented.drop
+
+    async def drop_orders(until: int) -> None:
+        until = max(until, (await read_truncation(segmented.nc)).seq)
+        for kind in ("submission", "job", "run"):
+            body = {"filter": subjects.subject(f"{kind}.>"), "seq": until + 1}
+            await api_request(segmented.nc, f"STREAM.PURGE.{STREAM}", body)
+        raise Killed
+
+    segmented.segmented.drop = drop_orders  # type: ignore[method-assign]
+    with pytest.raises(Killed):
+        await segmented.truncate()
+    assert await NatsLog(segmented.nc).history(run) == history
+    segmented.segmented.drop = whole  # type: ignore[method-assign]
+    assert (await segmented.truncate()).seq >= history[-1].seq
+    assert await NatsLog(segmented.nc).history(run) == history
+
+
+async def test_a_late_result_does_not_hold_a_truncation_back() -> None:
+    open_histories = OpenHistories()
+    log = MemoryLog()
+    life = Life("late")
+    run = subjects.run(AGENT, life.run)
+    late = [
+        *life.facts()[:4],
+        (run, events.JobExpired(reason="silent", code="agent_lost")),
+        (run, events.RunDiscarded(verdict="passed")),
+    ]
+    for aggregate, fact in late:
+        await lives.say(log, aggregate, fact)
+    for event in log.since(0):
+        open_histories.fold(event)
+    assert open_histories.oldest == (subjects.submission(life.id), 1)
+    finished = events.SubmissionFinished(
+        outcome="infra_failed", is_eligible=False, code="", reason=""
+    )
+    await lives.say(log, subjects.submission(life.id), finished)
+    open_histories.fold(log.since(0)[-1])
+    assert open_histories.oldest is None
 
 
 async def test_what_is_not_over_holds_a_truncation_back(segmented: Segmented) -> None:
@@ -360,7 +464,7 @@ async def test_a_forged_segment_is_found(segmented: Segmented, tmp_path: Path) -
     stored = await segmented.segmented.segments.read(new[0])
     body = stored.events[0].body.replace(b"identity", b"identitx")
     forged = stored._replace(events=[stored.events[0]._replace(body=body), *stored.events[1:]])
-    await fake._store(forged)
+    await fake._store(forged, segmented.segmented.segments.version)
     findings = [finding.what for finding in await segmented.segmenter.verify()]
     assert any("does not have the hash chain" in what for what in findings)
     assert any("is not signed with a known key" in what for what in findings)

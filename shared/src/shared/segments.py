@@ -20,9 +20,9 @@ from typing import NamedTuple
 import msgspec
 
 from shared.event_log import RecordedEvent
-from shared.events import CATALOGUE, SubmissionFinished
-from shared.subjects import history_of, job, job_id_of, last_token
-from shared.wire import UNREADABLE, is_genuine
+from shared.events import CATALOGUE, JobAssigned, JobLeased, JobQueued, SubmissionReceived
+from shared.subjects import history_of
+from shared.wire import UNREADABLE, UnknownEvent, is_genuine
 
 FORMAT = "warpboard-segment/1"
 LEVEL = 6
@@ -182,10 +182,23 @@ class HistoryIndex:
         return place < len(self._keys) and self._keys[place] == key
 
 
+# What a history begins with; the job of a submission or of a chunk begins with its lease.
+FIRST_EVENTS = (SubmissionReceived, JobQueued, JobAssigned)
+
+
+def _is_of_chunk(event: RecordedEvent) -> bool:
+    try:
+        fact = event.fact
+    except UnknownEvent:
+        return True
+    return isinstance(fact, JobLeased) and fact.chunk is not None
+
+
 class OpenHistories:
     """The histories of submissions, jobs and runs that are not over, folded from events in order.
 
-    A submission's own job is over with the submission.
+    A history is open from its first event, and over for ever with its end: a late result may still
+    follow. A submission's own job is over with the submission.
     """
 
     def __init__(self) -> None:
@@ -200,12 +213,10 @@ class OpenHistories:
         if not is_genuine(envelope):
             return
         history, kind = history_of(envelope.aggregate), CATALOGUE.get(envelope.type)
-        if kind is None or not kind.is_terminal:
+        if kind is not None and kind.is_terminal:
+            self._first_seqs.pop(history, None)
+        elif kind in FIRST_EVENTS or (kind is JobLeased and _is_of_chunk(event)):
             self._first_seqs.setdefault(history, event.seq)
-            return
-        self._first_seqs.pop(history, None)
-        if kind is SubmissionFinished:
-            self._first_seqs.pop(job(job_id_of(last_token(history))), None)
 
     @property
     def oldest(self) -> tuple[str, int] | None:

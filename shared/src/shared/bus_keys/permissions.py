@@ -109,9 +109,9 @@ def _blobs() -> Iterator[Right]:
     yield from _publish("store blobs", "blobs.*", f"$O.{LARGE}.>")
 
 
-def _snapshots() -> Iterator[Right]:
+def _snapshots(service: str) -> Iterator[Right]:
     yield from _reads("read snapshots", SNAPSHOTS)
-    yield from _publish("store snapshots", "snapshots.>")
+    yield from _publish("store its own snapshots", f"snapshots.{service}.*")
 
 
 def _subscribes(purpose: str, *names: str) -> Iterator[Right]:
@@ -120,8 +120,8 @@ def _subscribes(purpose: str, *names: str) -> Iterator[Right]:
 
 _APPENDED = {
     INGEST: (
-        *("account", "agent", "audit", "budget", "check", "duel", "evaluation", "invite"),
-        *("moderation", "pool", "problem", "quota", "rejudge", "submission", "webhook"),
+        *("account", "agent", "budget", "check", "duel", "evaluation", "invite", "moderation"),
+        *("pool", "problem", "quota", "rejudge", "submission", "webhook"),
     ),
     RANKER: (*("audit", "confirmation", "duel", "ranking", "rejudge", "submission", "yardstick"),),
     SCHEDULER: (
@@ -131,8 +131,13 @@ _APPENDED = {
 }
 
 
+# Ingest's own of the platform's matters. Seals, segments and truncations are ranker's alone.
+_INGEST_AUDITS = ("accounts", "operators", "platform", "projections", "redriven.*")
+
+
 def _ingest() -> Iterator[Right]:
-    yield from _snapshots()
+    yield from _publish("append events", *(f"events.audit.{name}" for name in _INGEST_AUDITS))
+    yield from _snapshots(INGEST)
     yield from _reads("show dead letters", DEADLETTERS)
     yield from _subscribes("show the progress of runs", "progress.>")
 
@@ -147,7 +152,7 @@ def _ranker() -> Iterator[Right]:
 
 
 def _scheduler() -> Iterator[Right]:
-    yield from _snapshots()
+    yield from _snapshots(SCHEDULER)
     yield from _durables("make orders readable to agents")
     yield from _consumes("see which agents live", _LEASES_STREAM)
     yield from _reads("count dead letters", DEADLETTERS)

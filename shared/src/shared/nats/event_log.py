@@ -218,26 +218,28 @@ class NatsLog:
             last = messages[-1].seq if messages else after
             messages.extend(await read_pages(self._nc, STREAM, history_subject(aggregate), last))
             last = messages[-1].seq if messages else after
-            if last < self._known_sequences.of(history_of(aggregate)):
+            known = self._known_sequences.of(history_of(aggregate))
+            if last < known and known > (await self._dropped_until(aggregate)):
                 raise TemporaryError(
                     f"a replica does not have the newest events of {aggregate} yet"
                 )
 
         await retry_request(self._nc, attempt)
         recorded = [read_stored_event(message) for message in messages]
+        dropped_until = await self._dropped_until(aggregate)
         is_whole = bool(recorded) and recorded[0].envelope.type == FIRST_TYPE
-        if is_cut(aggregate) and not is_whole:
-            dropped = await self._read_dropped(aggregate, recorded[0].seq if recorded else None)
-            recorded = [event for event in dropped if event.seq > after] + recorded
-        return recorded
+        if after >= dropped_until or (is_whole and recorded[0].seq > dropped_until):
+            return recorded
+        # The stream may have some of them still, while it is being truncated: segments have all.
+        dropped = decode_events(await self._segments.history(aggregate, dropped_until))
+        return [
+            *(event for event in dropped if event.seq > after),
+            *(event for event in recorded if event.seq > dropped_until),
+        ]
 
-    async def _read_dropped(self, aggregate: str, before: int | None) -> list[RecordedEvent]:
-        """Return the events of a history that the stream has dropped, before a sequence."""
-        truncation = await self._truncation.after_read()
-        if not truncation.seq:
-            return []
-        until = truncation.seq if before is None else min(truncation.seq, before - 1)
-        return decode_events(await self._segments.history(aggregate, until))
+    async def _dropped_until(self, aggregate: str) -> int:
+        """Return up to where the stream may lack events of a history that was just read."""
+        return (await self._truncation.after_read()).seq if is_cut(aggregate) else 0
 
     async def newest(self, aggregates: Sequence[str]) -> dict[str, RecordedEvent]:
         """Return the last event of each of these aggregates that has any; see the port."""
@@ -259,8 +261,8 @@ class NatsLog:
         await retry_request(self._nc, attempt)
         events = {aggregate(message.subject): read_stored_event(message) for message in messages}
         for name in aggregates:
-            if name not in events and is_cut(name):
-                dropped = await self._read_dropped(name, None)
+            if name not in events and (dropped_until := await self._dropped_until(name)):
+                dropped = decode_events(await self._segments.history(name, dropped_until))
                 own = [event for event in dropped if event.envelope.aggregate == name]
                 if own:
                     events[name] = own[-1]

@@ -38,13 +38,23 @@ class NatsSegments:
         self._decoded: OrderedDict[str, Segment] = OrderedDict()
         self._indexes: dict[str, HistoryIndex] = {}
 
+    @property
+    def version(self) -> int:
+        """The sequence of the last event that `list` has read."""
+        return self._read_seq
+
     async def list(self) -> list[SegmentSealed]:
-        """Return the segments in order, as far as each begins where the one before ends."""
+        """Return the segments in order, as far as each begins where the one before ends.
+
+        A segment may be stored again, but never becomes another one: later events rely on its end.
+        """
         filter_ = subject(SEGMENTS)
         for message in await read_pages(self._nc, STREAM, filter_, self._read_seq):
             fact = decode_fact(decode(message.data))
             assert isinstance(fact, SegmentSealed), "nothing else is on this subject"
-            self._by_first[fact.first] = fact
+            known = self._by_first.get(fact.first, fact)
+            if (fact.last, fact.chain) == (known.last, known.chain):
+                self._by_first[fact.first] = fact
             self._read_seq = message.seq
         segments, first = list[SegmentSealed](), 1
         while (segment := self._by_first.get(first)) is not None:

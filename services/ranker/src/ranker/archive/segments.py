@@ -109,19 +109,17 @@ class Segmenter:
             assert isinstance(newest.fact, AuditSealed), "the seal subject has nothing else"
             sealed_seq = newest.fact.seq
         new: list[SegmentSealed] = []
-        segments = await self._segmented.segments.list()
-        first = segments[-1].last + 1 if segments else 1
-        while first <= sealed_seq:
+        while True:
+            segments = await self._segmented.segments.list()
+            version = self._segmented.segments.version
+            first = segments[-1].last + 1 if segments else 1
+            if sealed_seq - first + 1 < (self._events_max if only_full else 1):
+                return new
             log_progress("events", first - 1, sealed_seq)
-            if only_full and sealed_seq - first + 1 < self._events_max:
-                break
-            segment = await self._build(first, sealed_seq)
-            sealed = await self._store(segment)
+            sealed = await self._store(await self._build(first, sealed_seq), version)
             if sealed is None:
-                break
+                return new
             new.append(sealed)
-            first = sealed.last + 1
-        return new
 
     async def _build(self, first: int, until: int) -> Segment:
         """Read the next segment from the archive, once log and archive agree about it."""
@@ -174,8 +172,11 @@ class Segmenter:
         )
         return Segment(header, events)
 
-    async def _store(self, segment: Segment) -> SegmentSealed | None:
-        """Store a segment, read it back, and name it in the log; None if another ranker did."""
+    async def _store(self, segment: Segment, version: int) -> SegmentSealed | None:
+        """Store a segment, read it back, and name it in the log; None if another ranker named one.
+
+        `version` is that of the segments for which it was built.
+        """
         header = segment.header
         data = await asyncio.to_thread(encode_segment, segment)
         index = HistoryIndex.of_aggregates(aggregate(event.subject) for event in segment.events)
@@ -191,7 +192,6 @@ class Segmenter:
             events=events,
             histories=histories,
         )
-        history = await self._log.history(SEGMENTS)
         stamp = EventMetadata(new_id(), now(), ACTOR, "", "")
         unsigned = make_envelope(fact, SEGMENTS, stamp)
         if self._key is None:
@@ -199,7 +199,6 @@ class Segmenter:
             raise Refused("no_seal_key", reason, "seal_key")
         sig = sign_verdict(self._key, SEGMENTS, fact.last, bytes(unsigned.data))
         try:
-            version = history[-1].seq if history else 0
             await self._log.append(NewEvent(replace(unsigned, sig=sig), version))
         except Conflict:
             return None
@@ -262,14 +261,18 @@ class Segmenter:
         """Export damaged and missing segments again from the archive; return how many."""
         repaired, chain = 0, (await self._archive.up_to(0)).hex()
         for segment in await self._segmented.segments.list():
+            version = self._segmented.segments.version
             if await self._check(segment, chain):
                 rebuilt = await self._read_archive(segment.first, segment.last)
                 if rebuilt.header.chain != segment.chain:
                     range_ = f"events {segment.first} to {segment.last}"
                     reason = f"the archive has other {range_} than their segment: run a scrub"
                     raise Refused("archive_damaged", reason)
-                await self._store(rebuilt)
+                if await self._store(rebuilt, version) is None:
+                    reason = "another process exported a segment at the same time: try again"
+                    raise Refused("segments_changed", reason)
                 repaired += 1
+                await self._segmented.segments.list()
             chain = segment.chain
         return repaired
 
