@@ -144,6 +144,14 @@ def test_every_service_is_confined_and_says_whether_it_is_well(name: str) -> Non
     assert "/healthz" in service["healthcheck"]["test"][-1]
 
 
+def test_no_container_sees_a_folder_of_keys_or_what_signs_others() -> None:
+    allowed = re.compile(r"bus\.conf|certificates/(ca\.pem|bus\.(pem|key))|credentials/.*\.creds")
+    for service in services().values():
+        mounts = re.findall(r"\$\{WARPBOARD_KEYS[^}]*\}/(.*?):/", str(service.get("volumes", "")))
+        assert [path for path in mounts if not allowed.fullmatch(path)] == []
+        assert len([path for path in mounts if path.startswith("credentials")]) <= 1
+
+
 @pytest.mark.parametrize("name", SETTINGS)
 def test_every_service_is_told_what_it_understands(name: str) -> None:
     prefix = f"WARPBOARD_{name.upper().replace('-', '_')}_"

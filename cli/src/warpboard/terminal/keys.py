@@ -293,6 +293,7 @@ async def enroll(
 
     The line holds the agent's token: its credentials for the bus, the address, the CA, and the key
     that signs its verdicts. The host needs no open port. With --key, only that key is accepted.
+    Repeating it makes a new token, and the older ones end.
     """
     decision = {"owner": values["owner"], "reason": values["reason"]}
     if sign_key:
@@ -308,16 +309,17 @@ async def enroll(
         missing = "the address of the bus is unknown: name it by server keys make --address"
         raise Refused("no_address", missing, "address")
     user = f"agent-{agent}"
-    authority.ensure_user(user)
-    await deploy(authority, user)
     seed = secrets.token_bytes(SIGN_SEED_BYTES)
     public = base64.b64encode(bytes(SigningKey(seed).verify_key)).decode()
-    ca = str(authority.ca) if authority.address.startswith("tls") else ""
-    login = BusLogin(authority.address, str(authority.credentials_path(user)), ca).with_texts()
-    token = make_token(agent, login, seed)
+    # First, so that the bus lets nobody in whom ingest refuses, such as a revoked agent.
     body = {"sign_key": public, **decision}
     async with context.operator_api() as api:
         await api.act(RecordedEvent, "POST", "admin", "agents", agent, "enroll", body=body)
+    authority.replace(user)
+    await deploy(authority, user)
+    ca = str(authority.ca) if authority.address.startswith("tls") else ""
+    login = BusLogin(authority.address, str(authority.credentials_path(user)), ca).with_texts()
+    token = make_token(agent, login, seed)
     line = start_line(agent, token, form)
     return context.show({"agent": agent, "token": token, "line": line}, [line])
 
@@ -335,7 +337,10 @@ def make_token(agent: str, login: BusLogin, seed: bytes) -> str:
 
 
 def start_line(agent: str, token: str, form: str) -> str:
-    """Return the command that starts an agent on its host."""
+    """Return the command that starts an agent on its host.
+
+    The token is in no argument of a process, which every user of the host could read.
+    """
     if form == "systemd":
         path = f"/etc/warpboard/gpu-agent-{agent}.env"
         return (
@@ -344,9 +349,10 @@ def start_line(agent: str, token: str, form: str) -> str:
             f"systemctl enable --now warpboard-gpu-agent@{agent}"
         )
     return (
+        f"WARPBOARD_GPU_AGENT_TOKEN={token} "
         f"docker run -d --name warpboard-{agent} --restart unless-stopped --privileged --gpus all "
         f"--ulimit rtprio=1 -v warpboard-{agent}:/var/lib/warpboard "
-        f"-e WARPBOARD_GPU_AGENT_TOKEN={token} -e WARPBOARD_GPU_AGENT_DATA=/var/lib/warpboard "
+        "-e WARPBOARD_GPU_AGENT_TOKEN -e WARPBOARD_GPU_AGENT_DATA=/var/lib/warpboard "
         "-e WARPBOARD_GPU_AGENT_OPS_LISTEN=127.0.0.1:9104 -e WARPBOARD_GPU_AGENT_DEVICE=cuda "
         f"warpboard-agent:{VERSION} python -m gpu_agent"
     )
@@ -363,11 +369,19 @@ async def revoke_agent(context: AppContext, agent: str, reason: str, keys: Path 
     The bus disconnects it at once, if its credentials come from the keys here.
     """
     authority, user = Authority(keys or context.folder / "keys"), f"agent-{agent}"
-    if authority.exists and authority.credentials_path(user).exists():
-        authority.revoke(user, keeps_newest=False)
-        await deploy(authority, user)
-    async with context.operator_api() as api:
-        body = {"reason": reason}
-        return await send_action(
-            context, api, "POST", "admin", "agents", agent, "revoke", body=body
-        )
+    is_deployed = False
+    try:
+        if authority.exists and authority.credentials_path(user).exists():
+            authority.revoke(user, keeps_newest=False)
+            is_deployed = await deploy(authority, user)
+    finally:
+        # Also if the bus does not answer: then its verdicts count no more, at least.
+        async with context.operator_api() as api:
+            body = {"reason": reason}
+            code = await send_action(
+                context, api, "POST", "admin", "agents", agent, "revoke", body=body
+            )
+    if not is_deployed:
+        advice = f"where its keys are, run warpboard server keys revoke {user}"
+        context.screen.note(f"warpboard: the bus may still let {agent} in: {advice}")
+    return code

@@ -26,7 +26,6 @@ from shared.bus_keys.claims import (
 )
 from shared.bus_keys.files import write_private
 from shared.bus_keys.permissions import (
-    AGENT_PREFIX,
     DISCORD_EDGE,
     PUBLISH,
     SERVICES,
@@ -45,8 +44,10 @@ from shared.private_files import create_private_folder
 OPERATOR_NAME = "warpboard"
 # Of each server its own folder, which its environment names.
 ACCOUNTS_VARIABLE = "$NATS_ACCOUNTS"
-# A process connects once or twice; more connections of an agent are somebody else's.
-AGENT_CONNECTIONS_MAX = 8
+# What users outside of the services' account may hold open. A process connects once or twice, and
+# needs a few subscriptions, each of which takes memory of the server.
+CONNECTIONS_MAX = 8
+SUBSCRIPTIONS_MAX = 64
 UNLIMITED = -1
 _LIMITS = {
     "subs": UNLIMITED,
@@ -144,6 +145,17 @@ class Authority:
             self.issue(user)
         return path
 
+    def replace(self, user: str) -> Path:
+        """Give a user, who may be new, a key that is its only valid one.
+
+        Return the path of its credentials. Raises Refused `bad_user`.
+        """
+        _check_user(user)
+        self.ensure_account(account_of(user), user)
+        self.issue(user)
+        self.revoke(user, keeps_newest=True)
+        return self.credentials_path(user)
+
     def ensure_account(self, account: str, user: str) -> str:
         """Return the JWT of an account, which is made where it is missing."""
         path = self._account_path(account)
@@ -162,6 +174,8 @@ class Authority:
         account = self._key(account_of(user))
         key = make_key(USER)
         content = {**_USER_LIMITS, **_user_permissions(user)}
+        if account_of(user) not in (SYSTEM_ACCOUNT, SERVICES_ACCOUNT):
+            content["subs"] = SUBSCRIPTIONS_MAX
         if expires_s:
             content["exp"] = int(time.time()) + expires_s
         jwt = sign_claims("user", user, key.public, account, content)
@@ -289,8 +303,7 @@ class Authority:
                 {"name": subject, "subject": subject, "account": services, "type": "service"}
                 for subject in allowed(user_rights(user), PUBLISH)
             ]
-        if user.startswith(AGENT_PREFIX):
-            content["limits"]["conn"] = AGENT_CONNECTIONS_MAX
+            content["limits"] |= {"conn": CONNECTIONS_MAX, "subs": SUBSCRIPTIONS_MAX}
         key = self._key(account)
         jwt = sign_claims("account", account, key.public, self._key("operator"), content)
         _write(self._account_path(account), jwt)

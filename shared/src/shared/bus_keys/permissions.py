@@ -242,7 +242,13 @@ def readable(user: str) -> Sequence[str]:
 
 
 def can_read(user: str, aggregate: str) -> bool:
-    """Return whether services read the events of an aggregate for a user."""
+    """Return whether services read the events of an aggregate for a user.
+
+    >>> can_read("launcher-modal", "agent.a1"), can_read("launcher-modal", "agent.*")
+    (True, False)
+    """
+    if not set(aggregate).isdisjoint("*>"):
+        return False
     return any(_matches(pattern, aggregate) for pattern in readable(user))
 
 

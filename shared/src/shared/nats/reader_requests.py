@@ -3,19 +3,24 @@
 Such a user sends requests on `readers.<user>.<request>`; its account allows only its own, so the
 subject names the sender, and `shared.bus_keys.permissions` which aggregates it reads. A launcher's
 events are appended if they are of the types that launchers write, in its own history or in that of
-an agent that no operator has enrolled.
+an agent that no operator has enrolled. Their ids are derived from the sender and the ids that it
+sent: the log drops an event whose id it has, and a launcher could foresee those of services.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 
 import msgspec
+from msgspec.structs import replace
 from nats.aio.client import Client
 from nats.aio.msg import Msg
 
 from shared import subjects
+from shared.allowances import Allowance
 from shared.bus_keys.permissions import (
     DISCORD_EDGE,
     EDGE_AGGREGATES,
@@ -23,6 +28,7 @@ from shared.bus_keys.permissions import (
     LAUNCHER_PREFIX,
     can_read,
 )
+from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.event_log import Conflict, NewEvent, RecordedEvent
 from shared.events import (
@@ -34,14 +40,25 @@ from shared.events import (
     LauncherRegistered,
 )
 from shared.health import warn_rarely
-from shared.nats.agent_requests import ANSWER_S_MAX, BAD, CONFLICT, FAILED, OK, SIZE, STATUS
+from shared.nats.agent_requests import (
+    ANSWER_S_MAX,
+    BAD,
+    CONFLICT,
+    FAILED,
+    LIMITED,
+    OK,
+    SIZE,
+    STATUS,
+    Conduct,
+)
 from shared.nats.bus import NatsBus
 from shared.nats.connection import REQUEST_ERRORS, get_message
 from shared.nats.event_log import NatsLog
 from shared.nats.inbox import InboxConfig, consumer_settings
 from shared.nats.pull import create_consumer, delivery_start, find_consumer
 from shared.nats.streams import Settings, stream_state
-from shared.wire import UnknownEvent, decode, decode_fact, forgery_reason
+from shared.reports import SKEW_S_MAX
+from shared.wire import Envelope, UnknownEvent, decode, decode_fact, forgery_reason
 
 log = logging.getLogger(__name__)
 
@@ -50,6 +67,8 @@ STATE, HISTORY, EVENT, INBOX, FORGET, APPEND = (
 )
 CONCURRENT_MAX = 32
 PAGE_BYTES_MAX = 512 * 1024
+# What a launcher appends: two events for each agent that it starts.
+APPENDS_BURST, APPENDS_PER_S = 200.0, 2.0
 
 
 def edge_inbox_config() -> InboxConfig:
@@ -117,6 +136,10 @@ class ReaderRequests:
         self._log = event_log
         self._state = state
         self._running: set[asyncio.Task[None]] = set()
+        self._conducts: defaultdict[str, Conduct] = defaultdict(Conduct)
+        self._appends: defaultdict[str, Allowance] = defaultdict(
+            lambda: Allowance(APPENDS_BURST, APPENDS_PER_S)
+        )
         self._handlers: dict[str, Callable[[str, bytes], Awaitable[object]]] = {
             STATE: self._handle_state,
             HISTORY: self._handle_history,
@@ -133,14 +156,23 @@ class ReaderRequests:
             async for message in subscription.messages:
                 while len(self._running) >= CONCURRENT_MAX:
                     await asyncio.wait(self._running, return_when=asyncio.FIRST_COMPLETED)
+                conduct = self._conducts[message.subject.split(".")[1]]
+                if not conduct.may_ask():
+                    await self._answer(message, LIMITED)
+                    continue
+                conduct.running += 1
                 task = asyncio.create_task(self._handle(message))
                 self._running.add(task)
-                task.add_done_callback(self._running.discard)
+                task.add_done_callback(partial(self._end, conduct))
         finally:
             for unfinished in self._running:
                 unfinished.cancel()
             if not self._nc.is_closed:
                 await subscription.unsubscribe()
+
+    def _end(self, conduct: Conduct, task: "asyncio.Task[None]") -> None:
+        conduct.running -= 1
+        self._running.discard(task)
 
     async def _handle(self, message: Msg) -> None:
         _, reader, request = message.subject.split(".")
@@ -154,6 +186,8 @@ class ReaderRequests:
         except (Conflict, Refused) as refused:
             status = CONFLICT
             warn_rarely(log, "reader refused", "refused %s of %s: %s", request, reader, refused)
+        except _TooSoonError:
+            status = LIMITED
         except (ValueError, msgspec.MsgspecError, UnknownEvent) as error:
             status = BAD
             warn_rarely(log, "reader refused", "refused %s of %s: %s", request, reader, error)
@@ -162,6 +196,10 @@ class ReaderRequests:
             warn_rarely(
                 log, "reader failed", "could not answer %s of %s: %s", request, reader, error
             )
+        await self._answer(message, status, data)
+
+    async def _answer(self, message: Msg, status: str, data: bytes = b"") -> None:
+        """Answer, if the connection allows it; otherwise the sender asks again."""
         if message.reply and not self._nc.is_closed:
             headers = {STATUS: status, SIZE: str(len(data))}
             with suppress(*REQUEST_ERRORS):
@@ -207,32 +245,68 @@ class ReaderRequests:
         await NatsBus(self._nc).forget(EDGE_CONSUMER)
 
     async def _handle_append(self, reader: str, body: bytes) -> AppendResponse:
-        """Append an event of a launcher. Errors: Refused if it is not one that it may write."""
+        """Append an event of a launcher.
+
+        Errors: Refused if it is not one that it may write; _TooSoonError.
+        """
+        if not self._appends[reader].take():
+            raise _TooSoonError
         envelope = decode(bytes(msgspec.json.decode(body, type=AppendRequest).event))
-        fact, name = decode_fact(envelope), reader.removeprefix(LAUNCHER_PREFIX)
-        reason = forgery_reason(envelope)
-        if not reader.startswith(LAUNCHER_PREFIX) or envelope.actor != LAUNCHER_ACTOR:
-            reason = f"{reader} does not write in the name of {envelope.actor}"
-        elif isinstance(fact, AgentEnrolled):
-            reason = reason or await self._why_not_enrolled(envelope.aggregate, fact)
-        elif not isinstance(fact, LauncherRegistered | InstanceEnded):
-            reason = f"launchers do not write {envelope.type}"
-        elif envelope.aggregate != subjects.launcher(name):
-            reason = f"{envelope.aggregate} is not the history of {reader}"
-        if reason:
+        if reason := _why_forged(reader, envelope) or await self._why_not_its_own(reader, envelope):
             raise Refused("not_yours", reason)
-        return AppendResponse(await self._log.append(NewEvent(envelope, None)))
+        own = replace(envelope, id=subjects.derive_id(f"readers.{reader}", envelope.id))
+        return AppendResponse(await self._log.append(NewEvent(own, None)))
+
+    async def _why_not_its_own(self, reader: str, envelope: Envelope) -> str:
+        """Say why a launcher may not write this type or about this aggregate; "" if it may."""
+        fact = decode_fact(envelope)
+        if isinstance(fact, AgentEnrolled):
+            return await self._why_not_enrolled(envelope.aggregate, fact)
+        if not isinstance(fact, LauncherRegistered | InstanceEnded):
+            return f"launchers do not write {envelope.type}"
+        if envelope.aggregate != subjects.launcher(reader.removeprefix(LAUNCHER_PREFIX)):
+            return f"{envelope.aggregate} is not the history of {reader}"
+        if isinstance(fact, LauncherRegistered):
+            return await self._why_not_offered(fact)
+        return ""
 
     async def _why_not_enrolled(self, aggregate: str, fact: AgentEnrolled) -> str:
         """Say why a launcher may not enrol an agent; "" if it may."""
         if fact.owner != LAUNCHER:
             return "a launcher enrols agents as its own"
-        for event in await self._log.history(aggregate):
-            if isinstance(event.fact, AgentRevoked):
-                return f"{aggregate} was revoked"
-            if isinstance(event.fact, AgentEnrolled) and event.fact.owner != LAUNCHER:
-                return f"an operator has enrolled {aggregate}"
+        history = await self._log.history(aggregate)
+        if any(isinstance(event.fact, AgentRevoked) for event in history):
+            return f"{aggregate} was revoked"
+        return _why_an_operators(aggregate, history)
+
+    async def _why_not_offered(self, fact: LauncherRegistered) -> str:
+        """Say why a launcher may not offer its agents; "" if it may."""
+        for agent in fact.agents:
+            aggregate = subjects.agent(agent)
+            if reason := _why_an_operators(aggregate, await self._log.history(aggregate)):
+                return reason
         return ""
+
+
+class _TooSoonError(Exception):
+    """A launcher appends more than it may by now."""
+
+
+def _why_forged(reader: str, envelope: Envelope) -> str:
+    """Say why a launcher cannot have made this event now; "" if it can."""
+    if not reader.startswith(LAUNCHER_PREFIX) or envelope.actor != LAUNCHER_ACTOR:
+        return f"{reader} does not write in the name of {envelope.actor}"
+    if abs((envelope.at - now()).total_seconds()) > SKEW_S_MAX:
+        return f"{envelope.type} is of {envelope.at:%Y-%m-%d %H:%M}: set the launcher's clock"
+    return forgery_reason(envelope)
+
+
+def _why_an_operators(aggregate: str, history: Sequence[RecordedEvent]) -> str:
+    if any(
+        isinstance(event.fact, AgentEnrolled) and event.fact.owner != LAUNCHER for event in history
+    ):
+        return f"an operator has enrolled {aggregate}"
+    return ""
 
 
 def _check_edge(reader: str) -> None:
