@@ -79,7 +79,7 @@ def _describe_streams(problems: list[str], time_at_server: datetime | None) -> I
 async def _find_expiries(login: BusLogin) -> AsyncIterator[str]:
     """Yield which servers cannot be reached, and which certificates or credentials end soon."""
     keys = "warpboard server keys"
-    at_s = read_credentials_expiry(login.credentials)
+    at_s = read_credentials_expiry(login)
     for problem in _describe_expiry("the credentials", at_s, f"{keys} rotate makes new ones"):
         yield problem
     page = "see docs/operating/certificate-expiry.md"

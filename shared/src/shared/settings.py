@@ -122,7 +122,7 @@ class BusSettings:
             "no start: the bus lets nobody in without it; that of another process: what this one "
             "needs is refused",
         ),
-    ] = ""
+    ] = dataclasses.field(default="", repr=False)
     nats_ca: typing.Annotated[
         str,
         Doc(

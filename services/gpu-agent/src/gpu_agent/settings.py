@@ -6,7 +6,7 @@ import os
 import sys
 import zlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -118,7 +118,7 @@ class Settings(BusSettings):
             "the seed of its signing key, base64; without one, a file in `DATA` holds the key",
             "another seed than the enrolled key's: no run counts",
         ),
-    ] = ""
+    ] = field(default="", repr=False)
 
     @property
     def sign_key(self) -> Path:

@@ -44,6 +44,10 @@ class Key(NamedTuple):
     seed: str
     public: str
 
+    def __repr__(self) -> str:
+        """Return the public key."""
+        return f"Key({self.public})"
+
     def sign(self, data: bytes) -> bytes:
         """Return the Ed25519 signature of the data."""
         import nkeys

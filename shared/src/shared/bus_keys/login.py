@@ -1,5 +1,6 @@
 """How a process logs in to the bus: addresses, credentials and the CA of its servers."""
 
+import re
 import ssl
 from datetime import UTC, datetime
 from pathlib import Path
@@ -7,7 +8,10 @@ from typing import NamedTuple
 
 from shared.bus_keys.claims import Credentials, parse_credentials
 from shared.errors import Failed, Refused
-from shared.tls import TEXT_PREFIX, client_context, read_pem
+from shared.tls import client_context, read_pem
+
+# What a path has not: lines, or a seed. It may be secret.
+_TEXT = re.compile(r"\n|BEGIN |SU[A-Z2-7]{56}")
 
 
 class BusLogin(NamedTuple):
@@ -28,10 +32,23 @@ class BusLogin(NamedTuple):
             part.rpartition("@")[2].rpartition("://")[2] for part in self.url.split(",")
         )
 
+    def __repr__(self) -> str:
+        """Return what the login is for, without its text."""
+        return f"BusLogin({self.hosts!r}, {self.source!r})"
+
+    @property
+    def is_text(self) -> bool:
+        """Whether the credentials are given as text."""
+        return _TEXT.search(self.credentials) is not None
+
     @property
     def source(self) -> str:
         """What messages call the credentials: they never show their text."""
-        return "given" if self.credentials.startswith(TEXT_PREFIX) else self.credentials
+        return "given" if self.is_text else self.credentials
+
+    def read_text(self) -> str:
+        """Return the text of the credentials as it is now. Raises OSError and ValueError."""
+        return self.credentials if self.is_text else Path(self.credentials).read_text()
 
     def read_credentials(self) -> Credentials | None:
         """Return the credentials as they are now, None if the login is anonymous.
@@ -41,9 +58,7 @@ class BusLogin(NamedTuple):
         if not self.credentials:
             return None
         try:
-            is_text = self.credentials.startswith(TEXT_PREFIX)
-            text = self.credentials if is_text else Path(self.credentials).read_text()
-            credentials = parse_credentials(text)
+            credentials = parse_credentials(self.read_text())
         except (OSError, ValueError) as error:
             raise Failed(f"the bus credentials cannot be read: {error}") from error
         except Refused as refused:

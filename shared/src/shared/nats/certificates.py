@@ -2,7 +2,6 @@
 
 import ssl
 from collections.abc import Iterator
-from pathlib import Path
 
 from nats.aio.client import Client
 from prometheus_client import REGISTRY, CollectorRegistry
@@ -13,7 +12,6 @@ from shared.bus_keys.claims import parse_credentials
 from shared.bus_keys.login import BusLogin
 from shared.errors import Failed, Refused
 from shared.metrics import metric_prefix
-from shared.tls import TEXT_PREFIX
 
 CREDENTIALS, CA, SERVER = "nats_credentials", "nats_ca", "nats_server"
 
@@ -41,7 +39,7 @@ class CertificateMetrics(Collector):
             labels=["certificate"],
         )
         expiries = {
-            CREDENTIALS: read_credentials_expiry(self._login.credentials),
+            CREDENTIALS: read_credentials_expiry(self._login),
             CA: read_ca_expiry(self._login),
             SERVER: read_server_expiry(self._nc),
         }
@@ -51,14 +49,12 @@ class CertificateMetrics(Collector):
         yield family
 
 
-def read_credentials_expiry(credentials: str) -> float | None:
-    """Return when credentials, a path or a text, expire or expired; None if that is unknown."""
-    if not credentials:
+def read_credentials_expiry(login: BusLogin) -> float | None:
+    """Return when credentials expire or expired; None if that is unknown."""
+    if not login.credentials:
         return None
     try:
-        is_text = credentials.startswith(TEXT_PREFIX)
-        text = credentials if is_text else Path(credentials).read_text()
-        return parse_credentials(text).expires_at_s
+        return parse_credentials(login.read_text()).expires_at_s
     except (OSError, ValueError, Refused):
         return None
 
