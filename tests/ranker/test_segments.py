@@ -1,7 +1,9 @@
 """Segments of the log, and a stream truncated behind them: nothing is lost or different."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+import signal
+import sys
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
@@ -200,40 +202,54 @@ class Killed(BaseException):
     """The process was killed here."""
 
 
-def kill_after(segmented: Segmented, calls: int) -> Callable[[], None]:
-    """Kill the truncation after it dropped so many segments; returns how to stop that."""
-    whole, count = segmented.segmented.drop, 0
-
-    async def drop(until: int) -> None:
-        nonlocal count
-        if count == calls:
-            raise Killed
-        count += 1
-        await whole(until)
-
-    segmented.segmented.drop = drop  # type: ignore[method-assign]
-    return lambda: setattr(segmented.segmented, "drop", whole)
+async def kill_truncation(segmented: Segmented, write: int, when: str) -> int:
+    """Truncate in a process that is killed at one of its writes; return its exit status."""
+    settings = segmented.archived.settings
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.ranker.killed_truncation"),
+        *(settings.nats_credentials, settings.nats_url, settings.postgres_dsn),
+        *(str(settings.seal_key), str(write), when),
+    )
+    async with asyncio.timeout(30):
+        return await process.wait()
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("dropped", [0, 1, 2])
-async def test_a_truncation_that_was_killed_is_finished_by_the_next(
-    segmented: Segmented, dropped: int
-) -> None:
-    await segmented.seal()
+async def test_a_truncation_that_is_killed_at_each_step_loses_nothing(segmented: Segmented) -> None:
+    run = await expire(segmented, "late")
+    for _ in range(3):
+        await segmented.seal()
+    await segmented.archive_all()
     before = await segmented.events()
-    heal = kill_after(segmented, dropped)
-    with pytest.raises(Killed):
-        await segmented.truncate()
-    heal()
-    assert (await segmented.events())[: len(before)] == before
-    assert await segmented.damage() == ""
-    report = await segmented.truncate()
+    names = (*OLD_HISTORIES, run)
+    histories = {name: await segmented.log.history(name) for name in names}
+    # The announcement, a purge of each kind for each segment, and the confirmation. From the third
+    # step on the announcement is there. The last one leaves the run's reports without its orders.
+    steps = [(1, "before"), (1, "after"), (1, "after"), (3, "after"), (15, "after")]
+    for write, when in steps:
+        assert await kill_truncation(segmented, write, when) == -signal.SIGKILL
+        assert (await segmented.events())[: len(before)] == before
+        log = NatsLog(segmented.nc)
+        assert {name: await log.history(name) for name in names} == histories
+        assert await segmented.damage() == ""
     truncation = await read_truncation(segmented.nc)
-    assert (truncation.seq, truncation.kept) == (report.seq, report.kept)
-    assert (await segmented.events())[: len(before)] == before
-    again = await segmented.truncate()
-    assert (again.seq, again.dropped) == (report.seq, 0)
+    assert truncation.seq > 0
+    assert truncation.kept is None
+    purges = 4 * sum(
+        part.last <= truncation.seq for part in await segmented.segmented.segments.list()
+    )
+    for when in ("before", "after"):
+        assert await kill_truncation(segmented, purges + 1, when) == -signal.SIGKILL
+        assert (await segmented.events())[: len(before)] == before
+        log = NatsLog(segmented.nc)
+        assert {name: await log.history(name) for name in names} == histories
+    confirmed = await read_truncation(segmented.nc)
+    assert (confirmed.seq, confirmed.kept is not None) == (truncation.seq, True)
+    stored = await segmented.stored()
+    assert len([seq for seq in stored if seq <= confirmed.seq]) == confirmed.kept
+    assert await segmented.damage() == ""
+    assert (await segmented.archived.scrub()).is_clean
+    assert (await segmented.truncate()).seq >= confirmed.seq
 
 
 @pytest.mark.long

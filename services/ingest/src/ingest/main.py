@@ -2,10 +2,8 @@
 
 import asyncio
 import contextlib
-import hashlib
 from collections.abc import Awaitable, Callable
 from contextlib import AbstractContextManager
-from pathlib import Path
 from typing import NamedTuple
 
 import httpx
@@ -17,7 +15,6 @@ from ingest.app import add_routes, create_app
 from ingest.bootstrap import Ingest, ingest
 from ingest.http.cookies import site_cookies
 from ingest.http.middleware import AllowedHostsMiddleware, RateLimitRules
-from ingest.identity import access
 from ingest.identity.access.feed import SNAPSHOT_NAME, AccessFeed, AccessState
 from ingest.identity.http.authenticator import AuthConfig, Authenticator, Edge
 from ingest.identity.login import oauth_http
@@ -34,7 +31,7 @@ from ingest.reads.limits import DownloadLimiter, StreamLimiter
 from ingest.settings import Settings, load
 from ingest.submissions.admission import AdmissionLimits, AdmissionMetrics
 from ingest.webhooks.service import Webhooks
-from shared import events, leaderboards, lifecycle, wire
+from shared import lifecycle
 from shared.http import serve
 from shared.lifecycle import FILES_MIN, Lifecycle, file_limit, run_until_first, streams_max
 from shared.metrics import HttpMetricsMiddleware, LogMetrics
@@ -47,20 +44,12 @@ from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import WriteProbe, await_migrations, create_pool
 from shared.request_trace import TracingMiddleware
 from shared.settings import LOOPBACK
-from shared.snapshots import FoldSnapshots
+from shared.snapshots import FoldSnapshots, fold_digest
 from shared.tracing import SpanRecorder
 
 POOL_MAX = 8
 SAVE_S_MAX = 5.0
 SETTLE_S_MAX = 5.0
-
-
-def _fold_digest() -> str:
-    """Return the digest of the fold's source code; any change of it invalidates snapshots."""
-    files = sorted(Path(access.__file__).parent.glob("*.py"))
-    files += sorted(Path(events.__file__).parent.glob("*.py"))
-    files += [Path(leaderboards.__file__), Path(wire.__file__)]
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 class Outside(NamedTuple):
@@ -136,7 +125,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         monitor = LogMonitor(nc, "ingest", life.report_unhealthy)
         log, blobs, ranker = NatsLog(nc, monitor), NatsBlobStore(nc), RankerClient(client)
         snapshots = FoldSnapshots(
-            log, NatsSnapshots(nc), SNAPSHOT_NAME, _fold_digest(), AccessState
+            log, NatsSnapshots(nc), SNAPSHOT_NAME, fold_digest(AccessState), AccessState
         )
         feed = AccessFeed(log, damage=lambda: monitor.damage, snapshots=snapshots)
         bounds = AdmissionLimits(

@@ -2,13 +2,11 @@
 
 import asyncio
 import contextlib
-import hashlib
 import sys
 from contextlib import AbstractContextManager
 from functools import partial
-from pathlib import Path
 
-from scheduler import domain
+from scheduler.domain.fold import evolve
 from scheduler.domain.state import SchedulerState
 from scheduler.metrics import BusMetrics, SchedulerMetrics
 from scheduler.service import SNAPSHOT, Presence, Scheduler, ServerClock
@@ -22,7 +20,7 @@ from shared.nats.bus import NatsBus, read_bus_status, server_time
 from shared.nats.reader_requests import LogState, ReaderRequests
 from shared.nats.service import open_service_log
 from shared.settings import print_problems
-from shared.snapshots import FoldSnapshots
+from shared.snapshots import FoldSnapshots, fold_digest
 from shared.tracing import SpanRecorder
 
 KEEP_S_MAX = 5.0
@@ -39,7 +37,9 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         agents=presence,
         metrics=metrics,
         words=bus,
-        snapshots=FoldSnapshots(log, NatsSnapshots(nc), SNAPSHOT, _fold_digest(), SchedulerState),
+        snapshots=FoldSnapshots(
+            log, NatsSnapshots(nc), SNAPSHOT, fold_digest(evolve), SchedulerState
+        ),
         clock=clock,
         policy=settings.policy(),
         tick_s=settings.tick_s,
@@ -75,12 +75,6 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         async with asyncio.timeout(KEEP_S_MAX):
             await scheduler.keep()
     await nc.close()
-
-
-def _fold_digest() -> str:
-    """Return the name of the fold: the digest of its source, so that every change of it counts."""
-    files = sorted(Path(domain.__file__).parent.glob("*.py"))
-    return hashlib.sha256(b"".join(file.read_bytes() for file in files)).hexdigest()
 
 
 def _open_spans(settings: Settings) -> AbstractContextManager[SpanRecorder]:
