@@ -18,7 +18,7 @@ from shared.event_log import Conflict, NewEvent
 from shared.events import LAUNCHER as LAUNCHER_OWNER
 from shared.events import LAUNCHER_ACTOR, AgentEnrolled, Fact, InstanceEnded, LauncherRegistered
 from shared.nats.agent_requests import LIMITED, OK, STATUS
-from shared.nats.connection import connect
+from shared.nats.connection import PAGE, connect
 from shared.nats.event_log import NatsLog
 from shared.nats.reader import ReaderLog
 from shared.nats.reader_requests import (
@@ -26,6 +26,7 @@ from shared.nats.reader_requests import (
     APPENDS_BURST,
     HISTORY,
     AppendRequest,
+    EventPage,
     HistoryRequest,
     LogState,
     ReaderRequests,
@@ -139,6 +140,18 @@ async def test_a_launcher_reads_only_what_its_table_has(world: World, aggregate:
     await world.log.append(new_event("agent.a1", None))
     with pytest.raises(Failed, match="refused the request history"):
         await ReaderLog(world.launcher, LAUNCHER).history(aggregate)
+
+
+async def test_a_long_history_is_read_in_short_pages(world: World) -> None:
+    written = [await world.log.append(new_event("launcher.modal", None)) for _ in range(2 * PAGE)]
+    subject = subjects.reader_request(LAUNCHER, HISTORY)
+    after = written[0] - 1
+    body = msgspec.json.encode(HistoryRequest("launcher.modal", after))
+    message = await world.launcher.request(subject, body, timeout=20)
+    page = msgspec.json.decode(message.data, type=EventPage)
+    assert ([seq for seq, _ in page.events], page.has_more) == (written[:PAGE], True)
+    read = await ReaderLog(world.launcher, LAUNCHER).history("launcher.modal", after)
+    assert [event.seq for event in read] == written
 
 
 async def test_a_launcher_cannot_keep_the_services_busy(world: World) -> None:

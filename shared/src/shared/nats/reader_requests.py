@@ -10,9 +10,10 @@ sent: the log drops an event whose id it has, and a launcher could foresee those
 import asyncio
 import logging
 from collections import defaultdict
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from functools import partial
+from typing import NamedTuple
 
 import msgspec
 from msgspec.structs import replace
@@ -30,7 +31,7 @@ from shared.bus_keys.permissions import (
 )
 from shared.clock import now
 from shared.errors import Failed, Refused
-from shared.event_log import Conflict, NewEvent, RecordedEvent
+from shared.event_log import Conflict, NewEvent
 from shared.events import (
     LAUNCHER,
     LAUNCHER_ACTOR,
@@ -58,6 +59,7 @@ from shared.nats.inbox import InboxConfig, consumer_settings
 from shared.nats.pull import create_consumer, delivery_start, find_consumer
 from shared.nats.streams import Settings, stream_state
 from shared.reports import SKEW_S_MAX
+from shared.segments import is_cut
 from shared.wire import Envelope, UnknownEvent, decode, decode_fact, forgery_reason
 
 log = logging.getLogger(__name__)
@@ -128,6 +130,14 @@ class AppendResponse(msgspec.Struct, frozen=True):
     seq: int
 
 
+class _Agent(NamedTuple):
+    """An agent up to a sequence: whether it was revoked, and whether an operator enrolled it."""
+
+    seq: int = 0
+    is_revoked: bool = False
+    is_an_operators: bool = False
+
+
 class ReaderRequests:
     """Answers the Discord edge and the launchers; several services may do so at once."""
 
@@ -136,6 +146,7 @@ class ReaderRequests:
         self._log = event_log
         self._state = state
         self._running: set[asyncio.Task[None]] = set()
+        self._agents: dict[str, _Agent] = {}
         self._conducts: defaultdict[str, Conduct] = defaultdict(Conduct)
         self._appends: defaultdict[str, Allowance] = defaultdict(
             lambda: Allowance(APPENDS_BURST, APPENDS_PER_S)
@@ -212,8 +223,12 @@ class ReaderRequests:
         request = msgspec.json.decode(body, type=HistoryRequest)
         if not can_read(reader, request.aggregate):
             raise ValueError(f"{reader} may not read {request.aggregate}")
-        events = await self._log.history(request.aggregate, request.after)
-        return _make_page(events)
+        if is_cut(request.aggregate):
+            raise ValueError(f"the history of {request.aggregate} is read event by event")
+        events, has_more = await self._log.history_page(
+            request.aggregate, request.after, PAGE_BYTES_MAX
+        )
+        return EventPage([(event.seq, msgspec.Raw(event.body)) for event in events], has_more)
 
     async def _handle_event(self, reader: str, body: bytes) -> EventPage:
         request = msgspec.json.decode(body, type=EventRequest)
@@ -274,18 +289,35 @@ class ReaderRequests:
         """Say why a launcher may not enrol an agent; "" if it may."""
         if fact.owner != LAUNCHER:
             return "a launcher enrols agents as its own"
-        history = await self._log.history(aggregate)
-        if any(isinstance(event.fact, AgentRevoked) for event in history):
+        agent = await self._read_agent(aggregate)
+        if agent.is_revoked:
             return f"{aggregate} was revoked"
-        return _why_an_operators(aggregate, history)
+        return f"an operator has enrolled {aggregate}" if agent.is_an_operators else ""
 
     async def _why_not_offered(self, fact: LauncherRegistered) -> str:
         """Say why a launcher may not offer its agents; "" if it may."""
         for agent in fact.agents:
             aggregate = subjects.agent(agent)
-            if reason := _why_an_operators(aggregate, await self._log.history(aggregate)):
-                return reason
+            if (await self._read_agent(aggregate)).is_an_operators:
+                return f"an operator has enrolled {aggregate}"
         return ""
+
+    async def _read_agent(self, aggregate: str) -> _Agent:
+        """Return what is known of an agent, after the events that it got since the last time."""
+        agent, has_more = self._agents.get(aggregate, _Agent()), True
+        while has_more:
+            events, has_more = await self._log.history_page(aggregate, agent.seq, PAGE_BYTES_MAX)
+            for event in events:
+                fact = event.fact
+                agent = _Agent(
+                    event.seq,
+                    agent.is_revoked or isinstance(fact, AgentRevoked),
+                    agent.is_an_operators
+                    or (isinstance(fact, AgentEnrolled) and fact.owner != LAUNCHER),
+                )
+        if agent.seq:
+            self._agents[aggregate] = agent
+        return agent
 
 
 class _TooSoonError(Exception):
@@ -301,25 +333,6 @@ def _why_forged(reader: str, envelope: Envelope) -> str:
     return forgery_reason(envelope)
 
 
-def _why_an_operators(aggregate: str, history: Sequence[RecordedEvent]) -> str:
-    if any(
-        isinstance(event.fact, AgentEnrolled) and event.fact.owner != LAUNCHER for event in history
-    ):
-        return f"an operator has enrolled {aggregate}"
-    return ""
-
-
 def _check_edge(reader: str) -> None:
     if reader != DISCORD_EDGE:
         raise ValueError(f"{reader} has no consumer")
-
-
-def _make_page(events: list[RecordedEvent]) -> EventPage:
-    """Return as many of the events as fit into an answer; one always does."""
-    page, size = list[tuple[int, msgspec.Raw]](), 0
-    for event in events:
-        size += len(event.body)
-        if page and size > PAGE_BYTES_MAX:
-            return EventPage(page, has_more=True)
-        page.append((event.seq, msgspec.Raw(event.body)))
-    return EventPage(page)
