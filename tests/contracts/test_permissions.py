@@ -8,8 +8,13 @@ import pytest
 from docs.bus import USERS
 from nats.aio.client import Client
 
+from ingest.identity.access.feed import SNAPSHOT_NAME
+from scheduler.service import SNAPSHOT
 from shared.bus_keys.permissions import (
+    INGEST,
+    MAINTENANCE,
     PUBLISH,
+    SCHEDULER,
     SERVICES,
     SUBSCRIBE,
     allowed,
@@ -137,3 +142,9 @@ async def test_no_answer_to_a_user_apart_reaches_a_subject_of_the_services(
         answering.cancel()
         await nc.close()
         await services.close()
+
+
+def test_a_service_alone_stores_its_snapshots() -> None:
+    for owner, name in ((INGEST, SNAPSHOT_NAME), (SCHEDULER, SNAPSHOT)):
+        may_store = {user for user in USERS if is_allowed(user, PUBLISH, f"snapshots.{name}.0")}
+        assert may_store == {owner, MAINTENANCE}

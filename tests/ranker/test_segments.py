@@ -1,6 +1,7 @@
 """Segments of the log, and a stream truncated behind them: nothing is lost or different."""
 
 import asyncio
+import dataclasses
 import signal
 import sys
 from collections.abc import AsyncIterator
@@ -15,6 +16,7 @@ from nats.aio.client import Client
 from ranker.archive.archiver import Sealer, run_archiver
 from ranker.archive.postgres import Archive, open_archive
 from ranker.archive.segments import Segmenter, SegmentSchedule, TruncationReport
+from ranker.blobs import collect_blobs
 from ranker.domain.stored_log import SealInterval
 from ranker.service.decisions import Metrics
 from shared import events, subjects
@@ -23,7 +25,7 @@ from shared.errors import Failed, Refused
 from shared.event_log import Conflict, NewEvent, RecordedEvent
 from shared.events import Fact, LogTruncated, SegmentSealed
 from shared.nats.blobs import NatsBlobStore
-from shared.nats.connection import api_request
+from shared.nats.connection import api_request, connect
 from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed, decode_events
 from shared.nats.inbox import InboxConfig, NatsInbox
@@ -37,9 +39,11 @@ from shared.signing import load_key
 from shared.subjects import STREAM, history_of
 from shared.wire import EventMetadata, make_envelope
 from tests.ranker.archived_log import ArchivedLog, start_archived_log
+from tests.ranker.test_export import command
 from tests.support import lives
 from tests.support.lives import AGENT, Life
 from tests.support.memory import MemoryLog
+from tests.support.servers import SharedNats, prepared_database
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
@@ -525,6 +529,40 @@ async def test_what_is_lost_of_the_kept_events_is_found_and_repaired(segmented: 
     assert (await read_truncation(segmented.nc)).seq == 0
     assert (await segmented.events())[: len(before)] == before
     assert await segmented.damage() == ""
+
+
+@pytest.mark.long
+async def test_a_backup_of_a_truncated_log_is_restored_whole(
+    segmented: Segmented, shared_nats: SharedNats, postgres_server_dsn: str
+) -> None:
+    await segmented.seal()
+    await segmented.truncate()
+    await segmented.archived.archive_now()
+    before, file = await segmented.events(), segmented.archived.file
+    code, _ = await segmented.archived.run("export", str(file), "--without-accounts")
+    assert code == 0
+    with prepared_database(postgres_server_dsn) as dsn:
+        place: Any = {"nats_url": shared_nats.fresh_url(), "nats_credentials": ""}
+        restored = dataclasses.replace(segmented.archived.settings, postgres_dsn=dsn, **place)
+        code, output = await command(restored, "import", str(file), "--incomplete")
+        assert code == 0, output
+    nc = await connect(restored.bus_login, "test")
+    state = await stream_state(nc, STREAM)
+    assert state.messages == state.last_seq
+    assert (await read_truncation(nc)).seq == 0
+    assert (await segmented.events(NatsLog(nc)))[: len(before)] == before
+    await nc.close()
+
+
+async def test_blobs_of_segments_are_not_removed(segmented: Segmented) -> None:
+    await segmented.seal()
+    await segmented.truncate()
+    store = NatsBlobStore(segmented.nc)
+    await store.put(b"nobody refers to this")
+    later = now() + timedelta(days=30)
+    collection = await collect_blobs(NatsLog(segmented.nc), store, later, is_trial=False)
+    assert collection.removed == 1
+    assert await segmented.segmenter.verify() == []
 
 
 async def test_events_lost_behind_a_truncation_are_still_a_gap(segmented: Segmented) -> None:

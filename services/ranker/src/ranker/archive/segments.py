@@ -55,8 +55,6 @@ KEEP_DAYS = 7.0
 LOOK_S = 600.0
 # A truncation reads everything after the last one.
 TRUNCATE_S = 86_400.0
-# The consumers of agents' orders: the orders of runs that are over need not be delivered.
-AGENT_CONSUMERS = "gpu-agent-"
 
 
 @dataclass(frozen=True)
@@ -399,7 +397,7 @@ class SegmentSchedule:
     pause_s: float = PAUSE_S
 
     async def run(self) -> None:
-        """Look for ever; after an outage go on."""
+        """Export and truncate without end, also after an outage."""
         outage, truncated_at = Outage("segments", self.report), float("-inf")
         while True:
             is_due = self.truncate_days > 0 and time.monotonic() - truncated_at >= TRUNCATE_S
