@@ -23,6 +23,8 @@ SEGMENTS = "audit.segment"
 PAGE = "docs/operating/segments.md"
 # Decoded segments in memory: a reader of stretches needs the same one again.
 DECODED_MAX = 2
+# How many indexes a process reads at the same time when it needs all of them.
+READ_AT_ONCE = 16
 # The sequence, aggregate and body of an event that is not yet decoded.
 RawEvent = tuple[int, str, bytes]
 
@@ -75,9 +77,11 @@ class NatsSegments:
         """Return the events of a history up to a sequence, in order."""
         history_events: list[RawEvent] = []
         history = history_of(name)
-        for segment in await self.list():
-            if segment.first > until:
-                break
+        segments = [segment for segment in await self.list() if segment.first <= until]
+        unread = [part for part in segments if part.histories.digest not in self._indexes]
+        for start in range(0, len(unread), READ_AT_ONCE):
+            await asyncio.gather(*map(self._index, unread[start : start + READ_AT_ONCE]))
+        for segment in segments:
             if not (await self._index(segment)).may_have(history):
                 continue
             events = (await self.read(segment)).events
