@@ -344,7 +344,8 @@ def start_line(agent: str, token: str, form: str) -> str:
     if form == "systemd":
         path = f"/etc/warpboard/gpu-agent-{agent}.env"
         return (
-            "(umask 077; mkdir -p /etc/warpboard; "
+            # The file may be there already, with other settings and for all to read.
+            f"(umask 077; mkdir -p /etc/warpboard; touch {path}; chmod 600 {path}; "
             f"echo WARPBOARD_GPU_AGENT_TOKEN={token} >> {path}) && "
             f"systemctl enable --now warpboard-gpu-agent@{agent}"
         )
