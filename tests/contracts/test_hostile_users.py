@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Iterator
 from datetime import timedelta
+from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -11,14 +12,17 @@ from nats.aio.client import Client
 
 from shared import subjects
 from shared.bus_keys.authority import CONNECTIONS_MAX, SUBSCRIPTIONS_MAX
-from shared.bus_keys.permissions import DISCORD_EDGE
+from shared.bus_keys.claims import ACCOUNT, USER, Credentials, make_key, sign_claims
+from shared.bus_keys.login import BusLogin
+from shared.bus_keys.permissions import DISCORD_EDGE, PUBLISH, allowed, user_rights
 from shared.clock import new_id, now
 from shared.errors import Failed
 from shared.event_log import Conflict, NewEvent
 from shared.events import LAUNCHER as LAUNCHER_OWNER
 from shared.events import LAUNCHER_ACTOR, AgentEnrolled, Fact, InstanceEnded, LauncherRegistered
+from shared.nats.account_deployment import deploy_accounts
 from shared.nats.agent_requests import LIMITED, OK, STATUS
-from shared.nats.connection import PAGE, connect
+from shared.nats.connection import PAGE, connect, get_message
 from shared.nats.event_log import NatsLog
 from shared.nats.reader import ReaderLog
 from shared.nats.reader_requests import (
@@ -78,9 +82,42 @@ async def test_a_user_apart_cannot_take_all_connections(server: NatsServer, user
         await nc.close()
 
 
+@pytest.mark.parametrize("issuer", ["user", "account"])
+async def test_no_user_can_sign_for_another(
+    server: NatsServer, tmp_path: Path, issuer: str
+) -> None:
+    own = server.authority.credentials(AGENT).key
+    forged = make_key(USER)
+    by = own if issuer == "user" else make_key(ACCOUNT)
+    jwt = sign_claims("user", "maintenance", forged.public, by, {"pub": {}, "sub": {}})
+    path = tmp_path / "forged.creds"
+    path.write_text(Credentials(jwt, forged).render())
+    with pytest.raises(Failed, match="of another operator"):
+        # The server asks others for an account that it does not know, for a second.
+        await connect(BusLogin(server.url, str(path)), "forged", within_s=3)
+
+
+async def test_a_revoked_key_stays_revoked_on_a_server_with_an_older_configuration(
+    own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    authority = own_nats.authority
+    authority.ensure_user(AGENT)
+    older = own_nats.configuration()
+    await deploy_accounts(own_nats.login("sys"), [authority.account_jwt(AGENT)])
+    await asyncio.sleep(1.1)  # Times of JWTs are whole seconds.
+    authority.revoke(AGENT, keeps_newest=False)
+    await deploy_accounts(own_nats.login("sys"), [authority.account_jwt(AGENT)])
+    monkeypatch.setattr(own_nats, "configuration", lambda: older)
+    own_nats.kill()
+    own_nats.start()
+    with pytest.raises(Failed, match="are revoked"):
+        await connect(own_nats.login(AGENT), AGENT, within_s=1)
+
+
 class World(NamedTuple):
     """A log with its answering service, and the connection of a launcher."""
 
+    services: Client
     log: NatsLog
     launcher: Client
 
@@ -95,11 +132,41 @@ async def world(server: NatsServer) -> AsyncIterator[World]:
     log = NatsLog(services)
     serving = asyncio.create_task(ReaderRequests(services, log, LogState).serve())
     await services.flush()
-    yield World(log, launcher)
+    yield World(services, log, launcher)
     serving.cancel()
     await asyncio.gather(serving, return_exceptions=True)
     await launcher.close()
     await services.close()
+
+
+HEADERS = (
+    {"Nats-Rollup": "all"},
+    {"Nats-Rollup": "sub"},
+    {"Nats-Trace-Dest": "events.account.eve"},
+    {"Nats-Schedule": "@every 1s", "Nats-Schedule-Target": "$KV.LEASES.agent.other"},
+    {"Nats-Batch-Id": "b", "Nats-Batch-Sequence": "1", "Nats-Batch-Commit": "1"},
+    {"Nats-Expected-Stream": "EVENTS"},
+)
+
+
+@pytest.mark.parametrize("headers", HEADERS, ids=lambda headers: next(iter(headers)))
+async def test_no_header_of_an_agent_reaches_what_is_not_its_own(
+    world: World, server: NatsServer, headers: dict[str, str]
+) -> None:
+    await world.services.publish("$KV.LEASES.agent.other", b"alive")
+    before = await world.log.last()
+    nc = await connect(server.login(AGENT), AGENT)
+    for pattern in allowed(user_rights(AGENT), PUBLISH):
+        await nc.publish(pattern.replace("*", "x").replace(">", "x"), b"{}", headers=dict(headers))
+    await nc.flush()
+    await asyncio.sleep(0.2)
+    assert await world.log.last() == before
+    beat = await get_message(
+        world.services, "KV_LEASES", {"last_by_subj": "$KV.LEASES.agent.other"}
+    )
+    assert beat is not None
+    assert beat.data == b"alive"
+    await nc.close()
 
 
 def by_launcher(fact: Fact, id_: str, *, late_s: float = 0.0) -> NewEvent:
