@@ -459,6 +459,7 @@ async def test_a_missing_segment_is_named_and_can_be_put_back(
     new = await segmented.seal()
     code, saved = await platform.run("segments", "save", str(folder))
     assert (code, saved["files"]) == (0, 2 * len(new))
+    assert (saved["truncated_seq"], saved["is_truncating"]) == (0, False)
     await segmented.truncate()
     before = await segmented.events()
     async with without_blob(segmented, new[0].events.digest):

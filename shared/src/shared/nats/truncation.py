@@ -32,6 +32,11 @@ class Truncation(NamedTuple):
     version: int = 0
 
     @property
+    def is_unfinished(self) -> bool:
+        """Whether a truncation was announced and not confirmed."""
+        return self.seq > 0 and self.kept is None
+
+    @property
     def dropped_max(self) -> int:
         """How many events the stream may lack."""
         return self.seq - (self.kept or 0)

@@ -340,16 +340,15 @@ class Segmenter:
         if missing := count_missing(before, 0, dropped):
             raise Refused("log_damaged", f"{missing} events of the log are missing: run a scrub")
         plan = await self.plan(keep_days)
-        is_unfinished = truncation.seq > 0 and truncation.kept is None
-        seq = truncation.seq if is_unfinished else plan.seq
-        if seq <= base.seq and not is_unfinished:
+        seq = truncation.seq if truncation.is_unfinished else plan.seq
+        if seq <= base.seq and not truncation.is_unfinished:
             sizes = (before.messages, before.messages, before.bytes, before.bytes)
             return TruncationReport(base.seq, base.kept or 0, 0, *sizes, plan.held_by)
         if findings := await self.verify(base.seq):
             raise Refused("segment_damaged", f"nothing was dropped: {findings[0].what}; see {PAGE}")
         appender = Appender(self._log, actor, now)
         version = truncation.version
-        if not is_unfinished:
+        if not truncation.is_unfinished:
             version = await self._record(appender, LogTruncated(seq=seq), version)
         await asyncio.sleep(pause_s)
         kept_events = (base.kept or 0) + await self._purge(base.seq, seq)

@@ -42,7 +42,7 @@ async def run_segments(settings: Settings, options: Namespace) -> dict[str, Any]
             state = {
                 "segments": segments,
                 "truncated_seq": truncation.seq,
-                "is_truncating": truncation.kept is None,
+                "is_truncating": truncation.is_unfinished,
             }
             return state | summary
     finally:
