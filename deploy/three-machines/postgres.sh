@@ -2,6 +2,8 @@
 # Postgres on three machines: one primary, and two standbys that follow it.
 # A commit is acknowledged when one standby has it, so a primary without standbys commits nothing.
 set -euo pipefail
+# The user postgres may not enter every folder that an operator calls this from.
+cd /
 . /etc/warpboard-postgres/postgres.env
 export PGPASSFILE=/etc/warpboard-postgres/pass PGCONNECT_TIMEOUT=5
 export PGSSLMODE=verify-ca PGSSLROOTCERT=/etc/warpboard-postgres/ca.pem PGDATABASE=postgres

@@ -1,5 +1,6 @@
 """An encrypted backup: who can restore it, what is refused, and how long it is kept."""
 
+import io
 import tarfile
 from collections.abc import Callable
 from dataclasses import replace
@@ -14,6 +15,7 @@ from ranker.export.backup import import_log
 from ranker.export.encrypted import (
     METRIC,
     Retention,
+    extract_all,
     make_encrypted_backup,
     open_backup,
     remove_old,
@@ -156,3 +158,28 @@ def test_the_newest_of_each_day_week_and_month_is_kept(tmp_path: Path) -> None:
         "warpboard-20261130T120000Z.age",
     ]
     assert remove_old(tmp_path, Retention(daily=3, weekly=2, monthly=4)) == []
+
+
+@pytest.mark.parametrize("name", ["../outside", "/outside", "a/../../outside"])
+def test_a_tar_file_that_leads_outside_is_not_extracted(tmp_path: Path, name: str) -> None:
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        tar.addfile(tarfile.TarInfo(name))
+    data.seek(0)
+    with tarfile.open(fileobj=data) as tar, pytest.raises(tarfile.TarError, match="outside"):
+        extract_all(tar, tmp_path / "inside")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_a_tar_file_is_not_extracted(tmp_path: Path) -> None:
+    link = tarfile.TarInfo("link")
+    link.type, link.linkname = tarfile.SYMTYPE, "/etc"
+    data = io.BytesIO()
+    with tarfile.open(fileobj=data, mode="w") as tar:
+        tar.addfile(link)
+    data.seek(0)
+    with (
+        tarfile.open(fileobj=data) as tar,
+        pytest.raises(tarfile.TarError, match="link is no file"),
+    ):
+        extract_all(tar, tmp_path)

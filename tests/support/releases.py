@@ -12,6 +12,8 @@ from typing import NamedTuple
 
 import pytest
 
+from ranker.export.encrypted import extract_all
+
 ROOT = Path(__file__).parent.parent.parent
 GIT_S_MAX = 60
 SOURCES = ("*/src", "services/*/src")
@@ -51,7 +53,7 @@ def install_release(release: Release, folder: Path) -> Path:
     The harness starts processes without our environment, so no variable could choose the code.
     """
     with read_release(release) as files:
-        files.extractall(folder / "tree", filter="data")
+        extract_all(files, folder / "tree")
     venv.create(folder / "venv", symlinks=True)
     (packages,) = (folder / "venv" / "lib").glob("*/site-packages")
     sources = [source for pattern in SOURCES for source in (folder / "tree").glob(pattern)]

@@ -19,6 +19,7 @@ from typing import Any, BinaryIO
 import pyrage
 
 from ranker.export.age import decrypt_into, parse_recipient, read_identity
+from ranker.export.encrypted import extract_all
 from shared.errors import Refused
 from shared.private_files import create_private_folder, open_private
 
@@ -91,7 +92,7 @@ def open_base(file: Path, data: Path, folder: Path, identity: Path, until: datet
             decrypt_into(encrypted, plain, key, file)
         plain.seek(0)
         with tarfile.open(fileobj=plain, mode="r:") as tar:
-            tar.extractall(data, filter="data")
+            extract_all(tar, data)
     words = (sys.executable, "-P", "-m", "ranker.export.wal", "restore", "%f", folder, "%p")
     command = shlex.join([*map(str, words), "--identity", str(identity.absolute())])
     settings = {"restore_command": command, "recovery_target_action": "promote"}
