@@ -22,12 +22,18 @@ conninfo() {
     echo "host=$1 user=replication application_name=$HOST passfile=$PGPASSFILE" \
         "sslmode=$PGSSLMODE sslrootcert=$PGSSLROOTCERT connect_timeout=5"
 }
+# Waits until a query is true here, or on the machine $2.
 until_true() {
     for _ in $(seq 150); do
-        [ "$(ask "$1")" = t ] && return
+        [ "$(if [ $# = 1 ]; then ask "$1"; else ask_other "$2" "$1"; fi)" = t ] && return
         sleep 0.2
     done
     fail "after 30 s this is still false: $1"
+}
+# The primary counts a standby only once it was told what the standby has stored.
+until_counted() {
+    until_true "SELECT count(*) > 0 FROM pg_stat_replication
+                WHERE application_name = '$HOST' AND flush_lsn IS NOT NULL" "$1"
 }
 
 case ${1:-} in
@@ -38,7 +44,8 @@ create) # The first primary, with an empty database.
     systemctl enable --quiet --now $unit
     # No standby can acknowledge a commit yet.
     export PGOPTIONS="-c synchronous_commit=local"
-    ask "CREATE ROLE replication LOGIN REPLICATION PASSWORD '$REPLICATION_PASSWORD'"
+    ask "CREATE ROLE replication LOGIN REPLICATION IN ROLE pg_read_all_stats
+         PASSWORD '$REPLICATION_PASSWORD'"
     ask "CREATE DATABASE warpboard"
     echo "$HOST is the primary"
     ;;
@@ -54,6 +61,7 @@ copy) # A standby of the machine $2. Data that was here is moved aside.
     as_postgres sh -c "echo \"primary_conninfo = '$(conninfo "$2")'\" >>'$DATA/postgresql.auto.conf'"
     systemctl enable --quiet --now $unit
     until_true "SELECT count(*) > 0 FROM pg_stat_wal_receiver WHERE status = 'streaming'"
+    until_counted "$2"
     echo "$HOST follows $2"
     ;;
 follow) # This standby follows another machine from now on.
