@@ -8,13 +8,11 @@ cp -r etc/. /etc/
 chown -R root:warpboard /etc/warpboard
 chmod -R u=rwX,g=rX,o= /etc/warpboard
 install -d -o warpboard -g warpboard -m 755 /var/lib/warpboard
-if [ -d etc/warpboard-postgres ]; then
-    install -D -m 755 postgres.sh /usr/local/sbin/warpboard-postgres
-    cp etc/warpboard/{cert,key,ca}.pem /etc/warpboard-postgres/
-    chown -R postgres:postgres /etc/warpboard-postgres
-    chmod -R u=rwX,go= /etc/warpboard-postgres
-    install -d -o postgres -g postgres -m 700 /var/lib/warpboard-postgres
-fi
+install -D -m 755 postgres.sh /usr/local/sbin/warpboard-postgres
+cp etc/warpboard/{cert,key,ca}.pem /etc/warpboard-postgres/
+chown -R postgres:postgres /etc/warpboard-postgres
+chmod -R u=rwX,go= /etc/warpboard-postgres
+install -d -o postgres -g postgres -m 700 /var/lib/warpboard-postgres
 if [ -d etc/caddy ]; then
     install -o caddy -g caddy -m 600 etc/warpboard/key.pem etc/warpboard/cert.pem /etc/caddy/
 fi
@@ -24,7 +22,5 @@ if [ -e etc/warpboard/seal.key ]; then
     rm /etc/warpboard/seal.key
 fi
 systemctl daemon-reload
-if [ -e etc/nftables.conf ]; then
-    systemctl enable --quiet nftables
-    systemctl restart nftables
-fi
+systemctl enable --quiet nftables
+systemctl restart nftables

@@ -1,20 +1,20 @@
 """Write the files of each machine: `python render.py SITE.env FOLDER`.
 
-FOLDER gets `a`, `b`, `c` and `agents/<id>`, each with an `etc` and an `install.sh`, and `secrets`,
-which no machine needs as a whole. Secrets that exist are kept, so after a change of SITE.env or an
-upgrade the same command writes the files again.
+FOLDER gets `a`, `b` and `c`, each with an `etc` and an `install.sh`; `keys`, which the commands
+`warpboard server keys` and `warpboard agent enroll` read; and `secrets`. No machine needs the last
+two as a whole. What exists of them is kept, so after a change of SITE.env or an upgrade the same
+command writes the files again, with new certificates.
 """
 
-import json
 import secrets
 import shutil
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from string import Template
 
 from shared.bus_keys.authority import Authority
+from shared.bus_keys.certificates import CertificateFolder
 from shared.private_files import create_private_folder
 from shared.signing import load_key
 
@@ -23,14 +23,9 @@ FILES = HERE / "files"
 MACHINES = ("a", "b", "c")
 SERVICES = ("a", "b")
 BUS_USERS = ("ingest", "ranker", "scheduler", "maintenance")
-# Where a nats-server keeps the accounts that it is given later.
-ACCOUNTS = "/var/lib/warpboard/nats/accounts"
-CERTIFICATE_DAYS = 825
-CA_DAYS = 3650
 # Of the roles of Postgres (docs/operating/postgres-roles.md), and others.
 ROLES = ("owner", "ingest", "ranker", "discord_edge", "backup")
 PASSWORDS = (*ROLES, "replication", "operator", "reader")
-OPENSSL_S_MAX = 60
 
 
 def main() -> int:
@@ -39,13 +34,16 @@ def main() -> int:
         sys.stderr.write("usage: render.py SITE.env FOLDER\n")
         return 2
     site, folder = read_site(Path(sys.argv[1])), Path(sys.argv[2])
-    values = site | read_secrets(folder / "secrets", site)
+    values = site | read_secrets(folder / "secrets")
+    values["NATS_URL"] = ",".join(
+        f"tls://{site[f'ADDRESS_{machine.upper()}']}:4222" for machine in MACHINES
+    )
+    authority = Authority(folder / "keys")
+    authority.create()
+    authority.save_address(values["NATS_URL"])
     for machine in MACHINES:
-        render_machine(folder, machine, values)
-    for agent in site["AGENTS"].split(","):
-        render_agent(folder, agent, values)
-    written = [*MACHINES, *(f"agents/{agent}" for agent in site["AGENTS"].split(","))]
-    sys.stdout.write("".join(f"wrote {folder / name}\n" for name in written))
+        render_machine(folder, machine, values, authority)
+        sys.stdout.write(f"wrote {folder / machine}\n")
     return 0
 
 
@@ -66,26 +64,11 @@ def _names(path: Path) -> list[str]:
     return [line.partition("=")[0] for line in lines if line and not line.startswith("#")]
 
 
-def read_secrets(folder: Path, site: Mapping[str, str]) -> dict[str, str]:
-    """Return the passwords, the seal key and the bus's accounts; each is made once."""
+def read_secrets(folder: Path) -> dict[str, str]:
+    """Return the passwords; they and the seal key are made once."""
     create_private_folder(folder)
-    passwords = {name: _password(folder / name) for name in PASSWORDS}
     load_key(folder / "seal.key")
-    _make_ca(folder)
-    authority = _authority(folder)
-    authority.create()
-    for agent in site["AGENTS"].split(","):
-        authority.ensure_user(f"agent-{agent}")
-    hosts = [site[f"ADDRESS_{machine.upper()}"] for machine in MACHINES]
-    return {
-        **{f"{name.upper()}_PASSWORD": password for name, password in passwords.items()},
-        "NATS_URL": ",".join(f"tls://{host}:4222" for host in hosts),
-    }
-
-
-def _authority(secrets_folder: Path) -> Authority:
-    """Return the keys of the bus."""
-    return Authority(secrets_folder / "keys")
+    return {f"{name.upper()}_PASSWORD": _password(folder / name) for name in PASSWORDS}
 
 
 def _password(path: Path) -> str:
@@ -95,43 +78,9 @@ def _password(path: Path) -> str:
     return path.read_text(encoding="utf-8")
 
 
-def _openssl(*arguments: str | Path) -> None:
-    command = ["openssl", *map(str, arguments)]
-    result = subprocess.run(
-        command, capture_output=True, text=True, timeout=OPENSSL_S_MAX, check=False
-    )
-    if result.returncode:
-        raise SystemExit(f"{' '.join(command)}\n{result.stderr}")
-
-
-def _make_ca(folder: Path) -> None:
-    key, certificate = folder / "ca.key", folder / "ca.pem"
-    if not key.exists():
-        _openssl(
-            *("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
-            *("-keyout", key, "-out", certificate, "-days", str(CA_DAYS)),
-            *("-subj", "/CN=Warpboard CA", "-addext", "keyUsage=critical,keyCertSign,cRLSign"),
-        )
-
-
-def _make_certificate(folder: Path, target: Path, names: str) -> None:
-    """Write `key.pem` and `cert.pem` for names such as `IP:10.41.0.1`, and the CA's certificate."""
-    request = target / "request.pem"
-    _openssl(
-        *("req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes"),
-        *("-keyout", target / "key.pem", "-out", request, "-subj", "/CN=warpboard"),
-        *("-addext", f"subjectAltName={names}"),
-    )
-    _openssl(
-        *("x509", "-req", "-in", request, "-CA", folder / "ca.pem", "-CAkey", folder / "ca.key"),
-        *("-days", str(CERTIFICATE_DAYS), "-copy_extensions", "copy"),
-        *("-out", target / "cert.pem"),
-    )
-    request.unlink()
-    shutil.copy(folder / "ca.pem", target / "ca.pem")
-
-
-def render_machine(folder: Path, machine: str, site: Mapping[str, str]) -> None:
+def render_machine(
+    folder: Path, machine: str, site: Mapping[str, str], authority: Authority
+) -> None:
     """Write the files of `a`, `b` or `c`."""
     others = [other for other in MACHINES if other != machine]
     values = {
@@ -144,28 +93,17 @@ def render_machine(folder: Path, machine: str, site: Mapping[str, str]) -> None:
     target = folder / machine
     kinds = ["all", *(["services"] if machine in SERVICES else [machine])]
     _render(target, kinds, values)
-    # The check of routes compares DNS names only, even with an address.
-    names = f"IP:{values['ADDRESS']},DNS:{values['ADDRESS']},DNS:{site['DOMAIN']}"
     etc = target / "etc" / "warpboard"
-    _make_certificate(folder / "secrets", etc, names)
-    authority = _authority(folder / "secrets")
-    bus = authority.server_settings(ACCOUNTS)
-    text = "".join(f"{name}: {json.dumps(value, indent=2)}\n" for name, value in bus.items())
-    (etc / "bus.conf").write_text(text, encoding="utf-8")
+    certificates = CertificateFolder(authority.ca.parent)
+    certificate = certificates.issue(machine, [values["ADDRESS"], site["DOMAIN"]])
+    shutil.copy(certificate, etc / "cert.pem")
+    shutil.copy(certificate.with_suffix(".key"), etc / "key.pem")
+    shutil.copy(certificates.ca, etc / "ca.pem")
+    shutil.copy(authority.server_config, etc)
     if machine in SERVICES:
         shutil.copy(folder / "secrets" / "seal.key", etc)
         for service in BUS_USERS:
             shutil.copy(authority.credentials_path(service), etc)
-
-
-def render_agent(folder: Path, agent: str, site: Mapping[str, str]) -> None:
-    """Write the files of the host of an agent."""
-    target = folder / "agents" / agent
-    _render(target, ["agent"], {**site, "AGENT": agent})
-    etc = target / "etc" / "warpboard"
-    shutil.copy(folder / "secrets" / "ca.pem", etc)
-    shutil.copy(_authority(folder / "secrets").credentials_path(f"agent-{agent}"), etc)
-    (etc / "agent.env").rename(etc / f"gpu-agent-{agent}.env")
 
 
 def _render(target: Path, kinds: list[str], values: Mapping[str, str]) -> None:

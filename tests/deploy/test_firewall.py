@@ -8,7 +8,7 @@ FOLDER = ROOT / "deploy" / "three-machines"
 ROW = re.compile(r"^\| ([a-zA-Z, ]+) \| ([abc, ]+) \| ([0-9, to]+) \|", re.MULTILINE)
 RULE = re.compile(r"(?:ip saddr (\S+) )?tcp dport (\{[^}]+\}|\S+) accept")
 SOURCES = {
-    "desk": "@operators",
+    "admin": "@operators",
     "everywhere": "",
     "a, b, c": "@machines",
     "GPU hosts": "@agents",

@@ -73,17 +73,17 @@ def site(tmp_path: Path) -> Iterator[Site]:
     with Network(tmp_path) as network:
         for number, name in enumerate(MACHINES, 1):
             network.add_host(name, number)
-        network.add_host("desk", 100)
+        network.add_host("admin", 100)
         network.add_private_host("gpu1", 20)
         for host in network.hosts.values():
             host.start()
         for host in network.hosts.values():
             host.wait()
-        desk = network.hosts["desk"]
-        desk.workdir = str(ROOT)
-        desk.run(f"ln -s {ROOT} /root/warpboard; cat >>/etc/hosts <<'END'\n{NAMES}END")
-        # The owner of the GPU host may fetch its files from the desk.
-        keys = "\n".join(_create_key(host) for host in (desk, network.hosts["gpu1"]))
+        admin = network.hosts["admin"]
+        admin.workdir = str(ROOT)
+        admin.run(f"ln -s {ROOT} /root/warpboard; cat >>/etc/hosts <<'END'\n{NAMES}END")
+        # The owner of the GPU host may fetch the line of its agent from admin.
+        keys = "\n".join(_create_key(host) for host in (admin, network.hosts["gpu1"]))
         for host in network.hosts.values():
             _prepare(host, keys)
         environ = {
@@ -102,9 +102,12 @@ def _create_key(host: Host) -> str:
 
 
 def _prepare(host: Host, keys: str) -> None:
-    """What an operator finds there: Warpboard installed, and ssh from the desk."""
+    """What an operator finds there: Warpboard installed, and ssh from admin."""
     host.run(
         f"ln -sfn {Path(sys.prefix)} /opt/warpboard\n"
+        f"cp -r {ROOT}/deploy/systemd/. /etc/systemd/system/\n"
+        "install -d -m 750 /etc/warpboard\n"
+        "systemctl daemon-reload\n"
         "install -d -m 700 /root/.ssh\n"
         f"echo '{keys}' >/root/.ssh/authorized_keys\n"
         "echo 'StrictHostKeyChecking accept-new' >/root/.ssh/config\n"
@@ -115,12 +118,12 @@ def _prepare(host: Host, keys: str) -> None:
 
 
 class Load:
-    """Participants who submit through the proxy, on the desk."""
+    """Participants who submit through the proxy, on admin."""
 
-    def __init__(self, desk: Host, tokens: Sequence[str], ca: Path, log: Path) -> None:
+    def __init__(self, admin: Host, tokens: Sequence[str], ca: Path, log: Path) -> None:
         self._log = log
         command = [
-            *desk.shell,
+            *admin.shell,
             *("env", f"SSL_CERT_FILE={ca}", f"WARPBOARD_TOKENS={' '.join(tokens)}"),
             *(PYTHON, load.__file__, "https://warpboard.example"),
         ]
@@ -196,7 +199,7 @@ def test_the_guide_ends_with_a_rank_and_nothing_is_lost_when_servers_are(
     site: Site, tmp_path: Path
 ) -> None:
     site.reader.follow(GUIDE / "README.md")
-    ca = ROOT / "site" / "secrets" / "ca.pem"
+    ca = ROOT / "site" / "keys" / "certificates" / "ca.pem"
     operator = (
         f"cd {ROOT}; export WARPBOARD_URL=https://warpboard.example SSL_CERT_FILE={ca}\n"
         "export WARPBOARD_OPERATOR_TOKEN=$(cat site/secrets/operator)\n"
@@ -204,10 +207,10 @@ def test_the_guide_ends_with_a_rank_and_nothing_is_lost_when_servers_are(
     warpboard = "/opt/warpboard/bin/warpboard"
     tokens = []
     for name in PARTICIPANTS:
-        site["desk"].run(f"{operator}{warpboard} admin participant create {name} --reason test")
+        site["admin"].run(f"{operator}{warpboard} admin participant create {name} --reason test")
         token = f"{warpboard} admin token create {name} --name test --reason test"
-        tokens.append(site["desk"].run(operator + token).splitlines()[0])
-    running = Load(site["desk"], tokens, ca, tmp_path / "load.log")
+        tokens.append(site["admin"].run(operator + token).splitlines()[0])
+    running = Load(site["admin"], tokens, ca, tmp_path / "load.log")
     running.wait_for_more()
     nats_s = kill_nats_leader(site, running)
     running.wait_for_more()
