@@ -31,6 +31,7 @@ PATTERNS = (
     "*.md",
     "docs/**/*.md",
     "*/README.md",
+    "deploy/**/*.md",
     "services/*/README.md",
     "bench/*/README.md",
     "bench/*.md",
