@@ -43,6 +43,19 @@ def test_flaky():
     print("the first time" if is_first else "the second time")
     assert not is_first
 """
+FLAKY_FIXTURE = """
+from pathlib import Path
+import pytest
+
+@pytest.fixture(scope="session")
+def shared():
+    ran = Path("ran")
+    is_first = not ran.exists()
+    ran.touch()
+    print("starting")
+    assert not is_first
+
+"""
 BROKEN = "def test_broken():\n    print('as ever')\n    assert False\n"
 
 
@@ -106,7 +119,16 @@ def test_more_than_five_failed_tests_are_not_run_again(project: Path) -> None:
     broken = [BROKEN.replace("broken", f"broken_{at}") for at in range(RERUNS_MAX + 1)]
     (project / "test_broken.py").write_text("\n".join(broken))
     run_tests(project)
-    assert judge(project) == (1, "more than 5 tests failed: none was run again\n")
+    assert judge(project) == (1, "more than 5 tests failed, each otherwise: none was run again\n")
+
+
+def test_a_fixture_that_fails_for_many_tests_is_one_failure(project: Path) -> None:
+    tests = [f"def test_{at}(shared):\n    pass\n" for at in range(2 * RERUNS_MAX)]
+    (project / "test_shared.py").write_text(FLAKY_FIXTURE + "\n".join(tests))
+    run_tests(project)
+    code, output = judge(project)
+    assert code == 0, output
+    assert f"\n== flaky tests: {2 * RERUNS_MAX}\n" in output
 
 
 def test_a_run_that_also_failed_otherwise_is_not_excused(project: Path) -> None:

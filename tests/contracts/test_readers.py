@@ -4,16 +4,21 @@ import asyncio
 import json
 import os
 import signal
+from functools import partial
 
 import pytest
 from nats.aio.client import Client
 
 from shared.bus import Inbox
+from shared.health import LOG_PART
 from shared.nats.bus import NatsBus
 from shared.nats.event_log import NatsLog
 from shared.nats.feed import NatsFeed
 from shared.nats.inbox import InboxConfig, NatsInbox
 from shared.nats.pull import PullLimits
+from shared.nats.reader import ReaderMonitor
+from shared.nats.reader_requests import ReaderRequests, log_state
+from shared.nats.streams import LogMonitor
 from shared.servers.nats import NatsServer
 from tests.contracts.samples import JOB, RUN, new_event, seqs
 from tests.support.waits import eventually
@@ -26,6 +31,7 @@ pytestmark = [
 
 QUICK = PullLimits(heartbeat_s=0.3)
 FROZEN_S = 1.5
+CHECK_S = 0.2
 NEWS = InboxConfig("test-effects", ("ranking.>",), only_news=True)
 RECORD = "ranking.matmul.H200"
 
@@ -183,3 +189,22 @@ async def test_whoever_is_cancelled_while_it_acknowledges_stops(client: Client) 
         done, _ = await asyncio.wait({task}, timeout=30)
         assert done, f"turn {turn}: a cancellation was lost"
     await inbox.close()
+
+
+async def test_a_reader_does_not_take_a_check_of_the_log_for_its_repair(client: Client) -> None:
+    monitor = LogMonitor(client, "test", lambda _part, _reason: None)
+    requests = ReaderRequests(client, NatsLog(client), partial(log_state, monitor))
+    parts: dict[str, str | None] = {}
+    reader = ReaderMonitor(client, "launcher-modal", parts.__setitem__, CHECK_S)
+    serving, watching = (asyncio.create_task(task) for task in (requests.serve(), reader.watch()))
+    whole = asyncio.create_task(reader.until_whole())
+    await asyncio.sleep(3 * CHECK_S)
+    assert not whole.done()
+    checking = asyncio.create_task(monitor.watch())
+    await asyncio.wait_for(whole, 30)
+    await asyncio.sleep(3 * CHECK_S)
+    assert not watching.done()
+    assert parts[LOG_PART] is None
+    for task in (serving, watching, checking):
+        task.cancel()
+    await asyncio.gather(serving, watching, checking, return_exceptions=True)

@@ -17,7 +17,7 @@ from shared.lifecycle import Lifecycle, run_until_first
 from shared.nats.agent_requests import AgentRequests
 from shared.nats.blobs import NatsBlobStore, NatsSnapshots
 from shared.nats.bus import NatsBus, read_bus_status, server_time
-from shared.nats.reader_requests import LogState, ReaderRequests
+from shared.nats.reader_requests import ReaderRequests, log_state
 from shared.nats.service import open_service_log
 from shared.settings import print_problems
 from shared.snapshots import FoldSnapshots, fold_digest
@@ -49,12 +49,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     scheduler.has_listened = requests.has_listened
     scheduler.misconduct = presence.misconduct = requests.misconduct
 
-    def log_state() -> LogState:
-        is_damaged = bool(monitor.damage) or not monitor.is_checked
-        problem = monitor.problem or "" if monitor.is_checked else "the log is being checked"
-        return LogState(problem, is_damaged)
-
-    readers = ReaderRequests(nc, log, log_state)
+    readers = ReaderRequests(nc, log, partial(log_state, monitor))
 
     async def schedule() -> None:
         await monitor.until_whole()

@@ -53,11 +53,11 @@ from shared.nats.agent_requests import (
     Conduct,
 )
 from shared.nats.bus import NatsBus
-from shared.nats.connection import REQUEST_ERRORS, get_message
+from shared.nats.connection import REQUEST_ERRORS, TemporaryError, get_message
 from shared.nats.event_log import NatsLog
 from shared.nats.inbox import InboxConfig, consumer_settings
 from shared.nats.pull import create_consumer, delivery_start, find_consumer
-from shared.nats.streams import Settings, stream_state
+from shared.nats.streams import LogMonitor, Settings, stream_state
 from shared.reports import SKEW_S_MAX
 from shared.segments import is_cut
 from shared.wire import Envelope, UnknownEvent, decode, decode_fact, forgery_reason
@@ -84,6 +84,17 @@ class LogState(msgspec.Struct, frozen=True):
 
     problem: str = ""
     is_damaged: bool = False
+
+
+def log_state(monitor: LogMonitor) -> LogState:
+    """Return what a monitor knows of the log. Errors: TemporaryError while it knows nothing.
+
+    A log that is still to be checked is not called damaged: readers stop once a damaged log is
+    complete again, for they may have read it without the lost events.
+    """
+    if not monitor.damage and not monitor.is_checked:
+        raise TemporaryError("the log is being checked")
+    return LogState(monitor.problem, bool(monitor.damage))
 
 
 class HistoryRequest(msgspec.Struct, frozen=True):
