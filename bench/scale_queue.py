@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import count, islice, starmap
+from itertools import count, groupby, islice, starmap
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -153,7 +154,7 @@ async def _work(
         agents=len(names),
         assigned=crowd.assigned,
         took_s=crowd.took_s,
-        order=check_order(queued, [one for _, one in sorted(crowd.leases)], Policy().passed_max),
+        order=check_order(queued, crowd.leases, Policy().passed_max),
         beats=crowd.beats,
         scheduler_cpu_s=cpu_s(pid) - before[0],
         nats_cpu_s=cpu_s(nats) - before[1],
@@ -294,28 +295,50 @@ COMPLETED = RunCompleted(
 )
 
 
-def check_order(queued: Mapping[str, QueuedJob], leases: Sequence[str], passed_max: int) -> Order:
-    """Compare the order of leases with what docs/adr/scheduling.md promises.
+def check_order(
+    queued: Mapping[str, QueuedJob], leases: Sequence[tuple[datetime, str]], passed_max: int
+) -> Order:
+    """Compare the leases, with their instants, with what docs/adr/scheduling.md promises.
 
     It knows nothing of the scheduler's own code: only who submitted what, in which lane and when.
+    The leases of one look have the same instant, and their order is not known.
     """
     waiting: dict[tuple[str, str], dict[str, list[int]]] = {lane: {} for lane in LANES}
     for job in sorted(queued.values(), reverse=True):
         waiting[job.lane].setdefault(job.account, []).append(job.seq)
     passed, leased = Counter[tuple[str, str]](), Counter[str]()
-    overtaken = starved = ahead = 0
-    for place, submission in enumerate(leases):
-        job = queued[submission]
-        oldest = _take(waiting[job.lane], job)
-        # A job that lost its agent is leased once more.
-        leased[job.account] += oldest <= job.seq
-        overtaken += oldest < job.seq
+    overtaken = starved = ahead = told = 0
+    for _, look in groupby(sorted(leases), key=itemgetter(0)):
+        taken = Counter[tuple[str, str]]()
+        for _, submission in look:
+            job = queued[submission]
+            oldest = _take(waiting[job.lane], job)
+            # A job that lost its agent is leased once more.
+            leased[job.account] += oldest <= job.seq
+            overtaken += oldest < job.seq
+            taken[job.lane] += 1
         for lane in LANES:
-            passed[lane] = passed[lane] + 1 if lane != job.lane and waiting[lane] else 0
-            starved += passed[lane] > passed_max + len(LANES)
-        if place % FAIR_EVERY == 0:
+            others = taken.total() - taken[lane]
+            most = passed_max + len(LANES)
+            is_empty = not waiting[lane]
+            passed[lane] = 0 if is_empty else _passed(passed[lane], taken[lane], others, most)
+            starved += passed[lane] > most
+        if told // FAIR_EVERY < (told := told + taken.total()) // FAIR_EVERY:
             ahead = max(ahead, *(_advantage(lane_jobs, leased) for lane_jobs in waiting.values()))
     return Order(overtaken, starved, ahead)
+
+
+def _passed(before: int, own: int, others: int, most: int) -> int:
+    """Return how often a lane was passed over since its last lease, in the order that favours it.
+
+    Before a look it was `before` times; the look has `own` leases of it and `others`.
+
+    >>> _passed(3, 0, 4, 11), _passed(3, 1, 4, 11), _passed(3, 2, 30, 11)
+    (7, 0, 11)
+    """
+    if not own:
+        return before + others
+    return max(0, others - max(0, most - before) - (own - 1) * most)
 
 
 def _take(waiting: dict[str, list[int]], job: QueuedJob) -> int:

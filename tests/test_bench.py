@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from bench import figures, results
 from bench.__main__ import BENCHMARKS, main
 from bench.figures import Figure, at_least, at_most, report
 from bench.intervals import Interval, mean_interval, p99, share_interval
+from bench.scale_queue import LANES, QueuedJob, check_order
 
 FOLDER = Path(results.__file__).parent
 FLAT = Figure(name="flat", measured=1.5, goal=at_most(2), is_held=True)
@@ -91,3 +93,26 @@ def test_a_benchmark_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[
     with pytest.raises(SystemExit):
         main(["--smoke", "nothing"])
     assert "no benchmark nothing" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("lanes", "leases_per_look", "starved"),
+    [
+        ("aaaaaaaab", 1, 0),
+        ("aaaaaaaaaaaab", 1, 1),
+        ("aaaaaaaaaaaab", 13, 0),
+        ("a" * 33 + "bb", 35, 0),
+        ("a" * 34 + "bb", 36, 1),
+    ],
+)
+def test_a_lane_is_starved_only_if_no_order_of_a_look_explains_it(
+    lanes: str, leases_per_look: int, starved: int
+) -> None:
+    names = {"a": LANES[0], "b": LANES[3]}
+    queued = {f"{n:03}": QueuedJob(n, f"account{n}", names[lane]) for n, lane in enumerate(lanes)}
+    queued["last"] = QueuedJob(1000, "somebody", names["b"])
+    began = datetime(2026, 1, 1, tzinfo=UTC)
+    leases = [
+        (began + timedelta(seconds=n // leases_per_look), f"{n:03}") for n in range(len(lanes))
+    ]
+    assert check_order(queued, leases, 7).lanes_starved == starved
