@@ -12,7 +12,7 @@ from typing import Any, cast, get_type_hints
 import msgspec
 from bench.gpu import claims
 from bench.gpu.first_hour import load_claims
-from docs import bus, catalogue, endings, gpus, postgres, settings_tables, shortcuts
+from docs import bus, catalogue, endings, features, gpus, postgres, settings_tables, shortcuts
 
 from ranker.http import create_app
 from ranker.http.access import ReadSources
@@ -274,6 +274,7 @@ def main() -> int:
         **catalogue.pages(),
         **gpus.pages(),
         **endings.pages(),
+        **features.pages(),
         **tables,
         **shortcuts.pages(),
         **bus.pages(),

@@ -33,7 +33,7 @@ from tests.support.platform import (
     run_platform,
 )
 from tests.support.repository import repository_settings
-from tests.support.reruns import REPORT, OutputReport
+from tests.support.reruns import REPORT, OutputReport, report_features
 from tests.support.servers import (
     SharedDatabase,
     SharedNats,
@@ -104,6 +104,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     The files of a group follow each other. What is marked `last` follows the others of its group.
     """
     add_markers(items)
+    report_features(items)
     limits_s: dict[str, float] = {}
     for item in items:
         for name in (file_of(item.nodeid), scope_of(item.nodeid)):

@@ -69,6 +69,7 @@ def test_every_read_is_in_the_table() -> None:
     assert not unknown, "docs/access.md names what is not there"
 
 
+@pytest.mark.feature("A12")
 @pytest.mark.parametrize("route", READS)
 def test_each_caller_reads_what_the_table_says(asking: Asking, route: str) -> None:
     path, expected = route.partition(" ")[2], READS[route]

@@ -143,6 +143,7 @@ def test_compiled_code_that_answers_by_itself_gains_no_more_than_a_tie(zygote: T
     assert holds_in_a_round(is_a_tie_or_slower)
 
 
+@pytest.mark.feature("N17")
 @pytest.mark.parametrize("one", [marked(one) for one in CORPUS])
 def test_a_cheat_ends_as_its_header_says(one: Cheat, zygote: Trials, here: Isolation) -> None:
     _try(one, zygote, here)

@@ -59,6 +59,7 @@ def attack(x):
 )
 
 
+@pytest.mark.feature("P16")
 def test_no_shown_seed_of_a_model_reveals_its_inputs(tmp_path: Path, warm: Warm) -> None:
     host = Host(tmp_path, warm)
     cases = [{"name": "case", "args": {}}]

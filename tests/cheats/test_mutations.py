@@ -195,6 +195,7 @@ def test_cheats_gain_without_their_walls(whole: Trials) -> None:
         assert [name for name in names if "GAINED" not in trials.run(named(name))[-1].log] == []
 
 
+@pytest.mark.feature("N17")
 @pytest.mark.parametrize(
     ("defence", "name"),
     [

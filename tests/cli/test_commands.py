@@ -139,6 +139,7 @@ def test_a_paused_intake_is_a_refusal_and_is_not_asked_again(kernel: Path) -> No
     assert "a new disk" in result.stderr
 
 
+@pytest.mark.feature("N26")
 def test_submit_tells_what_is_left_of_the_quota(kernel: Path) -> None:
     quota = {"bucket": "m.CPU.ranked", "limit": 5, "used": 2, "remaining": 3, "window_s": 86400}
     receipt = RECEIPT | {"submissions": [{"number": 12, "gpu": "CPU", "quota": quota}]}
@@ -280,6 +281,7 @@ def test_waiting_outlives_a_platform_that_restarts(kernel: Path) -> None:
     assert "restarting" in result.stderr
 
 
+@pytest.mark.feature("P4")
 @pytest.mark.parametrize(
     ("end", "code"),
     [
@@ -292,6 +294,7 @@ def test_the_exit_code_of_submit_is_its_end(kernel: Path, end: dict[str, Any], c
     assert run_against(life(end), "submit", kernel)[0].exit_code == code
 
 
+@pytest.mark.feature("P4")
 def test_json_is_the_whole_answer_and_nothing_else(kernel: Path) -> None:
     result, _ = run_against(life(ANSWER, WRONG), "submit", kernel, "--json")
     assert result.exit_code == 1
@@ -320,6 +323,7 @@ def test_submission_in_json_is_the_answer() -> None:
     assert json.loads(result.stdout) == PASSED
 
 
+@pytest.mark.feature("D7")
 def test_a_submissions_files_are_saved(tmp_path: Path) -> None:
     answer = PASSED | {"files": [{"name": "log.txt", "media": "text/plain", "bytes": 5}]}
     say = respond_in_turn((200, answer), (200, b"hello"))
@@ -330,6 +334,7 @@ def test_a_submissions_files_are_saved(tmp_path: Path) -> None:
     assert (tmp_path / "out" / "log.txt").read_bytes() == b"hello"
 
 
+@pytest.mark.feature("P27")
 def test_the_gpu_kernels_of_a_profile_are_listed() -> None:
     answer = PASSED | {"files": [{"name": "kernels.txt", "media": "text/plain", "bytes": 99}]}
     usage = b" Function axpy:\n  REG:14 STACK:0 SHARED:4096 LOCAL:8 CONSTANT[0]:912\n"

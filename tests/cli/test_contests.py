@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 from typing import Any
 
+import pytest
 from click.testing import Result
 
 from shared.problem_versions import load_problem
@@ -104,6 +105,7 @@ def test_each_problem_gets_its_deadline_and_what_is_so_already_is_skipped(tmp_pa
     assert "the deadline 2099-01-31 names no zone: it is 2099-01-31 00:00 UTC" in result.stderr
 
 
+@pytest.mark.feature("C1")
 def test_a_dry_run_says_what_would_be_done_and_does_nothing(tmp_path: Path) -> None:
     file = contest(tmp_path)
     known = {
@@ -136,6 +138,7 @@ def test_a_deadline_on_the_command_line_is_that_of_what_the_file_gives_none(
     assert "created  first: new, on CPU, until 2098-05-05 10:00 UTC" in result.stdout
 
 
+@pytest.mark.feature("C1")
 def test_what_is_wrong_with_some_keeps_all_back_and_is_said_of_each(tmp_path: Path) -> None:
     file = contest(tmp_path)
     (tmp_path / "two" / "task.py").unlink()

@@ -52,6 +52,7 @@ def test_a_new_problem_names_the_schemas_of_the_platform(tmp_path: Path) -> None
     assert load_problem(tmp_path / "silu", None).warnings == ()
 
 
+@pytest.mark.feature("C2")
 @pytest.mark.box
 @pytest.mark.long
 def test_a_new_problem_of_each_form_passes_its_check_without_a_warning(tmp_path: Path) -> None:

@@ -58,6 +58,7 @@ def door(request: pytest.FixtureRequest) -> Iterator[Door]:
         thread.join(5)
 
 
+@pytest.mark.feature("N16")
 @pytest.mark.parametrize("door", [[(200, {"event": "AgentEnrolled"})]], indirect=True)
 async def test_the_agents_own_key_is_enrolled_in_the_operators_name(door: Door) -> None:
     await enrol(door.url, "a-token", AGENT, ENVIRON)

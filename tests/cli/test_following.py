@@ -81,6 +81,7 @@ def streaming(streamer: Streamer) -> Iterator[str]:
         thread.join(timeout=5)
 
 
+@pytest.mark.feature("N2")
 def test_cut_connections_lose_no_event_and_double_none() -> None:
     streamer = Streamer(2, PASSED)
     with streaming(streamer) as url:
@@ -92,6 +93,7 @@ def test_cut_connections_lose_no_event_and_double_none() -> None:
     assert "queued: place 2" in result.stderr
 
 
+@pytest.mark.feature("P12")
 def test_the_end_of_what_is_followed_is_the_exit_code() -> None:
     with streaming(Streamer(9, WRONG)) as url:
         result = run_warpboard("submission", "logs", 12, "--follow", "--url", url)

@@ -30,6 +30,7 @@ async def submit(agent: Client, source: str, mode: str, gpu: str = "CPU", parent
     return int(receipt["number"])
 
 
+@pytest.mark.feature("P26")
 async def test_an_agent_goes_from_the_task_to_the_leaderboard(
     platform: Running, tmp_path: Path
 ) -> None:

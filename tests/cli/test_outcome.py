@@ -87,6 +87,7 @@ def test_what_is_held_says_so_and_its_error_once() -> None:
     assert "\n".join(lines).count("it reads a clock") == 1
 
 
+@pytest.mark.feature("P14")
 def test_the_first_wrong_elements_are_told() -> None:
     case = {
         "name": "size=65",
@@ -111,6 +112,7 @@ def test_failures_that_differ_in_their_numbers_are_one() -> None:
     assert "3 of 3 cases" in lines_of(WRONG | {"cases": cases})
 
 
+@pytest.mark.feature("N3")
 def test_a_failed_end_names_the_first_failing_case_and_the_log() -> None:
     assert lines_of(WRONG) == [
         "submission 12: wrong answer (ranked on CPU) in 8.4 s",

@@ -77,6 +77,7 @@ def test_progress_is_drawn_with_ones_own_times_in_it() -> None:
     assert heard[-1].path == "/v1/participants/ada/history?problem=m&gpu=CPU"
 
 
+@pytest.mark.feature("P15")
 def test_samples_are_drawn_without_what_was_not_counted() -> None:
     result, _ = run_against(say, "leaderboard", "show", "m", "CPU", "--samples", 12)
     assert "median 4.5 µs, 2 calls" in result.stdout

@@ -69,6 +69,7 @@ def test_a_queue_shows_who_waits_and_why() -> None:
     assert "H100" not in result.stdout
 
 
+@pytest.mark.feature("P1")
 def test_idle_gpu_types_and_baselines_are_hidden_unless_all_are_wanted() -> None:
     baselines = [
         {"position": place, "is_baseline": True, "why": "it runs last"} for place in (2, 3)
@@ -89,6 +90,7 @@ def test_idle_gpu_types_and_baselines_are_hidden_unless_all_are_wanted() -> None
         assert "--all" not in result.stderr
 
 
+@pytest.mark.feature("P1")
 def test_ended_leaderboards_are_hidden_unless_all_are_wanted() -> None:
     items = [
         {"slug": state, "state": state, "visibility": "public"}
@@ -109,6 +111,7 @@ def test_a_queue_of_an_unknown_gpu_type_is_refused() -> None:
     assert "'TPU'" in result.stderr
 
 
+@pytest.mark.feature("A8")
 def test_agents_say_what_they_run_and_what_holds_them_back() -> None:
     run = {"kind": "canary", "number": 12, "assigned_at": "2026-01-01T00:00:00Z"}
     agents = {"items": [HELD, AGENT | {"id": "a2", "is_free": False, "current_runs": [run]}]}
@@ -152,6 +155,7 @@ def test_records_tell_what_was_before_them() -> None:
     assert "valid" in result.stdout
 
 
+@pytest.mark.feature("N19")
 def test_a_trace_tells_how_long_after_and_who_said_it() -> None:
     began = {"seq": 14, "type": "RunStarted", "at": "2026-01-02T03:04:06.178+00:00"}
     began |= {"actor": "agent:a1"}

@@ -85,6 +85,7 @@ def init(folder: Path, *options: str) -> Result:
     return run_against(serving(ours("identity")), "init", "identity", folder, *options)[0]
 
 
+@pytest.mark.feature("P2")
 def test_a_folder_has_a_starter_the_problem_and_a_page_for_programs(tmp_path: Path) -> None:
     folder = tmp_path / "work"
     result = init(folder, "--gpu", "cpu", "--json")
@@ -107,6 +108,7 @@ def test_the_starter_names_the_gpu_types_that_have_agents(tmp_path: Path) -> Non
         assert read_directives((folder / "kernel.py").read_text()).gpus == tuple(named)
 
 
+@pytest.mark.feature("P26")
 def test_the_page_for_programs_says_every_command_and_code(tmp_path: Path) -> None:
     init(tmp_path / "work", "--gpu", "CPU")
     page = (tmp_path / "work" / "AGENTS.md").read_text()
@@ -202,6 +204,7 @@ def test_a_folder_of_every_form_compiles_to_the_same_problem(form: str, tmp_path
         ]
 
 
+@pytest.mark.feature("N4")
 @pytest.mark.skipif(shutil.which("g++") is None, reason="there is no g++")
 def test_a_problem_in_cpp_is_begun_and_run_here(tmp_path: Path) -> None:
     result = run_against(

@@ -45,6 +45,7 @@ async def test_each_example_has_its_schema(said: Any) -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.feature("N22")
 async def test_each_operation_says_all_of_what_it_answers(said: Any) -> None:
     open_ones = []
     for path, operations in said["paths"].items():

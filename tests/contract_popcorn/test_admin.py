@@ -53,6 +53,7 @@ def closed(platform: Running, admin: Wire, tmp_path_factory: pytest.TempPathFact
     return "closed-board"
 
 
+@pytest.mark.feature("A2")
 def test_stats_count_in_numbers_and_seconds(admin: Wire, ada: Wire) -> None:
     wait_until_done(ada, submit(ada))
     for query in ("", "?last_day_only=true", "?leaderboard_name=Identity"):
@@ -159,6 +160,7 @@ def test_limits_are_put_shown_and_lifted(admin: Wire) -> None:
     refusal(send_json(admin, "PUT", path, wordy), 422, "invalid_request")
 
 
+@pytest.mark.feature("A3")
 def test_submissions_of_a_leaderboard_are_listed_and_deleted_by_name(
     admin: Wire, platform: Running, nobody: Wire
 ) -> None:
@@ -220,6 +222,7 @@ def test_a_leaderboard_with_submissions_is_archived_by_force_alone(admin: Wire, 
     ]
 
 
+@pytest.mark.feature("C1")
 def test_problems_of_a_listed_repository_are_published(admin: Wire) -> None:
     body = {"repository": REPOSITORY, "branch": "main", "force": False}
     dry = ok_body(admin.post_json("/admin/update-problems", body | {"dry_run": True}))
@@ -255,6 +258,7 @@ def over(admin: Wire) -> Iterator[str]:
     assert send_json(admin, "PUT", path, body | {"deadline_at": None}).status == 200
 
 
+@pytest.mark.feature("A5")
 def test_after_the_deadline_an_operator_alone_submits_for_others(
     admin: Wire, ada: Wire, over: str
 ) -> None:

@@ -84,6 +84,7 @@ def failed(wire: Wire, number: int, status: str = "failed") -> str:
     return str(submission["job"]["error"])
 
 
+@pytest.mark.feature("N3")
 def test_point_04_a_failing_test_says_its_case(ada: Wire) -> None:
     error = failed(ada, submit(ada, "test", WRONG))
     assert "size=1 seed=4242" in error

@@ -68,6 +68,7 @@ def test_gpu_types_come_in_the_order_of_the_problem(nobody: Wire) -> None:
     refusal(nobody.get("/gpus/nothing"), 404, "unknown_leaderboard")
 
 
+@pytest.mark.feature("P4")
 def test_an_accepted_file_is_answered_in_full(ada: Wire) -> None:
     answer = ada.post_file(f"/submission/identity/{NOBODYS}/test", HONEST)
     body = answer.json()
@@ -184,6 +185,7 @@ def test_a_deleted_submission_is_gone_for_the_client(ada: Wire) -> None:
     refusal(ada.delete(f"/user/submissions/{number}"), 404, "unknown_submission")
 
 
+@pytest.mark.feature("A9")
 @pytest.mark.parametrize("path", ["/health", "/healthz", "/readyz"])
 def test_health_is_answered_as_the_client_asks(nobody: Wire, path: str) -> None:
     assert nobody.get(path).json()["status"] == "ok"

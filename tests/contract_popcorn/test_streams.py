@@ -116,6 +116,7 @@ def test_the_profiler_service_gives_a_zip_for_each_case(ada: Wire, grace: Wire) 
         assert folder.namelist()
 
 
+@pytest.mark.feature("P4")
 def test_the_newest_clients_profile_one_case_by_a_route_of_its_own(ada: Wire) -> None:
     fields = {"benchmark_index": "0"}
     body = multipart(HONEST, 'filename="submission.py"', **fields)

@@ -135,6 +135,7 @@ async def test_of_two_rival_batches_one_is_stored(log: EventLog) -> None:
     assert await log.last() == 3
 
 
+@pytest.mark.feature("N16")
 async def test_a_late_result_of_an_expired_lease_is_refused(log: EventLog) -> None:
     token = await log.append(new_event(RUN, 0))
     await log.append(new_event(RUN, token, reason="the lease expired"))

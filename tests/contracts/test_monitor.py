@@ -79,6 +79,7 @@ async def test_a_whole_log_is_well(own_nats: NatsServer) -> None:
         assert (watched.monitor.problem, watched.parts) == ("", {})
 
 
+@pytest.mark.feature("A9")
 async def test_a_log_with_a_hole_is_ill_and_takes_nothing(own_nats: NatsServer) -> None:
     await fill_log(own_nats.login())
     async with watching(own_nats.login()) as watched:

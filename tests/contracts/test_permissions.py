@@ -99,6 +99,7 @@ async def prober(server: NatsServer, request: pytest.FixtureRequest) -> AsyncIte
     await nc.close()
 
 
+@pytest.mark.feature("N18")
 @pytest.mark.parametrize("verb", [PUBLISH, SUBSCRIBE])
 async def test_the_server_allows_what_the_table_says_and_nothing_else(
     prober: Prober, verb: str, request: pytest.FixtureRequest

@@ -5,6 +5,7 @@ import re
 
 import httpx
 import msgspec
+import pytest
 
 from discord_edge.notifications.postgres import PostgresLedger
 from discord_edge.notifications.texts import PodiumUpdate
@@ -43,6 +44,7 @@ def custom_kernel(data):
 """
 
 
+@pytest.mark.feature("P3")
 async def test_a_ranked_file_goes_from_discord_to_the_leaderboard(edge_sim: Simulator) -> None:
     ada, bob = edge_sim.person("ada"), edge_sim.person("bob")
     channel = await edge_sim.add_channel("submissions")
@@ -124,6 +126,7 @@ async def test_hostile_output_is_shown_and_harms_nobody(edge_sim: Simulator) -> 
     assert report["attachments"]
 
 
+@pytest.mark.feature("P3", "P9")
 async def test_several_gpu_types_are_chosen_from_a_menu(edge_sim: Simulator) -> None:
     ada, bob = edge_sim.person("ada5"), edge_sim.person("bob5")
     channel = await edge_sim.add_channel("menus")

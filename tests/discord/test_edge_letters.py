@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import pytest
 
 from discord_sim.cdn import FileUpload
 from discord_sim.simulator import Simulator
@@ -60,6 +61,7 @@ async def ranked(
     return room, numbers(str(edge_sim.guild.channels[room]["name"]))
 
 
+@pytest.mark.feature("N8")
 async def test_participants_get_the_notifications_they_chose_once(
     announcing: EdgePlatform, edge_sim: Simulator, tmp_path: Path
 ) -> None:

@@ -3,6 +3,8 @@
 import asyncio
 from typing import Any
 
+import pytest
+
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
 from discord_sim.users import UserAction
@@ -21,6 +23,7 @@ COMMANDS: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.feature("P3")
 async def test_fifty_users_at_once_are_acknowledged_before_the_platform_answers(
     edge_platform: EdgePlatform, edge_sim: Simulator
 ) -> None:

@@ -32,6 +32,7 @@ from tests.support.waits import eventually
 pytestmark = EDGE_MARKS
 
 
+@pytest.mark.feature("P1")
 async def test_leaderboards_problems_and_submissions_are_shown(edge_sim: Simulator) -> None:
     ada, channel = edge_sim.person("ada4"), await edge_sim.add_channel("looking")
     await wait_until_known(ada, channel)
@@ -109,6 +110,7 @@ async def test_the_rules_come_with_a_program_to_run_and_the_address_of_the_harne
         assert line in card["description"]
 
 
+@pytest.mark.feature("P2")
 async def test_the_task_has_all_that_a_participant_needs_to_evaluate_a_submission(
     edge_sim: Simulator, tmp_path: Path
 ) -> None:

@@ -42,6 +42,7 @@ async def test_only_admins_may_use_these_commands(
     assert "/admin/held" in await mod.use_command("admin pages")
 
 
+@pytest.mark.feature("P25")
 async def test_a_closed_leaderboard_is_joined_by_invite(
     edge_platform: EdgePlatform, edge_sim: Simulator, olga: ChannelUser
 ) -> None:

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from discord_edge.notifications.postgres import PostgresLedger
 from discord_edge.notifications.texts import GREETING
 from discord_edge.postgres import SCHEMA
@@ -35,6 +37,7 @@ def podiums(said: Callable[[str], list[Any]]) -> list[Any]:
     return [*said("A new record on"), *said("The podium changed on")]
 
 
+@pytest.mark.feature("P20")
 async def test_a_ranked_result_is_announced_once_despite_kills(
     announcing: EdgePlatform, edge_sim: Simulator, tmp_path: Path
 ) -> None:
@@ -124,6 +127,7 @@ async def test_lost_responses_repeat_nothing_without_nonces(
     assert len(said("")) == 2
 
 
+@pytest.mark.feature("C6")
 async def test_a_problem_has_one_post_with_its_current_state(
     announcing: EdgePlatform, edge_sim: Simulator, tmp_path: Path
 ) -> None:

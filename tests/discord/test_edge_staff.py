@@ -146,6 +146,7 @@ async def archived(author: ChannelUser, typed: str, expected: str) -> None:
     assert expected in message_text(message)
 
 
+@pytest.mark.feature("C8")
 async def test_an_admin_sets_deadlines_bans_and_finds_the_pages_for_the_rest(
     edge_platform: EdgePlatform, edge_sim: Simulator, olga: ChannelUser
 ) -> None:

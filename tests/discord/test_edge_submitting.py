@@ -77,6 +77,7 @@ async def ended(edge_sim: Simulator, person: Member, channel: str, count: int) -
     await edge_sim.record.until(is_closed, "a closed thread", END_S)
 
 
+@pytest.mark.feature("P13")
 async def test_the_answer_shows_the_queue_place_and_cancels(
     edge_platform: EdgePlatform, edge_sim: Simulator, tmp_path: Path
 ) -> None:

@@ -91,6 +91,7 @@ def test_changes_are_described(change: dict[str, object], said: str) -> None:
     assert bool(found) == bool(said)
 
 
+@pytest.mark.feature("P20")
 def test_a_podium_names_the_changes_since_the_last_one() -> None:
     rows = [entry(rank, name) for rank, name in enumerate(("ada", "eve", "bob", "kim"), 1)]
     items = [msgspec.structs.replace(one, participant_id=one.participant or "") for one in rows]

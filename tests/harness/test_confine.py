@@ -50,6 +50,7 @@ def found(host: Host) -> dict[str, str]:
     return dict(item.split("=", 1) for item in message.split("; "))
 
 
+@pytest.mark.feature("N17")
 def test_an_author_has_no_network(found: dict[str, str]) -> None:
     assert found["inet"] == "OSError"
 

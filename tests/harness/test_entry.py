@@ -53,6 +53,7 @@ def test_a_run_begins_with_the_commitment_to_its_key(host: Host) -> None:
     assert started.environment["referee_priority"] in ("real-time", "normal")
 
 
+@pytest.mark.feature("P15")
 def test_a_benchmark_run_times_every_case_and_keeps_its_samples(host: Host) -> None:
     report = host.run(HONEST, "benchmark")
     timed = [case for case in report.cases if case.stage == "time"]
@@ -71,6 +72,7 @@ def test_timing_plans_with_half_of_its_budget(host: Host) -> None:
     assert report.verdict == "passed", report.reason
 
 
+@pytest.mark.feature("P16")
 @pytest.mark.long
 def test_a_ranked_run_checks_hidden_seeds_too(host: Host) -> None:
     report = host.run(HONEST, "ranked")
@@ -79,6 +81,7 @@ def test_a_ranked_run_checks_hidden_seeds_too(host: Host) -> None:
     assert [case.stage for case in hidden] == ["hidden_check", "hidden_check"]
 
 
+@pytest.mark.feature("C9")
 def test_ranking_by_last_times_the_last_case_alone(host: Host) -> None:
     host.ranking_by = "last"
     report = host.run(HONEST, "benchmark")

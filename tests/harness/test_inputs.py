@@ -31,6 +31,7 @@ class Teacher:
         return self._answer(data)
 
 
+@pytest.mark.feature("P16")
 def test_a_seed_hangs_on_key_stage_case_and_call() -> None:
     base = ("check", "n=4", 0)
     others = [("time", "n=4", 0), ("check", "n=5", 0), ("check", "n=4", 1)]

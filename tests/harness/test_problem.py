@@ -20,6 +20,7 @@ def _changed(host: Host, **changes: Any) -> Path:
     return folder
 
 
+@pytest.mark.feature("N13")
 def test_cases_keep_their_names_arguments_and_seeds(host: Host) -> None:
     problem = load_problem(_changed(host))
     assert [case.name for case in problem.tests] == ["size=4 seed=7", "size=8 seed=7"]

@@ -65,6 +65,7 @@ def profiled(tmp_path: Path, with_ncu: Warm, folder: Path) -> Host:
     return Host(tmp_path, with_ncu)
 
 
+@pytest.mark.feature("P8")
 def test_a_profile_is_a_trace_and_a_table_of_every_case(host: Host) -> None:
     report = host.run(HONEST, "profile")
     assert report.verdict == "passed", report.reason
@@ -79,6 +80,7 @@ def test_a_profile_is_a_trace_and_a_table_of_every_case(host: Host) -> None:
     assert "aten::copy_" in (host.out / "profile-1-table.txt").read_text()
 
 
+@pytest.mark.feature("P27")
 @pytest.mark.skipif(
     not (command.find_cuobjdump() and command.find_program("nvcc")),
     reason="nvcc or cuobjdump is missing here",
@@ -155,6 +157,7 @@ def test_a_native_kernel_is_profiled_by_ncu(profiled: Host) -> None:
     assert "profile-0-ncu.ncu-rep" in _names(report)
 
 
+@pytest.mark.feature("P8")
 def test_an_empty_capture_ends_the_stage(profiled: Host, folder: Path) -> None:
     (folder / "rows.csv").write_text("==WARNING== No kernels were profiled.\n")
     report = profiled.run(HONEST, "profile")

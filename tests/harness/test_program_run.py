@@ -55,6 +55,7 @@ def test_every_case_of_a_program_is_judged_for_its_author(own: Host) -> None:
     assert [one.stage for one in report.cases] == ["check"] * 2 + ["timed_check"] * 2
 
 
+@pytest.mark.feature("C10")
 def test_a_programs_word_is_the_result_in_the_lower_tier(own: Host) -> None:
     report = own.run(RIGHT, "ranked")
     assert (report.verdict, report.failure_code) == ("passed", ""), report.reason + report.log_head

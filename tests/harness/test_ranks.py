@@ -42,6 +42,7 @@ def test_ranks_meet_on_the_loopback_of_their_own_network(pair: Host) -> None:
     assert report.verdict == "passed", (report.reason, report.log_tail)
 
 
+@pytest.mark.feature("P11")
 @pytest.mark.long
 def test_ranks_are_timed_together(pair: Host) -> None:
     slow = "import os, time\n" + ALONE.replace(
@@ -54,6 +55,7 @@ def test_ranks_are_timed_together(pair: Host) -> None:
     assert min(times) > 20_000
 
 
+@pytest.mark.feature("P11")
 def test_one_wrong_rank_is_named(pair: Host) -> None:
     wrong = "import os\n" + ALONE.replace("data[1]", "data[1] * (os.environ['RANK'] == '0')")
     report = pair.run(wrong)

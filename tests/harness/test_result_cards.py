@@ -81,6 +81,7 @@ def failure_of(host: Host, name: str) -> Failure:
     return failure
 
 
+@pytest.mark.feature("P14")
 @pytest.mark.parametrize(
     ("name", "first", "place", "step"),
     [

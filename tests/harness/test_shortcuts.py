@@ -43,6 +43,7 @@ def screen(source: str, policy: ShortcutPolicy, *, is_python: bool = True) -> Sc
     return screen_source(source.encode(), policy, is_python=is_python)
 
 
+@pytest.mark.feature("A6")
 @pytest.mark.parametrize(
     ("source", "use"),
     [

@@ -130,6 +130,7 @@ def test_a_banned_participant_can_only_read_their_own(facts: list[tuple[str, Fac
                 check_scope(caller, "submit")
 
 
+@pytest.mark.feature("A12")
 @given(LOGS)
 def test_no_caller_exceeds_their_roles(facts: list[tuple[str, Fact]]) -> None:
     access = fold_access(record_events(*facts))

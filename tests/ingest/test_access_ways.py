@@ -140,6 +140,7 @@ async def restored(ways: Ways, name: str, route: str) -> None:
         person.cookie = await ways.logins.sessions.open(person.account)
 
 
+@pytest.mark.feature("A12")
 @pytest.mark.long
 async def test_each_caller_gets_what_the_table_says(ways: Ways) -> None:
     differing = []

@@ -117,6 +117,7 @@ async def test_a_control_character_is_refused_in_words(door: Door) -> None:
     assert "reason: control characters and line breaks are not allowed" in answer.json()["detail"]
 
 
+@pytest.mark.feature("A1")
 async def test_intake_can_be_paused_and_resumed(door: Door) -> None:
     paused = await door.said(await door.admin("POST", "intake/pause", reason="a new disk"))
     assert type(paused).__name__ == "IntakePaused"
@@ -201,6 +202,7 @@ async def test_a_projection_skips_an_event_once(door: Door) -> None:
     assert again.status_code == 409
 
 
+@pytest.mark.feature("N18")
 async def test_any_other_action_is_recorded(door: Door) -> None:
     fact = await door.said(
         await door.admin("POST", "acted", command="backup", target="log", reason="weekly")

@@ -52,6 +52,7 @@ def said(step: str, state: moderation.BanAppealState, at: datetime) -> Sequence[
     return ()
 
 
+@pytest.mark.feature("A4", "N10")
 @given(STEPS)
 def test_each_ban_is_appealed_and_answered_once_at_most(steps: list[str]) -> None:
     history: list[Fact] = []

@@ -59,6 +59,7 @@ async def join(door: Door, code: str, headers: dict[str, str] = GRACE) -> httpx.
     return await door.http.post("/v1/user/join", json={"code": code}, headers=headers)
 
 
+@pytest.mark.feature("P25")
 async def test_only_members_submit_to_a_closed_leaderboard(closed: Door) -> None:
     answer = await closed.submit(headers=GRACE)
     assert code(answer) == (403, "no_access")
@@ -100,6 +101,7 @@ async def test_submissions_of_a_closed_leaderboard_are_hidden(
         assert real.json()["detail"] == none.json()["detail"].replace("999", str(number))
 
 
+@pytest.mark.feature("C7")
 async def test_an_invite_lets_one_participant_in(closed: Door) -> None:
     (invite,) = await invited(closed)
     assert len(invite) >= 22
@@ -112,6 +114,7 @@ async def test_an_invite_lets_one_participant_in(closed: Door) -> None:
     assert invite.encode() not in b"".join(event.body for event in closed.log.since(0))
 
 
+@pytest.mark.feature("C7")
 async def test_invites_are_listed_with_who_used_them(closed: Door) -> None:
     first, second = await invited(closed, 2)
     await join(closed, first)
@@ -136,6 +139,7 @@ async def test_a_revoked_invite_ends_the_membership(closed: Door) -> None:
     assert code(await closed.submit(headers=GRACE)) == (403, "no_access")
 
 
+@pytest.mark.feature("C7")
 async def test_an_invite_expires(closed: Door) -> None:
     (invite,) = await invited(closed, expires_at=(now() - timedelta(seconds=1)).isoformat())
     assert code(await join(closed, invite)) == (400, "invite_expired")
@@ -157,6 +161,7 @@ async def test_many_invites_are_created_in_one_request(closed: Door) -> None:
     await closed.http.get(f"/v1/admin/{BOARD}/invites", headers=ADA)
 
 
+@pytest.mark.feature("C13")
 async def test_authors_and_operators_manage_a_leaderboard(closed: Door) -> None:
     body = {"visibility": "public", "reason": "over"}
     answer = await closed.http.put(f"/v1/admin/{BOARD}", json=body, headers=EVE)
@@ -234,6 +239,7 @@ async def test_an_archived_leaderboard_accepts_no_submissions(door: Door) -> Non
     assert code(await door.admin("POST", "leaderboards/nope/archive", reason="r"))[0] == 404
 
 
+@pytest.mark.feature("P18")
 async def test_a_withdrawal_cancels_first(door: Door) -> None:
     number = await door.number()
     path = f"/v1/submissions/{number}"
@@ -256,6 +262,7 @@ async def test_a_held_submission_cannot_be_withdrawn(door: Door) -> None:
     assert len(door.log.since(0)) == event_count
 
 
+@pytest.mark.feature("A3")
 async def test_operators_withdraw_any_submission(door: Door) -> None:
     number = await door.number()
     await door.finish(number)

@@ -23,6 +23,7 @@ DEADLINES = st.none() | st.integers(1, 9).map(lambda days: T0 + timedelta(days=d
 BOARD = "leaderboards/copy"
 
 
+@pytest.mark.feature("C8")
 async def test_the_time_of_the_event_decides_about_the_deadline() -> None:
     async with open_intake(AdmissionLimits(at_once_max=1)) as intake:
         await intake.close_at(T0 + timedelta(hours=1))
@@ -42,6 +43,7 @@ async def test_the_time_of_the_event_decides_about_the_deadline() -> None:
         )
 
 
+@pytest.mark.feature("C8")
 async def test_a_deadline_moved_meanwhile_counts() -> None:
     async with open_intake(AdmissionLimits(at_once_max=1)) as intake:
         room = intake.commands.intake.admission.slots

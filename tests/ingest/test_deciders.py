@@ -305,6 +305,7 @@ VERBS: list[moderation.ModerationCommand] = [
 ]
 
 
+@pytest.mark.feature("A7")
 @every(st.lists(st.sampled_from(VERBS), max_size=30))
 def test_no_order_of_decisions_leaves_an_invalid_state(
     commands: list[moderation.ModerationCommand],

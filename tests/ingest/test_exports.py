@@ -109,6 +109,7 @@ async def test_an_export_has_speedups_and_fast_p_of_known_times(ways: Ways) -> N
     }
 
 
+@pytest.mark.feature("D3")
 async def test_a_public_export_names_nobody(ways: Ways) -> None:
     """Its pseudonyms are the same within it, and others in the next export."""
     version = structs.replace(problem(), source_visible="always", publish="always")
@@ -135,6 +136,7 @@ async def test_a_public_export_names_nobody(ways: Ways) -> None:
     assert {account for _, account in private} == {ada, grace}
 
 
+@pytest.mark.feature("D1")
 async def test_a_public_export_has_sources_as_a_release_has_them(ways: Ways) -> None:
     """Only under the licence of their authors, and without what people wrote of themselves."""
     await say(

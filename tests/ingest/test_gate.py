@@ -211,6 +211,7 @@ async def test_autolink_links_every_cli_id() -> None:
         assert (await submit(door, {"X-Popcorn-Cli-Id": "short"})).status_code == 401
 
 
+@pytest.mark.feature("N9")
 async def test_a_token_works_and_is_revoked_on_every_ingest(
     postgres_dsn: str, nats_log: NatsLog
 ) -> None:

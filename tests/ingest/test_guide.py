@@ -126,6 +126,7 @@ async def test_the_reference_shows_every_route_and_loads_nothing_from_elsewhere(
             assert f">{method.upper()}</span> <code>{path}</code>" in page.text
 
 
+@pytest.mark.feature("P26")
 @pytest.mark.server
 async def test_the_page_for_agents_names_only_what_exists(ways: Ways) -> None:
     async with ways.browser("nobody", {}) as browser:

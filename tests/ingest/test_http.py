@@ -67,6 +67,7 @@ async def test_a_submission_may_choose_a_launcher(door: Door) -> None:
         assert refused.json()["code"] in ("unknown_runner", "invalid_request")
 
 
+@pytest.mark.feature("P9")
 async def test_several_gpu_types_make_several_submissions(door: Door) -> None:
     answer = await door.submit(gpu=["CPU", "h100", "CPU"])
     assert [submission["gpu"] for submission in answer.json()["submissions"]] == ["CPU", "H100"]
@@ -209,6 +210,7 @@ async def test_publishing_the_same_files_again_makes_no_version(door: Door) -> N
     assert (answer.status_code, answer.json()["is_new"]) == (200, False)
 
 
+@pytest.mark.feature("C4")
 async def test_publishing_other_files_makes_the_next_version(door: Door) -> None:
     answer = await door.publish(FILES | {"reference.py": FILES["reference.py"] + b"# 1\n"})
     assert (answer.status_code, answer.json()["problem_version"]) == (201, 2)
@@ -307,6 +309,7 @@ async def test_a_wrong_method_gets_the_allowed_ones(door: Door) -> None:
     assert answer.headers["allow"] == "GET, POST"
 
 
+@pytest.mark.feature("P13")
 async def test_a_receipt_shows_the_queue(door: Door) -> None:
     answer = await door.submit()
     (receipt,) = answer.json()["submissions"]

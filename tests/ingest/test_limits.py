@@ -31,6 +31,7 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
         yield client
 
 
+@pytest.mark.feature("N18")
 async def test_too_many_requests_get_a_retry_time(http: httpx.AsyncClient) -> None:
     for _ in range(5):
         assert (await http.get("/v1/problems")).status_code == 200

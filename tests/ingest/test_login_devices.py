@@ -20,6 +20,7 @@ async def poll(doorway: LoginHarness, program: httpx.AsyncClient, code: str) -> 
     return await program.post("/v1/auth/device/token", data=form)
 
 
+@pytest.mark.feature("N9")
 async def test_a_device_is_approved_by_its_code(
     doorway: LoginHarness, program: httpx.AsyncClient
 ) -> None:

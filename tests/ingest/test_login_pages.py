@@ -31,6 +31,7 @@ FORMS = (
 )
 
 
+@pytest.mark.feature("P28")
 async def test_a_new_account_is_logged_in_and_can_log_in_again(
     doorway: LoginHarness, browser: httpx.AsyncClient
 ) -> None:

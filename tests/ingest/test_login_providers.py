@@ -56,6 +56,7 @@ async def came(
     return await browser.get(await went(browser, provider, name))
 
 
+@pytest.mark.feature("P28")
 @pytest.mark.parametrize("name", ["github", "discord"])
 async def test_the_first_login_opens_an_account_and_the_second_finds_it(
     doorway: LoginHarness, provider: Provider, name: str
@@ -86,6 +87,7 @@ async def test_the_same_id_at_two_providers_is_two_participants(
     assert len(doorway.events_of("AccountOpened")) == 2
 
 
+@pytest.mark.feature("N9")
 async def test_a_logged_in_participant_links_another_identity(
     doorway: LoginHarness, provider: Provider
 ) -> None:

@@ -95,6 +95,7 @@ async def test_what_was_judged_or_withdrawn_is_not_retried(door: Door) -> None:
         assert reason in answer.json()["detail"]
 
 
+@pytest.mark.feature("N10")
 async def test_an_appeal_against_a_disqualification_is_decided(door: Door) -> None:
     number = await door.number()
     await door.finish(number)
@@ -113,6 +114,7 @@ async def test_an_appeal_against_a_disqualification_is_decided(door: Door) -> No
     assert code(await door.admin("POST", f"{path}/restore", reason="r")) == (409, "wrong_state")
 
 
+@pytest.mark.feature("A7")
 async def test_a_submission_is_held_and_released(door: Door) -> None:
     number = await door.number()
     path = f"submissions/{number}"

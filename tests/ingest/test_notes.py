@@ -16,6 +16,7 @@ def notes(door: Door) -> list[tuple[str | None, str | None]]:
     return [(note.note, note.tag) for note in door.stores.people.notes.values()]
 
 
+@pytest.mark.feature("P18", "N7")
 async def test_a_note_is_stored_and_in_no_event(door: Door) -> None:
     answer = await door.submit(note="tiles of 64 x 64", tag="tiles")
     assert answer.status_code == 202, answer.text

@@ -67,6 +67,7 @@ async def asked(door: Door, path: str, headers: Mapping[str, str] = EDGE) -> dic
     return body
 
 
+@pytest.mark.feature("N8")
 @pytest.mark.server
 async def test_preferences_apply_on_discord_and_elsewhere(door: Door) -> None:
     # Who was never here has nothing; whom choosing makes a participant, is told of no more.

@@ -27,6 +27,7 @@ def classes(intake: IntakeHarness) -> list[str]:
     return [fact.class_ for _, _, fact in taken_in(intake.log)][::2]
 
 
+@pytest.mark.feature("N20")
 async def test_a_submission_to_a_contest_has_its_class_until_the_deadline() -> None:
     async with open_intake() as intake:
         await intake.submit()

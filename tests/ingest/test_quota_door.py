@@ -63,6 +63,7 @@ async def test_no_quota_is_used_without_a_limit(door: Door) -> None:
     assert received.bucket == ""
 
 
+@pytest.mark.feature("N26")
 async def test_a_used_up_quota_says_when_to_retry(door: Door) -> None:
     await limit(door, 1)
     first = await door.submit()
@@ -121,6 +122,7 @@ async def test_returned_quota_can_be_used_again(door: Door) -> None:
     assert (await door.submit()).status_code == 202
 
 
+@pytest.mark.feature("C12")
 async def test_a_quota_belongs_to_its_participant(door: Door) -> None:
     await limit(door, 1)
     await door.submit()
@@ -170,6 +172,7 @@ async def test_the_quota_of_an_unknown_leaderboard_is_refused(
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
 
+@pytest.mark.feature("P7")
 async def test_tests_and_ranked_runs_are_counted_separately(door: Door) -> None:
     await limit(door, 1)
     await limit(door, 1, "copy.*.ranked")

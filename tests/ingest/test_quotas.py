@@ -68,6 +68,7 @@ def test_returned_units_can_be_used_again() -> None:
     assert taking(own, NOTHING, T0, "s2").submission == "s2"
 
 
+@pytest.mark.feature("C12")
 @pytest.mark.parametrize(
     ("own", "everybody", "most"),
     [
@@ -90,6 +91,7 @@ def test_the_most_specific_own_limit_counts(
     assert (None if limit_found is None else limit_found.limit) == most
 
 
+@pytest.mark.feature("C12")
 def test_a_pattern_limits_each_bucket_separately() -> None:
     everybody = of(limit("*.*.ranked", 1))
     own = fold_uses(NOTHING, [taking(NOTHING, everybody, T0, "s1")])

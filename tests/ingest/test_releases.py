@@ -28,6 +28,7 @@ ELSEWHERE = ConsentGiven(problem="other", number=1, digest="d")
 BACK = ConsentWithdrawn(problem="copy", digest="d")
 
 
+@pytest.mark.feature("D4")
 @given(
     st.lists(st.sampled_from(["never", "after_close", "always"]), min_size=1, max_size=4),
     st.none() | st.integers(-2, 2).map(lambda days: T0 + timedelta(days=days)),

@@ -110,6 +110,7 @@ async def test_a_burst_is_accepted_and_the_excess_leaves_nothing() -> None:
         assert len(blobs) == problem_blobs + 200
 
 
+@pytest.mark.feature("N20")
 async def test_a_full_queue_accepts_only_repeats_and_operators() -> None:
     async with open_intake(AdmissionLimits(queued_max=7), Queue(waiting=7)) as intake:
         first = await intake.submit("k", operator="olga")

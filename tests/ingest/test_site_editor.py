@@ -56,6 +56,7 @@ def code_of(page: httpx.Response) -> str:
     return html.unescape(match[1])
 
 
+@pytest.mark.feature("P5")
 async def test_a_visitor_can_write_code_and_keeps_it_until_they_log_in(ways: Ways) -> None:
     text = await page_of(ways, EDITOR)
     assert "def custom_kernel" in text
@@ -132,6 +133,7 @@ async def test_a_file_is_submitted_again_to_a_type_that_nobody_serves_once_that_
     assert len(submissions(ways)) == before + 1
 
 
+@pytest.mark.feature("P5")
 @pytest.mark.usefixtures("nobody_serves")
 async def test_a_form_submits_as_the_api_does(ways: Ways) -> None:
     before = len(submissions(ways))

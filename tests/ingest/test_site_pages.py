@@ -127,6 +127,7 @@ async def page_of(ways: Ways, path: str, name: str = "nobody", status: int = 200
     return page.text
 
 
+@pytest.mark.feature("P17")
 async def test_a_leaderboard_shows_intervals_ties_baselines_and_records(ways: Ways) -> None:
     await name_account(ways, "p1", "<script>alert(1)</script>")
     for count, life in enumerate((Run("slow", "p1", 130.0), Run("fast", "p2", 100.0)), 1):
@@ -528,6 +529,7 @@ async def test_a_leaderboard_is_filtered_by_a_link(ways: Ways) -> None:
     assert "No entry has this language" in await page_of(ways, f"{BOARD}?toolchain=nvcc")
 
 
+@pytest.mark.feature("P1")
 async def test_the_front_page_is_a_matrix_of_problems_and_gpu_types(ways: Ways) -> None:
     for count, life in enumerate((Run("slow", "p1", 300.0), Run("fast", "p2", 100.0)), 1):
         await run(ways, life)

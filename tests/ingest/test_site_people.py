@@ -53,6 +53,7 @@ async def send(ways: Ways, name: str, path: str, **fields: str | list[str]) -> t
     return answer.status_code, answer.text
 
 
+@pytest.mark.feature("P22")
 async def test_a_profile_shows_strangers_what_the_api_shows_them(ways: Ways) -> None:
     owner = ways.people["owner"].account
     await name_account(ways, "p1", "<script>alert(1)</script>")
@@ -103,6 +104,7 @@ async def test_a_profile_shows_strangers_what_the_api_shows_them(ways: Ways) -> 
         assert "On no leaderboard that you can see" in (await browser.get("/people/strider")).text
 
 
+@pytest.mark.feature("P18")
 async def test_own_submissions_are_filtered_and_paged(
     ways: Ways, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -211,6 +213,7 @@ def read_calendar(data: bytes) -> list[dict[str, str]]:
     return entries
 
 
+@pytest.mark.feature("C3", "N8")
 async def test_contests_and_their_calendar_show_the_deadlines(ways: Ways) -> None:
     author = ways.people["author"].headers
     title = json.dumps(TITLE, ensure_ascii=False)

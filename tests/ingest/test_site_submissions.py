@@ -137,6 +137,7 @@ async def test_samples_profile_code_and_comparison_are_for_whom_the_api_shows_th
     assert "Environment" in text
 
 
+@pytest.mark.feature("N7")
 async def test_two_submissions_are_compared_as_far_as_both_are_visible(ways: Ways) -> None:
     account = ways.people["owner"].account
     digests = [(await ways.reads.blobs.put(source)).digest for source in SOURCES]

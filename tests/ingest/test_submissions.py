@@ -77,6 +77,7 @@ def test_the_text_of_a_valid_file_is_returned() -> None:
     assert domain.file_text("k.py", b"x = '\xc3\xa9'", version()) == "x = 'é'"
 
 
+@pytest.mark.feature("P10")
 @pytest.mark.parametrize(
     ("name", "language"), [("k.cpp", "cpp"), ("k.cu", "cuda"), ("k.hip", "hip")]
 )
@@ -160,6 +161,7 @@ def test_a_file_for_another_leaderboard_is_refused() -> None:
         domain.check_directives("matmul", Directives(leaderboard="softmax"))
 
 
+@pytest.mark.feature("N25")
 def test_the_deadline_leaves_time_for_every_stage() -> None:
     ranked = domain.deadline("ranked", version().budgets_s, T0)
     assert ranked - T0 == timedelta(seconds=3600 + 60 + 60 + 10 + 10 + 30)

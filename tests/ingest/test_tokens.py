@@ -112,6 +112,7 @@ async def test_a_moderator_acts_in_their_own_name(strict: Door) -> None:
     assert code(answer) == (403, "scope_missing")
 
 
+@pytest.mark.feature("C13")
 async def test_creators_publish_their_own_problems_and_participants_none(strict: Door) -> None:
     answer = await strict.publish(headers=await token(strict, "ada"))
     assert code(answer) == (403, "scope_missing")

@@ -62,6 +62,7 @@ def named_on_page() -> set[str]:
     return names_
 
 
+@pytest.mark.feature("A10")
 def test_every_metric_is_on_the_page_of_metrics(prometheus: Prometheus) -> None:
     ours = {name for name in prometheus.names() if name.startswith("warpboard_")}
     families = {re.sub(r"_(bucket|sum|count)$", "", name) for name in ours}

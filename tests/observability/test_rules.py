@@ -37,6 +37,7 @@ def test_promtool_finds_nothing_wrong() -> None:
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+@pytest.mark.feature("N19")
 @pytest.mark.long
 def test_each_alert_fires_when_it_should_and_only_then() -> None:
     files = sorted((DEPLOY / "prometheus").glob("alerts.*test.yml"))

@@ -89,6 +89,7 @@ def kill_and_wait(platform: Running, name: str) -> None:
     until(lambda: platform.pid(name) not in (None, before), 60)
 
 
+@pytest.mark.feature("A10", "N19")
 def test_one_submission_is_one_trace(traced: Running, collector: Collector) -> None:
     with Person(traced.url, "ada") as ada:
         number = ada.submit(HONEST)

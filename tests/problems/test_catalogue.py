@@ -130,6 +130,7 @@ def test_lazy_answers_are_wrong(slug: str) -> None:
                 assert not is_right, f"part {index} may be {lazy.flatten()[:4]}"
 
 
+@pytest.mark.feature("N4")
 @pytest.mark.parametrize(("slug", "correct", "wrong"), PAIRS)
 def test_solutions_end_as_their_folder_says(slug: str, correct: str, wrong: str) -> None:
     with opened(slug) as problem:

@@ -139,6 +139,7 @@ def test_a_right_problem_is_clean(inspector: Inspector, tmp_path: Path) -> None:
     assert report.findings == []
 
 
+@pytest.mark.feature("N12")
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_mistake_is_found_by_its_code(name: str, inspector: Inspector, tmp_path: Path) -> None:
     old, new, expected = SPOILT[name]
@@ -186,6 +187,7 @@ def test_a_fixed_input_is_found_beside_an_uninitialised_one(
     assert codes(inspector.look(lay_out(tmp_path, reference))) == {"generator_fixed"}
 
 
+@pytest.mark.feature("C11")
 @pytest.mark.parametrize(
     ("bound", "answers", "expected"),
     [

@@ -109,6 +109,7 @@ def test_a_right_problem_of_several_ranks_is_clean(
     assert looked_at(inspector, tmp_path, reference) == []
 
 
+@pytest.mark.feature("N12")
 @pytest.mark.parametrize("name", SPOILT)
 def test_a_mistake_of_one_rank_is_found_by_its_code(
     name: str, inspector: Inspector, tmp_path: Path

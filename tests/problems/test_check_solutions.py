@@ -90,6 +90,7 @@ def test_a_slow_yardstick_is_a_warning(checked: Checked) -> None:
     assert checked.said["slow"]["is_clean"]
 
 
+@pytest.mark.feature("C5")
 def test_a_right_problem_is_clean_and_its_solutions_end_as_they_must(checked: Checked) -> None:
     result = checked.said["right"]
     assert result["findings"] == []
@@ -102,6 +103,7 @@ def test_a_right_problem_is_clean_and_its_solutions_end_as_they_must(checked: Ch
     assert result["solutions"][-1]["kind"] == "baseline"
 
 
+@pytest.mark.feature("C5")
 def test_each_solution_that_ends_otherwise_is_named(checked: Checked) -> None:
     assert checked.result.exit_code == 1
     assert checked.codes("spoilt") == {

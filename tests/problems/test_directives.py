@@ -15,6 +15,7 @@ from shared.problems.submission_file import (
 HEAD = "// a kernel\n\n//!POPCORN Leaderboard matmul\n//!popcorn GPU H100 CPU\n"
 
 
+@pytest.mark.feature("P6")
 def test_the_leading_block_says_board_and_gpus() -> None:
     directives = read_directives(HEAD + "int x;\n//!POPCORN gpus A100\n")
     assert (directives.leaderboard, directives.gpus) == ("matmul", ("H100", "CPU"))
@@ -64,6 +65,7 @@ def test_a_later_one_is_told_and_does_nothing() -> None:
     assert late_directives(text) == [2]
 
 
+@pytest.mark.feature("P6")
 @pytest.mark.parametrize(
     ("line", "words"),
     [

@@ -58,6 +58,7 @@ async def items(reads: Reads, path: str, headers: dict[str, str]) -> list[Any]:
     return items_
 
 
+@pytest.mark.feature("P25")
 async def test_a_closed_board_is_there_for_members_and_staff_alone(reads: Reads) -> None:
     (submission,) = await reads.ended(Life("s1"))
 
@@ -188,6 +189,7 @@ async def test_a_source_is_everybodys_after_the_deadline_and_never_before(reads:
     assert await status(reads, path, as_(None)) == 403
 
 
+@pytest.mark.feature("N13")
 async def test_a_hidden_case_says_its_verdict_and_nothing_else(reads: Reads) -> None:
     (submission,) = await reads.ended(Life("s1"))
     (case,) = await reads.get(f"submissions/{submission['number']}/cases")

@@ -65,6 +65,7 @@ async def http(postgres_dsn: str) -> AsyncIterator[httpx.AsyncClient]:
             yield client
 
 
+@pytest.mark.feature("A10")
 async def test_acts_are_told_with_who_and_why_newest_first(http: httpx.AsyncClient) -> None:
     answer = await http.get("/v1/admin/audit", headers=STAFF)
     items = answer.json()["items"]

@@ -109,6 +109,7 @@ async def announcing(
     await inbox.close()
 
 
+@pytest.mark.feature("P20")
 @pytest.mark.server
 async def test_records_podiums_and_seals_are_posted_as_json(
     nats_client: Client, postgres_dsn: str, operator: Operator

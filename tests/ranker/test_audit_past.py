@@ -75,6 +75,7 @@ def placed(connections: AsyncConnectionPool, last: int) -> Place:
     return Place(ArchivedLeaderboards(archive), archive, reader, last)
 
 
+@pytest.mark.feature("N15")
 async def test_every_hour_had_its_own_leaderboard(place: Place) -> None:
     assert [await place.board_at(hours) for hours in range(-1, 7)] == [
         [],

@@ -40,6 +40,7 @@ async def test_the_other_runs_of_a_pooled_source_are_among_the_reasons(
     assert (len(row.pooled_over), len(runs)) == (2, 2)
 
 
+@pytest.mark.feature("D8")
 async def test_the_code_that_judged_a_run_is_told_with_it(tmp_path: Path) -> None:
     platform, code = await AuditPlatform(tmp_path).found(), "c" * 64
     await platform.say(subjects.agent(AGENT), registration(code))

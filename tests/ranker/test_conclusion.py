@@ -37,6 +37,7 @@ PASSED = RunVerdict(
 )
 
 
+@pytest.mark.feature("N24")
 def test_a_passed_ranked_run_is_eligible_with_its_score() -> None:
     end = conclude(PASSED)
     assert (end.outcome, end.is_eligible, end.code) == ("passed", True, "ranked")
@@ -44,6 +45,7 @@ def test_a_passed_ranked_run_is_eligible_with_its_score() -> None:
     assert end.interval_us == pytest.approx((180.0, 220.0))
 
 
+@pytest.mark.feature("N24")
 @pytest.mark.parametrize("mode", ["test", "benchmark", "profile"])
 def test_only_ranked_mode_is_ranked(mode: str) -> None:
     end = conclude(replace(PASSED, mode=mode))

@@ -87,6 +87,7 @@ async def over(reads: Reads, *lives: Sent) -> None:
     await reads.settle()
 
 
+@pytest.mark.feature("P23", "N6")
 async def test_a_baseline_is_shown_beside_the_rows_and_takes_no_place(
     reads: Reads, postgres_dsn: str
 ) -> None:

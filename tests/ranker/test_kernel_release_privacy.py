@@ -76,6 +76,7 @@ def file_texts(path: Path) -> str:
     return (gzip.decompress(data) if path.suffix == ".gz" else data).decode()
 
 
+@pytest.mark.feature("D3")
 @example(PLANTED)
 @given(secrets())
 @settings(

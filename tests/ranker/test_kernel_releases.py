@@ -143,6 +143,7 @@ async def check_population(
     return read_releases(folder)
 
 
+@pytest.mark.feature("D2")
 async def test_every_leaderboard_is_derived_again_from_the_tables(tmp_path: Path) -> None:
     log, blobs = MemoryLog(), MemoryBlobStore()
     first, second = await check_population(log, blobs, SLUGS, 400, tmp_path)
@@ -171,6 +172,7 @@ def check_foreign_keys(folder: Path) -> None:
                 assert {row[column.name] for row in rows} - {None} <= known, (name, column.name)
 
 
+@pytest.mark.feature("N21")
 async def test_a_withdrawn_submission_leaves_and_its_file_is_gone(tmp_path: Path) -> None:
     log, blobs = MemoryLog(), MemoryBlobStore()
     await populate(log, blobs, Population(list(SLUGS), 60))
@@ -212,6 +214,7 @@ async def reads(folder: Path, log: EventLog) -> AsyncIterator[httpx.AsyncClient]
         yield http
 
 
+@pytest.mark.feature("D1")
 async def test_others_read_the_exchange_formats(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +235,7 @@ async def test_others_read_the_exchange_formats(
     assert all(splits == {split_of(family)} for family, splits in families.items())
 
 
+@pytest.mark.feature("D6")
 async def test_the_definition_of_a_problem_is_read_by_a_loader_of_its_form(tmp_path: Path) -> None:
     log, blobs = MemoryLog(), MemoryBlobStore()
     await populate(log, blobs, Population(list(SLUGS), 30))
@@ -263,6 +267,7 @@ async def test_the_definition_of_a_problem_is_read_by_a_loader_of_its_form(tmp_p
     assert b"zorgblat" not in b"".join(again.files.values())
 
 
+@pytest.mark.feature("D7")
 async def test_a_data_set_is_loaded_as_the_page_and_the_card_say(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -354,6 +359,7 @@ def contents(folder: Path) -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in paths}
 
 
+@pytest.mark.feature("N21")
 async def test_the_same_log_gives_the_same_bytes(tmp_path: Path) -> None:
     log, blobs = MemoryLog(), MemoryBlobStore()
     await populate(log, blobs, Population(list(SLUGS), 120))
@@ -406,6 +412,7 @@ GUIDE = Path("docs/kernel-archive.md")
 CATALOGUE = sorted(path.parent.name for path in Path("problems").glob("*/warpboard.yml"))
 
 
+@pytest.mark.feature("D8")
 @pytest.mark.long
 @pytest.mark.server
 async def test_a_whole_platform_is_derived_again(tmp_path: Path, nats_log: Any) -> None:
@@ -414,6 +421,7 @@ async def test_a_whole_platform_is_derived_again(tmp_path: Path, nats_log: Any) 
     await check_population(nats_log, blobs, [*CATALOGUE, *models], 3000, tmp_path)
 
 
+@pytest.mark.feature("D5")
 @pytest.mark.server
 async def test_releases_are_built_at_intervals_and_a_failed_one_is_tried_again(
     tmp_path: Path, nats_log: NatsLog, postgres_dsn: str

@@ -62,6 +62,7 @@ def test_what_is_read_holds_whoever_meets_it(
             assert any(bounds.low <= two.measured <= bounds.high for two in reached_by)
 
 
+@pytest.mark.feature("N13")
 @pytest.mark.parametrize(
     ("milestone", "measured", "value"),
     [

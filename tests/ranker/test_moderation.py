@@ -80,6 +80,7 @@ async def ruled(postgres_dsn: str) -> AsyncIterator[Ruled]:
         yield Ruled(log, ReadModels(reading), progress)
 
 
+@pytest.mark.feature("A7")
 async def test_the_next_best_stands_where_the_best_is_disqualified(ruled: Ruled) -> None:
     await live(ruled.log, Life("best", time_us=100), Life("next", time_us=150))
     await ruled.decide("best", DISQUALIFIED)

@@ -54,6 +54,7 @@ async def test_a_note_is_shown_to_nobody_else(reads: Reads) -> None:
             assert "tiles" not in str(await get_page(reads, path, headers))
 
 
+@pytest.mark.feature("P18")
 async def test_ones_own_list_has_those_of_a_tag(reads: Reads) -> None:
     number = await noted(reads)
     tagged = (await get_page(reads, "me/submissions?tag=tiles", as_("ada")))["items"]

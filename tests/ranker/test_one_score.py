@@ -98,6 +98,7 @@ class History:
         return [row for row in rows if row["number"] == line["number"]]
 
 
+@pytest.mark.feature("N24")
 @seeds(3)
 async def test_every_read_shows_the_same_score(postgres_dsn: str, seed: int) -> None:
     async with reading(postgres_dsn) as reads:

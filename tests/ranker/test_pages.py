@@ -22,6 +22,7 @@ async def reads(reads: Reads) -> Reads:
     return reads
 
 
+@pytest.mark.feature("P19")
 async def test_a_history_says_what_was_best_when_it_came(reads: Reads) -> None:
     lives = [
         Life("first", time_us=100),
@@ -48,6 +49,7 @@ async def test_a_history_says_what_was_best_when_it_came(reads: Reads) -> None:
         assert len((await reads.get(f"submissions?participant={name}"))["items"]) == len(lives)
 
 
+@pytest.mark.feature("P22")
 async def test_a_participant_has_places_and_records(reads: Reads) -> None:
     for life in (Life("a", time_us=100), Life("b", "grace", 50), Life("c", time_us=90)):
         await reads.ended(life)
@@ -133,6 +135,7 @@ async def test_leaderboards_are_listed_with_their_leaders_and_records(reads: Rea
     assert [record["score_us"] for record in line["records"]] == [50]
 
 
+@pytest.mark.feature("P19")
 async def test_a_leaderboard_shows_how_its_first_entries_became_faster(reads: Reads) -> None:
     for life in (
         Life("first", time_us=100),
@@ -337,6 +340,7 @@ async def test_a_boards_top_is_whole_where_a_tie_crosses_the_limit(reads: Reads)
     assert all(item["is_tied"] for item in items)
 
 
+@pytest.mark.feature("C4")
 async def test_old_scores_stay_with_the_old_version(reads: Reads) -> None:
     await reads.ended(Life("s1"))
     await say(reads.log, subjects.problem("identity"), problem(number=2))

@@ -116,6 +116,7 @@ async def test_problems_come_page_by_page_in_the_order_of_their_names(reads: Rea
         assert len(found.json()["items"]) == count, text
 
 
+@pytest.mark.feature("N22")
 async def test_who_has_these_bytes_is_told_so(reads: Reads) -> None:
     (submission,) = await reads.ended(Life("s1"))
     for path in (BOARD, "problems", f"submissions/{submission['number']}", "me/submissions"):

@@ -134,6 +134,7 @@ async def test_what_is_not_over_is_pending(reads: Reads) -> None:
     assert (body["queue"]["position"], body["queue"]["ahead"]) == (None, None)
 
 
+@pytest.mark.feature("P13")
 async def test_a_gpu_types_queue_is_told_to_anybody(reads: Reads) -> None:
     reads.live.queues["CPU"] = {"run_s": {"p50": 1.0, "p90": 2.0}, "jobs": []}
 
@@ -276,6 +277,7 @@ async def test_a_public_case_says_what_it_was_made_of(reads: Reads) -> None:
     assert (secret["is_hidden"], secret["args"], secret["estimate"]) == (True, None, None)
 
 
+@pytest.mark.feature("P2")
 async def test_every_language_has_a_file_to_begin_with(reads: Reads) -> None:
     await published(reads)
     body = await reads.get("problems/identity")

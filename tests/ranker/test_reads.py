@@ -24,6 +24,7 @@ VARIANTS = (
 )
 
 
+@pytest.mark.feature("P17")
 async def test_what_cannot_be_told_apart_shares_a_rank_in_the_order_of_scores(
     reads: Reads,
 ) -> None:
@@ -46,6 +47,7 @@ async def test_what_cannot_be_told_apart_shares_a_rank_in_the_order_of_scores(
     assert (board[0]["grade"], board[0]["is_provisional"]) == ("ok", True)
 
 
+@pytest.mark.feature("N5")
 async def test_the_same_source_again_is_pooled_and_never_the_better_of_two(reads: Reads) -> None:
     lives = [
         Life("first", source="x", process_us=(100.0, 102.0, 101.0), time_us=101.0),
@@ -193,6 +195,7 @@ async def test_what_is_suspicious_is_shown_as_held(reads: Reads) -> None:
     assert submission["ranking"]["reason"].startswith("held for review")
 
 
+@pytest.mark.feature("A6")
 async def test_a_doubted_run_is_held_with_its_evidence_until_it_is_released(reads: Reads) -> None:
     (submission,) = await reads.ended(DoubtedLife("s1"))
     ranking = submission["ranking"]

@@ -161,6 +161,7 @@ async def test_drafts_change_nothing_that_is_public(judging: Judging) -> None:
     }
 
 
+@pytest.mark.feature("N11")
 async def test_the_preview_says_what_applying_then_does(judging: Judging) -> None:
     fast, slow = judging.lives
     await judging.ran(fast, 300)

@@ -28,6 +28,7 @@ GIVEN = events.ConsentGiven(problem="identity", number=1, digest=ASKED.digest)
 BACK = events.ConsentWithdrawn(problem="identity", digest=ASKED.digest)
 
 
+@pytest.mark.feature("P21")
 @given(POLICIES, st.none() | INSTANTS, st.booleans(), st.booleans(), INSTANTS)
 def test_nobody_reads_a_source_before_its_policy_its_deadline_and_its_owner_say_so(
     policy: str | None, deadline: datetime | None, gone: bool, is_consented: bool, at: datetime
@@ -54,6 +55,7 @@ MOMENTS = {
 }
 
 
+@pytest.mark.feature("P21")
 def test_sources_are_shown_as_the_table_says() -> None:
     for policy, cells in table("Sources").items():
         answers = {
@@ -121,6 +123,7 @@ async def append_fact(reads: Reads, aggregate: str, fact: events.Fact) -> None:
     await reads.settle()
 
 
+@pytest.mark.feature("N14")
 @pytest.mark.server
 async def test_each_version_has_its_policy_until_the_deadline_and_after(reads: Reads) -> None:
     for hours, first in ((None, 403), (1, 403), (-1, 200), (2, 403), (None, 403)):

@@ -70,6 +70,7 @@ async def left(dsn: str) -> list[str]:
         return [name for (name,) in await (await connection.execute(find)).fetchall()]
 
 
+@pytest.mark.feature("N15")
 async def test_an_untouched_projection_is_equal_row_by_row(
     dsn: str, platform: AuditPlatform
 ) -> None:

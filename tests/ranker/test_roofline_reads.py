@@ -18,6 +18,7 @@ RATES = {
 }
 
 
+@pytest.mark.feature("P24", "N6")
 async def test_a_timed_case_says_its_rates_and_a_row_its_share(reads: Reads) -> None:
     (submission,) = await reads.ended(Life("s1", time_us=100.0))
     assert submission["cases"][0]["roofline"] == RATES

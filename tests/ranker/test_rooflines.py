@@ -82,6 +82,7 @@ def test_no_share_is_made_up() -> None:
     assert roofline_share([*ROOFS, Roof(case="n=3")], "H200", "geom", 10.0) is None
 
 
+@pytest.mark.feature("P24")
 def test_a_time_is_shown_as_rates_and_as_a_share_of_the_slower_limit() -> None:
     case = {"name": "n=1", "stage": "time", "time_us": 2.0}
     assert case_roofline(ROOFS, "H200", case) == {

@@ -1,5 +1,6 @@
 """Comparisons of two runs: ratios with intervals, and their outcomes."""
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +15,7 @@ def case(time_us: float | None, error: float | None = 0.01, **fields: object) ->
     return plain | {"time_us": time_us, "error": error} | fields
 
 
+@pytest.mark.feature("N7")
 def test_a_ratio_whose_interval_leaves_one_out_is_faster_or_slower() -> None:
     (faster,) = compare_cases([case(100.0)], [case(80.0)])
     (slower,) = compare_cases([case(80.0)], [case(100.0)])

@@ -27,6 +27,7 @@ def case(process_us: list[float], freedom: int = 22) -> CaseResult:
     )
 
 
+@pytest.mark.feature("C9")
 @given(st.lists(TIMES, min_size=1, max_size=4))
 def test_the_score_is_the_mean_logarithm_of_the_processes_scores(rows: list[list[float]]) -> None:
     score = compute_score("geom", [case(row) for row in rows], sigma_run=0.001)

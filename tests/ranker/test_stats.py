@@ -10,6 +10,7 @@ from tests.support.reading import reading
 pytestmark = pytest.mark.server
 
 
+@pytest.mark.feature("A2")
 async def test_stats_count_submissions_and_runs_by_gpu_type(postgres_dsn: str) -> None:
     async with reading(postgres_dsn) as reads:
         await reads.ended(Life("a", account="ada"), Life("b", account="ada"))

@@ -65,6 +65,7 @@ async def line(postgres_dsn: str) -> AsyncIterator[Line]:
             await line_.http.aclose()
 
 
+@pytest.mark.feature("P12")
 async def test_a_stream_tells_what_was_then_what_happens_and_ends(line: Line) -> None:
     life = Life("s1")
     number = await line.received(life)
@@ -78,6 +79,7 @@ async def test_a_stream_tells_what_was_then_what_happens_and_ends(line: Line) ->
     assert heard.places == sorted(set(heard.places))
 
 
+@pytest.mark.feature("N2")
 async def test_a_hundred_cuts_lose_nothing_and_repeat_nothing(line: Line) -> None:
     life, chance = Life("s1"), Random(5)
     number = await line.received(life)

@@ -19,6 +19,7 @@ BOARD = subjects.problem("identity")
 CLOSED = events.LeaderboardChanged(visibility="closed", reason="r")
 
 
+@pytest.mark.feature("N22")
 async def test_an_end_is_told_signed_with_no_source(
     hooked: WebhookPlatform, receiver: Receiver
 ) -> None:

@@ -44,6 +44,7 @@ def given(state: str) -> History:
     return history
 
 
+@pytest.mark.feature("N1")
 @pytest.mark.parametrize(
     ("state", "appended"),
     [

@@ -50,6 +50,7 @@ def give(history: History, count: int, policy: Policy = Policy(), took_s: float 
     return leased
 
 
+@pytest.mark.feature("N20")
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -71,6 +72,7 @@ def test_of_equals_the_oldest_is_first() -> None:
     assert give(history, 2) == ["ada0", "bob1"]
 
 
+@pytest.mark.feature("N1")
 def test_a_participant_with_one_job_does_not_wait_for_one_with_many() -> None:
     history = waiting(*[("ada", "practice", "test")] * 20, ("bob", "practice", "test"))
     assert "bob20" in give(history, 2)

@@ -39,6 +39,7 @@ def given_waiting(count: int, **requirements: Any) -> History:
     return history
 
 
+@pytest.mark.feature("N1")
 def test_each_waits_for_those_before_it() -> None:
     rows = forecast_now(given_waiting(3), offering("a1"), offering("a2")).jobs
     assert [(row.submission, row.position, row.eta_s) for row in rows] == [

@@ -96,6 +96,7 @@ async def ends(log: MemoryLog, count: int = 1) -> list[InstanceEnded]:
     return ended if len(ended) >= count else []
 
 
+@pytest.mark.feature("A11")
 async def test_a_request_becomes_a_workflow_with_a_credential_for_one_job(github: GitHub) -> None:
     log = MemoryLog()
     async with launching(log, github):

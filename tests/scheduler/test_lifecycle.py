@@ -47,6 +47,7 @@ def test_an_order_repeats_every_option_of_its_submission() -> None:
     assert {name: getattr(order, name) for name in options} == options
 
 
+@pytest.mark.feature("N25")
 @pytest.mark.parametrize(
     ("history", "now", "code"),
     [
@@ -113,6 +114,7 @@ def test_a_decision_in_time_leaves_nothing_to_end() -> None:
     assert history.settle(world(OFFER, now=LATE + GRACE)) == []
 
 
+@pytest.mark.feature("N23")
 def test_every_state_has_an_owner_and_a_deadline_within_the_one_of_acceptance() -> None:
     deadline_at = received().deadline_at
     for name, state in STATES.items():

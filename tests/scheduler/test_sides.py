@@ -76,6 +76,7 @@ def test_a_canary_is_for_its_own_agent_alone() -> None:
     )
 
 
+@pytest.mark.feature("A8")
 def test_a_slow_canary_puts_its_agent_in_quarantine() -> None:
     history = given_canary(3)
     run_canaries(history, 10.0, 11.0, 10.0)

@@ -9,7 +9,7 @@ Makefile, which failed, and runs their failed tests again: `make TARGET RERUN=1`
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import msgspec
@@ -17,6 +17,8 @@ import pytest
 
 # Names the file that `OutputReport` writes.
 REPORT = "WARPBOARD_TEST_REPORT"
+# The marker of tests that show a row of docs/features.md.
+FEATURE = "feature"
 RERUNS_MAX = 5
 RERUN_S_MAX = 1200.0
 OUTPUT_CHARS_MAX = 8000
@@ -25,12 +27,21 @@ OUTPUT_CHARS_MAX = 8000
 class RunReport(msgspec.Struct):
     """How a run of pytest ended, and the outputs of its tests by their ids.
 
-    The outputs of tests that passed are those of a rerun only.
+    The outputs of tests that passed are those of a rerun only. `features` has the rows of
+    docs/features.md that tests which passed are marked with.
     """
 
     exit_code: int
     failed: dict[str, str]
     passed: dict[str, str]
+    features: set[str] = set()
+
+
+def report_features(items: Iterable[pytest.Item]) -> None:
+    """Let the reports of each test say which features it shows, also those of another process."""
+    for item in items:
+        for marker in item.iter_markers(FEATURE):
+            item.user_properties += [(FEATURE, row) for row in marker.args]
 
 
 class OutputReport:
@@ -46,6 +57,9 @@ class OutputReport:
         failed, passed = self._report.failed, self._report.passed
         if report.failed:
             failed[report.nodeid] = failed.get(report.nodeid, "") + _output(report)
+        elif report.passed and report.when == "call":
+            rows = (str(row) for name, row in report.user_properties if name == FEATURE)
+            self._report.features.update(rows)
         elif self._is_rerun and report.passed and report.when == "teardown":
             passed[report.nodeid] = _output(report)
 

@@ -70,6 +70,7 @@ def measured(folder: Path) -> Path:
     return target
 
 
+@pytest.mark.feature("P23")
 async def test_a_baseline_becomes_a_row_and_a_submission_reaches_a_milestone(
     platform: Running, ada: Person, tmp_path: Path
 ) -> None:

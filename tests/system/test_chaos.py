@@ -19,6 +19,7 @@ MUTANT_S = 8.0
 MUTANT_REST_S = 10.0
 
 
+@pytest.mark.feature("N23")
 @pytest.mark.long
 @pytest.mark.server
 @pytest.mark.timeout(420)

@@ -22,6 +22,7 @@ def ranked(platform: Running) -> dict[str, Any]:
         return grace.end(grace.submit(HONEST, mode="ranked"))
 
 
+@pytest.mark.feature("P7")
 def test_a_ranked_kernel_stands_on_the_leaderboard(ada: Person, ranked: dict[str, Any]) -> None:
     assert (ranked["outcome"], ranked["ranking"]["status"]) == ("passed", "ranked")
     (entry,) = [one for one in ada.board() if one["participant"] == "grace"]
@@ -39,6 +40,7 @@ def test_a_ranked_kernel_stands_on_the_leaderboard(ada: Person, ranked: dict[str
     assert entry["roofline_fraction"] is timed[0]["share"] is None
 
 
+@pytest.mark.feature("N4")
 def test_who_was_judged_can_have_the_very_code_that_judged_them(ada: Person) -> None:
     found = ada.end(ada.submit(HONEST))
     digest = found["environment"]["harness_code"]
@@ -85,6 +87,7 @@ def test_a_submissions_history_tells_its_life_in_order(ada: Person) -> None:
     assert {seq: names[seq] for seq in both} == {seq: lines[seq] for seq in both}
 
 
+@pytest.mark.feature("P7")
 def test_a_test_is_not_ranked_and_says_so(ada: Person) -> None:
     found = ada.end(ada.submit(HONEST, mode="test"))
     assert found["ranking"]["code"] == "mode_not_ranked"

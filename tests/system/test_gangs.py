@@ -133,6 +133,7 @@ def test_a_gang_waits_for_its_second_agent_and_lets_others_pass(crew: Crew, ada:
     until(lambda: crew.are_free(LOCAL, MEMBER))
 
 
+@pytest.mark.feature("P11")
 @pytest.mark.usefixtures("pair")
 def test_a_gang_holds_both_agents_while_two_ranks_run_under_the_first(
     crew: Crew, ada: Person

@@ -107,6 +107,7 @@ def allow_one_test(running: Running, participant: str) -> None:
     assert httpx.put(url, json=body, headers=running.operator).is_success
 
 
+@pytest.mark.feature("N15")
 @pytest.mark.parametrize("step", STEPS)
 async def test_whatever_is_killed_whenever_each_submission_ends_once(
     platform_to_kill: Running, step: str

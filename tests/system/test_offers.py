@@ -17,6 +17,7 @@ def agent_of(person: Person) -> dict[str, Any]:
     return next(item for item in items if item["id"] == "local")
 
 
+@pytest.mark.feature("P10")
 def test_a_file_in_cpp_is_compiled_and_judged_like_any_other(ada: Person) -> None:
     if "g++" not in agent_of(ada)["toolchains"]:
         pytest.skip("no g++ on this machine")

@@ -44,6 +44,7 @@ def ranked(office: Office) -> dict[str, int]:
     return {who: numbers[who] for who in until(office.board) if who in numbers}
 
 
+@pytest.mark.feature("A1")
 def test_a_paused_intake_says_why_until_it_is_resumed(office: Office) -> None:
     office.do("admin", "intake", "pause", "--reason", "a new disk")
     refused = office.submit("ada")
@@ -123,6 +124,7 @@ def test_the_next_best_stands_while_the_best_is_disqualified(
     until(lambda: office.board("--as-of", moment) == [second])
 
 
+@pytest.mark.feature("N10")
 def test_an_accepted_appeal_lifts_a_hold(office: Office, ranked: dict[str, int]) -> None:
     best, second = ranked
     number = ranked[best]
@@ -136,6 +138,7 @@ def test_an_accepted_appeal_lifts_a_hold(office: Office, ranked: dict[str, int])
     assert f"appeal accepted: {WHY[1]}" in office.do("submission", "show", number, "--as", best).out
 
 
+@pytest.mark.feature("A4")
 def test_who_is_banned_is_off_the_leaderboard_until_the_ban_ends(
     office: Office, ranked: dict[str, int]
 ) -> None:
@@ -174,6 +177,7 @@ def test_a_collection_of_blobs_says_what_it_did(office: Office) -> None:
     assert (done["is_trial"], done["removed"]) == (False, 0)
 
 
+@pytest.mark.feature("N11")
 def test_a_rejudge_is_seen_before_it_counts(office: Office, ranked: dict[str, int]) -> None:
     office.publish(2)
     until(lambda: office.board() == [])

@@ -89,6 +89,7 @@ def errors(check: Any) -> set[str]:
     return {it["code"] for it in check["findings"] if it["level"] == "error"}
 
 
+@pytest.mark.feature("C2")
 def test_one_reference_is_checked_by_an_agent_and_published(platform: Running, ada: Person) -> None:
     with Person(platform.url, "cora") as cora:
         asked = request(cora, "doubled", REFERENCE)

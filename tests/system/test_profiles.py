@@ -133,6 +133,7 @@ def allow_one_profile(crew: Crew, name: str) -> None:
     crew.admin("put", "quota", bucket=bucket, participant=name, limit=1, window_s=3600, reason="t")
 
 
+@pytest.mark.feature("P8")
 def test_http_cli_and_page_choose_what_ncu_captures(
     crew: Crew, ada: Person, tmp_path: Path
 ) -> None:

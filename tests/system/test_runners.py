@@ -82,6 +82,7 @@ def check_ranked(submission: dict[str, Any], agent: str) -> None:
     assert (submission["ranking"]["status"], submission["agent"]) == ("ranked", agent)
 
 
+@pytest.mark.feature("A11")
 def test_an_agent_is_started_for_a_job_that_no_agent_takes(running: Running) -> None:
     with Person(running.url, "ada") as ada:
         # It dies in the middle of its job, which another one then runs.

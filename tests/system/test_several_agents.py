@@ -170,6 +170,7 @@ def send(workers: list[int], number: int) -> None:
             os.kill(pid, number)
 
 
+@pytest.mark.feature("N5")
 def test_a_second_agent_repeats_the_run_and_the_row_says_so(
     ada: Person, confirmed: dict[str, Any]
 ) -> None:
@@ -180,6 +181,7 @@ def test_a_second_agent_repeats_the_run_and_the_row_says_so(
     assert {first, shown["agent"]} < {*AGENTS}
 
 
+@pytest.mark.feature("N5")
 def test_a_tie_has_a_duel_and_its_result_is_shown(crew: Crew) -> None:
     """Whoever wins: how small a difference it sees is for the simulations to say."""
     if "duel" not in crew.agent(LOCAL)["modes"]:
@@ -259,6 +261,7 @@ def test_an_agent_that_floods_the_services_is_out_of_service_and_delays_nobody(
     until(lambda: crew.agent(EVIL)["standing"] != "quarantined", WITHIN_S)
 
 
+@pytest.mark.feature("N16")
 def test_an_agent_that_becomes_slow_is_out_of_service_until_it_is_released(
     crew: Crew, ada: Person, confirmed: dict[str, Any]
 ) -> None:

@@ -337,6 +337,7 @@ async def test_an_error_is_marked_beside_the_statement_and_the_result(
     assert await find_faults(page, []) == []
 
 
+@pytest.mark.feature("P12")
 async def test_open_pages_follow_a_submission_from_the_editor_until_it_is_ranked(
     platform: Running, browser: "Browser", context: "BrowserContext"
 ) -> None:
