@@ -236,10 +236,9 @@ def agent_registration(gpu: str) -> AgentRegistered:
 async def _serve(settings: Settings, stopping: asyncio.Event) -> None:
     """All agents, each on a connection, until `stopping`; the failure of one ends all."""
     authority = Authority(settings.keys)
-    credentials = {
-        name: str(authority.ensure_user(f"{AGENT_PREFIX}{name}"))
-        for name in names(settings.names, settings.count)
-    }
+    agents_named = list(names(settings.names, settings.count))
+    paths = authority.ensure_users(*(f"{AGENT_PREFIX}{name}" for name in agents_named))
+    credentials = dict(zip(agents_named, map(str, paths), strict=True))
     operator = BusLogin(settings.nats_url, str(authority.credentials_path(SYSTEM_USER)))
     jwts = [authority.account_jwt(f"{AGENT_PREFIX}{name}") for name in credentials]
     await deploy_accounts(operator, jwts)

@@ -82,3 +82,19 @@ async def test_answers_come_back_under_the_name_of_the_user(own_nats: NatsServer
     nc = await connect(own_nats.login(), "test")
     assert nc.new_inbox().startswith("_INBOX_maintenance.")
     await nc.close()
+
+
+@pytest.mark.filterwarnings("ignore:.*StreamWriter:pytest.PytestUnraisableExceptionWarning")
+@pytest.mark.server
+async def test_only_a_lost_connection_is_called_lost(
+    own_nats: NatsServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    lost = await connect(own_nats.login(), "lost")
+    closed = await connect(own_nats.login(), "closed")
+    await closed.close()
+    own_nats.kill()
+    await eventually(lambda: not lost.is_connected)
+    await lost.close()
+    logged = capsys.readouterr().err
+    assert "lost lost its connection to NATS" in logged
+    assert "closed lost its connection" not in logged

@@ -7,7 +7,7 @@ that they were given later: `shared.nats.account_deployment` gives them.
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -131,42 +131,48 @@ class Authority:
         create_private_folder(self.folder)
         if not self.exists:
             _write(self._seed_path("operator"), make_key(OPERATOR).seed)
-        for user in (SYSTEM_USER, *SERVICES, DISCORD_EDGE):
-            self.ensure_user(user)
+        self.ensure_users(SYSTEM_USER, *SERVICES, DISCORD_EDGE)
 
     def ensure_user(self, user: str) -> Path:
         """Make the account and the credentials of a user where they are missing.
 
         Return the path of its credentials. Raises Refused `bad_user`.
         """
-        path = self.credentials_path(user)
-        if not path.exists():
-            self.ensure_account(account_of(user), user)
+        return self.ensure_users(user)[0]
+
+    def ensure_users(self, *users: str) -> list[Path]:
+        """Make what is missing of each, as `ensure_user`; the server's file is written once."""
+        paths = [self.credentials_path(user) for user in users]
+        missing = [user for user, path in zip(users, paths, strict=True) if not path.exists()]
+        self._ensure_accounts(missing)
+        for user in missing:
             self.issue(user)
-        return path
+        return paths
 
     def replace(self, user: str) -> Path:
         """Give a user, who may be new, a key that is its only valid one.
 
         Return the path of its credentials. Raises Refused `bad_user`.
         """
-        _check_user(user)
-        self.ensure_account(account_of(user), user)
+        self._ensure_accounts([user])
         self.issue(user)
         self.revoke(user, keeps_newest=True)
         return self.credentials_path(user)
 
-    def ensure_account(self, account: str, user: str) -> str:
-        """Return the JWT of an account, which is made where it is missing."""
-        path = self._account_path(account)
-        if not path.exists():
+    def _ensure_accounts(self, users: Iterable[str]) -> None:
+        """Make the accounts of users where they are missing."""
+        is_new = False
+        for user in users:
             _check_user(user)
+            account = account_of(user)
+            if self._account_path(account).exists():
+                continue
             if not self._seed_path(account).exists():
                 _write(self._seed_path(account), make_key(ACCOUNT).seed)
             self._sign_account(account, user, {})
-            if self._account_path(SERVICES_ACCOUNT).exists():
-                self.write_server_config()
-        return path.read_text().strip()
+            is_new = True
+        if is_new and self._account_path(SERVICES_ACCOUNT).exists():
+            self.write_server_config()
 
     def issue(self, user: str, expires_s: int = 0) -> Credentials:
         """Give a user a new key, which replaces the one in its file. Older ones stay valid."""

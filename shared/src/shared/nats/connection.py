@@ -505,7 +505,9 @@ class _ConnectionListener:
             await self._client.close()
 
     async def on_disconnect(self) -> None:
-        _log.warning("%s lost its connection to NATS", self.name)
+        # The client calls this also when we close it.
+        if not self._client.is_closed:
+            _log.warning("%s lost its connection to NATS", self.name)
 
     async def on_reconnect(self) -> None:
         self._refused_since = None

@@ -59,8 +59,7 @@ class NatsServer(Server):
         for old_ports_file in self.folder.glob("*.ports"):
             old_ports_file.unlink()
         self.authority.create()
-        for user in self.users:
-            self.authority.ensure_user(user)
+        self.authority.ensure_users(*self.users)
         config = self.folder / "nats.conf"
         config.touch(mode=0o600)
         config.write_text(json.dumps(self.configuration(), ensure_ascii=False, indent=2))
