@@ -15,6 +15,7 @@ from shared import lifecycle
 from shared.bus_keys.permissions import DISCORD_EDGE
 from shared.errors import Failed
 from shared.lifecycle import Lifecycle, run_until_first
+from shared.nats.certificates import CertificateMetrics
 from shared.nats.connection import connect
 from shared.nats.reader import ReaderInbox, ReaderMonitor, forget_inbox
 from shared.outbox import OutboxSender
@@ -35,12 +36,13 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
     ):
         bot, metrics = EdgeBot(settings, api, connections), EdgeMetrics()
         BotMonitor(bot, metrics)
+        certificates = CertificateMetrics("discord-edge", settings.bus_login)
         announcer = Announcer(bot.messenger, bot.channels, has_podiums=settings.podiums)
         act, outbox = metrics.watch_announcements(announcer.act), PostgresOutbox(connections)
 
         async def listen() -> None:
             """Act on one event after the other. Raises `Failed`; `Gap` stops the process."""
-            nc = await connect(settings.bus_login, "discord-edge")
+            certificates.nc = nc = await connect(settings.bus_login, "discord-edge")
             monitor = ReaderMonitor(nc, DISCORD_EDGE, life.report_unhealthy)
             inbox = ReaderInbox(nc, DISCORD_EDGE)
             sender = OutboxSender(inbox, outbox, TARGET, act)

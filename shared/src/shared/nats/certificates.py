@@ -20,15 +20,19 @@ class CertificateMetrics(Collector):
     """The expiry of a process's credentials, its CA and its server's certificate.
 
     Files are read when scraped, as they are read for the next connection. What never expires, is
-    not used or cannot be read has no series.
+    not used or cannot be read has no series. A process that connects again for itself sets `nc`.
     """
 
     def __init__(
-        self, service: str, login: BusLogin, nc: Client, registry: CollectorRegistry = REGISTRY
+        self,
+        service: str,
+        login: BusLogin,
+        nc: Client | None = None,
+        registry: CollectorRegistry = REGISTRY,
     ) -> None:
         self._start = metric_prefix(service)
         self._login = login
-        self._nc = nc
+        self.nc = nc
         registry.register(self)
 
     def collect(self) -> Iterator[Metric]:
@@ -41,7 +45,7 @@ class CertificateMetrics(Collector):
         expiries = {
             CREDENTIALS: read_credentials_expiry(self._login),
             CA: read_ca_expiry(self._login),
-            SERVER: read_server_expiry(self._nc),
+            SERVER: read_server_expiry(self.nc),
         }
         for name, expires_at_s in expiries.items():
             if expires_at_s is not None:
@@ -70,7 +74,7 @@ def read_ca_expiry(login: BusLogin) -> float | None:
     return min((_expiry(certificate["notAfter"]) for certificate in trusted), default=None)
 
 
-def read_server_expiry(nc: Client) -> float | None:
+def read_server_expiry(nc: Client | None) -> float | None:
     """Return when the certificate of the server that we are connected to expires.
 
     The client does not say which one it was shown, but its transport's stream does.
