@@ -44,6 +44,7 @@ from shared.nats.streams import LogMonitor, MonitorMetrics, ensure_streams
 from shared.postgres import WriteProbe, await_migrations, create_pool
 from shared.request_trace import TracingMiddleware
 from shared.settings import LOOPBACK
+from shared.signed_snapshots import SignedSnapshots
 from shared.snapshots import FoldSnapshots, fold_digest
 from shared.tracing import SpanRecorder
 
@@ -125,7 +126,11 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         monitor = LogMonitor(nc, "ingest", life.report_unhealthy)
         log, blobs, ranker = NatsLog(nc, monitor), NatsBlobStore(nc), RankerClient(client)
         snapshots = FoldSnapshots(
-            log, NatsSnapshots(nc), SNAPSHOT_NAME, fold_digest(AccessState), AccessState
+            log,
+            SignedSnapshots(NatsSnapshots(nc), settings.bus_login),
+            SNAPSHOT_NAME,
+            fold_digest(AccessState),
+            AccessState,
         )
         feed = AccessFeed(log, damage=lambda: monitor.damage, snapshots=snapshots)
         bounds = AdmissionLimits(

@@ -20,6 +20,7 @@ from shared.nats.bus import NatsBus, read_bus_status, server_time
 from shared.nats.reader_requests import ReaderRequests, log_state
 from shared.nats.service import open_service_log
 from shared.settings import print_problems
+from shared.signed_snapshots import SignedSnapshots
 from shared.snapshots import FoldSnapshots, fold_digest
 from shared.tracing import SpanRecorder
 
@@ -38,7 +39,11 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         metrics=metrics,
         words=bus,
         snapshots=FoldSnapshots(
-            log, NatsSnapshots(nc), SNAPSHOT, fold_digest(evolve), SchedulerState
+            log,
+            SignedSnapshots(NatsSnapshots(nc), settings.bus_login),
+            SNAPSHOT,
+            fold_digest(evolve),
+            SchedulerState,
         ),
         clock=clock,
         policy=settings.policy(),
