@@ -162,7 +162,8 @@ WHAT = {
     "pool": "`pool.<gpu>`: all agents of one GPU type",
     "launcher": "`launcher.<launcher>`: what starts agents on demand, each for one job",
     "account": "`account.<account>`",
-    "quota": "`quota.<account>`: what a participant used; `quota.default` has the limits of all",
+    "quota": "`quota.<account>`: what a participant used; `quota.default` has the limits of all, "
+    "`quota.role-<role>` those of each participant with a role",
     "invite": "`invite.<invite>`: one code, for one participant, to closed leaderboards",
     "webhook": "`webhook.<webhook>`: an address that is told of events",
     "moderation": "`moderation.<submission>`: what was decided after its end",

@@ -67,11 +67,27 @@ REQUESTS: list[tuple[str, str, str, dict[str, Any]]] = [
     ("admin participant unban m", POST, "admin/participants/m/unban", {}),
     (
         *("admin quota set p.*.ranked --limit none", PUT, "admin/quota"),
-        {"bucket": "p.*.ranked", "limit": None, "window_s": 86400.0, "participant": None},
+        {
+            "bucket": "p.*.ranked",
+            "limit": None,
+            "window_s": 86400.0,
+            "participant": None,
+            "role": None,
+        },
     ),
     (
         *("admin quota set p.CPU.test --limit 3 --window 60 --participant m", PUT, "admin/quota"),
-        {"bucket": "p.CPU.test", "limit": 3, "window_s": 60.0, "participant": "m"},
+        {"bucket": "p.CPU.test", "limit": 3, "window_s": 60.0, "participant": "m", "role": None},
+    ),
+    (
+        *("admin quota set *.*.ranked --limit 50 --role creator", PUT, "admin/quota"),
+        {
+            "bucket": "*.*.ranked",
+            "limit": 50,
+            "window_s": 86400.0,
+            "participant": None,
+            "role": "creator",
+        },
     ),
     ("admin projection skip ranker 9", POST, "admin/projections/ranker/skip", {"seq": 9}),
     ("problem rejudge apply r1", POST, "admin/rejudges/r1/apply", {}),

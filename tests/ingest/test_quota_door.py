@@ -132,6 +132,32 @@ async def test_a_quota_belongs_to_its_participant(door: Door) -> None:
     assert (await door.submit()).json()["submissions"][0]["quota"]["remaining"] == 7
 
 
+async def test_a_limit_of_a_role_counts_for_its_holders_alone(door: Door) -> None:
+    await limit(door, 0)
+    await limit(door, 2, role="creator")
+    assert (await door.submit()).status_code == 429
+    reason = {"reason": "she writes problems"}
+    ada = {"name": "ada", **reason}
+    await door.http.post("/v1/admin/participants", json=ada, headers=OPERATOR)
+    path = "/v1/admin/participants/ada/roles"
+    granted = await door.http.post(path, json={"role": "creator", **reason}, headers=OPERATOR)
+    assert granted.status_code == 200, granted.text
+    assert (await door.submit()).json()["submissions"][0]["quota"]["remaining"] == 1
+    assert await left(door) == {"copy.*.test": (0, 2), "copy.CPU.test": (1, 1)}
+    grace = {"Warpboard-Participant": "grace"}
+    assert (await door.submit(headers=grace)).status_code == 429
+    await door.http.request("DELETE", f"{path}/creator", json=reason, headers=OPERATOR)
+    assert (await door.submit()).status_code == 429
+
+
+async def test_a_limit_is_for_a_participant_or_for_a_role(door: Door) -> None:
+    body = {"bucket": "*.*.*", "limit": 1, "window_s": DAY_S, "reason": "r"}
+    for_both = body | {"participant": "ada", "role": "creator"}
+    answer = await door.http.put("/v1/admin/quota", json=for_both, headers=OPERATOR)
+    assert (answer.status_code, answer.json()["code"]) == (422, "invalid_request")
+    assert "send one of them" in answer.json()["detail"]
+
+
 async def test_a_limit_may_be_set_before_its_participant_exists(door: Door) -> None:
     await limit(door, 0, participant="grace")
     grace = {"Warpboard-Participant": "grace"}

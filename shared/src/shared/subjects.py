@@ -127,6 +127,15 @@ def yardstick(slug: str, gpu: str, number: int) -> str:
     return _name("yardstick", slug, gpu, str(number))
 
 
+def role_quota(role: str) -> str:
+    """Return the aggregate of the quota limits of a role; no account has such an id.
+
+    >>> role_quota("creator")
+    'quota.role-creator'
+    """
+    return quota(f"role-{role}")
+
+
 def run(agent_id: str, run_id: str) -> str:
     """Return the aggregate of a run's orders, which only scheduler may write."""
     return _name("run", agent_id, run_id)

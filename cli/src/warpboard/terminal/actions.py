@@ -116,6 +116,7 @@ QUOTA_OPTIONS = (
         help="The length of the window.",
     ),
     click.option("--participant", metavar="NAME", help="Default: everybody."),
+    click.option("--role", type=Choice(ROLES), help="Each participant with this role."),
 )
 
 ACTIONS = {
@@ -261,7 +262,8 @@ ACTIONS = {
         '"matmul.*.ranked" --limit 10 --window 86400 --reason "a long queue"',
         (click.argument("bucket"), *QUOTA_OPTIONS, REASON),
         "The limit is a number of submissions per window. "
-        "BUCKET is PROBLEM.GPU.CATEGORY; each part may be *. CATEGORY is test or ranked.",
+        "BUCKET is PROBLEM.GPU.CATEGORY; each part may be *. CATEGORY is test or ranked. "
+        "A participant's own limits override those of their roles, which override everybody's.",
     ),
     "admin participant create": Action(
         "POST admin/participants", 'ada --reason "she asked for an account"', (NAME, REASON)

@@ -92,7 +92,7 @@ def ingest(
     """Build the services over these ports and the access feed."""
     decisions = Decisions(ports.log, ports.clock, feed)
     histories = HistoryCache(ports.log)
-    quotas = Quotas(ports, decisions, histories, bounds.open_max)
+    quotas = Quotas(ports, decisions, histories, feed, bounds.open_max)
     intake = Intake(ports, histories, quotas, feed, bounds)
     people = Accounts(decisions, feed, ports.account_store)
     baselines = Baselines(ports, decisions)

@@ -1,6 +1,6 @@
 """Requests: the types of their fields, and the base models of their bodies and forms."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
@@ -26,6 +26,7 @@ PROBLEMS_MAX = 100
 Slugs = Annotated[list[Slug], Field(max_length=PROBLEMS_MAX)]
 # The number of a submission, a token or a dead letter.
 Number = Annotated[int, Field(ge=1)]
+Role = Literal["creator", "moderator", "admin"]
 
 
 class RequestModel(BaseModel):

@@ -261,7 +261,7 @@ def add_rate_limit_routes(router: APIRouter, deps: Dependencies) -> None:
     async def get(leaderboard: str, _actor: operator) -> response_models.RateLimitList:
         """The rate limits of a leaderboard."""
         slug = leaderboard.lower()
-        everybody = (await deps.ingest.quotas.load(subjects.EVERYBODY, deps.clock())).everybody
+        everybody = (await deps.ingest.quotas.load(subjects.EVERYBODY, deps.clock())).own
         rate_limits: list[response_models.RateLimitItem] = [
             {"mode_category": public, "max_submissions_per_hour": limit.limit}
             for public, our_category in CATEGORIES.items()

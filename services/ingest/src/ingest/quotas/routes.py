@@ -6,7 +6,7 @@ from typing import Annotated
 from fastapi import APIRouter, Depends, Query, Response
 from pydantic import Field
 
-from ingest.http.requests import Name, RequestModel, Text
+from ingest.http.requests import Name, RequestModel, Role, Text
 from ingest.http.responses import decision_response, quota_headers
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
@@ -14,6 +14,7 @@ from ingest.quotas import rules
 from ingest.quotas.service import Quotas
 from shared.api.queues import DecisionResponse
 from shared.api.quotas import Balances
+from shared.errors import Refused
 from shared.events import LIMIT_MAX, UNLIMITED, QuotaLimitSet
 from shared.http import DocumentedRoute
 from shared.json_types import JsonInt
@@ -22,9 +23,10 @@ BUCKET_LENGTH_MAX = 200
 
 
 class QuotaLimitRequest(RequestModel):
-    """A quota limit of a participant, or of everybody; null lifts it."""
+    """A quota limit of a participant, of each holder of a role, or of everybody; null lifts it."""
 
     participant: Name | None = None
+    role: Role | None = None
     bucket: Annotated[str, Field(max_length=BUCKET_LENGTH_MAX)]
     limit: Annotated[JsonInt, Field(ge=0, le=LIMIT_MAX)] | None
     window_s: Annotated[float, Field(ge=rules.WINDOW_S_MIN, le=rules.WINDOW_S_MAX)]
@@ -61,11 +63,19 @@ def quotas_router(
     async def limit(
         body: QuotaLimitRequest, actor: Annotated[str, Depends(operator)]
     ) -> DecisionResponse:
-        """Set the quota limit of a participant in a window, or of everybody."""
+        """Set the quota limit in a window: of a participant, of a role's holders or of everybody.
+
+        A participant's own limits override those of their roles, which override everybody's.
+        """
         limit = UNLIMITED if body.limit is None else body.limit
         command = QuotaLimitSet(
             bucket=body.bucket, limit=limit, window_s=body.window_s, reason=body.reason
         )
-        return decision_response(await quotas.limit(body.participant, command, actor))
+        if body.role is None:
+            return decision_response(await quotas.limit(body.participant, command, actor))
+        if body.participant is not None:
+            message = "a limit is for a participant or for a role: send one of them"
+            raise Refused("invalid_request", message, "role")
+        return decision_response(await quotas.limit_role(body.role, command, actor))
 
     return router

@@ -1,8 +1,9 @@
 """Quotas: how much an account may use of a bucket in a time window, and how much it used.
 
 A bucket is `<problem>.<gpu>.<category>`. A limit may cover many buckets with `*` for a part, and
-applies to each of them separately. An account's own limits override everybody's; among several that
-match, the most specific one counts.
+applies to each of them separately. An account's own limits override those of its roles, which
+override everybody's; among several that match, the most specific one counts. Of several roles with
+a limit for a bucket, the one that allows the most counts.
 
 The same history counts the submissions of an account that are not over. An end is an event of the
 submission, so the count is at least the true one; who meets the limit looks for ends first.
@@ -16,6 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from typing import TypeAlias
 
 from msgspec import structs
 
@@ -63,6 +65,11 @@ class Limit:
 
     limit: int
     window_s: float
+
+
+# Limits in the order in which they override each other. Of several at one level, such as those of
+# an account's roles, the one that allows the most counts.
+LimitLevels: TypeAlias = Sequence[Sequence[Mapping[str, Limit]]]
 
 
 @dataclass(frozen=True)
@@ -163,19 +170,27 @@ def fold_uses(state: Quota, facts: Iterable[Fact], at: datetime | None = None) -
     return Quota(own_limits, taken, tuple(opened))
 
 
-def limit_for(name: str, own: Quota, everybody: Quota) -> Limit | None:
+def limit_for(name: str, levels: LimitLevels) -> Limit | None:
     """Return the limit that applies to a bucket, or None."""
-    for quota in (own, everybody):
-        fitting = [pattern for pattern in quota.limits if _fits(pattern, name)]
-        if fitting:
-            limit = quota.limits[max(fitting, key=_specificity)]
+    for level in levels:
+        limits = [limit for limits in level if (limit := _most_specific(limits, name))]
+        if limits:
+            limit = max(limits, key=_allowance)
             return None if limit.limit == UNLIMITED else limit
     return None
 
 
-def balance(name: str, own: Quota, everybody: Quota, at: datetime) -> Balance | None:
-    """Return what is left of a bucket at a time, or None if it is unlimited."""
-    limit = limit_for(name, own, everybody)
+def _most_specific(limits: Mapping[str, Limit], name: str) -> Limit | None:
+    fitting = [pattern for pattern in limits if _fits(pattern, name)]
+    return limits[max(fitting, key=_specificity)] if fitting else None
+
+
+def balance(name: str, own: Quota, general: LimitLevels, at: datetime) -> Balance | None:
+    """Return what is left of a bucket at a time, or None if it is unlimited.
+
+    `general` are the limits below the account's own.
+    """
+    limit = limit_for(name, [[own.limits], *general])
     if limit is None:
         return None
     live_uses = [use for use in own.taken.values() if use.bucket == name and use.until_at > at]
@@ -192,20 +207,21 @@ def balance(name: str, own: Quota, everybody: Quota, at: datetime) -> Balance | 
     )
 
 
-def balances(own: Quota, everybody: Quota, at: datetime) -> list[Balance]:
+def balances(own: Quota, general: LimitLevels, at: datetime) -> list[Balance]:
     """Return what is left of every bucket in use, and of the patterns for the others."""
     used = {use.bucket for use in own.taken.values() if use.until_at > at}
-    names = sorted(used | own.limits.keys() | everybody.limits.keys())
-    return [left for name in names if (left := balance(name, own, everybody, at))]
+    patterns = {pattern for level in general for limits in level for pattern in limits}
+    names = sorted(used | own.limits.keys() | patterns)
+    return [left for name in names if (left := balance(name, own, general, at))]
 
 
 def take(
-    buckets_by_submission: Mapping[str, str], own: Quota, everybody: Quota, at: datetime
+    buckets_by_submission: Mapping[str, str], own: Quota, general: LimitLevels, at: datetime
 ) -> Sequence[QuotaTaken]:
     """Return the uses of submissions, given with their buckets. Raises `Refused` if one fails."""
     taken: list[QuotaTaken] = []
     for submission, bucket in buckets_by_submission.items():
-        left = balance(bucket, fold_uses(own, taken), everybody, at)
+        left = balance(bucket, fold_uses(own, taken), general, at)
         if left is None:
             continue
         if left.remaining < COST:
@@ -346,10 +362,14 @@ def _exceeds(requested: Limit, existing: Limit) -> bool:
     >>> _exceeds(Limit(70, 7 * 86400.0), Limit(10, 86400.0))
     True
     """
-    more, less = (
-        math.inf if limit.limit == UNLIMITED else limit.limit for limit in (requested, existing)
-    )
-    return more / requested.window_s > less / existing.window_s or more > less
+    more, less = _allowance(requested), _allowance(existing)
+    return any(wanted > allowed for wanted, allowed in zip(more, less, strict=True))
+
+
+def _allowance(limit: Limit) -> tuple[float, float]:
+    """Return how much a limit allows: per second in the long run, and at once."""
+    at_once = math.inf if limit.limit == UNLIMITED else limit.limit
+    return at_once / limit.window_s, at_once
 
 
 def _overlaps(first: str, second: str) -> bool:

@@ -9,10 +9,11 @@ from typing import NamedTuple
 
 from ingest.decisions import DecisionResult, Decisions
 from ingest.histories import FoldedState, HistoryCache
+from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller
 from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
-from ingest.quotas.rules import Quota
+from ingest.quotas.rules import LimitLevels, Quota
 from shared import subjects
 from shared.api.quotas import Balance, OpenSubmissions
 from shared.events import (
@@ -25,15 +26,15 @@ from shared.events import (
 
 
 class QuotaState(NamedTuple):
-    """An account's quotas with their version, and everybody's limits."""
+    """An account's quotas with their version, and the limits of its roles and of everybody."""
 
     own: Quota
     version: int
-    everybody: Quota
+    general: LimitLevels
 
     def left(self, bucket: str, at: datetime) -> Balance | None:
         """Return what is left of a bucket at a time, or None if it is unlimited."""
-        return rules.balance(bucket, self.own, self.everybody, at)
+        return rules.balance(bucket, self.own, self.general, at)
 
     def left_of_each(
         self, submissions: Mapping[str, SubmissionReceived], at: datetime
@@ -69,6 +70,7 @@ class Quotas:
     ports: Ports
     decisions: Decisions
     histories: HistoryCache
+    feed: AccessFeed
     open_max: int
 
     async def load(
@@ -79,19 +81,25 @@ class Quotas:
         With `known`, its own quotas are these, which may be out of date, and are not read.
         """
         fold = partial(rules.fold_uses, at=at)
-        accounts = [subjects.EVERYBODY] if known else [subjects.EVERYBODY, account]
+        roles = sorted(self.feed.rights().roles.get(account, ()))
+        aggregates = [
+            subjects.quota(subjects.EVERYBODY),
+            *(subjects.role_quota(role) for role in roles),
+            *(() if known else (subjects.quota(account),)),
+        ]
         everybody, *read = await asyncio.gather(
-            *(self.histories.load(subjects.quota(it), Quota(), fold) for it in accounts)
+            *(self.histories.load(aggregate, Quota(), fold) for aggregate in aggregates)
         )
-        own = known or read[0]
-        return QuotaState(own.state, own.seq, everybody.state)
+        own = known or read.pop()
+        general = [[role.state.limits for role in read], [everybody.state.limits]]
+        return QuotaState(own.state, own.seq, general)
 
     async def balances(self, caller: Caller, buckets: Sequence[str] = ()) -> list[Balance]:
         """Return what is left of these buckets, or of every quota. Raises `Failed`."""
         at = self.decisions.clock()
         state = await self.load(caller.account or subjects.EVERYBODY, at)
         if not buckets:
-            return rules.balances(state.own, state.everybody, at)
+            return rules.balances(state.own, state.general, at)
         limited = (state.left(bucket, at) for bucket in buckets)
         return [balance for balance in limited if balance is not None]
 
@@ -114,13 +122,13 @@ class Quotas:
         (`quota_exceeded`, `too_many_open`) and `Failed`.
         """
         buckets = bucket_names(submissions)
-        uses = rules.take(buckets, state.own, state.everybody, at)
+        uses = rules.take(buckets, state.own, state.general, at)
         is_crowded = len(state.own.opened) + len(submissions) > self.open_max
         ended = await self.find_ended(state.own) if is_crowded else ()
         opened = rules.open_submissions(submissions, state.own, ended, self.open_max)
         own = rules.fold_uses(state.own, [opened, *uses], at)
         left = {
-            id_: rules.balance(bucket, own, state.everybody, at) for id_, bucket in buckets.items()
+            id_: rules.balance(bucket, own, state.general, at) for id_, bucket in buckets.items()
         }
         return QuotaCharge(opened, uses, left, own)
 
@@ -141,5 +149,13 @@ class Quotas:
             account = await resolve_account(people, self.ports.log, participant)
         else:  # A limit may be set before its participant exists.
             account = await people.open_account(participant)
-        aggregate = subjects.quota(account)
+        return await self._set_limit(subjects.quota(account), command, operator)
+
+    async def limit_role(self, role: str, command: QuotaLimitSet, operator: str) -> DecisionResult:
+        """Set the quota limit of each participant with a role. Raises `Refused` and `Failed`."""
+        return await self._set_limit(subjects.role_quota(role), command, operator)
+
+    async def _set_limit(
+        self, aggregate: str, command: QuotaLimitSet, operator: str
+    ) -> DecisionResult:
         return await self.decisions.make(aggregate, rules.OPERATOR_DECIDER, [command], operator)

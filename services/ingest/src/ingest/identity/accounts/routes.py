@@ -14,6 +14,7 @@ from ingest.http.requests import (
     Number,
     ReasonRequest,
     RequestModel,
+    Role,
     Slugs,
     Text,
 )
@@ -41,7 +42,6 @@ KNOWN: dict[int | str, dict[str, Any]] = {
 Scopes = Annotated[list[Text], Field(min_length=1, max_length=SCOPES_MAX)]
 Days = Annotated[int, Field(ge=1, le=DAYS_MAX)]
 TokenName = Annotated[Text, Field(max_length=TOKEN_NAME_LENGTH_MAX)]
-Role = Literal["creator", "moderator", "admin"]
 After = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 # Returns the appeal against an account's last ban, or None.
 LoadBanAppeal = Callable[[str], Awaitable[api.BanAppeal | None]]
