@@ -132,6 +132,7 @@ async def test_a_quota_belongs_to_its_participant(door: Door) -> None:
     assert (await door.submit()).json()["submissions"][0]["quota"]["remaining"] == 7
 
 
+@pytest.mark.feature("C12")
 async def test_a_limit_of_a_role_counts_for_its_holders_alone(door: Door) -> None:
     await limit(door, 0)
     await limit(door, 2, role="creator")

@@ -362,8 +362,8 @@ def _exceeds(requested: Limit, existing: Limit) -> bool:
     >>> _exceeds(Limit(70, 7 * 86400.0), Limit(10, 86400.0))
     True
     """
-    more, less = _allowance(requested), _allowance(existing)
-    return any(wanted > allowed for wanted, allowed in zip(more, less, strict=True))
+    pairs = zip(_allowance(requested), _allowance(existing), strict=True)
+    return any(more > less for more, less in pairs)
 
 
 def _allowance(limit: Limit) -> tuple[float, float]:
