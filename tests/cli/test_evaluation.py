@@ -61,6 +61,16 @@ def test_the_program_that_states_the_procedure_is_written(tmp_path: Path) -> Non
     assert written == {name: render_evaluation(name, manifest) for name in ("eval.py", "utils.py")}
 
 
+def test_the_program_has_the_weights_of_its_benchmarks() -> None:
+    manifest = json.loads(load_problem(PROBLEM, None).manifest)
+    manifest["ranking_by"] = "mean"
+    manifest["benchmarks"] = [
+        {"name": f"size={size}", "args": {"size": size}, "weight": weight}
+        for size, weight in ((64, 1.0), (128, 2.5))
+    ]
+    assert b"\nWEIGHTS = [1.0, 2.5]\n" in render_evaluation("eval.py", manifest)
+
+
 def test_what_the_author_did_not_write_comes_with_it(tmp_path: Path) -> None:
     file = tmp_path / "9_some.py"
     file.write_bytes(SINGLE)

@@ -77,10 +77,17 @@ class AuditPlatform:
             seq = await self.append(envelope)
             token = seq if isinstance(fact, events.JobAssigned) else token
 
-    async def end(self, life: Life, score_us: float | None = None, code: str = DEMANDED) -> None:
+    async def end(
+        self,
+        life: Life,
+        score_us: float | None = None,
+        code: str = DEMANDED,
+        *,
+        rule: str = "last",
+    ) -> None:
         """Append the decision that follows from a life, or one with another score."""
         timed = life.completed().cases
-        score = compute_score("last", timed, 0.0)
+        score = compute_score(rule, timed, 0.0)
         assert score is not None, "a life has a time"
         finished = SubmissionFinished(
             outcome="passed",

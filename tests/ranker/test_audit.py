@@ -6,6 +6,7 @@ from pathlib import Path
 
 import msgspec
 import pytest
+from msgspec import structs
 
 from ranker.audit.auditor import LiveLeaderboard, audit
 from ranker.audit.report import report_lines
@@ -16,10 +17,26 @@ from shared.errors import Refused
 from shared.signing import load_key
 from shared.verdicts import verify_verdict
 from tests.ranker.audit_platform import AuditPlatform, chain_events
-from tests.support.lives import AGENT, T0, Life
+from tests.support.lives import AGENT, T0, Life, problem
 
 ADA = Life("s1", time_us=100.0)
 GRACE = Life("s2", account="grace", time_us=50.0)
+
+
+class WeightedLife(Life):
+    """A run with a second timed case, which is three times as slow and has three times the weight.
+
+    Its score by the mean is 250 µs for a first time of 100 µs; without the weights it were 200 µs.
+    """
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict, with two timed cases."""
+        completed = super().completed()
+        (case,) = completed.cases
+        slow = structs.replace(
+            case, name="size=2", time_us=300.0, interval_us=(270.0, 330.0), weight=3.0
+        )
+        return structs.replace(completed, cases=[case, slow])
 
 
 class List:
@@ -134,6 +151,20 @@ async def test_a_score_after_the_last_seal_must_follow_from_its_signed_run(
     report = await run_audit(platform, chain_events(rows))
     assert [finding.seq for finding in report.findings] == [seq]
     assert "does not follow from its run" in report.findings[0].what
+
+
+async def test_a_score_must_follow_from_the_weights_of_its_cases(platform: AuditPlatform) -> None:
+    """The second implementation finds a score that ignores them."""
+    version = structs.replace(problem(number=2), ranking_by="mean")
+    await platform.tell(subjects.problem("identity"), version)
+    life = WeightedLife("s3", "linus", problem_number=2)
+    await platform.run(life)
+    await platform.end(life, rule="mean")
+    assert (await run_audit(platform)).findings == []
+    seq = seq_of(platform, "SubmissionFinished", 2)
+    rows = altered(platform.rows(), seq, b'"score_us":250.0', b'"score_us":200.0')
+    report = await run_audit(platform, chain_events(rows))
+    assert [finding.seq for finding in report.findings] == [seq]
 
 
 @pytest.mark.parametrize(

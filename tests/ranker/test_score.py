@@ -37,6 +37,30 @@ def test_the_score_is_the_mean_logarithm_of_the_processes_scores(rows: list[list
     assert score.interval_us[0] <= score.score_us <= score.interval_us[1]
 
 
+@given(TIMES, TIMES, st.floats(0.1, 9.0))
+def test_weights_count_in_each_process(
+    first: list[float], second: list[float], weight: float
+) -> None:
+    timed = [case(first), replace(case(second), weight=weight)]
+    score = compute_score("geom", timed, sigma_run=0.001)
+    assert score is not None
+    expected = [
+        math.exp((math.log(one) + weight * math.log(other)) / (1 + weight))
+        for one, other in zip(first, second, strict=True)
+    ]
+    assert score.process_us == pytest.approx(expected)
+
+
+def test_weights_reach_the_tie_share_and_a_single_process() -> None:
+    timed = [case([100.0]), replace(case([400.0]), weight=3.0)]
+    score = compute_score("mean", timed, 0.0)
+    assert score is not None
+    assert score.process_us == pytest.approx([325.0])
+    assert score.interval_us == pytest.approx((292.5, 357.5))
+    share = tie_share("mean", timed, score, 13.0, "C1")
+    assert share == pytest.approx(math.log(338.0 / 325.0))
+
+
 def test_what_slows_all_cases_of_a_process_alike_counts_once() -> None:
     common = [case([100.0, 110.0, 120.0]), case([200.0, 220.0, 240.0])]
     single = [case([100.0, 110.0, 120.0])]

@@ -43,11 +43,17 @@ def measure_speedup(
     (2.4, (1.5, 3.0))
     """
     bounds = [case.interval_us or (0.0, 0.0) for case in timed]
-    time_us = score_us(ranking_by, [case.time_us or 0.0 for case in timed])
-    yardstick_us = score_us(ranking_by, [case.yardstick_us or 0.0 for case in timed])
-    low_us = score_us(ranking_by, [low for low, _ in bounds])
-    high_us = score_us(ranking_by, [high for _, high in bounds])
-    longest_us = score_us(ranking_by, [high + tie_us for _, high in bounds])
+    weights = [case.weight for case in timed]
+    time_us, yardstick_us, low_us, high_us, longest_us = (
+        score_us(ranking_by, times_us, weights)
+        for times_us in (
+            [case.time_us or 0.0 for case in timed],
+            [case.yardstick_us or 0.0 for case in timed],
+            [low for low, _ in bounds],
+            [high for _, high in bounds],
+            [high + tie_us for _, high in bounds],
+        )
+    )
     if not (time_us and yardstick_us and low_us and high_us and longest_us):
         return None
     return Measurement(

@@ -142,7 +142,7 @@ class CaseReport:
     p10, median and p90 of empty calls; `grade` is one of GRADES; `statistics` are more figures of
     the samples (mean_us, median_us, best_us, worst_us, p95_us ...). `time_us` is the measured ratio
     to the yardstick multiplied by `yardstick_us`, the yardstick's own time; None if the case was
-    timed alone.
+    timed alone. `weight` is that of a timed case in the score.
     """
 
     name: str
@@ -163,6 +163,7 @@ class CaseReport:
     wrong: int = 0
     mismatches: list[Mismatch] = field(default_factory=list)
     yardstick_us: float | None = None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -349,6 +350,8 @@ def _require_possible_case(case: CaseReport) -> None:
         raise ValueError(f"unknown verdict: {case.verdict!r}")
     if case.yardstick_us is not None:
         _require_time("yardstick_us", case.yardstick_us)
+    if not 0 < case.weight < math.inf:
+        raise ValueError(f"weight is {case.weight}, expected a finite number over 0")
 
 
 def _require_possible_ending(report: RunReport) -> None:

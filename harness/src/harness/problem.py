@@ -2,13 +2,13 @@
 
 The manifest's keys: slug, title, description, lang, files (name to SHA-256, without the
 submission), submission (the file name of the participant's file), tests and benchmarks (each with
-name and args), ranking_by, budgets_s (build, test, benchmark, ranked, author), gpus, templates.
-Optional keys: form (how the author's functions are called), calls (of each checked case), native
-(defines and flags of a problem in C++, whose lang is cu), main (the problem's own program, which
-runs the cases instead of our harness), yardstick (the file that timed runs measure beside a
-submission, by default the reference), memory_mib (what a submission may use), requires
-(memory_mib: what a machine must have), answers ("checked": the problem's check judges a narrower
-dtype, too), shortcuts (forbid, own_kernel: what a submission may not use).
+name and args; a benchmark may have a weight), ranking_by, budgets_s (build, test, benchmark,
+ranked, author), gpus, templates. Optional keys: form (how the author's functions are called), calls
+(of each checked case), native (defines and flags of a problem in C++, whose lang is cu), main (the
+problem's own program, which runs the cases instead of our harness), yardstick (the file that timed
+runs measure beside a submission, by default the reference), memory_mib (what a submission may use),
+requires (memory_mib: what a machine must have), answers ("checked": the problem's check judges a
+narrower dtype, too), shortcuts (forbid, own_kernel: what a submission may not use).
 """
 
 import hashlib
@@ -64,12 +64,14 @@ class MemoryShortage(Exception):  # noqa: N818
 class Case:
     """One input of a problem: the keyword arguments of its generator.
 
-    No correct answer can take less than `floor_us`; a faster one is held for review.
+    No correct answer can take less than `floor_us`; a faster one is held for review. `weight` is
+    that of a timed case in the mean that makes the score.
     """
 
     name: str
     args: dict[str, Any]
     floor_us: float = 0.0
+    weight: float = 1.0
 
     @property
     def seed(self) -> int | None:
@@ -249,7 +251,10 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
 
 
 def _case(item: dict[str, Any]) -> Case:
-    case = Case(str(item["name"]), dict(item["args"]), float(item.get("floor_us", 0.0)))
+    floor_us, weight = float(item.get("floor_us", 0.0)), float(item.get("weight", 1.0))
+    case = Case(str(item["name"]), dict(item["args"]), floor_us, weight)
+    if not 0 < weight < inf:
+        raise ValueError(f"{case.name!r} has the weight {weight}, not a positive number")
     if not 1 <= case.ranks <= _RANKS_MAX:
         raise ValueError(f"{case.name!r} has {case.ranks} ranks, not 1 to {_RANKS_MAX}")
     return case

@@ -14,6 +14,20 @@ RANKING_TEXTS: Mapping[str, str] = {
 }
 
 
+def describe_ranking(ranking_by: str, weights: Sequence[float] = ()) -> str:
+    """Return a ranking rule in words, with the weights of the timed cases unless they are equal.
+
+    >>> describe_ranking("mean", [1.0, 2.5])
+    "the arithmetic mean of the timed cases' times, weighted 1 : 2.5 in their order"
+    >>> describe_ranking("last", [1.0])
+    'the time of the last timed case'
+    """
+    text = RANKING_TEXTS[ranking_by]
+    if len(set(weights)) < 2:
+        return text
+    return f"{text}, weighted {' : '.join(f'{weight:g}' for weight in weights)} in their order"
+
+
 def timed_cases(ranking_by: str, benchmarks: Sequence[CaseT]) -> Sequence[CaseT]:
     """Return the benchmarks that are timed: only the last one, where that alone is ranked.
 
@@ -23,36 +37,48 @@ def timed_cases(ranking_by: str, benchmarks: Sequence[CaseT]) -> Sequence[CaseT]
     return benchmarks[-1:] if ranking_by == "last" else benchmarks
 
 
-def score_us(ranking_by: str, times_us: Sequence[float]) -> float | None:
+def score_us(
+    ranking_by: str, times_us: Sequence[float], weights: Sequence[float] = ()
+) -> float | None:
     """Return the value a leaderboard sorts by, lower first; None if a time is not plausible.
 
     Units: microseconds in and out. A time that is not finite, or is smaller than the smallest
-    normal number, makes the whole score None: one false zero would win a geometric mean.
+    normal number, makes the whole score None: one false zero would win a geometric mean. So does a
+    weight that is not a positive finite number.
     Errors: ValueError for a ranking that is not a RankingRule.
 
     >>> score_us("last", [5.0, 2.0]), score_us("mean", [5.0, 2.0])
     (2.0, 3.5)
+    >>> score_us("mean", [5.0, 2.0], [1.0, 3.0])
+    2.75
     >>> round(score_us("geom", [1.0, 100.0]), 9)
     10.0
     >>> score_us("geom", [0.0, 100.0]) is score_us("mean", []) is None
     True
     """
-    if not all(isfinite(time_us) and time_us >= sys.float_info.min for time_us in times_us):
+    positive = (*times_us, *weights)
+    if not all(isfinite(value) and value >= sys.float_info.min for value in positive):
         return None
-    return combine_times(ranking_by, times_us) if times_us else None
+    return combine_times(ranking_by, times_us, weights) if times_us else None
 
 
-def combine_times(ranking_by: str, times_us: Sequence[float]) -> float:
+def combine_times(
+    ranking_by: str, times_us: Sequence[float], weights: Sequence[float] = ()
+) -> float:
     """Return the score of at least one plausible time by a ranking rule.
 
-    Raises ValueError for a ranking that is not a RankingRule.
+    `weights` has the weight of each time in a mean; without weights all times count equally.
+    Raises ValueError for a ranking that is not a RankingRule, or another number of weights.
     """
+    weights = weights or [1.0] * len(times_us)
+    total = sum(weights)
+    pairs = list(zip(times_us, weights, strict=True))
     match ranking_by:
         case "last":
             return times_us[-1]
         case "mean":
             # Divide first: the sum of two large times can overflow.
-            return sum(time / len(times_us) for time in times_us)
+            return sum(time / (total / weight) for time, weight in pairs)
         case "geom":
-            return exp(sum(map(log, times_us)) / len(times_us))
+            return exp(sum(weight * log(time) for time, weight in pairs) / total)
     raise ValueError(f"unknown ranking {ranking_by!r}: expected {', '.join(RANKING_TEXTS)}")

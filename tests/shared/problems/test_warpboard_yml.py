@@ -54,6 +54,37 @@ def test_the_widest_case_says_how_many_gpus_are_needed() -> None:
     assert json.loads(version.manifest)["multi_gpu"] is True
 
 
+TWO_TIMED = replace_in_task(
+    "  - {size: 1024, seed: 3}", "  - {size: 1024, seed: 3}\n  - {size: 2048, seed: 4}"
+).replace("lang: py", "lang: py\nranking_by: geom")
+
+
+def test_weights_reach_the_benchmarks_of_the_version() -> None:
+    version = compile_example(TWO_TIMED, warpboard_yml=b"weights: [1, 2.5]\n")
+    manifest = json.loads(version.manifest)
+    assert [case["weight"] for case in manifest["benchmarks"]] == [1, 2.5]
+
+
+def test_equal_weights_leave_the_digest_as_it_was() -> None:
+    version = compile_example(TWO_TIMED, warpboard_yml=b"weights: [3, 3]\n")
+    assert version.digest == compile_example(TWO_TIMED).digest
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("weights: [1]", "line 1: 1 weights for 2 benchmarks: write one for each, in their order"),
+        ("weights: [1, 0]", "'weights.1' must be greater than 0"),
+        ("weights: [1, .inf]", "'weights.1'"),
+        ("weights: [1, 2]\nranking_by: last", "weights with ranking_by: last"),
+    ],
+)
+def test_a_mistake_in_the_weights_is_named(text: str, sentence: str) -> None:
+    with pytest.raises(Refused) as caught:
+        compile_example(TWO_TIMED, warpboard_yml=text.encode())
+    assert sentence in caught.value.reason
+
+
 def test_a_tolerance_is_read_and_said_to_wait() -> None:
     (warning,) = compile_example(warpboard_yml=b"tolerance: {rtol: 1e-5, atol: 0}\n").warnings
     assert "only check_implementation decides" in warning

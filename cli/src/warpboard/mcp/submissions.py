@@ -309,9 +309,10 @@ async def _compile_problem_files(api: Api, problem: FullProblem) -> ProblemFiles
 
 
 def _local_result(files: ProblemFiles, submission: SubmissionRequest, run: Run) -> ToolResult:
-    times_us = [case.time_us for case in run.cases if case.time_us]
-    is_scored = run.verdict == "passed" and bool(times_us)
-    score = score_us(files.ranking_by, times_us) if is_scored else None
+    timed = [(case.time_us, case.weight) for case in run.cases if case.time_us]
+    is_scored = run.verdict == "passed" and bool(timed)
+    times_us, weights = [time_us for time_us, _ in timed], [weight for _, weight in timed]
+    score = score_us(files.ranking_by, times_us, weights) if is_scored else None
     log, cut_note = tail(run.log_tail or run.log_head, TEXT_CHARS)
     ordered_run = msgspec.structs.replace(run, cases=order_cases(run.cases))
     return ToolResult(

@@ -350,11 +350,11 @@ def starter_files(
         name: data for name, data in files.items() if name not in problem.templates.values()
     }
     if problem.form in SINGLE:
-        # The file is a complete problem except for its GPU types.
+        # The file is a complete problem except for its GPU types, and has one case.
         return problem_files | {EXTRAS: _encode_yaml(_extra_fields(problem) | {"gpus": list(gpus)})}
     return problem_files | {
         TASK: _encode_yaml(_task_fields(problem, problem_files)),
-        EXTRAS: _encode_yaml(_extra_fields(problem)),
+        EXTRAS: _encode_yaml(_extra_fields(problem) | _score_fields(problem)),
     }
 
 
@@ -415,6 +415,12 @@ def _extra_fields(problem: FullProblem) -> dict[str, object]:
     if "build" in problem.budgets_s:
         settings["budget_s"] = {"build": round(problem.budgets_s["build"])}
     return settings
+
+
+def _score_fields(problem: FullProblem) -> dict[str, object]:
+    """Return the weights of the timed cases, unless they are equal."""
+    weights = [case.weight for case in problem.rules.cases.benchmarks]
+    return {"weights": weights} if len(set(weights)) > 1 else {}
 
 
 def _seed_cases(cases: Sequence[ProblemCase]) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ import click
 from click import IntRange
 from click import Path as PathType
 
-from harness.ranking_rules import timed_cases
+from harness.ranking_rules import describe_ranking, timed_cases
 from harness.vocabulary import CPU_TYPE, MODES, SUBMISSION_MODES
 from shared.api.fields import JsonObject
 from shared.checks.problem_files import ProblemFiles
@@ -312,13 +312,15 @@ def describe_evaluation(slug: str, manifest: bytes, code: JsonObject, path: Path
         "output_t custom_kernel(input_t)" if is_native else _ENTRIES.get(form, _ENTRIES[""])
     )
     timed = timed_cases(problem["ranking_by"], problem["benchmarks"])
+    weights = [case.get("weight", 1.0) for case in timed]
+    scored_by = describe_ranking(problem["ranking_by"], weights)
     calls = problem.get("calls", _CALLS)
     parts = {
         "problem": slug,
         "defines": f"what {main} calls" if main else entry_point,
         "called by": THEIRS.format(main=main) if main else OURS,
         "checked": f"{count_text(len(problem['tests'] or timed), 'case')}, {calls} calls each",
-        "timed": f"{count_text(len(timed), 'case')}, scored by {problem['ranking_by']}",
+        "timed": f"{count_text(len(timed), 'case')}, scored by {scored_by}",
         "budgets": ", ".join(f"{key} {value} s" for key, value in problem["budgets_s"].items()),
         "stages": "; ".join(
             f"{mode}: {', '.join(MODES[mode].stages)}" for mode in SUBMISSION_MODES

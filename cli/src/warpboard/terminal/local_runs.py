@@ -186,9 +186,11 @@ async def run_file(
         )
     answer = with_speedups(with_roofline(answer, files.manifest))
     run_result = parse_response(answer, Run)
-    timed = [case.time_us or 0.0 for case in run_result.cases if case.stage == "time"]
+    timed = [case for case in run_result.cases if case.stage == "time"]
     is_scored = run_result.verdict == "passed" and bool(timed)
-    score = score_us(files.ranking_by, timed) if is_scored else None
+    times_us = [case.time_us or 0.0 for case in timed]
+    weights = [case.weight for case in timed]
+    score = score_us(files.ranking_by, times_us, weights) if is_scored else None
     lines = local_lines(file.name, mode, run_result, score)
     tables = [case_table(run_result.cases)] if run_result.cases else []
     context.show(

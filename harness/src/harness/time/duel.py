@@ -30,10 +30,11 @@ def run_duel(timer: StageTimer, cases: Sequence[Case], ranking_by: str) -> DuelR
     Raises the errors of StageTimer.
     """
     by_case = timer.run_duel(cases)
+    weights = [case.weight for case in cases]
     pairs = [
         (
-            combine_times(ranking_by, [value_a for value_a, _ in case_pairs]),
-            combine_times(ranking_by, [value_b for _, value_b in case_pairs]),
+            combine_times(ranking_by, [value_a for value_a, _ in case_pairs], weights),
+            combine_times(ranking_by, [value_b for _, value_b in case_pairs], weights),
         )
         for case_pairs in zip(*by_case, strict=True)
     ]

@@ -351,7 +351,9 @@ class StageTimer:
         """Return whether the score is above the participant's own best, and note it."""
         if not best_us or any(timed.plan.unit_us is None for timed in self._cases):
             return False
-        least_us = combine_times(ranking_by, [timed.time.interval_us[0] for timed in self._cases])
+        lows_us = [timed.time.interval_us[0] for timed in self._cases]
+        weights = [timed.case.weight for timed in self._cases]
+        least_us = combine_times(ranking_by, lows_us, weights)
         if least_us <= best_us:
             return False
         self.stopped = (
@@ -373,7 +375,8 @@ def report_timed_case(
     verdict = "suspicious" if doubt else "passed"
     values = asdict(case_time)
     values["statistics"] |= columns
-    return CaseReport(name=case.name, stage="time", verdict=verdict, message=doubt, **values)
+    values |= {"name": case.name, "stage": "time", "weight": case.weight}
+    return CaseReport(verdict=verdict, message=doubt, **values)
 
 
 @contextmanager

@@ -71,6 +71,7 @@ class Case(YardstickComparison, frozen=True, kw_only=True, omit_defaults=True):
     dropped: int = 0
     wrong: int = 0
     mismatches: list[Mismatch] = []
+    weight: Annotated[float, Meta(description="The weight of a timed case in the score.")] = 1.0
     roofline: Roofline | None = None
     vs_baseline: Speedups = {}
 

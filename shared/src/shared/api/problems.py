@@ -60,12 +60,13 @@ class Problems(ApiModel, frozen=True, kw_only=True):
     as_of: SequenceNumber
 
 
-class ProblemCase(ApiModel, frozen=True, kw_only=True):
+class ProblemCase(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     """A case by its arguments, without the seed, which a ranked run draws again."""
 
     name: str
     args: dict[str, Any]
     is_seeded: Annotated[bool, Meta(description="Whether it also takes a seed.")]
+    weight: Annotated[float, Meta(description="The weight of a timed case in the score.")] = 1.0
 
 
 class Cases(ApiModel, frozen=True, kw_only=True):

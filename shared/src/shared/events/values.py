@@ -69,7 +69,8 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     `process_us` has the value of each fresh process; `error` is the standard error of ln(time_us)
     and `freedom` its degrees of freedom; `null_us` are p10, median and p90 of empty calls.
     `time_us` is the measured ratio to the yardstick multiplied by `yardstick_us`, the yardstick's
-    own time; None if the case was timed alone, by a problem's own program.
+    own time; None if the case was timed alone, by a problem's own program. `weight` is that of a
+    timed case in the score.
     """
 
     name: str
@@ -90,6 +91,7 @@ class CaseResult(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     wrong: int = 0
     mismatches: list[Mismatch] = []
     yardstick_us: float | None = None
+    weight: float = 1.0
 
 
 class Artefact(msgspec.Struct, frozen=True, kw_only=True):
@@ -169,7 +171,7 @@ class Roof(msgspec.Struct, frozen=True, kw_only=True):
     """The minimum work of a call of a timed case, and the time that no call can be under.
 
     `floors_us` are by GPU type, "" for all other types. Units: `bytes` moved, `flops` operations of
-    `dtype`, microseconds.
+    `dtype`, microseconds. `weight` is that of the case in the score.
     """
 
     case: str
@@ -177,6 +179,7 @@ class Roof(msgspec.Struct, frozen=True, kw_only=True):
     flops: float = 0.0
     dtype: str = ""
     floors_us: dict[str, float] = {}
+    weight: float = 1.0
 
 
 class Chunk(msgspec.Struct, frozen=True, kw_only=True):

@@ -133,6 +133,7 @@ def compile_problem(
     content = (
         _problem_manifest(slug, task, extras, sources, cases)
         | policies_manifest(extras_document, extras)
+        | {"benchmarks": _weighted_benchmarks(extras_document, task, extras, cases["benchmarks"])}
         | roofline_manifest(extras_document, extras.roofline, cases["benchmarks"])
         | _hardware_manifest(task, extras)
         | ({} if main else _run_options_manifest(source, task, extras, sources.files))
@@ -243,6 +244,25 @@ def _problem_manifest(
             "ranked": task.ranked_timeout,
         },
     }
+
+
+def _weighted_benchmarks(
+    document: Document | None, task: TaskYml, extras: WarpboardYml, cases: Sequence[Case]
+) -> list[dict[str, Any]]:
+    """Return the manifest's benchmarks, with weights if they are not equal. Errors: Refused."""
+    entries: list[dict[str, Any]] = [{"name": case.name, "args": case.args} for case in cases]
+    if document is None or not extras.weights:
+        return entries
+    if task.ranking_by == "last":
+        reason = "weights with ranking_by: last, which takes one case: rank by mean or geom"
+        document.refuse(("weights",), reason)
+    if len(extras.weights) != len(cases):
+        reason = f"{len(extras.weights)} weights for {len(cases)} benchmarks"
+        document.refuse(("weights",), f"{reason}: write one for each, in their order")
+    if len(set(extras.weights)) == 1:
+        return entries
+    pairs = zip(entries, extras.weights, strict=True)
+    return [entry | {"weight": weight} for entry, weight in pairs]
 
 
 def _form_manifest(source: ProblemSource) -> dict[str, Any]:

@@ -175,7 +175,8 @@ class Work:
     """The minimum work of one call of a case. Units: bytes, operations, microseconds.
 
     `written` is the part of `bytes` that may still be in a cache when the call ends. Without
-    `floor_us`, the floor is computed from the other values.
+    `floor_us`, the floor is computed from the other values. `weight` is that of the case in the
+    score.
     """
 
     case: str
@@ -184,6 +185,7 @@ class Work:
     flops: float = 0.0
     dtype: str = ""
     floor_us: float | None = None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True)
@@ -223,7 +225,10 @@ def read_works(manifest: Mapping[str, Any]) -> tuple[Work, ...]:
         return ()
     dtype = roofline.get("dtype", "")
     pairs = zip(manifest["benchmarks"], roofline["cases"], strict=True)
-    return tuple(Work(case=case["name"], dtype=dtype, **values) for case, values in pairs)
+    return tuple(
+        Work(case=case["name"], dtype=dtype, weight=case.get("weight", 1.0), **values)
+        for case, values in pairs
+    )
 
 
 def roofline_us(work: Work, gpu_type: str) -> float | None:

@@ -32,15 +32,17 @@ from shared.problems.goals import BASELINES_MAX, MILESTONES_MAX, BaselineYml, Li
 from shared.problems.roofline import RooflineYml
 from shared.problems.sources import Sources, normalize_path
 from shared.problems.submission_file import SUFFIXES, Language
-from shared.problems.task_yml import HOST_GPUS_MAX, Gpus, NativeYml, TaskYml
+from shared.problems.task_yml import CASES_MAX, HOST_GPUS_MAX, Gpus, NativeYml, TaskYml
 
 NAME = "warpboard.yml"
 SOURCE_BYTES_MAX = 1_000_000
 BUILD_S_MAX = 600
 MEMORY_MIB_MAX = 1024 * 1024
 FORBIDDEN_MAX = 32
+WEIGHT_MAX = 1000
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
+Weight = Annotated[float, Field(gt=0, le=WEIGHT_MAX, allow_inf_nan=False)]
 Bound = Annotated[float, Field(ge=0, lt=1)]
 Languages = Annotated[list[Language], Field(min_length=1, max_length=len(SUFFIXES))]
 Tool = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_+.-]{0,39}$")]
@@ -119,6 +121,11 @@ class WarpboardYml(StrictModel):
     )
     ranking_by: RankingRule | None = Field(
         default=None, description="In place of that of `task.yml`."
+    )
+    weights: list[Weight] = Field(
+        default_factory=list,
+        max_length=CASES_MAX,
+        description="The weight of each benchmark in the score, in their order; default: equal.",
     )
     source_visible: SourceVisible | None = Field(
         default=None, description="Who else may read sources, and when; default `after_close`."

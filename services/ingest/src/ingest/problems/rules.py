@@ -319,6 +319,7 @@ def version_event(version: ProblemVersion, check: Check) -> events.ProblemPublis
                 dtype=work.dtype,
                 # From the current table of GPU types.
                 floors_us=floors_us(work),
+                weight=work.weight,
             )
             for work in version.works
         ],

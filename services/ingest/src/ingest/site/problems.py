@@ -281,8 +281,13 @@ def add_problem_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             "lines": {line.gpu: line for line in lines if line.problem_version == version},
             "files": files,
             "case_groups": [
-                ("Tests, which are checked", cases.tests, argument_names(cases.tests)),
-                ("Benchmarks, which are timed", cases.benchmarks, argument_names(cases.benchmarks)),
+                ("Tests, which are checked", cases.tests, argument_names(cases.tests), False),
+                (
+                    "Benchmarks, which are timed",
+                    cases.benchmarks,
+                    argument_names(cases.benchmarks),
+                    len({case.weight for case in cases.benchmarks}) > 1,
+                ),
             ],
             "versions": range(problem.newest_version, oldest - 1, -1),
             "value_chars_max": VALUE_CHARS_MAX,

@@ -133,9 +133,12 @@ def roofline_share(
     ...     4.0)
     (0.5, None)
     """
-    rooflines_us = [roofline_us(_work(roof), gpu) for roof in timed_cases(ranking_by, roofs)]
+    timed = timed_cases(ranking_by, roofs)
+    rooflines_us = [roofline_us(_work(roof), gpu) for roof in timed]
     known = [roof_us for roof_us in rooflines_us if roof_us is not None]
-    total_us = score_us(ranking_by, known) if known and len(known) == len(rooflines_us) else None
+    weights = [roof.weight for roof in timed]
+    is_known = known and len(known) == len(rooflines_us)
+    total_us = score_us(ranking_by, known, weights) if is_known else None
     return None if total_us is None or not scored_us > 0 else total_us / scored_us
 
 

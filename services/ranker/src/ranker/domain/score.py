@@ -73,7 +73,8 @@ def compute_score(ranking_by: str, timed: Sequence[CaseResult], sigma_run: float
     the score exp(mean L_p), its error max(s, sigma_run) / sqrt(P). A run with one process, or
     without values per process, has the ranking rule over its cases' own intervals.
     """
-    total_us = score_us(ranking_by, [case.time_us or 0.0 for case in timed])
+    weights = weights_of(timed)
+    total_us = score_us(ranking_by, [case.time_us or 0.0 for case in timed], weights)
     if total_us is None or not (0 <= sigma_run <= SPREAD_MAX and all(map(_is_likely, timed))):
         return None
     values = _score_processes(ranking_by, timed)
@@ -140,7 +141,8 @@ def tie_share(
     times = [case.time_us or 0.0 for case in timed]
     hidden_us = min(max(tie_us, 0.0), TIME_US_MAX)
     base_us, longer_us = (
-        score_us(ranking_by, [time + extra for time in times]) for extra in (0.0, hidden_us)
+        score_us(ranking_by, [time + extra for time in times], weights_of(timed))
+        for extra in (0.0, hidden_us)
     )
     hideable = log(longer_us / base_us) if base_us and longer_us else 0.0
     spread = 0.0
@@ -156,6 +158,11 @@ def shown_interval_us(score: Score, delta: float) -> tuple[float, float]:
         min(low_us, score.score_us * exp(-delta / 2)),
         max(high_us, score.score_us * exp(delta / 2)),
     )
+
+
+def weights_of(timed: Sequence[CaseResult]) -> list[float]:
+    """Return the weights of timed cases in the score."""
+    return [case.weight for case in timed]
 
 
 def _is_likely(case: CaseResult) -> bool:
@@ -180,7 +187,7 @@ def _score_processes(ranking_by: str, timed: Sequence[CaseResult]) -> list[float
     if len(counts) > 1:
         return [None]
     rows = zip(*(case.process_us for case in timed), strict=True)
-    return [score_us(ranking_by, row) for row in rows]
+    return [score_us(ranking_by, row, weights_of(timed)) for row in rows]
 
 
 def _single_process_score(
@@ -188,11 +195,14 @@ def _single_process_score(
 ) -> Score | None:
     """The score of a single process, from the cases' own intervals."""
     bounds = [case.interval_us for case in timed if case.interval_us is not None]
-    high = score_us(ranking_by, [high for _, high in bounds])
-    if len(bounds) != len(timed) or high is None:
+    if len(bounds) != len(timed):
+        return None
+    weights = weights_of(timed)
+    high = score_us(ranking_by, [high for _, high in bounds], weights)
+    if high is None:
         return None
     # Unlike a time, a lower bound may be zero: then the score's is zero too.
-    low = score_us(ranking_by, [low for low, _ in bounds]) or 0.0
+    low = score_us(ranking_by, [low for low, _ in bounds], weights) or 0.0
     errors = [case.error for case in timed if case.error is not None]
     error = max([sigma_run, *errors]) if errors or sigma_run else None
     freedom = min(case.freedom for case in timed)

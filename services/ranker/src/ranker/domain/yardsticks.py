@@ -20,6 +20,7 @@ from ranker.domain.score import (
     compute_score,
     shown_interval_us,
     tie_share,
+    weights_of,
 )
 from shared.events import CaseResult, RestatedScore, SubmissionFinished
 from shared.speedups import speedup_fields
@@ -112,7 +113,9 @@ def _shown_fields(case: CaseResult) -> dict[str, Any]:
 def yardstick_score_us(ranking_by: str, timed: Sequence[CaseResult]) -> float | None:
     """Return the score that the yardstick itself would have; None if a case was timed alone."""
     own_us = own_times(timed)
-    return None if own_us is None else score_us(ranking_by, [own_us[case.name] for case in timed])
+    if own_us is None:
+        return None
+    return score_us(ranking_by, [own_us[case.name] for case in timed], weights_of(timed))
 
 
 def is_first_run(end: SubmissionFinished) -> bool:

@@ -104,7 +104,7 @@ RANKING = (
 # Fields of a timed case that are public if the submission is on a leaderboard.
 TIMED = (
     *("name", "stage", "verdict", "time_us", "interval_us", "roofline", "vs_baseline"),
-    *("yardstick_us", "speedup", "speedup_interval"),
+    *("yardstick_us", "speedup", "speedup_interval", "weight"),
 )
 # Fields of a leaderboard's rows that are not public.
 PRIVATE = ("name", "reason", "note", "tag")

@@ -14,7 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from msgspec import convert
 from pydantic import Field
 
-from harness.ranking_rules import RANKING_TEXTS
+from harness.ranking_rules import describe_ranking
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, policy_text
 from ranker.http.responses import (
     LIMIT_MAX,
@@ -320,9 +320,9 @@ def describe_rules(row: Row, manifest: Row) -> Row:
             for name in evaluation.evaluation_files(manifest)
         ],
         "rules": {
-            "formula": f"{RANKING_TEXTS[row['ranking_by']]}, in seconds; the lowest is first",
+            "formula": f"{_describe_score(row, manifest)}, in seconds; the lowest is first",
             "cases": {
-                key: [_describe_case(case["args"]) for case in manifest[key]]
+                key: [_describe_case(case) for case in manifest[key]]
                 for key in ("tests", "benchmarks")
             },
             "tolerances": TOLERANCES_TEXT,
@@ -350,10 +350,17 @@ def _find_form(manifest: Row) -> str:
     return str(manifest.get("form") or "input_output") if "calls" in manifest else "task"
 
 
-def _describe_case(args: Row) -> Row:
+def _describe_score(row: Row, manifest: Row) -> str:
+    weights = [case.get("weight", 1.0) for case in manifest["benchmarks"]]
+    return describe_ranking(row["ranking_by"], weights)
+
+
+def _describe_case(case: Row) -> Row:
     """A case without its seed, which a ranked run draws again."""
+    args = case["args"]
     plain = {key: value for key, value in args.items() if key != SEED}
-    return {"name": case_name(plain), "args": plain, "is_seeded": SEED in args}
+    weight = {"weight": case["weight"]} if "weight" in case else {}
+    return {"name": case_name(plain), "args": plain, "is_seeded": SEED in args} | weight
 
 
 def visible_files(manifest: Row) -> list[str]:

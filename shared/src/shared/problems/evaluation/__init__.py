@@ -78,7 +78,10 @@ def render_evaluation(
         "TESTS": _distinct(manifest["tests"] or manifest["benchmarks"]),
         "BENCHMARKS": _distinct(timed_cases(manifest["ranking_by"], manifest["benchmarks"])),
     }
+    weights = _distinct_weights(manifest)
     if name == CUDA:
+        native_weights = ", ".join(map(str, weights))
+        text = text.replace("WEIGHTS = {};", f"WEIGHTS = {{{native_weights}}};")
         return _fill_native(text, groups, manifest, files or {}).encode()
     for key, cases in groups.items():
         arguments = [{key: value for key, value in case.items() if key != SEED} for case in cases]
@@ -86,6 +89,7 @@ def render_evaluation(
         text = text.replace(f"{key} = [{{}}]\n", f"{key} = [\n{lines}]\n")
     # A directory whose check takes input and output has no name for its form.
     form = manifest.get("form") or "input_output"
+    text = text.replace("WEIGHTS = []\n", f"WEIGHTS = {weights}\n")
     text = text.replace('CHECK = ""\n', f'CHECK = "{form}"\n')
     return text.replace('RANKING = "geom"', f'RANKING = "{manifest["ranking_by"]}"').encode()
 
@@ -94,6 +98,16 @@ def _distinct(cases: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return the arguments of cases that differ in more than the seed."""
     texts = {json.dumps(case["args"] | {SEED: 0}, sort_keys=True): case["args"] for case in cases}
     return [*texts.values()]
+
+
+def _distinct_weights(manifest: Mapping[str, Any]) -> list[float]:
+    """Return the weights of the distinct timed cases, none if they are equal."""
+    weights: dict[str, float] = {}
+    for case in timed_cases(manifest["ranking_by"], manifest["benchmarks"]):
+        key = json.dumps(case["args"] | {SEED: 0}, sort_keys=True)
+        weights[key] = weights.get(key, 0.0) + case.get("weight", 1.0)
+    is_weighted = any("weight" in case for case in manifest["benchmarks"])
+    return [*weights.values()] if is_weighted else []
 
 
 def _fill_native(
