@@ -139,6 +139,7 @@ ORDER = (
     "account",
     "quota",
     "invite",
+    "contest",
     "webhook",
     "moderation",
     "ranking",
@@ -165,6 +166,7 @@ WHAT = {
     "quota": "`quota.<account>`: what a participant used; `quota.default` has the limits of all, "
     "`quota.role-<role>` those of each participant with a role",
     "invite": "`invite.<invite>`: one code, for one participant, to closed leaderboards",
+    "contest": "`contest.<contest>`: its definition, contestants and results",
     "webhook": "`webhook.<webhook>`: an address that is told of events",
     "moderation": "`moderation.<submission>`: what was decided after its end",
     "ranking": "`ranking.<slug>.<gpu>`",

@@ -63,8 +63,8 @@ def _example_value(kind: types.Type, name: str) -> object:
     if isinstance(kind, types.Metadata):
         kind = kind.type
     match kind:
-        case types.ListType() | types.VarTupleType():
-            return [_example_value(kind.item_type, name)]
+        case types.ListType(item_type=item_type) | types.VarTupleType(item_type=item_type):
+            return [_example_value(item_type, name)]
         case types.TupleType():
             return [_example_value(item_type, name) for item_type in kind.item_types]
         case types.DictType():
@@ -76,7 +76,8 @@ def _example_value(kind: types.Type, name: str) -> object:
             return {
                 field.encode_name: _example_value(field.type, field.name) for field in kind.fields
             }
-    return f"{name}-1" if isinstance(kind, types.StrType) else _SCALARS[type(kind)]
+    scalars = _SCALARS | {types.StrType: f"{name}-1"}
+    return kind.values[0] if isinstance(kind, types.LiteralType) else scalars[type(kind)]
 
 
 def example_event(kind: type[Kind]) -> Kind:

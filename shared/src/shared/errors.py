@@ -56,24 +56,29 @@ _CODES_BY_STATUS = {
         "unknown_mode unknown_provider unknown_repository unknown_runner"
     ),
     401: "missing_credential invalid_credential cli_id_not_linked",
-    403: ("scope_missing bad_csrf login_refused user_banned no_access not_yours deadline_passed"),
+    403: (
+        "scope_missing bad_csrf login_refused user_banned no_access not_yours deadline_passed "
+        "contest_closed not_registered disqualified"
+    ),
     404: (
         "unknown_check unknown_evaluation unknown_leaderboard unknown_submission unknown_problem "
         "unknown_problem_set "
         "unknown_participant unknown_agent unknown_rejudge unknown_dead_letter unknown_token "
         "unknown_cli_id unknown_user_code unknown_identity unknown_invite unknown_webhook "
+        "unknown_contest unknown_contestant "
         "not_found"
     ),
     409: (
         "accounts_lost name_lost already_ended has_submissions private_only "
         "wrong_state under_review in_progress shown_once cli_id_taken identity_taken name_taken "
         "user_code_used consent_missing licence_missing check_missing check_failed untested_gpus "
+        "already_registered team_full terms_not_accepted "
         "gpu_has_entries too_many_webhooks toolchain_missing no_agent"
     ),
     410: "cursor_expired cli_id_expired user_code_expired",
     413: "file_too_large request_too_large",
     415: "archive_not_supported",
-    422: "bad_problem bad_report idempotency_key_reused invalid_request invalid_url",
+    422: "bad_contest bad_problem bad_report idempotency_key_reused invalid_request invalid_url",
     429: "quota_exceeded rate_limited too_many_open",
     503: "submissions_paused too_many_streams queue_full starting",
 }

@@ -97,6 +97,8 @@ account = partial(_name_with_id, "account")
 quota = partial(_name_with_id, "quota")
 # An invite to closed leaderboards.
 invite = partial(_name_with_id, "invite")
+# A contest, with its contestants, by its slug.
+contest = partial(_name_with_id, "contest")
 webhook = partial(_name_with_id, "webhook")
 rejudge = partial(_name_with_id, "rejudge")
 duel = partial(_name_with_id, "duel")

@@ -120,7 +120,17 @@ def _subscribes(purpose: str, *names: str) -> Iterator[Right]:
 
 _APPENDED = {
     INGEST: (
-        *("account", "agent", "budget", "check", "duel", "evaluation", "invite", "moderation"),
+        *(
+            "account",
+            "agent",
+            "budget",
+            "check",
+            "contest",
+            "duel",
+            "evaluation",
+            "invite",
+            "moderation",
+        ),
         *("pool", "problem", "quota", "rejudge", "submission", "webhook"),
     ),
     RANKER: (*("audit", "confirmation", "duel", "ranking", "rejudge", "submission", "yardstick"),),

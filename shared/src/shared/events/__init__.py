@@ -4,13 +4,15 @@ A field may be added with a default; anything else is a new version, which `wire
 Each fact names its aggregate (the subject it is on), its publisher, and whether it is the last
 of its aggregate. `docs/events.md` is generated from here. `submissions` has the events of
 problems, submissions, jobs and runs; `evaluations` those of evaluations; `participants` those of
-accounts, access, quotas, moderation and the settings of leaderboards; `platform` those of agents,
+accounts, access, quotas, moderation and the settings of leaderboards; `contests` those of
+contests; `platform` those of agents,
 launchers, pools, the log, and what leaderboards show: records, duels, confirmations and rejudges.
 """
 
 from typing import TypeAlias, get_args
 
 # The package is the sum of its modules, so that a fact is named only where it is defined.
+from shared.events.contests import *
 from shared.events.evaluations import *
 from shared.events.participants import *
 from shared.events.platform import *
@@ -40,5 +42,6 @@ AnyFact: TypeAlias = (
     | ComparisonFact
     | RejudgeFact
     | EvaluationFact
+    | ContestFact
 )
 CATALOGUE: dict[str, type[AnyFact]] = {fact.__name__: fact for fact in get_args(AnyFact)}

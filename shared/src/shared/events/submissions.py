@@ -106,7 +106,8 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     now on. `normal_digest` is that of the source without comments, white space and the names of
     local variables, "" if it has none. `licence` is the one that its participant chose for this
     submission, "" for that of their account. `parent` is the number of the submission that it is
-    declared to be derived from, 0 for none.
+    declared to be derived from, 0 for none. `contest` is the contest that it was sent to, by its
+    `contestant`, who is the participant or the team of that moment; both are "" for none.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -131,6 +132,8 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     normal_digest: str = ""
     licence: str = ""
     parent: int = 0
+    contest: str = ""
+    contestant: str = ""
 
     @property
     def pooling_digest(self) -> str:

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar, get_args
 
 import msgspec
 
@@ -45,6 +45,7 @@ IGNORED: frozenset[type[Fact]] = frozenset(
         *(events.ProblemCheckRequested, events.DeviceTimeReserved, events.DeviceTimeSettled),
         *(events.ChunkStopRequested, events.SlotReserved, events.SegmentSealed),
         events.LogTruncated,
+        *get_args(events.ContestFact),
     )
 )
 # Events whose own fields are all the values that their statements need.

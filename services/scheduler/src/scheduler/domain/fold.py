@@ -38,6 +38,7 @@ REJUDGE_OVER = "the rejudge is over"
 # What the scheduler has no use for. A type that neither this nor `_apply` names fails mypy.
 IgnoredFact: TypeAlias = (
     events.AccessFact
+    | events.ContestFact
     | events.ModerationFact
     | events.PlatformFact
     | events.LeaderboardFact
