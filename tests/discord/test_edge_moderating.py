@@ -47,12 +47,19 @@ async def test_operators_decide_on_what_counts(
     message = await (await olga.person.fill_in(doing, filled)).answered()
     assert "has_submissions" in message_text(message)
     which = {"submission": number, **WHY}
+    # Its author is an operator, so another creator may not decide about it.
+    cora = ChannelUser(
+        edge_platform, edge_sim.person("cora", edge_platform.roles["creator"]), channel
+    )
+    assert "scope_missing" in await cora.use_command("leaderboard hold", rule="r", **which)
+    await grant_role(edge_platform, "cora", "creator")
+    assert "another author" in await cora.use_command("leaderboard hold", rule="r", **which)
     mia = ChannelUser(
         edge_platform, edge_sim.person("mia", edge_platform.roles["moderator"]), channel
     )
     assert "scope_missing" in await mia.use_command("moderate hold", rule="r", **which)
     await grant_role(edge_platform, "mia", "moderator")
-    assert "until a moderator decides" in await mia.use_command("moderate hold", rule="r", **which)
+    assert "until it is reviewed" in await mia.use_command("moderate hold", rule="r", **which)
     assert "no longer held" in await mia.use_command("moderate release", **which)
     assert "does not count" in await mia.use_command("moderate disqualify", rule="r", **which)
     assert "already disqualified" in await mia.use_command("moderate disqualify", rule="r", **which)

@@ -30,6 +30,8 @@ BODIES: Mapping[str, Any] = {
     "POST /v1/submissions/{number}/cancel": {"reason": "r"},
     "DELETE /v1/submissions/{number}": {"reason": "r"},
     "POST /v1/submissions/{number}/appeal": {"text": "why?"},
+    "POST /v1/admin/submissions/{number}/hold": {"rule": "r", "reason": "r"},
+    "POST /v1/admin/submissions/{number}/release": {"reason": "r"},
 }
 
 

@@ -10,10 +10,12 @@ from shared import subjects
 from shared.clock import now
 from shared.events import (
     AppealFiled,
+    Fact,
     OperatorActed,
     RejudgePreviewed,
     RejudgeRequested,
     SubmissionCancelRequested,
+    SubmissionHeld,
     SubmissionReceived,
     SubmissionReleased,
 )
@@ -25,6 +27,7 @@ from tests.support.holders import code
 pytestmark = pytest.mark.server
 
 GRACE = {"Warpboard-Participant": "grace"}
+CAROL = {"Warpboard-Participant": "carol"}
 
 
 async def post(
@@ -122,6 +125,64 @@ async def test_a_submission_is_held_and_released(door: Door) -> None:
     assert code(await door.admin("POST", f"{path}/hold", rule="x", reason="r"))[0] == 409
     await door.said(await door.admin("POST", f"{path}/release", reason="r"))
     assert code(await door.admin("POST", f"{path}/release", reason="r"))[0] == 409
+
+
+async def judge(door: Door, number: int, act: str, headers: dict[str, str]) -> httpx.Response:
+    body = {"reason": "r"} | ({"rule": "own work"} if act == "hold" else {})
+    path = f"/v1/admin/submissions/{number}/{act}"
+    return await door.http.post(path, json=body, headers=headers)
+
+
+async def said_by_author(door: Door, answer: httpx.Response) -> Fact:
+    """The event of an answer, by ada, who published the problem."""
+    assert answer.status_code == 200, answer.text
+    event = door.log.since(answer.json()["seq"] - 1)[0]
+    assert event.envelope.actor == f"account:{await door.commands.people.find('ada')}"
+    return event.fact
+
+
+@pytest.mark.feature("C13")
+async def test_an_author_holds_and_releases_what_others_sent_to_their_problem(door: Door) -> None:
+    number = (await door.submit(mode="ranked", headers=GRACE)).json()["submissions"][0]["number"]
+    assert code(await judge(door, number, "hold", CAROL)) == (403, "not_yours")
+    fact = await said_by_author(door, await judge(door, number, "hold", ADA))
+    assert fact == SubmissionHeld(rule="own work", reason="r", is_by_author=True)
+    assert code(await judge(door, number, "hold", ADA)) == (409, "wrong_state")
+    assert (await post(door, number, "appeal", GRACE, text="why?")).status_code == 201
+    fact = await said_by_author(door, await judge(door, number, "release", ADA))
+    assert fact == SubmissionReleased(reason="r")
+    for act in ("disqualify", "restore"):
+        assert (await judge(door, number, act, ADA)).status_code in (403, 401)
+
+
+async def test_an_author_does_not_release_what_a_moderator_holds(door: Door) -> None:
+    number = (await door.submit(mode="ranked", headers=GRACE)).json()["submissions"][0]["number"]
+    await door.said(await judge(door, number, "hold", OPERATOR))
+    answer = await judge(door, number, "release", ADA)
+    assert code(answer) == (403, "scope_missing")
+    assert "a moderator holds" in answer.json()["detail"]
+    await door.said(await judge(door, number, "release", OPERATOR))
+    await said_by_author(door, await judge(door, number, "hold", ADA))
+    await door.said(await judge(door, number, "release", OPERATOR))
+
+
+async def test_an_author_releases_what_a_rule_held_but_never_their_own(door: Door) -> None:
+    held = structs.replace(FINISHED, is_eligible=False, is_held=True, code="policy_review")
+    (other,) = (await door.submit(mode="ranked", headers=GRACE)).json()["submissions"]
+    (own,) = (await door.submit(mode="ranked", headers=ADA)).json()["submissions"]
+    for receipt in (other, own):
+        await door.finish(receipt["number"], held)
+    await said_by_author(door, await judge(door, other["number"], "release", ADA))
+    answer = await judge(door, own["number"], "release", ADA)
+    assert code(answer) == (403, "scope_missing")
+    assert "is your own" in answer.json()["detail"]
+
+
+async def test_a_test_of_another_does_not_exist_for_the_author(door: Door) -> None:
+    (receipt,) = (await door.submit(headers=GRACE)).json()["submissions"]
+    number = receipt["number"]
+    assert code(await judge(door, number, "hold", ADA)) == (404, "unknown_submission")
+    assert code(await judge(door, 999, "hold", ADA)) == (404, "unknown_submission")
 
 
 async def test_a_submission_held_under_a_shortcut_policy_is_released(door: Door) -> None:

@@ -227,6 +227,25 @@ async def test_what_operators_decide_is_shown_to_whom_it_is_about(reads: Reads) 
     assert await items(reads, "moderation", as_(None)) == []
 
 
+async def test_authors_see_decisions_about_ranked_submissions_to_their_problems(
+    reads: Reads,
+) -> None:
+    for life in (Life("s1"), Life("s2", mode="test"), Life("s3", account="grace")):
+        await reads.ended(life)
+        held = events.SubmissionHeld(rule="r", reason="look")
+        await say(reads.log, subjects.moderation(life.id), held)
+    appeal = events.AppealFiled(text=events.Blob(digest="d", bytes=1, media="text/plain"))
+    await say(reads.log, subjects.moderation("s1"), appeal)
+    await reads.settle()
+    author = {"Warpboard-Reader": encode_reader(Reader(account="ann", owned=["identity"]))}
+    listed = await items(reads, "moderation", author)
+    assert [row["id"] for row in listed] == ["s3", "s1"]
+    assert [row["appeal_text"] for row in listed] == [None, None]
+    assert len(await items(reads, "moderation?authored=true", author)) == 2
+    assert [row["id"] for row in await items(reads, "moderation", as_("grace"))] == ["s3"]
+    assert await items(reads, "moderation?authored=true", as_("grace")) == []
+
+
 async def test_an_archived_board_is_listed_when_it_is_asked_for(reads: Reads) -> None:
     await change(reads, events.LeaderboardArchived(reason="over"))
     assert await items(reads, "problems", as_(None)) == []

@@ -210,6 +210,20 @@ ACTIONS = {
         (REASON,),
         "It is for account tables that were lost, and of which there is no backup.",
     ),
+    "problem hold": Action(
+        "POST admin/submissions/{number}/hold",
+        '12 --rule "no caching" --reason "it keeps its output"',
+        (NUMBER, RULE, REASON),
+        "Its participant is told the rule and the reason, and may appeal to a moderator.",
+        PLATFORM,
+    ),
+    "problem release": Action(
+        "POST admin/submissions/{number}/release",
+        '12 --reason "it keeps no output"',
+        (NUMBER, REASON),
+        "You cannot release your own submissions, nor those that a moderator holds.",
+        PLATFORM,
+    ),
     "admin submission hold": Action(
         "POST admin/submissions/{number}/hold",
         '12 --rule "no caching" --reason "it keeps its output"',

@@ -47,6 +47,16 @@ async def list_rulings(context: AppContext, api: Api, *, is_all: bool) -> int:
     return context.show(answer.document, [ruling_table(answer.value.items)])
 
 
+@api_command("problem held", parameters=(options.WIDE,), access=options.PLATFORM)
+async def list_held(context: AppContext, api: Api) -> int:
+    """List the held submissions to your problems.
+
+    `problem release` ends a hold, unless a moderator holds the submission.
+    """
+    answer = await api.get(Moderation, "moderation", open="true", authored="true")
+    return context.show(answer.document, [ruling_table(answer.value.items)])
+
+
 def ruling_table(rulings: Sequence[Decision]) -> Table:
     """List decisions about submissions, and submissions that wait for one."""
     rows = [

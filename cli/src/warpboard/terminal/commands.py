@@ -168,6 +168,12 @@ COMMANDS = {
         "List a PROBLEM's baselines and their state.",
     ),
     "problem baseline run": ("reruns.run_baselines", "Run the baselines of PROBLEMS again."),
+    "problem held": ("admin.list_held", "List the held submissions to your problems."),
+    "problem hold": (
+        "actions",
+        "Keep submission NUMBER to your problem off its leaderboard until it is reviewed.",
+    ),
+    "problem release": ("actions", "Release a held submission to your problem."),
     "problem rejudge start": ("reruns.start_rejudge", "Rejudge submissions to a PROBLEM."),
     "problem rejudge list": ("reruns.list_rejudges", "List the rejudges, newest first."),
     "problem rejudge show": ("reruns.show_rejudge", "Show rejudge ID and what it would change."),

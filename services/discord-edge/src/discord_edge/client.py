@@ -63,7 +63,7 @@ def build_command_groups(roles: Collection[str]) -> list[app_commands.Group]:
     """
     general = (*leaderboards.COMMANDS, *submissions.COMMANDS, *problems.COMMANDS)
     if "admin" in roles or "creator" in roles:
-        general += publishing.COMMANDS
+        general += (*publishing.COMMANDS, *operators.AUTHOR_COMMANDS)
     leaderboard = _build_group("leaderboard", "Submit and see results", general)
     submit = app_commands.Group(name="submit", description="Submit a file to a leaderboard")
     for command in submissions.submit_commands():

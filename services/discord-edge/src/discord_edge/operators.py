@@ -1,6 +1,6 @@
 """The commands of `/moderate` and `/admin`, and the pages where operators do everything else."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
 import discord
@@ -27,10 +27,11 @@ from shared.clock import now
 from shared.errors import Refused
 
 MODERATORS = ("moderator", ADMIN)
+AUTHORS = ("creator", ADMIN)
 CODES_MAX = 500
 Rule = app_commands.Range[str, 1, 200]
 OUTCOMES = {
-    "hold": "is off its leaderboard until a moderator decides",
+    "hold": "is off its leaderboard until it is reviewed",
     "release": "is no longer held",
     "disqualify": "does not count",
 }
@@ -58,8 +59,14 @@ SHELL_COMMANDS: Mapping[str, str] = {
 }
 
 
-async def _decide(interaction: BotInteraction, decision: str, number: int, **body: str) -> None:
-    api = await defer(interaction, *MODERATORS)
+async def _decide(
+    interaction: BotInteraction,
+    decision: str,
+    number: int,
+    roles: Sequence[str] = MODERATORS,
+    **body: str,
+) -> None:
+    api = await defer(interaction, *roles)
     note = await run_decision(api, "admin", "submissions", number, decision, **body)
     await reply(interaction, f"Submission **#{number}** {OUTCOMES[decision]}.{note}")
 
@@ -84,6 +91,21 @@ async def disqualify(
 ) -> None:
     """Disqualify a submission"""
     await _decide(interaction, "disqualify", submission, rule=rule, reason=reason)
+
+
+@app_commands.command(name="hold")
+@app_commands.describe(rule="The rule that it breaks")
+async def hold_to_own(
+    interaction: BotInteraction, submission: Number, rule: Rule, reason: Reason
+) -> None:
+    """Keep a submission to your problem unranked until it is reviewed"""
+    await _decide(interaction, "hold", submission, AUTHORS, rule=rule, reason=reason)
+
+
+@app_commands.command(name="release")
+async def release_to_own(interaction: BotInteraction, submission: Number, reason: Reason) -> None:
+    """Let a held submission to your problem count"""
+    await _decide(interaction, "release", submission, AUTHORS, reason=reason)
 
 
 @app_commands.command()
@@ -181,5 +203,6 @@ async def pages(interaction: BotInteraction) -> None:
     await reply_with_lines(interaction, lines)
 
 
+AUTHOR_COMMANDS: Commands = (hold_to_own, release_to_own)
 MODERATION_COMMANDS: Commands = (hold, release, disqualify)
 ADMIN_COMMANDS: Commands = (ban, deadline, invites, pages)

@@ -282,10 +282,14 @@ class QuotaLimitSet(OperatorAct, QuotaEvent, frozen=True, kw_only=True):
 
 
 class SubmissionHeld(OperatorAct, ModerationEvent, frozen=True, kw_only=True):
-    """A submission is kept off its leaderboard until it is reviewed."""
+    """A submission is kept off its leaderboard until it is reviewed.
+
+    `is_by_author`: by the author of its problem, who then may also release it.
+    """
 
     rule: str
     evidence: Blob | None = None
+    is_by_author: bool = False
 
 
 class SubmissionReleased(OperatorAct, ModerationEvent, frozen=True, kw_only=True):

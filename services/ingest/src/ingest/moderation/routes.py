@@ -1,28 +1,26 @@
 """Routes of moderation."""
 
 from datetime import UTC
-from typing import Annotated, Literal, TypeAlias
+from typing import Annotated, TypeAlias
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Depends, Request
 
 from ingest.http.requests import NameOrAccount, Number, ReasonRequest, RequestModel, Text
 from ingest.http.responses import decision_response
 from ingest.identity.caller import Caller
 from ingest.identity.http.authenticator import Authenticator
-from ingest.moderation import rules
 from ingest.moderation.service import AppealRequest, Moderation
 from shared import events
 from shared.api.queues import DecisionResponse
-from shared.errors import Refused
 from shared.http import DocumentedRoute
 from shared.json_types import Instant
 
 
-class JudgementRequest(RequestModel):
-    """The reason, and the rule; a hold and a disqualification need a rule."""
+class ViolationRequest(RequestModel):
+    """The rule that a submission breaks, and the reason."""
 
     reason: Text
-    rule: Text | None = None
+    rule: Text
 
 
 class AppealDecisionRequest(RequestModel):
@@ -58,26 +56,45 @@ def _submissions(router: APIRouter, moderation: Moderation, auth: Authenticator)
         command = events.AppealDecided(is_accepted=body.is_accepted, reason=body.reason)
         return decision_response(await moderation.judge(number, command, actor))
 
-    @router.post("/admin/submissions/{number}/{act}")
-    async def judge(
-        number: Number,
-        act: Literal["hold", "release", "disqualify", "restore"],
-        body: JudgementRequest,
-        actor: Operator,
+    async def author_or_operator(request: Request) -> Caller:
+        """Return an operator, or a caller who may be the author of the submission's problem."""
+        return await auth.participant_or_staff(request, "author", "admin:submissions")
+
+    AuthorOrOperator: TypeAlias = Annotated[Caller, Depends(author_or_operator)]
+
+    @router.post("/admin/submissions/{number}/hold")
+    async def hold(
+        number: Number, body: ViolationRequest, caller: AuthorOrOperator
     ) -> DecisionResponse:
-        """Hold, release, disqualify or restore a submission."""
-        return decision_response(await moderation.judge(number, _judgement(act, body), actor))
+        """Keep a submission off its leaderboard until it is reviewed.
 
+        Authors hold ranked submissions to their own problems, operators hold any.
+        """
+        return decision_response(await moderation.hold(number, caller, body.rule, body.reason))
 
-def _judgement(act: str, body: JudgementRequest) -> rules.Judgement:
-    if act == "release":
-        return events.SubmissionReleased(reason=body.reason)
-    if act == "restore":
-        return events.SubmissionRestored(reason=body.reason)
-    if body.rule is None:
-        raise Refused("invalid_request", f"rule: name the rule by which you {act}", "rule")
-    event_type = events.SubmissionHeld if act == "hold" else events.SubmissionDisqualified
-    return event_type(rule=body.rule, reason=body.reason)
+    @router.post("/admin/submissions/{number}/release")
+    async def release(
+        number: Number, body: ReasonRequest, caller: AuthorOrOperator
+    ) -> DecisionResponse:
+        """Release a held submission.
+
+        Authors release submissions of others to their own problems, unless a moderator holds them.
+        """
+        return decision_response(await moderation.release(number, caller, body.reason))
+
+    @router.post("/admin/submissions/{number}/disqualify")
+    async def disqualify(
+        number: Number, body: ViolationRequest, actor: Operator
+    ) -> DecisionResponse:
+        """Disqualify a submission."""
+        command = events.SubmissionDisqualified(rule=body.rule, reason=body.reason)
+        return decision_response(await moderation.judge(number, command, actor))
+
+    @router.post("/admin/submissions/{number}/restore")
+    async def restore(number: Number, body: ReasonRequest, actor: Operator) -> DecisionResponse:
+        """Restore a disqualified submission."""
+        command = events.SubmissionRestored(reason=body.reason)
+        return decision_response(await moderation.judge(number, command, actor))
 
 
 def _participants(router: APIRouter, moderation: Moderation, auth: Authenticator) -> None:

@@ -19,10 +19,12 @@ class ModerationState:
     """The moderation state of a submission, folded from its history and its moderation's.
 
     A hold and a disqualification are independent; each is lifted by itself. `appeal` is "" before
-    any appeal, `open` or `decided`: one appeal for each decision.
+    any appeal, `open` or `decided`: one appeal for each decision. `is_held_by_staff`: by a
+    moderator, not by a rule of the platform or the author of the problem.
     """
 
     is_held: bool = False
+    is_held_by_staff: bool = False
     is_disqualified: bool = False
     appeal: str = ""
     is_withdrawn: bool = False
@@ -34,8 +36,20 @@ Judgement = (
     | events.SubmissionDisqualified
     | events.SubmissionRestored
 )
+
+
+class AuthorRelease(NamedTuple):
+    """The author of a problem ends a hold of a submission to it."""
+
+    reason: str
+
+
 ModerationCommand = (
-    Judgement | events.AppealFiled | events.AppealDecided | events.SubmissionWithdrawn
+    Judgement
+    | AuthorRelease
+    | events.AppealFiled
+    | events.AppealDecided
+    | events.SubmissionWithdrawn
 )
 
 
@@ -55,6 +69,11 @@ def decide(command: ModerationCommand, state: ModerationState) -> Sequence[event
                 message = "this submission is held for review: you can withdraw it after the review"
                 raise Refused("under_review", message)
             return () if state.is_withdrawn else (command,)
+        case AuthorRelease(reason=reason):
+            if state.is_held_by_staff:
+                message = "a moderator holds this submission: ask a moderator to release it"
+                raise Refused("scope_missing", message)
+            return decide(events.SubmissionReleased(reason=reason), state)
         case _:
             _check_judgement(command, state)
     return (command,)
@@ -66,11 +85,12 @@ def evolve(state: ModerationState, fact: events.Fact) -> ModerationState:
         case events.SubmissionFinished(is_held=True):
             state = replace(state, is_held=True)
         case events.SubmissionHeld():
-            state = _reopen_appeal(replace(state, is_held=True))
+            held = replace(state, is_held=True, is_held_by_staff=not fact.is_by_author)
+            state = _reopen_appeal(held)
         case events.SubmissionDisqualified():
             state = _reopen_appeal(replace(state, is_disqualified=True))
         case events.SubmissionReleased():
-            state = replace(state, is_held=False)
+            state = replace(state, is_held=False, is_held_by_staff=False)
         case events.SubmissionRestored():
             state = replace(state, is_disqualified=False)
         case events.AppealFiled() | events.AppealDecided():

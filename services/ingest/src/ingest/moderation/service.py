@@ -14,14 +14,16 @@ from ingest.http.requests import APPEAL_LENGTH_MAX, RequestModel
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.accounts.rules import check_outranks
 from ingest.identity.accounts.service import decide_account
-from ingest.identity.caller import Caller
+from ingest.identity.caller import Caller, check_problem
 from ingest.moderation import rules
 from ingest.ports import Ports, resolve_account
 from ingest.submission_history import SubmissionHistory
 from shared import events, subjects
 from shared.api.accounts import BanAppeal
 from shared.blobs import BlobNotFound, describe_blob
+from shared.errors import Refused, unknown_submission
 
+RANKED = "ranked"
 APPEAL_MEDIA = "text/plain"
 
 
@@ -54,6 +56,45 @@ class Moderation:
         """Hold, release, disqualify or restore, or answer an appeal."""
         submission = await load_submission(self.ports, number)
         return await self.decisions.make_all([moderation_command(submission, command)], operator)
+
+    async def hold(self, number: int, caller: Caller, rule: str, reason: str) -> DecisionResult:
+        """Hold a submission, as an operator or as the author of its problem."""
+        is_author = not caller.may("admin:submissions")
+        if is_author:
+            await self._check_author(number, caller)
+        held = events.SubmissionHeld(rule=rule, reason=reason, is_by_author=is_author)
+        return await self.judge(number, held, caller.actor)
+
+    async def release(self, number: int, caller: Caller, reason: str) -> DecisionResult:
+        """Release a held submission, as an operator or as the author of its problem.
+
+        An author cannot release what a moderator holds, nor a submission of their own.
+        """
+        if caller.may("admin:submissions"):
+            return await self.judge(number, events.SubmissionReleased(reason=reason), caller.actor)
+        if await self._check_author(number, caller) == caller.account:
+            message = f"submission {number} is your own: ask a moderator to release it"
+            raise Refused("scope_missing", message, "number")
+        return await self.judge(number, rules.AuthorRelease(reason), caller.actor)
+
+    async def _check_author(self, number: int, caller: Caller) -> str:
+        """Return the account of a ranked submission to a problem of the caller's.
+
+        Others, and those in other modes, are refused as far as the caller may know of them.
+        """
+        submission = await load_submission(self.ports, number)
+        received = submission.received
+        if received.problem in caller.owned:
+            check_problem(caller, received.problem)
+            if received.mode != RANKED and submission.account != caller.account:
+                raise unknown_submission(number)
+            return submission.account
+        try:
+            self.feed.rights().check_sees(caller, received.problem)
+        except Refused as refused:
+            raise unknown_submission(number) from refused
+        message = f"submission {number} is for a problem of another author"
+        raise Refused("not_yours", message, "number")
 
     async def ban(
         self, participant: str, reason: str, until_at: datetime | None, operator: str

@@ -176,6 +176,7 @@ class ReaderView:
             "is_staff": self.reader.is_staff,
             "members_of": self.reader.boards,
             "limited_to": self.reader.problems,
+            "author_of": self.reader.owned,
         }
         return await self.reads.rows(statement, **reader_values, **values)
 

@@ -37,14 +37,21 @@ def moderation_router(sources: ReadSources) -> APIRouter:
     async def moderation(
         reader: CurrentReader,
         open: bool = False,  # noqa: A002  (the parameter's public name)
+        authored: bool = False,
         limit: Limit = 100,
     ) -> models.Moderation:
         """Decisions about the reader's own submissions; for staff, about all.
 
-        With `open` only those that wait for a decision.
+        Authors also get those about ranked submissions to their problems, without texts of appeals.
+        With `authored` only these, and with `open` only those that wait for a decision.
         """
-        rows = await sources.view(reader).rows("moderation", open=open, limit=limit)
-        items = [row | {"appeal_text": await _read_appeal(sources.blobs, row)} for row in rows]
+        view = sources.view(reader)
+        rows = await view.rows("moderation", open=open, authored=authored, limit=limit)
+        items = [
+            row
+            | {"appeal_text": await _read_appeal(sources.blobs, row) if view.owns(row) else None}
+            for row in rows
+        ]
         decisions = convert(items, list[models.Decision])
         return models.Moderation(items=decisions, as_of=sources.progress.seq)
 

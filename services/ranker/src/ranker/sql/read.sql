@@ -1252,7 +1252,8 @@ where submission = any(%(submissions)s::text[]) and problem_number = %(number)s
 limit 1000;
 
 -- name: moderation
--- Decisions about submissions, made or pending, newest first, for their owners and staff.
+-- Decisions about submissions, made or pending, newest first, for their owners, staff, and the
+-- authors of their problems.
 select submission.number, submission.id, participant.name as participant, submission.problem,
        submission.problem_number as problem_version, submission.gpu, submission.outcome,
        submission.code, submission.reason as end_reason, submission.is_held as is_held_by_rule,
@@ -1261,7 +1262,8 @@ select submission.number, submission.id, participant.name as participant, submis
        moderation.reason, moderation.actor, moderation.decided_at, moderation.evidence,
        moderation.appeal, moderation.appeal_text, moderation.appeal_reason,
        moderation.appealed_at, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
-       moderation.withdrawn_at
+       moderation.withdrawn_at, submission.account as participant_id,
+       submission.baseline
 from (
     select submission as id from moderation
     where not %(open)s or is_held or appeal = 'filed'
@@ -1275,10 +1277,11 @@ from (
 join submission on submission.id = listed.id
 left join moderation on moderation.submission = listed.id
 left join accounts.participant on participant.account = submission.account
-where %(is_staff)s or (
-    submission.account = %(reader)s
-    and (%(limited_to)s::text[] = '{}' or submission.problem = any(%(limited_to)s::text[]))
-)
+where (submission.mode = 'ranked' and submission.problem = any(%(author_of)s::text[]))
+   or (not %(authored)s and (%(is_staff)s or (
+       submission.account = %(reader)s
+       and (%(limited_to)s::text[] = '{}' or submission.problem = any(%(limited_to)s::text[]))
+   )))
 order by submission.number desc
 limit %(limit)s;
 

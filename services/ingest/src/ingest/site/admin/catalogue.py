@@ -13,6 +13,9 @@ OPERATE, ALL = ("admin:operate",), (ADMIN,)
 # As for the routes of invites: authors, for their own leaderboards, and operators.
 INVITES = ("author", "admin:problems")
 
+# For the author of the submission's problem, and operators.
+HOLDS = ("author", *SUBMISSIONS)
+
 REASON = FormField("reason", "Reason", "The log keeps it with your name; participants may see it.")
 NUMBER = FormField("number", "Number of the submission", kind="number", length_max=16)
 RULE = FormField("rule", "Rule", "The rule that it breaks. Its owner sees it.")
@@ -54,7 +57,7 @@ SUBMISSION_ACTS: Mapping[str, Act] = {
     ),
     "hold": Act(
         "POST /v1/admin/submissions/{number}/hold",
-        SUBMISSIONS,
+        HOLDS,
         "Hold a submission",
         "Hold",
         "It is kept off its leaderboard until somebody has reviewed it.",
@@ -65,7 +68,7 @@ SUBMISSION_ACTS: Mapping[str, Act] = {
     ),
     "release-submission": Act(
         "POST /v1/admin/submissions/{number}/release",
-        SUBMISSIONS,
+        HOLDS,
         "Release a held submission",
         "Release",
         "It ends the hold: the submission is ranked if it is eligible.",

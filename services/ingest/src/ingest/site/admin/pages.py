@@ -198,7 +198,7 @@ INVITES = Page(catalogue.INVITES_PAGE, "Invites", catalogue.INVITES)
 PAGES = (
     Page(OVERVIEW_PAGE, "Overview", STAFF, _overview),
     Page(catalogue.OVERDUE_PAGE, "Stuck and failed", catalogue.SUBMISSIONS, tables.overdue_tables),
-    Page(catalogue.HELD_PAGE, "Held submissions", catalogue.SUBMISSIONS, tables.held_tables),
+    Page(catalogue.HELD_PAGE, "Held submissions", catalogue.HOLDS, tables.held_tables),
     Page(
         catalogue.APPEALS_PAGE,
         "Appeals",

@@ -110,10 +110,13 @@ async def read_delayed(api: SessionApi) -> list[tuple[SubmissionLine, str]]:
     return [(line, reason) for line, reason in reversed(delays) if reason]
 
 
-async def read_decisions(api: SessionApi) -> list[Decision]:
-    """Return the submissions that wait for a decision. Raises `Refused` and `Failed`."""
-    path = api_path("moderation")
-    return (await api.get(path, Moderation, open="true", limit=READ_MAX)).items
+async def read_decisions(api: SessionApi, *, is_author: bool = False) -> list[Decision]:
+    """Return the submissions that wait for a decision; for authors, those to their problems.
+
+    Raises `Refused` and `Failed`.
+    """
+    filters = {"open": "true", "authored": str(is_author).lower(), "limit": READ_MAX}
+    return (await api.get(api_path("moderation"), Moderation, **filters)).items
 
 
 def is_held(decision: Decision) -> bool:
@@ -215,8 +218,12 @@ async def _failed_submissions(operator: Operator) -> Section:
 
 
 async def held_tables(operator: Operator) -> list[Section]:
-    """Held submissions with their evidence. Raises `Refused` and `Failed`."""
-    decisions = filter(is_held, await read_decisions(operator.api))
+    """Held submissions with their evidence; for authors, those to their own problems.
+
+    Raises `Refused` and `Failed`.
+    """
+    is_author = not operator.caller.may("admin:submissions")
+    decisions = filter(is_held, await read_decisions(operator.api, is_author=is_author))
     rows = [await _held_row(operator, decision) for decision in decisions]
     columns = ("Submission", "Participant", "Leaderboard", "Rule", "Evidence", "Held by")
     acts = [link_act(name) for name in ("hold", "disqualify", "restore")]
