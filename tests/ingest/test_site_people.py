@@ -2,12 +2,15 @@
 
 import json
 import re
+from dataclasses import replace
+from datetime import timedelta
 
 import pytest
 from msgspec import structs
 
 from ingest.site import people
 from shared import events, subjects
+from shared.contests.definition import Contest, ContestProblem, Division, Phase, Scoring
 from tests.ingest.test_site_pages import Run, name_account, page_of, run
 from tests.ingest.ways import CLOSED, OPEN, Ways
 from tests.support.door import FILES, report_of
@@ -17,6 +20,7 @@ from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 
+HOUR = timedelta(hours=1)
 ODD_NAME = "<img src=x>"
 LAUNCHER = {
     "name": "cluster",
@@ -258,12 +262,38 @@ async def test_contests_and_their_calendar_show_the_deadlines(ways: Ways) -> Non
 
 async def check_named_contest(ways: Ways) -> None:
     """Check the page of a contest of two problems, of which one is closed."""
-    owner = ways.people["owner"].account
-    numbers = await run(ways, Run("first", owner, 50.0), Run("second", "p1", 90.0))
+    owner, other = ways.people["owner"].account, "p1"
+    at = T0
+    problems = [
+        ContestProblem(slug=slug, round="main", starts_at=at - HOUR, ends_at=at + HOUR, gpu="CPU")
+        for slug in ("identity", "secret")
+    ]
+    problems[0] = structs.replace(problems[0], scoring=Scoring(points=[25, 18]))
+    phases = [
+        Phase(kind="registration", starts_at=at - 2 * HOUR, ends_at=at - HOUR),
+        Phase(kind="main", starts_at=at - HOUR, ends_at=at + HOUR),
+    ]
+    contest = Contest(
+        slug="summer",
+        title="Summer 2026",
+        terms="Be fair.",
+        organisers=[],
+        problems=problems,
+        divisions=[Division(slug="open", title="Open")],
+        phases=phases,
+        register_until_at=at,
+    )
+    aggregate = subjects.contest("summer")
+    await say(ways.door.log, aggregate, events.ContestPublished(number=1, contest=contest))
+    for account in (owner, other):
+        registered = events.ContestRegistered(account=account, division="open", terms_digest="d")
+        await say(ways.door.log, aggregate, registered)
     for slug in ("identity", "secret"):
-        changed = events.LeaderboardChanged(visibility=None, reason="r", contest="Summer 2026")
+        changed = events.LeaderboardChanged(visibility=None, reason="r", contest="summer")
         await say(ways.door.log, subjects.problem(slug), changed)
-    page = "/contests/Summer%202026"
+    runs = Run("first", owner, 50.0), Run("second", other, 90.0)
+    numbers = await run(ways, *(replace(one, contest="summer") for one in runs))
+    page = "/contests/summer"
     await page_with(ways, "/contests", "2 problems", "author")
     text = await page_of(ways, page, "author")
     assert "/problems/secret" in text
@@ -273,8 +303,8 @@ async def check_named_contest(ways: Ways) -> None:
     assert [int(points) for points in re.findall(r'data-label="points">(\d+)<', text)] == [25, 18]
     assert text.index(f'"/submissions/{numbers["first"]}"') < text.index("name deleted")
     assert ">you<" in await page_of(ways, page, "owner")
-    assert f'<a href="{page}">Summer 2026</a>' in await page_of(ways, "/contests")
-    await page_of(ways, "/contests/Winter", status=404)
+    assert f'<a href="{page}">summer</a>' in await page_of(ways, "/contests")
+    await page_of(ways, "/contests/winter", status=404)
 
 
 async def test_an_account_chooses_its_notifications_and_webhooks(ways: Ways) -> None:

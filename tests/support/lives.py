@@ -56,6 +56,7 @@ class Life:
     toolchains: tuple[str, ...] = ()
     parent: int = 0
     gpu: str = "CPU"
+    contest: str = ""
 
     @property
     def blob(self) -> Blob:
@@ -127,6 +128,8 @@ class Life:
             normal_digest=self.normal_digest,
             requires=events.Requires(toolchains=list(self.toolchains)),
             parent=self.parent,
+            contest=self.contest,
+            contestant=self.account if self.contest else "",
         )
 
     def _assigned(self) -> Fact:

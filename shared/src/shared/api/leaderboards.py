@@ -457,34 +457,3 @@ class LeaderboardSettings(ApiModel, frozen=True, kw_only=True):
         str, Meta(description="The file to accept before submitting; empty if none.")
     ]
     contest: Annotated[str, Meta(description="The contest that it belongs to, if any.")] = ""
-
-
-class ContestPlace(ApiModel, frozen=True, kw_only=True):
-    """A place on a leaderboard of a contest, and its points."""
-
-    problem: str
-    gpu: str
-    rank: int
-    points: int
-    number: SubmissionNumber
-    score_us: Microseconds
-
-
-class ContestParticipant(ApiModel, frozen=True, kw_only=True):
-    """A participant of a contest: the sum of their points, and the places that it comes from."""
-
-    rank: int
-    is_tied: bool
-    points: int
-    participant_id: str
-    participant: str | None
-    places: list[ContestPlace]
-
-
-class ContestStanding(ApiModel, frozen=True, kw_only=True):
-    """The participants of a contest with at least one point, best first."""
-
-    contest: str
-    points: Annotated[list[int], Meta(description="Of the places on each leaderboard, in order.")]
-    items: list[ContestParticipant]
-    as_of: SequenceNumber

@@ -14,7 +14,8 @@ from ingest.ports import ReadProxy
 from ingest.site.formatting import highlight_code, language_title, render_markdown
 from ingest.site.leaderboards import parse_version
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
-from shared.api.leaderboards import ContestStanding, LeaderboardLine, Leaderboards
+from shared.api.contest_standings import ContestStanding
+from shared.api.leaderboards import LeaderboardLine, Leaderboards
 from shared.api.problems import FullProblem, Problem, ProblemCase, Problems
 from shared.clock import now
 from shared.presentation.units import one_line
@@ -188,7 +189,7 @@ def add_contest_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
         reads = visitor.reads
         standing, problems = await read_in_time(
             asyncio.gather(
-                reads.read(api_path("contests", name), ContestStanding),
+                reads.read(api_path("contests", name, "standing"), ContestStanding),
                 read_problems(reads, contest=name, state="all"),
             )
         )

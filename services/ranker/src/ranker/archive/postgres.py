@@ -173,6 +173,23 @@ class ArchiveReader:
             )
         return int(seq), [_make_recorded(*row) for row in rows]
 
+    async def read_contest(
+        self, contest: str, problems: Sequence[str], at: datetime
+    ) -> tuple[int, list[RecordedEvent]]:
+        """The last sequence at an instant, and all events that matter to a contest's standing.
+
+        `problems` are those that the contest ever had. Raises Failed.
+        """
+        ((seq,),) = await self._rows("newest_then", {"at": at})
+        values = {"contest": contest, "problems": list(problems), "at": at}
+        rows = await self._rows("contest_then", values | {"limit": PAST_EVENTS_MAX})
+        if len(rows) == PAST_EVENTS_MAX:
+            raise Failed(
+                f"that contest has over {PAST_EVENTS_MAX} events:"
+                " use `warpboard server audit --contest` instead"
+            )
+        return int(seq), [_make_recorded(*row) for row in rows]
+
     async def _rows(self, statement: str, values: dict[str, object]) -> list[tuple[Any, ...]]:
         sql = load_statements(PACKAGE, "archive.sql")[statement].encode()
         async with borrow_connection(self.pool, *UNREACHABLE) as connection:

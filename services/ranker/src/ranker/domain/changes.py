@@ -74,6 +74,8 @@ def _received(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionReceived
         job=job_id_of(decoded.id),
         baseline=fact.baseline,
         parent=fact.parent,
+        contest=fact.contest,
+        contestant=fact.contestant,
     )
     rows.add([submission], ())
     text = f"{fact.mode} on {fact.gpu}, version {fact.problem_number} of {fact.problem}"

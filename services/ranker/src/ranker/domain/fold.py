@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Generic, NamedTuple, TypeVar, get_args
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import msgspec
 
@@ -45,7 +45,7 @@ IGNORED: frozenset[type[Fact]] = frozenset(
         *(events.ProblemCheckRequested, events.DeviceTimeReserved, events.DeviceTimeSettled),
         *(events.ChunkStopRequested, events.SlotReserved, events.SegmentSealed),
         events.LogTruncated,
-        *get_args(events.ContestFact),
+        *(events.ContestInviteIssued, events.ContestTeamCodeChanged),
     )
 )
 # Events whose own fields are all the values that their statements need.
@@ -67,6 +67,11 @@ STATEMENTS: dict[type[Fact], tuple[str, ...]] = {
     events.SubmissionWithdrawn: ("submission_withdrawn",),
     events.EvaluationCancelRequested: ("evaluation_cancelling",),
     events.EvaluationFinished: ("evaluation_finished",),
+    events.ContestRegistrationWithdrawn: ("contest_registration_withdrawn",),
+    events.ContestTeamJoined: ("contest_team_joined",),
+    events.ContestTeamLeft: ("contest_team_left",),
+    events.ContestCaptainChanged: ("contest_captain_changed",),
+    events.ContestReviewed: ("contest_reviewed",),
 }
 
 
@@ -241,6 +246,49 @@ def _items_lost(event: RecordedEvent, fact: events.JobGivenUp | events.JobCancel
     return [Step("evaluation_items_lost", values)]
 
 
+def _contest_team_created(event: RecordedEvent, fact: events.ContestTeamCreated) -> list[Step]:
+    values = _values(event, fact)
+    joined = values | {"account": fact.captain}
+    return [Step("contest_team_created", values), Step("contest_team_joined", joined)]
+
+
+def _contest_declared(event: RecordedEvent, fact: events.ContestDeclared) -> list[Step]:
+    """A contestant is a person or a team, which have rows of their own; so below."""
+    values = _values(event, fact) | {"declared": _to_json(fact.declaration)}
+    return [Step(name, values) for name in ("contest_person_declared", "contest_team_declared")]
+
+
+def _contest_questioned(
+    event: RecordedEvent,
+    fact: events.ContestDeclarationQuestioned | events.ContestDeclarationAccepted,
+) -> list[Step]:
+    is_question = isinstance(fact, events.ContestDeclarationQuestioned)
+    values = _values(event, fact) | {"question": fact.reason if is_question else None}
+    names = ("contest_person_questioned", "contest_team_questioned")
+    return [Step(name, values) for name in names]
+
+
+def _contest_disqualified(
+    event: RecordedEvent, fact: events.ContestDisqualified | events.ContestRestored
+) -> list[Step]:
+    values = _values(event, fact)
+    values["is_disqualified"] = isinstance(fact, events.ContestDisqualified)
+    names = ("contest_person_disqualified", "contest_team_disqualified")
+    return [Step(name, values) for name in names]
+
+
+def _finalists_values(fact: events.ContestFinalistsAdmitted) -> Values:
+    places = [{"contestant": contestant} for contestant in fact.contestants]
+    return {"stage": "finalists", "listed": _to_json(places)}
+
+
+def _results_values(
+    fact: events.ContestResultsProposed | events.ContestResultsConfirmed,
+) -> Values:
+    is_final = isinstance(fact, events.ContestResultsConfirmed)
+    return {"stage": "confirmed" if is_final else "proposed", "listed": _to_json(fact.places)}
+
+
 # By the class of what was announced on a leaderboard.
 ANNOUNCEMENT_STATEMENTS: dict[type[Fact], str] = {
     events.RecordSet: "record_set",
@@ -307,6 +355,25 @@ _STEP_RULES: tuple[StepRule[Any] | ValueRule[Any], ...] = (
     StepRule(events.JobRequeued, _items_ended),
     StepRule(events.JobGivenUp, _items_lost),
     StepRule(events.JobCancelled, _items_lost),
+    ValueRule(
+        events.ContestPublished,
+        "contest_published",
+        lambda fact: {"definition": _to_json(fact.contest)},
+    ),
+    ValueRule(
+        events.ContestRegistered,
+        "contest_registered",
+        lambda fact: {"declared": _to_json(fact.declaration)},
+    ),
+    StepRule(events.ContestTeamCreated, _contest_team_created),
+    StepRule(events.ContestDeclared, _contest_declared),
+    StepRule(events.ContestDeclarationQuestioned, _contest_questioned),
+    StepRule(events.ContestDeclarationAccepted, _contest_questioned),
+    StepRule(events.ContestDisqualified, _contest_disqualified),
+    StepRule(events.ContestRestored, _contest_disqualified),
+    ValueRule(events.ContestFinalistsAdmitted, "contest_result_announced", _finalists_values),
+    ValueRule(events.ContestResultsProposed, "contest_result_announced", _results_values),
+    ValueRule(events.ContestResultsConfirmed, "contest_result_announced", _results_values),
 )
 STEPS: dict[type[Fact], Callable[[RecordedEvent, Any], list[Step]]] = {
     rule.kind: rule.make_steps for rule in _STEP_RULES

@@ -57,7 +57,8 @@ class Submission(_Job, kw_only=True, gc=False):
 
     `baseline` names the problem's baseline that it runs; `cases_passed` counts visible checked
     cases. `toolchains` are what an agent needs to build and run it. `parent` is the number of the
-    submission that it is declared to come from, 0 for none.
+    submission that it is declared to come from, 0 for none. `contest` and `contestant` are "" for
+    none.
     """
 
     id: str
@@ -87,6 +88,8 @@ class Submission(_Job, kw_only=True, gc=False):
     baseline: str = ""
     cases_passed: int = 0
     parent: int = 0
+    contest: str = ""
+    contestant: str = ""
 
     @property
     def is_over(self) -> bool:

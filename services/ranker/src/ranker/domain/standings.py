@@ -262,19 +262,23 @@ class Standings:
             for submission in submissions
         }
 
+    def eligible_results(self, board: LeaderboardKey) -> dict[str, SubmissionFinished]:
+        """The results that may count there, in the order of their decisions."""
+        off = (self.held, self.disqualified, self.withdrawn)
+        return {
+            submission: result
+            for submission, result in self.results.get(board, {}).items()
+            if result.is_eligible
+            and result.score_us is not None
+            and not any(submission in names for names in off)
+        }
+
     def _group_by_source(self, board: LeaderboardKey) -> dict[tuple[str, str], list[str]]:
         by_source: dict[tuple[str, str], dict[str, SubmissionFinished]] = {}
-        for submission, result in self.results.get(board, {}).items():
-            if (
-                result.is_eligible
-                and result.score_us is not None
-                and not any(
-                    submission in off for off in (self.held, self.disqualified, self.withdrawn)
-                )
-            ):
-                received = self.received[submission]
-                source = received.account, received.source
-                by_source.setdefault(source, {})[submission] = result
+        for submission, result in self.eligible_results(board).items():
+            received = self.received[submission]
+            source = received.account, received.source
+            by_source.setdefault(source, {})[submission] = result
         return {source: results_that_count(results) for source, results in by_source.items()}
 
     def _best_entries(self, board: LeaderboardKey, at: datetime) -> dict[int, _Entry]:
@@ -289,11 +293,12 @@ class Standings:
                 if other is None or _entry_key(entry) < _entry_key(other):
                     best[account] = entry
         allowed = (
-            entry for entry in best.values() if not self._is_banned(entry.received.account, at)
+            entry for entry in best.values() if not self.is_banned(entry.received.account, at)
         )
         return {entry.received.number: entry for entry in allowed}
 
-    def _is_banned(self, account: str, at: datetime) -> bool:
+    def is_banned(self, account: str, at: datetime) -> bool:
+        """Whether a participant is banned at an instant."""
         if account not in self.banned:
             return False
         until_at = self.banned[account]

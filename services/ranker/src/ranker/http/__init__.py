@@ -6,6 +6,7 @@ from ranker.http.access import ReadSources
 from ranker.http.archive import archive_router
 from ranker.http.cases import cases_router, goals_router
 from ranker.http.comparison import comparison_router
+from ranker.http.contests import contests_router
 from ranker.http.evaluations import evaluations_router
 from ranker.http.events import events_router
 from ranker.http.leaderboard_cache import LeaderboardCache
@@ -30,6 +31,7 @@ ROUTERS = (
     leaderboards_router,
     histories_router,
     participants_router,
+    contests_router,
     goals_router,
     moderation_router,
     queues_router,

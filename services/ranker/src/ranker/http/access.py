@@ -21,6 +21,7 @@ from ranker.service.progress import Live, ProjectionProgress
 from shared.api.submissions import FullSubmission, Progress, SubmissionPage, SubmissionSummary
 from shared.blobs import BlobStore
 from shared.clock import now
+from shared.contests.definition import Contest
 from shared.errors import Refused, unknown_submission
 from shared.health import ScrubState
 from shared.lifecycle import STREAMS_MAX
@@ -195,6 +196,11 @@ class ReaderView:
     def authors(self, slug: str) -> bool:
         """Whether the reader may see what a problem's author sees."""
         return self.reader.is_staff or slug in self.reader.owned
+
+    def organises(self, contest: Contest) -> bool:
+        """Whether the reader may see what the organisers of a contest see."""
+        is_organiser = self.reader.account in contest.organisers and not self.reader.problems
+        return self.reader.is_staff or is_organiser
 
     def sees(self, row: Mapping[str, Any]) -> bool:
         """Whether the reader can see a submission; baselines are for their author and staff."""

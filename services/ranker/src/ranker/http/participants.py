@@ -1,8 +1,6 @@
-"""Participants and what they achieved: places, records, histories, cases, and contests."""
+"""Participants and what they achieved: places, records, histories and cases."""
 
 import asyncio
-from collections import Counter
-from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -41,8 +39,6 @@ RECORDS_MAX = 100
 
 Row = dict[str, Any]
 CASE_ENTRIES_MAX = 50
-# Of the first places on each leaderboard of a contest.
-POINTS = (25, 18, 15, 12, 10, 8, 6, 4, 2, 1)
 # A problem has fewer; a hostile agent may claim more.
 CASES_MAX = 200
 
@@ -144,25 +140,8 @@ class EntryCasesQuery(QueryParams):
 
 
 def histories_router(sources: ReadSources) -> APIRouter:
-    """The routes of records, histories, cases and contests."""
+    """The routes of records, histories and cases."""
     router = APIRouter(route_class=DocumentedRoute)
-
-    @router.get("/v1/contests/{name}")
-    async def standing(
-        request: Request, reader: CurrentReader, name: str
-    ) -> TypedResponse[models.ContestStanding]:
-        """The standing of a contest: the points of each participant for their places, summed.
-
-        Places are those on each leaderboard of the contest that the reader can see.
-        """
-        seq, view = await read_checkpoint(sources.reads), sources.view(reader)
-        filters = {"slug": None, "version": None, "state": "all", "after": None, "search": None}
-        if not await view.rows("problems", **filters, contest=name, at=now(), limit=1):
-            raise Refused("not_found", f"there is no contest {name[:100]!r}", "name")
-        rows = await view.rows("contest_places", contest=name, places=len(POINTS))
-        items = rank_participants(rows)
-        body = models.ContestStanding(contest=name, points=list(POINTS), items=items, as_of=seq)
-        return json_response(request, body, seq)
 
     _add_records(router, sources)
 
@@ -191,34 +170,6 @@ def histories_router(sources: ReadSources) -> APIRouter:
 
     _add_cases(router, sources)
     return router
-
-
-def rank_participants(rows: Sequence[dict[str, Any]]) -> list[models.ContestParticipant]:
-    """The participants by the points for their places; who has as many shares a rank.
-
-    `rows` are of `contest_places`.
-    """
-    names = {row["participant_id"]: row["participant"] for row in rows}
-    places: dict[str, list[models.ContestPlace]] = {}
-    for row in rows:
-        place = convert(row | {"points": POINTS[row["rank"] - 1]}, models.ContestPlace)
-        places.setdefault(row["participant_id"], []).append(place)
-    sums = Counter({account: sum(place.points for place in own) for account, own in places.items()})
-    shared = Counter(sums.values())
-    ranks: dict[int, int] = {}
-    for position, (_, points) in enumerate(sums.most_common(), 1):
-        ranks.setdefault(points, position)
-    return [
-        models.ContestParticipant(
-            rank=ranks[points],
-            is_tied=shared[points] > 1,
-            points=points,
-            participant_id=account,
-            participant=names[account],
-            places=places[account],
-        )
-        for account, points in sums.most_common()
-    ]
 
 
 def _add_records(router: APIRouter, sources: ReadSources) -> None:

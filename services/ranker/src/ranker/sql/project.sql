@@ -63,11 +63,11 @@ insert into submission (id, number, version, account, problem, problem_number, g
                         toolchains, source, pooling_source, source_bytes, source_media, received_at, deadline_at, state,
                         state_at, lease_until_at, job, run, agent, attempt, outcome, verdict, code,
                         reason, is_eligible, is_held, finished_at, timeline, baseline,
-                        cases_passed, parent)
+                        cases_passed, parent, contest, contestant)
 select id, number, version, account, problem, problem_number, gpu, mode, name, toolchains, source,
        pooling_source, source_bytes, source_media, received_at, deadline_at, state, state_at, lease_until_at, job,
        run, agent, attempt, outcome, verdict, code, reason, is_eligible, is_held, finished_at,
-       timeline, baseline, cases_passed, parent
+       timeline, baseline, cases_passed, parent, contest, contestant
 from json_populate_recordset(null::submission, %(rows)s::json)
 on conflict (id) do update
 set version = excluded.version, state = excluded.state, state_at = excluded.state_at,
@@ -826,3 +826,88 @@ on conflict do nothing;
 -- name: verdicts_forgotten
 -- Drop the verdicts of old events, so that the table has a bound.
 delete from verdict where seq < %(seq)s - %(events_kept)s;
+
+-- name: contest_published
+-- The newest version of a contest.
+insert into contest (slug, number, seq, definition, published_at)
+values (%(id)s, %(number)s, %(seq)s, %(definition)s, %(at)s)
+on conflict (slug) do update
+set number = excluded.number, seq = excluded.seq, definition = excluded.definition;
+
+-- name: contest_registered
+-- A person takes part in a contest, perhaps again.
+insert into contest_person (contest, account, division, declaration, registered_at)
+values (%(id)s, %(account)s, %(division)s, %(declared)s, %(at)s)
+on conflict (contest, account) do update
+set division = excluded.division, declaration = excluded.declaration, question = null,
+    is_registered = true, registered_at = excluded.registered_at;
+
+-- name: contest_registration_withdrawn
+-- A person no longer takes part.
+update contest_person set is_registered = false, team = ''
+where contest = %(id)s and account = %(account)s;
+
+-- name: contest_team_created
+-- A team, of which its captain is the first member.
+insert into contest_team (contest, team, name, captain, created_at)
+values (%(id)s, %(team)s, %(name)s, %(captain)s, %(at)s)
+on conflict (contest, team) do nothing;
+
+-- name: contest_team_joined
+-- A person is in a team.
+update contest_person set team = %(team)s where contest = %(id)s and account = %(account)s;
+
+-- name: contest_team_left
+-- A person is no longer in a team.
+update contest_person set team = ''
+where contest = %(id)s and account = %(account)s and team = %(team)s;
+
+-- name: contest_captain_changed
+-- A team has another captain.
+update contest_team set captain = %(captain)s where contest = %(id)s and team = %(team)s;
+
+-- name: contest_person_declared
+-- A person is in a division and declares what it demands.
+update contest_person set division = %(division)s, declaration = %(declared)s, question = null
+where contest = %(id)s and account = %(contestant)s;
+
+-- name: contest_team_declared
+-- A team is in a division and declares what it demands.
+update contest_team set division = %(division)s, declaration = %(declared)s, question = null
+where contest = %(id)s and team = %(contestant)s;
+
+-- name: contest_person_questioned
+-- The declaration of a person is doubted; null if it no longer is.
+update contest_person set question = %(question)s
+where contest = %(id)s and account = %(contestant)s;
+
+-- name: contest_team_questioned
+-- The declaration of a team is doubted; null if it no longer is.
+update contest_team set question = %(question)s
+where contest = %(id)s and team = %(contestant)s;
+
+-- name: contest_person_disqualified
+-- A person is out of a contest, or back in it.
+update contest_person set is_disqualified = %(is_disqualified)s
+where contest = %(id)s and account = %(subject)s;
+
+-- name: contest_team_disqualified
+-- A team is out of a contest, or back in it.
+update contest_team set is_disqualified = %(is_disqualified)s
+where contest = %(id)s and team = %(subject)s;
+
+-- name: contest_reviewed
+-- The newest decision on an item of a check list.
+insert into contest_review (contest, contestant, item, is_passed, note, actor, at)
+values (%(id)s, %(contestant)s, %(item)s, %(is_passed)s, %(note)s, %(actor)s, %(at)s)
+on conflict (contest, contestant, item) do update
+set is_passed = excluded.is_passed, note = excluded.note, actor = excluded.actor,
+    at = excluded.at;
+
+-- name: contest_result_announced
+-- The newest finalists or results of a contest.
+insert into contest_result (contest, stage, seq, as_of_seq, places, at)
+values (%(id)s, %(stage)s, %(seq)s, %(as_of_seq)s, %(listed)s::json, %(at)s)
+on conflict (contest, stage) do update
+set seq = excluded.seq, as_of_seq = excluded.as_of_seq, places = excluded.places,
+    at = excluded.at;

@@ -160,51 +160,6 @@ left join lateral (
 order by board.problem, board.problem_number desc, board.gpu
 limit 1000;
 
--- name: contest_places
--- The entries in the first places of each leaderboard of a contest that the reader can see, under
--- the newest version of its problem.
-select board.problem, board.gpu, placed.rank::int as rank, entry.number,
-       entry.account as participant_id, participant.name as participant, entry.score_us
-from (
-    select problem.slug as problem, problem.number,
-           unnest(coalesce(leaderboard.gpus, problem.gpus)) as gpu
-    from leaderboard
-    join problem on problem.slug = leaderboard.slug
-    where leaderboard.contest = %(contest)s and leaderboard.contest <> ''
-      and (leaderboard.visibility <> 'closed' or %(is_staff)s
-           or leaderboard.slug = any(%(members_of)s::text[]))
-      and not exists (
-          select 1 from problem as newer
-          where newer.slug = problem.slug and newer.number > problem.number
-      )
-    limit 200
-) as board
-cross join lateral (
-    select first_us, first_number, entries_count,
-           1 - entries_count + sum(entries_count) over (order by first_us, first_number) as rank
-    from (
-        select first_us, first_number, entries_count
-        from tie_group
-        where tie_group.problem = board.problem and tie_group.gpu = board.gpu
-          and tie_group.problem_number = board.number
-        order by first_us, first_number
-        limit %(places)s
-    ) as first_groups
-) as placed
-cross join lateral (
-    select number, account, score_us
-    from entry
-    where entry.problem = board.problem and entry.gpu = board.gpu
-      and entry.problem_number = board.number and not entry.is_hidden
-      and (entry.order_us, entry.order_number) >= (placed.first_us, placed.first_number)
-    order by entry.order_us, entry.order_number, entry.number
-    limit least(placed.entries_count, 100)
-) as entry
-left join accounts.participant on participant.account = entry.account
-where placed.rank <= %(places)s
-order by board.problem, board.gpu, placed.rank, entry.number
-limit 10000;
-
 -- name: ladder
 -- The inputs of ranks: the fastest entries of a leaderboard without participants banned at that
 -- time, copies behind their originals, the duels that each won, and the last place of a source that
@@ -1711,3 +1666,98 @@ left join lateral (
 ) as result on true
 order by submission.number
 limit 2000;
+
+-- name: contests
+-- The newest definition of all contests, or of one.
+select slug, number, seq, definition
+from contest
+where %(contest)s::text is null or slug = %(contest)s
+order by slug
+limit 1000;
+
+-- name: contest_people
+-- Who ever registered for a contest.
+select account, division, team, declaration, question, is_registered, is_disqualified
+from contest_person
+where contest = %(contest)s
+order by account
+limit 100000;
+
+-- name: contest_teams
+-- The teams of a contest.
+select team, name, captain, division, declaration, question, is_disqualified
+from contest_team
+where contest = %(contest)s
+order by team
+limit 100000;
+
+-- name: contest_results
+-- What was announced of a contest.
+select stage, seq, as_of_seq, places, at
+from contest_result
+where contest = %(contest)s
+order by stage
+limit 3;
+
+-- name: contest_boards
+-- The newest version of these problems, with the GPU types that accept submissions.
+select problem.slug, problem.number, coalesce(leaderboard.gpus, problem.gpus) as gpus,
+       coalesce(leaderboard.visibility, 'public') as visibility
+from problem
+left join leaderboard on leaderboard.slug = problem.slug
+where problem.slug = any(%(problems)s::text[])
+  and not exists (
+      select 1 from problem as newer
+      where newer.slug = problem.slug and newer.number > problem.number
+  )
+order by problem.slug
+limit 1000;
+
+-- name: contest_runs
+-- The results that count on a problem of a contest, in the order of their decisions, of
+-- submissions that were received within an interval; without a contest, those of everybody.
+select result.submission, result.account, submission.contestant, result.number, result.source,
+       result.received_at, result.run, result.score_us, result.process_us, result.error,
+       result.freedom, result.sigma_run, result.delta, result.grade, result.yardstick_us
+from result
+join submission on submission.id = result.submission
+where result.problem = %(problem)s and result.gpu = %(gpu)s
+  and result.problem_number = %(number)s and result.is_eligible
+  and result.score_us is not null
+  and result.received_at >= %(from_at)s
+  and (%(until_at)s::timestamptz is null or result.received_at < %(until_at)s)
+  and (%(contest)s::text is null
+       or submission.contest = %(contest)s and submission.contestant <> '')
+  and not exists (
+      select 1 from moderation
+      where moderation.submission = result.submission and moderation.excluded_seq is not null
+  )
+  and not exists (
+      select 1 from ban
+      where ban.account = result.account and (ban.until_at is null or ban.until_at > %(at)s)
+  )
+order by result.seq, result.submission
+limit 200000;
+
+-- name: contest_wins
+-- The duels that were won on a leaderboard.
+select winner, loser, ratio, low, high
+from duel_win
+where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
+order by winner, loser
+limit 10000;
+
+-- name: contest_submissions
+-- How many ranked submissions each contestant sent to a problem within an interval.
+select contestant, count(*)::int as submissions_count
+from submission
+where contest = %(contest)s and problem = %(problem)s and mode = 'ranked' and contestant <> ''
+  and received_at >= %(from_at)s
+  and (%(until_at)s::timestamptz is null or received_at < %(until_at)s)
+group by contestant
+order by contestant
+limit 100000;
+
+-- name: participant_names
+-- The current names of accounts.
+select account, name from accounts.participant where account = any(%(accounts)s::text[]);

@@ -93,3 +93,32 @@ where at <= %(at)s and subject in (
 )
 order by seq
 limit %(limit)s;
+
+-- name: contest_then
+-- All events by an instant that ever mattered to the standing of a contest; the read models, on
+-- whose connection this runs, know its submissions.
+select seq, subject, id, body
+from archive.event_archive
+where at <= %(at)s and subject in (
+    select 'events.contest.' || %(contest)s
+    union all
+    select 'events.problem.' || slug from unnest(%(problems)s::text[]) as slug
+    union all
+    select 'events.submission.' || id
+    from submission where problem = any(%(problems)s::text[]) and mode = 'ranked'
+    union all
+    select 'events.moderation.' || submission
+    from result where problem = any(%(problems)s::text[])
+    union all
+    select 'events.account.' || account
+    from result where problem = any(%(problems)s::text[])
+    union all
+    select 'events.yardstick.' || problem || '.' || gpu || '.' || problem_number
+    from yardstick where problem = any(%(problems)s::text[])
+    union all
+    select 'events.rejudge.' || id from rejudge where problem = any(%(problems)s::text[])
+    union all
+    select 'events.duel.' || id from duel where problem = any(%(problems)s::text[])
+)
+order by seq
+limit %(limit)s;

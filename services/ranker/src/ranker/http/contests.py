@@ -1,0 +1,190 @@
+"""The standings of contests, what was announced of them, and the review of their winners."""
+
+import asyncio
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Query, Request
+from msgspec.structs import replace
+
+from ranker.archive.postgres import ArchiveReader
+from ranker.domain.contest_fold import ContestFold
+from ranker.http.access import CurrentReader, ReaderView, ReadSources
+from ranker.http.leaderboards import EVENTS_PER_TURN, read_checkpoint, require_zone
+from ranker.http.responses import QueryParams, json_response
+from ranker.service.contests import ContestStandings, StandingKey, decode_definition
+from shared.api import contest_standings as models
+from shared.clock import now
+from shared.contests.definition import ROUNDS, Contest
+from shared.contests.visibility import ShownRanks, find_shown_ranks
+from shared.errors import Failed, Refused
+from shared.http import DocumentedRoute, TypedResponse
+from shared.json_types import InstantOrNaive
+
+WAIT_S_MAX = 5.0
+SLUG_CHARS_SHOWN = 100
+
+Row = dict[str, Any]
+
+
+class StandingQuery(QueryParams):
+    """The round, by default the newest one that began, and the instant, by default now."""
+
+    round: models.StandingRound | None = None
+    as_of: InstantOrNaive | None = None
+
+
+@dataclass(frozen=True)
+class KnownContest:
+    """The newest definition of a contest."""
+
+    contest: Contest
+    number: int
+
+
+def contests_router(sources: ReadSources) -> APIRouter:
+    """The routes of contests."""
+    router = APIRouter(route_class=DocumentedRoute)
+    standings = ContestStandings(sources.reads, sources.progress)
+    past = PastStandings(sources.archive)
+
+    @router.get("/v1/contests/{slug}/standing")
+    async def read_standing(
+        request: Request,
+        reader: CurrentReader,
+        slug: str,
+        query: Annotated[StandingQuery, Query()],
+    ) -> TypedResponse[models.ContestStanding]:
+        """The standing of a contest after a round, by division; `practice` is after the close.
+
+        While a phase freezes or hides the ranks, only organisers and operators see all. `as_of`
+        is the standing that the log gave at an instant.
+        """
+        view, at = sources.view(reader), now()
+        as_of = require_zone(query.as_of)
+        known = await find_contest(view, slug)
+        contest = known.contest
+        round_ = query.round or find_round(contest, as_of or at)
+        ranks = ShownRanks() if view.organises(contest) else find_shown_ranks(contest, at)
+        seq = await read_checkpoint(sources.reads)
+        divisions: list[models.DivisionStanding] = []
+        if not ranks.is_hidden and as_of is None:
+            key = StandingKey(contest.slug, known.number, round_, ranks.until_at)
+            divisions = await standings.derive(contest, key)
+        elif not ranks.is_hidden and as_of is not None:
+            seq, divisions = await past.derive(contest, round_, ranks, min(as_of, at))
+        body = models.ContestStanding(
+            contest=contest.slug,
+            title=contest.title,
+            round=round_,
+            state=await _find_state(view, contest, round_, ranks),
+            is_hidden=ranks.is_hidden,
+            until_at=ranks.until_at,
+            divisions=await _add_names(view, contest, divisions),
+            as_of=seq,
+            as_of_at=as_of,
+        )
+        return json_response(request, body, seq)
+
+    return router
+
+
+async def find_contest(view: ReaderView, slug: str) -> KnownContest:
+    """A contest by its slug. Raises Refused."""
+    rows = await view.rows("contests", contest=slug)
+    if not rows:
+        reason = f"there is no contest {slug[:SLUG_CHARS_SHOWN]!r}"
+        raise Refused("not_found", reason, "slug")
+    return KnownContest(decode_definition(rows[0]), rows[0]["number"])
+
+
+def find_round(contest: Contest, at: datetime) -> models.StandingRound:
+    """The newest round of which a problem has started by an instant, or the first one."""
+    rounds = sorted({problem.round for problem in contest.problems}, key=ROUNDS.index)
+    started = {problem.round for problem in contest.problems if problem.starts_at <= at}
+    return next((round_ for round_ in reversed(rounds) if round_ in started), rounds[0])
+
+
+async def _find_state(
+    view: ReaderView, contest: Contest, round_: models.StandingRound, ranks: ShownRanks
+) -> models.StandingState:
+    if not ranks.is_live:
+        return "frozen"
+    last_round = max((problem.round for problem in contest.problems), key=ROUNDS.index)
+    if round_ != last_round:
+        return "live"
+    results = await view.rows("contest_results", contest=contest.slug)
+    seqs = {row["stage"]: row["seq"] for row in results}
+    if "proposed" not in seqs and "confirmed" not in seqs:
+        return "live"
+    return "final" if seqs.get("confirmed", 0) > seqs.get("proposed", 0) else "provisional"
+
+
+async def _add_names(
+    view: ReaderView, contest: Contest, divisions: Iterable[models.DivisionStanding]
+) -> list[models.DivisionStanding]:
+    """Add the names of people; entries on leaderboards that the reader cannot see are left out."""
+    divisions = list(divisions)
+    accounts = {member for part in divisions for row in part.rows for member in row.members}
+    names, boards = await asyncio.gather(
+        view.rows("participant_names", accounts=sorted(accounts)),
+        view.rows("contest_boards", problems=[problem.slug for problem in contest.problems]),
+    )
+    by_account: Mapping[str, str | None] = {row["account"]: row["name"] for row in names}
+    visible = {
+        board["slug"] for board in boards if view.sees_board(board["slug"], board["visibility"])
+    }
+    return [
+        replace(part, rows=[_show_row(row, by_account, visible) for row in part.rows])
+        for part in divisions
+    ]
+
+
+def _show_row(
+    row: models.ContestStandingRow, names: Mapping[str, str | None], visible: set[str]
+) -> models.ContestStandingRow:
+    own_names = [names.get(member) for member in row.members]
+    return replace(
+        row,
+        name=row.name if row.name is not None else names.get(row.contestant),
+        names=own_names,
+        entries=[entry for entry in row.entries if entry.problem in visible],
+    )
+
+
+class PastStandings:
+    """Folds the standing of one contest at a time, because each reads the whole archive."""
+
+    def __init__(self, archive: ArchiveReader | None) -> None:
+        self._archive = archive
+        self._turn = asyncio.Lock()
+
+    async def derive(
+        self,
+        contest: Contest,
+        round_: models.StandingRound,
+        ranks: ShownRanks,
+        at: datetime,
+    ) -> tuple[int, list[models.DivisionStanding]]:
+        """The last sequence at an instant, and the standing then. Raises Refused or Failed."""
+        if self._archive is None:
+            reason = "past standings are not supported: this ranker has no archive"
+            raise Refused("not_supported", reason, "as_of")
+        try:
+            async with asyncio.timeout(WAIT_S_MAX):
+                await self._turn.acquire()
+        except TimeoutError as late:
+            raise Failed("too many requests for past standings; try again") from late
+        state = ContestFold(contest.slug)
+        try:
+            problems = [problem.slug for problem in contest.problems]
+            seq, events = await self._archive.read_contest(contest.slug, problems, at)
+            for index, event in enumerate(events):
+                if index % EVENTS_PER_TURN == 0:
+                    await asyncio.sleep(0)
+                state.fold(event)
+        finally:
+            self._turn.release()
+        return seq, state.derive(round_, ranks.until_at, at)

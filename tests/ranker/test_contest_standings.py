@@ -1,0 +1,244 @@
+"""SQL and the in-memory fold give a contest the same standing, whatever happens."""
+
+from datetime import datetime, timedelta
+from typing import Any
+
+import pytest
+from msgspec import structs
+
+from ranker.domain.contest_fold import ContestFold
+from ranker.postgres import SCHEMA, ReadModels
+from ranker.service.contests import ContestStandings, StandingKey, decode_definition
+from ranker.service.decisions import Metrics
+from ranker.service.progress import ProjectionProgress
+from ranker.service.projection import project
+from shared import events, subjects
+from shared.api.contest_standings import DivisionStanding, StandingRound
+from shared.contests.definition import (
+    Contest,
+    ContestProblem,
+    Division,
+    Phase,
+    Scoring,
+    TeamRules,
+)
+from shared.events import Fact
+from shared.postgres import connect
+from tests.ranker.test_standings_sql import ACCOUNTS, STAGES, STEPS, Chaos
+from tests.support.chance import seeds
+from tests.support.lives import T0, problem, say
+from tests.support.memory import MemoryLog
+
+pytestmark = pytest.mark.server
+HOUR = timedelta(hours=1)
+SLUG = "spring"
+PEOPLE = (*ACCOUNTS, "barbara", "donald")
+ROUNDS: tuple[StandingRound, ...] = ("qualifier", "finals", "practice")
+
+
+def definition(**changes: Any) -> Contest:
+    """A contest with a qualifier and finals of two, on two problems."""
+    contest = Contest(
+        slug=SLUG,
+        title="Spring",
+        terms="Be fair.",
+        organisers=["olga"],
+        problems=[
+            ContestProblem(
+                slug="identity",
+                round="qualifier",
+                starts_at=T0,
+                ends_at=T0 + 14 * HOUR,
+                gpu="CPU",
+                scoring=Scoring(points=[25, 18, 15]),
+            ),
+            ContestProblem(
+                slug="other",
+                round="qualifier",
+                starts_at=T0 + HOUR,
+                ends_at=T0 + 12 * HOUR,
+                gpu="CPU",
+                weight=2.0,
+                scoring=Scoring(by="time"),
+            ),
+            ContestProblem(
+                slug="third",
+                round="finals",
+                starts_at=T0 + 4 * HOUR,
+                ends_at=T0 + 14 * HOUR,
+                scoring=Scoring(by="expression", expression="100 * best_us / time_us + count"),
+            ),
+        ],
+        divisions=[Division(slug="open", title="Open"), Division(slug="agents", title="Agents")],
+        phases=[
+            Phase(kind="registration", starts_at=T0 - HOUR, ends_at=T0),
+            Phase(kind="qualifier", starts_at=T0, ends_at=T0 + 4 * HOUR, modes=["ranked"]),
+            Phase(
+                kind="freeze",
+                starts_at=T0 + 4 * HOUR,
+                ends_at=T0 + 6 * HOUR,
+                modes=["ranked"],
+                ranks="frozen",
+            ),
+            Phase(
+                kind="finals",
+                starts_at=T0 + 6 * HOUR,
+                ends_at=T0 + 9 * HOUR,
+                modes=["ranked"],
+                ranks="hidden",
+            ),
+            Phase(kind="archive", starts_at=T0 + 9 * HOUR, modes=["ranked"], sources="public"),
+        ],
+        register_until_at=T0 + 6 * HOUR,
+        teams=TeamRules(size_max=3),
+        ties=["most_wins", "best_place", "fewest", "earliest", "shared"],
+        finalists=2,
+    )
+    return structs.replace(contest, **changes)
+
+
+async def publish_contest(log: MemoryLog, contest: Contest) -> None:
+    """Publish the problems of a contest and the contest itself."""
+    for entry in contest.problems:
+        await say(log, subjects.problem(entry.slug), problem())
+        changed = events.LeaderboardChanged(visibility=None, reason="r", contest=contest.slug)
+        await say(log, subjects.problem(entry.slug), changed)
+    await say(
+        log, subjects.contest(contest.slug), events.ContestPublished(number=1, contest=contest)
+    )
+
+
+class ContestChaos(Chaos):
+    """A random history of a contest: of its people, its teams, and their submissions."""
+
+    gpus = ("CPU", "CPU", "CPU", "H200")
+    numbers = (1, 1, 1, 1, 2)
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed, accounts=PEOPLE)
+        self.contest = definition()
+        self.teams: dict[str, str] = {}
+        self.version = 1
+
+    async def say(self, aggregate: str, fact: Fact) -> None:
+        """Append an event; submissions are to a problem of the contest, mostly as a contestant."""
+        if isinstance(fact, events.SubmissionReceived):
+            contestant = self.teams.get(fact.account) or fact.account
+            is_sent = self.chance.random() < 0.9
+            fact = structs.replace(
+                fact,
+                problem=self.chance.choice(["identity", "other", "third"]),
+                contest=SLUG if is_sent else "",
+                contestant=contestant if is_sent else "",
+            )
+        await super().say(aggregate, fact)
+
+    async def step(self) -> None:
+        """Append an event about people, or about submissions."""
+        draw = self.chance.random()
+        if draw < 0.15:
+            await super().say(subjects.contest(SLUG), self.people_fact())
+        elif draw < 0.6:
+            await (self.finish() if len(self.open) > 3 else self.receive())
+        else:
+            await super().step()
+
+    def people_fact(self) -> Fact:
+        """An event about a person or a team."""
+        draw = self.chance
+        account, team = draw.choice(PEOPLE), draw.choice(["t1", "t2"])
+        division = draw.choice(["open", "open", "agents"])
+        subject = draw.choice([account, team])
+        chosen = draw.randrange(10)
+        if chosen < 4:
+            return events.ContestRegistered(account=account, division=division, terms_digest="d")
+        if chosen == 4:
+            self.teams[account] = team
+            name = f"Team {team}"
+            return events.ContestTeamCreated(team=team, name=name, captain=account, code_hash="h")
+        if chosen == 5:
+            self.teams[account] = team
+            return events.ContestTeamJoined(team=team, account=account)
+        if chosen == 6:
+            self.teams.pop(account, None)
+            return events.ContestTeamLeft(team=team, account=account)
+        others: list[Fact] = [
+            events.ContestCaptainChanged(team=team, captain=account),
+            events.ContestDeclared(contestant=subject, division=division, declaration={}),
+            events.ContestDisqualified(subject=subject, reason="r"),
+            events.ContestRestored(subject=subject, reason="r"),
+            events.ContestRestored(subject=team, reason="r"),
+            events.ContestRegistrationWithdrawn(account=account),
+            events.ContestFinalistsAdmitted(
+                contestants=draw.sample([*PEOPLE, "t1", "t2"], 4), as_of_seq=1
+            ),
+        ]
+        return draw.choice([*others, self.moved_close()])
+
+    def moved_close(self) -> Fact:
+        """A new version of the definition with another end of its first problem."""
+        self.version += 1
+        first, *rest = self.contest.problems
+        ends_at = T0 + self.chance.randrange(10, 16) * HOUR
+        self.contest = structs.replace(
+            self.contest, problems=[structs.replace(first, ends_at=ends_at), *rest]
+        )
+        return events.ContestPublished(number=self.version, contest=self.contest)
+
+
+def shapes(divisions: list[DivisionStanding]) -> list[Any]:
+    """The standing without the last bits of its times, which SQL's arrays may change."""
+    return [
+        (
+            part.division,
+            row.rank,
+            row.contestant,
+            row.points,
+            row.members,
+            row.is_finalist,
+            [(entry.problem, entry.rank, entry.number, entry.points) for entry in row.entries],
+        )
+        for part in divisions
+        for row in part.rows
+    ]
+
+
+async def derive(
+    models: ReadModels, round_: StandingRound, until_at: datetime | None
+) -> list[DivisionStanding]:
+    (row,) = await models.rows("contests", contest=SLUG)
+    contest = decode_definition(row)
+    standings = ContestStandings(models, ProjectionProgress())
+    return await standings.derive(contest, StandingKey(SLUG, row["number"], round_, until_at))
+
+
+@seeds(6)
+async def test_any_history_makes_the_same_standing(
+    postgres_dsn: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    chaos, fold = ContestChaos(seed), ContestFold(SLUG)
+    await publish_contest(chaos.log, chaos.contest)
+    for account in PEOPLE:
+        registered = events.ContestRegistered(account=account, division="open", terms_digest="d")
+        await say(chaos.log, subjects.contest(SLUG), registered)
+    rows_count = 0
+    async with await connect(postgres_dsn, SCHEMA) as connection:
+        models = ReadModels(connection)
+        for _ in range(STAGES):
+            folded_seq = await models.checkpoint()
+            for _ in range(2 * STEPS):
+                await chaos.step()
+            last = await chaos.log.last()
+            async for _ in project(chaos.log, models, ProjectionProgress(), Metrics(), until=last):
+                pass
+            for event in chaos.log.since(folded_seq):
+                fold.fold(event)
+            # Bans are judged at the present.
+            monkeypatch.setattr("ranker.service.contests.now", lambda: chaos.clock)
+            for round_ in ROUNDS:
+                for until_at in (None, T0 + 8 * HOUR):
+                    shown = await derive(models, round_, until_at)
+                    expected = fold.derive(round_, until_at, chaos.clock)
+                    assert shapes(shown) == shapes(expected)
+                    rows_count += len(shapes(shown))
+    assert rows_count >= 5
