@@ -12,8 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from itertools import count, groupby, islice, starmap
-from operator import itemgetter
+from itertools import accumulate, count, islice, starmap, zip_longest
 from pathlib import Path
 from typing import NamedTuple
 
@@ -146,13 +145,17 @@ async def _work(
         own |= zip(some, await asyncio.gather(*starmap(connect, logins)), strict=True)
     before = cpu_s(pid), cpu_s(nats), time.process_time()
     crowd = Crowd(nc, own, queued, min(wanted, len(queued)))
-    async with asyncio.timeout(WORK_S_MAX):
-        await crowd.work()
+    try:
+        async with asyncio.timeout(WORK_S_MAX):
+            await crowd.work()
+    except TimeoutError as error:
+        text = f"{len(crowd.given)} of {crowd.wanted} jobs were assigned in {WORK_S_MAX:.0f} s"
+        raise SystemExit(f"{text}, {len(crowd.leases)} leases, {crowd.busy} agents busy") from error
     await asyncio.gather(*(client.close() for client in (nc, *own.values())))
     return Result(
         jobs=len(queued),
         agents=len(names),
-        assigned=crowd.assigned,
+        assigned=len(crowd.given),
         took_s=crowd.took_s,
         order=check_order(queued, crowd.leases, Policy().passed_max),
         beats=crowd.beats,
@@ -172,7 +175,7 @@ class Crowd:
     queued: Mapping[str, QueuedJob]
     wanted: int
     leases: list[tuple[datetime, str]] = field(default_factory=list)
-    assigned: int = 0
+    given: set[str] = field(default_factory=set)
     beats: int = 0
     took_s: float = 0.0
 
@@ -183,6 +186,11 @@ class Crowd:
         self._registration = agent_registration(GPU)
         self._busy: dict[str, str] = {}
         self._ended: list[tuple[JobAssigned, str]] = []
+
+    @property
+    def busy(self) -> int:
+        """How many agents run a job now."""
+        return len(self._busy)
 
     async def work(self) -> None:
         """Work off all jobs."""
@@ -197,7 +205,7 @@ class Crowd:
     async def _follow(self, group: asyncio.TaskGroup) -> None:
         """Begin each run that is ordered, until every job had one."""
         branch, began = self.log.branch(await self.log.last(), "job.>", "run.>"), 0.0
-        while self.assigned < self.wanted:
+        while len(self.given) < self.wanted:
             for event in await branch.take():
                 fact = event.fact
                 if isinstance(fact, JobLeased):
@@ -205,7 +213,7 @@ class Crowd:
                     self.leases.append((event.envelope.at, event.envelope.corr))
                 elif isinstance(fact, JobAssigned):
                     began = began or time.monotonic()
-                    self.assigned += fact.attempt == 1
+                    self.given.add(fact.job)
                     group.create_task(self._run(event, fact))
             self.took_s = time.monotonic() - began
         await branch.close()
@@ -301,14 +309,13 @@ def check_order(
     """Compare the leases, with their instants, with what docs/adr/scheduling.md promises.
 
     It knows nothing of the scheduler's own code: only who submitted what, in which lane and when.
-    The leases of one look have the same instant, and their order is not known.
     """
     waiting: dict[tuple[str, str], dict[str, list[int]]] = {lane: {} for lane in LANES}
     for job in sorted(queued.values(), reverse=True):
         waiting[job.lane].setdefault(job.account, []).append(job.seq)
     passed, leased = Counter[tuple[str, str]](), Counter[str]()
     overtaken = starved = ahead = told = 0
-    for _, look in groupby(sorted(leases), key=itemgetter(0)):
+    for look in _split(leases):
         taken = Counter[tuple[str, str]]()
         for _, submission in look:
             job = queued[submission]
@@ -326,6 +333,20 @@ def check_order(
         if told // FAIR_EVERY < (told := told + taken.total()) // FAIR_EVERY:
             ahead = max(ahead, *(_advantage(lane_jobs, leased) for lane_jobs in waiting.values()))
     return Order(overtaken, starved, ahead)
+
+
+def _split(leases: Sequence[tuple[datetime, str]]) -> Iterator[list[tuple[datetime, str]]]:
+    """Yield runs of leases that were both decided and stored before the next run, each sorted.
+
+    What one look decides is stored at once, in any order, and the next look counts from that order.
+    """
+    first_after = list(accumulate(reversed(leases), min))[-2::-1]
+    run = list[tuple[datetime, str]]()
+    for lease, following in zip_longest(leases, first_after):
+        run.append(lease)
+        if following is None or max(run) < following:
+            yield sorted(run)
+            run = []
 
 
 def _passed(before: int, own: int, others: int, most: int) -> int:
