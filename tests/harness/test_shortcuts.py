@@ -40,7 +40,7 @@ def custom_kernel(data):
 
 
 def screen(source: str, policy: ShortcutPolicy, *, is_python: bool = True) -> Screening:
-    return screen_source(source.encode(), policy, is_python=is_python)
+    return screen_source({"k.py" if is_python else "k.cu": source.encode()}, policy)
 
 
 @pytest.mark.feature("A6")
@@ -191,11 +191,11 @@ def test_a_screen_takes_little_time_and_text_for_any_source() -> None:
 
 
 def test_a_source_that_exhausts_the_screen_is_doubted_and_ends_nothing_else() -> None:
-    large = b"a\n" * 500_000
+    large = {"k.py": b"a\n" * 500_000}
     unread = Screening(doubts=["the source cannot be parsed by the screen"])
-    assert screen_in_child(large, NO_PRODUCTS, is_python=True, memory_bytes=1024**2) == unread
-    assert screen_in_child(large, NO_PRODUCTS, is_python=True, limit_s=1) == unread
-    small = screen_in_child(HIDDEN_PRODUCT.encode(), NO_PRODUCTS, is_python=True)
+    assert screen_in_child(large, NO_PRODUCTS, memory_bytes=1024**2) == unread
+    assert screen_in_child(large, NO_PRODUCTS, limit_s=1) == unread
+    small = screen_in_child({"k.py": HIDDEN_PRODUCT.encode()}, NO_PRODUCTS)
     assert small == screen(HIDDEN_PRODUCT, NO_PRODUCTS)
 
 

@@ -12,8 +12,10 @@ from ingest.http.middleware import SUBMISSION_BYTES_MAX
 from ingest.ranker_http import RankerClient, open_client
 from ingest.reads.routes import reads_router
 from shared import subjects
+from shared.blobs import describe_blob
 from shared.events import LauncherRegistered, ProblemPublished, SubmissionReceived
 from shared.http import install_error_handlers
+from shared.source_files import PACKED_MEDIA, SourceFile, pack_files
 from tests.ingest.conftest import shares_a_door
 from tests.support.door import ADA, FILES, KERNEL, TASK, Door, nobodys_gate, taken_in
 
@@ -316,3 +318,41 @@ async def test_a_receipt_shows_the_queue(door: Door) -> None:
     assert (receipt["queue"]["gpu"], receipt["queue"]["waiting"]) == ("CPU", 0)
     # A place in it is the scheduler's to say.
     assert "position" not in receipt["queue"]
+
+
+async def test_several_files_are_one_blob_with_the_entry_first(door: Door) -> None:
+    await door.publish(FILES | {"warpboard.yml": b"limits: {files: 3}"})
+    uploads = [
+        ("file", ("kernel.py", KERNEL)),
+        ("files", ("lib/tile.cuh", b"int x;\n")),
+        ("files", ("helper.py", b"x = 1\n")),
+    ]
+    fields = {"problem": "copy", "mode": "test", "gpu": "CPU"}
+    answers = [
+        await door.http.post("/v1/submissions", data=fields, files=files, headers=ADA)
+        for files in (uploads, [uploads[0], *reversed(uploads[1:])], uploads[:2], [uploads[0]])
+    ]
+    assert [answer.status_code for answer in answers] == [202] * 4
+    first, same, fewer, single = (received for *_, received in taken_in(door.log))
+    assert first.source == same.source != fewer.source
+    assert len({it.pooling_digest for it in (first, same, fewer, single)}) == 3
+    assert (first.name, first.source.media) == ("kernel.py", PACKED_MEDIA)
+    files = [SourceFile(*file) for _, file in uploads]
+    assert first.source == describe_blob(pack_files(files), PACKED_MEDIA)
+    assert single.source == describe_blob(KERNEL, "text/x-python")
+
+
+@shares_a_door
+@pytest.mark.parametrize(
+    ("names", "code"),
+    [
+        (["helper.py"], "too_many_files"),
+        (["../helper.py"], "too_many_files"),
+        ([f"h{number}.py" for number in range(16)], "too_many_files"),
+    ],
+)
+async def test_a_problem_takes_one_file_by_default(door: Door, names: list[str], code: str) -> None:
+    uploads = [("file", ("kernel.py", KERNEL)), *(("files", (name, b"")) for name in names)]
+    fields = {"problem": "copy", "mode": "test", "gpu": "CPU"}
+    answer = await door.http.post("/v1/submissions", data=fields, files=uploads, headers=ADA)
+    assert (answer.status_code, answer.json()["code"]) == (400, code)

@@ -4,12 +4,11 @@ import time
 
 import pytest
 
-from ingest.submissions.normal_form import NORMAL_BYTES_MAX, PYTHON, normal_digest
+from ingest.submissions.normal_form import NORMAL_BYTES_MAX, normal_digest
 from shared.event_log import RecordedEvent
 from shared.events import SubmissionReceived
 from tests.ingest.taking_in import open_intake
 
-CUDA = "text/x-cuda"
 KERNEL = """import torch
 SCALE = 2
 def custom_kernel(data):
@@ -81,40 +80,40 @@ HOSTILE = [
 
 
 def test_sources_that_differ_in_comments_space_and_local_names_are_equal() -> None:
-    digests = {normal_digest(text, PYTHON) for text in EQUAL}
+    digests = {normal_digest({"k.py": text}) for text in EQUAL}
     assert len(digests) == 1
     assert digests != {""}
-    assert not digests & {normal_digest(text, PYTHON) for text in DIFFERENT}
+    assert not digests & {normal_digest({"k.py": text}) for text in DIFFERENT}
 
 
 @pytest.mark.parametrize("pair", PAIRS)
 def test_programs_that_do_different_things_are_not_equal(pair: tuple[str, str]) -> None:
-    first, second = (normal_digest(text, PYTHON) for text in pair)
+    first, second = (normal_digest({"k.py": text}) for text in pair)
     assert first != second
 
 
 def test_cuda_sources_are_equal_without_comments_and_space() -> None:
-    first, second = (normal_digest(text, CUDA) for text in EQUAL_CUDA)
+    first, second = (normal_digest({"k.cu": text}) for text in EQUAL_CUDA)
     assert first == second != ""
-    assert first != normal_digest(EQUAL_CUDA[0], "text/x-c++")
+    assert first != normal_digest({"k.cpp": EQUAL_CUDA[0]})
 
 
 @pytest.mark.parametrize("pair", PAIRS_CUDA)
 def test_cuda_programs_that_do_different_things_are_not_equal(pair: tuple[str, str]) -> None:
-    first, second = (normal_digest(text, CUDA) for text in pair)
+    first, second = (normal_digest({"k.cu": text}) for text in pair)
     assert first != second
 
 
-@pytest.mark.parametrize("media", [PYTHON, CUDA])
+@pytest.mark.parametrize("name", ["k.py", "k.cu"])
 @pytest.mark.parametrize("text", HOSTILE, ids=lambda text: ascii(text[:8]))
-def test_no_source_takes_long_or_fails(text: str, media: str) -> None:
+def test_no_source_takes_long_or_fails(text: str, name: str) -> None:
     started = time.process_time()
-    normal_digest(text, media)
+    normal_digest({name: text})
     assert time.process_time() - started < 5
 
 
 def test_a_source_that_is_too_large_has_no_normal_form() -> None:
-    assert normal_digest("x = 1\n" * NORMAL_BYTES_MAX, PYTHON) == ""
+    assert normal_digest({"k.py": "x = 1\n" * NORMAL_BYTES_MAX}) == ""
 
 
 async def test_a_submission_is_received_with_its_normal_form() -> None:
@@ -127,3 +126,27 @@ async def test_a_submission_is_received_with_its_normal_form() -> None:
         assert isinstance(event.fact, SubmissionReceived)
         assert len(event.fact.normal_digest) == 64
         assert event.fact.pooling_digest == event.fact.normal_digest != event.fact.source.digest
+
+
+def test_the_form_of_several_files_depends_on_all_of_them_and_their_names() -> None:
+    files = {"k.py": "import h\n", "h.py": "def f(a):\n    b = a\n    return b\n", "x.h": "int x;"}
+    same = {
+        "k.py": "import h  # ours\n",
+        "x.h": "int  x; // one",
+        "h.py": "def f(p): q = p; return q",
+    }
+    assert normal_digest(files) == normal_digest(same) != ""
+    for name, text in (("k.py", "import h, z"), ("h.py", "def f(a): return a"), ("x.h", "int y;")):
+        assert normal_digest(files | {name: text}) != normal_digest(files)
+    renamed = {("g.py" if name == "h.py" else name): text for name, text in files.items()}
+    assert normal_digest(renamed) != normal_digest(files)
+    assert normal_digest({"k.py": files["k.py"]}) != normal_digest(files)
+    assert normal_digest(files | {"h.py": "def f("}) == ""
+    assert normal_digest(files | {"t.txt": "a  b"}) != normal_digest(files | {"t.txt": "a b"})
+
+
+@pytest.mark.parametrize("caller", ["import h\nh.f(a=1, b=2)\n", "import h\nh.f(**{'a': 1})\n"])
+def test_a_parameter_that_another_file_names_keeps_its_name(caller: str) -> None:
+    first = {"k.py": caller, "h.py": "def f(a=0, b=0): return a - b\n"}
+    swapped = {"k.py": caller, "h.py": "def f(b=0, a=0): return b - a\n"}
+    assert normal_digest(first) != normal_digest(swapped)

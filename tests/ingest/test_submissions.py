@@ -1,5 +1,6 @@
 """What may come in."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -12,6 +13,7 @@ from ingest.submissions.resolution import check_mode
 from shared.errors import Refused
 from shared.events import Blob, LauncherRegistered, ProblemPublished
 from shared.problems.submission_file import Directives, read_directives
+from shared.source_files import SourceFile
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 
@@ -36,9 +38,13 @@ def version(
     )
 
 
+def file_text(name: str, source: bytes, published: ProblemPublished) -> str:
+    return domain.file_texts([SourceFile(name, source)], published)[name]
+
+
 def refusal(name: str, source: bytes) -> str:
     with pytest.raises(Refused) as refused:
-        domain.file_text(name, source, version())
+        file_text(name, source, version())
     return refused.value.code
 
 
@@ -74,7 +80,7 @@ def test_a_single_case_must_be_timed_and_profiled() -> None:
 
 
 def test_the_text_of_a_valid_file_is_returned() -> None:
-    assert domain.file_text("k.py", b"x = '\xc3\xa9'", version()) == "x = 'é'"
+    assert file_text("k.py", b"x = '\xc3\xa9'", version()) == "x = 'é'"
 
 
 @pytest.mark.feature("P10")
@@ -82,9 +88,9 @@ def test_the_text_of_a_valid_file_is_returned() -> None:
     ("name", "language"), [("k.cpp", "cpp"), ("k.cu", "cuda"), ("k.hip", "hip")]
 )
 def test_a_problem_accepts_its_languages(name: str, language: str) -> None:
-    assert domain.file_text(name, b"int x;", version(languages=("python", language))) == "int x;"
+    assert file_text(name, b"int x;", version(languages=("python", language))) == "int x;"
     with pytest.raises(Refused, match="which this problem takes"):
-        domain.file_text(name, b"int x;", version(languages=("python",)))
+        file_text(name, b"int x;", version(languages=("python",)))
 
 
 @pytest.mark.parametrize(
@@ -99,14 +105,14 @@ def test_a_file_needs_the_compiler_that_builds_it_on_a_gpu_type(
     lang: str, gpu: str, toolchains: list[str]
 ) -> None:
     published = structs.replace(version(), lang=lang)
-    requires = domain.required("k.cu", "#include <cublas_v2.h>", published, gpu)
+    requires = domain.required({"k.cu": "#include <cublas_v2.h>"}, published, gpu)
     assert requires.toolchains == toolchains
 
 
 @pytest.mark.parametrize("name", ["k.cu", "k.hip"])
 def test_a_language_of_gpus_is_refused_on_the_processor(name: str) -> None:
     with pytest.raises(Refused, match="needs a GPU: choose another GPU type than CPU") as refused:
-        domain.required(name, "int x;", structs.replace(version(), lang="py"), "CPU")
+        domain.required({name: "int x;"}, structs.replace(version(), lang="py"), "CPU")
     assert (refused.value.code, refused.value.field) == ("toolchain_missing", "file")
 
 
@@ -214,3 +220,54 @@ def test_a_runner_must_be_a_launcher_that_serves_the_gpu_types() -> None:
         domain.check_runner("local", ["CPU"], ["g++", "triton", "jax"], knowing)
     assert refused.value.code == "toolchain_missing"
     assert domain.LAUNCHER_DECIDER.fold([registered]) == registered
+
+
+def several(files_max: int = 16) -> ProblemPublished:
+    files = {"reference.py": Blob(digest="r", bytes=1)}
+    return structs.replace(version(languages=("python",)), source_files_max=files_max, files=files)
+
+
+ENTRY = SourceFile("my kernel.py", b"import helper\n")
+
+
+def test_several_files_are_texts_by_name_with_the_entry_first() -> None:
+    files = [ENTRY, SourceFile("z.cu", b"int x;"), SourceFile("a.py", b"")]
+    texts = domain.file_texts(files, several())
+    assert list(texts.items()) == [
+        ("my_kernel.py", "import helper\n"),
+        ("z.cu", "int x;"),
+        ("a.py", ""),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("file", "code", "words"),
+    [
+        (SourceFile("h.py", b"\xff"), "not_utf8", "h.py is not UTF-8 text: byte 0"),
+        (SourceFile("h.py", b"x\0"), "not_utf8", "h.py holds a NUL byte at 1"),
+        (
+            SourceFile("h.py", b"#" * 90),
+            "file_too_large",
+            "the 2 files have 104 bytes together, of which h.py has 90",
+        ),
+        (SourceFile("../h.py", b""), "bad_file_name", "'../h.py' is not a valid file name"),
+        (SourceFile("Reference.py", b""), "bad_file_name", "has the name of a file of the problem"),
+        (SourceFile("MY_KERNEL.py", b""), "bad_file_name", "cannot be in one folder"),
+    ],
+)
+def test_a_bad_file_beside_the_entry_is_named(file: SourceFile, code: str, words: str) -> None:
+    with pytest.raises(Refused, match=re.escape(words)) as refused:
+        domain.file_texts([ENTRY, file], several())
+    assert (refused.value.code, refused.value.field) == (code, "files")
+
+
+def test_a_problem_takes_one_file_unless_it_says_otherwise() -> None:
+    with pytest.raises(Refused, match="2 files; this problem takes one file: send fewer"):
+        domain.file_texts([ENTRY, SourceFile("h.py", b"")], version(languages=("python",)))
+
+
+def test_an_entry_needs_what_its_other_files_need() -> None:
+    texts = {"k.py": "import h", "h.py": "import triton", "x.cuh": "#include <cublas_v2.h>\n"}
+    assert domain.required(texts, several(), "H100").toolchains == ["triton", "cublas"]
+    # A native file that only another one can compile asks for no compiler by itself.
+    assert domain.required({"k.py": "", "x.cu": ""}, several(), "H100").toolchains == []

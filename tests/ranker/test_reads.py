@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ingest.submissions.normal_form import PYTHON, normal_digest
+from ingest.submissions.normal_form import normal_digest
 from ranker.domain.conclusion import Demand
 from shared import events, subjects
 from tests.support.lives import DoubtedLife, Life, say
@@ -70,7 +70,7 @@ async def test_variants_of_one_source_are_pooled_and_a_copy_of_one_stays_behind_
     reads: Reads,
 ) -> None:
     times_us = (10.9, 7.3, 6.6, 3.0, 6.1)
-    digests = [normal_digest(text, PYTHON) for text in VARIANTS]
+    digests = [normal_digest({"k.py": text}) for text in VARIANTS]
     lives = [
         Life(f"v{number}", normal_digest=digest, time_us=time_us, process_us=(time_us,) * 3)
         for number, (digest, time_us) in enumerate(zip(digests, times_us, strict=True))

@@ -15,7 +15,7 @@ import httpx
 import msgspec
 import pytest
 
-from ingest.submissions.normal_form import PYTHON, normal_digest
+from ingest.submissions.normal_form import normal_digest
 from ranker.domain.places import Win
 from shared import subjects
 from shared.bus_keys.login import BusLogin
@@ -133,7 +133,7 @@ def judged(crew: Crew, name: str) -> list[CanaryJudged]:
 
 def duel_judged(crew: Crew) -> DuelJudged | None:
     """How the duel of the two ended, if it is over."""
-    first, second = (normal_digest(source, PYTHON) for source in (STEADY, RIVAL))
+    first, second = (normal_digest({"k.py": source}) for source in (STEADY, RIVAL))
     facts = told(crew, subjects.duel(podium_duel_id(DUEL_SLUG, 1, "CPU", (first, second))))
     return next((fact for fact in facts if isinstance(fact, DuelJudged)), None)
 

@@ -101,7 +101,7 @@ class Api(ApiClient):
             "POST",
             "/v1/submissions",
             data=request.form,
-            files={"file": (request.name, request.source)},
+            files=request.uploads,
             headers={"Idempotency-Key": key},
         )
 

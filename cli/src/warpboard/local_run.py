@@ -166,18 +166,36 @@ def _prepare_run(
     rival: SubmissionRequest | None,
 ) -> RunRequest:
     folder, out = home / "problem", home / "out"
-    source = home / f"submission{suffix(submission.name)}"
     out.mkdir()
     write_version(problem, folder)
-    source.write_bytes(submission.source)
+    source, others = _write_submission(home / "source", submission)
     request = RunRequest(
-        str(folder), str(source), submission.mode, str(out), precision=submission.precision
+        str(folder),
+        source,
+        submission.mode,
+        str(out),
+        precision=submission.precision,
+        others=others,
     )
     if rival is None:
         return request
-    rival_source = home / f"rival{suffix(rival.name)}"
-    rival_source.write_bytes(rival.source)
-    return replace(request, rival=str(rival_source))
+    rival_source, rival_others = _write_submission(home / "rival", rival)
+    return replace(request, rival=rival_source, rival_others=rival_others)
+
+
+def _write_submission(folder: Path, submission: SubmissionRequest) -> tuple[str, list[str]]:
+    """Write the files of a submission; return the path of its entry, and the names of the others.
+
+    The entry gets a name of its own, because a local file may have any.
+    """
+    entry = folder / f"submission{suffix(submission.name)}"
+    folder.mkdir()
+    entry.write_bytes(submission.source)
+    for file in submission.others:
+        target = folder / file.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.data)
+    return str(entry), [file.name for file in submission.others]
 
 
 def _collect_files(out: Path, folder: Path | None) -> list[JsonObject]:

@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, fields, is_dataclass, replace
 from functools import cache
-from typing import Any, get_args, get_origin
+from typing import Any, NamedTuple, get_args, get_origin
 
 from harness.inspections import InspectReport, InspectRequest
 from harness.vocabulary import CPU_DEVICE, FAILURE_CODES, PASSED, SIDES, VERDICTS, WINNERS
@@ -32,15 +32,16 @@ class RunRequest:
     """One submission, one problem, one mode.
 
     `problem` is a folder with manifest.json and its files, `source` the submitted file's path, or
-    "" for the reference of a problem in Python. `out` is an existing empty folder that receives
-    samples.json.gz, log.txt and the artefacts.
+    "" for the reference of a problem in Python. `others` are the paths of its other files, relative
+    to the folder of `source`. `out` is an existing empty folder that receives samples.json.gz,
+    log.txt and the artefacts.
     `key` (64 hex digits) repeats an earlier run with the same inputs; None draws a new one. On a
     machine with less isolation than `level_min` the run fails with code `sandbox`. `gpus` are the
     numbers of the ranks' GPUs, in order, among those of this machine, from 0; if empty, ranks get
     the first ones. `case` is the only timed case to profile, from 1; 0 means every one. ncu
     captures only kernels that `ncu_kernel_name` matches, as their `ncu_kernel_name_base`, and
     `ncu_launch_count` of them; "" and 0 mean its defaults. In mode `duel`, `rival` is the path of
-    the file that `source` is timed against.
+    the file that `source` is timed against, with `rival_others`.
 
     `yardstick_us` are the frozen times of the yardstick by timed case; for other cases, times are
     in units of the yardstick's own time in this run. Timing stops at `precision`, the half width
@@ -71,6 +72,31 @@ class RunRequest:
     best_us: float = 0.0
     quiet_wait_s: float = 0.0
     is_shared: bool = False
+    others: list[str] = field(default_factory=list)
+    rival_others: list[str] = field(default_factory=list)
+
+    @property
+    def files(self) -> "SubmittedFiles":
+        """The files of the submission; the reference of a problem has none."""
+        return SubmittedFiles(self.source, tuple(self.others))
+
+    @property
+    def rival_files(self) -> "SubmittedFiles":
+        """The files of the rival of a duel."""
+        return SubmittedFiles(self.rival, tuple(self.rival_others))
+
+
+class SubmittedFiles(NamedTuple):
+    """A submission on disk: the path of its entry, and its other files relative to that folder."""
+
+    entry: str
+    others: tuple[str, ...] = ()
+
+    @property
+    def paths(self) -> list[str]:
+        """The paths of all files, the entry first."""
+        folder = self.entry.rpartition("/")[0]
+        return [self.entry, *(f"{folder}/{name}" for name in self.others)]
 
 
 @dataclass(frozen=True)
@@ -364,6 +390,9 @@ def _require_possible_ending(report: RunReport) -> None:
 
 
 def _require_possible_request(request: RunRequest) -> None:
+    for name in (*request.others, *request.rival_others):
+        if {"", ".", ".."} & {*name.split("/")} or "\0" in name:
+            raise ValueError(f"{name!r} is no path within the submission's folder")
     for case, time_us in request.yardstick_us.items():
         _require_time(f"yardstick_us of {case}", time_us)
     if not 0 <= request.precision < 1:

@@ -325,7 +325,8 @@ class RunDirectory:
     author's code is running. `submission` is visible to the worker; `scratch` holds the workers'
     own folders where no mount namespace gives them one. In a duel, `rival` is the directory of the
     second submission. Where a submission is timed alone, `yardstick` is that of the kernel that is
-    timed beside it.
+    timed beside it. `others` are the files of the submission beside its entry, relative to
+    `submission`.
     """
 
     folder: Path
@@ -336,6 +337,13 @@ class RunDirectory:
     mark: AuthorActivity
     rival: "RunDirectory | None" = None
     yardstick: "RunDirectory | None" = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def sources(self) -> dict[str, bytes]:
+        """The files of the submission by name, the entry first."""
+        names = (self.problem.submission, *self.others)
+        return {name: (self.submission / name).read_bytes() for name in names}
 
     def keep(self, name: str, data: bytes) -> None:
         """Write one of the run's records, even if the folder's path is out of reach by now."""

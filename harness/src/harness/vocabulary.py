@@ -91,6 +91,12 @@ LIBRARIES = ("cublas", "cudnn", "cufft", "cusolver", "cusparse", "cutlass")
 # The compiler of each language that is compiled before it runs; nvrtc compiles CUDA on request.
 COMPILERS = {"cpp": "g++", "cuda": "nvcc", "hip": "hipcc", "nvrtc": "nvrtc"}
 
+# The files that a run puts beside a submission, besides those of the problem.
+BOX_FILES = (
+    *("utils.py", "warpboard.h", "utils.h", "reference.cuh"),
+    *("wb_device.h", "wb_reference.cpp", "wb_submission.cpp", "wb_values.h"),
+)
+
 # The sides of a duel, and how it may end.
 SIDES = ("A", "B")
 WINNERS = (*SIDES, "equal")

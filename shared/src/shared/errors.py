@@ -49,11 +49,12 @@ class Failed(Exception):  # noqa: N818
 _CODES_BY_STATUS = {
     400: (
         "access_denied authorization_pending bad_branch bad_canary bad_duel bad_cursor "
-        "bad_directive bad_directory bad_extension bad_file bad_idempotency_key bad_key "
-        "bad_password bad_query bad_rejudge bad_repository bad_upload conflicting_credentials "
-        "empty_file expired_token invalid_grant invalid_invite invalid_scope invite_claimed "
-        "invite_expired leaderboard_mismatch not_supported not_utf8 slow_down unknown_gpu "
-        "unknown_mode unknown_provider unknown_repository unknown_runner"
+        "bad_directive bad_directory bad_extension bad_file bad_file_name bad_idempotency_key "
+        "bad_key bad_password bad_query bad_rejudge bad_repository bad_upload "
+        "conflicting_credentials empty_file expired_token invalid_grant invalid_invite "
+        "invalid_scope invite_claimed invite_expired leaderboard_mismatch not_supported not_utf8 "
+        "slow_down too_many_files "
+        "unknown_gpu unknown_mode unknown_provider unknown_repository unknown_runner"
     ),
     401: "missing_credential invalid_credential cli_id_not_linked",
     403: (

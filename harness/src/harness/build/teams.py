@@ -503,10 +503,14 @@ def build_program(worker_teams: WorkerTeams, limit_s: float) -> tuple[int, ...]:
 def _plan_submission_build(worker_teams: WorkerTeams) -> BuildPlan:
     directory, build_tools = worker_teams.directory, worker_teams.setup.machine.build_tools
     source = (directory.submission / directory.problem.submission).read_bytes()
-    others = sorted(
-        path for path in directory.submission.iterdir() if path.name != directory.problem.submission
+    paths = sorted(path for path in directory.submission.rglob("*") if path.is_file())
+    names = [path.relative_to(directory.submission).as_posix() for path in paths]
+    others = (
+        name.encode() + b"\0" + path.read_bytes()
+        for name, path in zip(names, paths, strict=True)
+        if name != directory.problem.submission
     )
-    texts = (source, *(path.name.encode() + b"\0" + path.read_bytes() for path in others))
+    texts = (source, *others)
     if directory.problem.lang == "py":
         return plan.plan_build(build_tools, texts, worker_teams.path(), worker_teams.scratch())
     return plan.plan_driver_build(

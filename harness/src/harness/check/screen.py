@@ -12,7 +12,7 @@ import re
 import resource
 import select
 import signal
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import NoReturn
 
@@ -29,6 +29,7 @@ SCREEN_CPU_S_MAX = 10
 # By wall time, because a machine may be busy.
 SCREEN_S_MAX = 30.0
 SCREEN_MEMORY_BYTES = 1024**3
+_NO_KERNEL = "it defines no kernel of its own, which the problem requires"
 _UNREADABLE = "the source cannot be parsed by the screen"
 # Longer paths are cut, and deeper chains are resolved from their inner part: otherwise, time and
 # memory would grow with the square of the source.
@@ -68,7 +69,8 @@ _ARRAY_LIBRARIES = ("torch.", "numpy.", "scipy.", "cupy.", "cupyx.", "jax.")
 # These nodes name nothing.
 _NAMELESS = (ast.expr_context, ast.operator, ast.unaryop, ast.boolop, ast.cmpop)
 _WORDS = re.compile(r"\w+")
-_LINE = re.compile(r"line (\d+): ")
+_LINE = re.compile(r"(?:(?P<file>[^\s,:]+), )?line (?P<line>\d+): ")
+_PYTHON = ".py"
 
 # A method that these have too proves nothing by its name.
 _PLAIN_TYPES = (list, dict, set, str, bytes)
@@ -87,36 +89,123 @@ class Screening:
     doubts: list[str] = field(default_factory=list)
 
 
-def screen_source(source: bytes, policy: ShortcutPolicy, *, is_python: bool) -> Screening:
-    """Return what a submission's source shows under a policy; nothing without a policy."""
+def screen_source(files: Mapping[str, bytes], policy: ShortcutPolicy) -> Screening:
+    """Return what a submission's files show under a policy; nothing without a policy.
+
+    `files` are by name, the entry first. A file that is not Python is read as C++ or CUDA: other
+    files may include, compile or load it.
+    """
     if policy.is_empty:
         return Screening()
-    rules, text = Rules(policy), source.decode(errors="replace")
-    if not is_python:
-        # The whole file is the participant's kernel.
-        code = _remove_comments(text)
-        hits, doubts = _native_hits(code, rules, 1), _native_doubts(code, rules, 1)
-        return Screening(list(_limit(hits)), list(_limit(doubts)))
-    try:
-        tree = ast.parse(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        # If Python itself can load it, a moderator must read it.
-        return Screening(doubts=[_UNREADABLE])
-    screen = _PythonScreen(tree, rules)
-    return Screening(list(_limit(screen.hits())), list(_limit(screen.doubts())))
+    rules, findings = Rules(policy), _Findings(list(files))
+    words = _screen_native(files, rules, findings)
+    screens = _screen_python(files, rules, findings)
+    has_kernel = any(screen.has_kernel for screen in screens.values())
+    ambiguous = {name for kind in _PLAIN_TYPES for name in dir(kind)}
+    ambiguous.update(*(screen.own_names() for screen in screens.values()))
+    ambiguous |= words if has_kernel else set()
+    for name, screen in screens.items():
+        screen.ambiguous = ambiguous
+        findings.add(name, screen.hits(), screen.doubts())
+    entry = next(iter(files))
+    # A native file is the participant's kernel as a whole.
+    if rules.requires_own_kernel and entry in screens and not has_kernel:
+        unknown = sorted({path for screen in screens.values() for path in screen.unknown})
+        doubts = (f"no kernel of its own was recognised; {path} may define one" for path in unknown)
+        missing = (
+            () if unknown else ("it defines no kernel of its own, which the problem requires",)
+        )
+        findings.add(entry, ((0, hit) for hit in missing), ((0, doubt) for doubt in doubts))
+    return findings.screening()
+
+
+def _screen_native(files: Mapping[str, bytes], rules: Rules, findings: "_Findings") -> set[str]:
+    """Screen the files that are not Python; return the words in them."""
+    words: set[str] = set()
+    for name, source in files.items():
+        if not name.endswith(_PYTHON):
+            text = source.decode(errors="replace")
+            code = _remove_comments(text)
+            findings.add(name, _native_hits(code, rules, 1), _native_doubts(code, rules, 1))
+            words.update(_WORDS.findall(text))
+    return words
+
+
+def _screen_python(
+    files: Mapping[str, bytes], rules: Rules, findings: "_Findings"
+) -> dict[str, "_PythonScreen"]:
+    """Return what is known about each file of Python, through the imports of one from another."""
+    screens: dict[str, _PythonScreen] = {}
+    modules: dict[str, _PythonScreen] = {}
+    for name in filter(lambda name: name.endswith(_PYTHON), files):
+        try:
+            tree = ast.parse(files[name])
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            # If Python itself can load it, a moderator must read it.
+            findings.add(name, (), [(0, _UNREADABLE)])
+            continue
+        screens[name] = modules[_module_name(name)] = _PythonScreen(name, tree, rules, modules)
+    for screen in screens.values() if len(screens) > 1 else ():
+        screen.follow_modules()
+    for screen in screens.values():
+        screen.find_kernels()
+    return screens
+
+
+class _Findings:
+    """Collects the findings of each file: those about the whole file, then in the order of lines.
+
+    They name their file if there are several.
+    """
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self._names = names
+        self._hits: set[tuple[int, int, str]] = set()
+        self._doubts: set[tuple[int, int, str]] = set()
+
+    def add(
+        self, name: str, hits: Iterable[tuple[int, str]], doubts: Iterable[tuple[int, str]]
+    ) -> None:
+        """Add findings with their lines; 0 is the whole file."""
+        place = self._names.index(name)
+        self._hits.update((place, line, text) for line, text in hits)
+        self._doubts.update((place, line, text) for line, text in doubts)
+
+    def screening(self) -> Screening:
+        """Return the first findings."""
+        return Screening(list(self._limit(self._hits)), list(self._limit(self._doubts)))
+
+    def _limit(self, findings: set[tuple[int, int, str]]) -> Iterator[str]:
+        """Yield the first findings in the order of the files, each line and text once."""
+        unique = sorted(findings)
+        for place, line, text in unique[:FINDINGS_MAX]:
+            places = [self._names[place]] if len(self._names) > 1 else []
+            places += [f"line {line}"] if line else []
+            finding = f"{', '.join(places)}: {text}" if places else text
+            yield make_printable(finding)[:FINDING_CHARS_MAX]
+        if len(unique) > FINDINGS_MAX:
+            yield f"and {len(unique) - FINDINGS_MAX} more"
+
+
+def _module_name(file: str) -> str:
+    """Return the name by which other files import a file of Python.
+
+    >>> _module_name("lib/ops.py"), _module_name("lib/__init__.py")
+    ('lib.ops', 'lib')
+    """
+    return file.removesuffix(_PYTHON).removesuffix("/__init__").replace("/", ".")
 
 
 def screen_in_child(
-    source: bytes,
+    files: Mapping[str, bytes],
     policy: ShortcutPolicy,
     *,
-    is_python: bool,
     limit_s: int = SCREEN_CPU_S_MAX,
     memory_bytes: int = SCREEN_MEMORY_BYTES,
 ) -> Screening:
-    """Screen a source in a child process with limits of CPU time and memory.
+    """Screen a submission's files in a child process with limits of CPU time and memory.
 
-    A source that exhausts them, or crashes the parser, only harms the child and is doubted.
+    Files that exhaust them, or crash the parser, only harm the child and are doubted.
     """
     if policy.is_empty:
         return Screening()
@@ -124,8 +213,7 @@ def screen_in_child(
     try:
         child = os.fork()
         if child == 0:
-            limits = limit_s, memory_bytes
-            _screen_and_exit(source, policy, memory, limits, is_python=is_python)
+            _screen_and_exit(files, policy, memory, (limit_s, memory_bytes))
         pidfd = os.pidfd_open(child)
         poll = select.poll()
         poll.register(pidfd, select.POLLIN)
@@ -142,46 +230,34 @@ def screen_in_child(
 
 
 def _screen_and_exit(
-    source: bytes,
-    policy: ShortcutPolicy,
-    memory: int,
-    limits: tuple[int, int],
-    *,
-    is_python: bool,
+    files: Mapping[str, bytes], policy: ShortcutPolicy, memory: int, limits: tuple[int, int]
 ) -> NoReturn:
     cpu_s, memory_bytes = limits
     try:
         resource.setrlimit(resource.RLIMIT_CPU, (cpu_s, cpu_s))
         host.limit_private_bytes(host.private_bytes() + memory_bytes)
-        screening = screen_source(source, policy, is_python=is_python)
+        screening = screen_source(files, policy)
         os.write(memory, json.dumps(asdict(screening)).encode())
     except BaseException:  # noqa: BLE001  (a fork must never return into its parent's code)
         os._exit(1)
     os._exit(0)
 
 
-def _limit(findings: Iterable[tuple[int, str]]) -> Iterator[str]:
-    """Yield the first findings in the order of the file, each line and text once."""
-    unique = sorted(set(findings))
-    for line, text in unique[:FINDINGS_MAX]:
-        finding = f"line {line}: {text}" if line else text
-        yield make_printable(finding)[:FINDING_CHARS_MAX]
-    if len(unique) > FINDINGS_MAX:
-        yield f"and {len(unique) - FINDINGS_MAX} more"
-
-
-def quote_lines(findings: Iterable[str], source: bytes) -> str:
+def quote_lines(findings: Iterable[str], files: Mapping[str, bytes]) -> str:
     r"""Return findings as text, each above the line of the source that it names.
 
-    >>> quote_lines(["line 2: mm is not allowed", "and 1 more"], b"import torch\n  mm()\n")
+    >>> quote_lines(["line 2: mm is not allowed", "and 1 more"], {"k.py": b"import x\n  mm()\n"})
     'line 2: mm is not allowed\n    mm()\nand 1 more'
     """
-    lines, texts = source.decode(errors="replace").split("\n"), []
+    texts, entry = [], next(iter(files))
     for finding in findings:
         texts.append(finding)
         place = _LINE.match(finding)
-        if place and int(place[1]) <= len(lines):
-            code = make_printable(lines[int(place[1]) - 1].strip())
+        if place is None:
+            continue
+        lines = files.get(place["file"] or entry, b"").decode(errors="replace").split("\n")
+        if int(place["line"]) <= len(lines):
+            code = make_printable(lines[int(place["line"]) - 1].strip())
             texts.append(f"    {code[:FINDING_CHARS_MAX]}")
     return "\n".join(texts)
 
@@ -231,18 +307,23 @@ def _line_of(match: re.Match[str], first_line: int) -> int:
 class _PythonScreen:
     """The names that a module of Python uses, resolved through its imports and assignments."""
 
-    def __init__(self, tree: ast.Module, rules: Rules) -> None:
+    def __init__(
+        self, file: str, tree: ast.Module, rules: Rules, modules: Mapping[str, "_PythonScreen"]
+    ) -> None:
         self._rules = rules
+        # The submission's own modules, this one among them, by name.
+        self._modules = modules
+        module, folder = _module_name(file), file.rpartition("/")[0].replace("/", ".")
+        self._package = module if file.endswith("/__init__.py") else folder
         self._nodes = [node for node in ast.walk(tree) if not isinstance(node, _NAMELESS)]
-        self._aliases: dict[str, str] = {}
+        self.aliases: dict[str, str] = {}
         self._stars: list[tuple[int, str]] = []
         for node in self._nodes:
             if isinstance(node, ast.Import | ast.ImportFrom):
-                self._aliases |= _imported(node, is_bound=True)
+                self.aliases |= _imported(node, self._package, is_bound=True)
                 if any(item.name == "*" for item in node.names):
                     self._stars.append((node.lineno, getattr(node, "module", "") or "."))
         self._collect_assignments()
-        functions = [node for node in self._nodes if isinstance(node, ast.FunctionDef)]
         # The name `getattr` of calls whose attribute is a literal, which hides nothing.
         self._literal_getattrs = {
             id(node.func)
@@ -254,10 +335,6 @@ class _PythonScreen:
             for node in self._nodes
             if isinstance(node, ast.Call) and _literal_attribute(node) is not None
         }
-        # Inside these, `@` and methods are the kernel's own language.
-        self._kernel_nodes = {
-            id(inner) for node in functions if self._is_kernel(node) for inner in ast.walk(node)
-        }
         docstrings = {id(node.value) for node in self._nodes if isinstance(node, ast.Expr)}
         # They may be code in C++ or CUDA.
         self._strings = [
@@ -266,19 +343,34 @@ class _PythonScreen:
             if isinstance(node, ast.Constant) and isinstance(node.value, str)
             if id(node) not in docstrings
         ]
-        self._has_kernel = any(
+        self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
+        # Methods of these names may be the submission's own; known once all files were read.
+        self.ambiguous: set[str] = set()
+        self._kernel_nodes: set[int] = set()
+        self.has_kernel = False
+        # Imported packages that the screen does not know.
+        self.unknown: list[str] = []
+
+    def follow_modules(self) -> None:
+        """Follow assignments again, through what other files of the submission import."""
+        self._collect_assignments()
+
+    def find_kernels(self) -> None:
+        """Find the kernels of this file, and the packages that may define some."""
+        functions = [node for node in self._nodes if isinstance(node, ast.FunctionDef)]
+        # Inside these, `@` and methods are the kernel's own language.
+        self._kernel_nodes = {
+            id(inner) for node in functions if self._is_kernel(node) for inner in ast.walk(node)
+        }
+        self.has_kernel = any(
             path == name or path.startswith(f"{name}.")
             for node in self._nodes
             for path in self._paths(node)
             for name in _KERNELS
         )
-        self._called = {id(node.func) for node in self._nodes if isinstance(node, ast.Call)}
-        # Methods of these names may be the submission's own.
-        self._ambiguous = {name for kind in _PLAIN_TYPES for name in dir(kind)}
-        self._ambiguous.update(self._own_names())
-        roots = {path.partition(".")[0] for path in self._aliases.values()}
-        # Imported packages that the screen does not know.
-        self._unknown = sorted(roots - _KNOWN_ROOTS)
+        own = {name.partition(".")[0] for name in self._modules}
+        roots = {path.partition(".")[0] for path in self.aliases.values()}
+        self.unknown = sorted(roots - _KNOWN_ROOTS - own)
 
     def hits(self) -> Iterator[tuple[int, str]]:
         """Yield each line that uses something forbidden."""
@@ -287,8 +379,6 @@ class _PythonScreen:
         for node in self._nodes:
             for use, entry in self._forbidden_uses(node):
                 yield getattr(node, "lineno", 0), _not_allowed(use, entry)
-        if self._rules.requires_own_kernel and not self._has_kernel and not self._unknown:
-            yield 0, "it defines no kernel of its own, which the problem requires"
 
     def doubts(self) -> Iterator[tuple[int, str]]:
         """Yield each line that hides what is called."""
@@ -299,9 +389,6 @@ class _PythonScreen:
         for node in self._nodes:
             for doubt in self._doubtful_uses(node):
                 yield getattr(node, "lineno", 0), doubt
-        if self._rules.requires_own_kernel and not self._has_kernel:
-            for path in self._unknown:
-                yield 0, f"no kernel of its own was recognised; {path} may define one"
 
     def _doubtful_uses(self, node: ast.AST) -> Iterator[str]:
         """Yield why what a node uses may be forbidden."""
@@ -326,17 +413,17 @@ class _PythonScreen:
     def _paths(self, node: ast.AST) -> list[str]:
         """Return the dotted paths that a node names."""
         if isinstance(node, ast.Import | ast.ImportFrom):
-            return list(_imported(node).values())
+            return [self._follow(path) for path in _imported(node, self._package).values()]
         is_name = isinstance(node, ast.Attribute | ast.Name | ast.Call)
         return list(filter(None, [self._resolve(node)])) if is_name else []
 
     def _hiding_uses(self, node: ast.AST) -> Iterator[str]:
         """Yield what a node uses to call something by another name, or where no record looks."""
         if isinstance(node, ast.Import | ast.ImportFrom):
-            paths = _imported(node).values()
+            paths = _imported(node, self._package).values()
             yield from (path for path in paths if path.partition(".")[0] in _HIDING_MODULES)
         elif isinstance(node, ast.Name):
-            is_builtin = node.id in _HIDING_CALLS and node.id not in self._aliases
+            is_builtin = node.id in _HIDING_CALLS and node.id not in self.aliases
             if (is_builtin and id(node) not in self._literal_getattrs) or node.id in _HIDING_NAMES:
                 yield node.id
         elif isinstance(node, ast.Attribute):
@@ -358,7 +445,7 @@ class _PythonScreen:
 
     def _is_certain(self, node: ast.AST, name: str) -> bool:
         """Return whether the method that a node reads is called and must be that of a tensor."""
-        return id(node) in self._called and name not in self._ambiguous
+        return id(node) in self._called and name not in self.ambiguous
 
     def _substitutes(self, node: ast.AST) -> Iterator[str]:
         """Yield why what a node uses may do forbidden work in another way."""
@@ -381,7 +468,7 @@ class _PythonScreen:
         is_named_so = path.rpartition(".")[2] in self._rules.names
         return path if is_named_so and not self._rules.entry_of_path(path) else ""
 
-    def _own_names(self) -> Iterator[str]:
+    def own_names(self) -> Iterator[str]:
         """Yield the names of functions and attributes that the source itself defines.
 
         If it compiles a kernel, its strings may define them.
@@ -395,7 +482,7 @@ class _PythonScreen:
                 targets = (getattr(item, "target", None) for item in node.body)
                 yield from (target.id for target in targets if isinstance(target, ast.Name))
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                may_define = self._has_kernel and id(node) not in self._attribute_names
+                may_define = self.has_kernel and id(node) not in self._attribute_names
                 yield from _WORDS.findall(node.value) if may_define else ()
 
     def _is_product(self, node: ast.AST) -> bool:
@@ -417,9 +504,28 @@ class _PythonScreen:
                 node = node.args[0]
             else:
                 break
-        if not isinstance(node, ast.Name) or node.id not in self._aliases:
+        if not isinstance(node, ast.Name) or node.id not in self.aliases:
             return ""
-        return _shorten(".".join([self._aliases[node.id], *reversed(parts)]))
+        return _shorten(self._follow(".".join([self.aliases[node.id], *reversed(parts)])))
+
+    def _follow(self, path: str) -> str:
+        """Return a path without detours through what the submission's own modules import.
+
+        Where helper.py has `import torch as t`, `helper.t.matmul` is `torch.matmul`.
+        """
+        for _ in range(FINDINGS_MAX):
+            parts = path[:_PATH_CHARS_MAX].split(".")
+            for count in range(len(parts) - 1, 0, -1):
+                module = self._modules.get(".".join(parts[:count]))
+                if module is not None:
+                    break
+            else:
+                return path
+            target = module.aliases.get(parts[count])
+            if target is None:
+                return path
+            path = ".".join([target, *parts[count + 1 :]])
+        return path
 
     def _collect_assignments(self) -> None:
         """Follow `name = path`, also where one such name is assigned to another."""
@@ -431,11 +537,11 @@ class _PythonScreen:
             if isinstance(target, ast.Name)
         ]
         for _ in range(FINDINGS_MAX):
-            known = len(self._aliases)
+            known = len(self.aliases)
             for name, value in assignments:
-                if name not in self._aliases and (path := self._resolve(value)):
-                    self._aliases[name] = path
-            if len(self._aliases) == known:
+                if name not in self.aliases and (path := self._resolve(value)):
+                    self.aliases[name] = path
+            if len(self.aliases) == known:
                 return
 
     def _is_kernel(self, node: ast.FunctionDef) -> bool:
@@ -463,15 +569,18 @@ def _not_allowed(use: str, entry: str) -> str:
     return f"{use} is not allowed" if use == entry else f"{use} ({entry} is not allowed)"
 
 
-def _imported(node: ast.Import | ast.ImportFrom, *, is_bound: bool = False) -> dict[str, str]:
-    """Return the paths that a statement imports, by the names it binds.
+def _imported(
+    node: ast.Import | ast.ImportFrom, package: str, *, is_bound: bool = False
+) -> dict[str, str]:
+    """Return the paths that a statement in a package imports, by the names it binds.
 
     `import a.b` binds `a` if `is_bound`; otherwise the whole path counts as imported.
     """
     paths: dict[str, str] = {}
     for item in node.names:
         if isinstance(node, ast.ImportFrom):
-            path = f"{node.module or ''}.{item.name}".strip(".")
+            base = ".".join(package.split(".")[: 1 - node.level or None]) if node.level else ""
+            path = ".".join(filter(None, [base, node.module, item.name]))
             paths[item.asname or item.name] = _shorten(path)
         elif item.asname or not is_bound:
             paths[item.asname or item.name] = _shorten(item.name)

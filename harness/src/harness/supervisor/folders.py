@@ -16,7 +16,7 @@ from harness.build.command import DRIVER, HEADER, LANGUAGES
 from harness.build.plan import BuildCache
 from harness.check import processor, reference_submission
 from harness.check.author import mentions_cuda
-from harness.messages import Request, RunRequest
+from harness.messages import Request, RunRequest, SubmittedFiles
 from harness.problem import AuthorActivity, Problem, RunDirectory
 from harness.vocabulary import MODES
 
@@ -40,6 +40,8 @@ import warpboard_reference
 _MOVED = "warpboard_processor.map_cuda_to_cpu()"
 _NATIVE = '#include "task.h"\n#include "utils.h"\n\n#include "reference.cuh"\n'
 _HEADERS = (".h", ".hh", ".hpp", ".cuh", ".inl")
+
+NO_FILES = SubmittedFiles("")
 
 _CACHE = "compiled"
 # What is in the folder of a run; only the run itself reads the first one.
@@ -136,7 +138,7 @@ def prepare_run_directory(request: Request, problem: Problem, folder: RunFolder)
     return directory
 
 
-def add_submission(directory: RunDirectory, source: str) -> RunDirectory:
+def add_submission(directory: RunDirectory, files: SubmittedFiles) -> RunDirectory:
     """Return the directory of the next submission to the same problem, within that of the first.
 
     Raises OSError if the submission cannot be read or the disk is full.
@@ -146,46 +148,53 @@ def add_submission(directory: RunDirectory, source: str) -> RunDirectory:
     submission, scratch = folder / "submission", folder / "scratch"
     for path in (submission, scratch):
         path.mkdir()
-    main = _copy_submission_files(directory.problem.folder, submission, directory.problem, source)
+    main = _copy_submission_files(directory.problem.folder, submission, directory.problem, files)
     _give_to_run(folder, *folder.rglob("*"))
     problem = replace(directory.problem, submission=main)
     return replace(
-        directory, folder=folder, problem=problem, submission=submission, scratch=scratch
+        directory,
+        folder=folder,
+        problem=problem,
+        submission=submission,
+        scratch=scratch,
+        others=files.others,
     )
 
 
 def _fill(run_folder: RunFolder, problem: Problem, request: Request) -> RunDirectory:
     folder = run_folder.path
     problem_folder, submission, scratch = (folder / name for name in _CONTENT)
-    source_path = request.source if isinstance(request, RunRequest) else ""
+    files = request.files if isinstance(request, RunRequest) else NO_FILES
     for name in problem.files:
         shutil.copyfile(problem.folder / name, problem_folder / name)
     if request.device == "cpu" and problem.form == "kernelbench" and _MODEL_CPU in problem.files:
         shutil.copyfile(problem.folder / _MODEL_CPU, problem_folder / _MODEL)
-    main = _copy_submission_files(problem_folder, submission, problem, source_path)
+    main = _copy_submission_files(problem_folder, submission, problem, files)
     local_problem = replace(problem, folder=problem_folder, submission=main)
     own = run_folder.out, run_folder.mark
-    directory = RunDirectory(folder, local_problem, submission, scratch, *own)
+    directory = RunDirectory(folder, local_problem, submission, scratch, *own, others=files.others)
     if not isinstance(request, RunRequest):
         return directory
     if not request.source:
         directory = _add_reference(directory, "reference", request.device)
     if request.rival:
-        return replace(directory, rival=_add_second(directory, "rival", request.rival))
+        return replace(directory, rival=_add_second(directory, "rival", request.rival_files))
     if "time" in MODES[request.mode].stages and not problem.main:
         return replace(directory, yardstick=_add_yardstick(directory, request.device))
     return directory
 
 
-def _add_second(directory: RunDirectory, name: str, source: str) -> RunDirectory:
+def _add_second(directory: RunDirectory, name: str, files: SubmittedFiles) -> RunDirectory:
     """Return the directory of a second submission, in folders that no worker of the first sees."""
     problem, submission = directory.problem, directory.folder / name
     scratch = directory.folder / f"{name}_scratch"
     submission.mkdir()
     scratch.mkdir()
-    main = _copy_submission_files(problem.folder, submission, problem, source)
+    main = _copy_submission_files(problem.folder, submission, problem, files)
     second = replace(problem, submission=main)
-    return replace(directory, problem=second, submission=submission, scratch=scratch)
+    return replace(
+        directory, problem=second, submission=submission, scratch=scratch, others=files.others
+    )
 
 
 def _add_yardstick(directory: RunDirectory, device: str) -> RunDirectory:
@@ -195,7 +204,8 @@ def _add_yardstick(directory: RunDirectory, device: str) -> RunDirectory:
     """
     problem = directory.problem
     if problem.yardstick:
-        return _add_second(directory, _YARDSTICK, str(problem.folder / problem.yardstick))
+        files = SubmittedFiles(str(problem.folder / problem.yardstick))
+        return _add_second(directory, _YARDSTICK, files)
     return _add_reference(directory, _YARDSTICK, device)
 
 
@@ -203,7 +213,7 @@ def _add_reference(directory: RunDirectory, name: str, device: str) -> RunDirect
     """Return the directory of the reference as a submission, which needs all the author's files."""
     problem = directory.problem
     problem = replace(problem, submission=_MAINS[problem.lang])
-    second = _add_second(replace(directory, problem=problem), name, "")
+    second = _add_second(replace(directory, problem=problem), name, NO_FILES)
     for file in problem.files:
         shutil.copyfile(problem.folder / file, second.submission / file)
     if problem.lang == "cu":
@@ -230,8 +240,12 @@ def _complete_native(yardstick: RunDirectory) -> RunDirectory:
 
 
 def _copy_submission_files(
-    problem_folder: Path, submission_folder: Path, problem: Problem, source: str
+    problem_folder: Path, submission_folder: Path, problem: Problem, files: SubmittedFiles
 ) -> str:
+    """Copy what a submission's workers see, and the submission; return the entry's name there.
+
+    Raises OSError for a file beside the entry that exists already: nothing of ours is replaced.
+    """
     if problem.lang == "cu":
         main = problem.submission
         for path in _native_files(problem_folder, problem):
@@ -240,9 +254,14 @@ def _copy_submission_files(
             # Submissions in the older public form include it by this name.
             shutil.copyfile(problem_folder / _TASK, submission_folder / _REFERENCE)
     else:
-        main = _copy_python_files(problem_folder, submission_folder, problem, Path(source))
-    if source:
-        shutil.copyfile(source, submission_folder / main)
+        main = _copy_python_files(problem_folder, submission_folder, problem, Path(files.entry))
+    if files.entry:
+        shutil.copyfile(files.entry, submission_folder / main)
+    for name, other in zip(files.others, files.paths[1:], strict=True):
+        target = submission_folder / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with Path(other).open("rb") as source, target.open("xb") as copy:
+            shutil.copyfileobj(source, copy)
     return main
 
 

@@ -11,7 +11,6 @@ from dataclasses import dataclass, replace
 
 from harness import messages
 from harness.build import yardstick
-from harness.build.command import detect_language
 from harness.build.plan import BuildTools, NcuFilter, adapt_tools
 from harness.build.teams import PROFILER, Machine, StageBudget, WorkerSetup, WorkerTeams
 from harness.build.yardstick import YardstickTeams
@@ -207,14 +206,11 @@ class Run:
         return self._screen_directory(self._directory, stage)
 
     def _screen_directory(self, directory: RunDirectory, stage: str) -> list[CaseReport]:
-        path = directory.submission / directory.problem.submission
-        # A problem in Python also takes submissions in C++ and CUDA.
-        is_python = detect_language(path.name) is None
-        source = path.read_bytes()
-        self._screening = screen_in_child(source, self._problem.shortcuts, is_python=is_python)
+        sources = directory.sources
+        self._screening = screen_in_child(sources, self._problem.shortcuts)
         if not self._screening.hits:
             return []
-        failure = CaseFailed("policy", quote_lines(self._screening.hits, source))
+        failure = CaseFailed("policy", quote_lines(self._screening.hits, sources))
         return [messages.failed_case_report("", stage, failure)]
 
     def _is_recorded(self) -> bool:

@@ -330,7 +330,7 @@ class SupervisorServer:
             self._end_process(process)
         if self.process is not None and isinstance(request, RunRequest):
             assert self.process.directory is not None
-            self.directory = add_submission(self.process.directory, request.source)
+            self.directory = add_submission(self.process.directory, request.files)
             return self.process, self.directory
         problem = load_problem(Path(request.problem))
         if isinstance(request, RunRequest):
@@ -641,8 +641,8 @@ def _find_purpose(request: Request) -> Purpose:
     """
     if not isinstance(request, RunRequest) or not request.is_shared:
         return ()
-    source = Path(request.source)
-    is_built = bool(detect_language(source.name)) or names_extensions(source.read_bytes())
+    paths = map(Path, request.files.paths)
+    is_built = any(detect_language(it.name) or names_extensions(it.read_bytes()) for it in paths)
     if request.mode != "test" or request.key or is_built:
         return ()
     manifest = (Path(request.problem) / "manifest.json").read_bytes()

@@ -126,8 +126,9 @@ class PlatformApi(ApiClient):
 
     async def submit(self, request: SubmissionRequest) -> SubmissionReceipts:
         """Send a submission request, and return its receipts. Errors as `get`."""
-        files = {"file": (request.name, request.source)}
-        response = await self.send("POST", "/v1/submissions", data=request.form, files=files)
+        response = await self.send(
+            "POST", "/v1/submissions", data=request.form, files=request.uploads
+        )
         return self.decode(response, SubmissionReceipts)
 
     async def request(self, model: type[T], method: str, *path: str | int, **body: object) -> T:

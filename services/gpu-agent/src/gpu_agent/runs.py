@@ -11,7 +11,7 @@ import logging
 import shutil
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager, nullcontext
 from dataclasses import asdict, dataclass, field
 from math import inf
@@ -69,11 +69,14 @@ from shared.events import (
     StageResult,
 )
 from shared.problems.submission_file import suffix
+from shared.source_files import SourceFile, unpack_files
 
 logger = logging.getLogger(__name__)
 
 Value = TypeVar("Value")
 
+# What is in the folder of a run.
+SOURCE_FOLDER, RIVAL_FOLDER, OUT_FOLDER = "source", "rival", "out"
 ARTEFACTS_MAX = 16
 MIB = 1024**2
 # About 50 ms of known work with a known answer, and the most processor time that it may take: wall
@@ -257,12 +260,14 @@ class HarnessRuns:
             problem = await self._fetch_problem(order.problem_digest)
             if order.chunk is not None:
                 return await self._run_chunk(order, problem, observer)
-            sources = {_source_file(order.name): await self.blobs.get(order.source.digest)}
+            files = _unpack(order.name, await self.blobs.get(order.source.digest))
+            rival: Sequence[SourceFile] = ()
             if order.rival is not None:
-                sources[_rival_file(order)] = await self.blobs.get(order.rival.digest)
-            run_folder = await asyncio.to_thread(self.create_run_folder, sources)
+                rival = _unpack(order.rival_name, await self.blobs.get(order.rival.digest))
+            run_folder = await asyncio.to_thread(self.create_run_folder, files, rival)
             try:
-                return await self._evaluate(order, problem, run_folder, observer)
+                request = self._make_request(order, problem, run_folder, files, rival)
+                return await self._evaluate(order, request, observer)
             finally:
                 shutil.rmtree(run_folder, ignore_errors=True)
         except OSError as error:
@@ -271,10 +276,8 @@ class HarnessRuns:
             self.current_runs -= 1
 
     async def _evaluate(
-        self, order: JobAssigned, problem: Path, run_folder: Path, observer: RunObserver
+        self, order: JobAssigned, request: RunRequest, observer: RunObserver
     ) -> tuple[RunCompleted | RunFailed, RunFiles]:
-        out = run_folder / "out"
-        request = self._make_request(order, problem, run_folder / _source_file(order.name))
         environment: dict[str, str] = {}
 
         async def handle_message(message: Started | Progress | StageFinished) -> None:
@@ -296,24 +299,32 @@ class HarnessRuns:
 
         async with self.lend(order.job) as harness:
             report = await harness.evaluate(request, handle_message)
-        files = await asyncio.to_thread(_collect_files, report, out)
+        files = await asyncio.to_thread(_collect_files, report, Path(request.out))
         if not report.failure_code:
             return _convert_verdict(report, environment), files
         return await self._make_failure(order, report), files
 
-    def _make_request(self, order: JobAssigned, problem: Path, source: Path) -> RunRequest:
-        """Return the request for a source in a run's folder."""
-        rival = source.with_name(_rival_file(order))
+    def _make_request(
+        self,
+        order: JobAssigned,
+        problem: Path,
+        run_folder: Path,
+        files: Sequence[SourceFile],
+        rival: Sequence[SourceFile] = (),
+    ) -> RunRequest:
+        """Return the request for files in a run's folder."""
         return RunRequest(
             problem=str(problem),
-            source=str(source),
+            source=str(run_folder / SOURCE_FOLDER / files[0].name),
+            others=[file.name for file in files[1:]],
             mode=order.mode,
-            out=str(source.with_name("out")),
+            out=str(run_folder / OUT_FOLDER),
             device=self.device,
             level_min=required_level(order.mode, self.level_min, is_chunk=order.chunk is not None),
             quiet_wait_s=self.quiet_wait_s if order.mode == "ranked" else 0.0,
             gpus=run_gpus(order, self.gpu_index),
-            rival=str(rival) if order.rival is not None else "",
+            rival=str(run_folder / RIVAL_FOLDER / rival[0].name) if rival else "",
+            rival_others=[file.name for file in rival[1:]],
             yardstick_us=order.yardstick_us,
             best_us=order.best_us,
             is_shared=order.chunk is not None,
@@ -379,13 +390,12 @@ class HarnessRuns:
         self, order: JobAssigned, problem: Path, item: EvaluationItem
     ) -> tuple[RunReport, "_ItemMessages"]:
         """Run an item, again if its supervisor died or the machine was too noisy for a time."""
-        name, attempt = _source_file(item.name), 0
+        files, attempt = [SourceFile(_plain_name(item.name), item.source.encode())], 0
         while True:
             messages, attempt = _ItemMessages(self), attempt + 1
-            sources = {name: item.source.encode()}
-            run_folder = await asyncio.to_thread(self.create_run_folder, sources)
+            run_folder = await asyncio.to_thread(self.create_run_folder, files)
             try:
-                request = self._make_request(order, problem, run_folder / name)
+                request = self._make_request(order, problem, run_folder, files)
                 async with self.lend(order.job) as harness:
                     report = await harness.evaluate(request, messages.take)
             finally:
@@ -462,14 +472,16 @@ class HarnessRuns:
                 self.fault = f"a known kernel failed after job {order.job}: {reason}"
             return not reason
 
-    def create_run_folder(self, sources: dict[str, bytes]) -> Path:
+    def create_run_folder(
+        self, files: Sequence[SourceFile], rival: Sequence[SourceFile] = ()
+    ) -> Path:
         """Create a run's folder with the submission in it, for a duel with both."""
         runs = self.folder / "runs"
         runs.mkdir(parents=True, exist_ok=True)
         home = Path(tempfile.mkdtemp(dir=runs))
-        (home / "out").mkdir()
-        for name, source in sources.items():
-            (home / name).write_bytes(source)
+        (home / OUT_FOLDER).mkdir()
+        _write_files(home / SOURCE_FOLDER, files)
+        _write_files(home / RIVAL_FOLDER, rival)
         return home
 
     async def _fetch_problem(self, digest: str) -> Path:
@@ -514,7 +526,7 @@ class _CheckHarness:
             if isinstance(message, Progress):
                 await report_progress(CaseProgress(**asdict(message), stages=[]))
 
-        home = await asyncio.to_thread(self._runs.create_run_folder, {})
+        home = await asyncio.to_thread(self._runs.create_run_folder, ())
         try:
             folder = home / "problem"
             await asyncio.to_thread(_lay_out, folder, problem)
@@ -533,22 +545,23 @@ class _CheckHarness:
     async def run(
         self, problem: ProblemFiles, submission: SubmissionRequest, *, is_reference: bool = False
     ) -> JsonObject:
-        """Run one file; return its end in the keys of a run."""
+        """Run one submission; return its end in the keys of a run."""
 
         async def ignore(_: Started | Progress | StageFinished) -> None:
             """The check shows its own progress."""
 
-        name = f"submission{suffix(submission.name)}"
-        sources = {} if is_reference else {name: submission.source}
-        home = await asyncio.to_thread(self._runs.create_run_folder, sources)
+        entry = SourceFile(_plain_name(submission.name), submission.source)
+        files = () if is_reference else (entry, *submission.others)
+        home = await asyncio.to_thread(self._runs.create_run_folder, files)
         try:
             folder = home / "problem"
             await asyncio.to_thread(_lay_out, folder, problem)
             request = RunRequest(
                 problem=str(folder),
-                source="" if is_reference else str(home / name),
+                source=str(home / SOURCE_FOLDER / files[0].name) if files else "",
+                others=[file.name for file in files[1:]],
                 mode=submission.mode,
-                out=str(home / "out"),
+                out=str(home / OUT_FOLDER),
                 device=self._runs.device,
                 gpus=run_gpus(self._order, self._runs.gpu_index),
             )
@@ -564,28 +577,33 @@ class _CheckHarness:
 
 
 def _lay_out(folder: Path, problem: ProblemFiles) -> None:
-    for name, data in {**problem.version_files, "manifest.json": problem.manifest}.items():
-        target = folder / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
+    files = {**problem.version_files, "manifest.json": problem.manifest}
+    _write_files(folder, [SourceFile(name, data) for name, data in files.items()])
 
 
-def _source_file(name: str) -> str:
+def _unpack(name: str, blob: bytes) -> Sequence[SourceFile]:
+    """Return the files of a blob, the entry first, under a name of ours. Raises Failed."""
+    entry, *others = unpack_files(name, blob)
+    return [SourceFile(_plain_name(entry.name), entry.data), *others]
+
+
+def _plain_name(name: str) -> str:
+    """Return a name for an entry, whatever its client calls it."""
     return f"submission{suffix(name)}"
-
-
-def _rival_file(order: JobAssigned) -> str:
-    return f"rival{suffix(order.rival_name)}"
 
 
 def _write_folder(folder: Path, files: dict[str, bytes]) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True)
     fresh = Path(tempfile.mkdtemp(dir=folder.parent, prefix="fresh-"))
-    for name, data in files.items():
-        target = fresh / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(data)
+    _write_files(fresh, [SourceFile(name, data) for name, data in files.items()])
     fresh.rename(folder)
+
+
+def _write_files(folder: Path, files: Sequence[SourceFile]) -> None:
+    for file in files:
+        target = folder / file.name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(file.data)
 
 
 def _collect_files(report: RunReport, out: Path) -> RunFiles:

@@ -23,6 +23,7 @@ from shared.api.fields import (
 from shared.api.queues import DecisionResponse, Parked, Queue, QueueSnapshot
 from shared.api.quotas import Balance
 from shared.run_values import Composition, StageResult
+from shared.source_files import SourceFile
 from shared.states import SubmissionState
 
 Outcome = Literal["passed", "failed", "timed_out", "cancelled", "infra_failed"]
@@ -43,6 +44,7 @@ NCU_NAME_BASES = ("function", "demangled", "mangled")
 class SubmissionRequest(msgspec.Struct, frozen=True):
     """A submission to send; without GPU types, those of the file or the problem apply.
 
+    `name` and `source` are the entry, `others` the files beside it, with names relative to it.
     `case` is the only case to profile, counted from 1; 0 means all. The kernels that ncu captures
     can be chosen as in `RunOptions`. A `runner` is the launcher that starts an agent for it. One
     that does not wait for an agent is refused (`no_agent`) if nobody serves a GPU type now. A
@@ -70,6 +72,18 @@ class SubmissionRequest(msgspec.Struct, frozen=True):
     licence: str = ""
     parent: int = 0
     needs_licence: bool = False
+    others: tuple[SourceFile, ...] = ()
+
+    @property
+    def files(self) -> tuple[SourceFile, ...]:
+        """All its files, the entry first."""
+        return SourceFile(self.name, self.source), *self.others
+
+    @property
+    def uploads(self) -> list[tuple[str, tuple[str, bytes]]]:
+        """The files of the form that sends it, each with the name of its field."""
+        fields = ["file", *["files"] * len(self.others)]
+        return [(field, (it.name, it.data)) for field, it in zip(fields, self.files, strict=True)]
 
     @property
     def form(self) -> dict[str, str | list[str]]:

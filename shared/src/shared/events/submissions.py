@@ -28,6 +28,7 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     `source_visible` and `publish` say who reads the sources submitted to this version, and when.
     `report` is the report of its check; `unchecked` says why there is none. `tested_gpus` are those
     on which the check ran its code and a correct solution. Only the platform runs the `baselines`.
+    A submission has up to `source_files_max` files, of `source_bytes_max` together.
     `roofs` are of the timed cases, if the author declared their minimum work. `lang` is that
     of the problem's own code, `py` or `cu`.
     """
@@ -56,6 +57,7 @@ class ProblemPublished(Fact, frozen=True, kw_only=True):
     roofs: list[Roof] = []
     lang: str
     tested_gpus: list[str] = []
+    source_files_max: int = 1
 
 
 class ProblemCheckRequested(Fact, frozen=True, kw_only=True):
@@ -101,6 +103,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     """A participant's source was accepted; it must now end in one terminal event.
 
+    The blob `source` has all its files (`shared.source_files`), `name` is the entry's.
     `bucket` is the quota it was counted on, "" for none; `class_` is its class in the queue. One
     with a `baseline` is the platform's own, by that name, and is never ranked. Its job waits from
     now on. `normal_digest` is that of the source without comments, white space and the names of

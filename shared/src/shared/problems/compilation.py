@@ -61,6 +61,7 @@ from shared.problems.warpboard_yml import (
     read_warpboard,
     warpboard_warnings,
 )
+from shared.source_files import ENTRY_STEM
 
 
 @dataclass(frozen=True)
@@ -93,6 +94,7 @@ class ProblemVersion:
     works: tuple[Work, ...] = ()
     warnings: tuple[str, ...] = ()
     lang: str = "py"
+    source_files_max: int = 1
 
 
 RUN_CASES_MAX = 200
@@ -136,6 +138,7 @@ def compile_problem(
         | {"benchmarks": _weighted_benchmarks(extras_document, task, extras, cases["benchmarks"])}
         | roofline_manifest(extras_document, extras.roofline, cases["benchmarks"])
         | _hardware_manifest(task, extras)
+        | _files_manifest(extras, sources)
         | ({} if main else _run_options_manifest(source, task, extras, sources.files))
         | {"gpus": _gpu_types(document, task, extras, gpus)}
         | _native_manifest(document, task, extras, sources, main)
@@ -285,6 +288,21 @@ def _hardware_manifest(task: TaskYml, extras: WarpboardYml) -> dict[str, Any]:
     return entries | ({} if requires == RequiresYml().model_dump() else {"requires": requires})
 
 
+def _files_manifest(extras: WarpboardYml, sources: Sources) -> dict[str, Any]:
+    """Return how many files a submission may have, absent if it is one. Errors: Refused.
+
+    So the digest of a problem whose submissions are one file is the same as before.
+    """
+    if extras.limits.files == 1:
+        return {}
+    stem, _, suffix = sources.submission.rpartition(".")
+    if stem != ENTRY_STEM:
+        reason = f"{NAME}: limits.files: {extras.limits.files} with the submission {stem}.{suffix}"
+        fix = f"name the file with source @SUBMISSION@ {ENTRY_STEM}.{suffix}, or leave files out"
+        raise bad_problem(f"{reason}, a name that another of its files could have: {fix}", "limits")
+    return {"source_files_max": extras.limits.files}
+
+
 def _gpu_types(
     document: Document, task: TaskYml, extras: WarpboardYml, default: Sequence[str]
 ) -> list[str]:
@@ -337,6 +355,7 @@ def _build_version(
         works=read_works(content),
         warnings=warnings,
         lang=content["lang"],
+        source_files_max=content.get("source_files_max", 1),
     )
 
 

@@ -114,9 +114,17 @@ def toolchains(name: str, text: str, gpu: str = "") -> list[str]:
     comment = takewhile(lambda line: not line or line.startswith("//"), lines)
     if compiler == "nvcc" and any(_NVRTC.match(line) for line in comment):
         compiler = "nvrtc"
+    return [compiler, *libraries(text)]
+
+
+def libraries(text: str) -> list[str]:
+    """Return the libraries whose headers a C++ file includes.
+
+    >>> libraries("#include <cublas_v2.h>")
+    ['cublas']
+    """
     headers = list(_included_headers(text))
-    libraries = [tool for tool, pattern in _HEADERS.items() if any(map(pattern.match, headers))]
-    return [compiler, *libraries]
+    return [tool for tool, pattern in _HEADERS.items() if any(map(pattern.match, headers))]
 
 
 # One submission to several GPU types is read once.

@@ -33,6 +33,7 @@ from shared.problems.roofline import RooflineYml
 from shared.problems.sources import Sources, normalize_path
 from shared.problems.submission_file import SUFFIXES, Language
 from shared.problems.task_yml import CASES_MAX, HOST_GPUS_MAX, Gpus, NativeYml, TaskYml
+from shared.source_files import SOURCE_FILES_MAX
 
 NAME = "warpboard.yml"
 SOURCE_BYTES_MAX = 1_000_000
@@ -52,10 +53,14 @@ FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
 
 
 class Limits(StrictModel):
-    """Limits of a submission: less source than the default, more memory. Units: bytes, MiB."""
+    """Limits of a submission: less source than the default, more memory. Units: bytes, MiB.
+
+    `source_bytes` is for all files together, and `files` counts them with the entry.
+    """
 
     source_bytes: Annotated[int, Field(ge=1, le=SOURCE_BYTES_MAX)] = SOURCE_BYTES_MAX
     memory_mib: Annotated[int, Field(ge=0, le=MEMORY_MIB_MAX)] = 0
+    files: Annotated[int, Field(ge=1, le=SOURCE_FILES_MAX)] = 1
 
 
 class Budgets(StrictModel):
@@ -96,7 +101,7 @@ class WarpboardYml(StrictModel):
         default=None, description="The GPU types, in place of those of `task.yml`."
     )
     limits: Limits = Field(
-        default=Limits(), description="Limits of a submission, in bytes and MiB."
+        default=Limits(), description="Limits of a submission, in bytes, MiB and files."
     )
     budget_s: Budgets = Field(default=Budgets(), description="Budgets in seconds.")
     requires: RequiresYml = Field(

@@ -144,7 +144,7 @@ def check_sources(
     for item in items:
         own = item_request(request, item, gpu)
         try:
-            submissions.parse_file(own, slug, published)
+            submissions.parse_files(own, slug, published)
         except Refused as refused:
             message = f"item {item.id[:64]!r}: {refused.reason}"
             raise Refused(refused.code, message, "items") from refused
@@ -175,7 +175,7 @@ def required(
         raise Refused("not_supported", message, "problem")
     toolchains: dict[str, None] = {}
     for item in items:
-        needed = submissions.required(item.name, item.source, published, gpu)
+        needed = submissions.required({item.name: item.source}, published, gpu)
         toolchains |= dict.fromkeys(needed.toolchains)
     level = max(published.requires.level or LEVELS[0], EVALUATION_LEVEL_MIN, key=LEVELS.index)
     return structs.replace(published.requires, toolchains=list(toolchains), level=level)

@@ -297,6 +297,7 @@ def version_event(version: ProblemVersion, check: Check) -> events.ProblemPublis
         ranking_by=version.ranking_by,
         budgets_s=dict(version.budgets_s),
         source_bytes_max=version.source_bytes_max,
+        source_files_max=version.source_files_max,
         languages=list(version.languages),
         consent=version.consent,
         requires=events.Requires(

@@ -1,12 +1,15 @@
-"""The normal form of a source: without comments, white space and the names of local variables."""
+"""The normal form of sources: without comments, white space and the names of local variables."""
 
 import ast
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import TypeAlias
 
-PYTHON = "text/x-python"
+from shared.problems.submission_file import MEDIA
+from shared.source_files import HEADER_SUFFIXES
+
+PYTHON, PLAIN_TEXT = MEDIA[".py"], "text/plain"
 # At most 0.2 s of a core [measured], for the densest source; larger ones keep their own digest.
 NORMAL_BYTES_MAX = 64 * 1024
 # A program that calls one of these can see the names of its local variables or its text.
@@ -17,37 +20,70 @@ _Comprehension: TypeAlias = ast.ListComp | ast.SetComp | ast.DictComp | ast.Gene
 _Names: TypeAlias = dict[str, str]
 
 
-def normal_digest(text: str, media: str) -> str:
-    """The SHA-256 of a source's normal form, in hex; "" if it has none.
+def normal_digest(texts: Mapping[str, str]) -> str:
+    """The SHA-256 of the normal form of a submission's files, in hex; "" if it has none.
 
-    A source that is too large, or that the parser refuses, has no normal form.
+    `texts` are the files by name, the entry first. Files that are too large together, or that the
+    parser refuses, have no normal form. The names of the files beside the entry are part of it.
 
     >>> first = "def f(a):\\n    b = a  # copy\\n    return b"
     >>> second = "def f(x):\\n    y = x\\n\\n    return y"
-    >>> normal_digest(first, PYTHON) == normal_digest(second, PYTHON)
+    >>> normal_digest({"k.py": first}) == normal_digest({"k.py": second})
     True
-    >>> normal_digest("def f(:", PYTHON)
+    >>> normal_digest({"k.py": "def f(:"})
     ''
     """
     try:
-        if len(text.encode()) > NORMAL_BYTES_MAX:
+        if sum(len(text.encode()) for text in texts.values()) > NORMAL_BYTES_MAX:
             return ""
-        form = _normalize_python(text) if media == PYTHON else _normalize_other(text)
-        return hashlib.sha256(f"{media}\n{form}".encode()).hexdigest() if form else ""
+        entry, *others = _digest_files(texts)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ""
+    names = list(texts)[1:]
+    lines = [entry, *sorted(f"{name} {digest}" for name, digest in zip(names, others, strict=True))]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest() if others else entry
 
 
-def _normalize_python(text: str) -> str:
-    tree = ast.parse(text)
-    nodes = list(ast.walk(tree))
-    names = {node.id for node in nodes if isinstance(node, ast.Name)}
-    names |= {node.attr for node in nodes if isinstance(node, ast.Attribute)}
+def _digest_files(texts: Mapping[str, str]) -> list[str]:
+    """Return the digest of each file's normal form. Raises what the parsers raise."""
+    trees = {name: ast.parse(text) for name, text in texts.items() if _media(name) == PYTHON}
+    nodes = {name: list(ast.walk(tree)) for name, tree in trees.items()}
+    every = [node for own in nodes.values() for node in own]
+    # A parameter may be passed by its name from another file, also from one that is data.
+    words = {
+        word
+        for name, text in texts.items()
+        if name not in trees and trees
+        for word in _WORD.findall(text)
+    }
+    digests = []
+    for name, text in texts.items():
+        media, tree = _media(name), trees.get(name)
+        if tree is not None:
+            form = _normalize_python(tree, nodes[name], every, words)
+        else:
+            form = text if media == PLAIN_TEXT else _normalize_other(text)
+        digests.append(hashlib.sha256(f"{media}\n{form}".encode()).hexdigest())
+    return digests
+
+
+def _media(name: str) -> str:
+    """Return the media type of a file by its suffix; that of C++ for headers."""
+    end = f".{name.rpartition('.')[2]}"
+    return MEDIA.get(end, MEDIA[".cpp"] if end in HEADER_SUFFIXES else PLAIN_TEXT)
+
+
+def _normalize_python(
+    tree: ast.Module, nodes: Sequence[ast.AST], every: Sequence[ast.AST], words: Collection[str]
+) -> str:
+    """Return the form of a file; `every` are the nodes of all files, `words` those of the rest."""
+    names = {node.id for node in every if isinstance(node, ast.Name)}
+    names |= {node.attr for node in every if isinstance(node, ast.Attribute)}
     if names & _INTROSPECTION:
         return ast.dump(tree)
     for node in nodes:
         _remove_docstring(node)
-    _Renamer(nodes).visit(tree)
+    _Renamer(every, words).visit(tree)
     return ast.dump(tree)
 
 
@@ -62,14 +98,14 @@ def _remove_docstring(node: ast.AST) -> None:
 class _Renamer(ast.NodeTransformer):
     """Number the variables of each function in the order in which they appear.
 
-    A parameter keeps its name if the file has it as the keyword of a call or as a string: that is
-    how `triton.Config({"BLOCK": 64})` passes a parameter. A function with a class in it keeps all.
+    A parameter keeps its name if a file has it as the keyword of a call or as a string: that is how
+    `triton.Config({"BLOCK": 64})` passes a parameter. A function with a class in it keeps all.
     """
 
-    def __init__(self, nodes: Sequence[ast.AST]) -> None:
+    def __init__(self, nodes: Sequence[ast.AST], words: Collection[str]) -> None:
         self._names: _Names = {}
         self._count = 0
-        self._fixed = {node.arg for node in nodes if isinstance(node, ast.keyword)}
+        self._fixed = {node.arg for node in nodes if isinstance(node, ast.keyword)} | {*words}
         self._fixed |= {
             node.value
             for node in nodes
@@ -216,7 +252,7 @@ _TOKEN = re.compile(
     re.DOTALL,
 )
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?(?:\*/|\Z)", re.DOTALL)
-_IS_WORD = re.compile(r"\w")
+_IS_WORD, _WORD = re.compile(r"\w"), re.compile(r"\w+")
 # A comment like `//! WARPBOARD compiler: nvrtc` is no comment to the platform.
 _DIRECTIVE = re.compile(r"^\s*//!.*$", re.MULTILINE)
 

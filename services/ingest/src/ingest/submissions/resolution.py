@@ -29,6 +29,7 @@ from shared.events import (
     SubmissionReceived,
 )
 from shared.problems.submission_file import MEDIA, choose_precision, suffix
+from shared.source_files import PACKED_MEDIA
 
 HTTP = "http"
 
@@ -89,7 +90,7 @@ def resolve(upload: Upload, context: SubmissionContext) -> SubmissionBatch:
     """Return the submissions of an upload. Raises `Refused`, in the order of the API contract."""
     request, slug = upload.request, upload.request.problem.lower()
     published = check_allowed(upload, slug, context)
-    file = rules.parse_file(request, slug, published)
+    files = rules.parse_files(request, slug, published)
     check_ban(context.account.ban, context.at)
     check_consent(context.account.consents, slug, published)
     choice = LicenceChoice(request.licence, context.account.licence)
@@ -99,11 +100,11 @@ def resolve(upload: Upload, context: SubmissionContext) -> SubmissionBatch:
     if request.needs_licence:
         check_licence(notice)
     scope = _scope(upload, context.new_id)
-    received = _received(upload, file, published, context.at)
-    submissions = rules.with_requirements(received, file, published, request.runner)
+    received = _received(upload, files, published, context.at)
+    submissions = rules.with_requirements(received, files, published, request.runner)
     if request.runner:
         toolchains = {name: None for it in submissions for name in it.requires.toolchains}
-        rules.check_runner(request.runner, file.gpus, toolchains, context.launcher)
+        rules.check_runner(request.runner, files.gpus, toolchains, context.launcher)
     if not context.has_name:
         # A note that could not be stored is refused before anything is accepted.
         raise name_lost(received.account)
@@ -112,7 +113,7 @@ def resolve(upload: Upload, context: SubmissionContext) -> SubmissionBatch:
         account=received.account,
         problem=slug,
         submissions=submissions,
-        source=request.source,
+        source=files.blob,
         note=note if any(note) else None,
         scope=scope,
         has_key=upload.idempotency_key is not None,
@@ -147,14 +148,15 @@ def check_allowed(upload: Upload, slug: str, context: SubmissionContext) -> Prob
 
 
 def _received(
-    upload: Upload, file: rules.SourceFile, published: ProblemPublished, at: datetime
+    upload: Upload, files: rules.ParsedFiles, published: ProblemPublished, at: datetime
 ) -> SubmissionReceived:
     """Return the event of a submission, without its GPU type and requirements."""
     request, slug = upload.request, upload.request.problem.lower()
-    source = describe_blob(request.source, MEDIA[suffix(request.name)])
+    media = PACKED_MEDIA if request.others else MEDIA[suffix(request.name)]
+    source = describe_blob(files.blob, media)
     request_hash, options = _hash_request(request, slug, source), run_options(request)
-    digest = normal_digest(file.text, source.media)
-    precision = choose_precision(request.precision, request.mode, file.directives)
+    digest = normal_digest(files.texts)
+    precision = choose_precision(request.precision, request.mode, files.directives)
     return SubmissionReceived(
         account=upload.caller.id,
         problem=slug,
@@ -169,7 +171,7 @@ def _received(
         request_hash=request_hash,
         normal_digest=digest,
         licence=request.licence,
-        parent=request.parent or file.directives.parent,
+        parent=request.parent or files.directives.parent,
         **options | {"precision": precision},
     )
 

@@ -33,6 +33,7 @@ from shared.api.submissions import (
 from shared.http import DocumentedRoute
 from shared.licences import OwnLicence
 from shared.problems.submission_file import NUMBER_MAX, parse_precision
+from shared.source_files import SourceFile
 
 RUNNER = "The launcher that starts an agent for this submission; empty means any agent."
 CASE = "The timed case to profile, counted from 1; 0 means all."
@@ -45,6 +46,11 @@ PRECISION = (
     "from 0.5 % to 20 %, by default 5 %. Ranked runs have a fixed precision."
 )
 PARENT = "The number of the submission that this one is derived from; 0: that of the file, or none."
+ENTRY = "The file that defines the kernel; its suffix says in which language it is."
+FILES = (
+    "The files beside it, up to 15 where the problem allows it. Their names are paths relative to "
+    "it, such as `helper.cu` or `lib/tile.cuh`."
+)
 NEEDS_LICENCE = (
     "True refuses a ranked submission with `licence_missing` if neither it nor the account has a "
     "licence; false accepts it, and the source is in no release."
@@ -61,7 +67,8 @@ class CancelRequest(RequestModel):
 class SubmissionForm(FormModel):
     """The form of a submission."""
 
-    file: UploadFile
+    file: Annotated[UploadFile, Field(description=ENTRY)]
+    files: Annotated[list[UploadFile] | None, Field(description=FILES)] = None
     problem: Annotated[str, Field(min_length=1)]
     mode: str = "ranked"
     gpu: list[str] | None = None
@@ -90,13 +97,19 @@ def submissions_router(intake: Intake, submissions: Submissions, auth: Authentic
         request: Request,
         response: Response,
     ) -> SubmissionReceipts:
-        """Submit one source file; the response comes after it is in the log."""
+        """Submit a source file, or several where the problem allows it.
+
+        The response comes after they are in the log.
+        """
         submission = SubmissionRequest(
             name=form.file.filename or "submission.py",
             source=await form.file.read(),
+            others=tuple(
+                [SourceFile(it.filename or "", await it.read()) for it in form.files or ()]
+            ),
             gpus=tuple(gpu for gpu in form.gpu or () if gpu),
             precision=parse_precision(form.precision) if form.precision else 0.0,
-            **form.model_dump(exclude={"file", "gpu", "precision"}),
+            **form.model_dump(exclude={"file", "files", "gpu", "precision"}),
         )
         via = "discord" if caller.kind == "discord" else "http"
         receipts = await intake.submit(Upload(caller, submission, via, idempotency_key(request)))

@@ -1,7 +1,7 @@
 """Rules for submissions: what is accepted, what is refused with which code, and cancelling."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -15,17 +15,19 @@ from shared.errors import Refused
 from shared.event_log import Decider
 from shared.problems.submission_file import (
     GPU_LANGUAGES,
+    PLAIN,
     Directives,
     language_of,
+    libraries,
     read_directives,
     suffix,
     suffixes,
     toolchains,
 )
+from shared.source_files import ARCHIVES, SourceFile, check_files, pack_files
 
 QUEUE_WAIT_S_MAX = 3600.0
 STARTING_S_MAX = 60.0
-ARCHIVES = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
 NCU_NAME_LENGTH_MAX = 1024
 NCU_KERNEL_NAME = re.compile(rf"[^\x00-\x1f\x7f]{{0,{NCU_NAME_LENGTH_MAX}}}")
 NCU_LAUNCHES_MAX = 1000
@@ -33,49 +35,79 @@ NCU_LAUNCHES_MAX = 1000
 AMD_PREFIX = "MI"
 
 
-class SourceFile(NamedTuple):
-    """A submitted file: its text, its directives, and the GPU types to run it on."""
+class ParsedFiles(NamedTuple):
+    """Submitted files: their texts by name, the entry first, its directives, and the GPU types.
 
-    text: str
+    The names are those that are stored. `blob` has all the files.
+    """
+
+    texts: Mapping[str, str]
+    blob: bytes
     directives: Directives
     gpus: Sequence[str]
 
 
-def parse_file(
+def parse_files(
     request: SubmissionRequest, slug: str, published: events.ProblemPublished
-) -> SourceFile:
-    """Return the file of a request. Raises `Refused` for it, its GPU types and its options."""
+) -> ParsedFiles:
+    """Return the files of a request. Raises `Refused` for them, its GPU types and its options."""
     for gpu in request.gpus:
         choose_gpu(gpu, Directives(), published)
-    text = file_text(request.name, request.source, published)
-    directives = read_directives(text)
+    texts = file_texts(request.files, published)
+    names = zip(texts, request.files, strict=True)
+    blob = pack_files([SourceFile(name, file.data) for name, file in names])
+    directives = read_directives(next(iter(texts.values())))
     check_directives(slug, directives)
     gpus = choose_gpus(request.gpus, directives, published)
     check_case(request.case, request.mode, published)
     check_ncu(request, gpus)
-    return SourceFile(text, directives, gpus)
+    return ParsedFiles(texts, blob, directives, gpus)
 
 
-def file_text(name: str, source: bytes, published: events.ProblemPublished) -> str:
-    """Return the text of a submitted file. Raises `Refused`, naming what is wrong with it."""
-    ends, bytes_max = suffixes(published.languages), published.source_bytes_max
-    if name.endswith(ARCHIVES):
-        raise Refused("archive_not_supported", f"{name} is an archive: send the one source file")
-    if not name.endswith(ends):
-        message = f"{name!r} does not end in {' or '.join(ends)}, which this problem takes"
+def file_texts(
+    files: Sequence[SourceFile], published: events.ProblemPublished
+) -> Mapping[str, str]:
+    """Return the texts of submitted files by name, the entry first.
+
+    Raises `Refused`, naming the file and what is wrong with it.
+    """
+    (entry, *others), ends = files, suffixes(published.languages)
+    if entry.name.endswith(ARCHIVES):
+        raise Refused("archive_not_supported", f"{entry.name} is an archive: send the source files")
+    if not entry.name.endswith(ends):
+        message = f"{entry.name!r} does not end in {' or '.join(ends)}, which this problem takes"
         raise Refused("bad_extension", message, "file")
-    if len(source) > bytes_max:
-        message = f"the file has {len(source):,} bytes; this problem takes at most {bytes_max:,}"
-        raise Refused("file_too_large", message, "file")
-    try:
-        text = source.decode("utf-8")
-    except UnicodeDecodeError as error:
-        message = f"the file is not UTF-8 text: byte {error.start} cannot be read"
-        raise Refused("not_utf8", message, "file") from error
-    if "\0" in text:
-        raise Refused("not_utf8", f"the file holds a NUL byte at {text.index(chr(0))}", "file")
-    if not text.strip():
+    check_files(safe_name(entry.name), others, published.source_files_max, published.files)
+    _check_bytes(files, published.source_bytes_max)
+    texts = {safe_name(entry.name): _read_text("the file", entry.data, "file")}
+    texts |= {file.name: _read_text(file.name, file.data, "files") for file in others}
+    if not next(iter(texts.values())).strip():
         raise Refused("empty_file", "the file is empty: it must define custom_kernel", "file")
+    return texts
+
+
+def _check_bytes(files: Sequence[SourceFile], bytes_max: int) -> None:
+    """Refuse files that are larger together than a problem allows."""
+    total = sum(len(file.data) for file in files)
+    if total <= bytes_max:
+        return
+    if len(files) == 1:
+        message = f"the file has {total:,} bytes; this problem takes at most {bytes_max:,}"
+        raise Refused("file_too_large", message, "file")
+    largest = max(files, key=lambda file: len(file.data))
+    message = f"the {len(files)} files have {total:,} bytes together, of which {largest.name} has "
+    message += f"{len(largest.data):,}; this problem takes at most {bytes_max:,}: shorten them"
+    raise Refused("file_too_large", message, "files")
+
+
+def _read_text(name: str, data: bytes, field: str) -> str:
+    try:
+        text = data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        message = f"{name} is not UTF-8 text: byte {error.start} cannot be read"
+        raise Refused("not_utf8", message, field) from error
+    if "\0" in text:
+        raise Refused("not_utf8", f"{name} holds a NUL byte at {text.index(chr(0))}", field)
     return text
 
 
@@ -156,15 +188,19 @@ def deadline(mode: str, budgets_s: dict[str, float], at: datetime) -> datetime:
     return at + timedelta(seconds=QUEUE_WAIT_S_MAX + STARTING_S_MAX + budget_s)
 
 
-def required(name: str, text: str, published: events.ProblemPublished, gpu: str) -> events.Requires:
-    """Return what an agent of a GPU type needs for a file: the problem's requirements and its own.
+def required(
+    texts: Mapping[str, str], published: events.ProblemPublished, gpu: str
+) -> events.Requires:
+    """Return what an agent of a GPU type needs for files: the problem's requirements and their own.
 
-    Raises `Refused` for a language of GPUs on the processor.
+    `texts` are the files by name, the entry first. Raises `Refused` for a language of GPUs on the
+    processor.
     """
-    needed = toolchains(name, text, gpu)
-    if gpu == CPU_TYPE and language_of(name) in GPU_LANGUAGES:
+    entry = next(iter(texts))
+    needed = list(dict.fromkeys(tool for it in texts.items() for tool in _tools(*it, entry, gpu)))
+    if gpu == CPU_TYPE and language_of(entry) in GPU_LANGUAGES:
         if published.lang == "py":
-            message = f"a {suffix(name)} file needs a GPU: choose another GPU type than {CPU_TYPE}"
+            message = f"a {suffix(entry)} file needs a GPU: choose another GPU type than {CPU_TYPE}"
             raise Refused("toolchain_missing", f"{message}, or another language", "file")
         # The whole problem is compiled for the processor.
         needed = ["g++", *needed[1:]]
@@ -173,19 +209,30 @@ def required(name: str, text: str, published: events.ProblemPublished, gpu: str)
     return structs.replace(requires, toolchains=list(combined))
 
 
+def _tools(name: str, text: str, entry: str, gpu: str) -> list[str]:
+    """Return the toolchains that one of several files needs.
+
+    Only the entry is compiled by itself: of another native file its libraries count, because what
+    includes or loads it needs them.
+    """
+    if name == entry or name.endswith(PLAIN):
+        return toolchains(name, text, gpu)
+    return libraries(text)
+
+
 def with_requirements(
     received: events.SubmissionReceived,
-    file: SourceFile,
+    files: ParsedFiles,
     published: events.ProblemPublished,
     runner: str,
 ) -> Sequence[events.SubmissionReceived]:
-    """Return a submission for each GPU type of a file, with what an agent needs to run it.
+    """Return a submission for each GPU type of its files, with what an agent needs to run it.
 
     Raises `Refused` (`toolchain_missing`).
     """
     submissions = []
-    for gpu in file.gpus:
-        requires = required(received.name, file.text, published, gpu)
+    for gpu in files.gpus:
+        requires = required(files.texts, published, gpu)
         requires = structs.replace(requires, runner=runner)
         submissions.append(structs.replace(received, gpu=gpu, requires=requires))
     return submissions

@@ -18,6 +18,7 @@ from shared import events, subjects
 from shared.api.submissions import SubmissionRequest
 from shared.blobs import BlobNotFound, describe_blob
 from shared.errors import Refused, unknown_submission
+from shared.source_files import unpack_files
 
 
 class NoteRequest(RequestModel):
@@ -77,13 +78,15 @@ class Submissions:
         """
         received = (await self.load_own(number, caller)).received
         try:
-            source = await self.ports.blobs.get(received.source.digest)
+            blob = await self.ports.blobs.get(received.source.digest)
         except BlobNotFound as missing:
             message = f"the source of submission {number} is no longer stored: send the file again"
             raise Refused("not_found", message, "number") from missing
+        entry, *others = unpack_files(received.name, blob)
         return SubmissionRequest(
             name=received.name,
-            source=source,
+            source=entry.data,
+            others=tuple(others),
             problem=received.problem,
             mode=mode,
             gpus=(received.gpu,),
