@@ -12,7 +12,17 @@ from typing import Any, cast, get_type_hints
 import msgspec
 from bench.gpu import claims
 from bench.gpu.first_hour import load_claims
-from docs import bus, catalogue, endings, features, gpus, postgres, settings_tables, shortcuts
+from docs import (
+    advisory_screen,
+    bus,
+    catalogue,
+    endings,
+    features,
+    gpus,
+    postgres,
+    settings_tables,
+    shortcuts,
+)
 
 from ranker.http import create_app
 from ranker.http.access import ReadSources
@@ -280,6 +290,7 @@ def main() -> int:
         **features.pages(),
         **tables,
         **shortcuts.pages(),
+        **advisory_screen.pages(),
         **bus.pages(),
         **postgres.pages(tables),
         **dashboards.pages(),

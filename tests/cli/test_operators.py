@@ -228,6 +228,40 @@ def test_dead_letters_are_listed_and_shown() -> None:
     assert missing.exit_code == 2
 
 
+LABEL = {"rule": "sleep_called", "severity": "high", "title": "sleeps", "lines": [5]}
+
+
+def test_labels_are_listed_and_shown_with_their_lines() -> None:
+    line = {
+        "number": 12,
+        "participant_id": "a1",
+        "participant": "eve",
+        "problem": "m",
+        "problem_version": 1,
+        "gpu": "CPU",
+        "received_at": "2026-01-02T03:04:05Z",
+        "outcome": "ranked",
+        "code": None,
+        "labels": [LABEL],
+    }
+    answer = {"items": [line], "next_before": 12, "version": 1, "is_complete": False, "as_of": 9}
+    result, (heard,) = operating("admin", "label", "list", "--severity", "high", answer=answer)
+    assert heard.path.startswith("/v1/admin/labels?")
+    assert "severity=high" in heard.path
+    assert "sleep_called" in result.stdout
+    assert "still being screened" in result.stdout
+    assert "--before 12" in result.stdout
+    evidence = [{"line": 5, "excerpt": "time.sleep(1)\x1b"}]
+    label = LABEL | {"why": "It waits.", "page": "/guide/x", "evidence": evidence}
+    answer = {"number": 12, "labels": [label], "version": 1, "as_of": 9}
+    result, _ = operating("admin", "label", "show", 12, answer=answer)
+    assert result.stdout.splitlines() == [
+        "high: sleep_called: the source sleeps",
+        "  line 5: time.sleep(1)\\x1b",
+        "  It waits.",
+    ]
+
+
 @pytest.mark.parametrize(
     "words",
     [

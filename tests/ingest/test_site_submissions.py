@@ -23,6 +23,7 @@ from shared.presentation.units import escape_control_characters
 from tests.ingest.test_site_pages import page_of, run
 from tests.ingest.ways import Ways
 from tests.support.lives import BLOB, Life
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 
@@ -244,3 +245,31 @@ async def test_the_forms_of_an_owner_act_as_the_api_does(ways: Ways, owner: Owne
     assert "The appeal is filed." in text
     assert "<dt>Appeal</dt><dd>filed" in text
     assert 'value="appeal"' not in text
+
+
+async def test_operators_alone_see_labels_with_the_lines_that_they_are_about(ways: Ways) -> None:
+    text = b"import time\n\n\ndef custom_kernel(data):\n    time.sleep(1)  # <b>\n    return data\n"
+    source, account = await ways.reads.blobs.put(text), ways.people["owner"].account
+    numbers = await run(ways, Life("slept", account, source=source.digest))
+    path = f"/submissions/{numbers['slept']}"
+    page = await page_of(ways, path, "moderator")
+    assert '<h2 id="labels">Labels</h2>' in page
+    assert "The source sleeps, or waits for time to pass" in page
+    assert '<a href="#L5">line 5</a>: <code>time.sleep(1)  # &lt;b&gt;</code>' in page
+    for name in ("owner", "participant", "creator"):
+        assert 'id="labels"' not in await page_of(ways, path, name)
+
+    async def listed() -> str:
+        page = await page_of(ways, "/admin/labels?rule=sleep_called", "moderator")
+        return page if f'href="{path}#labels"' in page else ""
+
+    assert "sleep_called (5)" in await eventually(listed)
+    assert f'href="{path}#labels"' not in await page_of(
+        ways, "/admin/labels?rule=clock_read", "moderator"
+    )
+    headers, _ = ways.browser_credentials("moderator")
+    async with ways.browser("moderator", headers) as browser:
+        wrong = await browser.get("/admin/labels?rule=sleeps")
+    assert wrong.status_code == 422
+    assert "There is no rule" in wrong.text
+    assert f'href="{path}#labels"' in wrong.text

@@ -42,6 +42,7 @@ GROUPS = {
     "It holds your name and your reason. The token is that of the platform's --folder, or "
     "WARPBOARD_OPERATOR_TOKEN.",
     "admin submission": "Hold, disqualify, restore, compare and cancel submissions.",
+    "admin label": "Look at what the advisory screen labels in ranked sources.",
     "admin participant": "Create, show, rename, ban and unban participants.",
     "admin role": "Grant and revoke roles.",
     "admin token": "Create and revoke participants' tokens.",
@@ -299,6 +300,14 @@ COMMANDS = {
     "admin account adopt": ("actions", "Allow new names for lost accounts."),
     "admin evaluations": ("admin.list_evaluation_use", "Show what evaluations used, by token."),
     "admin moderation": ("admin.list_rulings", "List held submissions and open appeals."),
+    "admin label list": (
+        "labels.list_labels",
+        "List ranked submissions whose sources have labels, newest first.",
+    ),
+    "admin label show": (
+        "labels.show_labels",
+        "Show the labels of submission NUMBER, with their lines.",
+    ),
     "admin submission hold": (
         "actions",
         "Keep submission NUMBER off its leaderboard until it is reviewed.",

@@ -33,6 +33,7 @@ from ingest.site.reads import (
     read_in_time,
 )
 from shared.api.cases import Case
+from shared.api.labels import SubmissionLabels
 from shared.api.leaderboards import Comparison, Leaderboard
 from shared.api.lineage import SIMILARITY_MIN, Lineage
 from shared.api.moderation import Seals
@@ -177,6 +178,14 @@ async def read_lineage(reads: PageReads, number: int) -> Lineage | None:
     reading = reads.read(api_path("submissions", number, "lineage"), Lineage)
     lineage = await read_if_possible(read_in_time(reading, LINEAGE_S_MAX))
     return lineage if lineage and len(lineage.items) > 1 else None
+
+
+async def read_labels(reads: PageReads, number: int) -> SubmissionLabels | None:
+    """Read what the advisory screen labels in a source; None for others than staff."""
+    if not reads.reader.is_staff:
+        return None
+    reading = reads.read(api_path("admin", "labels", number), SubmissionLabels)
+    return await read_if_possible(read_in_time(reading))
 
 
 async def highlight_source(text: str, name: str) -> list[Markup]:
@@ -413,11 +422,12 @@ class SubmissionPage:
 
     async def _load(self, reads: PageReads, number: int) -> tuple[FullSubmission, dict[str, Any]]:
         """Read a submission, and what the page derives from it."""
-        submission, source, seals, lineage = await asyncio.gather(
+        submission, source, seals, lineage, labels = await asyncio.gather(
             reads.read(api_path("submissions", number), FullSubmission),
             read_source(reads, number),
             read_if_possible(reads.read(api_path("audit", "seals"), Seals, limit=1)),
             read_lineage(reads, number),
+            read_labels(reads, number),
         )
         card = make_result_card(submission, source.text) if submission.is_over else None
         error_line = card.failure.error_line if card and card.failure else None
@@ -459,6 +469,7 @@ class SubmissionPage:
             "harness_name": HARNESS_CODE,
             "source": source,
             "lineage": lineage,
+            "labels": labels.labels if labels else None,
             "similarity_min": SIMILARITY_MIN,
             "card": card,
             "excerpt": render_excerpt(lines, error_line),

@@ -9,6 +9,7 @@ from ranker.http.comparison import comparison_router
 from ranker.http.contests import contests_router
 from ranker.http.evaluations import evaluations_router
 from ranker.http.events import events_router
+from ranker.http.labels import labels_router
 from ranker.http.leaderboard_cache import LeaderboardCache
 from ranker.http.leaderboards import leaderboards_router
 from ranker.http.lineage import lineage_router
@@ -39,6 +40,7 @@ ROUTERS = (
     releases_router,
     archive_router,
     lineage_router,
+    labels_router,
 )
 
 

@@ -15,6 +15,7 @@ from ranker.archive.postgres import ArchiveReader
 from ranker.domain.score import add_interval
 from ranker.domain.yardsticks import show_cases
 from ranker.retrieval.index import TextIndex
+from ranker.retrieval.labels import SourceLabels
 from ranker.retrieval.postgres import TextStore
 from ranker.service.decisions import Reads
 from ranker.service.progress import Live, ProjectionProgress
@@ -127,7 +128,7 @@ class ReadSources:
     public key of the seals in base64, None if nothing is sealed. `scrub` returns the state of the
     comparison of the log with the archive. `device_prices` are those of an hour, by GPU type.
     `releases` is the folder of the kernel archive.
-    `texts` stores what a search compares.
+    `texts` stores what a search compares, and the labels of sources.
     """
 
     reads: Reads
@@ -147,6 +148,11 @@ class ReadSources:
     def index(self) -> TextIndex | None:
         """What reads and compares sources, the same for all routes; None without `texts`."""
         return None if self.texts is None else TextIndex(self.reads, self.blobs, self.texts)
+
+    @cached_property
+    def labels(self) -> SourceLabels | None:
+        """The labels of the advisory screen, the same for all routes; None without `texts`."""
+        return None if self.texts is None else SourceLabels(self.reads, self.blobs, self.texts)
 
     def view(self, reader: Reader) -> "ReaderView":
         """The read models as a reader may see them."""

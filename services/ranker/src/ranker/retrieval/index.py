@@ -7,22 +7,21 @@ up. What a submission is nearly a copy of follows from the log and its blobs alo
 import asyncio
 import logging
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import Any
 
 import msgspec
 
 from ranker.domain.kernel_text import KernelText, read_kernel, read_problem
 from ranker.domain.near_copies import CANDIDATES_MAX, NearCopy, NearCopyFinder, SignedSource
+from ranker.retrieval.passes import SharedPass
 from ranker.retrieval.postgres import TextStore
 from ranker.service.decisions import Reads
 from shared.blobs import BlobNotFound, BlobStore
 
 STATEMENT = "statement.md"
 REFERENCES = ("reference.py", "reference.cu", "reference.cpp")
-# How many texts are stored at once, and how long a search waits for the newest.
+# How many texts are stored at once.
 BATCH = 100
-WAIT_S_MAX = 2.0
 
 Row = dict[str, Any]
 logger = logging.getLogger(__name__)
@@ -33,19 +32,14 @@ class TextIndex:
 
     def __init__(self, reads: Reads, blobs: BlobStore, store: TextStore) -> None:
         self._reads, self._blobs, self._store = reads, blobs, store
-        self._pass: asyncio.Task[None] | None = None
+        self._pass = SharedPass(self._read_missing)
 
     async def catch_up(self) -> bool:
         """Read what is missing, for two seconds at most; whether nothing is missing now.
 
         A pass that takes longer goes on by itself. Raises Failed.
         """
-        if self._pass is None or self._pass.done():
-            self._pass = asyncio.create_task(self._read_missing())
-        with suppress(TimeoutError):
-            async with asyncio.timeout(WAIT_S_MAX):
-                await asyncio.shield(self._pass)
-        return self._pass.done()
+        return await self._pass.catch_up()
 
     async def read_source(self, digest: str) -> KernelText:
         """What a source is about, whatever its bytes; nothing if it is no longer stored."""

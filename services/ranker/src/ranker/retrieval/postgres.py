@@ -8,6 +8,7 @@ from psycopg_pool import AsyncConnectionPool
 
 from ranker.domain.kernel_text import KernelText
 from ranker.domain.near_copies import NearCopy
+from ranker.domain.source_screen import Finding
 from shared.postgres import borrow_connection, load_statements
 
 PACKAGE = "ranker.retrieval"
@@ -38,6 +39,22 @@ class TextStore:
             for number, copy in copies.items()
         ]
         await self._keep("keep_near_copies", rows)
+
+    async def keep_labels(
+        self, version: int, labels: Sequence[tuple[str, str, list[Finding]]]
+    ) -> None:
+        """Store what a version of the advisory screen found, by digest and name. Raises Failed."""
+        rows: list[dict[str, object]] = [
+            {
+                "digest": digest,
+                "file_name": file_name,
+                "version": version,
+                "findings": findings,
+                "rules": sorted({finding.rule for finding in findings}),
+            }
+            for digest, file_name, findings in labels
+        ]
+        await self._keep("keep_labels", rows)
 
     async def keep_problems(self, texts: Sequence[tuple[str, KernelText]]) -> None:
         """Store the texts of problems, by the digests of their manifests. Raises Failed."""

@@ -1463,6 +1463,40 @@ where submission.mode = 'ranked' and submission.baseline = ''
 order by submission.number
 limit %(limit)s;
 
+-- name: sources_unlabelled
+-- The sources of ranked submissions that this version of the advisory screen has not read, the
+-- newest first.
+select submission.source as digest, submission.name as file_name
+from submission
+left join retrieval.source_labels as label
+     on label.digest = submission.source and label.file_name = submission.name
+where submission.mode = 'ranked' and submission.baseline = ''
+  and label.version is distinct from %(version)s
+group by submission.source, submission.name
+order by max(submission.number) desc
+limit %(limit)s;
+
+-- name: source_labels
+-- What this version of the advisory screen found in a source.
+select findings
+from retrieval.source_labels
+where digest = %(digest)s and file_name = %(file_name)s and version = %(version)s;
+
+-- name: labelled
+-- Ranked submissions with labels of some rules, newest first.
+select submission.number, participant.name as participant, submission.account as participant_id,
+       submission.problem, submission.problem_number as problem_version, submission.gpu,
+       submission.received_at, submission.outcome, submission.code, label.findings
+from submission
+join retrieval.source_labels as label
+     on label.digest = submission.source and label.file_name = submission.name
+left join accounts.participant on participant.account = submission.account
+where submission.mode = 'ranked' and submission.baseline = '' and label.rules && %(rules)s::text[]
+  and (%(problem)s::text is null or submission.problem = %(problem)s)
+  and (%(before)s::bigint is null or submission.number < %(before)s)
+order by submission.number desc
+limit %(limit)s;
+
 -- name: sources_before
 -- The newest ranked submissions to a problem before another one, with the signatures of their sources.
 select submission.number, submission.account, submission.problem, submission.gpu,

@@ -29,6 +29,7 @@ PARTICIPANTS_PAGE, INVITES_PAGE = "/admin/participants", "/admin/invites"
 AGENTS_PAGE, INTAKE_PAGE = "/admin/agents", "/admin/intake"
 DEAD_LETTERS_PAGE = "/admin/dead-letters"
 EVALUATIONS_PAGE = "/admin/evaluations"
+LABELS_PAGE = "/admin/labels"
 PARTICIPANT_PAGE = f"{PARTICIPANTS_PAGE}/{{name}}"
 
 SUBMISSION_ACTS: Mapping[str, Act] = {

@@ -32,6 +32,7 @@ CODE_COLUMNS = ("code", "leaderboards", "expires_at")
 
 NameInQuery = Annotated[str, Query(alias="name", max_length=64)]
 SlugInQuery = Annotated[str, Query(alias="leaderboard", max_length=95)]
+RuleInQuery = Annotated[str, Query(max_length=64)]
 After = Annotated[str, Query(pattern=r"^[A-Za-z0-9_-]{0,64}$")]
 ReadSections = Callable[[Operator], Awaitable[list[Section]]]
 
@@ -193,6 +194,7 @@ async def _appeals(operator: Operator) -> list[Section]:
     return sections
 
 
+LABELS = Page(catalogue.LABELS_PAGE, "Labels", catalogue.SUBMISSIONS)
 PARTICIPANTS = Page(catalogue.PARTICIPANTS_PAGE, "Participants", catalogue.PARTICIPANTS)
 INVITES = Page(catalogue.INVITES_PAGE, "Invites", catalogue.INVITES)
 PAGES = (
@@ -205,6 +207,7 @@ PAGES = (
         (*catalogue.SUBMISSIONS, *catalogue.PARTICIPANTS),
         _appeals,
     ),
+    LABELS,
     PARTICIPANTS,
     Page(
         catalogue.EVALUATIONS_PAGE, "Evaluations", catalogue.SUBMISSIONS, tables.evaluation_tables
@@ -281,6 +284,7 @@ def add_admin_pages(app: FastAPI, router: APIRouter, web: Web) -> None:
         if page.read is not None:
             _add_page(router, site, page, page.read)
     _add_participants(router, site)
+    _add_labels(router, site)
 
     @router.get(catalogue.INVITES_PAGE)
     async def invites(request: Request, slug: SlugInQuery = "") -> Response:
@@ -329,6 +333,23 @@ def _add_participants(router: APIRouter, site: AdminSite) -> None:
         session, operator = await site.open(request, PARTICIPANTS)
         sections = await read_in_time(tables.participant_details(operator, name))
         return site.render(request, session, PARTICIPANTS, sections, title=name, search=search)
+
+
+def _add_labels(router: APIRouter, site: AdminSite) -> None:
+    @router.get(catalogue.LABELS_PAGE)
+    async def labels(request: Request, rule: RuleInQuery = "") -> Response:
+        """The submissions that the advisory screen labels."""
+        session, operator = await site.open(request, LABELS)
+        rule = rule.strip().lower()
+        error: Refused | None = None
+        try:
+            sections = await read_in_time(tables.label_tables(operator, rule))
+        except Refused as refused:
+            error = refused
+            sections = await read_in_time(tables.label_tables(operator, ""))
+        label = "Rule, such as timer_patched, or least severity: high, medium or low"
+        search = Search(catalogue.LABELS_PAGE, label, "rule", rule)
+        return site.render(request, session, LABELS, sections, search=search, error=error)
 
 
 def _add_acts(router: APIRouter, site: AdminSite) -> None:

@@ -16,6 +16,7 @@ from ingest.site.reads import api_path
 from shared.api.accounts import BanAppeal, Participant, ParticipantNames
 from shared.api.agents import Agent, Agents
 from shared.api.evaluations import EvaluationUses
+from shared.api.labels import SEVERITIES, LabelledSubmissions, SourceLabel
 from shared.api.leaderboards import Invites
 from shared.api.moderation import Decision, Moderation
 from shared.api.queues import DeadLetters, IntakeStatus, Pool, Queues
@@ -165,6 +166,50 @@ async def overdue_tables(operator: Operator) -> list[Section]:
         Section("Stuck and overdue", columns, rows, empty, note=note),
         await _failed_submissions(operator),
     ]
+
+
+async def label_tables(operator: Operator, rule: str) -> list[Section]:
+    """Submissions that the advisory screen labels: by a rule, or from a severity on.
+
+    Raises `Refused` and `Failed`.
+    """
+    filters = {"severity" if rule in SEVERITIES else "rule": rule or None, "limit": READ_MAX}
+    page = await operator.api.get(api_path("admin", "labels"), LabelledSubmissions, **filters)
+    rows = [
+        Row(
+            (
+                Link(f"#{line.number}", f"/submissions/{line.number}#labels"),
+                link_participant(line.participant),
+                f"{line.problem} {line.problem_version} on {line.gpu}",
+                Tag(
+                    line.labels[0].severity, "bad" if line.labels[0].severity == "high" else "plain"
+                ),
+                ", ".join(_label_text(label) for label in line.labels),
+                line.received_at,
+            ),
+            [link_act("hold", number=line.number)],
+        )
+        for line in page.items
+    ]
+    columns = (
+        "Submission",
+        "Participant",
+        "Leaderboard",
+        "Severity",
+        "Rules and lines",
+        "Received",
+    )
+    empty = "The advisory screen labels no ranked submission so."
+    note = "The newest. Labels are hints: they change no score and no rank, and honest kernels "
+    note += "have some. The page of a submission quotes the lines."
+    if not page.is_complete:
+        note += " The newest sources are still being screened."
+    return [Section("Labelled submissions", columns, rows, empty, note=note)]
+
+
+def _label_text(label: SourceLabel) -> str:
+    """Return a rule with its lines, such as `sleep_called (7, 9)`."""
+    return f"{label.rule} ({', '.join(map(str, label.lines))})"
 
 
 async def evaluation_tables(operator: Operator) -> list[Section]:

@@ -22,3 +22,13 @@ from jsonb_to_recordset(%(rows)s::jsonb) as problem (
     digest text, terms jsonb, operations text[]
 )
 on conflict (digest) do nothing;
+
+-- name: keep_labels
+-- Store what a version of the advisory screen found in some sources.
+insert into retrieval.source_labels (digest, file_name, version, findings, rules)
+select digest, file_name, version, findings, rules
+from jsonb_to_recordset(%(rows)s::jsonb) as source (
+    digest text, file_name text, version int, findings jsonb, rules text[]
+)
+on conflict (digest, file_name) do update
+set version = excluded.version, findings = excluded.findings, rules = excluded.rules;
