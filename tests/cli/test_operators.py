@@ -240,7 +240,7 @@ def test_labels_are_listed_and_shown_with_their_lines() -> None:
         "problem_version": 1,
         "gpu": "CPU",
         "received_at": "2026-01-02T03:04:05Z",
-        "outcome": "ranked",
+        "outcome": "passed",
         "code": None,
         "labels": [LABEL],
     }
