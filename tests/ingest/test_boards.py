@@ -34,18 +34,6 @@ async def closed() -> AsyncIterator[Door]:
         yield door
 
 
-async def test_only_an_operator_puts_a_leaderboard_into_a_contest(closed: Door) -> None:
-    body = {"contest": "Summer 2026", "reason": "r"}
-    answer = await closed.http.put(f"/v1/admin/{BOARD}", json=body, headers=ADA)
-    assert code(answer) == (403, "scope_missing")
-    changed = await closed.said(await closed.admin("PUT", BOARD, **body))
-    assert changed == LeaderboardChanged(visibility=None, reason="r", contest="Summer 2026")
-    settings = await closed.http.get(f"/v1/{BOARD}", headers=ADA)
-    assert settings.json()["contest"] == "Summer 2026"
-    answer = await closed.admin("PUT", BOARD, contest="a/b", reason="r")
-    assert code(answer) == (422, "invalid_request")
-
-
 async def invited(door: Door, count: int = 1, **more: Any) -> list[str]:
     """Codes of fresh invites to copy."""
     body = {"leaderboards": ["copy"], "count": count, "reason": "r"} | more

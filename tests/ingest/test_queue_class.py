@@ -1,25 +1,17 @@
-"""The class in the queue of a submission: `contest` while the window of its contest is open."""
+"""The class in the queue of a submission: `contest` while it scores in a contest."""
 
 from datetime import timedelta
 
 import pytest
 
-from ingest.problems import commands
-from ingest.problems.commands import LeaderboardChange
 from shared.events import SubmissionFinished
-from tests.ingest.taking_in import T0, IntakeHarness, open_intake
+from tests.ingest.taking_in import ADA, T0, IntakeHarness, open_intake
+from tests.ingest.test_contests import DIGEST, HAND, OPERATOR
+from tests.support.contests import SLUG, contest_fields, contest_upload
 from tests.support.door import Door, taken_in
 
 pytestmark = pytest.mark.server
-DEADLINE = T0 + timedelta(hours=1)
 LOST = SubmissionFinished(outcome="infra_failed", is_eligible=False, code="device", reason="")
-
-
-async def change(intake: IntakeHarness, **fields: object) -> None:
-    """Change the leaderboard copy as an operator."""
-    command = commands.Change("r", is_forced=True, **fields)  # type: ignore[arg-type]
-    request = LeaderboardChange("copy", command, is_operator=True)
-    await intake.commands.boards.change(request, "operator:olga")
 
 
 def classes(intake: IntakeHarness) -> list[str]:
@@ -28,34 +20,25 @@ def classes(intake: IntakeHarness) -> list[str]:
 
 
 @pytest.mark.feature("N20")
-async def test_a_submission_to_a_contest_has_its_class_until_the_deadline() -> None:
+async def test_a_submission_has_the_class_of_contests_while_it_scores() -> None:
     async with open_intake() as intake:
         await intake.submit()
-        await change(intake, contest="Winter", has_deadline=True, deadline_at=DEADLINE)
-        await intake.submit()
-        intake.advance(minutes=59, seconds=59)
-        await intake.submit()
-        intake.advance(seconds=1)
-        # An operator may submit for a participant after the deadline.
+        contests = intake.commands.contests
+        await contests.store.open_account("olga")
+        await contests.publish(OPERATOR, contest_upload(contest_fields(T0)))
+        await contests.register(ADA, SLUG, HAND._replace(terms_digest=DIGEST))
+        for hour in (1, 2, 3.99):
+            intake.at = T0 + timedelta(hours=hour)
+            await intake.submit()
+        intake.at = T0 + timedelta(hours=4)
+        # An operator may submit for a participant after the end.
         await intake.submit(operator="olga")
-        assert classes(intake) == ["practice", "contest", "contest", "practice"]
+        assert classes(intake) == ["practice", "practice", "contest", "contest", "practice"]
 
 
-async def test_a_contest_without_a_deadline_stays_open_until_the_problem_leaves_it() -> None:
-    async with open_intake() as intake:
-        await change(intake, contest="Winter")
-        intake.advance(days=90)
-        await intake.submit()
-        await change(intake, contest="")
-        await intake.submit()
-        assert classes(intake) == ["contest", "practice"]
-
-
-async def test_a_retry_has_the_class_of_its_own_time(door: Door) -> None:
+async def test_a_retry_keeps_the_class(door: Door) -> None:
     number = await door.number()
     await door.finish(number, LOST)
-    answer = await door.admin("PUT", "leaderboards/copy", contest="Winter", reason="r")
-    assert answer.status_code == 200, answer.text
     answer = await door.admin("POST", f"submissions/{number}/retry", reason="it was lost")
     assert answer.status_code == 201, answer.text
-    assert [fact.class_ for _, _, fact in taken_in(door.log)] == ["practice", "contest"]
+    assert [fact.class_ for _, _, fact in taken_in(door.log)] == ["practice", "practice"]

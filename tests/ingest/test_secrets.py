@@ -51,6 +51,7 @@ PUBLIC: Mapping[str, str] = {
     "Evaluation.results_url": "a path of this API",
     "EvaluationUse.token": "which token it was, not the token itself",
     **dict.fromkeys(("InviteCodes.codes", "CreatedInvites.codes"), LISTED),
+    "ContestCode.code": "a new one can be made at any time, and makes the old one void",
     **dict.fromkeys(("Invite.code", "InviteItem.code"), LISTED),
     **dict.fromkeys(("RevokedInvite.code", "RevokedInviteCode.code"), "it is of no use any more"),
 }

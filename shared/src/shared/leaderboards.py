@@ -1,6 +1,6 @@
 """Leaderboards as the log tells: their owner, who can see them, and their deadline."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from shared.event_log import RecordedEvent
@@ -13,13 +13,17 @@ Leaderboards = dict[str, "Leaderboard"]
 
 @dataclass
 class Leaderboard:
-    """A problem's leaderboards: who can see them, their owner, and their deadline."""
+    """A problem's leaderboards: who can see them, their owner, their deadline, and their contests.
+
+    `contests` are those that it ever belonged to.
+    """
 
     owner: str | None = None
     is_published: bool = False
     is_closed: bool = False
     is_archived: bool = False
     deadline_at: datetime | None = None
+    contests: list[str] = field(default_factory=list)
 
 
 def fold_leaderboard(boards: Leaderboards, event: RecordedEvent) -> None:
@@ -37,5 +41,7 @@ def fold_leaderboard(boards: Leaderboards, event: RecordedEvent) -> None:
                 leaderboard.is_closed = fact.visibility != "public"
             if fact.has_deadline is not None:
                 leaderboard.deadline_at = fact.deadline_at if fact.has_deadline else None
+            if fact.contest and fact.contest not in leaderboard.contests:
+                leaderboard.contests.append(fact.contest)
         case LeaderboardArchived():
             leaderboard.is_archived = True

@@ -331,11 +331,6 @@ EDIT_OPTIONS = (
         help="A GPU type from now on; may be repeated.",
     ),
     QUOTA,
-    click.option(
-        "--contest",
-        metavar="NAME",
-        help="The contest that it belongs to, or `none`; only operators choose it.",
-    ),
     FORCE,
     ALLOW_UNTESTED,
     options.REASON,
@@ -348,7 +343,6 @@ def _edit_body(
     deadline: str | None,
     gpus: tuple[str, ...],
     quotas: tuple[str, ...],
-    contest: str | None,
     is_forced: bool,
     allows_untested: bool,
     reason: str,
@@ -357,10 +351,8 @@ def _edit_body(
     body: dict[str, Any] = {name: value for name, value in fields.items() if value}
     if deadline is not None:
         body["deadline_at"] = None if deadline == NEVER else deadline
-    if contest is not None:
-        body["contest"] = "" if contest == NEVER else contest
     if not body:
-        expected = "--visibility, --deadline, --gpu, --quota or --contest"
+        expected = "--visibility, --deadline, --gpu or --quota"
         raise click.UsageError(f"nothing to change: give {expected}")
     if is_forced:
         body["force"] = True
@@ -396,8 +388,8 @@ async def edit_leaderboards(context: AppContext, slug: str, **values: Any) -> in
 async def edit_any_leaderboards(context: AppContext, slug: str, **values: Any) -> int:
     """Change the settings of a PROBLEM's leaderboards.
 
-    You give visibility, deadline, GPU types, quotas or a contest; the rest stays, as
-    `leaderboard settings` shows it.
+    You give visibility, deadline, GPU types or quotas; the rest stays, as `leaderboard settings`
+    shows it.
     """
     body = _edit_body(**values)
     async with context.operator_api() as api:

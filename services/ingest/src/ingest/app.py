@@ -10,6 +10,7 @@ from ingest.baselines.routes import baselines_router
 from ingest.bootstrap import Ingest
 from ingest.checks.routes import checks_router
 from ingest.consents.routes import consents_router
+from ingest.contests.routes import contests_router
 from ingest.evaluations.routes import evaluations_router
 from ingest.http.document import PublicApi, read_introduction
 from ingest.http.middleware import (
@@ -95,6 +96,7 @@ def create_app(
         baselines_router(ingest.baselines, auth),
         participants_router(ingest.people, ingest.tokens, ingest.moderation.load_ban_appeal, auth),
         consents_router(ingest.consents, auth),
+        contests_router(ingest.contests, auth),
         agents_router(ingest.agents, auth),
         # Before `/submissions/{number}/{act}`, which would match a retry, too.
         reruns_router(ingest.reruns, auth),

@@ -13,6 +13,7 @@ from ingest.agents.service import AgentCommands
 from ingest.baselines.service import Baselines
 from ingest.checks.service import Checks
 from ingest.consents.service import Consents
+from ingest.contests.service import ContestCommands
 from ingest.decisions import Decisions
 from ingest.evaluations.rules import EvaluationLimits
 from ingest.evaluations.service import EvaluationCommands
@@ -76,6 +77,7 @@ class Ingest:
     invites: Invites
     people: Accounts
     consents: Consents
+    contests: ContestCommands
     preferences: PreferenceCommands
     tokens: Tokens
     account_tables: AccountTables
@@ -118,6 +120,7 @@ def ingest(
         invites=Invites(decisions, feed, ports.account_store, account_attempts, address_attempts),
         people=people,
         consents=Consents(ports, decisions, feed),
+        contests=ContestCommands(decisions, histories, feed, ports.account_store),
         preferences=PreferenceCommands(ports, decisions, feed),
         tokens=Tokens(decisions, feed, ports.account_store, TokenUsage(ports.account_store)),
         account_tables=AccountTables(decisions, feed, ports.account_store),

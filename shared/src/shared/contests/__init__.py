@@ -1,1 +1,1 @@
-"""Contests: their definition, the file that declares it, and the phase at an instant."""
+"""Contests: their definition, and the phase at an instant."""

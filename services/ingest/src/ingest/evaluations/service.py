@@ -19,9 +19,8 @@ from ingest.histories import HistoryCache
 from ingest.identity.bans import check_ban
 from ingest.identity.caller import Caller, check_problem
 from ingest.ports import Ports
-from ingest.problems.rules import check_in_time
 from ingest.submissions.intake import Intake
-from ingest.submissions.resolution import SubmissionContext, Upload, check_allowed
+from ingest.submissions.resolution import SubmissionContext, Upload, check_admitted, check_allowed
 from shared import events, subjects
 from shared.api.evaluations import CachedVerdictFound, Evaluation, EvaluationItem
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
@@ -119,7 +118,7 @@ class EvaluationCommands:
         """Return the event of an evaluation and its items in order, those that run first."""
         request, slug = new.request, new.request.problem.lower()
         published = check_allowed(upload, slug, context)
-        check_in_time(slug, context.problem, context.at)
+        check_admitted(upload, slug, context)
         check_ban(context.account.ban, context.at)
         check_consent(context.account.consents, slug, published)
         gpu = await asyncio.to_thread(rules.check_sources, request, new.items, slug, published)

@@ -23,8 +23,6 @@ from shared.json_types import Instant
 from shared.problems.task_yml import Gpus
 
 Quota = Annotated[str, Field(min_length=1, max_length=100)]
-# It is a part of addresses.
-ContestName = Annotated[str, Field(pattern=r"^([A-Za-z0-9][A-Za-z0-9 ._-]{0,63})?$")]
 
 
 class LeaderboardChangeRequest(RequestModel):
@@ -33,15 +31,14 @@ class LeaderboardChangeRequest(RequestModel):
     A null deadline removes it. `quotas` are written `ranked=10/day` or `H100.test=60/hour`; `none`
     lifts one. GPU types that are left out accept no more submissions; if they have entries, which
     stay readable, that needs `force`. So does a deadline in the past. If the problem's check ran
-    nothing on any of them, that needs `allow_untested`. Only operators choose the `contest`; an
-    empty one takes the leaderboard out of its contest.
+    nothing on any of them, that needs `allow_untested`. The deadline of a problem of a contest is
+    that of its `contest.yml`.
     """
 
     visibility: Visibility | None = None
     deadline_at: Instant | None = None
     gpus: Gpus | None = None
     quotas: list[Quota] = Field(default=[], max_length=QUOTAS_MAX)
-    contest: ContestName | None = None
     force: bool = False
     allow_untested: bool = False
     reason: Text
@@ -49,9 +46,8 @@ class LeaderboardChangeRequest(RequestModel):
     def command(self) -> Change:
         """Return the change. Raises `Refused` if there is none."""
         is_dated = "deadline_at" in self.model_fields_set
-        has_contest = self.contest is not None
-        if not (self.visibility or is_dated or self.gpus or self.quotas or has_contest):
-            message = "send at least one change: visibility, deadline_at, gpus, quotas or contest"
+        if not (self.visibility or is_dated or self.gpus or self.quotas):
+            message = "send at least one change: visibility, deadline_at, gpus or quotas"
             raise Refused("invalid_request", message, "visibility")
         ends_at = self.deadline_at.astimezone(UTC) if self.deadline_at else None
         has_deadline = ends_at is not None if is_dated else None
@@ -64,7 +60,6 @@ class LeaderboardChangeRequest(RequestModel):
             gpus=gpus,
             is_forced=self.force,
             allows_untested=self.allow_untested,
-            contest=self.contest,
         )
 
 
@@ -86,7 +81,7 @@ def leaderboards_router(leaderboards: Leaderboards, auth: Authenticator) -> APIR
     async def change(
         slug: Slug, body: LeaderboardChangeRequest, caller: Manager
     ) -> DecisionResponse:
-        """Change the visibility, deadline, GPU types, quotas or contest of a leaderboard."""
+        """Change the visibility, deadline, GPU types or quotas of a leaderboard."""
         slug = slug.lower()
         limits = [quotas.parse_quota(slug, quota, body.reason) for quota in body.quotas]
         request = LeaderboardChange(slug, body.command(), limits, caller.may("admin:problems"))

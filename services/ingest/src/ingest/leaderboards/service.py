@@ -82,12 +82,13 @@ class Leaderboards:
         """Change the settings of a leaderboard. Raises `Refused` and `Failed`."""
         slug = request.slug
         self.feed.rights().leaderboard(slug)
-        if request.change.contest is not None and not request.is_operator:
-            message = "a contest counts the places on several leaderboards: ask an operator"
-            raise Refused("scope_missing", f"{message} (scope admin:problems)", "contest")
         aggregate = subjects.problem(slug)
         history = await self.decisions.log.history(aggregate)
         state = problems.PROBLEM_DECIDER.fold(event.fact for event in history)
+        if state.contest and request.change.has_deadline is not None:
+            message = f"{slug} belongs to the contest {state.contest}, which sets its deadline"
+            how = "change its contest.yml, and run `warpboard contest update`"
+            raise Refused("wrong_state", f"{message}: {how}", "deadline_at")
         at = self.decisions.clock()
         command = await add_known_effects(self.lookups, request, state, at)
         commands = [

@@ -12,7 +12,6 @@ from harness.vocabulary import CPU_TYPE
 from ingest.identity.caller import unknown_leaderboard
 from ingest.problems.commands import Change, Check, ProblemCommand, Publish
 from shared import events
-from shared.api.fields import QueueClass
 from shared.blobs import describe_blob
 from shared.embargo import AFTER_CLOSE, is_published
 from shared.errors import Refused
@@ -65,14 +64,6 @@ class Problem:
     def untested_gpus(self) -> list[str]:
         """Return the open GPU types on which nothing of the newest version was run."""
         return [gpu for gpu in self.open_gpus if gpu not in self.tested_gpus]
-
-    def queue_class(self, at: datetime) -> QueueClass:
-        """Return the class in the queue of a submission that is accepted at this instant.
-
-        The window of a contest ends with the deadline; without one it stays open.
-        """
-        is_open = self.deadline_at is None or at < self.deadline_at
-        return "contest" if self.contest and is_open else "practice"
 
 
 def decide(command: ProblemCommand, state: Problem) -> Sequence[events.Fact]:
@@ -236,11 +227,16 @@ def newest_version(slug: str, state: Problem) -> events.ProblemPublished:
     return structs.replace(state.published, gpus=list(state.open_gpus))
 
 
-def check_in_time(slug: str, state: Problem, at: datetime) -> None:
-    """Refuse a submission after the deadline."""
+def check_not_archived(slug: str, state: Problem) -> None:
+    """Refuse a submission to an archived problem."""
     if state.is_archived:
         message = f"{slug} is archived: it accepts no submissions"
         raise Refused("deadline_passed", message, "problem")
+
+
+def check_in_time(slug: str, state: Problem, at: datetime) -> None:
+    """Refuse a submission after the deadline, or to an archived problem."""
+    check_not_archived(slug, state)
     if state.deadline_at is not None and at >= state.deadline_at:
         message = f"the deadline of {slug} was {state.deadline_at.isoformat()}"
         raise Refused("deadline_passed", message, "problem")

@@ -156,7 +156,6 @@ def repeat_submission(
     received_at = submission.history[0].envelope.at
     return structs.replace(
         received,
-        class_=problem.queue_class(at),
         deadline_at=at + (received.deadline_at - received_at),
         via=events.VIA_OPERATOR,
         request_hash="",

@@ -14,6 +14,7 @@ from ingest.identity.login.web import Web
 from ingest.site.formatting import markdown_parser, render_markdown
 
 JSON = "application/json"
+EXAMPLE_CHARS_MAX = 88
 # How types of JSON Schema are shown; `format` and `contentMediaType` are more exact.
 TYPES = {"integer": "integer", "number": "number", "boolean": "true or false", "string": "text"}
 
@@ -102,7 +103,7 @@ def _make_operation(
     status, response = next(iter(sorted(operation["responses"].items())))
     content = response.get("content", {})
     answer = content.get(JSON, {})
-    example = json.dumps(answer["example"], indent=1) if "example" in answer else ""
+    example = _format_json(answer["example"]) if "example" in answer else ""
     command = _command(method.upper(), path, operation, fields)
     return Operation(
         method.upper(),
@@ -117,6 +118,25 @@ def _make_operation(
         type_text(document, answer["schema"]) if "schema" in answer else ", ".join(content),
         _text(example),
     )
+
+
+def _format_json(value: object, indent: str = "") -> str:
+    """Return JSON on as few lines as fit.
+
+    >>> _format_json({"gpus": ["H100", "B200"]})
+    '{"gpus": ["H100", "B200"]}'
+    """
+    line = json.dumps(value)
+    if len(indent) + len(line) <= EXAMPLE_CHARS_MAX or not isinstance(value, dict | list):
+        return line
+    deeper = f"{indent} "
+    if isinstance(value, dict):
+        parts = [f"{json.dumps(key)}: {_format_json(it, deeper)}" for key, it in value.items()]
+    else:
+        parts = [_format_json(it, deeper) for it in value]
+    opening, closing = "{}" if isinstance(value, dict) else "[]"
+    body = f",\n{deeper}".join(parts)
+    return f"{opening}\n{deeper}{body}\n{indent}{closing}"
 
 
 def _inline(text: str) -> Markup:
@@ -171,12 +191,16 @@ def _parameters(document: Mapping[str, Any], operation: Mapping[str, Any]) -> It
         if parameter["in"] == "cookie":
             continue
         schema = parameter.get("schema", {})
+        description = parameter.get("description") or schema.get("description", "")
+        # The path itself shows a text in it that has no description.
+        if parameter["in"] == "path" and schema.get("type") == "string" and not description:
+            continue
         yield Field(
             parameter["name"],
             parameter["in"],
             type_text(document, schema),
             parameter.get("required", False),
-            _inline(parameter.get("description") or schema.get("description", "")),
+            _inline(description),
         )
 
 

@@ -7,9 +7,10 @@ from typing import NamedTuple
 
 from msgspec import structs
 
+from ingest.contests.admission import enter
+from ingest.contests.service import load_contest
 from ingest.histories import FoldedState, HistoryCache
 from ingest.ports import Ports
-from ingest.problems.rules import check_in_time
 from ingest.problems.service import load_problem
 from ingest.quotas.rules import Quota
 from ingest.quotas.service import QuotaCharge, Quotas
@@ -72,19 +73,19 @@ class Charging:
             self._find_repeat(batch),
             load_problem(batch.problem, self._histories.state),
         )
+        contest = None
+        if problem.contest:
+            contest = await load_contest(problem.contest, self._histories)
         at = self._ports.clock()
         if recorded:
             accepted = {id_: received(event) for id_, event in recorded.items()}
             state = await self._quotas.load(batch.account, at)
             return Repeat(recorded, state.left_of_each(accepted, at))
-        if not batch.is_for_operator:
-            # The time of the event decides, however long the upload took.
-            check_in_time(batch.problem, problem, at)
-        class_ = problem.queue_class(at)
-        submissions = {
-            id_: structs.replace(submission, class_=class_)
-            for id_, submission in zip(ids, batch.submissions, strict=True)
-        }
+        # The time of the event decides, however long the upload took.
+        entered = enter(
+            batch.submissions, problem, contest, at, is_for_operator=batch.is_for_operator
+        )
+        submissions = dict(zip(ids, entered, strict=True))
         try:
             charged = await self._quotas.charge(submissions, state, at)
         except Refused:

@@ -3,6 +3,7 @@
 import asyncio
 
 from ingest.consents.rules import has_consent
+from ingest.contests.service import load_contest
 from ingest.histories import HistoryCache
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.accounts.rules import Account
@@ -78,12 +79,15 @@ class Intake:
             self._histories.state(subjects.audit(platform.PLATFORM), platform.INTAKE_DECIDER),
         )
         platform.check_intake(paused)
+        contest = None
+        if problem.contest:
+            contest = await load_contest(problem.contest, self._histories)
         if _may_be_refused(account_state, slug, problem):
             # Another process may have lifted the ban, or recorded the consent, in this moment.
             account_state = await self._accounts.read(account)
         access = self._feed.rights()
         return SubmissionContext(
-            *(at, new_id(), access, problem, account_state, launcher, has_name),
+            *(at, new_id(), access, problem, contest, account_state, launcher, has_name),
             asks_licence=self._asks_licence,
         )
 

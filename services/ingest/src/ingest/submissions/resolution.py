@@ -8,6 +8,8 @@ from typing import Any, NamedTuple
 
 from harness.vocabulary import SUBMISSION_MODES
 from ingest.consents.rules import LicenceChoice, check_consent, check_licence, licence_notice
+from ingest.contests.admission import Attempt, admit
+from ingest.contests.state import ContestState
 from ingest.identity.access.fold import Access
 from ingest.identity.accounts.rules import Account
 from ingest.identity.bans import check_ban
@@ -51,15 +53,16 @@ class Upload(NamedTuple):
 class SubmissionContext(NamedTuple):
     """What an upload is decided on, as it was loaded at a time.
 
-    `new_id` was never used before. `launcher` is the requested one, None if it is unknown.
-    `has_name` is false if there is a note and the caller's name was lost. `asks_licence` is
-    that of `AdmissionLimits`.
+    `new_id` was never used before. `contest` is that of the problem, None for none. `launcher` is
+    the requested one, None if it is unknown. `has_name` is false if there is a note and the
+    caller's name was lost. `asks_licence` is that of `AdmissionLimits`.
     """
 
     at: datetime
     new_id: str
     access: Access
     problem: problems.Problem
+    contest: ContestState | None
     account: Account
     launcher: LauncherRegistered | None
     has_name: bool
@@ -143,8 +146,14 @@ def check_allowed(upload: Upload, slug: str, context: SubmissionContext) -> Prob
     published = problems.newest_version(slug, context.problem)
     if upload.idempotency_key is None and not upload.operator:
         # A repeat is answered after the deadline, too: with a key, the time is checked later.
-        problems.check_in_time(slug, context.problem, context.at)
+        check_admitted(upload, slug, context)
     return published
+
+
+def check_admitted(upload: Upload, slug: str, context: SubmissionContext) -> None:
+    """Refuse a submission after the deadline, and one that the problem's contest does not take."""
+    attempt = Attempt(upload.caller.id, slug, upload.request.mode, context.at)
+    admit(attempt, context.problem, context.contest)
 
 
 def _received(

@@ -255,6 +255,14 @@ class Authenticator:
 
         return require_author
 
+    def participant_or_operator(self) -> Callable[[Request], Awaitable[Caller]]:
+        """Return a dependency: any participant, or an operator, whom the service then judges."""
+
+        async def require_caller(request: Request) -> Caller:
+            return self._operator_caller(request) or await self.participant("submit")(request)
+
+        return require_caller
+
     def leaderboard_manager(self) -> Callable[[Request], Awaitable[Caller]]:
         """Return a dependency: the author of the leaderboard `slug` in the path, or an operator."""
 

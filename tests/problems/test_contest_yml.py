@@ -8,7 +8,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.contests.contest_yml import ContestFile, read_contest_yml
 from shared.contests.definition import (
     find_moved_times,
     is_registration_open,
@@ -19,6 +18,7 @@ from shared.contests.definition import (
     round_at,
 )
 from shared.errors import Refused
+from shared.problems.contest_yml import ContestFile, read_contest_yml
 
 TERMS = {"terms.md": b"Be fair.\n"}
 

@@ -1,0 +1,1 @@
+"""Contests: definitions, registration, teams, declarations, and who may submit when."""

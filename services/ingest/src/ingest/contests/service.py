@@ -1,0 +1,434 @@
+"""Publishes contests, and lets people take part in them."""
+
+import asyncio
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import NamedTuple
+
+from msgspec import structs
+
+from ingest.contests.commands import (
+    ChangeCaptain,
+    ChangeTeamCode,
+    ContestCommand,
+    CreateTeam,
+    Declare,
+    IssueContestInvite,
+    JoinTeam,
+    LeaveTeam,
+    Moderate,
+    PublishContest,
+    Register,
+    WithdrawRegistration,
+)
+from ingest.contests.rules import CONTEST_DECIDER, decide
+from ingest.contests.state import ContestState, definition, fold_contest, unknown_contest
+from ingest.decisions import (
+    DECISIONS_MAX,
+    AggregateCommand,
+    DecisionResult,
+    Decisions,
+    back_off,
+    http_append,
+)
+from ingest.histories import FoldedState, HistoryCache
+from ingest.identity.access.feed import AccessFeed
+from ingest.identity.caller import Caller, check_scope, check_unlimited
+from ingest.identity.secrets import hash_secret, new_invite_code
+from ingest.ports import AccountStore, resolve_account
+from ingest.problems import rules as problems
+from ingest.problems.commands import Change
+from ingest.problems.service import load_problem
+from shared import subjects
+from shared.api import contests as api
+from shared.clock import new_id
+from shared.contests.definition import (
+    Contest,
+    ContestProblem,
+    is_registration_open,
+    next_phase,
+    phase_at,
+)
+from shared.errors import Failed, Refused
+from shared.event_log import Appender, Conflict
+from shared.events import ContestPublished
+from shared.problems.contest_yml import read_contest_yml
+
+ORGANISE = "account"
+LISTED_MAX = 500
+
+
+class ContestUpload(NamedTuple):
+    """A `contest.yml` with the files beside it; `is_update` for a contest that exists."""
+
+    contest_yml: bytes
+    files: Mapping[str, bytes]
+    is_update: bool
+    is_dry_run: bool
+    reason: str
+
+
+class Registration(NamedTuple):
+    """What a participant sends to take part; `code` is of an invite, "" for none."""
+
+    division: str
+    terms_digest: str
+    declaration: Mapping[str, str]
+    code: str
+
+
+async def load_contest(slug: str, histories: HistoryCache) -> ContestState | None:
+    """Return the state of a problem's contest; None for "" and for a mere name.
+
+    Problems could be given a name of a contest that has no definition. Raises `Failed`.
+    """
+    try:
+        aggregate = subjects.contest(slug)
+    except ValueError:
+        return None
+    state = (await histories.load(aggregate, ContestState(), fold_contest)).state
+    return None if state.contest is None else state
+
+
+@dataclass(frozen=True)
+class ContestCommands:
+    """Publishes contests, and lets people take part. Methods may raise `Refused` and `Failed`."""
+
+    decisions: Decisions
+    histories: HistoryCache
+    feed: AccessFeed
+    store: AccountStore
+
+    async def publish(self, caller: Caller, upload: ContestUpload) -> api.PublishedContest:
+        """Publish a version of a contest, and set the deadlines of its problems; or neither."""
+        file = await asyncio.to_thread(read_contest_yml, upload.contest_yml, upload.files)
+        slug = file.contest.slug
+        before = (await self._load(slug)).state
+        if upload.is_update:
+            self._check_organises(caller, slug, before)
+        organisers = [
+            await self._organiser(index, name) for index, name in enumerate(file.organisers)
+        ]
+        contest = structs.replace(
+            file.contest,
+            organisers=organisers,
+            problems=[
+                await self._problem(caller, slug, index, problem, before)
+                for index, problem in enumerate(file.contest.problems)
+            ],
+        )
+        at = self.decisions.clock()
+        commands = [
+            AggregateCommand(
+                subjects.contest(slug),
+                CONTEST_DECIDER,
+                PublishContest(contest, upload.is_update, upload.reason, at),
+            ),
+            *_problem_commands(contest, before.contest, upload.reason, at),
+        ]
+        if upload.is_dry_run:
+            facts: Sequence[object] = await self.decisions.preview(commands)
+        else:
+            facts = (await self.decisions.make_all(commands, caller.actor)).facts
+        published = next((fact for fact in facts if isinstance(fact, ContestPublished)), None)
+        return api.PublishedContest(
+            slug=slug,
+            number=published.number if published else before.number,
+            is_new=published is not None,
+            moved=published.moved if published else [],
+        )
+
+    async def listed(self) -> list[api.ContestSummary]:
+        """Return all contests, those that started last first."""
+        boards = self.feed.rights().boards.values()
+        slugs = sorted({slug for board in boards for slug in board.contests})[:LISTED_MAX]
+        states = await asyncio.gather(*(self._load(slug) for slug in slugs))
+        at = self.decisions.clock()
+        known = [(folded.state, folded.state.contest) for folded in states]
+        summaries = [_summary(state, contest, at) for state, contest in known if contest]
+        starts = {contest.slug: contest.starts_at for _, contest in known if contest}
+        return sorted(summaries, key=lambda summary: starts[summary.slug], reverse=True)
+
+    async def details(self, caller: Caller, slug: str) -> api.ContestDetails:
+        """Return a contest, and the part that a caller takes in it."""
+        state = await self.state(slug)
+        contest, at, account = definition(slug, state), self.decisions.clock(), caller.account
+        phase, following = phase_at(contest, at), next_phase(contest, at)
+        own = None
+        if account is not None and account in state.people:
+            own = await self._contestant(state, state.contestant_of(account), is_full=True)
+        return api.ContestDetails(
+            contest=contest,
+            number=state.number,
+            terms_digest=contest.terms_digest,
+            organisers=await self._members(contest.organisers),
+            phase=phase.kind if phase else None,
+            phase_ends_at=phase.ends_at if phase else None,
+            next_phase=following.kind if following else None,
+            next_phase_at=following.starts_at if following else None,
+            is_registration_open=is_registration_open(contest, at),
+            people_count=len(state.people),
+            contestants_count=len(_contestants(state)),
+            is_organiser=state.is_organiser(account),
+            own=own,
+            accepted_terms=state.people.get(account) if account is not None else None,
+        )
+
+    async def contestants(self, caller: Caller, slug: str) -> list[api.Contestant]:
+        """Return the contestants of a contest by name; organisers see all that is known of them."""
+        state = await self.state(slug)
+        is_full = state.is_organiser(caller.account) or caller.is_staff
+        items = [
+            await self._contestant(
+                state, contestant, is_full or caller.account in state.members_of(contestant)
+            )
+            for contestant in _contestants(state)
+        ]
+        return sorted(items, key=lambda item: (item.name or "", item.contestant))
+
+    async def state(self, slug: str) -> ContestState:
+        """Return the state of a contest. Raises `Refused` (`unknown_contest`)."""
+        state = (await self._load(slug)).state
+        definition(slug, state)
+        return state
+
+    async def register(self, caller: Caller, slug: str, request: Registration) -> DecisionResult:
+        """Take part in a contest."""
+        command = Register(
+            account=caller.id,
+            division=request.division,
+            terms_digest=request.terms_digest,
+            declaration=request.declaration,
+            code_hash=hash_secret(request.code) if request.code else "",
+            at=self.decisions.clock(),
+        )
+        return await self._decide(slug, command, caller, command.at)
+
+    async def withdraw(self, caller: Caller, slug: str) -> DecisionResult:
+        """Take part no longer, and leave one's team."""
+        command = WithdrawRegistration(caller.id, self.decisions.clock())
+        return await self._decide(slug, command, caller, command.at)
+
+    async def declare(
+        self, caller: Caller, slug: str, division: str, declaration: Mapping[str, str]
+    ) -> DecisionResult:
+        """Choose a division and declare what it demands, for oneself or one's team."""
+        command = Declare(caller.id, division, declaration, self.decisions.clock())
+        return await self._decide(slug, command, caller, command.at)
+
+    async def create_team(self, caller: Caller, slug: str, name: str) -> api.ContestCode:
+        """Form a team; others join it with the code."""
+        code, team = new_invite_code(), new_id()
+        command = CreateTeam(caller.id, team, name, hash_secret(code), self.decisions.clock())
+        await self._decide(slug, command, caller, command.at)
+        return api.ContestCode(code=code, team=team)
+
+    async def join_team(self, caller: Caller, slug: str, code: str) -> DecisionResult:
+        """Join the team with a code."""
+        command = JoinTeam(caller.id, hash_secret(code), self.decisions.clock())
+        return await self._decide(slug, command, caller, command.at)
+
+    async def leave_team(self, caller: Caller, slug: str, member: str | None) -> DecisionResult:
+        """Leave one's team, or as its captain remove a member."""
+        account = await self._account(member) if member else caller.id
+        command = LeaveTeam(caller.id, account, self.decisions.clock())
+        return await self._decide(slug, command, caller, command.at)
+
+    async def change_team_code(self, caller: Caller, slug: str) -> api.ContestCode:
+        """Replace the code of one's team."""
+        code = new_invite_code()
+        await self._decide(slug, ChangeTeamCode(caller.id, hash_secret(code)), caller)
+        team = (await self.state(slug)).team_of[caller.id]
+        return api.ContestCode(code=code, team=team)
+
+    async def change_captain(self, caller: Caller, slug: str, captain: str) -> DecisionResult:
+        """Make another member the captain."""
+        command = ChangeCaptain(caller.id, await self._account(captain))
+        return await self._decide(slug, command, caller)
+
+    async def invite(
+        self, caller: Caller, slug: str, people_max: int, expires_at: datetime | None
+    ) -> api.ContestCode:
+        """Create a code with which so many people may register; for organisers."""
+        self._check_organises(caller, slug, await self.state(slug))
+        code = new_invite_code()
+        command = IssueContestInvite(hash_secret(code), people_max, expires_at)
+        await self._decide(slug, command, caller)
+        return api.ContestCode(code=code, team="")
+
+    async def moderate(
+        self, caller: Caller, slug: str, act: str, subject: str, reason: str
+    ) -> DecisionResult:
+        """Question or accept a declaration, disqualify or restore; for organisers and moderators.
+
+        `subject` is the id or the name of a team, or the account or the name of a person.
+        """
+        state = await self.state(slug)
+        if not caller.may("admin:submissions"):
+            self._check_organises(caller, slug, state)
+        command = Moderate(act, await self._subject(state, subject), reason)
+        return await self._decide(slug, command, caller)
+
+    def _check_organises(self, caller: Caller, slug: str, state: ContestState) -> None:
+        """Refuse a caller who is neither an organiser of the contest nor an operator."""
+        definition(slug, state)
+        if caller.may("admin:problems"):
+            return
+        if not state.is_organiser(caller.account):
+            message = f"only the organisers of {slug} and operators can do this"
+            raise Refused("not_yours", message, "contest")
+        check_unlimited(caller)
+        check_scope(caller, ORGANISE)
+
+    async def _load(self, slug: str) -> FoldedState[ContestState]:
+        try:
+            aggregate = subjects.contest(slug)
+        except ValueError as error:
+            raise unknown_contest(slug) from error
+        return await self.histories.load(aggregate, ContestState(), fold_contest)
+
+    async def _decide(
+        self, slug: str, command: ContestCommand, caller: Caller, at: datetime | None = None
+    ) -> DecisionResult:
+        """Decide a command at an instant, by default now, which is that of its events."""
+        instant = at or self.decisions.clock()
+        appender = Appender(self.decisions.log, caller.actor, lambda: instant)
+        aggregate = subjects.contest(slug)
+        for attempt in range(DECISIONS_MAX):
+            state, version = await self._load(slug)
+            definition(slug, state)
+            facts = decide(command, state)
+            if not facts:
+                return DecisionResult(None, ())
+            appends = [
+                http_append(aggregate, fact, None if position else version, slug)
+                for position, fact in enumerate(facts)
+            ]
+            try:
+                return DecisionResult(await appender.append(*appends), facts)
+            except Conflict:
+                await back_off(attempt)
+        raise Failed(f"{slug} changed {DECISIONS_MAX} times during the decision: try again")
+
+    async def _organiser(self, index: int, name: str) -> str:
+        account = await self.store.find_account(name)
+        if account is None:
+            message = f"there is no participant {name!r}: they must log in once"
+            raise Refused("bad_contest", message, f"organisers.{index}")
+        return account
+
+    async def _problem(
+        self, caller: Caller, slug: str, index: int, problem: ContestProblem, before: ContestState
+    ) -> ContestProblem:
+        """Return a problem with the GPU type that counts. Raises `Refused`."""
+        place = f"problems.{index}"
+        state = await load_problem(problem.slug, self.histories.state)
+        if state.published is None or state.is_archived:
+            fault = "is archived" if state.is_archived else "is not published"
+            message = f"the problem {problem.slug} {fault}: publish it before its contest"
+            raise Refused("bad_contest", message, f"{place}.slug")
+        known = before.contest is not None and before.contest.problem(problem.slug) is not None
+        if not known and not caller.may("admin:problems"):
+            self.feed.rights().check_manages(caller, problem.slug)
+        await self._check_free(slug, problem.slug, state, place)
+        gpus = state.open_gpus
+        gpu = problem.gpu or (gpus[0] if len(gpus) == 1 else "")
+        if gpu not in gpus:
+            message = f"{problem.slug} is open on {', '.join(gpus)}: name one of them"
+            raise Refused("bad_contest", message, f"{place}.gpu")
+        return structs.replace(problem, gpu=gpu)
+
+    async def _check_free(
+        self, slug: str, problem: str, state: problems.Problem, place: str
+    ) -> None:
+        """Refuse a problem of another contest that is not in the archive."""
+        if state.contest in ("", slug):
+            return
+        other = (await self._load(state.contest)).state.contest
+        phase = phase_at(other, self.decisions.clock()) if other else None
+        if other is not None and (phase is None or phase.kind != "archive"):
+            message = f"{problem} belongs to the contest {state.contest}, which is not over"
+            raise Refused("bad_contest", f"{message}: remove it there first", f"{place}.slug")
+
+    async def _account(self, name: str) -> str:
+        return await resolve_account(self.store, self.decisions.log, name)
+
+    async def _subject(self, state: ContestState, name: str) -> str:
+        """Return a team by id or name, or a person by account or name."""
+        if name in state.teams or name in state.people:
+            return name
+        folded = name.casefold()
+        teams = (id_ for id_, team in state.teams.items() if team.name.casefold() == folded)
+        team = next(teams, None)
+        return team if team is not None else await self._account(name)
+
+    async def _members(self, accounts: Iterable[str]) -> list[api.ContestMember]:
+        return [
+            api.ContestMember(participant_id=account, participant=await self.store.name_of(account))
+            for account in accounts
+        ]
+
+    async def _contestant(
+        self, state: ContestState, contestant: str, is_full: bool
+    ) -> api.Contestant:
+        team, declaration = state.teams.get(contestant), state.declarations[contestant]
+        members = await self._members(state.members_of(contestant))
+        reasons = [state.disqualification_of(member.participant_id) for member in members]
+        # A disqualified member takes no further part; the rest of their team stays.
+        is_out = all(reason is not None for reason in reasons)
+        return api.Contestant(
+            contestant=contestant,
+            name=team.name if team else members[0].participant,
+            is_team=team is not None,
+            captain=team.captain if team else None,
+            members=members,
+            division=declaration.division,
+            is_disqualified=is_out,
+            declaration=dict(declaration.values) if is_full else None,
+            doubt=declaration.doubt if is_full else None,
+            disqualified=next(filter(None, reasons), "") if is_full else None,
+        )
+
+
+def _contestants(state: ContestState) -> list[str]:
+    return list(dict.fromkeys(map(state.contestant_of, state.people)))
+
+
+def _summary(state: ContestState, contest: Contest, at: datetime) -> api.ContestSummary:
+    phase, following = phase_at(contest, at), next_phase(contest, at)
+    return api.ContestSummary(
+        slug=contest.slug,
+        title=contest.title,
+        phase=phase.kind if phase else None,
+        phase_ends_at=phase.ends_at if phase else None,
+        next_phase=following.kind if following else None,
+        next_phase_at=following.starts_at if following else None,
+        people_count=len(state.people),
+        problems=[problem.slug for problem in contest.problems],
+    )
+
+
+def _problem_commands(
+    after: Contest, before: Contest | None, reason: str, at: datetime
+) -> list[AggregateCommand]:
+    """Return the commands by which problems enter and leave a contest, and get its deadlines."""
+    changes = {
+        problem.slug: Change(
+            reason,
+            has_deadline=True,
+            deadline_at=problem.ends_at,
+            contest=after.slug,
+            is_forced=True,
+            allows_untested=True,
+            at=at,
+        )
+        for problem in after.problems
+    }
+    for problem in before.problems if before else ():
+        left = Change(reason, contest="", allows_untested=True, at=at)
+        changes.setdefault(problem.slug, left)
+    return [
+        AggregateCommand(subjects.problem(slug), problems.PROBLEM_DECIDER, change)
+        for slug, change in changes.items()
+    ]
