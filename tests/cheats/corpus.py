@@ -23,7 +23,8 @@ class Cheat:
 
     `id` is the line of the catalogue; `expect` the verdicts that will do; `level` the least level
     of isolation at which that holds, by `launchers` if not by both. `mode`, `budgets`, `problem`,
-    `answers`, `size`, `seed`, `forbid`, `floor_us`, `level_min` and `key_reversed` say what is run;
+    `answers`, `size`, `seed`, `forbid`, `floor_us`, `level_min`, `key_reversed` and `hidden` (how
+    many hidden sizes of each kind) say what is run;
     `runs` how often in a row, `at_once` in how many sandboxes at one time. What has to be in the
     log and in the report is `prints` and `says`; `never_prints` and `never_says` may not be there.
     `time_us_min` bounds its times, and most calls that take `slow_us` must count. `check` is one of
@@ -144,6 +145,10 @@ def write_problem(one: Cheat, folder: Path) -> None:
         "budgets_s": one.budgets_s(),
         "answers": one.header.get("answers", ""),
     }
+    if count := int(one.number("hidden", 0)):
+        sizes = {"size": {"from": 65, "to": 255}, **({"seed": 0} if seed["seed"] else {})}
+        family = {"count": count, "args": sizes}
+        manifest["hidden"] = {"tests": family, "benchmarks": family}
     if forbidden := one.header.get("forbid", "").split():
         manifest["shortcuts"] = {"forbid": forbidden}
     (folder / "manifest.json").write_text(json.dumps(manifest))

@@ -41,7 +41,7 @@ LINES = {
     *(f"T{line:02}" for line in (1, 2, *range(5, 15), 17, 21, 24, 25, 26, 27)),
     *(f"C{line:02}" for line in (1, 2, *range(4, 18), 19)),
     *(f"S{line:02}" for line in (*range(1, 19), *range(20, 26), 27, 28)),
-    *("M01", "M02", "M04"),
+    *("M01", "M02", "M04", "M06"),
 }
 ROOT = HERE.parent.parent
 

@@ -8,7 +8,8 @@ ranked, author), gpus, templates. Optional keys: form (how the author's function
 problem's own program, which runs the cases instead of our harness), yardstick (the file that timed
 runs measure beside a submission, by default the reference), memory_mib (what a submission may use),
 requires (memory_mib: what a machine must have), answers ("checked": the problem's check judges a
-narrower dtype, too), shortcuts (forbid, own_kernel: what a submission may not use).
+narrower dtype, too), shortcuts (forbid, own_kernel: what a submission may not use), hidden (the
+families of tests and benchmarks that a ranked run draws cases from).
 """
 
 import hashlib
@@ -21,13 +22,20 @@ import struct
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import inf
 from pathlib import Path, PurePath
 from typing import Any
 
+from harness.hidden_sizes import (
+    GROUPS,
+    HiddenFamily,
+    draws_hidden_sizes,
+    hidden_case_name,
+    read_family,
+)
 from harness.ranking_rules import timed_cases
-from harness.vocabulary import CPU_TYPE, STAGES
+from harness.vocabulary import CPU_TYPE, STAGES, VERIFY
 
 # The last is for one call of an author's function, all others are for stages.
 BUDGETS_S = {"build": 60.0, "test": 180.0, "benchmark": 180.0, "ranked": 180.0, "author": 120.0}
@@ -65,13 +73,15 @@ class Case:
     """One input of a problem: the keyword arguments of its generator.
 
     No correct answer can take less than `floor_us`; a faster one is held for review. `weight` is
-    that of a timed case in the mean that makes the score.
+    that of a timed case in the mean that makes the score. Nobody may see the arguments of a case
+    that `is_hidden`.
     """
 
     name: str
     args: dict[str, Any]
     floor_us: float = 0.0
     weight: float = 1.0
+    is_hidden: bool = False
 
     @property
     def seed(self) -> int | None:
@@ -134,7 +144,8 @@ class Problem:
     `memory_bytes_declared` is what the author declared for that, 0 for nothing: a machine with less
     cannot run it. `required_bytes` is the memory that the author requires of the whole machine.
     With `is_checked`, the problem's own check judges answers of another dtype or shape. `yardstick`
-    names the file that timed runs measure beside a submission; "" is the reference.
+    names the file that timed runs measure beside a submission; "" is the reference. A run draws
+    `drawn_tests` and `drawn_benchmarks` from the `hidden` families.
     """
 
     slug: str
@@ -156,6 +167,51 @@ class Problem:
     required_bytes: int = 0
     is_checked: bool = False
     shortcuts: ShortcutPolicy = field(default_factory=ShortcutPolicy)
+    hidden: tuple[HiddenFamily, ...] = ()
+    drawn_tests: tuple[Case, ...] = ()
+    drawn_benchmarks: tuple[Case, ...] = ()
+
+    @property
+    def has_hidden_sizes(self) -> bool:
+        """Whether this run has cases that nobody may see."""
+        return any(case.is_hidden for case in (*self.drawn_tests, *self.drawn_benchmarks))
+
+    def with_drawn_cases(self, mode: str, key: bytes) -> "Problem":
+        """Return the problem with the cases that a run of a mode draws with its key.
+
+        An author's own run draws them, too, with the smallest and the largest case of each family,
+        and hides none of them.
+        """
+        if draws_hidden_sizes(mode):
+            drawn = {
+                family.group: tuple(
+                    Case(
+                        hidden_case_name(family.group, number),
+                        args,
+                        weight=family.weight,
+                        is_hidden=True,
+                    )
+                    for number, args in enumerate(family.draw(key), 1)
+                )
+                for family in self.hidden
+            }
+        elif mode == VERIFY:
+            drawn = {
+                family.group: tuple(map(_shown_case, [*family.corners(), *family.draw(key)]))
+                for family in self.hidden
+            }
+        else:
+            return self
+        return replace(
+            self,
+            drawn_tests=drawn.get("tests", ()),
+            drawn_benchmarks=drawn.get("benchmarks", ()),
+        )
+
+    @property
+    def corner_cases(self) -> list[Case]:
+        """The smallest and the largest case of each hidden family, for the problem's author."""
+        return [_shown_case(args) for family in self.hidden for args in family.corners()]
 
     @property
     def ranks(self) -> int:
@@ -180,14 +236,16 @@ class Problem:
         """
         timed = tuple(timed_cases(self.ranking_by, self.benchmarks))
         if stage == "timed_check":
-            return self.benchmarks
+            return (*self.benchmarks, *self.drawn_tests, *self.drawn_benchmarks)
         if stage == "profile" and case:
             if not 0 < case <= len(timed):
                 raise ProblemFault(f"there is no timed case {case}, only {len(timed)}")
             return timed[case - 1 : case]
         if STAGES[stage].is_timed or stage == "profile" or mode == "benchmark":
-            return timed
-        return self.tests or timed
+            # The hidden cases are the last ones of each process.
+            return (*timed, *self.drawn_benchmarks)
+        checked = self.tests or timed
+        return (*checked, *self.drawn_tests) if STAGES[stage].is_hidden else checked
 
     def budget_s(self, stage: str, mode: str) -> float:
         """Return how long a stage may take, in seconds."""
@@ -247,7 +305,17 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
         required_bytes=_MIB * required_mib,
         is_checked=_require_known(_ANSWERS, manifest.get("answers", "")) == "checked",
         shortcuts=ShortcutPolicy(**manifest.get("shortcuts", {})),
+        hidden=tuple(
+            read_family(group, manifest["hidden"][group])
+            for group in GROUPS
+            if group in manifest.get("hidden", {})
+        ),
     )
+
+
+def _shown_case(args: dict[str, Any]) -> Case:
+    """Return a case of a hidden family that its author sees."""
+    return Case(" ".join(["hidden", *(f"{name}={value}" for name, value in args.items())]), args)
 
 
 def _case(item: dict[str, Any]) -> Case:

@@ -57,6 +57,8 @@ STAGES = {
 }
 # Two submissions: each is built and checked, then they are timed in alternation.
 DUEL = "duel"
+# For a problem's author: every case, judged and not timed.
+VERIFY = "verify"
 MODES = {
     "test": Mode(
         ("build", "check"),
@@ -78,8 +80,7 @@ MODES = {
         is_recorded=True,
         processes=3,
     ),
-    # For a problem's author: every case, judged and not timed.
-    "verify": Mode(("build", "check", "timed_check"), "benchmark"),
+    VERIFY: Mode(("build", "check", "timed_check"), "benchmark"),
     DUEL: Mode(("build", "check", "hidden_check", DUEL), "benchmark", processes=5),
 }
 # What an agent does for a problem's author: it inspects the problem and runs several files in turn.

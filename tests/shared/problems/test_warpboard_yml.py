@@ -6,7 +6,7 @@ import pytest
 
 from shared.errors import Refused
 from shared.problems.values import Requires
-from tests.shared.problems.examples import compile_example, replace_in_task
+from tests.shared.problems.examples import REFERENCE, compile_example, replace_in_task
 
 WHOLE = b"""\
 title: Doubling
@@ -83,6 +83,68 @@ def test_a_mistake_in_the_weights_is_named(text: str, sentence: str) -> None:
     with pytest.raises(Refused) as caught:
         compile_example(TWO_TIMED, warpboard_yml=text.encode())
     assert sentence in caught.value.reason
+
+
+HIDDEN = b"""\
+hidden:
+  tests: {count: 3, args: {size: {from: 1, to: 500}}}
+  benchmarks: {count: 2, weight: 0.5, args: {size: {from: 1024, to: 4096, step: 64, scale: log}}}
+"""
+
+
+@pytest.mark.feature("N13")
+def test_hidden_families_reach_the_version_with_a_seed() -> None:
+    version = compile_example(TWO_TIMED, warpboard_yml=HIDDEN)
+    assert json.loads(version.manifest)["hidden"] == {
+        "tests": {"count": 3, "args": {"size": {"from": 1, "to": 500}, "seed": 0}},
+        "benchmarks": {
+            "count": 2,
+            "weight": 0.5,
+            "args": {"size": {"from": 1024, "to": 4096, "step": 64, "scale": "log"}, "seed": 0},
+        },
+    }
+    assert version.cases_count["hidden_tests"] == 3
+    assert version.cases_count["hidden_benchmarks"] == 2
+
+
+def test_the_roofline_of_a_hidden_case_is_unknown() -> None:
+    version = compile_example(TWO_TIMED, warpboard_yml=HIDDEN + b"roofline: {bytes: 8*size}\n")
+    assert [(work.case, work.bytes) for work in version.works][2:] == [
+        ("hidden benchmark 1", 0.0),
+        ("hidden benchmark 2", 0.0),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("hidden: {}", "hidden is empty: write tests or benchmarks"),
+        ("hidden: {tests: {count: 0, args: {size: 1}}}", "'hidden.tests.count' must be greater"),
+        ("hidden: {tests: {count: 1, args: {}}}", "'hidden.tests.args' has a length of 0"),
+        ("hidden: {tests: {count: 1, args: {seed: 1, size: 1}}}", "has a fresh seed: remove this"),
+        ("hidden: {tests: {count: 1, args: {size: {from: 1}}}}", "the key 'to' is missing"),
+        ("hidden: {tests: {count: 1, args: {size: {min: 1}}}}", "unknown key 'min': there are"),
+        ("hidden: {tests: {count: 1, args: {size: {from: 1, to: 2.5}}}}", "must be an integer"),
+        ("hidden: {tests: {count: 1, args: {size: {from: 9, to: 2}}}}", "nothing is from 9 to 2"),
+        (
+            "hidden: {tests: {count: 1, args: {size: {from: 0, to: 2, scale: log}}}}",
+            "at 1 or above",
+        ),
+        ("hidden: {tests: {count: 1, args: {size: []}}}", "0 choices: write 1 to 64"),
+        ("hidden: {benchmarks: {count: 1, args: {size: 1}}}\nranking_by: last", "ranking_by: last"),
+    ],
+)
+def test_a_mistake_in_the_hidden_families_is_named(text: str, sentence: str) -> None:
+    with pytest.raises(Refused) as caught:
+        compile_example(TWO_TIMED, warpboard_yml=text.encode())
+    assert sentence in caught.value.reason
+
+
+def test_a_hidden_argument_that_the_generator_does_not_take_is_named() -> None:
+    reference = REFERENCE.replace(b"(**case)", b"(size, seed)")
+    text = b"hidden: {tests: {count: 1, args: {sise: 1}}}"
+    with pytest.raises(Refused, match="a hidden case has no 'size': generate_input takes size"):
+        compile_example(reference_py=reference, warpboard_yml=text)
 
 
 def test_a_tolerance_is_read_and_said_to_wait() -> None:

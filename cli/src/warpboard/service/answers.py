@@ -418,9 +418,15 @@ def _extra_fields(problem: FullProblem) -> dict[str, object]:
 
 
 def _score_fields(problem: FullProblem) -> dict[str, object]:
-    """Return the weights of the timed cases, unless they are equal."""
+    """Return the weights of the timed cases, unless they are equal, and the hidden families."""
     weights = [case.weight for case in problem.rules.cases.benchmarks]
-    return {"weights": weights} if len(set(weights)) > 1 else {}
+    fields: dict[str, object] = {"weights": weights} if len(set(weights)) > 1 else {}
+    families = {
+        family.group: {"count": family.count, "args": family.args}
+        | ({"weight": family.weight} if family.group == "benchmarks" else {})
+        for family in problem.rules.cases.hidden
+    }
+    return fields | ({"hidden": families} if families else {})
 
 
 def _seed_cases(cases: Sequence[ProblemCase]) -> list[dict[str, Any]]:

@@ -12,6 +12,7 @@ import click
 import msgspec
 from click import Choice
 
+from harness.hidden_sizes import describe_choices
 from harness.ranking_rules import RANKING_TEXTS
 from shared.api.accounts import Consent
 from shared.api.leaderboards import LeaderboardSettings
@@ -95,7 +96,8 @@ def header_lines(problem: FullProblem) -> Iterator[str]:
     limit = f", at most {problem.source_bytes_max:,} bytes" if problem.source_bytes_max else ""
     yield f"one file in {languages}{limit}"
     counts = ", ".join(
-        count_text(number, kind.removesuffix("s")) for kind, number in problem.cases_count.items()
+        count_text(number, kind.removesuffix("s").replace("_", " "))
+        for kind, number in problem.cases_count.items()
     )
     rule = RANKING_TEXTS.get(problem.ranking_by, NO_VALUE)
     yield f"cases: {counts or NO_VALUE}; ranked by {rule}"
@@ -128,6 +130,12 @@ def _rule_lines(rules: Rules) -> Iterator[str]:
     for kind, cases in (("tests", rules.cases.tests), ("benchmarks", rules.cases.benchmarks)):
         names = "; ".join(one_line(case.name, 100) for case in cases)
         yield f"{kind}: {names or NO_VALUE}"
+    for family in rules.cases.hidden:
+        choices = "; ".join(
+            f"{one_line(name, 40)} {one_line(describe_choices(value), 100)}"
+            for name, value in family.args.items()
+        )
+        yield f"hidden {family.group}: {family.count} drawn in every ranked run; {choices}"
 
 
 def _licence_lines(problem: FullProblem) -> Iterator[str]:

@@ -99,7 +99,9 @@ class GatedCase:
         self.referee_waited_us = 0.0
 
     def __enter__(self) -> Self:
-        """Send the memories to the workers; they hold no input yet."""
+        """Send the memories to the workers; they hold no input yet, but tell its shape."""
+        if self.case.is_hidden:
+            self.team.withhold_output()
         self._buffers = [
             RankBuffers(self._device.of_rank(rank), shape) for rank, shape in enumerate(self.shapes)
         ]

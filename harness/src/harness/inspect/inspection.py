@@ -149,7 +149,9 @@ class _Inspection:
         """Return the cases to inspect; a model has one, which is both a test and timed."""
         is_timed_only = self._is_scaled or self._problem.form == "kernelbench"
         keys = ("benchmarks",) if is_timed_only else ("tests", "benchmarks")
-        return [(key, case) for key in keys for case in getattr(self._problem, key)]
+        cases = [(key, case) for key in keys for case in getattr(self._problem, key)]
+        corners = [] if self._is_scaled else self._problem.corner_cases
+        return cases + [("tests", case) for case in corners]
 
     def peak_bytes(self) -> int:
         """Return how much the peak memory grew since before the author's code was loaded."""

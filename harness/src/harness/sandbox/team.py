@@ -50,6 +50,7 @@ class Team:
         self.ranks = spec.ranks
         self._launcher, self._spec = launcher, spec
         self.freezing_s = 0.0
+        self._shown_usage: dict[str, float] | None = None
         pairs = [make_channel() for _ in range(spec.ranks)]
         self._controls = [own_end for own_end, _ in pairs]
         worker_ends = [worker_end for _, worker_end in pairs]
@@ -141,7 +142,16 @@ class Team:
 
     def usage(self) -> dict[str, float]:
         """Return CPU seconds and peak memory, as the box counts them."""
-        return self._box.usage()
+        return self._box.usage() if self._shown_usage is None else self._shown_usage
+
+    def withhold_output(self) -> None:
+        """From now on keep nothing of what the workers print, and of what they use.
+
+        They are about to be given a hidden case, of which they could tell in either.
+        """
+        if self._shown_usage is None:
+            self._shown_usage = self._box.usage()
+            self.log = OutputLog()
 
     def send(self, rank: int, message: bytes, descriptors: Sequence[int] = ()) -> None:
         """Send a packet without blocking. Raises CaseFailed if it cannot be sent."""

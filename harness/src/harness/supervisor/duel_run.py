@@ -118,7 +118,7 @@ class DuelRun(StagedRun):
             return self._fail_side(failed.side, failed.report)
         finally:
             self._directory.keep("samples.json.gz", timer.record())
-        return [CaseReport(case.name, stage, "passed") for case in cases]
+        return [CaseReport(case.name, stage, "passed", is_hidden=case.is_hidden) for case in cases]
 
     def _fail_side(self, side: str, report: CaseReport) -> list[CaseReport]:
         self._duel = DuelReport(winner="", failed=side)

@@ -71,6 +71,7 @@ SPARE_FREE_SHARE_MIN = 0.8
 _AHEAD_FREE_SHARE_MIN = 0.5
 _BOXES_AHEAD_MAX = 10
 _RECORD = "record"
+_LEFT_OUT = b"\n[what a process prints after it was given a hidden size is left out]\n"
 # Whatever fails in that call, the submission has already passed. torch raises RuntimeError.
 _RECORD_FAILURES = (
     *(CaseFailed, DeviceFault, ProblemFault, SandboxFault),
@@ -128,6 +129,8 @@ class Run:
             finally:
                 self._close()
                 self.device_turn.release()
+                if self._problem.has_hidden_sizes:
+                    self.worker_teams.log.add(_LEFT_OUT)
                 self._directory.keep("log.txt", self.worker_teams.log.whole().encode())
         return self._report()
 
@@ -660,7 +663,8 @@ class StagedRun(Run):
         """Record one more call of the last case, in a process that times nothing afterwards."""
         mode, doubts = self._request.mode, list(self._screening.doubts)
         is_timed = MODES[mode].is_timed
-        case = self._problem.cases("time" if is_timed else "check", mode)[-1]
+        cases = self._problem.cases("time" if is_timed else "check", mode)
+        case = [case for case in cases if not case.is_hidden][-1]
         composition = None
         try:
             if is_timed:

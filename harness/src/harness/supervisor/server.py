@@ -15,6 +15,7 @@ import gc
 import importlib
 import json
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -35,6 +36,7 @@ from harness.build.plan import BuildCache, survey_tools
 from harness.build.teams import Machine, preparation_s
 from harness.check.author import is_memory_shortage
 from harness.check.composition import RECORD_S_MAX
+from harness.check.inputs import KEY_BYTES
 from harness.check.screen import SCREEN_S_MAX
 from harness.defences import Overrides
 from harness.devices.device import DeviceFault, describe_machine
@@ -111,6 +113,10 @@ _CHUNK_BYTES = 64 * 1024
 _END_S = 5.0
 _AUTHOR_WALL_SHARE = 3
 _PLATFORM_SHARE = 3
+# What a run with hidden sizes says of a failure that might tell one.
+_WITHHELD = (
+    "this may tell a hidden size: `warpboard problem check` shows its author the same failure"
+)
 # The codes of failures that are not the submission's fault.
 _FAILURE_CODES: dict[type[Exception], str] = {
     ProblemFault: "problem_fault",
@@ -660,6 +666,15 @@ def run_budgets_s(problem: Problem, mode: str) -> float:
     return sides * (own_s + preparation_s(problem, mode) + screen_s)
 
 
+def _draw_cases(directory: RunDirectory, request: RunRequest) -> RunDirectory:
+    """Return the folder of a run with the cases that its key draws, for both sides of a duel."""
+    key, rival = bytes.fromhex(request.key or ""), directory.rival
+    problem = directory.problem.with_drawn_cases(request.mode, key)
+    if rival is not None:
+        rival = replace(rival, problem=rival.problem.with_drawn_cases(request.mode, key))
+    return replace(directory, problem=problem, rival=rival)
+
+
 def execute_run(
     request: RunRequest,
     directory: RunDirectory,
@@ -673,6 +688,9 @@ def execute_run(
     """
     began = time.monotonic()
     usage: dict[str, float] = {}
+    # The key decides which cases there are.
+    request = replace(request, key=request.key or secrets.token_hex(KEY_BYTES))
+    directory = _draw_cases(directory, request)
     try:
         run: Run
         if request.mode == DUEL:
@@ -689,7 +707,11 @@ def execute_run(
         failure_code = next(
             code for kind, code in _FAILURE_CODES.items() if isinstance(error, kind)
         )
-        report = failed_run(failure_code, messages.make_printable(str(error)))
+        reason = str(error)
+        if directory.problem.has_hidden_sizes and isinstance(error, ProblemFault | MemoryShortage):
+            # The author's code, or the memory that it needs, may tell a size.
+            reason = _WITHHELD
+        report = failed_run(failure_code, messages.make_printable(reason))
     except (MemoryError, RuntimeError) as error:
         if not is_memory_shortage(error):
             raise

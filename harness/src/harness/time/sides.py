@@ -60,6 +60,7 @@ class Side:
                 yield
         except CaseFailed as failure:
             report = messages.failed_case_report(case.name, stage, failure)
+            report = messages.hide_details(report) if case.is_hidden else report
             raise SideFailed(self.name, report) from failure
 
 

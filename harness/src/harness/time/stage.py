@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, replace
 from itertools import islice
 
 from harness.check.calls import GatedCase
-from harness.messages import CaseFailed, CaseReport, Progress
+from harness.messages import CaseFailed, CaseReport, Progress, hide_details
 from harness.problem import Case
 from harness.ranking_rules import combine_times
 from harness.sandbox.box import SandboxFault
@@ -122,8 +122,17 @@ class StageTimer:
     def record(self) -> bytes:
         """Return every sample of every case, compressed."""
         return compress_records(
-            {timed.case.name: make_record(timed.processes, timed.plan) for timed in self._cases}
+            {
+                timed.case.name: make_record(timed.processes, timed.plan)
+                for timed in self._cases
+                if not timed.case.is_hidden
+            }
         )
+
+    @property
+    def _has_hidden_sizes(self) -> bool:
+        """Whether a public case must not be measured in a process that was given a hidden one."""
+        return any(timed.case.is_hidden for timed in self._cases)
 
     def _measure(self, cases: Sequence[Case], ranking_by: str, best_us: float) -> None:
         null_team = self._start_nulls(cases)
@@ -155,11 +164,12 @@ class StageTimer:
             total = self.policy.processes * count
             position = min(number * count + done_count, total - 1)
             self._context.report_progress(Progress(self._stage, timed.case.name, position, total))
-            self._ready_teams(timed.case, is_fresh=number > 0 and done_count == 0)
+            is_fresh = done_count == 0 and (number > 0 or self._has_hidden_sizes)
+            self._ready_teams(timed.case, is_fresh=is_fresh)
             policy = replace(self.policy, wall_s=min(self.policy.wall_s, share_s))
             timed.plan = replace(timed.plan, policy=policy)
             self._measure_process(timed)
-        if number == 0:
+        if number == 0 and not self._has_hidden_sizes:
             for timed in self._cases:
                 timed.columns |= self._time_batch(timed)
         if side_b.is_yardstick:
@@ -376,7 +386,8 @@ def report_timed_case(
     values = asdict(case_time)
     values["statistics"] |= columns
     values |= {"name": case.name, "stage": "time", "weight": case.weight}
-    return CaseReport(verdict=verdict, message=doubt, **values)
+    report = CaseReport(verdict=verdict, message=doubt, **values)
+    return hide_details(report) if case.is_hidden else report
 
 
 @contextmanager

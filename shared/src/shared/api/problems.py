@@ -69,11 +69,27 @@ class ProblemCase(ApiModel, frozen=True, kw_only=True, omit_defaults=True):
     weight: Annotated[float, Meta(description="The weight of a timed case in the score.")] = 1.0
 
 
+class HiddenSizes(ApiModel, frozen=True, kw_only=True):
+    """What every ranked run draws cases from; nobody sees which."""
+
+    group: Literal["tests", "benchmarks"]
+    count: Annotated[int, Meta(description="How many cases a run draws.")]
+    weight: Annotated[float, Meta(description="The weight of each timed case in the score.")]
+    args: Annotated[
+        dict[str, Any],
+        Meta(
+            description="What each argument may be: a value, a list of values, or integers "
+            "`{from, to, step, scale}`."
+        ),
+    ]
+
+
 class Cases(ApiModel, frozen=True, kw_only=True):
     """The public cases; more of the same kind are hidden."""
 
     tests: list[ProblemCase]
     benchmarks: list[ProblemCase]
+    hidden: list[HiddenSizes] = []
 
 
 class Requires(ApiModel, frozen=True, kw_only=True, omit_defaults=True):

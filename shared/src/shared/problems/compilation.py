@@ -22,8 +22,9 @@ from shared.problems.goals import (
     read_baselines,
     read_milestones,
 )
+from shared.problems.hidden_sizes import corner_cases, hidden_manifest, read_families
 from shared.problems.kernelbench import BUILD_S
-from shared.problems.reference_form import INPUT_OUTPUT, find_check_form
+from shared.problems.reference_form import INPUT_OUTPUT, SEED, find_check_form
 from shared.problems.roofline import Work, read_works, roofline_manifest
 from shared.problems.single_file import KERNELBENCH, ProblemSource, read_single_file
 from shared.problems.sources import (
@@ -126,16 +127,26 @@ def compile_problem(
     cases = _read_case_groups(document)
     sources = add_consent_text(gather_sources(document, task, files), extras, files)
     main = _find_own_program(document, task, extras, sources) if source.is_directory else ""
+    hidden = hidden_manifest(
+        extras_document,
+        extras.hidden,
+        cases,
+        ranking_by=task.ranking_by,
+        needs_harness=_why_only_public_cases(source, task, main),
+    )
     if main:
         cases = _convert_textual_cases(document, cases, extras)
     else:
         _check_code(source, task, sources, cases)
+        if extras_document is not None and hidden:
+            _check_hidden_arguments(extras_document, task, sources, corner_cases(hidden))
         source = _with_check_form(source, task, sources)
     sources = _with_task_module(task, sources)
     content = (
         _problem_manifest(slug, task, extras, sources, cases)
         | policies_manifest(extras_document, extras)
         | {"benchmarks": _weighted_benchmarks(extras_document, task, extras, cases["benchmarks"])}
+        | hidden
         | roofline_manifest(extras_document, extras.roofline, cases["benchmarks"])
         | _hardware_manifest(task, extras)
         | _files_manifest(extras, sources)
@@ -343,7 +354,8 @@ def _build_version(
         gpus=tuple(content["gpus"]),
         budgets_s=content["budgets_s"],
         ranking_by=content["ranking_by"],
-        cases_count={key: len(content[key]) for key in ("tests", "benchmarks")},
+        cases_count={key: len(content[key]) for key in ("tests", "benchmarks")}
+        | {f"hidden_{family.group}": family.count for family in read_families(content)},
         source_bytes_max=content["source_bytes_max"],
         languages=tuple(content["languages"]),
         requires=Requires(**requires),
@@ -420,6 +432,14 @@ def _native_manifest(
     return {"native": config, "languages": ["cpp", "cuda"]}
 
 
+def _why_only_public_cases(source: ProblemSource, task: TaskYml, main: str) -> str:
+    if main:
+        return "in a problem that its own program runs"
+    if task.multi_gpu:
+        return "on several GPUs"
+    return "" if source.is_directory else "without a task.yml"
+
+
 _FUNCTION = r"\b{}\s*\("
 
 
@@ -448,6 +468,24 @@ def _check_reference(
             if complaint := generator.complaint(args):
                 reason = f"this case {complaint}: {REFERENCE_FUNCTIONS[0]} in {REFERENCE} takes "
                 document.refuse((key, index), reason + (", ".join(generator.takes) or "nothing"))
+
+
+def _check_hidden_arguments(
+    document: Document, task: TaskYml, sources: Sources, corners: Mapping[str, Sequence[Case]]
+) -> None:
+    """Check that generate_input takes what the families draw. Errors: Refused."""
+    if isinstance(task, NativeYml):
+        header = sources.files[NATIVE[0]].decode()
+        names = native_argument_names(header) or ()
+        generator = Signature(names, names)
+    else:
+        module = read_module(REFERENCE, sources.files[REFERENCE])
+        generator = module.signature(REFERENCE_FUNCTIONS[0])
+    for group, cases in corners.items():
+        if complaint := generator.complaint(cases[0].args):
+            takes = ", ".join(name for name in generator.takes if name != SEED) or "nothing"
+            reason = f"a hidden case {complaint}: {REFERENCE_FUNCTIONS[0]} takes {takes}"
+            document.refuse(("hidden", group, "args"), reason)
 
 
 def _check_native(

@@ -14,6 +14,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field
 
 from harness.gpus import GpuSpec, find_gpu_spec, gpu_specs
+from harness.hidden_sizes import hidden_case_name
 from shared.problems.document import Document, StrictModel
 from shared.problems.task_yml import Case
 
@@ -219,16 +220,23 @@ def roofline_manifest(
 
 
 def read_works(manifest: Mapping[str, Any]) -> tuple[Work, ...]:
-    """Return the minimum work of each timed case, in order; empty without a roofline."""
+    """Return the minimum work of each timed case, in order; empty without a roofline.
+
+    That of a hidden case is unknown.
+    """
     roofline = manifest.get(KEY)
     if roofline is None:
         return ()
     dtype = roofline.get("dtype", "")
     pairs = zip(manifest["benchmarks"], roofline["cases"], strict=True)
-    return tuple(
+    works = [
         Work(case=case["name"], dtype=dtype, weight=case.get("weight", 1.0), **values)
         for case, values in pairs
-    )
+    ]
+    # A hidden case is timed, too, and its work depends on what is drawn.
+    hidden = manifest.get("hidden", {}).get("benchmarks", {"count": 0})
+    numbers = range(1, hidden["count"] + 1)
+    return (*works, *(Work(case=hidden_case_name("benchmarks", number)) for number in numbers))
 
 
 def roofline_us(work: Work, gpu_type: str) -> float | None:

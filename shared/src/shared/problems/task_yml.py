@@ -16,6 +16,7 @@ NAMES = ("task.yml", "task.yaml")
 SUBMISSION = "@SUBMISSION@"
 FILES_MAX = 64
 CASES_MAX = 500
+WEIGHT_MAX = 1000
 GPUS_MAX = 32
 TIMEOUT_S_MAX = 3600
 HOST_GPUS_MAX = 16
@@ -207,7 +208,7 @@ def _read_case(document: Document, path: Path, args: dict[str, Any]) -> Case:
         if not _ARGUMENT.match(key):
             reason = f"{quote_value(key)} is not an argument name: use letters, digits and _"
             document.refuse((*path, key), reason)
-        _check_value(document, (*path, key), value)
+        check_value(document, (*path, key), value)
     seed = args.get("seed", 0)
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         reason = f"{quote_value(seed)} is not a seed: write a non-negative integer"
@@ -219,12 +220,13 @@ def _read_case(document: Document, path: Path, args: dict[str, Any]) -> Case:
     return Case(name, args)
 
 
-def _check_value(document: Document, path: Path, value: object, depth: int = 0) -> None:
+def check_value(document: Document, path: Path, value: object, depth: int = 0) -> None:
+    """Check that a value can be an argument of a case. Errors: Refused."""
     if isinstance(value, list):
         if depth == LISTS_DEPTH_MAX:
             document.refuse(path, f"lists nested deeper than {LISTS_DEPTH_MAX}: use fewer levels")
         for index, item in enumerate(value):
-            _check_value(document, (*path, index), item, depth + 1)
+            check_value(document, (*path, index), item, depth + 1)
     elif isinstance(value, dict):
         document.refuse(path, "an argument is a bool, int, float, str, null or list, not a map")
     elif isinstance(value, int) and not -INT_MAX - 1 <= value <= INT_MAX:

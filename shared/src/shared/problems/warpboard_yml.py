@@ -29,10 +29,11 @@ from shared.problems.document import (
     validate_document,
 )
 from shared.problems.goals import BASELINES_MAX, MILESTONES_MAX, BaselineYml, Line, MilestoneYml
+from shared.problems.hidden_sizes import HiddenYml
 from shared.problems.roofline import RooflineYml
 from shared.problems.sources import Sources, normalize_path
 from shared.problems.submission_file import SUFFIXES, Language
-from shared.problems.task_yml import CASES_MAX, HOST_GPUS_MAX, Gpus, NativeYml, TaskYml
+from shared.problems.task_yml import CASES_MAX, HOST_GPUS_MAX, WEIGHT_MAX, Gpus, NativeYml, TaskYml
 from shared.source_files import SOURCE_FILES_MAX
 
 NAME = "warpboard.yml"
@@ -40,7 +41,6 @@ SOURCE_BYTES_MAX = 1_000_000
 BUILD_S_MAX = 600
 MEMORY_MIB_MAX = 1024 * 1024
 FORBIDDEN_MAX = 32
-WEIGHT_MAX = 1000
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 Weight = Annotated[float, Field(gt=0, le=WEIGHT_MAX, allow_inf_nan=False)]
@@ -131,6 +131,10 @@ class WarpboardYml(StrictModel):
         default_factory=list,
         max_length=CASES_MAX,
         description="The weight of each benchmark in the score, in their order; default: equal.",
+    )
+    hidden: HiddenYml | None = Field(
+        default=None,
+        description="Families that every ranked run draws cases from, which nobody sees.",
     )
     source_visible: SourceVisible | None = Field(
         default=None, description="Who else may read sources, and when; default `after_close`."

@@ -236,7 +236,8 @@ def draft_card(draft: ProblemDraft) -> Card:
     """Show what would be published."""
     version = draft.version
     cases = ", ".join(
-        count_text(count, name.removesuffix("s")) for name, count in version.cases_count.items()
+        count_text(count, name.removesuffix("s").replace("_", " "))
+        for name, count in version.cases_count.items()
     )
     lines = [
         f"closes {deadline_text(draft.ends_at)}",

@@ -102,8 +102,9 @@ def stage_runs(submission: FullSubmission) -> list[StageRun]:
 def protocol_keys(stage: Stage) -> Protocol:
     """Return the keys of the public protocol (problems.md 9); times in nanoseconds."""
     prefix = "test" if stage.mode == "test" else "benchmark"
-    keys: Protocol = {f"{prefix}-count": len(stage.cases)}
-    for index, case in enumerate(stage.cases):
+    cases = [case for case in stage.cases if not case.is_hidden]
+    keys: Protocol = {f"{prefix}-count": len(cases)}
+    for index, case in enumerate(cases):
         case_keys = _checked_keys(case) if prefix == "test" else _timed_keys(case)
         case_keys = {"spec": terminal_text(case.name)} | case_keys
         keys |= {f"{prefix}.{index}.{key}": value for key, value in case_keys.items()}

@@ -9,6 +9,7 @@ from urllib.parse import quote, urlsplit
 from fastapi import APIRouter, Path, Request, Response
 from markupsafe import Markup
 
+from harness.hidden_sizes import describe_choices
 from ingest.identity.login.web import HEADERS, Web
 from ingest.ports import ReadProxy
 from ingest.site.formatting import highlight_code, language_title, render_markdown
@@ -281,6 +282,10 @@ def add_problem_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
             # The leaderboards of this version that have entries.
             "lines": {line.gpu: line for line in lines if line.problem_version == version},
             "files": files,
+            "hidden_families": [
+                (family, {name: describe_choices(value) for name, value in family.args.items()})
+                for family in cases.hidden
+            ],
             "case_groups": [
                 ("Tests, which are checked", cases.tests, argument_names(cases.tests), False),
                 (

@@ -8,7 +8,9 @@ from typing import Any, Literal, NamedTuple
 import msgspec
 from fastapi import APIRouter, Request
 from msgspec import convert
+from msgspec.structs import replace
 
+from harness.hidden_sizes import hidden_case_name
 from ranker.domain.goals import (
     VERDICT_OUTCOMES,
     case_roofline,
@@ -24,7 +26,7 @@ from ranker.domain.goals import (
 )
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.yardsticks import show_cases
-from ranker.http.access import CurrentReader, ReaderView, ReadSources, safe_case
+from ranker.http.access import RANKED, CurrentReader, ReaderView, ReadSources, safe_case
 from ranker.http.problems import SEED, ManifestCache, problem_row
 from ranker.http.responses import Limit, NumberInPath, json_response
 from ranker.service.decisions import Reads
@@ -35,6 +37,7 @@ from shared.api.leaderboards import SetEntry, SetScores
 from shared.errors import Failed, Refused
 from shared.events import Milestone, Roof
 from shared.http import DocumentedRoute, TypedResponse
+from shared.problems.hidden_sizes import read_families
 
 LISTS = ("tests", "benchmarks")
 # The fields of a timed case that belong to its estimate.
@@ -57,10 +60,18 @@ def cases_router(sources: ReadSources) -> APIRouter:
     async def case_results(
         request: Request, reader: CurrentReader, number: NumberInPath
     ) -> TypedResponse[list[CaseShown]]:
-        """The result of each case of an own submission, including all failures."""
+        """The result of each case of an own submission, including all failures.
+
+        Staff also see which hidden sizes the run has drawn, and the problem's author sees these.
+        """
         await sources.wait_until_folded(number)
         view = sources.view(reader)
-        row = await view.own(number)
+        row = await view.submission(number)
+        is_authors = view.authors(row["problem"])
+        if not is_authors:
+            row = await view.own(number)
+        elif not view.owns(row):
+            row |= {"cases": [case for case in row["cases"] if case.get("is_hidden")]}
         problem = await problem_row(view, row["problem"], row["problem_version"])
         try:
             manifest = await manifests.load(problem["manifest"])
@@ -75,9 +86,32 @@ def cases_router(sources: ReadSources) -> APIRouter:
         board = LeaderboardKey(row["problem"], row["gpu"], row["problem_version"])
         results = await add_speedups(sources.reads, board, make_public_cases(row), row["fixed_us"])
         items = [_make_case(index, case, arguments) for index, case in enumerate(results)]
+        if is_authors and (drawn := await _drawn_arguments(view, row, manifest)):
+            names = [case["name"] for case in row["cases"]]
+            items = [
+                replace(item, args=drawn.get(name, item.args))
+                for item, name in zip(items, names, strict=True)
+            ]
         return json_response(request, items)
 
     return router
+
+
+async def _drawn_arguments(view: ReaderView, row: Row, manifest: Row) -> dict[str, Row]:
+    """Return the arguments of the hidden cases that a run has drawn, by their names."""
+    families = read_families(manifest) if row["mode"] == RANKED else []
+    if not families:
+        return {}
+    rows = await view.rows("run_key", run=row["run"])
+    if not rows or not rows[0]["key"]:
+        return {}
+    return {
+        hidden_case_name(family.group, number): {
+            name: value for name, value in args.items() if name != SEED
+        }
+        for family in families
+        for number, args in enumerate(family.draw(bytes.fromhex(rows[0]["key"])), 1)
+    }
 
 
 def _make_case(index: int, case: Row, arguments: dict[str, Row]) -> CaseShown:

@@ -324,7 +324,8 @@ def describe_rules(row: Row, manifest: Row) -> Row:
             "cases": {
                 key: [_describe_case(case) for case in manifest[key]]
                 for key in ("tests", "benchmarks")
-            },
+            }
+            | {"hidden": _describe_hidden(manifest)},
             "tolerances": TOLERANCES_TEXT,
             "budgets_s": row["budgets_s"],
             "deadline_at": row["deadline_at"],
@@ -352,7 +353,23 @@ def _find_form(manifest: Row) -> str:
 
 def _describe_score(row: Row, manifest: Row) -> str:
     weights = [case.get("weight", 1.0) for case in manifest["benchmarks"]]
-    return describe_ranking(row["ranking_by"], weights)
+    text = describe_ranking(row["ranking_by"], weights)
+    if family := manifest.get("hidden", {}).get("benchmarks"):
+        text += f"; {family['count']} hidden cases count, too, each with the weight "
+        text += f"{family.get('weight', 1.0):g}"
+    return text
+
+
+def _describe_hidden(manifest: Row) -> list[Row]:
+    return [
+        {
+            "group": group,
+            "count": family["count"],
+            "weight": family.get("weight", 1.0),
+            "args": {key: value for key, value in family["args"].items() if key != SEED},
+        }
+        for group, family in sorted(manifest.get("hidden", {}).items(), reverse=True)
+    ]
 
 
 def _describe_case(case: Row) -> Row:

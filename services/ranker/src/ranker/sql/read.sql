@@ -567,6 +567,10 @@ left join run on run.submission = submission.id
 where submission.number = %(number)s
 limit 1;
 
+-- name: run_key
+-- The key of a run, from which its hidden sizes follow; for authors and staff.
+select key from run where id = %(run)s limit 1;
+
 -- name: submission_id
 -- The submission with a number.
 select id, number, account, problem from submission where number = %(number)s limit 1;
