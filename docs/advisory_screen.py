@@ -25,9 +25,9 @@ Generated from `services/ranker/src/ranker/domain/screen_rules.py` by `make docs
 this page is stale.
 
 The advisory screen reads the sources of ranked submissions and **labels** what a moderator should
-look at: a rule, the first {LINES_MAX} lines that match it, and why. A label is not a verdict. It
-changes neither a score nor a rank, and refuses and holds nothing: the harness judges answers and
-times, whatever a source looks like. What a problem forbids is a matter of its
+look at: a rule, the first {LINES_MAX} lines of each file that match it, and why. A label is not a
+verdict. It changes neither a score nor a rank, and refuses and holds nothing: the harness judges
+answers and times, whatever a source looks like. What a problem forbids is a matter of its
 [shortcut policy](writing-a-problem.md#shortcut-policy).
 
 - Moderators list labelled submissions with `warpboard admin label list`, under *Labels* on

@@ -228,7 +228,8 @@ def test_dead_letters_are_listed_and_shown() -> None:
     assert missing.exit_code == 2
 
 
-LABEL = {"rule": "sleep_called", "severity": "high", "title": "sleeps", "lines": [5]}
+LABEL = {"rule": "sleep_called", "severity": "high", "title": "sleeps"}
+LABEL |= {"places": [{"file": "k.py", "line": 5}]}
 
 
 def test_labels_are_listed_and_shown_with_their_lines() -> None:
@@ -251,13 +252,13 @@ def test_labels_are_listed_and_shown_with_their_lines() -> None:
     assert "sleep_called" in result.stdout
     assert "still being screened" in result.stdout
     assert "--before 12" in result.stdout
-    evidence = [{"line": 5, "excerpt": "time.sleep(1)\x1b"}]
+    evidence = [{"file": "k.py", "line": 5, "excerpt": "time.sleep(1)\x1b"}]
     label = LABEL | {"why": "It waits.", "page": "/guide/x", "evidence": evidence}
     answer = {"number": 12, "labels": [label], "version": 1, "as_of": 9}
     result, _ = operating("admin", "label", "show", 12, answer=answer)
     assert result.stdout.splitlines() == [
         "high: sleep_called: the source sleeps",
-        "  line 5: time.sleep(1)\\x1b",
+        "  k.py:5: time.sleep(1)\\x1b",
         "  It waits.",
     ]
 

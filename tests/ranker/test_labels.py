@@ -9,6 +9,7 @@ import pytest
 from ranker.domain import screen_rules
 from ranker.retrieval import labels as retrieval
 from shared.postgres import connect
+from shared.source_files import SourceFile, pack_files
 from tests.ranker.replays import replayed
 from tests.support.lives import Life
 from tests.support.reading import Reads, as_, reading
@@ -50,7 +51,10 @@ async def labelled(reads: Reads, query: str = "") -> dict[str, Any]:
 
 def outline(body: dict[str, Any]) -> list[tuple[int, list[tuple[str, list[int]]]]]:
     return [
-        (item["number"], [(label["rule"], label["lines"]) for label in item["labels"]])
+        (
+            item["number"],
+            [(it["rule"], [place["line"] for place in it["places"]]) for it in item["labels"]],
+        )
         for item in body["items"]
     ]
 
@@ -79,7 +83,8 @@ async def test_staff_list_labelled_submissions_with_their_evidence(reads: Reads)
     assert "timer_patched" in wrong.json()["detail"]
     # One submission, with the lines; in any mode.
     (label,) = (await reads.get(f"admin/labels/{patched}"))["labels"]
-    assert label["evidence"] == [{"line": 3, "excerpt": "time.time = lambda: 0"}]
+    (place,) = label["evidence"]
+    assert (place["line"], place["excerpt"]) == (3, "time.time = lambda: 0")
     assert label["severity"] == "high"
     assert label["page"] == "/guide/advisory-screen#timer_patched"
     assert (await reads.get(f"admin/labels/{private}"))["labels"][0]["rule"] == "timer_patched"
@@ -92,6 +97,21 @@ async def test_staff_list_labelled_submissions_with_their_evidence(reads: Reads)
             assert answer.status_code in (401, 403)
     gone = await reads.http.get("/v1/admin/labels/999999")
     assert gone.status_code == 404
+
+
+async def test_each_file_of_a_submission_is_screened_in_its_language(reads: Reads) -> None:
+    files = [
+        SourceFile("kernel.py", PLAIN),
+        SourceFile("clock.h", b"inline long now() {\n  return clock64();\n}\n"),
+        SourceFile("lib/wait.py", b"import time\ntime.sleep(1)\n"),
+        SourceFile("notes.txt", b"time.sleep(1); fork();"),
+    ]
+    number = await submitted(reads, pack_files(files), Life("s1", "ada", 100.0))
+    labels = (await reads.get(f"admin/labels/{number}"))["labels"]
+    assert [(it["rule"], it["evidence"]) for it in labels] == [
+        ("sleep_called", [{"file": "lib/wait.py", "line": 2, "excerpt": "time.sleep(1)"}]),
+        ("clock_read", [{"file": "clock.h", "line": 2, "excerpt": "return clock64();"}]),
+    ]
 
 
 async def test_labels_are_the_same_from_nothing_and_follow_the_version(

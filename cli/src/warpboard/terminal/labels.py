@@ -72,5 +72,5 @@ def label_lines(labels: SubmissionLabels) -> Iterator[str]:
     for label in labels.labels:
         yield f"{label.severity}: {label.rule}: the source {label.title}"
         for place in label.evidence:
-            yield f"  line {place.line}: {escape_control_characters(place.excerpt)}"
+            yield f"  {place.file}:{place.line}: {escape_control_characters(place.excerpt)}"
         yield f"  {label.why}"

@@ -11,13 +11,22 @@ Severity = Literal["high", "medium", "low"]
 SEVERITIES: tuple[Severity, ...] = ("high", "medium", "low")
 
 
+class SourcePlace(ApiModel, frozen=True, kw_only=True):
+    """A line of a file of a submission."""
+
+    file: str
+    line: Annotated[int, Meta(description="From 1.")]
+
+
 class SourceLabel(ApiModel, frozen=True, kw_only=True):
     """A rule of the screen, and where in the source it applies."""
 
     rule: Annotated[str, Meta(description="Such as `timer_patched`.")]
     severity: Severity
     title: Annotated[str, Meta(description="Completes “The source …”.")]
-    lines: Annotated[list[int], Meta(description="The first three lines, from 1.")]
+    places: Annotated[
+        list[SourcePlace], Meta(description="The first three lines of each file that match.")
+    ]
 
 
 class LabelledSubmission(ApiModel, frozen=True, kw_only=True):
@@ -49,10 +58,9 @@ class LabelledSubmissions(ApiModel, frozen=True, kw_only=True):
     as_of: SequenceNumber
 
 
-class LabelEvidence(ApiModel, frozen=True, kw_only=True):
-    """A line of a source that a label is about."""
+class LabelEvidence(SourcePlace, frozen=True, kw_only=True):
+    """A line of a source that a label is about, quoted."""
 
-    line: int
     excerpt: Annotated[
         str, Meta(description="The line, at most 160 characters; empty if the source is gone.")
     ]

@@ -63,17 +63,18 @@ _NATIVE = re.compile(r"[;{}][ \t]*$|^[ \t]*#[ \t]*include\b", re.MULTILINE)
 
 
 class Finding(NamedTuple):
-    """A line of a source, from 1, that a rule is about."""
+    """A line of a source, from 1, that a rule is about; `file` is "" for a source of one file."""
 
     rule: str
     line: int
+    file: str = ""
 
 
 def screen_source(source: bytes, *, is_python: bool) -> list[Finding]:
     r"""Return the findings of the screen, the most severe rules first; at most three of a rule.
 
     >>> screen_source(b"import torch\ntorch.equal = lambda a, b: True", is_python=True)
-    [Finding(rule='library_patched', line=2)]
+    [Finding(rule='library_patched', line=2, file='')]
     """
     source = source[:SOURCE_BYTES_MAX]
     text = source.decode("utf-8", "replace")
@@ -105,16 +106,17 @@ def quote_line(source: bytes, line: int) -> str:
 def _limit(findings: list[Finding]) -> list[Finding]:
     counts: Counter[str] = Counter()
     limited = []
-    for finding in sorted(set(findings), key=_by_severity):
+    for finding in sorted(set(findings), key=by_severity):
         counts[finding.rule] += 1
         if counts[finding.rule] <= LINES_MAX:
             limited.append(finding)
     return limited
 
 
-def _by_severity(finding: Finding) -> tuple[int, str, int]:
+def by_severity(finding: Finding) -> tuple[int, str, str, int]:
+    """Return what findings are sorted by: the most severe rules first."""
     severity = RULES_BY_ID[finding.rule].severity
-    return SEVERITIES.index(severity), finding.rule, finding.line
+    return SEVERITIES.index(severity), finding.rule, finding.file, finding.line
 
 
 def _misleading_lines(source: bytes, text: str, *, is_python: bool) -> Iterator[Finding]:

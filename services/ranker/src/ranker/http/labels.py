@@ -80,10 +80,11 @@ def labels_router(sources: ReadSources) -> APIRouter:
         submission = await sources.view(reader).submission(number)
         digest = submission["source_digest"]
         findings = await labels.read(digest, submission["name"])
-        source = await labels.read_source(digest) if findings else b""
+        files = await labels.read_files(digest, submission["name"]) if findings else ()
+        texts = {file.name: file.data for file in files}
         body = models.SubmissionLabels(
             number=number,
-            labels=_explain(findings, source),
+            labels=_explain(findings, texts),
             version=SCREEN_VERSION,
             as_of=sources.progress.seq,
         )
@@ -104,9 +105,9 @@ def _select_rules(rule: str | None, severity: models.Severity) -> list[str]:
     return [it.id for it in RULES if models.SEVERITIES.index(it.severity) <= least]
 
 
-def _by_rule(findings: Iterable[Finding]) -> list[tuple[str, list[int]]]:
+def _by_rule(findings: Iterable[Finding]) -> list[tuple[str, list[models.SourcePlace]]]:
     return [
-        (rule, [finding.line for finding in group])
+        (rule, [models.SourcePlace(file=it.file, line=it.line) for it in group])
         for rule, group in groupby(findings, lambda finding: finding.rule)
     ]
 
@@ -118,26 +119,33 @@ def _describe_row(row: Mapping[str, object]) -> models.LabelledSubmission:
             rule=rule,
             severity=RULES_BY_ID[rule].severity,
             title=RULES_BY_ID[rule].title,
-            lines=lines,
+            places=places,
         )
-        for rule, lines in _by_rule(findings)
+        for rule, places in _by_rule(findings)
         if rule in RULES_BY_ID
     ]
     return convert({**row, "labels": labels}, models.LabelledSubmission)
 
 
-def _explain(findings: Sequence[Finding], source: bytes) -> list[models.ExplainedLabel]:
+def _explain(
+    findings: Sequence[Finding], sources: Mapping[str, bytes]
+) -> list[models.ExplainedLabel]:
     return [
         models.ExplainedLabel(
             rule=rule,
             severity=RULES_BY_ID[rule].severity,
             title=RULES_BY_ID[rule].title,
-            lines=lines,
+            places=places,
             why=RULES_BY_ID[rule].why,
             page=PAGE.format(rule=rule),
             evidence=[
-                models.LabelEvidence(line=line, excerpt=quote_line(source, line)) for line in lines
+                models.LabelEvidence(
+                    file=place.file,
+                    line=place.line,
+                    excerpt=quote_line(sources.get(place.file, b""), place.line),
+                )
+                for place in places
             ],
         )
-        for rule, lines in _by_rule(findings)
+        for rule, places in _by_rule(findings)
     ]

@@ -9,16 +9,20 @@ from collections.abc import Sequence
 from typing import Any
 
 from ranker.domain.screen_rules import SCREEN_VERSION
-from ranker.domain.source_screen import Finding
+from ranker.domain.source_screen import Finding, by_severity
 from ranker.retrieval.passes import SharedPass
 from ranker.retrieval.postgres import TextStore
 from ranker.retrieval.screen_process import ScreenProcess
 from ranker.service.decisions import Reads
 from shared.blobs import BlobNotFound, BlobStore
+from shared.errors import Failed
 from shared.problems.submission_file import language_of
+from shared.source_files import HEADER_SUFFIXES, SourceFile, unpack_files
 
 BATCH = 100
 PYTHON = "python"
+# Files of data beside the entry, which define nothing.
+DATA_SUFFIXES = (".json", ".txt")
 
 Row = dict[str, Any]
 logger = logging.getLogger(__name__)
@@ -46,13 +50,13 @@ class SourceLabels:
         ((_, _, findings),) = await self._label([{"digest": digest, "file_name": file_name}])
         return findings
 
-    async def read_source(self, digest: str) -> bytes:
-        """Return a source; nothing if it is no longer stored."""
+    async def read_files(self, digest: str, file_name: str) -> Sequence[SourceFile]:
+        """Return the files of a source; none if it is no longer stored, or is damaged."""
         try:
-            return await self._blobs.get(digest)
-        except BlobNotFound:
-            logger.warning("the advisory screen cannot read blob %s: it is gone", digest)
-            return b""
+            return unpack_files(file_name, await self._blobs.get(digest))
+        except (BlobNotFound, Failed) as error:
+            logger.warning("the advisory screen cannot read blob %s: %s", digest, error)
+            return ()
 
     async def _label_missing(self) -> None:
         while rows := await self._reads.rows(
@@ -65,10 +69,18 @@ class SourceLabels:
         try:
             for row in rows:
                 digest, file_name = row["digest"], row["file_name"]
-                source, is_python = await self.read_source(digest), language_of(file_name) == PYTHON
-                findings = await process.screen(source, is_python=is_python)
-                labels.append((digest, file_name, findings))
+                files = await self.read_files(digest, file_name)
+                findings = [it for file in files for it in await _screen_file(process, file)]
+                labels.append((digest, file_name, sorted(findings, key=by_severity)))
         finally:
             await process.close()
         await self._store.keep_labels(SCREEN_VERSION, labels)
         return labels
+
+
+async def _screen_file(process: ScreenProcess, file: SourceFile) -> list[Finding]:
+    if file.name.endswith(DATA_SUFFIXES):
+        return []
+    is_python = not file.name.endswith(HEADER_SUFFIXES) and language_of(file.name) == PYTHON
+    findings = await process.screen(file.data, is_python=is_python)
+    return [finding._replace(file=file.name) for finding in findings]

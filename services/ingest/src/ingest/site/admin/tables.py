@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from itertools import groupby
 from typing import NamedTuple
 from urllib.parse import quote
 
@@ -208,8 +209,12 @@ async def label_tables(operator: Operator, rule: str) -> list[Section]:
 
 
 def _label_text(label: SourceLabel) -> str:
-    """Return a rule with its lines, such as `sleep_called (7, 9)`."""
-    return f"{label.rule} ({', '.join(map(str, label.lines))})"
+    """Return a rule with its lines, such as `sleep_called (kernel.py: 7, 9)`."""
+    files = [
+        f"{file}: {', '.join(str(place.line) for place in places)}"
+        for file, places in groupby(label.places, lambda place: place.file)
+    ]
+    return f"{label.rule} ({'; '.join(files)})"
 
 
 async def evaluation_tables(operator: Operator) -> list[Section]:
