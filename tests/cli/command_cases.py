@@ -26,6 +26,13 @@ PROBLEM = {
 }
 ME = {"name": "ada", "scopes": ["submit"], "roles": [], "token": 31}
 TOKEN = {"id": 31, "name": "laptop", "prefix": "wb_12345", "created_at": RECEIVED_AT}
+MERGE_PREVIEW = {
+    "participant_id": "a2",
+    "participant": "lovelace",
+    "into_id": "a1",
+    "into": "ada",
+    "undo_until_at": RECEIVED_AT,
+}
 MILESTONE = {
     "problem": "m",
     "gpu": "CPU",
@@ -181,6 +188,7 @@ ANSWERS: dict[str, Any] = {
     "POST /v1/evaluations/e1/items/best/submit": RECEIPT,
     "POST /v1/me/appeal": MADE,
     "DELETE /v1/me/identities/i1": MADE,
+    "DELETE /v1/me/merges/lovelace": MADE,
     "GET /v1/submissions/12/lineage": LINEAGE,
     "GET /v1/compare": {"diff": "-a\n+b\n", "cases": [CASE]},
     "GET /v1/leaderboards": {"items": []},
@@ -219,6 +227,8 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/admin/participants/ada": ME | {"participant_id": "a1", "tokens": [TOKEN]},
     "POST /v1/admin/rejudges": {"id": "r1", "count": 2, "from_version": 1, "to_version": 2},
     "POST /v1/admin/problems/m/baselines": BASELINE_RUNS,
+    "POST /v1/me/merges/preview": MERGE_PREVIEW,
+    "POST /v1/me/merges": MERGE_PREVIEW | {"reason": ""},
     "POST /v1/admin/tokens": TOKEN | {"token": "wb_secret"},
     "POST /v1/admin/invites": {"leaderboards": ["m"], "codes": ["abc"]},
     "GET /v1/admin/leaderboards/m/invites": {"items": [{"code": "abc"}]},
@@ -230,6 +240,8 @@ ASKED: dict[str, tuple[str, ...]] = {
     "logout": (),
     "auth status": (),
     "auth unlink": ("i1",),
+    "auth merge": ("code", "--yes"),
+    "auth unmerge": ("lovelace",),
     "auth token list": (),
     "auth token create": ("laptop",),
     "auth token revoke": ("31",),
@@ -310,6 +322,8 @@ ASKED: dict[str, tuple[str, ...]] = {
     "admin submission disqualify": ("12", "--rule", "x", *WHY),
     "admin submission restore": ("12", *WHY),
     "admin submission decide-appeal": ("12", "accept", *WHY),
+    "admin participant merge": ("lovelace", "--into", "ada", *WHY),
+    "admin participant unmerge": ("lovelace", *WHY),
     "admin participant ban": ("ada", *WHY),
     "admin participant unban": ("ada", *WHY),
     "admin quota set": ("m.CPU.test", "--limit", "3", *WHY),

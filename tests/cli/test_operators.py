@@ -59,6 +59,10 @@ REQUESTS: list[tuple[str, str, str, dict[str, Any]]] = [
         *("admin participant ban m --until 2027-01-01T00:00:00Z", POST, "admin/participants/m/ban"),
         {"until_at": "2027-01-01T00:00:00+00:00"},
     ),
+    (
+        *("admin participant merge m --into n", POST, "admin/participants/m/merge"),
+        {"into": "n"},
+    ),
     ("admin participant ban m", POST, "admin/participants/m/ban", {"until_at": None}),
     (
         *("admin participant decide-appeal m accept", POST, "admin/participants/m/decide-appeal"),

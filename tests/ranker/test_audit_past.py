@@ -59,6 +59,8 @@ async def place(postgres_dsn: str, tmp_path: Path) -> AsyncIterator[Place]:
         (subjects.moderation("s1"), out),
         (subjects.moderation("s1"), events.SubmissionRestored(reason="")),
         (subjects.account("a0"), events.AccountBanned(reason="")),
+        (subjects.account("a2"), events.AccountMerged(into="a1", undo_until_at=T0)),
+        (subjects.account("a2"), events.MergeUndone(into="a1")),
     ):
         await platform.say(aggregate, fact)
         platform.at += HOUR
@@ -77,7 +79,7 @@ def placed(connections: AsyncConnectionPool, last: int) -> Place:
 
 @pytest.mark.feature("N15")
 async def test_every_hour_had_its_own_leaderboard(place: Place) -> None:
-    assert [await place.board_at(hours) for hours in range(-1, 7)] == [
+    assert [await place.board_at(hours) for hours in range(-1, 8)] == [
         [],
         ["s0"],
         ["s1", "s0"],
@@ -85,6 +87,7 @@ async def test_every_hour_had_its_own_leaderboard(place: Place) -> None:
         ["s2", "s0"],
         ["s1", "s2", "s0"],
         ["s1", "s2"],
+        ["s1"],
         ["s1", "s2"],
     ]
 

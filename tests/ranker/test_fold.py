@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Sequence
+from itertools import cycle
 from random import Random
 from typing import Any
 
@@ -29,7 +30,7 @@ from tests.support.servers import drop_schema
 
 TABLES = (
     *("submission", "run", "result", "entry", "tie_group", "tie_block", "moderation", "ban"),
-    *("record", "podium"),
+    *("record", "podium", "account_merge"),
 )
 DECISIONS = (
     events.SubmissionHeld(rule="r", reason="look"),
@@ -59,12 +60,17 @@ def lives(chance: Random) -> list[Life]:
 async def a_log(chance: Random, ruled: Ruled) -> None:
     """Overlapping lives with some decisions about them in between."""
     waiting = [life.facts() for life in lives(chance)]
+    merges = cycle(
+        (events.AccountMerged(into="ada", undo_until_at=T0), events.MergeUndone(into="ada"))
+    )
     while any(waiting):
         aggregate, fact = chance.choice([item for item in waiting if item]).pop(0)
         await say(ruled.log, aggregate, fact)
         if chance.random() < 0.3:
             aggregate = subjects.moderation(f"s{chance.randrange(8)}")
             await say(ruled.log, aggregate, chance.choice(DECISIONS))
+        if chance.random() < 0.2:
+            await say(ruled.log, subjects.account("grace"), next(merges))
     await ruled.settle()
     for number in range(8):
         aggregate = subjects.moderation(f"s{number}")

@@ -64,6 +64,7 @@ class Chaos:
         self.rejudges: dict[str, list[str]] = {}
         self.duels: dict[str, events.DuelRequested] = {}
         self.requests = 0
+        self.merged: dict[str, str] = {}
         self.clock = began
 
     async def say(self, aggregate: str, fact: Fact) -> None:
@@ -78,7 +79,7 @@ class Chaos:
         if self.open:
             moves += [self.finish, self.finish]
         if self.over:
-            moves += [self.moderate, self.ban, self.request]
+            moves += [self.moderate, self.ban, self.request, self.merge]
         if self.rejudges:
             moves += [self.judge, self.judge, self.conclude]
         if self.ranked:
@@ -173,6 +174,17 @@ class Chaos:
         await self.say(
             subjects.account(self.chance.choice(self.accounts)), self.chance.choice(facts)
         )
+
+    async def merge(self) -> None:
+        """Merge two participants, or undo a merge; what is part of another one receives nothing."""
+        part, into = self.chance.sample(self.accounts, 2)
+        if part in self.merged:
+            into = self.merged.pop(part)
+            await self.say(subjects.account(part), events.MergeUndone(into=into))
+        elif into not in self.merged and part not in self.merged.values():
+            self.merged[part] = into
+            fact = events.AccountMerged(into=into, undo_until_at=self.clock + timedelta(days=7))
+            await self.say(subjects.account(part), fact)
 
     async def request(self) -> None:
         """Request a rejudge under the same version or the next."""

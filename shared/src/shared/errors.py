@@ -66,7 +66,7 @@ _CODES_BY_STATUS = {
         "unknown_problem_set "
         "unknown_participant unknown_agent unknown_rejudge unknown_dead_letter unknown_token "
         "unknown_cli_id unknown_user_code unknown_identity unknown_invite unknown_webhook "
-        "unknown_contest unknown_contestant "
+        "unknown_contest unknown_contestant unknown_code "
         "not_found"
     ),
     409: (

@@ -15,6 +15,9 @@ from shared.api.accounts import (
     CurrentAccount,
     DeliveryChannel,
     IssuedToken,
+    Merge,
+    MergeCode,
+    MergePreview,
     OnOff,
     Participant,
     Preferences,
@@ -36,9 +39,9 @@ from shared.presentation.units import (
 from warpboard.api import Api
 from warpboard.context import AppContext, RecordedEvent, send_action
 from warpboard.domain.names import checked_token
-from warpboard.domain.output import Table, make_table
+from warpboard.domain.output import FAILED, Table, make_table
 from warpboard.terminal import options
-from warpboard.terminal.options import api_command, local_command
+from warpboard.terminal.options import api_command, can_ask, confirm, local_command
 
 DAYS_MAX = 365
 PREFERENCES = ("me", "preferences")
@@ -181,6 +184,38 @@ async def unlink(context: AppContext, api: Api, identity_name: str) -> int:
             raise Refused("unknown_identity", reason, "identity")
         identity_name = ids[identity_name]
     return await send_action(context, api, "DELETE", "me", "identities", identity_name)
+
+
+@api_command(
+    "auth merge",
+    "auth merge ph3wmqk7zvd2tqexample4nbra",
+    parameters=(click.argument("code", required=False), options.YES),
+)
+async def merge(context: AppContext, api: Api, code: str | None, *, is_sure: bool) -> int:
+    """Merge two accounts of yours, by a code from one of them.
+
+    Without CODE it prints one: log in to the account that is to remain, and run it there with that
+    code. The other account becomes part of it. `auth unmerge` undoes it for seven days.
+    """
+    if code is None:
+        offered = await api.act(MergeCode, "POST", "me", "merges", "code", body={})
+        until = instant_text(offered.value.expires_at)
+        note = f"enter it in the account that remains, until {until}: who has it gets this account"
+        return context.show(offered.document, [offered.value.code], note)
+    body = {"code": code}
+    preview = (await api.act(MergePreview, "POST", "me", "merges", "preview", body=body)).value
+    names = f"{preview.participant} becomes part of {preview.into}"
+    if not is_sure:
+        if not can_ask():
+            raise click.UsageError(f"{names}; cannot ask without a terminal: add --yes")
+        if not await confirm(f"{names}: are both accounts yours?"):
+            context.screen.note("nothing was done")
+            return FAILED
+    answer = await api.act(Merge, "POST", "me", "merges", body=body)
+    until = instant_text(answer.value.undo_until_at)
+    name = answer.value.participant
+    note = f"until {until}, warpboard auth unmerge {name} undoes it"
+    return context.show(answer.document, [f"{name} is now part of {answer.value.into}"], note)
 
 
 @api_command("notification list")

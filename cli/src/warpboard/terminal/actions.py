@@ -292,6 +292,29 @@ ACTIONS = {
         ),
         "PARTICIPANT may be an account whose name was lost.",
     ),
+    "auth unmerge": Action(
+        "DELETE me/merges/{name}",
+        "lovelace",
+        (NAME,),
+        "It is possible for seven days after the merge.",
+        access=PLATFORM,
+    ),
+    "admin participant merge": Action(
+        "POST admin/participants/{name}/merge",
+        'lovelace --into ada --reason "she asked us to"',
+        (
+            NAME,
+            click.option("--into", required=True, metavar="NAME", help="The account that remains."),
+            REASON,
+        ),
+        "It can be undone for seven days. A ban of either account holds for both.",
+    ),
+    "admin participant unmerge": Action(
+        "DELETE admin/participants/{name}/merge",
+        'lovelace --reason "they are two persons"',
+        (NAME, REASON),
+        "It is possible for seven days after the merge.",
+    ),
     "admin participant ban": Action(
         "POST admin/participants/{name}/ban",
         'mallory --until 2027-01-01T00:00:00Z --reason "shared accounts"',

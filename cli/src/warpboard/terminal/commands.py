@@ -190,6 +190,8 @@ COMMANDS = {
     ),
     "auth token revoke": ("actions", "Revoke your token NUMBER; it stops working within a second."),
     "auth unlink": ("accounts.unlink", "Remove an IDENTITY from your account."),
+    "auth merge": ("accounts.merge", "Merge two accounts of yours, by a code from one of them."),
+    "auth unmerge": ("actions", "Undo the merge of an account that is part of yours."),
     "auth appeal": ("actions", "Appeal your ban."),
     "notification list": ("accounts.list_notifications", "List what Discord notifies you of."),
     "notification set": (
@@ -348,6 +350,8 @@ COMMANDS = {
         "Print a link with which a PARTICIPANT sets a new password.",
     ),
     "admin participant rename": ("actions", "Rename a PARTICIPANT."),
+    "admin participant merge": ("actions", "Merge a PARTICIPANT's account into another one."),
+    "admin participant unmerge": ("actions", "Undo the merge of a PARTICIPANT's account."),
     "admin participant ban": ("actions", "Ban a participant, and take them off every leaderboard."),
     "admin participant unban": ("actions", "Lift a participant's ban."),
     "admin participant decide-appeal": (

@@ -30,6 +30,7 @@ from ingest.identity.login.service import Logins
 from ingest.identity.login.web import Web, route_class
 from ingest.identity.preferences.routes import preferences_router
 from ingest.leaderboards.routes import leaderboards_router
+from ingest.merges.routes import merges_router
 from ingest.moderation.routes import moderation_router
 from ingest.platform.routes import platform_router
 from ingest.popcorn import add_popcorn_routes
@@ -41,6 +42,7 @@ from ingest.quotas.rules import QuotaExceeded
 from ingest.reads.routes import reads_router, search_router
 from ingest.reruns.routes import reruns_router
 from ingest.site.editor import add_editor_pages
+from ingest.site.merging import add_merge_pages
 from ingest.site.pages import add_public_pages
 from ingest.site.people import add_notification_pages
 from ingest.submissions.routes import submissions_router
@@ -93,6 +95,7 @@ def create_app(
         accounts_router(ingest.people, ingest.tokens, auth),
         leaderboards_router(ingest.boards, auth),
         invites_router(ingest.invites, auth),
+        merges_router(ingest.merges, auth),
         baselines_router(ingest.baselines, auth),
         participants_router(ingest.people, ingest.tokens, ingest.moderation.load_ban_appeal, auth),
         consents_router(ingest.consents, auth),
@@ -126,6 +129,7 @@ def add_routes(
     add_public_pages(app, web, ranker, popcorn.ingest)
     add_editor_pages(app, web, ranker, popcorn.ingest.intake)
     add_notification_pages(app, web, popcorn.ingest.preferences, webhooks)
+    add_merge_pages(app, web, popcorn.ingest.merges)
     app.include_router(webhooks_router(webhooks, auth))
     app.include_router(search_router(ranker, auth))
     app.include_router(reads_router(ranker, auth, popcorn.streams, popcorn.downloads))

@@ -32,6 +32,7 @@ from ingest.identity.login.service import Devices, Logins, Sessions
 from ingest.identity.login.sign_in import Argon2Hasher, OAuthLogins, PasswordResets, SignIn
 from ingest.identity.preferences.service import PreferenceCommands
 from ingest.leaderboards.service import Leaderboards
+from ingest.merges.service import Merges
 from ingest.moderation.service import Moderation
 from ingest.platform.service import Operators
 from ingest.ports import Ports
@@ -81,6 +82,7 @@ class Ingest:
     preferences: PreferenceCommands
     tokens: Tokens
     account_tables: AccountTables
+    merges: Merges
     feed: AccessFeed
 
 
@@ -107,7 +109,9 @@ def ingest(
         decisions=decisions,
         intake=intake,
         submissions=Submissions(ports, decisions, feed),
-        evaluations=EvaluationCommands(ports, decisions, histories, intake, evaluation_limits),
+        evaluations=EvaluationCommands(
+            ports, decisions, histories, intake, feed, evaluation_limits
+        ),
         quotas=quotas,
         problems=problems,
         checks=Checks(ports, decisions, problems),
@@ -123,6 +127,7 @@ def ingest(
         contests=ContestCommands(decisions, histories, feed, ports.account_store),
         preferences=PreferenceCommands(ports, decisions, feed),
         tokens=Tokens(decisions, feed, ports.account_store, TokenUsage(ports.account_store)),
+        merges=Merges(decisions, feed, people, quotas),
         account_tables=AccountTables(decisions, feed, ports.account_store),
         feed=feed,
     )

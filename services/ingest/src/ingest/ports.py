@@ -16,7 +16,7 @@ from shared.bus import DeadLetters
 from shared.clock import now
 from shared.errors import Refused
 from shared.event_log import EventLog
-from shared.events import RejudgeItem
+from shared.events import AccountMerged, MergeUndone, RejudgeItem
 from shared.reader import Reader
 
 # An account as leaderboards show it when it has no name. No name is that long.
@@ -237,7 +237,22 @@ class Ports:
 
 
 async def resolve_account(account_store: AccountStore, log: EventLog, name: str) -> str:
-    """Return the account of a participant, by name or by account.
+    """Return the account of a participant, by name or by account; that which it is part of.
+
+    Raises `Refused` (`unknown_participant`) and `Failed`.
+    """
+    account = into = await find_own_account(account_store, log, name)
+    for event in await log.history(subjects.account(account)):
+        match event.fact:
+            case AccountMerged(into=into):
+                pass
+            case MergeUndone():
+                into = account
+    return into
+
+
+async def find_own_account(account_store: AccountStore, log: EventLog, name: str) -> str:
+    """Return the account with a name or id, even if it is part of another one.
 
     Raises `Refused` (`unknown_participant`) and `Failed`.
     """

@@ -202,6 +202,7 @@ class ReadModels:
     async def _defer_entries(self, deferred: Rows, rows: Rows) -> None:
         deferred.touched |= rows.touched
         deferred.banned |= rows.banned
+        deferred.merged |= rows.merged
         deferred.dueled |= rows.dueled
         if len(deferred.touched) >= DEFERRED_SUBMISSIONS_MAX:
             await self.update_entries()
@@ -326,11 +327,8 @@ class ReadModels:
         is_recent = at is not None and (now() - at).total_seconds() < HISTORY_S
         history: Row = {"seq": seq, "at": now(), "is_recent": is_recent}
         changed: list[Row] = []
-        if rows.touched:
-            touched = {"touched": list(rows.touched)}
-            for name in ("unpool", "pool"):
-                await self.connection.execute(self.sql[name].encode(), touched)
-            changed += await self._rows(self.sql["choose_entries"], touched | history)
+        if rows.touched or rows.merged:
+            changed += await self._choose_entries(rows, history)
         if rows.banned or is_ban_over:
             changed += await self.place("end_bans", banned=list(rows.banned), **history)
         dueled: list[Row] = []
@@ -343,6 +341,18 @@ class ReadModels:
             await self._trim_history(seq, is_recent=is_recent)
         keys += [(row["problem"], row["gpu"], row["problem_number"]) for row in changed]
         return frozenset(LeaderboardKey(*key) for key in keys)
+
+    async def _choose_entries(self, rows: Rows, history: Row) -> list[Row]:
+        """Pool the results that may have changed, and return the entries that did."""
+        touched = set(rows.touched)
+        if rows.merged:
+            values = {"accounts": list(rows.merged)}
+            results = await self._rows(self.sql["results_of_accounts"], values)
+            touched.update(row["submission"] for row in results)
+        changes = {"touched": list(touched), "merged": list(rows.merged)}
+        for name in ("unpool", "pool"):
+            await self.connection.execute(self.sql[name].encode(), changes)
+        return await self._rows(self.sql["choose_entries"], changes | history)
 
     async def _analyze(self, changes_count: int) -> None:
         """Collect the statistics of tables that have grown."""

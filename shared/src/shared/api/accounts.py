@@ -86,6 +86,35 @@ class OpenedAccount(DecisionResponse, frozen=True, kw_only=True):
     name: str
 
 
+class MergeCode(ApiModel, frozen=True, kw_only=True):
+    """A code that merges this account into the one in which it is entered; it is shown once."""
+
+    code: Secret
+    expires_at: Timestamp
+
+
+class MergePreview(ApiModel, frozen=True, kw_only=True):
+    """Two accounts that would be merged: the first becomes part of `into`, whose name stays."""
+
+    participant_id: str
+    participant: str
+    into_id: str
+    into: str
+    undo_until_at: Timestamp
+
+
+class Merge(MergePreview, frozen=True, kw_only=True):
+    """An account that is part of another one; `reason` is that of the operator who merged them."""
+
+    reason: str
+
+
+class Merges(ApiModel, frozen=True, kw_only=True):
+    """The accounts that are part of an account."""
+
+    items: list[Merge]
+
+
 class PasswordResetLink(ApiModel, frozen=True, kw_only=True):
     """A link with which a participant sets a new password, once; it is shown once."""
 

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import ClassVar, TypeAlias
 
+import msgspec
+
 from shared.events.submissions import RunOptions
 from shared.events.values import Blob, CachedVerdict, Fact
 from shared.problems.values import Requires
@@ -80,6 +82,23 @@ class DeviceTimeReserved(DeviceTimeEvent, frozen=True, kw_only=True):
     until_at: datetime
 
 
+class SharedDeviceTime(msgspec.Struct, frozen=True, kw_only=True):
+    """The device time that an evaluation used, until the end of its day."""
+
+    evaluation: str
+    token: str
+    device_s: float
+    until_at: datetime
+
+
+class DeviceTimeShared(DeviceTimeEvent, frozen=True, kw_only=True):
+    """What another account used counts for this one, too; stored with a merge or its undo."""
+
+    publisher: ClassVar[str] = "ingest"
+    account: str
+    uses: list[SharedDeviceTime] = []
+
+
 class DeviceTimeSettled(DeviceTimeEvent, frozen=True, kw_only=True):
     """An evaluation is over and held devices for `device_s`, which replaces what it reserved."""
 
@@ -108,6 +127,7 @@ EvaluationFact: TypeAlias = (
     | EvaluationCancelRequested
     | EvaluationFinished
     | DeviceTimeReserved
+    | DeviceTimeShared
     | DeviceTimeSettled
     | ChunkStopRequested
 )

@@ -6,6 +6,8 @@ They contain no name, secret or address: those are in tables, where they can be 
 from datetime import datetime
 from typing import ClassVar, Literal, TypeAlias, get_args
 
+import msgspec
+
 from shared.events.values import Blob, Fact, OperatorAct
 
 SCOPES = (
@@ -100,6 +102,53 @@ class RoleRevoked(OperatorAct, AccountEvent, frozen=True, kw_only=True):
     """A participant may no longer do what a role allows."""
 
     role: str
+
+
+class MergeOffered(AccountEvent, frozen=True, kw_only=True):
+    """A participant made a code; who enters it in another account merges this one into that.
+
+    Only the SHA-256 of the code is stored. A later offer replaces it.
+    """
+
+    code_hash: str
+    expires_at: datetime
+
+
+class AccountMerged(AccountEvent, frozen=True, kw_only=True):
+    """This account is part of another one; the same batch has the other's MergeReceived.
+
+    Until `undo_until_at`, a MergeUndone makes it an account of its own again. `reason` is that of
+    an operator, "" if the participant merged both.
+    """
+
+    into: str
+    undo_until_at: datetime
+    reason: str = ""
+
+
+class MergeReceived(AccountEvent, frozen=True, kw_only=True):
+    """Another account is part of this one; stored in one batch with its AccountMerged.
+
+    `consents` are the problems whose consent this account has from the other one, and
+    `has_its_ban` says that it got the other's ban.
+    """
+
+    account: str
+    consents: list[str] = []
+    has_its_ban: bool = False
+
+
+class MergeUndone(AccountEvent, frozen=True, kw_only=True):
+    """This account is its own again; the same batch has the other's MergeReturned."""
+
+    into: str
+    reason: str = ""
+
+
+class MergeReturned(AccountEvent, frozen=True, kw_only=True):
+    """Another account is no longer part of this one."""
+
+    account: str
 
 
 class PreferenceSet(AccountEvent, frozen=True, kw_only=True):
@@ -259,6 +308,34 @@ class SubmissionsOpened(QuotaEvent, frozen=True, kw_only=True):
     ended: list[str] = []
 
 
+class SharedUse(msgspec.Struct, frozen=True, kw_only=True):
+    """What a submission used of a quota, until its window ends."""
+
+    submission: str
+    bucket: str
+    cost: int
+    window_until_at: datetime
+
+
+class SharedLimit(msgspec.Struct, frozen=True, kw_only=True):
+    """A limit that an operator set for one account."""
+
+    bucket: str
+    limit: int
+    window_s: float
+
+
+class QuotaShared(QuotaEvent, frozen=True, kw_only=True):
+    """What another account used counts for this one, too; stored with a merge or its undo.
+
+    While they are merged, the other's own `limits` hold, too, where they are lower.
+    """
+
+    account: str
+    uses: list[SharedUse] = []
+    limits: list[SharedLimit] = []
+
+
 class QuotaReturned(QuotaEvent, frozen=True, kw_only=True):
     """A submission's quota was refunded."""
 
@@ -327,6 +404,11 @@ AccessFact: TypeAlias = (
     | TokenRevoked
     | RoleGranted
     | RoleRevoked
+    | MergeOffered
+    | AccountMerged
+    | MergeReceived
+    | MergeUndone
+    | MergeReturned
     | PreferenceSet
     | LeaderboardChanged
     | LeaderboardArchived
@@ -337,7 +419,7 @@ AccessFact: TypeAlias = (
     | WebhookAdded
     | WebhookRemoved
 )
-QuotaFact: TypeAlias = QuotaTaken | QuotaReturned | QuotaLimitSet | SubmissionsOpened
+QuotaFact: TypeAlias = QuotaTaken | QuotaReturned | QuotaLimitSet | QuotaShared | SubmissionsOpened
 ModerationFact: TypeAlias = (
     AccountBanned
     | AccountUnbanned

@@ -71,6 +71,12 @@ def fold_budget(budget: Budget, facts: Iterable[events.Fact], at: datetime) -> B
         match fact:
             case events.DeviceTimeReserved():
                 uses[fact.evaluation] = DeviceTimeUse(fact.token, fact.device_s, fact.until_at)
+            case events.DeviceTimeShared():
+                for shared in fact.uses:
+                    use = DeviceTimeUse(
+                        shared.token, shared.device_s, shared.until_at, is_over=True
+                    )
+                    uses.setdefault(shared.evaluation, use)
             case events.DeviceTimeSettled() if fact.evaluation in uses:
                 use = uses[fact.evaluation]
                 uses[fact.evaluation] = use._replace(device_s=fact.device_s, is_over=True)

@@ -16,6 +16,7 @@ from ingest.decisions import DECISIONS_MAX, DecisionResult, Decisions, back_off,
 from ingest.evaluations import rules
 from ingest.evaluations.rules import Budget, EvaluationLimits
 from ingest.histories import HistoryCache
+from ingest.identity.access.feed import AccessFeed
 from ingest.identity.bans import check_ban
 from ingest.identity.caller import Caller, check_problem
 from ingest.ports import Ports
@@ -88,6 +89,7 @@ class EvaluationCommands:
     decisions: Decisions
     histories: HistoryCache
     intake: Intake
+    feed: AccessFeed
     limits: EvaluationLimits
 
     async def request(self, new: NewEvaluation) -> Evaluation:
@@ -197,7 +199,7 @@ class EvaluationCommands:
     ) -> SubmissionReceipts:
         """Submit an item of one's own evaluation, by its place or `best`."""
         evaluation = await self._load(id_, caller)
-        if evaluation.requested.account != caller.account:
+        if self.feed.rights().account_of(evaluation.requested.account) != caller.account:
             raise Refused(
                 "not_yours", "the evaluation belongs to another participant", "evaluation"
             )
@@ -231,7 +233,8 @@ class EvaluationCommands:
         history = await self.ports.log.history(subjects.evaluation(id_))
         first = history[0].fact if history else None
         is_seen = isinstance(first, events.EvaluationRequested) and (
-            caller.may("admin:submissions") or first.account == caller.account
+            caller.may("admin:submissions")
+            or self.feed.rights().account_of(first.account) == caller.account
         )
         if not is_seen:
             raise Refused("unknown_evaluation", f"you have no evaluation {id_!r}", "evaluation")

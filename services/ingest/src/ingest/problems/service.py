@@ -183,7 +183,7 @@ class Problems:
             return False
         if board is None or not board.is_published:
             return True
-        if board.owner != account:
+        if access.account_of(board.owner or "") != account:
             raise Refused("not_yours", f"{slug} belongs to another author", "problem")
         return False
 

@@ -31,6 +31,7 @@ from shared.events import (
     Fact,
     QuotaLimitSet,
     QuotaReturned,
+    QuotaShared,
     QuotaTaken,
     SubmissionsOpened,
 )
@@ -70,6 +71,8 @@ class Limit:
 # Limits in the order in which they override each other. Of several at one level, such as those of
 # an account's roles, the one that allows the most counts.
 LimitLevels: TypeAlias = Sequence[Sequence[Mapping[str, Limit]]]
+# By account and bucket.
+SharedLimits: TypeAlias = Mapping[str, Mapping[str, Limit]]
 
 
 @dataclass(frozen=True)
@@ -85,12 +88,14 @@ class QuotaUse:
 class Quota:
     """The quotas of an account: its own limits, and what its submissions used.
 
-    `opened` are its submissions that are not known to be over, oldest first.
+    `opened` are its submissions that are not known to be over, oldest first. `shared_limits` are
+    the own limits of the accounts that are part of it.
     """
 
     limits: Mapping[str, Limit] = field(default_factory=dict)
     taken: Mapping[str, QuotaUse] = field(default_factory=dict)
     opened: tuple[str, ...] = ()
+    shared_limits: SharedLimits = field(default_factory=dict)
 
 
 class QuotaExceeded(Refused):
@@ -149,11 +154,16 @@ def fold_uses(state: Quota, facts: Iterable[Fact], at: datetime | None = None) -
     The margin covers clocks that differ a little.
     """
     own_limits, taken = dict(state.limits), dict(state.taken)
-    opened = dict.fromkeys(state.opened)
+    opened, shared_limits = dict.fromkeys(state.opened), state.shared_limits
     for fact in facts:
         match fact:
             case QuotaLimitSet():
                 own_limits[fact.bucket] = Limit(fact.limit, fact.window_s)
+                shared_limits = _without_limit(shared_limits, fact.bucket)
+            case QuotaShared():
+                taken = _shared_uses(fact) | taken
+                limits = {it.bucket: Limit(it.limit, it.window_s) for it in fact.limits}
+                shared_limits = {**shared_limits, fact.account: limits}
             case QuotaTaken():
                 taken[fact.submission] = QuotaUse(fact.bucket, fact.cost, fact.window_until_at)
             case QuotaReturned():
@@ -161,13 +171,31 @@ def fold_uses(state: Quota, facts: Iterable[Fact], at: datetime | None = None) -
                 # Only what is over gets its quota back.
                 opened.pop(fact.submission, None)
             case SubmissionsOpened():
-                opened |= dict.fromkeys(fact.submissions)
-                for submission in fact.ended:
-                    opened.pop(submission, None)
+                _open(opened, fact)
     if at is not None:
         since = at - timedelta(seconds=KEPT_S)
         taken = {name: use for name, use in taken.items() if use.until_at > since}
-    return Quota(own_limits, taken, tuple(opened))
+    return Quota(own_limits, taken, tuple(opened), shared_limits)
+
+
+def _open(opened: dict[str, None], fact: SubmissionsOpened) -> None:
+    opened |= dict.fromkeys(fact.submissions)
+    for submission in fact.ended:
+        opened.pop(submission, None)
+
+
+def _shared_uses(fact: QuotaShared) -> dict[str, QuotaUse]:
+    return {
+        use.submission: QuotaUse(use.bucket, use.cost, use.window_until_at) for use in fact.uses
+    }
+
+
+def _without_limit(limits: SharedLimits, bucket: str) -> SharedLimits:
+    """Return the limits without one that an operator has set for the participant as a whole."""
+    return {
+        account: {name: limit for name, limit in own.items() if name != bucket}
+        for account, own in limits.items()
+    }
 
 
 def limit_for(name: str, levels: LimitLevels) -> Limit | None:
@@ -185,12 +213,22 @@ def _most_specific(limits: Mapping[str, Limit], name: str) -> Limit | None:
     return limits[max(fitting, key=_specificity)] if fitting else None
 
 
+def _own_limit(name: str, own: Quota, general: LimitLevels) -> Limit | None:
+    """Return the limit of an account; those of the accounts that are part of it hold, too."""
+    limit = limit_for(name, [[own.limits], *general])
+    for limits in own.shared_limits.values():
+        shared_limit = _most_specific(limits, name)
+        if shared_limit and (limit is None or _exceeds(limit, shared_limit)):
+            limit = shared_limit
+    return None if limit is None or limit.limit == UNLIMITED else limit
+
+
 def balance(name: str, own: Quota, general: LimitLevels, at: datetime) -> Balance | None:
     """Return what is left of a bucket at a time, or None if it is unlimited.
 
     `general` are the limits below the account's own.
     """
-    limit = limit_for(name, [[own.limits], *general])
+    limit = _own_limit(name, own, general)
     if limit is None:
         return None
     live_uses = [use for use in own.taken.values() if use.bucket == name and use.until_at > at]

@@ -62,7 +62,7 @@ class Submissions:
         command = events.AppealFiled(text=describe_blob(data, APPEAL_MEDIA))
         return await self.decisions.make_all(
             [moderation_command(submission, command)],
-            f"account:{submission.account}",
+            caller.actor,
             partial(self.ports.blobs.put, data, APPEAL_MEDIA),
         )
 
@@ -101,7 +101,7 @@ class Submissions:
         Submissions on a leaderboard that the caller may not see do not exist for them.
         """
         submission = await load_submission(self.ports, number)
-        if submission.account == caller.account:
+        if self.feed.rights().account_of(submission.account) == caller.account:
             check_problem(caller, submission.received.problem)
             return submission
         try:

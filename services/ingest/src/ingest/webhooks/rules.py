@@ -18,9 +18,9 @@ class Webhook:
 
 @dataclass(frozen=True)
 class Remove:
-    """Remove a webhook."""
+    """Remove a webhook for one of these accounts, which belong to one participant."""
 
-    account: str
+    accounts: Sequence[str]
     reason: str
 
 
@@ -29,7 +29,7 @@ def decide_webhook(command: WebhookAdded | Remove, state: Webhook) -> Sequence[F
     if isinstance(command, WebhookAdded):
         assert state.added is None, "webhook ids are unique"
         return (command,)
-    if state.added is None or state.added.account != command.account:
+    if state.added is None or state.added.account not in command.accounts:
         raise unknown_webhook()
     return () if state.is_removed else (WebhookRemoved(reason=command.reason),)
 

@@ -86,7 +86,8 @@ class Webhooks:
 
     async def list_webhooks(self, caller: Caller) -> Sequence[api.Webhook]:
         """Return the caller's webhooks; a limited token sees those of its problems."""
-        rows = [] if caller.account is None else await self.rows.listed(caller.account)
+        parts = self.feed.rights().parts_of(caller.account) if caller.account else []
+        rows = [row for part in parts for row in await self.rows.listed(part)]
         if not caller.problems:
             return rows
         return [row for row in rows if row.problems and caller.problems.issuperset(row.problems)]
@@ -104,7 +105,7 @@ class Webhooks:
     async def remove(self, caller: Caller, id_: str) -> DecisionResult:
         """Remove a webhook and everything stored about it. Raises `Refused` and `Failed`."""
         await self.get_webhook(caller, id_)
-        command = Remove(caller.id, "removed by its owner")
+        command = Remove(self.feed.rights().parts_of(caller.id), "removed by its owner")
         result = await self.decisions.make(
             subjects.webhook(id_), WEBHOOK_DECIDER, command, caller.actor
         )

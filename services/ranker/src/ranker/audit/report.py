@@ -26,6 +26,8 @@ TrailFact: TypeAlias = (
     | events.RunCompleted
     | events.AccountBanned
     | events.AccountUnbanned
+    | events.AccountMerged
+    | events.MergeUndone
     | events.YardstickFixed
     | DecisionFact
     | RepetitionFact
@@ -99,6 +101,12 @@ class AuditTrail:
             case events.AccountBanned() | events.AccountUnbanned():
                 reason = _make_reason(event, _banned(fact))
                 self._accounts.setdefault(id_, []).append(reason)
+            case events.AccountMerged() | events.MergeUndone():
+                is_merged = isinstance(fact, events.AccountMerged)
+                verb = "became part of" if is_merged else "is no longer part of"
+                sentence = f"the account {id_} {verb} the account {fact.into}"
+                for account in (id_, fact.into):
+                    self._accounts.setdefault(account, []).append(_make_reason(event, sentence))
             case events.YardstickFixed():
                 self._take_yardstick(event, fact)
             case _ if isinstance(fact, RepetitionFact):

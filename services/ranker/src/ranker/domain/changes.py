@@ -336,6 +336,13 @@ def _ban_changed(rows: Rows, decoded: DecodedEvent, _fact: Fact) -> None:
     rows.banned.add(decoded.id)
 
 
+def _merge_changed(
+    rows: Rows, decoded: DecodedEvent, fact: events.AccountMerged | events.MergeUndone
+) -> None:
+    """The rows move by statements; here the places of both accounts are marked for update."""
+    rows.merged |= {decoded.id, fact.into}
+
+
 def _duel_judged(rows: Rows, decoded: DecodedEvent, _fact: Fact) -> None:
     rows.dueled.add(decoded.id)
 
@@ -478,6 +485,8 @@ RULES: tuple[ChangeRule[Any], ...] = (
     ChangeRule(events.DuelJudged, _duel_judged),
     ChangeRule(events.AccountBanned, _ban_changed),
     ChangeRule(events.AccountUnbanned, _ban_changed),
+    ChangeRule(events.AccountMerged, _merge_changed),
+    ChangeRule(events.MergeUndone, _merge_changed),
     ChangeRule(events.SubmissionHeld, _moderated),
     ChangeRule(events.SubmissionReleased, _moderated),
     ChangeRule(events.SubmissionDisqualified, _moderated),

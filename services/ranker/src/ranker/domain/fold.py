@@ -44,8 +44,9 @@ IGNORED: frozenset[type[Fact]] = frozenset(
         *(events.InstanceEnded, events.SubmissionsOpened, events.SealKeyChanged),
         *(events.ProblemCheckRequested, events.DeviceTimeReserved, events.DeviceTimeSettled),
         *(events.ChunkStopRequested, events.SlotReserved, events.SegmentSealed),
-        events.LogTruncated,
         *(events.ContestInviteIssued, events.ContestTeamCodeChanged),
+        *(events.MergeOffered, events.MergeReceived, events.MergeReturned, events.QuotaShared),
+        *(events.DeviceTimeShared, events.LogTruncated),
     )
 )
 # Events whose own fields are all the values that their statements need.
@@ -63,6 +64,15 @@ STATEMENTS: dict[type[Fact], tuple[str, ...]] = {
     events.PoolResumed: ("pool_resumed",),
     events.AccountBanned: ("account_banned",),
     events.AccountUnbanned: ("account_unbanned",),
+    events.AccountMerged: (
+        *("account_merged", "submissions_merged", "results_merged", "items_merged"),
+        *("evaluations_merged", "records_merged", "milestones_merged"),
+    ),
+    events.MergeUndone: (
+        *("results_separated", "items_separated", "submissions_separated"),
+        *("evaluations_separated", "records_separated", "milestones_separated"),
+        "account_separated",
+    ),
     events.SubmissionRestored: ("submission_restored",),
     events.SubmissionWithdrawn: ("submission_withdrawn",),
     events.EvaluationCancelRequested: ("evaluation_cancelling",),

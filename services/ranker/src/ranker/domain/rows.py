@@ -232,8 +232,8 @@ class RequiredRows:
 class Rows:
     """The rows at hand; `touched` are submissions whose places may have changed.
 
-    `changed` are the runs to write, `banned` the accounts whose ban began or ended, `dueled` the
-    duels that were judged.
+    `changed` are the runs to write, `banned` the accounts whose ban began or ended, `merged` those
+    that were merged or separated, `dueled` the duels that were judged.
     """
 
     submissions: dict[str, Submission] = field(default_factory=dict)
@@ -245,6 +245,7 @@ class Rows:
     changed: set[str] = field(default_factory=set)
     touched: set[str] = field(default_factory=set)
     banned: set[str] = field(default_factory=set)
+    merged: set[str] = field(default_factory=set)
     dueled: set[str] = field(default_factory=set)
 
     @property

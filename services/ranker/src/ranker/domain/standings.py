@@ -45,6 +45,8 @@ StandingsFact: TypeAlias = (
     | DecisionFact
     | events.AccountBanned
     | events.AccountUnbanned
+    | events.AccountMerged
+    | events.MergeUndone
     | RepetitionFact
 )
 _FOLDED = frozenset(kind.__name__ for kind in get_args(StandingsFact))
@@ -91,6 +93,7 @@ class Standings:
     disqualified: set[str] = field(default_factory=set)
     withdrawn: set[str] = field(default_factory=set)
     banned: dict[str, datetime | None] = field(default_factory=dict)
+    merged: dict[str, str] = field(default_factory=dict)
     rejudges: dict[str, Rejudge] = field(default_factory=dict)
     duels: dict[str, events.DuelRequested] = field(default_factory=dict)
     wins: dict[LeaderboardKey, dict[str, dict[str, Win]]] = field(default_factory=dict)
@@ -145,6 +148,10 @@ class Standings:
                 self.banned[id_] = fact.until_at
             case events.AccountUnbanned():
                 self.banned.pop(id_, None)
+            case events.AccountMerged():
+                self.merged[id_] = fact.into
+            case events.MergeUndone():
+                self.merged.pop(id_, None)
             case _:
                 self._apply_repetition(id_, fact)
 
@@ -277,7 +284,7 @@ class Standings:
         by_source: dict[tuple[str, str], dict[str, SubmissionFinished]] = {}
         for submission, result in self.eligible_results(board).items():
             received = self.received[submission]
-            source = received.account, received.source
+            source = self.account_of(received), received.source
             by_source.setdefault(source, {})[submission] = result
         return {source: results_that_count(results) for source, results in by_source.items()}
 
@@ -288,7 +295,8 @@ class Standings:
             pool = pool_results(self.results[board][name] for name in submissions)
             over = tuple(sorted(self.received[name].number for name in submissions[: pool.runs]))
             for submission in submissions:
-                entry = _Entry(submission, self.received[submission], pool, over)
+                received = self.received[submission]._replace(account=account)
+                entry = _Entry(submission, received, pool, over)
                 other = best.get(account)
                 if other is None or _entry_key(entry) < _entry_key(other):
                     best[account] = entry
@@ -296,6 +304,10 @@ class Standings:
             entry for entry in best.values() if not self.is_banned(entry.received.account, at)
         )
         return {entry.received.number: entry for entry in allowed}
+
+    def account_of(self, received: ReceivedSubmission) -> str:
+        """The account that a submission belongs to: that which its sender is part of now."""
+        return self.merged.get(received.account, received.account)
 
     def is_banned(self, account: str, at: datetime) -> bool:
         """Whether a participant is banned at an instant."""

@@ -41,6 +41,7 @@ LEADERBOARD_EVENTS = frozenset(
         *(events.SubmissionHeld, events.SubmissionReleased, events.SubmissionWithdrawn),
         *(events.SubmissionDisqualified, events.SubmissionRestored),
         *(events.AccountBanned, events.AccountUnbanned),
+        *(events.AccountMerged, events.MergeUndone),
         *(events.ProblemPublished, events.LeaderboardChanged, events.LeaderboardArchived),
     )
 )

@@ -59,16 +59,18 @@ where not found.rejudge = any(%(rejudges)s::text[])
 
 -- name: keep_submissions
 -- Insert new submissions and update the changed columns of others.
-insert into submission (id, number, version, account, problem, problem_number, gpu, mode, name,
+insert into submission (id, number, version, account, sender, problem, problem_number, gpu, mode, name,
                         toolchains, source, pooling_source, source_bytes, source_media, received_at, deadline_at, state,
                         state_at, lease_until_at, job, run, agent, attempt, outcome, verdict, code,
                         reason, is_eligible, is_held, finished_at, timeline, baseline,
                         cases_passed, parent, contest, contestant)
-select id, number, version, account, problem, problem_number, gpu, mode, name, toolchains, source,
-       pooling_source, source_bytes, source_media, received_at, deadline_at, state, state_at, lease_until_at, job,
+select id, number, version, coalesce(merged.into_account, sent.account),
+       case when merged.account is null then '' else sent.account end, problem, problem_number,
+       gpu, mode, name, toolchains, source, pooling_source, source_bytes, source_media, received_at, deadline_at, state, state_at, lease_until_at, job,
        run, agent, attempt, outcome, verdict, code, reason, is_eligible, is_held, finished_at,
        timeline, baseline, cases_passed, parent, contest, contestant
-from json_populate_recordset(null::submission, %(rows)s::json)
+from json_populate_recordset(null::submission, %(rows)s::json) as sent
+left join account_merge as merged on merged.account = sent.account and merged.undone_seq is null
 on conflict (id) do update
 set version = excluded.version, state = excluded.state, state_at = excluded.state_at,
     lease_until_at = excluded.lease_until_at, job = excluded.job, run = excluded.run,
@@ -102,9 +104,11 @@ set started_at = excluded.started_at, ended_at = excluded.ended_at,
 -- Insert or update rejudge items.
 insert into rejudge_item (rejudge, submission, to_number, is_retime, account, gpu, state, state_at,
                           lease_until_at, job, run, agent, attempt, reason, result)
-select rejudge, submission, to_number, is_retime, account, gpu, state, state_at, lease_until_at,
-       job, run, agent, attempt, reason, result
-from json_populate_recordset(null::rejudge_item, %(rows)s::json)
+select rejudge, item.submission, to_number, is_retime, coalesce(submission.account, item.account),
+       item.gpu, item.state, item.state_at, item.lease_until_at, item.job, item.run, item.agent,
+       item.attempt, item.reason, result
+from json_populate_recordset(null::rejudge_item, %(rows)s::json) as item
+left join submission on submission.id = item.submission
 on conflict (rejudge, submission) do update
 set state = excluded.state, state_at = excluded.state_at,
     lease_until_at = excluded.lease_until_at, job = excluded.job, run = excluded.run,
@@ -117,10 +121,12 @@ insert into result (submission, problem_number, problem, gpu, account, number, s
                     rejudge, run, verdict, is_eligible, code, reason, score_us, placed_us, low_us,
                     high_us, process_us, error, freedom, sigma_run, delta, grade, is_provisional,
                     received_at, at, yardstick_us)
-select submission, problem_number, problem, gpu, account, number, source, seq, rejudge, run,
-       verdict, is_eligible, code, reason, score_us, placed_us, low_us, high_us, process_us, error,
-       freedom, sigma_run, delta, grade, is_provisional, received_at, at, yardstick_us
-from json_populate_recordset(null::result, %(rows)s::json)
+select one.submission, one.problem_number, one.problem, one.gpu, submission.account, one.number,
+       one.source, seq, rejudge, one.run, one.verdict, one.is_eligible, one.code, one.reason,
+       score_us, placed_us, low_us, high_us, process_us, error, freedom, sigma_run, delta, grade,
+       is_provisional, one.received_at, at, yardstick_us
+from json_populate_recordset(null::result, %(rows)s::json) as one
+join submission on submission.id = one.submission
 on conflict (submission, problem_number) do update
 set seq = excluded.seq, rejudge = excluded.rejudge, run = excluded.run,
     verdict = excluded.verdict, is_eligible = excluded.is_eligible, code = excluded.code,
@@ -246,6 +252,10 @@ with place as (
     select distinct problem, gpu, problem_number, account
     from result
     where submission = any(%(touched)s::text[])
+    union
+    select problem, gpu, problem_number, account
+    from entry
+    where account = any(%(merged)s::text[])
 ), best as (
     select place.problem, place.gpu, place.problem_number, place.account, one.submission,
            one.number, one.source, one.pooled_over, one.pooled_us, one.pooled_placed_us,
@@ -340,6 +350,75 @@ select distinct result.problem, result.gpu, result.problem_number, null, false, 
 from result
 join moderation on moderation.submission = result.submission
 where result.submission = any(%(touched)s::text[]);
+
+-- name: results_of_accounts
+-- The submissions with results of some accounts.
+select distinct submission from result where account = any(%(accounts)s::text[]);
+
+-- name: account_merged
+-- An account becomes part of another one.
+insert into account_merge (seq, account, into_account) values (%(seq)s, %(id)s, %(into)s);
+
+-- name: submissions_merged
+-- Its submissions are now the other's.
+update submission set account = %(into)s, sender = %(id)s where account = %(id)s;
+
+-- name: results_merged
+-- So are their results.
+update result set account = %(into)s where account = %(id)s;
+
+-- name: items_merged
+-- So are their places in rejudges.
+update rejudge_item as item
+set account = %(into)s
+from submission
+where submission.id = item.submission and submission.sender = %(id)s;
+
+-- name: evaluations_merged
+-- So are its evaluations.
+update evaluation set account = %(into)s, sender = %(id)s where account = %(id)s;
+
+-- name: records_merged
+-- So are its records.
+update record set account = %(into)s, sender = %(id)s where account = %(id)s;
+
+-- name: milestones_merged
+-- So are its milestones.
+update milestone set into_account = %(into)s where account = %(id)s;
+
+-- name: results_separated
+-- The results of what an account sent are its own again.
+update result
+set account = %(id)s
+from submission
+where submission.id = result.submission and submission.sender = %(id)s;
+
+-- name: items_separated
+-- So are its places in rejudges.
+update rejudge_item as item
+set account = %(id)s
+from submission
+where submission.id = item.submission and submission.sender = %(id)s;
+
+-- name: submissions_separated
+-- So are its submissions.
+update submission set account = sender, sender = '' where sender = %(id)s;
+
+-- name: evaluations_separated
+-- So are its evaluations.
+update evaluation set account = sender, sender = '' where sender = %(id)s;
+
+-- name: records_separated
+-- So are its records.
+update record set account = sender, sender = '' where sender = %(id)s;
+
+-- name: milestones_separated
+-- So are its milestones.
+update milestone set into_account = '' where account = %(id)s;
+
+-- name: account_separated
+-- The account is part of no other one.
+update account_merge set undone_seq = %(seq)s where account = %(id)s and undone_seq is null;
 
 -- name: boards_of_accounts
 -- The leaderboards with entries of some accounts.
@@ -610,10 +689,14 @@ on conflict (problem, gpu) do update set seq = excluded.seq;
 
 -- name: record_set
 -- One row per record.
-insert into record (seq, problem, gpu, problem_number, submission, run, account, score_us,
+insert into record (seq, problem, gpu, problem_number, submission, run, account, sender, score_us,
                     previous_us, at)
-values (%(seq)s, %(problem)s, %(gpu)s, %(problem_number)s, %(submission)s, %(run)s, %(account)s,
-        %(score_us)s, %(previous_us)s, %(at)s);
+select %(seq)s, %(problem)s, %(gpu)s, %(problem_number)s, %(submission)s, %(run)s,
+       coalesce(merged.into_account, mover.account),
+       case when merged.account is null then '' else mover.account end, %(score_us)s,
+       %(previous_us)s, %(at)s
+from (select %(account)s::text as account) as mover
+left join account_merge as merged on merged.account = mover.account and merged.undone_seq is null;
 
 -- name: podium_changed
 -- The first three places as last announced.
@@ -623,10 +706,12 @@ on conflict (problem, gpu, problem_number) do update set accounts = excluded.acc
 
 -- name: milestone_reached
 -- Reached once for good, under any version.
-insert into milestone (problem, gpu, milestone, account, problem_number, submission, title, value,
-                       seq, at)
-values (%(problem)s, %(gpu)s, %(milestone)s, %(account)s, %(problem_number)s, %(submission)s,
-        %(title)s, %(value)s, %(seq)s, %(at)s)
+insert into milestone (problem, gpu, milestone, account, into_account, problem_number, submission,
+                       title, value, seq, at)
+values (%(problem)s, %(gpu)s, %(milestone)s, %(account)s, coalesce((
+            select into_account from account_merge
+            where account = %(account)s and undone_seq is null
+        ), ''), %(problem_number)s, %(submission)s, %(title)s, %(value)s, %(seq)s, %(at)s)
 on conflict (problem, gpu, milestone, account) do nothing;
 
 -- name: duel_requested
@@ -755,12 +840,15 @@ limit 10;
 
 -- name: evaluation_requested
 -- An evaluation, whose cached items have their verdicts.
-insert into evaluation (id, seq, version, account, token, problem, problem_number, problem_digest,
-                        gpu, mode, file, sources, cached_count, state, completed, requested_at,
-                        deadline_at)
-values (%(id)s, %(seq)s, %(seq)s, %(account)s, %(token)s, %(problem)s, %(problem_number)s,
-        %(problem_digest)s, %(gpu)s, %(mode)s, %(file)s, %(sources)s::text[], %(cached_count)s,
-        'queued', %(cached_count)s, %(at)s, %(deadline_at)s);
+insert into evaluation (id, seq, version, account, sender, token, problem, problem_number,
+                        problem_digest, gpu, mode, file, sources, cached_count, state, completed,
+                        requested_at, deadline_at)
+select %(id)s, %(seq)s, %(seq)s, coalesce(merged.into_account, sent.account),
+       case when merged.account is null then '' else sent.account end, %(token)s, %(problem)s,
+       %(problem_number)s, %(problem_digest)s, %(gpu)s, %(mode)s, %(file)s, %(sources)s::text[],
+       %(cached_count)s, 'queued', %(cached_count)s, %(at)s, %(deadline_at)s
+from (select %(account)s::text as account) as sent
+left join account_merge as merged on merged.account = sent.account and merged.undone_seq is null;
 
 -- name: evaluation_cached
 -- The items of an evaluation that have the verdict of an equal source: the last ones.

@@ -625,10 +625,15 @@ left join lateral (
 ) as result on true
 where submission.baseline = '' and (%(problem)s::text is null or submission.problem = %(problem)s)
   and (%(participant)s::text is null or submission.account = (
-      select account from accounts.participant where name = %(participant)s
-      union all
-      select account from accounts.former_name where name = %(participant)s
-      limit 1
+      select coalesce(merged.into_account, named.account)
+      from (
+          select account from accounts.participant where name = %(participant)s
+          union all
+          select account from accounts.former_name where name = %(participant)s
+          limit 1
+      ) as named
+      left join account_merge as merged
+           on merged.account = named.account and merged.undone_seq is null
   ))
   and (%(account)s::text is null or (
       submission.account = %(account)s
@@ -651,10 +656,19 @@ order by submission.number desc
 limit %(limit)s;
 
 -- name: participant
--- The account with a current or former name, and its current name.
-select account, name from accounts.participant
-where name = %(name)s or account = (
-    select account from accounts.former_name where name = %(name)s limit 1
+-- The account with a current or former name, or that which it is part of, and its current name.
+select participant.account, participant.name
+from accounts.participant
+where participant.account = (
+    select coalesce(merged.into_account, named.account)
+    from (
+        select account from accounts.participant where name = %(name)s
+        union all
+        select account from accounts.former_name where name = %(name)s
+        limit 1
+    ) as named
+    left join account_merge as merged
+         on merged.account = named.account and merged.undone_seq is null
 )
 limit 1;
 
@@ -1109,7 +1123,8 @@ where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
   and not exists (
       select 1 from milestone
       where milestone.problem = entry.problem and milestone.gpu = entry.gpu
-        and milestone.milestone = %(milestone)s and milestone.account = entry.account
+        and milestone.milestone = %(milestone)s
+        and entry.account in (milestone.account, milestone.into_account)
   )
   and not exists (
       select 1 from ban
@@ -1131,7 +1146,8 @@ where problem = %(problem)s and gpu = %(gpu)s and problem_number = %(number)s
   and not exists (
       select 1 from milestone
       where milestone.problem = submission.problem and milestone.gpu = submission.gpu
-        and milestone.milestone = %(milestone)s and milestone.account = submission.account
+        and milestone.milestone = %(milestone)s
+        and submission.account in (milestone.account, milestone.into_account)
   )
   and not exists (
       select 1 from moderation
@@ -1147,13 +1163,16 @@ limit %(limit)s;
 -- name: milestones_reached
 -- How many participants reached each milestone of a leaderboard with a standing submission, and
 -- whether the reader did.
-select milestone.milestone, count(milestone.account) as reached,
-       max(milestone.at) filter (where milestone.account = %(reader)s) as reached_at,
-       max(submission.number) filter (where milestone.account = %(reader)s) as number
+select milestone.milestone, count(distinct participant.account) as reached,
+       min(milestone.at) filter (where participant.account = %(reader)s) as reached_at,
+       min(submission.number) filter (where participant.account = %(reader)s) as number
 from milestone
+cross join lateral (
+    select coalesce(nullif(milestone.into_account, ''), milestone.account) as account
+) as participant
 join submission on submission.id = milestone.submission
 left join moderation on moderation.submission = milestone.submission
-left join ban on ban.account = milestone.account
+left join ban on ban.account = participant.account
      and (ban.until_at is null or ban.until_at > %(at)s)
 where milestone.problem = %(problem)s and milestone.gpu = %(gpu)s
   and (%(until)s::timestamptz is null or milestone.at <= %(until)s)
@@ -1170,7 +1189,14 @@ from milestone
 join submission on submission.id = milestone.submission
 left join leaderboard on leaderboard.slug = milestone.problem
 left join moderation on moderation.submission = milestone.submission
-where milestone.account = %(account)s and moderation.excluded_seq is null
+where coalesce(nullif(milestone.into_account, ''), milestone.account) = %(account)s
+  and moderation.excluded_seq is null
+  and not exists (
+      select 1 from milestone as earlier
+      where earlier.problem = milestone.problem and earlier.gpu = milestone.gpu
+        and earlier.milestone = milestone.milestone and earlier.seq < milestone.seq
+        and coalesce(nullif(earlier.into_account, ''), earlier.account) = %(account)s
+  )
   and (%(limited_to)s::text[] = '{}' or milestone.problem = any(%(limited_to)s::text[]))
   and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
        or milestone.problem = any(%(members_of)s::text[]))

@@ -50,17 +50,28 @@ class Subscriptions:
     boards: dict[str, Leaderboard] = field(default_factory=dict)
     invites: dict[str, tuple[str, ...]] = field(default_factory=dict)
     redeemed: dict[str, set[str]] = field(default_factory=dict)
+    merged: dict[str, str] = field(default_factory=dict)
+
+    def account_of(self, account: str) -> str:
+        """The account that another one is part of; itself if it is not merged."""
+        return self.merged.get(account, account)
+
+    def parts_of(self, account: str) -> list[str]:
+        """The accounts that belong to the participant of this one."""
+        into = self.account_of(account)
+        return [into, *(part for part, other in self.merged.items() if other == into)]
 
     def sees(self, account: str, problem: str) -> bool:
         """Whether an account can see a leaderboard: it is public, theirs, or they joined it."""
-        board = self.boards.get(problem, Leaderboard())
-        if not board.is_closed or board.owner == account:
+        board, parts = self.boards.get(problem, Leaderboard()), self.parts_of(account)
+        if not board.is_closed or board.owner in parts:
             return True
-        joined = self.redeemed.get(account, ())
+        joined = (invite for part in parts for invite in self.redeemed.get(part, ()))
         return any(problem in self.invites.get(invite, ()) for invite in joined)
 
     def is_banned(self, account: str, at: datetime) -> bool:
         """Whether an account is banned."""
+        account = self.account_of(account)
         if account not in self.bans:
             return False
         until_at = self.bans[account]
@@ -68,7 +79,8 @@ class Subscriptions:
 
     def subscribers(self, kind: str) -> frozenset[str]:
         """The accounts with a webhook for a kind."""
-        return frozenset(hook.account for hook in self.hooks.values() if kind in hook.kinds)
+        hooks = (hook for hook in self.hooks.values() if kind in hook.kinds)
+        return frozenset(self.account_of(hook.account) for hook in hooks)
 
     def recipients(self, payload: Payload, at: datetime) -> list[Webhook]:
         """The webhooks that receive a payload: added before it, with owners who may see it."""
@@ -76,7 +88,7 @@ class Subscriptions:
 
     def _receives(self, hook: Webhook, payload: Payload, at: datetime) -> bool:
         is_subscribed = payload.kind in hook.kinds
-        is_owner = payload.account in (None, hook.account)
+        is_owner = payload.account in (None, self.account_of(hook.account))
         is_in_scope = not hook.problems or payload.problem in hook.problems
         is_new = hook.at < payload.at if payload.seq is None else hook.seq < payload.seq
         if not (is_subscribed and is_owner and is_in_scope and is_new):
@@ -100,6 +112,8 @@ SubscriptionFact: TypeAlias = (
     | events.WebhookRemoved
     | events.AccountBanned
     | events.AccountUnbanned
+    | events.AccountMerged
+    | events.MergeUndone
     | events.InviteIssued
     | events.InviteRedeemed
     | events.InviteRevoked
@@ -132,6 +146,10 @@ def evolve(  # noqa: C901  (one case for each event)
             subscriptions.bans[id_] = fact.until_at
         case events.AccountUnbanned():
             subscriptions.bans.pop(id_, None)
+        case events.AccountMerged() as fact:
+            subscriptions.merged[id_] = fact.into
+        case events.MergeUndone():
+            subscriptions.merged.pop(id_, None)
         case events.InviteIssued() as fact:
             subscriptions.invites[id_] = tuple(fact.problems)
         case events.InviteRedeemed() as fact:

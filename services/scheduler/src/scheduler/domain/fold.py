@@ -46,6 +46,7 @@ IgnoredFact: TypeAlias = (
     | events.RejudgePreviewed
     | events.RunDiscarded
     | events.DeviceTimeReserved
+    | events.DeviceTimeShared
     | events.DeviceTimeSettled
 )
 # What takes a submission off its leaderboards.
@@ -137,6 +138,7 @@ RareFact: TypeAlias = (
     | evaluations.EvaluationFact
     | events.YardstickFixed
     | events.QuotaLimitSet
+    | events.QuotaShared
     | events.RejudgeRequested
     | events.RejudgeApplied
     | events.RejudgeDiscarded
@@ -166,7 +168,7 @@ def _apply_rare(  # noqa: C901, PLR0912  (one case for each event)
             agent_fold.choose_canary(state, id_, Canary(event.seq, fact))
         case events.CanaryRemoved():
             agent_fold.choose_canary(state, id_, None)
-        case events.QuotaLimitSet():
+        case events.QuotaLimitSet() | events.QuotaShared():
             if id_ in state.quotas:
                 state.quotas[id_] = event.seq
         case events.ProblemPublished():

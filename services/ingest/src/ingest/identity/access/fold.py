@@ -67,11 +67,20 @@ class Invite(NamedTuple):
     claimed_at: datetime | None = None
 
 
+class MergeOffer(NamedTuple):
+    """An account that may be merged into that of whoever knows the code, until a time."""
+
+    account: str
+    expires_at: datetime
+
+
 @dataclass
 class Access:
     """All access rights; a revoked token or invite is in no table, whatever came later.
 
-    `named` maps token ids to the time when each one ends or ended; None means never.
+    `named` maps token ids to the time when each one ends or ended; None means never. `merged` maps
+    accounts to those that they are part of, `parts` is its reverse, and `offers` has the offers to
+    merge by the hash of their code.
     """
 
     seq: int = 0
@@ -87,6 +96,27 @@ class Access:
     boards: dict[str, Leaderboard] = field(default_factory=dict)
     owned: dict[str, set[str]] = field(default_factory=dict)
     has_accounts: bool = False
+    merged: dict[str, str] = field(default_factory=dict)
+    parts: dict[str, list[str]] = field(default_factory=dict)
+    offers: dict[str, MergeOffer] = field(default_factory=dict)
+
+    def account_of(self, account: str) -> str:
+        """Return the account that another one is part of; itself if it is not merged."""
+        return self.merged.get(account, account)
+
+    def parts_of(self, account: str) -> list[str]:
+        """Return an account and those that are part of it."""
+        return [account, *self.parts.get(account, ())]
+
+    def offer(self, digest: str, at: datetime) -> MergeOffer | None:
+        """Return the offer to merge whose code has this hash, or None."""
+        offer = self.offers.get(digest)
+        return offer if offer is not None and at < offer.expires_at else None
+
+    def drop_offers(self, *accounts: str) -> None:
+        """Forget the offers to merge these accounts."""
+        for digest in [it for it, offer in self.offers.items() if offer.account in accounts]:
+            del self.offers[digest]
 
     def token(self, digest: str, at: datetime) -> Token | None:
         """Return the live token with this hash, or None."""
@@ -104,6 +134,7 @@ class Access:
             self.forget_hash(token.account, token.id)
         for id_ in [id_ for id_, ends_at in self.named.items() if ends_at and ends_at <= before]:
             del self.named[id_]
+        self.drop_offers(*(it.account for it in self.offers.values() if it.expires_at <= before))
 
     def forget_hash(self, account: str, token: str) -> str | None:
         """Remove a token from an account and return its hash; None if it has no such token."""
@@ -127,13 +158,22 @@ class Access:
 
     def tokens_of(self, account: str) -> list[Token]:
         """Return the tokens of an account that are not revoked, oldest first."""
-        return sorted(self.tokens[digest] for digest in self.hashes.get(account, {}).values())
+        return sorted(
+            self.tokens[digest]
+            for part in self.parts_of(account)
+            for digest in self.hashes.get(part, {}).values()
+        )
 
     def boards_of(self, account: str) -> frozenset[str]:
         """Return the leaderboards that an account may see even if they are closed."""
-        invites = (self.invites[invite_id] for invite_id in self.redeemed.get(account, ()))
+        parts = self.parts_of(account)
+        invites = (self.invites[id_] for part in parts for id_ in self.redeemed.get(part, ()))
         joined = {slug for invite in invites for slug in invite.problems}
-        return frozenset(joined | self.owned.get(account, set()))
+        return self.owned_by(account) | joined
+
+    def owned_by(self, account: str) -> frozenset[str]:
+        """Return the leaderboards whose author an account is."""
+        return frozenset().union(*(self.owned.get(part, ()) for part in self.parts_of(account)))
 
     def closed_boards(self, slugs: Iterable[str]) -> list[str]:
         """Return those of some leaderboards that are closed, sorted."""
@@ -152,21 +192,23 @@ class Access:
 
     def caller(self, token: Token, at: datetime) -> Caller:
         """Return the caller that a live token acts for."""
-        roles = frozenset(self.roles.get(token.account, ()))
+        account = self.account_of(token.account)
+        roles = frozenset(self.roles.get(account, ()))
         scopes = effective_scopes(token.scopes, roles)
         caller = Caller(
-            account=token.account,
+            account=account,
             scopes=scopes - STAFF_SCOPES if token.problems else scopes,
             roles=roles,
             kind="token",
             token=token.id,
             problems=frozenset(token.problems),
         )
-        return self._with_leaderboards(caller, token.account, at)
+        return self._with_leaderboards(caller, account, at)
 
     def named_caller(self, account: str | None, name: str, at: datetime) -> Caller:
         """Return the caller for a name that is believed: a creator, never an operator."""
         scopes, roles = allowed_scopes([CREATOR]), frozenset({CREATOR})
+        account = None if account is None else self.account_of(account)
         caller = Caller(account=account, name=name, scopes=scopes, roles=roles, kind="local")
         return caller if account is None else self._with_leaderboards(caller, account, at)
 
@@ -178,6 +220,7 @@ class Access:
         They are a creator by `confirmed_roles` alone, and an operator only by roles that the
         account has, too.
         """
+        account = self.account_of(account)
         roles = frozenset(self.roles.get(account, ()))
         scopes = (
             allowed_scopes(roles.union({CREATOR}.intersection(confirmed_roles)))
@@ -191,7 +234,7 @@ class Access:
         """Return the caller with their leaderboards; a banned caller keeps almost no scopes."""
         ban = ban_at(self.bans.get(account), at)
         if ban is None:
-            owned = frozenset(self.owned.get(account, ()))
+            owned = self.owned_by(account)
             return replace(caller, boards=self.boards_of(account), owned=owned)
         appeal = self.appeals.get(account, APPEAL)
         return replace(
@@ -242,7 +285,8 @@ class Access:
     def check_owns(self, caller: Caller, slug: str) -> None:
         """Refuse a caller if the problem belongs to another author; an unpublished one is free."""
         leaderboard = self.boards.get(slug)
-        if leaderboard and leaderboard.is_published and leaderboard.owner != caller.account:
+        owner = leaderboard and self.account_of(leaderboard.owner or "")
+        if leaderboard and leaderboard.is_published and owner != caller.account:
             raise Refused("not_yours", f"{slug} belongs to another author", "problem")
 
 
@@ -316,6 +360,21 @@ def _on_account_event(
             access.appeals[account] = f"your appeal was answered: {fact.reason}"
 
 
+def _on_merge_event(access: Access, _event: RecordedEvent, fact: events.Fact, account: str) -> None:
+    match fact:
+        case events.MergeOffered():
+            access.drop_offers(account)
+            access.offers[fact.code_hash] = MergeOffer(account, fact.expires_at)
+        case events.AccountMerged():
+            access.merged[account] = fact.into
+            access.parts.setdefault(fact.into, []).append(account)
+            access.drop_offers(account, fact.into)
+        case events.MergeUndone():
+            into = access.merged.pop(account, None)
+            if into is not None:
+                access.parts[into].remove(account)
+
+
 def _on_invite_event(access: Access, event: RecordedEvent, fact: events.Fact, invite: str) -> None:
     at, known = event.envelope.at, access.invites.get(invite)
     match fact:
@@ -350,6 +409,9 @@ _HANDLERS: dict[str, Callable[[Access, RecordedEvent, Any, str], None]] = {
     "AccountUnbanned": _on_account_event,
     "BanAppealFiled": _on_account_event,
     "BanAppealDecided": _on_account_event,
+    "MergeOffered": _on_merge_event,
+    "AccountMerged": _on_merge_event,
+    "MergeUndone": _on_merge_event,
     "InviteIssued": _on_invite_event,
     "InviteRedeemed": _on_invite_event,
     "InviteRevoked": _on_invite_event,

@@ -106,11 +106,12 @@ class Accounts:
 
     async def list_identities(self, account: str) -> Sequence[Identity]:
         """Return the identities of an account, oldest first. Raises `Failed`."""
-        return await self.store.identities(account)
+        parts = self.feed.rights().parts_of(account)
+        return [it for part in parts for it in await self.store.identities(part)]
 
     async def check_has_another_identity(self, account: str) -> None:
         """Refuse to unlink the only identity of a participant. Raises `Refused` and `Failed`."""
-        if len(await self.store.identities(account)) < 2:
+        if len(await self.list_identities(account)) < 2:
             raise Refused("wrong_state", "this is your only way to log in: link another one first")
 
     async def link(self, account: str, provider: str, subject: str, actor: str) -> DecisionResult:
@@ -121,17 +122,19 @@ class Accounts:
         identity = Identity(new_id(), provider, subject, account)
         if not await self.store.add_identity(identity):
             existing = await self.store.identity_of(provider, subject)
-            if existing is None or existing.account != account:
+            if existing is None or existing.account not in self.feed.rights().parts_of(account):
                 message = f"this {provider} identity belongs to another participant"
                 raise Refused("identity_taken", message, "subject")
             identity = existing
         linked = IdentityLinked(identity=identity.id, provider=provider)
-        return await self.decide(account, linked, actor)
+        return await self.decide(identity.account, linked, actor)
 
     async def unlink(self, account: str, identity: str, reason: str, actor: str) -> DecisionResult:
         """Remove an identity from a participant. Raises `Refused` and `Failed`."""
         unlinked = IdentityUnlinked(identity=identity, reason=reason)
-        result = await self.decide(account, unlinked, actor)
+        linked = await self.list_identities(account)
+        linked_to = next((it.account for it in linked if it.id == identity), account)
+        result = await self.decide(linked_to, unlinked, actor)
         await self.store.remove_identity(identity)
         return result
 
@@ -341,7 +344,7 @@ class Tokens:
         """Revoke any token, for an operator. Raises `Refused` (`unknown_token`) and `Failed`."""
         access = self.feed.rights()
         token = _find(access.tokens.values(), number, f"there is no token {number}")
-        rules.check_outranks(access.roles, actor, token.account)
+        rules.check_outranks(access.roles, actor, access.account_of(token.account))
         return await self._revoke(token, reason, actor)
 
     async def revoke_own(self, caller: Caller, number: int) -> DecisionResult:
@@ -370,7 +373,8 @@ class Tokens:
 
     async def list_tokens(self, account: str) -> list[TokenDetails]:
         """Return the tokens of an account that are not revoked, oldest first. Raises `Failed`."""
-        rows = {row.token: row for row in await self.store.tokens(account)}
+        parts = self.feed.rights().parts_of(account)
+        rows = {row.token: row for part in parts for row in await self.store.tokens(part)}
         blank = TokenRow("", account, "", "")
         own_tokens = self.feed.rights().tokens_of(account)
         return [TokenDetails(token, rows.get(token.id, blank)) for token in own_tokens]

@@ -114,6 +114,6 @@ class CliIds:
         if tokens.feed.find_token(cli_id) is None:
             await self.linking.link(account, cli_id, scopes)
         token = tokens.feed.find_token(cli_id)
-        if token is None or token.account != account:
+        if token is None or tokens.feed.rights().account_of(token.account) != account:
             raise Failed("the link has not taken effect yet: try again")
         return token

@@ -82,7 +82,7 @@ class Sessions:
         at = self.tokens.clock()
         self.tokens.usage.record(token.id, at)
         caller = self.tokens.feed.rights().caller(token, at)
-        return Session(replace(caller, name=await self.people.name_of(token.account)), secret)
+        return Session(replace(caller, name=await self.people.name_of(caller.id)), secret)
 
     async def close(self, secret: str) -> None:
         """End a session; harmless if it has ended."""

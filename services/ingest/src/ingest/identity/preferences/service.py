@@ -66,8 +66,14 @@ class PreferenceCommands:
 
     async def load_participant(self, account: str) -> DiscordParticipant:
         """Return a participant by account; an unknown one has no Discord id. Raises `Failed`."""
-        identities = await self.ports.account_store.identities(account)
-        discord_ids = [identity.subject for identity in identities if identity.provider == DISCORD]
+        access, store = self.feed.rights(), self.ports.account_store
+        account = access.account_of(account)
+        discord_ids = [
+            identity.subject
+            for part in access.parts_of(account)
+            for identity in await store.identities(part)
+            if identity.provider == DISCORD
+        ]
         return DiscordParticipant(
             participant_id=account,
             discord=discord_ids[0] if discord_ids else None,
@@ -76,9 +82,9 @@ class PreferenceCommands:
 
     async def load_recipients(self, kind: NoticeKind) -> list[DiscordParticipant]:
         """Return the participants who want a kind of notification. Raises `Failed`."""
-        self.feed.rights()
+        merged = self.feed.rights().merged
         accounts = self.feed.preferences.accounts_with(kind)
-        return [await self.load_participant(account) for account in accounts]
+        return [await self.load_participant(it) for it in accounts if it not in merged]
 
     async def owner(self, submission: str) -> SubmissionOwner:
         """Return the owner of a submission, by its id.

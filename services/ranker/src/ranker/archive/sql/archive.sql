@@ -84,6 +84,8 @@ where at <= %(at)s and subject in (
     select 'events.account.' || account
     from result where problem = %(problem)s and gpu = %(gpu)s
     union all
+    select 'events.account.' || unnest(array[account, into_account]) from account_merge
+    union all
     select 'events.rejudge.' || id from rejudge where problem = %(problem)s
     union all
     select 'events.duel.' || id from duel where problem = %(problem)s and gpu = %(gpu)s

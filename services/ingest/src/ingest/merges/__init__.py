@@ -1,0 +1,1 @@
+"""Merging two accounts of one person, which can be undone for a week."""
