@@ -135,18 +135,17 @@ class ContestFold:
         runs = []
         for submission, result in self.standings.eligible_results(board).items():
             received, known = self.standings.received[submission], self._submissions.get(submission)
-            if not window.has(received.received_at) or self.standings.is_banned(
-                received.account, at
-            ):
+            account = self.standings.account_of(received)
+            if not window.has(received.received_at) or self.standings.is_banned(account, at):
                 continue
             contestant = known.contestant if known else ""
             if round_ == PRACTICE:
-                contestant = received.account
+                contestant = account
             if contestant:
                 runs.append(
                     ContestRun(
                         submission=submission,
-                        account=received.account,
+                        account=account,
                         contestant=contestant,
                         number=received.number,
                         source=received.source,
