@@ -25,6 +25,7 @@ PAGES = (
     "leaderboards/identity/CPU",
     "leaderboards/identity/CPU/records",
     "leaderboards/identity/CPU/history",
+    "leaderboards/identity/CPU/best-times",
     "leaderboards/identity/CPU/cases",
     "leaderboards/identity/CPU/events",
     "leaderboards/identity/CPU/history?participant=Ada",

@@ -153,6 +153,7 @@ async def test_a_score_after_the_last_seal_must_follow_from_its_signed_run(
     assert "does not follow from its run" in report.findings[0].what
 
 
+@pytest.mark.feature("C9")
 async def test_a_score_must_follow_from_the_weights_of_its_cases(platform: AuditPlatform) -> None:
     """The second implementation finds a score that ignores them."""
     version = structs.replace(problem(number=2), ranking_by="mean")

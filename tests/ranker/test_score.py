@@ -37,6 +37,7 @@ def test_the_score_is_the_mean_logarithm_of_the_processes_scores(rows: list[list
     assert score.interval_us[0] <= score.score_us <= score.interval_us[1]
 
 
+@pytest.mark.feature("C9", "N13")
 @given(TIMES, TIMES, st.floats(0.1, 9.0))
 def test_weights_count_in_each_process(
     first: list[float], second: list[float], weight: float

@@ -59,6 +59,7 @@ TWO_TIMED = replace_in_task(
 ).replace("lang: py", "lang: py\nranking_by: geom")
 
 
+@pytest.mark.feature("C9")
 def test_weights_reach_the_benchmarks_of_the_version() -> None:
     version = compile_example(TWO_TIMED, warpboard_yml=b"weights: [1, 2.5]\n")
     manifest = json.loads(version.manifest)

@@ -124,6 +124,10 @@ COMMANDS = {
         "Show the leaderboards of a PROBLEM, best first.",
     ),
     "leaderboard history": ("leaderboards.history", "Show your ranked submissions."),
+    "leaderboard cases": (
+        "leaderboards.cases",
+        "Show who is fastest at each case of a PROBLEM on a GPU type.",
+    ),
     "leaderboard records": ("leaderboards.records", "Show the records of a PROBLEM on a GPU type."),
     "leaderboard fast-p": ("leaderboards.fast_p", "Show fast_p over a set of problems."),
     "leaderboard milestones": ("leaderboards.milestones", "List the milestones that you reached."),

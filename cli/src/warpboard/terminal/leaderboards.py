@@ -9,7 +9,14 @@ import click
 from click import IntRange
 
 from shared.api.cases import Baseline, MilestoneCondition, OwnMilestones
-from shared.api.leaderboards import Entry, History, Leaderboard, Records, SetScores
+from shared.api.leaderboards import (
+    CaseLeaderboards,
+    Entry,
+    History,
+    Leaderboard,
+    Records,
+    SetScores,
+)
 from shared.api.problems import Problems
 from shared.errors import Failed, Refused
 from shared.presentation.outcome import (
@@ -40,6 +47,7 @@ from warpboard.terminal.options import api_command, local_command, read_stdin_li
 from warpboard.terminal.problems import LIST_OPTIONS, show_problems
 
 CODE_LENGTH_MAX = 1024
+CASE_PLACES_MAX = 50
 MARK = "baseline"
 OPTIONAL_COLUMNS = (
     *("pooled over", "roofline", "duel", "confirmation", "speed-up", "of the yardstick"),
@@ -227,6 +235,48 @@ async def records(context: AppContext, api: Api, problem: str, gpu: str) -> int:
         for record in answer.value.items
     ]
     table = make_table(f"records of {problem} on {gpu}", rows, extra=("before", "state"))
+    return context.show(answer.document, [table])
+
+
+@api_command(
+    "leaderboard cases matmul CPU",
+    "leaderboard cases matmul CPU --limit 10",
+    parameters=(
+        click.argument("problem", type=options.SLUG),
+        click.argument("gpu"),
+        click.option("--case", help="Only this case, by its name."),
+        click.option(
+            "--limit",
+            type=IntRange(1, CASE_PLACES_MAX),
+            default=1,
+            show_default=True,
+            help="How many entries of each case.",
+        ),
+        options.WIDE,
+    ),
+    access=options.VIEWER,
+)
+async def cases(
+    context: AppContext, api: Api, problem: str, gpu: str, *, case: str | None, limit: int
+) -> int:
+    """Show who is fastest at each case of a PROBLEM on a GPU type."""
+    answer = await api.get(
+        CaseLeaderboards, "leaderboards", problem, gpu, "best-times", case=case, limit=limit
+    )
+    rows = [
+        {
+            "case": board.case,
+            "place": f"{'=' if entry.is_tied else ''}{entry.place}",
+            "participant": entry.participant or None,
+            "time": time_text(entry.time_us),
+            "rank": entry.rank,
+            "weight": f"{board.weight:g}",
+            "number": entry.number,
+        }
+        for board in answer.value.items
+        for entry in board.items
+    ]
+    table = make_table(f"fastest at each case of {problem} on {gpu}", rows, extra=("weight",))
     return context.show(answer.document, [table])
 
 

@@ -10,6 +10,7 @@ from shared.api.cases import (
     Case,
     Interval,
     Milestone,
+    Speedup,
     Speedups,
     Verdict,
     YardstickComparison,
@@ -230,6 +231,43 @@ class LeaderboardCases(ApiModel, frozen=True, kw_only=True):
     gpu: str
     problem_version: int
     items: list[EntryCases]
+    as_of: SequenceNumber
+
+
+class CasePlace(ApiModel, frozen=True, kw_only=True):
+    """An entry of a leaderboard in the order of one case.
+
+    With `is_tied`, its interval overlaps that of the fastest, so the two cannot be told apart.
+    """
+
+    place: int
+    is_tied: bool
+    rank: Annotated[int, Meta(description="Its rank on the leaderboard, by its whole score.")]
+    number: SubmissionNumber
+    participant_id: str
+    participant: str | None
+    time_us: Microseconds
+    interval_us: Interval | None = None
+    speedup: Speedup = None
+
+
+class CaseLeaderboard(ApiModel, frozen=True, kw_only=True):
+    """The fastest entries at one public case."""
+
+    case: str
+    weight: Annotated[float, Meta(description="The weight of the case in the score.")]
+    entries_count: Annotated[int, Meta(description="How many entries have a time of it.")]
+    items: list[CasePlace]
+
+
+class CaseLeaderboards(ApiModel, frozen=True, kw_only=True):
+    """Who is fastest at each public case of a leaderboard, in the order of the cases."""
+
+    problem: str
+    title: str
+    gpu: str
+    problem_version: int
+    items: list[CaseLeaderboard]
     as_of: SequenceNumber
 
 

@@ -31,7 +31,13 @@ from ingest.site.charts import (
 from ingest.site.page_cache import PageAddress, PageCache
 from ingest.site.reads import READ_S_MAX, PageReads, api_path, find_visitor, read_in_time
 from shared.api.cases import Baseline, Case
-from shared.api.leaderboards import Entry, EntryCases, Leaderboard, LeaderboardCases
+from shared.api.leaderboards import (
+    CaseLeaderboards,
+    Entry,
+    EntryCases,
+    Leaderboard,
+    LeaderboardCases,
+)
 from shared.errors import Refused
 from shared.presentation.units import one_line, rank_text, spread_text, time_text
 
@@ -46,6 +52,7 @@ PODIUM_MAX = 3
 BASELINES_MAX = 2
 PREVIEW_ENTRIES_MAX = 3
 CASE_ENTRIES_MAX = 20
+CASE_PLACES_MAX = 5
 CASES_MAX = 50
 # A past leaderboard is folded from the archive.
 PAST_READ_S_MAX = 25.0
@@ -371,12 +378,20 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
 
     @router.get("/leaderboards/{slug}/{gpu}/cases")
     async def cases(request: Request, slug: str, gpu: str) -> Response:
-        """The times of each case of the fastest entries."""
+        """Who is fastest at each case, and the times of each case of the fastest entries."""
         version = parse_version(request.query_params.get("version", ""))
         visitor = await find_visitor(request, web, ranker)
         path = api_path("leaderboards", slug, gpu, "cases")
         board = await read_in_time(
             visitor.reads.read(path, LeaderboardCases, version=version, limit=CASE_ENTRIES_MAX)
+        )
+        by_case = await read_in_time(
+            visitor.reads.read(
+                api_path("leaderboards", slug, gpu, "best-times"),
+                CaseLeaderboards,
+                version=version,
+                limit=CASE_PLACES_MAX,
+            )
         )
         columns, rows = list_case_times(board.items)
         values: dict[str, Any] = {
@@ -384,6 +399,7 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
             "address": LeaderboardAddress(board.problem, board.gpu, version),
             "columns": columns,
             "rows": rows,
+            "by_case": by_case.items,
         }
         return web.public_page(request, "cases.html", visitor.session, **values)
 

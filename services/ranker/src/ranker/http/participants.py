@@ -1,6 +1,7 @@
 """Participants and what they achieved: places, records, histories and cases."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
@@ -39,6 +40,9 @@ RECORDS_MAX = 100
 
 Row = dict[str, Any]
 CASE_ENTRIES_MAX = 50
+NAME_CHARS_MAX = 1000
+# Of a leaderboard with more entries, those with the best scores are compared case by case.
+COMPARED_MAX = 1000
 # A problem has fewer; a hostile agent may claim more.
 CASES_MAX = 200
 
@@ -139,6 +143,14 @@ class EntryCasesQuery(QueryParams):
     limit: Annotated[int, Field(ge=1, le=CASE_ENTRIES_MAX)] = 20
 
 
+class BestTimesQuery(QueryParams):
+    """The version of a leaderboard, a case by its name, and how many entries of each case."""
+
+    version: ProblemVersion = None
+    case: Annotated[str, Field(max_length=NAME_CHARS_MAX)] | None = None
+    limit: Annotated[int, Field(ge=1, le=CASE_ENTRIES_MAX)] = 1
+
+
 def histories_router(sources: ReadSources) -> APIRouter:
     """The routes of records, histories and cases."""
     router = APIRouter(route_class=DocumentedRoute)
@@ -169,6 +181,7 @@ def histories_router(sources: ReadSources) -> APIRouter:
         return json_response(request, records, seq)
 
     _add_cases(router, sources)
+    _add_best_times(router, sources)
     return router
 
 
@@ -198,6 +211,86 @@ def _add_records(router: APIRouter, sources: ReadSources) -> None:
         _, board = await find_leaderboard(view, slug, gpu, query.version)
         items = await read_records(view, board, query.limit)
         return json_response(request, models.Records(items=items, as_of=seq), seq)
+
+
+def _add_best_times(router: APIRouter, sources: ReadSources) -> None:
+    @router.get("/v1/leaderboards/{slug}/{gpu}/best-times")
+    async def best_times(
+        request: Request,
+        reader: CurrentReader,
+        slug: str,
+        gpu: str,
+        query: Annotated[BestTimesQuery, Query()],
+    ) -> TypedResponse[models.CaseLeaderboards]:
+        """Who is fastest at each public case; with a limit, a leaderboard of each case.
+
+        Each participant takes part with the entry that counts for their rank. Of a leaderboard with
+        more than 1000 entries, those with the best scores are compared.
+        """
+        view, reads = sources.view(reader), sources.reads
+        seq = await read_checkpoint(reads)
+        problem, board = await find_leaderboard(view, slug, gpu, query.version)
+        entries = await make_entries(
+            reads, board, await read_top(reads, board, COMPARED_MAX, now())
+        )
+        rows = await reads.rows(
+            "entry_times",
+            submissions=[entry["submission"] for entry in entries],
+            problem_number=board.problem_number,
+        )
+        items = rank_cases(entries, rows, query.limit)
+        if query.case is not None:
+            items = [item for item in items if item.case == query.case]
+            if not items:
+                reason = f"no entry has a time of a public case {query.case!r}"
+                raise Refused("not_found", f"{reason}: leave `case` out to see them all", "case")
+        body = models.CaseLeaderboards(
+            problem=board.problem,
+            title=problem["title"],
+            gpu=board.gpu,
+            problem_version=board.problem_number,
+            items=items,
+            as_of=seq,
+        )
+        return json_response(request, body, seq)
+
+
+def rank_cases(
+    entries: Sequence[Row], rows: Sequence[Row], limit: int
+) -> list[models.CaseLeaderboard]:
+    """Return the fastest entries at each case, in the order of the cases of the first entry."""
+    by_submission: dict[str, list[Row]] = {}
+    for row in rows:
+        by_submission.setdefault(row["submission"], []).append(row)
+    by_case: dict[str, list[tuple[Row, Row]]] = {}
+    for entry in entries:
+        timed = by_submission.get(entry["submission"], [])[:CASES_MAX]
+        for case in show_cases(timed, timed[0]["fixed_us"] if timed else None):
+            by_case.setdefault(case["name"], []).append((entry, case))
+    return [_rank_case(name, pairs, limit) for name, pairs in by_case.items()]
+
+
+def _rank_case(name: str, pairs: list[tuple[Row, Row]], limit: int) -> models.CaseLeaderboard:
+    pairs.sort(key=lambda pair: (pair[1]["time_us"], pair[0]["number"]))
+    _, fastest = pairs[0]
+    high_us = (fastest.get("interval_us") or (0.0, fastest["time_us"]))[1]
+    places = [
+        entry
+        | {
+            "place": place,
+            "is_tied": place > 1 and (case.get("interval_us") or (case["time_us"],))[0] <= high_us,
+            "time_us": case["time_us"],
+            "interval_us": case.get("interval_us"),
+            "speedup": case.get("speedup"),
+        }
+        for place, (entry, case) in enumerate(pairs[:limit], 1)
+    ]
+    return models.CaseLeaderboard(
+        case=name,
+        weight=fastest["weight"],
+        entries_count=len(pairs),
+        items=convert(places, list[models.CasePlace]),
+    )
 
 
 def _add_cases(router: APIRouter, sources: ReadSources) -> None:

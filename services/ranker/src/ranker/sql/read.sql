@@ -489,6 +489,24 @@ where result.submission = any(%(submissions)s::text[])
   and result.problem_number = %(problem_number)s
 limit 100;
 
+-- name: entry_times
+-- The times of the public timed cases of the runs behind some submissions under one version.
+select result.submission, yardstick.times_us as fixed_us,
+       timed.name, timed.stage, timed.verdict, timed.time_us, timed.interval_us,
+       timed.yardstick_us, coalesce(timed.weight, 1) as weight
+from scored as result
+join run on run.id = result.run
+cross join lateral json_to_recordset(run.cases) as timed (
+    name text, stage text, verdict text, is_hidden boolean, time_us double precision,
+    interval_us json, yardstick_us double precision, weight double precision
+)
+left join yardstick on yardstick.problem = result.problem and yardstick.gpu = result.gpu
+     and yardstick.problem_number = result.problem_number
+where result.submission = any(%(submissions)s::text[])
+  and result.problem_number = %(problem_number)s
+  and timed.stage = 'time' and timed.time_us is not null and not coalesce(timed.is_hidden, false)
+limit 100000;
+
 -- name: submission
 -- One submission with the run that counts, or else its newest run, its result under the newest
 -- version that it has one under, and later decisions about it.
