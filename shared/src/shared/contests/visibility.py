@@ -4,6 +4,8 @@ from datetime import datetime
 from itertools import takewhile
 from typing import NamedTuple
 
+import msgspec
+
 from shared.contests.definition import Contest, Phase, Sources
 
 
@@ -42,10 +44,37 @@ def find_shown_ranks(contest: Contest, at: datetime) -> ShownRanks:
     return ShownRanks(until_at=frozen[-1].starts_at)
 
 
-def find_shown_sources(contest: Contest, at: datetime) -> Sources | None:
-    """Return who may read the sources of others at an instant; None before the first phase."""
-    started = _started_phases(contest, at)
-    return started[0].sources if started else None
+class Embargo(msgspec.Struct, frozen=True):
+    """What a contest hides on a problem from an instant until another, None for ever.
+
+    Whoever may not see the ranks as they are sees none on the problem's own leaderboards.
+    """
+
+    problem: str
+    from_at: datetime
+    until_at: datetime | None
+    hides_ranks: bool
+    sources: Sources
+
+    def is_at(self, at: datetime) -> bool:
+        """Whether an instant is in its interval."""
+        return self.from_at <= at and (self.until_at is None or at < self.until_at)
+
+
+def list_embargoes(contest: Contest) -> list[Embargo]:
+    """Return what a contest hides, for each problem and each interval between starts of phases."""
+    starts = [phase.starts_at for phase in contest.phases]
+    return [
+        Embargo(
+            problem=problem.slug,
+            from_at=phase.starts_at,
+            until_at=end_at,
+            hides_ranks=not find_shown_ranks(contest, phase.starts_at).is_live,
+            sources=phase.sources,
+        )
+        for phase, end_at in zip(contest.phases, [*starts[1:], None], strict=True)
+        for problem in contest.problems
+    ]
 
 
 def _started_phases(contest: Contest, at: datetime) -> list[Phase]:

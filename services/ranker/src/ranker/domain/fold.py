@@ -12,6 +12,7 @@ from ranker.domain.goals import HELD_WITH_SCORE
 from ranker.domain.rows import DecodedEvent, RequiredRows, Rows, Step
 from ranker.domain.score import slow_end_us
 from shared import events
+from shared.contests.visibility import list_embargoes
 from shared.event_log import RecordedEvent
 from shared.events import HARNESS_CODE, Fact
 from shared.subjects import job_id_of, last_token
@@ -256,6 +257,16 @@ def _items_lost(event: RecordedEvent, fact: events.JobGivenUp | events.JobCancel
     return [Step("evaluation_items_lost", values)]
 
 
+def _contest_published(event: RecordedEvent, fact: events.ContestPublished) -> list[Step]:
+    values = _values(event, fact) | {
+        "definition": _to_json(fact.contest),
+        "organisers": fact.contest.organisers,
+        "embargoes": _to_json(list_embargoes(fact.contest)),
+    }
+    names = ("contest_published", "contest_embargoes_removed", "contest_embargoes_added")
+    return [Step(name, values) for name in names]
+
+
 def _contest_team_created(event: RecordedEvent, fact: events.ContestTeamCreated) -> list[Step]:
     values = _values(event, fact)
     joined = values | {"account": fact.captain}
@@ -365,11 +376,7 @@ _STEP_RULES: tuple[StepRule[Any] | ValueRule[Any], ...] = (
     StepRule(events.JobRequeued, _items_ended),
     StepRule(events.JobGivenUp, _items_lost),
     StepRule(events.JobCancelled, _items_lost),
-    ValueRule(
-        events.ContestPublished,
-        "contest_published",
-        lambda fact: {"definition": _to_json(fact.contest)},
-    ),
+    StepRule(events.ContestPublished, _contest_published),
     ValueRule(
         events.ContestRegistered,
         "contest_registered",

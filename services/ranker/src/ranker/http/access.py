@@ -178,14 +178,17 @@ class ReaderView:
 
     async def rows(self, statement: str, **values: object) -> list[Row]:
         """Run a statement, which may depend on the reader, and return its rows. Raises Failed."""
-        reader_values = {
+        reader_values: dict[str, object] = {
             "reader": self.reader.account,
             "is_staff": self.reader.is_staff,
             "members_of": self.reader.boards,
             "limited_to": self.reader.problems,
             "author_of": self.reader.owned,
+            # A token that is limited to some problems does not act as an organiser.
+            "organiser": None if self.reader.problems else self.reader.account,
+            "at": now(),
         }
-        return await self.reads.rows(statement, **reader_values, **values)
+        return await self.reads.rows(statement, **reader_values | values)
 
     def sees_board(self, slug: str, visibility: str) -> bool:
         """Whether the reader can see a leaderboard."""
@@ -212,8 +215,9 @@ class ReaderView:
         """Whether the reader can see a submission; baselines are for their author and staff."""
         if row["baseline"]:
             return self.authors(row["problem"])
-        is_open = self.sees_board(row["problem"], row["visibility"])
-        return is_open and (self.owns(row) or row["mode"] == RANKED)
+        if not self.sees_board(row["problem"], row["visibility"]):
+            return False
+        return self.owns(row) or (row["mode"] == RANKED and not row["are_ranks_hidden"])
 
     def source_hidden(self, row: Mapping[str, Any], at: datetime) -> str | None:
         """Why the reader may not read a submission's source and when they may; None if they may."""
@@ -221,6 +225,8 @@ class ReaderView:
             return None
         if row["mode"] != RANKED:
             return "only sources of ranked submissions are shown"
+        if row["are_sources_hidden"]:
+            return "the contest of this problem hides sources in this phase"
         source = SourceRelease(
             policy=row["source_visible"],
             deadline_at=row["board_deadline_at"],
@@ -229,12 +235,20 @@ class ReaderView:
         )
         return find_hidden_reason(source, at)
 
+    async def add_embargo(self, row: Row) -> Row:
+        """A submission with what its contest hides from the reader. Raises Failed."""
+        if not row["contest"]:
+            return row | {"are_ranks_hidden": False, "are_sources_hidden": False}
+        (embargo,) = await self.rows("embargo", problem=row["problem"])
+        return row | embargo
+
     async def submission(self, number: int) -> Row:
         """A submission that the reader can see, unfiltered. Raises Refused or Failed."""
         rows = await self.rows("submission", number=number, at=now())
-        if not rows or not self.sees(rows[0]):
+        row = await self.add_embargo(rows[0]) if rows else None
+        if row is None or not self.sees(row):
             raise unknown_submission(number)
-        return prepare_row(rows[0])
+        return prepare_row(row)
 
     async def own(self, number: int) -> Row:
         """A submission of which the reader may see everything. Raises Refused or Failed."""

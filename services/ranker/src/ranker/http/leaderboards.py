@@ -461,6 +461,11 @@ async def find_leaderboard(
 ) -> tuple[Row, LeaderboardKey]:
     """A problem and one of its leaderboards, ignoring case. Raises Refused."""
     problem = await problem_row(view, slug)
+    if problem["are_ranks_hidden"]:
+        contest = problem["contest"]
+        reason = f"the contest {contest} hides the ranks of {problem['slug']} in this phase"
+        shown = f"its standing shows what is public: /v1/contests/{contest}/standing"
+        raise Refused("no_access", f"{reason}; {shown}", "slug")
     # GPU types that are closed for submissions keep their leaderboard.
     types = {name.lower(): name for name in (*problem["gpus_closed"], *problem["gpus"])}
     if gpu.lower() not in types:
@@ -477,6 +482,7 @@ def _make_entry(view: ReaderView, row: Row, problem: Row) -> models.Entry:
         "mode": RANKED,
         "source_visible": row["policy"],
         "board_deadline_at": problem["deadline_at"],
+        "are_sources_hidden": problem["are_sources_hidden"],
     }
     is_visible = view.source_hidden(row | source, now()) is None
     details = {

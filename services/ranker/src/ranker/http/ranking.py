@@ -154,6 +154,14 @@ async def describe_ranking(snapshot: ReadSnapshot, row: Row, decided: Row) -> Ro
     return result | {"status": "ranked"} | _make_place(row, standing)
 
 
+def hide_places(ranking: Row | None) -> Row | None:
+    """A ranking without what tells of the entries of others."""
+    if ranking is None:
+        return None
+    hidden = dict.fromkeys(("rank", "best_rank", "rank_before", "delta_to_best", "delta_to_next"))
+    return ranking | hidden | {"is_tied": False, "tied_with": None}
+
+
 def _make_pending(row: Row) -> Row:
     reason = "its runs are not over" if row["state"] != "ranking" else "it is being decided"
     pending = {"status": "pending", "is_eligible": None, "code": "awaiting_runs", "reason": reason}

@@ -26,7 +26,7 @@ from ranker.http.access import (
 )
 from ranker.http.cases import add_speedups, make_public_cases
 from ranker.http.queues import describe_wait
-from ranker.http.ranking import ReadSnapshot, ReadSnapshots, describe_ranking
+from ranker.http.ranking import ReadSnapshot, ReadSnapshots, describe_ranking, hide_places
 from ranker.http.responses import (
     LIMIT_MAX,
     NUMBER_MAX,
@@ -236,8 +236,12 @@ class SubmissionReader:
         """A submission if the reader can see it; the reads are shared by all readers."""
         snapshot = await self.snapshots.now()
         submission = await snapshot.find_once(number, lambda: _read_full(snapshot, number))
+        if submission is not None:
+            submission = await view.add_embargo(submission)
         if submission is None or not view.sees(submission):
             return None
+        if submission["are_ranks_hidden"]:
+            submission |= {"ranking": hide_places(submission["ranking"])}
         if submission["is_over"]:
             return submission
         reported = self.sources.live.find_progress(submission["id"], submission["agent"])

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from ranker.domain.rows import RANKED
 from shared import events, subjects
+from shared.contests.visibility import Embargo, list_embargoes
 from shared.embargo import is_published
 from shared.event_log import RecordedEvent
 from shared.licences import UNDECIDED, Licence, choose_licence
@@ -22,6 +23,7 @@ FOLDED = frozenset(
     for kind in (
         *(events.ProblemPublished, events.LeaderboardChanged, events.SubmissionWithdrawn),
         *(events.ConsentGiven, events.ConsentWithdrawn, events.PreferenceSet),
+        events.ContestPublished,
     )
 )
 LICENCE = "licence"
@@ -44,6 +46,7 @@ class Problem:
 
     visibility: str = PUBLIC
     deadline_at: datetime | None = None
+    contest: str = ""
     versions: dict[int, events.ProblemPublished] = field(default_factory=dict)
 
 
@@ -61,8 +64,11 @@ class Publication:
     consents: dict[tuple[str, str], set[str]] = field(default_factory=dict)
     refusals: dict[tuple[str, str], Tombstone] = field(default_factory=dict)
     licences: dict[str, str] = field(default_factory=dict)
+    embargoes: dict[str, list[Embargo]] = field(default_factory=dict)
 
-    def fold(self, event: RecordedEvent) -> None:
+    def fold(  # noqa: C901  (one case for each event)
+        self, event: RecordedEvent
+    ) -> None:
         """Fold the next event."""
         if not is_written_by_agent(event.envelope):
             self.at = max(self.at or event.envelope.at, event.envelope.at)
@@ -81,6 +87,8 @@ class Publication:
                 self.consents.pop((id_, fact.problem), None)
                 departure = Tombstone(event.seq, event.envelope.at, CONSENT)
                 self.refusals[id_, fact.problem] = departure
+            case events.ContestPublished():
+                self.embargoes[id_] = list_embargoes(fact.contest)
             case events.PreferenceSet(preference="licence"):
                 self.licences[id_] = fact.value
             case _:
@@ -94,13 +102,26 @@ class Publication:
             return
         if fact.visibility is not None:
             problem.visibility = fact.visibility
+        if fact.contest is not None:
+            problem.contest = fact.contest
         if fact.has_deadline is not None:
             problem.deadline_at = fact.deadline_at if fact.has_deadline else None
 
     def shows_problem(self, slug: str) -> bool:
         """Whether a problem is on public leaderboards."""
         problem = self.problems.get(slug)
-        return problem is not None and bool(problem.versions) and problem.visibility == PUBLIC
+        if problem is None or not problem.versions or problem.visibility != PUBLIC:
+            return False
+        return not any(embargo.hides_ranks for embargo in self._embargoes(slug))
+
+    def _embargoes(self, slug: str) -> list[Embargo]:
+        """What the contest of a problem hides by now."""
+        at, embargoes = self.at, self.embargoes.get(self.problems[slug].contest, ())
+        return [
+            embargo
+            for embargo in embargoes
+            if embargo.problem == slug and at is not None and embargo.is_at(at)
+        ]
 
     def shows_submission(self, id_: str, fact: events.SubmissionReceived) -> bool:
         """Whether a submission is in the data set."""
@@ -131,16 +152,18 @@ class Publication:
         problem = self.problems.get(slug)
         if problem is None or not self.shows_problem(slug):
             return False
-        return any(self._is_open(problem, version) for version in problem.versions.values())
+        return any(self._is_open(slug, version) for version in problem.versions.values())
 
     def _is_published(self, fact: events.SubmissionReceived) -> bool:
         """Whether the embargo of a submission's source is over."""
         version = self._version(fact)
-        return version is not None and self._is_open(self.problems[fact.problem], version)
+        return version is not None and self._is_open(fact.problem, version)
 
-    def _is_open(self, problem: Problem, version: events.ProblemPublished) -> bool:
+    def _is_open(self, slug: str, version: events.ProblemPublished) -> bool:
         """Whether the sources of a version are published by now."""
-        return is_published(version.publish, problem.deadline_at, self.at)
+        if any(embargo.sources != PUBLIC for embargo in self._embargoes(slug)):
+            return False
+        return is_published(version.publish, self.problems[slug].deadline_at, self.at)
 
     def _version(self, fact: events.SubmissionReceived) -> events.ProblemPublished | None:
         problem = self.problems.get(fact.problem)

@@ -38,6 +38,14 @@ KNOWN_MAX = 1000
 REMEMBERED_MAX = 10_000
 
 
+async def read_hidden(
+    reads: Reads, boards: Iterable[LeaderboardKey], at: datetime
+) -> set[LeaderboardKey]:
+    """The leaderboards whose ranks a contest hides now: they are announced once it shows them."""
+    problems = {row["problem"] for row in await reads.rows("boards_hidden", at=at)}
+    return {board for board in boards if board.problem in problems}
+
+
 @dataclass
 class Announcements:
     """Compares leaderboards with what was announced of them, and appends what is new."""
@@ -60,7 +68,12 @@ class Announcements:
             pending |= await self._read_keys("boards_of_bans_over", since=since, at=at)
             since = at
         self.looked_at = since
-        return {board for board in sorted(pending) if not await self._announce(board, at)}
+        hidden = await read_hidden(self.reads, pending, at)
+        for board in sorted(hidden):
+            await self._request_jobs(board, await read_top(self.reads, board, PODIUM_SIZE, at))
+        return hidden | {
+            board for board in sorted(pending - hidden) if not await self._announce(board, at)
+        }
 
     async def _read_keys(self, statement: str, **values: object) -> set[LeaderboardKey]:
         return {LeaderboardKey(**row) for row in await self.reads.rows(statement, **values)}
@@ -84,9 +97,12 @@ class Announcements:
             version = await self._append(board, fact, version)
             if not version:
                 return False
+        await self._request_jobs(board, placed)
+        return True
+
+    async def _request_jobs(self, board: LeaderboardKey, placed: list[PlacedEntry]) -> None:
         for jobs in self.podium_jobs:
             await jobs.request(board, placed)
-        return True
 
     async def _find_record(
         self, board: LeaderboardKey, placed: list[PlacedEntry], at: datetime
@@ -144,7 +160,10 @@ class Milestones:
             rows = await self.reads.rows("boards_with_goals")
             keys = (LeaderboardKey(**row) for row in rows)
         pending = set(keys)
-        return {board for board in sorted(pending) if not await self._announce(board, at)}
+        hidden = await read_hidden(self.reads, pending, at)
+        return hidden | {
+            board for board in sorted(pending - hidden) if not await self._announce(board, at)
+        }
 
     async def _read_goals(self, board: LeaderboardKey) -> Goals:
         """The goals of a version, which never change; read once."""

@@ -999,3 +999,15 @@ values (%(id)s, %(stage)s, %(seq)s, %(as_of_seq)s, %(listed)s::json, %(at)s)
 on conflict (contest, stage) do update
 set seq = excluded.seq, as_of_seq = excluded.as_of_seq, places = excluded.places,
     at = excluded.at;
+
+-- name: contest_embargoes_removed
+-- An older version of a contest hides nothing.
+delete from contest_embargo where contest = %(id)s;
+
+-- name: contest_embargoes_added
+-- What the newest version of a contest hides.
+insert into contest_embargo (contest, problem, from_at, until_at, hides_ranks, sources, organisers)
+select %(id)s, problem, from_at, until_at, hides_ranks, sources, %(organisers)s::text[]
+from json_to_recordset(%(embargoes)s::json) as embargo (
+    problem text, from_at timestamptz, until_at timestamptz, hides_ranks boolean, sources text
+);

@@ -31,7 +31,9 @@ select distinct on (problem.slug) problem.slug, problem.number as problem_versio
        problem.source_visible, problem.publish, problem.report, problem.unchecked,
        problem.baselines, problem.milestones, problem.roofs,
        coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,
-       leaderboard.archived_at, coalesce(leaderboard.contest, '') as contest, (
+       leaderboard.archived_at, coalesce(leaderboard.contest, '') as contest,
+       ranks_hidden(problem.slug, %(at)s, %(organiser)s, %(is_staff)s) as are_ranks_hidden,
+       sources_hidden(problem.slug, %(at)s, %(organiser)s, %(is_staff)s) as are_sources_hidden, (
            select max(known.number) from problem as known where known.slug = problem.slug
        ) as newest_version,
        case when %(slug)s::text is not null then (
@@ -103,6 +105,7 @@ from (
           select 1 from leaderboard where slug = tie_block.problem and visibility = 'closed'
       ))
       and (%(problem)s::text is null or problem = %(problem)s)
+      and not ranks_hidden(problem, %(at)s, %(organiser)s, %(is_staff)s)
     group by problem, problem_number, gpu
     having sum(entries_count) > 0
     order by problem, problem_number desc, gpu
@@ -517,6 +520,7 @@ select submission.id, submission.number, submission.account as participant_id,
        submission.pooling_source,
        submission.received_at, submission.deadline_at, submission.baseline,
        coalesce(leaderboard.visibility, 'public') as visibility,
+       coalesce(leaderboard.contest, '') as contest,
        leaderboard.deadline_at as board_deadline_at,
        coalesce(problem.source_visible, 'owner') as source_visible,
        coalesce(problem.consent = '' or exists (
@@ -599,6 +603,8 @@ select submission.number, submission.id, submission.account as participant_id,
        submission.problem, submission.gpu,
        submission.mode, submission.state, submission.timeline, submission.baseline, submission.agent,
        coalesce(leaderboard.visibility, 'public') as visibility,
+       ranks_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s) as are_ranks_hidden,
+       sources_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s) as are_sources_hidden,
        leaderboard.deadline_at as board_deadline_at
 from submission
 left join leaderboard on leaderboard.slug = submission.problem
@@ -670,6 +676,7 @@ where submission.baseline = '' and (%(problem)s::text is null or submission.prob
       submission.account = %(reader)s
       and (%(limited_to)s::text[] = '{}' or submission.problem = any(%(limited_to)s::text[]))
   ))
+  and (submission.account = %(reader)s or not ranks_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s))
 order by submission.number desc
 limit %(limit)s;
 
@@ -708,8 +715,9 @@ from (
 ) as entry
 join problem on problem.slug = entry.problem and problem.number = entry.problem_number
 left join leaderboard on leaderboard.slug = entry.problem
-where coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
-   or entry.problem = any(%(members_of)s::text[])
+where (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
+       or entry.problem = any(%(members_of)s::text[]))
+  and not ranks_hidden(entry.problem, %(at)s, %(organiser)s, %(is_staff)s)
 order by entry.problem, entry.gpu
 limit %(limit)s;
 
@@ -731,6 +739,7 @@ where record.account = %(account)s
   )
   and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
        or record.problem = any(%(members_of)s::text[]))
+  and not ranks_hidden(record.problem, %(at)s, %(organiser)s, %(is_staff)s)
 order by record.seq desc
 limit %(limit)s;
 
@@ -820,6 +829,7 @@ left join ban on ban.account = record.account
 where moderation.excluded_seq is null and ban.account is null
   and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
        or record.problem = any(%(members_of)s::text[]))
+  and not ranks_hidden(record.problem, %(at)s, %(organiser)s, %(is_staff)s)
 order by record.seq desc
 limit %(limit)s;
 
@@ -1093,6 +1103,7 @@ left join leaderboard on leaderboard.slug = problem.slug
 where starts_with(problem.slug || '-', %(prefix)s)
   and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
        or problem.slug = any(%(members_of)s::text[]))
+  and not ranks_hidden(problem.slug, %(at)s, %(organiser)s, %(is_staff)s)
 order by problem.slug, problem.number desc
 limit 1000;
 
@@ -1391,7 +1402,8 @@ limit 1000;
 -- at most 300.
 select submission.id, submission.number, submission.account as participant_id, submission.problem,
        submission.mode, submission.baseline,
-       coalesce(leaderboard.visibility, 'public') as visibility
+       coalesce(leaderboard.visibility, 'public') as visibility,
+       ranks_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s) as are_ranks_hidden
 from submission
 left join leaderboard on leaderboard.slug = submission.problem
 where submission.id = any(%(submissions)s::text[])
@@ -1604,6 +1616,8 @@ with kernel as (
            submission.name as file_name, submission.toolchains, submission.source,
            submission.baseline, submission.received_at,
            coalesce(leaderboard.visibility, 'public') as visibility,
+           ranks_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s) as are_ranks_hidden,
+           sources_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s) as are_sources_hidden,
            leaderboard.deadline_at as board_deadline_at, version.source_visible,
            (version.consent = '' or exists (
                select 1 from consent
@@ -1623,6 +1637,7 @@ with kernel as (
       and (%(toolchain)s::text is null or %(toolchain)s = any(submission.toolchains))
       and (coalesce(leaderboard.visibility, 'public') <> 'closed' or %(is_staff)s
            or submission.problem = any(%(members_of)s::text[]))
+      and not sources_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s)
       and (%(is_staff)s or version.source_visible = 'always'
            or (version.source_visible = 'after_close' and leaderboard.deadline_at <= %(at)s)
            or (submission.account = %(reader)s
@@ -1719,6 +1734,8 @@ select submission.number, submission.account as participant_id,
        submission.problem_number as problem_version, submission.gpu, submission.mode,
        submission.received_at, submission.baseline,
        coalesce(leaderboard.visibility, 'public') as visibility,
+       ranks_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s) as are_ranks_hidden,
+       sources_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s) as are_sources_hidden,
        leaderboard.deadline_at as board_deadline_at,
        coalesce(version.source_visible, 'owner') as source_visible,
        coalesce(version.consent = '' or exists (
@@ -1843,3 +1860,18 @@ limit 100000;
 -- name: participant_names
 -- The current names of accounts.
 select account, name from accounts.participant where account = any(%(accounts)s::text[]);
+
+-- name: boards_hidden
+-- Which problems have ranks that are hidden from everybody at an instant.
+select distinct contest_embargo.problem
+from contest_embargo
+join leaderboard on leaderboard.slug = contest_embargo.problem
+     and leaderboard.contest = contest_embargo.contest
+where from_at <= %(at)s and (until_at is null or until_at > %(at)s) and hides_ranks
+order by contest_embargo.problem
+limit 10000;
+
+-- name: embargo
+-- What the contest of a problem hides from the reader.
+select ranks_hidden(%(problem)s, %(at)s, %(organiser)s, %(is_staff)s) as are_ranks_hidden,
+       sources_hidden(%(problem)s, %(at)s, %(organiser)s, %(is_staff)s) as are_sources_hidden;

@@ -174,8 +174,10 @@ class WebhookWatcher:
 
     async def _submission_payloads(self, event: RecordedEvent, row: Row) -> list[Payload]:
         messages: list[Payload] = []
+        hidden = {board["problem"] for board in await self.reads.rows("boards_hidden", at=now())}
         for kind in kinds_for_event(event, row):
-            is_ranked = kind == RANKED
+            # No rank leaves while a contest hides it, neither one's own nor another's.
+            is_ranked = kind == RANKED and row["problem"] not in hidden
             if row["account"] in self.subscriptions.subscribers(kind):
                 rank = await self._read_rank(row) if is_ranked else None
                 messages.append(submission_payload(event, kind, row, rank))
