@@ -223,6 +223,10 @@ COMMANDS = {
         "maintenance.audit",
         "Derive a leaderboard again, and check the log behind it.",
     ),
+    "server audit-contest": (
+        "maintenance.audit_contest",
+        "Derive the standing of a CONTEST again from the log.",
+    ),
     "server scrub": ("maintenance.scrub", "Compare the log with its archive, event by event."),
     "server backup": (
         "maintenance.backup",

@@ -3,12 +3,13 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 from click import IntRange
 
-from shared.api.audits import AuditReport
+from shared.api.audits import AuditReport, ContestAuditReport
+from shared.api.contest_standings import StandingRound
 from shared.api.fields import JsonObject, parse_response
 from shared.licences import LICENCES
 from shared.presentation.report_parts import ProgressText
@@ -81,6 +82,21 @@ async def replay(context: AppContext, **values: Any) -> int:
     return OK if answer["is_equal"] else FAILED
 
 
+def _audit_options() -> tuple[options.Decorator, ...]:
+    """The options of both audits."""
+    return (
+        click.option("--as-of", type=options.Instant(), help="As of that instant."),
+        click.option("--as-of-seq", type=IntRange(min=1), help="As of that event."),
+        click.option("--file", type=options.FILE, help="A backup of the log: no server is needed."),
+        click.option(
+            "--key", "keys", multiple=True, metavar="KEY", help="A seal's public key, base64."
+        ),
+        click.option(
+            "--seals", type=options.FILE, help="Seals that you saved from GET /v1/audit/seals."
+        ),
+    )
+
+
 @local_command(
     "server audit matmul CPU --as-of 2026-11-21T12:00:00Z",
     parameters=(
@@ -89,15 +105,7 @@ async def replay(context: AppContext, **values: Any) -> int:
         click.option(
             "--version", type=IntRange(min=1), help="The problem's version; default: the newest."
         ),
-        click.option("--as-of", type=options.Instant(), help="The leaderboard at that instant."),
-        click.option("--as-of-seq", type=IntRange(min=1), help="The leaderboard after that event."),
-        click.option("--file", type=options.FILE, help="A backup of the log: no server is needed."),
-        click.option(
-            "--key", "keys", multiple=True, metavar="KEY", help="A seal's public key, base64."
-        ),
-        click.option(
-            "--seals", type=options.FILE, help="Seals that you saved from GET /v1/audit/seals."
-        ),
+        *_audit_options(),
     ),
     access=options.DATA_FOLDER,
 )
@@ -109,18 +117,51 @@ async def audit(
     It is that of a PROBLEM on a GPU type. The report explains every row by its events. Exit code 0
     if everything is correct, else 1.
     """
-    arguments = ["audit", problem, gpu, "--json", *_option_words(values)]
+    answer = await _run_audit(context, ("audit", problem, gpu), keys, values)
+    report = parse_response(answer, AuditReport)
+    context.show(answer, report_lines(report))
+    return OK if report.is_clean else FAILED
+
+
+async def _run_audit(
+    context: AppContext, command: tuple[str, ...], keys: tuple[str, ...], values: dict[str, Any]
+) -> dict[str, Any]:
+    """Run an audit, and return its report."""
+    arguments = [*command, "--json", *_option_words(values)]
     for key in keys:
         arguments += ["--key", key]
     environ = context.settings.environ
     with show_steps(context, "deriving again") as show:
         # An audit of a file needs no server.
         if values["file"]:
-            answer = await run_alone(environ, *arguments, show=show)
-        else:
-            answer = await run_in_folder(context.folder, environ, *arguments, show=show)
-    report = parse_response(answer, AuditReport)
-    context.show(answer, report_lines(report))
+            return await run_alone(environ, *arguments, show=show)
+        return await run_in_folder(context.folder, environ, *arguments, show=show)
+
+
+@local_command(
+    "server audit-contest spring --as-of 2026-11-21T12:00:00Z",
+    parameters=(
+        click.argument("contest"),
+        click.option(
+            "--round",
+            type=click.Choice(get_args(StandingRound)),
+            help="Default: the newest that began.",
+        ),
+        *_audit_options(),
+    ),
+    access=options.DATA_FOLDER,
+)
+async def audit_contest(
+    context: AppContext, contest: str, keys: tuple[str, ...], **values: Any
+) -> int:
+    """Derive the standing of a CONTEST again, and check the log behind it.
+
+    It is the one that organisers see. `server audit` checks the runs of a problem. Exit code 0 if
+    everything is correct, else 1.
+    """
+    answer = await _run_audit(context, ("audit-contest", contest), keys, values)
+    report = parse_response(answer, ContestAuditReport)
+    context.show(answer, contest_report_lines(report))
     return OK if report.is_clean else FAILED
 
 
@@ -342,7 +383,34 @@ def report_lines(report: AuditReport) -> Iterator[str]:
         yield f"NOT EQUAL: {one_line(difference)}"
 
 
-def _seal_lines(report: AuditReport) -> Iterator[str]:
+def contest_report_lines(report: ContestAuditReport) -> Iterator[str]:
+    """Describe the audit of a contest: what was checked, every place, and the verdict last."""
+    moment = f", as of {report.as_of}" if report.as_of else ""
+    name = f"{one_line(report.title)}, version {report.version}, {report.round}"
+    yield f"{name}{moment}, event {report.seq}"
+    yield f"  log    {count_text(report.events, 'event')}, chain {report.chain}"
+    yield from _seal_lines(report)
+    if report.live_seq is not None:
+        equal = "NOT equal" if report.differences else "equal"
+        yield f"  live   {equal} at event {report.live_seq}"
+    for division in report.divisions:
+        yield f"{one_line(division.title)}: {count_text(len(division.rows), 'contestant')}"
+        for row in division.rows:
+            rank = rank_text(row.rank, None, is_tied=row.is_tied)
+            yield f"{rank:>4}  {row.points:g} points for {row.contestant}, from"
+            for entry in row.entries:
+                unused = "" if entry.is_counted else ", not counted"
+                source = f"{entry.problem}, submission {entry.number}"
+                yield f"      {entry.points:g} for {source}{unused}"
+    if report.is_clean:
+        yield "clean: the standing is what the log says, and the log is untouched"
+    for finding in report.findings[:FINDINGS_MAX]:
+        yield f"NOT CLEAN from event {finding.seq} on: {one_line(finding.what)}"
+    for difference in report.differences[:FINDINGS_MAX]:
+        yield f"NOT EQUAL: {one_line(difference)}"
+
+
+def _seal_lines(report: AuditReport | ContestAuditReport) -> Iterator[str]:
     keys = f"checked with {', '.join(report.keys)}" if report.keys else "no key to check with"
     yield f"  seals  {report.seals}, {keys}"
     for change in report.key_changes:

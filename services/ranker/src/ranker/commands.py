@@ -10,17 +10,22 @@ import logging
 import sys
 import time
 from argparse import ArgumentParser, Namespace, _SubParsersAction
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from signal import SIGINT
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from ranker.archive.segments import KEEP_DAYS
-from ranker.audit.command import audit_file, audit_live
+from ranker.audit.command import (
+    audit_contest_file,
+    audit_file,
+    audit_live,
+    audit_live_contest,
+)
 from ranker.audit.report import report_lines
 from ranker.blobs import collect_blobs
 from ranker.domain.stored_log import PublishedSeal
@@ -33,6 +38,7 @@ from ranker.releases.service import release
 from ranker.replay.runner import PROJECTIONS, SOURCES, replay_projection
 from ranker.service.progress import command_log
 from ranker.settings import Settings, load
+from shared.api.contest_standings import StandingRound
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.licences import LICENCES
@@ -90,6 +96,8 @@ async def _run(options: Namespace) -> int:
     match options.command:
         case "audit":
             return await _audit(options)
+        case "audit-contest":
+            return await _audit_contest(options)
         case "export" | "backup" | "backup-key" | "import":
             summary = await _back_up_or_restore(options)
         case "release":
@@ -198,6 +206,16 @@ async def _audit(options: Namespace) -> int:
     return OK if report.is_clean else DIFFERS
 
 
+async def _audit_contest(options: Namespace) -> int:
+    published = _read_seals(options.seals)
+    if options.file is None:
+        report = await audit_live_contest(load(), options, published)
+    else:
+        report = await audit_contest_file(options, published)
+    _print_json(msgspec.to_builtins(report, builtin_types=(datetime,)))
+    return OK if report.is_clean else DIFFERS
+
+
 def _print_lines(lines: Iterable[str]) -> None:
     sys.stdout.writelines(f"{line}\n" for line in lines)
 
@@ -228,6 +246,15 @@ def _parse_instant(text: str) -> datetime:
 _parse_instant.__name__ = "instant (such as 2026-11-21T12:00:00Z)"
 
 
+def _add_audit_options(add: Callable[..., object]) -> None:
+    add("--as-of", type=_parse_instant, help="as of this instant")
+    add("--as-of-seq", type=int, help="as of this event")
+    add("--file", type=Path, help="an exported log; no server is needed")
+    add("--key", action="append", default=[], help="a public key of seals, in base64")
+    add("--seals", type=Path, help="a saved response of GET /v1/audit/seals")
+    add("--json", action="store_true", help="as JSON, which the audit of a contest always is")
+
+
 def make_parser() -> ArgumentParser:
     """Return the parser of all commands."""
     parser = ArgumentParser(prog="python -m ranker")
@@ -241,12 +268,13 @@ def make_parser() -> ArgumentParser:
     audit("problem")
     audit("gpu")
     audit("--version", type=int, help="problem version; default: the newest")
-    audit("--as-of", type=_parse_instant, help="the leaderboard at this instant")
-    audit("--as-of-seq", type=int, help="the leaderboard after this event")
-    audit("--file", type=Path, help="an exported log; no server is needed")
-    audit("--key", action="append", default=[], help="a public key of seals, in base64")
-    audit("--seals", type=Path, help="a saved response of GET /v1/audit/seals")
-    audit("--json", action="store_true")
+    _add_audit_options(audit)
+
+    contest_help = "check the standing of a contest and its log"
+    contest = commands.add_parser("audit-contest", help=contest_help).add_argument
+    contest("contest")
+    contest("--round", choices=get_args(StandingRound), help="default: the newest that began")
+    _add_audit_options(contest)
 
     replay_help = "fold a projection beside the live one"
     replay = commands.add_parser("replay", help=replay_help).add_argument

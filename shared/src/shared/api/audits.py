@@ -5,6 +5,7 @@ from datetime import datetime
 
 import msgspec
 
+from shared.api.contest_standings import DivisionStanding, StandingRound
 from shared.api.fields import ApiModel
 
 
@@ -88,6 +89,41 @@ class AuditReport(ApiModel, frozen=True, kw_only=True):
     rows: list[LeaderboardRow]
     findings: list[Finding]
     ignored: list[Finding]
+    live_seq: int | None
+    differences: list[str]
+    key_changes: list[Finding] = []
+
+
+class ContestAuditRequest(msgspec.Struct, frozen=True):
+    """The standing of a contest now or at a moment, and the public keys of seals that are known."""
+
+    contest: str
+    round: StandingRound | None = None
+    as_of: datetime | None = None
+    as_of_seq: int | None = None
+    keys: Sequence[str] = ()
+
+
+class ContestAuditReport(ApiModel, frozen=True, kw_only=True):
+    """The result of an audit of a contest; `seq` is the last event that it is folded from.
+
+    The standing is the one that organisers see, whatever the phase hides. The runs behind it are
+    checked by an audit of each problem's leaderboard.
+    """
+
+    is_clean: bool
+    contest: str
+    title: str
+    version: int
+    round: StandingRound
+    as_of: datetime | None
+    seq: int
+    events: int
+    chain: str
+    seals: int
+    keys: list[str]
+    divisions: list[DivisionStanding]
+    findings: list[Finding]
     live_seq: int | None
     differences: list[str]
     key_changes: list[Finding] = []

@@ -4,6 +4,7 @@ import asyncio
 import time
 from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
@@ -14,14 +15,23 @@ from ranker.archive.log_file import LogFileReader, open_log_file
 from ranker.archive.postgres import PACKAGE, Archive, open_archive
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
 from ranker.audit.auditor import LiveLeaderboard, audit
+from ranker.audit.contests import LiveContest, audit_contest
+from ranker.domain.contests import derive_divisions, find_round, find_windows
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.stored_log import CHAIN_START, DamagedCopy, PublishedSeal, StoredEvent
 from ranker.postgres import SCHEMA, Reader
+from ranker.service.contests import RoundReader, decode_definition, read_roster
 from ranker.service.decisions import Reads
 from ranker.service.leaderboard import key_values, read_top
 from ranker.service.progress import log_progress
 from ranker.settings import Settings
-from shared.api.audits import AuditReport, AuditRequest, Finding
+from shared.api.audits import (
+    AuditReport,
+    AuditRequest,
+    ContestAuditReport,
+    ContestAuditRequest,
+    Finding,
+)
 from shared.clock import now
 from shared.errors import Failed, Refused
 from shared.event_log import EventLog, Feed, Gap, RecordedEvent
@@ -42,11 +52,46 @@ def _make_request(options: Namespace, known_key: str | None) -> AuditRequest:
     return AuditRequest(**fields, keys=[*options.key, *([known_key] if known_key else [])])
 
 
+def _make_contest_request(options: Namespace, known_key: str | None) -> ContestAuditRequest:
+    names = ("contest", "round", "as_of", "as_of_seq")
+    fields = {name: getattr(options, name) for name in names}
+    keys = [*options.key, *([known_key] if known_key else [])]
+    return ContestAuditRequest(**fields, keys=keys)
+
+
 async def audit_live(
     settings: Settings, options: Namespace, published: Sequence[PublishedSeal]
 ) -> AuditReport:
     """Audit log, archive and live read models of a running platform. Raises Refused or Failed."""
     request = _make_request(options, read_own_key(settings))
+    async with _open_platform(settings) as (reader, archive_store, copy):
+        live = None
+        if request.as_of is None and request.as_of_seq is None:
+            live = await _read_live(reader, request)
+            await _wait_for_archive(archive_store, live.seq)
+            request = replace(request, as_of_seq=live.seq)
+        return await audit(request, copy, verify_verdict, live, published)
+
+
+async def audit_live_contest(
+    settings: Settings, options: Namespace, published: Sequence[PublishedSeal]
+) -> ContestAuditReport:
+    """Audit log, archive and the standing of a contest. Raises Refused or Failed."""
+    request = _make_contest_request(options, read_own_key(settings))
+    async with _open_platform(settings) as (reader, archive_store, copy):
+        live = None
+        if request.as_of is None and request.as_of_seq is None:
+            live = await _read_live_contest(reader, request)
+            await _wait_for_archive(archive_store, live.seq)
+            request = replace(request, as_of_seq=live.seq)
+        return await audit_contest(request, copy, verify_verdict, live, published)
+
+
+@asynccontextmanager
+async def _open_platform(
+    settings: Settings,
+) -> AsyncIterator[tuple[Reader, Archive, "ArchiveCopy"]]:
+    """Open the read models, the archive, and the events of a running platform."""
     dsn = settings.postgres_dsn
     await asyncio.to_thread(await_migrations, dsn, "shared", "accounts")
     for package, schema_name in (("ranker", SCHEMA), (PACKAGE, ARCHIVE_SCHEMA)):
@@ -57,13 +102,7 @@ async def audit_live(
             create_pool(dsn, 1, 1, SCHEMA) as connections,
             open_archive(dsn) as archive_store,
         ):
-            live = None
-            if request.as_of is None and request.as_of_seq is None:
-                live = await _read_live(Reader(connections), request)
-                await _wait_for_archive(archive_store, live.seq)
-                request = replace(request, as_of_seq=live.seq)
-            copy = ArchiveCopy(archive_store, NatsLog(nc))
-            return await audit(request, copy, verify_verdict, live, published)
+            yield Reader(connections), archive_store, ArchiveCopy(archive_store, NatsLog(nc))
     finally:
         await nc.close()
 
@@ -74,6 +113,34 @@ async def audit_file(options: Namespace, published: Sequence[PublishedSeal]) -> 
     known_key = None if options.key else reader.header.key
     request = _make_request(options, known_key)
     return await audit(request, FileCopy(reader), verify_verdict, published=published)
+
+
+async def audit_contest_file(
+    options: Namespace, published: Sequence[PublishedSeal]
+) -> ContestAuditReport:
+    """Audit a contest in an exported file, as `audit_file` does a leaderboard."""
+    reader = open_log_file(options.file)
+    request = _make_contest_request(options, None if options.key else reader.header.key)
+    return await audit_contest(request, FileCopy(reader), verify_verdict, published=published)
+
+
+async def _read_live_contest(reader: Reader, request: ContestAuditRequest) -> LiveContest:
+    """What organisers see at one moment: read again if something was folded meanwhile."""
+    for _ in range(LOOKS_MAX):
+        (before,), at = await reader.rows("checkpoint"), now()
+        rows = await reader.rows("contests", contest=request.contest)
+        if not rows:
+            raise Refused("not_found", f"there is no contest {request.contest!r}", "contest")
+        contest = decode_definition(rows[0])
+        round_ = request.round or find_round(contest, at)
+        counted = await RoundReader(reader, contest, round_, at).read(find_windows(contest, round_))
+        divisions = derive_divisions(
+            contest, round_, await read_roster(reader, contest.slug), counted
+        )
+        (after,) = await reader.rows("checkpoint")
+        if before == after:
+            return LiveContest(after["seq"], at, divisions)
+    raise Failed("the read models kept changing: audit with --as-of-seq")
 
 
 async def _read_live(reader: Reader, request: AuditRequest) -> LiveLeaderboard:

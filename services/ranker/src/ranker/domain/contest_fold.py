@@ -56,6 +56,7 @@ class ContestFold:
     def __init__(self, slug: str) -> None:
         self.slug = slug
         self.contest: Contest | None = None
+        self.number = 0
         self.roster = Roster()
         self.standings = Standings()
         self._submissions: dict[str, ContestSubmission] = {}
@@ -86,7 +87,7 @@ class ContestFold:
     def _fold_contest(self, event: RecordedEvent) -> None:
         fact = event.fact
         if isinstance(fact, events.ContestPublished):
-            self.contest = fact.contest
+            self.contest, self.number = fact.contest, fact.number
         elif isinstance(fact, events.ContestFinalistsAdmitted):
             self.roster.finalists = frozenset(fact.contestants)
         elif event.envelope.type in _PEOPLE:

@@ -20,7 +20,7 @@ from shared.api.contest_standings import (
     DivisionStanding,
     StandingRound,
 )
-from shared.contests.definition import Contest, ContestProblem, Division
+from shared.contests.definition import ROUNDS, Contest, ContestProblem, Division
 from shared.events import SubmissionFinished
 
 PRACTICE = "practice"
@@ -53,6 +53,13 @@ def find_windows(
             end_at = problem.ends_at if until_at is None else min(problem.ends_at, until_at)
             windows[problem.slug] = Window(problem.starts_at, end_at)
     return windows
+
+
+def find_round(contest: Contest, at: datetime) -> StandingRound:
+    """The newest round of which a problem has started by an instant, or the first one."""
+    rounds = sorted({problem.round for problem in contest.problems}, key=ROUNDS.index)
+    started = {problem.round for problem in contest.problems if problem.starts_at <= at}
+    return next((round_ for round_ in reversed(rounds) if round_ in started), rounds[0])
 
 
 def find_gpu(problem: ContestProblem, gpus: Sequence[str]) -> str:

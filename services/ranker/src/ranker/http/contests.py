@@ -11,6 +11,7 @@ from msgspec.structs import replace
 
 from ranker.archive.postgres import ArchiveReader
 from ranker.domain.contest_fold import ContestFold
+from ranker.domain.contests import find_round
 from ranker.http.access import CurrentReader, ReaderView, ReadSources
 from ranker.http.leaderboards import EVENTS_PER_TURN, read_checkpoint, require_zone
 from ranker.http.responses import QueryParams, json_response
@@ -98,13 +99,6 @@ async def find_contest(view: ReaderView, slug: str) -> KnownContest:
         reason = f"there is no contest {slug[:SLUG_CHARS_SHOWN]!r}"
         raise Refused("not_found", reason, "slug")
     return KnownContest(decode_definition(rows[0]), rows[0]["number"])
-
-
-def find_round(contest: Contest, at: datetime) -> models.StandingRound:
-    """The newest round of which a problem has started by an instant, or the first one."""
-    rounds = sorted({problem.round for problem in contest.problems}, key=ROUNDS.index)
-    started = {problem.round for problem in contest.problems if problem.starts_at <= at}
-    return next((round_ for round_ in reversed(rounds) if round_ in started), rounds[0])
 
 
 async def _find_state(

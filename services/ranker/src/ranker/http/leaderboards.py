@@ -464,8 +464,8 @@ async def find_leaderboard(
     if problem["are_ranks_hidden"]:
         contest = problem["contest"]
         reason = f"the contest {contest} hides the ranks of {problem['slug']} in this phase"
-        shown = f"its standing shows what is public: /v1/contests/{contest}/standing"
-        raise Refused("no_access", f"{reason}; {shown}", "slug")
+        hint = f"its standing shows what is public: /v1/contests/{contest}/standing"
+        raise Refused("no_access", f"{reason}; {hint}", "slug")
     # GPU types that are closed for submissions keep their leaderboard.
     types = {name.lower(): name for name in (*problem["gpus_closed"], *problem["gpus"])}
     if gpu.lower() not in types:
