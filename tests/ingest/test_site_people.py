@@ -1,8 +1,6 @@
-"""The pages of participants, queue, agents, contests and notifications, over a real read side."""
+"""The pages of participants, queue, agents and notifications, over a real read side."""
 
-import json
 import re
-from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,10 +8,8 @@ from msgspec import structs
 
 from ingest.site import people
 from shared import events, subjects
-from shared.contests.definition import Contest, ContestProblem, Division, Phase, Scoring
 from tests.ingest.test_site_pages import Run, name_account, page_of, run
 from tests.ingest.ways import CLOSED, OPEN, Ways
-from tests.support.door import FILES, report_of
 from tests.support.holders import submit
 from tests.support.lives import AGENT, T0, Life, problem, registration, say
 from tests.support.waits import eventually
@@ -49,7 +45,7 @@ async def page_with(ways: Ways, path: str, text: str, name: str = "nobody") -> s
     return await eventually(read)
 
 
-async def send(ways: Ways, name: str, path: str, **fields: str | list[str]) -> tuple[int, str]:
+async def send(ways: Ways, name: str, path: str, /, **fields: str | list[str]) -> tuple[int, str]:
     """Send a form of a page, and return the status and the text of the answer."""
     headers, csrf = ways.browser_credentials(name)
     async with ways.browser(name, headers) as browser:
@@ -199,112 +195,6 @@ async def test_the_queue_and_the_agents_show_what_the_api_shows(ways: Ways) -> N
             assert (await browser.get(script)).status_code == 200
     live.agents.clear()
     assert ">silent, quarantined<" in await page_of(ways, "/agents")
-
-
-def read_calendar(data: bytes) -> list[dict[str, str]]:
-    """Return the events of a calendar, unfolded and unescaped. Source: RFC 5545."""
-    lines = data.decode().replace("\r\n ", "").split("\r\n")
-    assert (lines[0], lines[-2], lines[-1]) == ("BEGIN:VCALENDAR", "END:VCALENDAR", "")
-    entries: list[dict[str, str]] = []
-    for line in lines:
-        name, _, value = line.partition(":")
-        if line == "BEGIN:VEVENT":
-            entries.append({})
-        elif entries:
-            entries[-1].setdefault(
-                name, re.sub(r"\\(.)", lambda match: match[1].replace("n", "\n"), value)
-            )
-    return entries
-
-
-@pytest.mark.feature("C3", "N8")
-async def test_contests_and_their_calendar_show_the_deadlines(ways: Ways) -> None:
-    author = ways.people["author"].headers
-    title = json.dumps(TITLE, ensure_ascii=False)
-    files = FILES | {"warpboard.yml": f"title: {title}\n".encode()}
-    for slug, visibility, deadline in (
-        ("titled", "public", "2999-01-02T03:04:00Z"),
-        ("secret", "closed", "2999-01-03T00:00:00+01:00"),
-    ):
-        data = {
-            "slug": slug,
-            "deadline": deadline,
-            "visibility": visibility,
-            "report": report_of(files, slug),
-        }
-        parts = [("files", (name, text)) for name, text in files.items()]
-        answer = await ways.door.http.post("/v1/problems", data=data, files=parts, headers=author)
-        assert answer.status_code == 201, answer.text
-    await page_with(ways, "/contests", "/problems/secret", "author")
-    text = await page_of(ways, "/contests")
-    assert 'data-until="2999-01-02T03:04:00+00:00"' in text
-    assert 'href="/deadlines.ics"' in text
-    assert "/problems/secret" not in text
-    assert f"/problems/{OPEN}" not in text
-    headers, _ = ways.browser_credentials("author")
-    async with ways.browser("author", headers) as browser:
-        calendar = await browser.get("/deadlines.ics")
-        assert calendar.headers["content-type"] == "text/calendar; charset=utf-8"
-    data_bytes = calendar.content
-    assert b"\n" not in data_bytes.replace(b"\r\n", b"")
-    assert all(len(line) <= 75 for line in data_bytes.split(b"\r\n"))
-    titled, secret = read_calendar(data_bytes)
-    assert titled["SUMMARY"] == f"Deadline: {TITLE}"
-    assert titled["DESCRIPTION"] == f"GPU types: CPU, H100.\n{titled['URL']}"
-    assert (titled["DTSTART"], secret["DTSTART"]) == ("29990102T030400Z", "29990102T230000Z")
-    assert re.fullmatch(r"\d{8}T\d{6}Z", titled["DTSTAMP"])
-    assert titled["UID"] != secret["UID"]
-    await check_named_contest(ways)
-    # A calendar program sends no cookie, and so sees what is public.
-    async with ways.browser("nobody", {}) as browser:
-        assert len(read_calendar((await browser.get("/deadlines.ics")).content)) == 1
-
-
-async def check_named_contest(ways: Ways) -> None:
-    """Check the page of a contest of two problems, of which one is closed."""
-    owner, other = ways.people["owner"].account, "p1"
-    at = T0
-    problems = [
-        ContestProblem(slug=slug, round="main", starts_at=at - HOUR, ends_at=at + HOUR, gpu="CPU")
-        for slug in ("identity", "secret")
-    ]
-    problems[0] = structs.replace(problems[0], scoring=Scoring(points=[25, 18]))
-    phases = [
-        Phase(kind="registration", starts_at=at - 2 * HOUR, ends_at=at - HOUR),
-        Phase(kind="main", starts_at=at - HOUR, ends_at=at + HOUR),
-    ]
-    contest = Contest(
-        slug="summer",
-        title="Summer 2026",
-        terms="Be fair.",
-        organisers=[],
-        problems=problems,
-        divisions=[Division(slug="open", title="Open")],
-        phases=phases,
-        register_until_at=at,
-    )
-    aggregate = subjects.contest("summer")
-    await say(ways.door.log, aggregate, events.ContestPublished(number=1, contest=contest))
-    for account in (owner, other):
-        registered = events.ContestRegistered(account=account, division="open", terms_digest="d")
-        await say(ways.door.log, aggregate, registered)
-    for slug in ("identity", "secret"):
-        changed = events.LeaderboardChanged(visibility=None, reason="r", contest="summer")
-        await say(ways.door.log, subjects.problem(slug), changed)
-    runs = Run("first", owner, 50.0), Run("second", other, 90.0)
-    numbers = await run(ways, *(replace(one, contest="summer") for one in runs))
-    page = "/contests/summer"
-    await page_with(ways, "/contests", "2 problems", "author")
-    text = await page_of(ways, page, "author")
-    assert "/problems/secret" in text
-    assert "without an end: a problem has no deadline" in text
-    text = await page_of(ways, page)
-    assert "/problems/secret" not in text
-    assert [int(points) for points in re.findall(r'data-label="points">(\d+)<', text)] == [25, 18]
-    assert text.index(f'"/submissions/{numbers["first"]}"') < text.index("name deleted")
-    assert ">you<" in await page_of(ways, page, "owner")
-    assert f'<a href="{page}">summer</a>' in await page_of(ways, "/contests")
-    await page_of(ways, "/contests/winter", status=404)
 
 
 async def test_an_account_chooses_its_notifications_and_webhooks(ways: Ways) -> None:

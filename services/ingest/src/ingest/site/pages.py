@@ -20,13 +20,14 @@ from ingest.site.archive import add_archive_page
 from ingest.site.badges import add_badges
 from ingest.site.charts import Chart, draw_canaries, draw_sparkline
 from ingest.site.client_package import add_client_pages, build_wheel, install_command
+from ingest.site.contests import add_contest_pages
 from ingest.site.creation import add_creation_pages
 from ingest.site.editor import CODE_EDITOR, add_resubmission_page, add_submission_forms
 from ingest.site.formatting import FILTERS
 from ingest.site.guide import add_guide_pages
 from ingest.site.leaderboards import add_leaderboard_pages
 from ingest.site.people import add_people_pages
-from ingest.site.problems import add_contest_pages, add_problem_pages
+from ingest.site.problems import add_problem_pages
 from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
 from ingest.site.reference import add_reference_page
 from ingest.site.submissions import SubmissionPage, add_comparison_page, add_submission_page
@@ -202,7 +203,7 @@ def add_public_pages(app: FastAPI, web: Web, ranker: ReadProxy, commands: Ingest
     _add_home(router, web, ranker)
     _add_files(router)
     add_client_pages(router, web)
-    add_contest_pages(router, web, ranker)
+    add_contest_pages(app, router, web, ranker, commands)
     add_creation_pages(app, router, web, ranker)
     add_guide_pages(router, web)
     add_reference_page(app, router, web)
