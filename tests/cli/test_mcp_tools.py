@@ -1,5 +1,6 @@
 """What the tools promise before anybody is asked: their schemas, their bounds, their words."""
 
+import json
 import logging
 import re
 from collections.abc import Iterator
@@ -58,6 +59,30 @@ async def test_each_tool_says_what_it_does_and_what_it_takes() -> None:
         assert tool.input_schema["additionalProperties"] is False
         for name, about in tool.input_schema["properties"].items():
             assert about.get("description"), name
+
+
+async def test_a_registration_accepts_the_terms_that_were_read() -> None:
+    digest = "a" * 64
+    decision = {"event": "ContestRegistered", "seq": 9}
+    stale = {"detail": "the terms have changed", "code": "terms_changed"}
+    arguments = {"contest": "cup", "division": "open", "declaration": {"model": "m"}}
+    with run_stand_in(respond_in_turn((409, stale), (201, decision))) as standin:
+        async with connect_agent(standin.url) as agent:
+            message = await call_failing_tool(
+                agent, "register_for_contest", **arguments, terms_digest=digest
+            )
+            assert "the terms have changed" in message
+            result = await call_tool(
+                agent, "register_for_contest", **arguments, terms_digest=digest
+            )
+    assert result["event"] == "ContestRegistered"
+    assert [request.path for request in standin.requests] == ["/v1/contests/cup/registration"] * 2
+    assert json.loads(standin.requests[1].body) == {
+        "division": "open",
+        "terms_digest": digest,
+        "declaration": {"model": "m"},
+        "code": "",
+    }
 
 
 async def test_a_ranked_submission_without_a_licence_tells_the_agent_to_ask_a_person() -> None:

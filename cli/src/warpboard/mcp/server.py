@@ -23,6 +23,7 @@ from shared.presentation.units import about_text, one_line
 from warpboard.context import AppContext
 from warpboard.domain.output import OK
 from warpboard.mcp.archive import search_archive
+from warpboard.mcp.contests import list_contests, read_contest, register_for_contest
 from warpboard.mcp.context import ToolContext, ToolResult
 from warpboard.mcp.evaluations import evaluate_batch
 from warpboard.mcp.problems import (
@@ -69,6 +70,9 @@ FIXES = {
     "licence_missing": "show this to the person, and submit with the licence that they choose, or "
     "with none",
     "too_many_open": "follow or cancel your open submissions, then submit again",
+    "unknown_contest": "list_contests has the slugs",
+    "not_registered": "show your user the terms of read_contest before register_for_contest",
+    "contest_closed": "read_contest has the phases with what each accepts",
     "already_ended": "read_result has how it ended",
 }
 PAGE_TYPE, SOURCE_TYPE = "text/markdown", "text/plain"
@@ -86,8 +90,9 @@ TOOLS: tuple[Callable[..., Awaitable[ToolResult]], ...] = (
     ),
     *(read_result, read_log, read_profile, compare, read_lineage, leaderboard),
     *(my_submissions, quota),
+    *(list_contests, read_contest, register_for_contest),
 )
-WRITING_TOOLS = (evaluate_batch, submit, cancel)
+WRITING_TOOLS = (evaluate_batch, submit, cancel, register_for_contest)
 SLOW_TOOLS = (evaluate_batch, follow, run_locally)
 T = TypeVar("T")
 
