@@ -76,8 +76,8 @@ async def test_a_registration_accepts_the_terms_that_were_read() -> None:
                 agent, "register_for_contest", **arguments, terms_digest=digest
             )
     assert result["event"] == "ContestRegistered"
-    assert [request.path for request in standin.requests] == ["/v1/contests/cup/registration"] * 2
-    assert json.loads(standin.requests[1].body) == {
+    assert [request.path for request in standin.heard] == ["/v1/contests/cup/registration"] * 2
+    assert json.loads(standin.heard[1].body) == {
         "division": "open",
         "terms_digest": digest,
         "declaration": {"model": "m"},

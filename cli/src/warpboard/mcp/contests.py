@@ -42,12 +42,12 @@ async def read_contest(context: ToolContext, contest: Contest) -> ToolResult:
         for division in standing.divisions
         if len(division.rows) > ROWS_MAX
     ]
-    shown = [
+    divisions = [
         structs.replace(division, rows=division.rows[:ROWS_MAX]) for division in standing.divisions
     ]
     page = ContestPage(
         details=structs.replace(details, contest=structs.replace(details.contest, terms=terms)),
-        standing=structs.replace(standing, divisions=shown),
+        standing=structs.replace(standing, divisions=divisions),
     )
     return ToolResult(page, cut=cut)
 

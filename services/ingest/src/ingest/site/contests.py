@@ -377,8 +377,8 @@ def add_contest_pages(
         """The standing of a contest as the visitor sees it, for spreadsheets."""
         visitor = await find_visitor(request, web, ranker)
         path = api_path("contests", slug, "standing")
-        shown = await read_in_time(visitor.reads.read(path, ContestStanding, round=round_))
-        return _csv_response(write_standing(shown), f"{slug}-standing.csv")
+        read = await read_in_time(visitor.reads.read(path, ContestStanding, round=round_))
+        return _csv_response(write_standing(read), f"{slug}-standing.csv")
 
     @router.get("/contests/{slug}")
     async def contest(
@@ -441,18 +441,18 @@ def _add_calendars(router: APIRouter, pages: ContestPages) -> None:
         problems, summaries = await asyncio.gather(
             read_in_time(read_problems(visitor.reads)), contests.listed()
         )
-        found = await asyncio.gather(*(contests.details(ANONYMOUS, it.slug) for it in summaries))
-        shown = deadline_events(problems, public_url)
-        shown += [event for it in found for event in calendar_events(it.contest, public_url)]
-        text = render_calendar("Warpboard deadlines", shown, public_url, now())
+        details = await asyncio.gather(*(contests.details(ANONYMOUS, it.slug) for it in summaries))
+        dates = deadline_events(problems, public_url)
+        dates += [date for it in details for date in calendar_events(it.contest, public_url)]
+        text = render_calendar("Warpboard deadlines", dates, public_url, now())
         return Response(text, headers=HEADERS, media_type=MEDIA_TYPE)
 
     @router.get("/contests/{slug}/phases.ics")
     async def phases(slug: ContestInPath) -> Response:
         """The phases of a contest, for calendar programs."""
         contest = (await pages.commands.contests.details(ANONYMOUS, slug)).contest
-        shown = calendar_events(contest, public_url)
-        text = render_calendar(one_line(contest.title, TITLE_CHARS_MAX), shown, public_url, now())
+        dates = calendar_events(contest, public_url)
+        text = render_calendar(one_line(contest.title, TITLE_CHARS_MAX), dates, public_url, now())
         return Response(text, headers=HEADERS, media_type=MEDIA_TYPE)
 
 
