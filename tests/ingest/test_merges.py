@@ -10,6 +10,7 @@ from typing import Any
 import httpx
 import pytest
 
+from ingest.contests.state import ContestState, fold_contest
 from ingest.identity.access.fold import Access, MergeOffer
 from ingest.merges import rules
 from ingest.merges.rules import PARTS_MAX, AggregateFact, Side
@@ -86,6 +87,7 @@ MERGED_PART, MERGED_INTO = merged(PART, INTO)
         (opened("s", BAN), INTO, "banned"),
         (PART, opened("p", BAN), "banned"),
         (replace(PART, open_count=1), INTO, "not over"),
+        (replace(PART, contests=["cup"]), INTO, "has a part in cup"),
         (PART, replace(INTO, open_count=2), "not over"),
     ],
 )
@@ -401,6 +403,19 @@ async def test_members_and_authors_keep_their_leaderboards_in_the_other_account(
     await merge(strict, part=lace, into=ada)
     answer = await submit(strict, ada)
     assert answer.status_code == 202, answer.text
+
+
+def test_who_has_a_part_in_a_contest_keeps_it_until_it_is_over() -> None:
+    registered = events.ContestRegistered(
+        account="ada", division="hand", terms_digest="d", declaration={}
+    )
+    left = events.ContestRegistrationWithdrawn(account="ada")
+    state = fold_contest(ContestState(), [registered])
+    assert state.binds("ada")
+    assert not state.binds("grace")
+    assert not fold_contest(state, [left]).binds("ada")
+    out = events.ContestDisqualified(subject="ada", reason="r")
+    assert fold_contest(state, [out, left]).binds("ada")
 
 
 def test_offers_are_forgotten_when_they_expire() -> None:

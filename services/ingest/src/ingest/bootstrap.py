@@ -99,6 +99,7 @@ def ingest(
     quotas = Quotas(ports, decisions, histories, feed, bounds.open_max)
     intake = Intake(ports, histories, quotas, feed, bounds)
     people = Accounts(decisions, feed, ports.account_store)
+    contests = ContestCommands(decisions, histories, feed, ports.account_store)
     baselines = Baselines(ports, decisions)
     problems = Problems(ports, decisions, feed, baselines)
     boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs, baselines)
@@ -124,10 +125,10 @@ def ingest(
         invites=Invites(decisions, feed, ports.account_store, account_attempts, address_attempts),
         people=people,
         consents=Consents(ports, decisions, feed),
-        contests=ContestCommands(decisions, histories, feed, ports.account_store),
+        contests=contests,
         preferences=PreferenceCommands(ports, decisions, feed),
         tokens=Tokens(decisions, feed, ports.account_store, TokenUsage(ports.account_store)),
-        merges=Merges(decisions, feed, people, quotas),
+        merges=Merges(decisions, feed, people, quotas, contests),
         account_tables=AccountTables(decisions, feed, ports.account_store),
         feed=feed,
     )

@@ -24,6 +24,7 @@ PHASE_KINDS: tuple[str, ...] = get_args(PhaseKind)
 Round: TypeAlias = Literal["qualifier", "main", "finals"]
 ROUNDS: tuple[str, ...] = get_args(Round)
 FREEZE: Final = "freeze"
+ARCHIVE: Final = "archive"
 # `live`: the standing as it is. `frozen`: as of the start of the phase. `hidden`: no ranks at all.
 # Organisers and operators always see the ranks as they are.
 Ranks: TypeAlias = Literal["live", "frozen", "hidden"]
@@ -175,6 +176,14 @@ def phase_at(contest: Contest, at: datetime) -> Phase | None:
 def next_phase(contest: Contest, at: datetime) -> Phase | None:
     """Return the first phase that starts after an instant."""
     return next((phase for phase in contest.phases if phase.starts_at > at), None)
+
+
+def is_over(contest: Contest, at: datetime) -> bool:
+    """Return whether nothing in a contest can change its results any more."""
+    phase = phase_at(contest, at)
+    if phase is None:
+        return next_phase(contest, at) is None
+    return phase.kind == ARCHIVE
 
 
 def round_at(contest: Contest, at: datetime) -> Round | None:

@@ -46,6 +46,7 @@ from shared.clock import new_id
 from shared.contests.definition import (
     Contest,
     ContestProblem,
+    is_over,
     is_registration_open,
     next_phase,
     phase_at,
@@ -139,11 +140,25 @@ class ContestCommands:
             moved=published.moved if published else [],
         )
 
-    async def listed(self) -> list[api.ContestSummary]:
-        """Return all contests, those that started last first."""
+    async def contests_that_bind(self, account: str) -> list[str]:
+        """Return the contests that are not over and in which an account has a part."""
+        at = self.decisions.clock()
+        return [
+            folded.state.contest.slug
+            for folded in await self._load_all()
+            if folded.state.contest and folded.state.binds(account)
+            if not is_over(folded.state.contest, at)
+        ]
+
+    async def _load_all(self) -> list[FoldedState[ContestState]]:
+        """Return the states of all names of contests that problems ever had."""
         boards = self.feed.rights().boards.values()
         slugs = sorted({slug for board in boards for slug in board.contests})[:LISTED_MAX]
-        states = await asyncio.gather(*(self._load(slug) for slug in slugs))
+        return await asyncio.gather(*(self._load(slug) for slug in slugs))
+
+    async def listed(self) -> list[api.ContestSummary]:
+        """Return all contests, those that started last first."""
+        states = await self._load_all()
         at = self.decisions.clock()
         known = [(folded.state, folded.state.contest) for folded in states]
         summaries = [_summary(state, contest, at) for state, contest in known if contest]

@@ -70,6 +70,10 @@ class ContestState:
         own = self.disqualified.get(account)
         return own if own is not None else self.disqualified.get(self.contestant_of(account))
 
+    def binds(self, account: str) -> bool:
+        """Return whether an account takes part in this contest, runs it or is disqualified."""
+        return account in self.people or account in self.disqualified or self.is_organiser(account)
+
     def is_organiser(self, account: str | None) -> bool:
         """Return whether an account may run this contest."""
         return self.contest is not None and account in self.contest.organisers

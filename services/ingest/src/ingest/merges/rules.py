@@ -6,7 +6,7 @@ submissions and invites. What both could use twice, or escape from, is written t
 device time, bans and consents.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
@@ -39,7 +39,7 @@ class Side:
 
     `merged` is the merge that it is part of, `received` has those that it received, by account, and
     `bans_before` the bans that it had before these. `open_count` counts its submissions and
-    evaluations that are not over.
+    evaluations that are not over, and `contests` are those in which it has a part.
     """
 
     id: str
@@ -51,6 +51,7 @@ class Side:
     quota: Quota = field(default_factory=Quota)
     budget: Budget = field(default_factory=Budget)
     open_count: int = 0
+    contests: Sequence[str] = ()
 
 
 def fold_side(side: Side, facts: Iterable[events.Fact]) -> Side:
@@ -103,6 +104,12 @@ def _check_pair(part: Side, into: Side, at: datetime, *, is_operator: bool) -> N
     if not is_operator and (part.account.ban_at(at) or into.account.ban_at(at)):
         message = "one of these accounts is banned: only an operator may merge them"
         raise Refused("user_banned", message)
+    if part.contests:
+        message = (
+            f"the account that becomes part of another one has a part in {', '.join(part.contests)}"
+            ": wait until the contest is over, or make the code in the other account"
+        )
+        raise Refused("wrong_state", message)
     if part.open_count or into.open_count:
         message = (
             f"{part.open_count + into.open_count} submissions and evaluations of these accounts "

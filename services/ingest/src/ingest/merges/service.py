@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import NamedTuple
 
+from ingest.contests.service import ContestCommands
 from ingest.decisions import DECISIONS_MAX, DecisionResult, Decisions, back_off, http_append
 from ingest.evaluations.rules import Budget, fold_budget
 from ingest.http.attempts import AttemptLimiter
@@ -49,6 +50,7 @@ class Merges:
     feed: AccessFeed
     people: Accounts
     quotas: Quotas
+    contests: ContestCommands
     attempts: AttemptLimiter = field(
         default_factory=lambda: AttemptLimiter(MERGES, "merges of this account")
     )
@@ -203,7 +205,8 @@ class Merges:
         quotas, budgets = fold_uses(Quota(), quota, at), fold_budget(Budget(), budget, at)
         open_count = len(quotas.opened) - len(await self.quotas.find_ended(quotas))
         open_count += sum(not use.is_over for use in budgets.uses.values())
-        return replace(side, quota=quotas, budget=budgets, open_count=open_count)
+        contests = await self.contests.contests_that_bind(account)
+        return replace(side, quota=quotas, budget=budgets, open_count=open_count, contests=contests)
 
 
 def _invalid_code() -> Refused:
