@@ -369,6 +369,13 @@ def test_a_line_of_a_page_is_short() -> None:
     assert not findings, "\n".join(findings)
 
 
+@pytest.mark.parametrize("folder", ["services/ranker/src/ranker", "shared/src/shared"])
+def test_migrations_are_numbered_one_by_one(folder: str) -> None:
+    names = sorted(path.name for path in (ROOT / folder / "migrations").glob("*.sql"))
+    numbers = [int(name.partition("_")[0]) for name in names]
+    assert numbers == list(range(1, len(numbers) + 1)), names
+
+
 def test_the_index_of_decisions_names_each_page() -> None:
     index = ROOT / "docs/adr/README.md"
     linked = re.findall(r"\]\(([a-z-]+\.md)\)", index.read_text(encoding="utf-8"))
