@@ -23,6 +23,16 @@ ADA = Life("s1", time_us=100.0)
 GRACE = Life("s2", account="grace", time_us=50.0)
 
 
+class OverLimitLife(Life):
+    """A run with a metric that is out of bounds."""
+
+    def completed(self) -> events.RunCompleted:
+        """The verdict, with the metric."""
+        return structs.replace(
+            super().completed(), metrics={"peak_memory_mib": 600.0}, over_limit="peak_memory_mib"
+        )
+
+
 class WeightedLife(Life):
     """A run with a second timed case, which is three times as slow and has three times the weight.
 
@@ -182,6 +192,12 @@ async def test_how_sure_a_score_is_must_follow_from_its_run_too(
     seq = seq_of(platform, "SubmissionFinished", 1)
     report = await run_audit(platform, chain_events(altered(platform.rows(), seq, *changed)))
     assert [finding.seq for finding in report.findings] == [seq]
+
+
+async def test_what_counts_over_a_limit_of_its_problem_is_named(platform: AuditPlatform) -> None:
+    await platform.live(OverLimitLife("s4", "linus"))
+    report = await run_audit(platform)
+    assert ["is over a limit" in finding.what for finding in report.findings] == [True]
 
 
 async def test_a_changed_verdict_has_no_signature(platform: AuditPlatform) -> None:

@@ -45,6 +45,15 @@ def test_a_passed_ranked_run_is_eligible_with_its_score() -> None:
     assert end.interval_us == pytest.approx((180.0, 220.0))
 
 
+@pytest.mark.feature("N13")
+def test_a_metric_out_of_bounds_keeps_its_score_and_is_not_ranked() -> None:
+    reason = "peak_memory_mib is 600, and this problem ranks at most 512"
+    end = conclude(replace(PASSED, over_limit=reason))
+    assert (end.outcome, end.is_eligible, end.code) == ("passed", False, "over_limit")
+    assert end.reason == reason
+    assert end.score_us == pytest.approx(200.0)
+
+
 @pytest.mark.feature("N24")
 @pytest.mark.parametrize("mode", ["test", "benchmark", "profile"])
 def test_only_ranked_mode_is_ranked(mode: str) -> None:

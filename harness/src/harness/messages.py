@@ -227,7 +227,8 @@ class RunReport:
     fraction: times closer than these allow are tied. With `has_left`, a process of the submission
     is still alive beneath the supervisor, which must be replaced. In mode `duel` the verdict is
     that of both submissions, or of the one that failed, and `duel` says which. `stopped` says in
-    words why a ranked run stopped early, "" if it did not.
+    words why a ranked run stopped early, "" if it did not. `metrics` are those that the problem
+    declares, and `over_limit` says which of them are out of bounds.
     """
 
     verdict: str
@@ -248,6 +249,8 @@ class RunReport:
     duel: DuelReport | None = None
     composition: Composition | None = None
     stopped: str = ""
+    metrics: dict[str, float] = field(default_factory=dict)
+    over_limit: str = ""
 
 
 Request = RunRequest | InspectRequest

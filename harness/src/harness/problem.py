@@ -9,7 +9,8 @@ problem's own program, which runs the cases instead of our harness), yardstick (
 runs measure beside a submission, by default the reference), memory_mib (what a submission may use),
 requires (memory_mib: what a machine must have), answers ("checked": the problem's check judges a
 narrower dtype, too), shortcuts (forbid, own_kernel: what a submission may not use), hidden (the
-families of tests and benchmarks that a ranked run draws cases from).
+families of tests and benchmarks that a ranked run draws cases from), metrics (what a timed run
+measures besides, each with a min and a max, which a rank needs).
 """
 
 import hashlib
@@ -34,6 +35,7 @@ from harness.hidden_sizes import (
     hidden_case_name,
     read_family,
 )
+from harness.metrics import Metric, read_metrics
 from harness.ranking_rules import timed_cases
 from harness.vocabulary import CPU_TYPE, STAGES, VERIFY
 
@@ -167,6 +169,7 @@ class Problem:
     required_bytes: int = 0
     is_checked: bool = False
     shortcuts: ShortcutPolicy = field(default_factory=ShortcutPolicy)
+    metrics: tuple[Metric, ...] = ()
     hidden: tuple[HiddenFamily, ...] = ()
     drawn_tests: tuple[Case, ...] = ()
     drawn_benchmarks: tuple[Case, ...] = ()
@@ -305,6 +308,7 @@ def _from_manifest(folder: Path, manifest: dict[str, Any]) -> Problem:
         required_bytes=_MIB * required_mib,
         is_checked=_require_known(_ANSWERS, manifest.get("answers", "")) == "checked",
         shortcuts=ShortcutPolicy(**manifest.get("shortcuts", {})),
+        metrics=read_metrics(manifest.get("metrics", [])),
         hidden=tuple(
             read_family(group, manifest["hidden"][group])
             for group in GROUPS

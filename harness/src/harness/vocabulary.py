@@ -57,6 +57,7 @@ STAGES = {
 }
 # Two submissions: each is built and checked, then they are timed in alternation.
 DUEL = "duel"
+RANKED = "ranked"
 # For a problem's author: every case, judged and not timed.
 VERIFY = "verify"
 MODES = {

@@ -86,6 +86,31 @@ def test_a_mistake_in_the_weights_is_named(text: str, sentence: str) -> None:
     assert sentence in caught.value.reason
 
 
+@pytest.mark.feature("N13")
+def test_metrics_and_their_bounds_reach_the_version() -> None:
+    text = b"metrics: [{metric: peak_memory_mib, max: 512}, {metric: least_speedup}]\n"
+    manifest = json.loads(compile_example(warpboard_yml=text).manifest)
+    assert manifest["metrics"] == [
+        {"metric": "peak_memory_mib", "max": 512},
+        {"metric": "least_speedup"},
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("metrics: [{metric: memory}]", "'metrics.0.metric' must be 'peak_memory_mib' or"),
+        ("metrics: [{metric: least_speedup, max: -1}]", "'metrics.0.max' must be greater"),
+        ("metrics: [{metric: least_speedup, min: 3, max: 2}]", "min 3 is above max 2"),
+        ("metrics: [{metric: least_speedup}, {metric: least_speedup}]", "is declared twice"),
+    ],
+)
+def test_a_mistake_in_the_metrics_is_named(text: str, sentence: str) -> None:
+    with pytest.raises(Refused) as caught:
+        compile_example(warpboard_yml=text.encode())
+    assert sentence in caught.value.reason
+
+
 HIDDEN = b"""\
 hidden:
   tests: {count: 3, args: {size: {from: 1, to: 500}}}

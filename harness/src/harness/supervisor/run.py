@@ -52,6 +52,7 @@ from harness.messages import (
     StageFinished,
     Started,
 )
+from harness.metrics import describe_excesses
 from harness.problem import Case, MemoryShortage, Problem, ProblemFault, RunDirectory
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.crowding import QuietWait
@@ -60,7 +61,7 @@ from harness.sandbox.team import Team
 from harness.supervisor.profiler import Profiler
 from harness.time.sides import Side, SideFailed, TimingContext
 from harness.time.stage import NoisyMachine, StageTimer
-from harness.vocabulary import CPU_DEVICE, DUEL, MODES, STAGES
+from harness.vocabulary import CPU_DEVICE, DUEL, MODES, RANKED, STAGES
 from harness.worker.protocol import WARM
 
 # A process that runs author's code for long may need ever more memory.
@@ -231,6 +232,8 @@ class Run:
     def _report(self) -> RunReport:
         head, tail = self.worker_teams.log.ends()
         failure = self._first_failed
+        metrics = {} if failure else self._measure_metrics()
+        is_ranked = self._request.mode == RANKED and failure is None
         return RunReport(
             verdict=failure.verdict if failure else "passed",
             stage=self._stage,
@@ -247,7 +250,28 @@ class Run:
             stopped="" if failure else self._stopped,
             has_left=self._has_survivors,
             composition=self._composition,
+            metrics=metrics,
+            over_limit=describe_excesses(self._problem.metrics, metrics) if is_ranked else "",
         )
+
+    def _measure_metrics(self) -> dict[str, float]:
+        """Return the metrics that the problem declares, of those that could be measured.
+
+        Only public cases count: a submission could show a hidden size by the others.
+        """
+        values: dict[str, float] = {}
+        if peak_mib := self.worker_teams.usage()["peak_memory_mib"]:
+            values["peak_memory_mib"] = peak_mib
+        speedups = [
+            case.yardstick_us / case.time_us
+            for case in self._cases
+            if not case.is_hidden and case.time_us and case.yardstick_us
+        ]
+        if speedups:
+            values["least_speedup"] = min(speedups)
+        declared = {metric.name for metric in self._problem.metrics}
+        is_timed = MODES[self._request.mode].is_timed
+        return {name: value for name, value in values.items() if is_timed and name in declared}
 
 
 @dataclass(frozen=True)

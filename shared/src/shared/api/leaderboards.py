@@ -110,6 +110,9 @@ class Entry(YardstickComparison, frozen=True, kw_only=True):
     confirmation: Annotated[
         str, Meta(description="Whether its run was confirmed on another agent, if it was repeated.")
     ]
+    metrics: Annotated[
+        dict[str, float], Meta(description="What its run measured besides, if the problem asks.")
+    ] = {}
 
 
 class OtherVersion(ApiModel, frozen=True, kw_only=True):

@@ -352,6 +352,9 @@ class FullSubmission(SubmissionSummary, frozen=True, kw_only=True):
     log_head: str = ""
     log_tail: str = ""
     usage: dict[str, float] = {}
+    metrics: Annotated[
+        dict[str, float], Meta(description="What the run measured besides, if the problem asks.")
+    ] = {}
     key_commit: Annotated[
         str | None, Meta(description="SHA-256 of the key of the run's seeds.")
     ] = None

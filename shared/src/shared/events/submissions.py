@@ -375,7 +375,8 @@ class RunCompleted(ReportEvent, frozen=True, kw_only=True):
     """The harness gave a verdict; `key` opens `key_commit`, so that the run can be repeated.
 
     `stages` lists the completed stages in order. `composition` is what produced the answer, None if
-    it was not recorded. `stopped` says in words why a ranked run stopped early, "" if it did not.
+    it was not recorded. `stopped` says in words why a ranked run stopped early, "" if it did not,
+    and `over_limit` which of the problem's `metrics` are out of bounds.
     The run of a chunk ends with the verdict `passed` and no cases. `chunk` names the items that it
     ended, at least one, the first of its order among them; fewer than ordered if it was asked to
     stop, or if the platform failed at the next one. Their results are the artefact `results.jsonl`
@@ -403,6 +404,8 @@ class RunCompleted(ReportEvent, frozen=True, kw_only=True):
     composition: Composition | None = None
     stopped: str = ""
     chunk: ChunkVerdicts | None = None
+    metrics: dict[str, float] = {}
+    over_limit: str = ""
 
 
 class RunFailed(ReportEvent, frozen=True, kw_only=True):

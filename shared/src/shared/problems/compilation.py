@@ -147,6 +147,7 @@ def compile_problem(
         | policies_manifest(extras_document, extras)
         | {"benchmarks": _weighted_benchmarks(extras_document, task, extras, cases["benchmarks"])}
         | hidden
+        | _metrics_manifest(extras_document, extras, main)
         | roofline_manifest(extras_document, extras.roofline, cases["benchmarks"])
         | _hardware_manifest(task, extras)
         | _files_manifest(extras, sources)
@@ -277,6 +278,22 @@ def _weighted_benchmarks(
         return entries
     pairs = zip(entries, extras.weights, strict=True)
     return [entry | {"weight": weight} for entry, weight in pairs]
+
+
+def _metrics_manifest(document: Document | None, extras: WarpboardYml, main: str) -> dict[str, Any]:
+    """Return the manifest's metrics, absent if there are none. Errors: Refused."""
+    if document is None or not extras.metrics:
+        return {}
+    names = [entry.metric for entry in extras.metrics]
+    for index, entry in enumerate(extras.metrics):
+        where = ("metrics", index)
+        if main:
+            document.refuse(where, "a program of the problem's own measures no metrics: remove it")
+        if entry.metric in names[:index]:
+            document.refuse(where, f"{entry.metric} is declared twice: keep one")
+        if entry.min is not None and entry.max is not None and entry.min > entry.max:
+            document.refuse(where, f"min {entry.min:g} is above max {entry.max:g}")
+    return {"metrics": [entry.model_dump(exclude_none=True) for entry in extras.metrics]}
 
 
 def _form_manifest(source: ProblemSource) -> dict[str, Any]:

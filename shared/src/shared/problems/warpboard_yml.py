@@ -16,6 +16,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import Field
 from pydantic.json_schema import models_json_schema
 
+from harness.metrics import METRIC_TEXTS, MetricName
 from harness.ranking_rules import RankingRule
 from harness.vocabulary import LIBRARIES
 from shared.api.fields import PublishWhen, SourceVisible
@@ -44,6 +45,7 @@ FORBIDDEN_MAX = 32
 
 Word = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9-]{0,39}$")]
 Weight = Annotated[float, Field(gt=0, le=WEIGHT_MAX, allow_inf_nan=False)]
+Finite = Annotated[float, Field(ge=0, allow_inf_nan=False)]
 Bound = Annotated[float, Field(ge=0, lt=1)]
 Languages = Annotated[list[Language], Field(min_length=1, max_length=len(SUFFIXES))]
 Tool = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_+.-]{0,39}$")]
@@ -82,6 +84,14 @@ class Tolerance(StrictModel):
 
     rtol: Bound = 0.0
     atol: Bound = 0.0
+
+
+class MetricYml(StrictModel):
+    """A metric that results show; with `min` or `max`, a rank needs it to be in bounds."""
+
+    metric: MetricName
+    min: Finite | None = None
+    max: Finite | None = None
 
 
 class Licence(StrictModel):
@@ -131,6 +141,11 @@ class WarpboardYml(StrictModel):
         default_factory=list,
         max_length=CASES_MAX,
         description="The weight of each benchmark in the score, in their order; default: equal.",
+    )
+    metrics: list[MetricYml] = Field(
+        default_factory=list,
+        max_length=len(METRIC_TEXTS),
+        description="What a ranked run measures besides the time; a rank needs it in its bounds.",
     )
     hidden: HiddenYml | None = Field(
         default=None,

@@ -59,6 +59,7 @@ class _Run(NamedTuple):
     agent: str = ""
     has_doubts: bool = False
     is_stopped: bool = False
+    is_over_limit: bool = False
 
 
 class ResultVerifier:
@@ -218,6 +219,7 @@ class ResultVerifier:
             agent,
             fact.composition is not None and bool(fact.composition.doubts),
             bool(fact.stopped),
+            bool(fact.over_limit),
         )
 
     def _check_duel(self, seq: int, duel: str, fact: events.DuelJudged) -> None:
@@ -310,6 +312,8 @@ class ResultVerifier:
             return "is under a floor"
         if run.is_stopped:
             return "stopped early"
+        if run.is_over_limit:
+            return "is over a limit of its problem"
         return "needed a review" if run.has_doubts else ""
 
     def _is_below_floor(self, run: _Run, number: int) -> bool:

@@ -195,7 +195,8 @@ def _run_completed(rows: Rows, decoded: DecodedEvent, fact: events.RunCompleted)
     run.cases, run.environment = Raw(encode(fact.cases)), Raw(encode(fact.environment))
     run.files, run.usage = Raw(encode(_list_files(fact))), Raw(encode(fact.usage))
     run.log_head, run.log_tail, run.key = fact.log_head, fact.log_tail, fact.key
-    run.stopped = fact.stopped
+    run.stopped, run.over_limit = fact.stopped, fact.over_limit
+    run.metrics = Raw(encode(fact.metrics))
     run.composition = Raw(encode(fact.composition)) if fact.composition is not None else None
     if work is not None and _holds_lease(run, work) and not work.is_over:
         work.move("ranking", at)

@@ -16,6 +16,7 @@ from ranker.domain.goals import (
     BASELINE,
     BELOW_FLOOR,
     HELD_WITH_SCORE,
+    OVER_LIMIT,
     POLICY_REVIEW,
     STOPPED,
     find_below_floor,
@@ -221,7 +222,7 @@ class RunVerdict:
     trusted, None if it is. `floors_us` are lower bounds for the times of its cases. A run of the
     problem's `baseline` is never ranked. `doubts` say why it may break the shortcut policy.
     `fixed_us` are the fixed times of the yardstick by case, if there are any, and `stopped` says
-    why the run stopped early.
+    why the run stopped early. `over_limit` says which metrics are out of the problem's bounds.
     """
 
     mode: str
@@ -242,6 +243,7 @@ class RunVerdict:
     doubts: Sequence[str] = ()
     fixed_us: Mapping[str, float] = field(default_factory=dict)
     stopped: str = ""
+    over_limit: str = ""
 
     @property
     def timed(self) -> list[CaseResult]:
@@ -324,6 +326,8 @@ def _rank_code(run: RunVerdict) -> tuple[str, str]:
         return ("baseline_failed", problem[1]) if problem else (BASELINE, BASELINE_REASON)
     if problem is None and run.stopped:
         return STOPPED, run.stopped
+    if problem is None and run.over_limit:
+        return OVER_LIMIT, run.over_limit
     if problem is None and run.doubts:
         return POLICY_REVIEW, f"held for review: {'; '.join(run.doubts)}"
     return problem or ("ranked", "passed every case")

@@ -18,6 +18,8 @@ TIME = "time"
 BASELINE = "baseline"
 # The code of a run that stopped early, since it could not become its participant's best.
 STOPPED = "stopped_early"
+# The code of a run with a metric that is out of its problem's bounds.
+OVER_LIMIT = "over_limit"
 PODIUM_SIZE = 3
 
 

@@ -163,6 +163,8 @@ class Run(msgspec.Struct, kw_only=True, gc=False):
     key: str | None = None
     composition: Raw | None = None
     stopped: str = ""
+    metrics: Raw = Raw(b"{}")
+    over_limit: str = ""
 
 
 class Result(msgspec.Struct, kw_only=True, gc=False):

@@ -14,6 +14,7 @@ from fastapi import APIRouter, Query, Request, Response
 from msgspec import convert
 from pydantic import Field
 
+from harness.metrics import METRIC_TEXTS, read_metrics
 from harness.ranking_rules import describe_ranking
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, policy_text
 from ranker.http.responses import (
@@ -357,7 +358,16 @@ def _describe_score(row: Row, manifest: Row) -> str:
     if family := manifest.get("hidden", {}).get("benchmarks"):
         text += f"; {family['count']} hidden cases count, too, each with the weight "
         text += f"{family.get('weight', 1.0):g}"
-    return text
+    return "; ".join([text, *_describe_metrics(manifest)])
+
+
+def _describe_metrics(manifest: Row) -> list[str]:
+    return [
+        f"shown with {metric.name}, {METRIC_TEXTS[metric.name]}"
+        + (f", ranked from {metric.least:g}" if metric.least is not None else "")
+        + (f", ranked up to {metric.most:g}" if metric.most is not None else "")
+        for metric in read_metrics(manifest.get("metrics", []))
+    ]
 
 
 def _describe_hidden(manifest: Row) -> list[Row]:

@@ -136,6 +136,7 @@ class PendingDecision(NamedTuple):
             doubts=msgspec.convert(row["composition"] or {}, Composition).doubts,
             fixed_us=row["fixed_us"] or {},
             stopped=row["stopped"] or "",
+            over_limit=row["over_limit"] or "",
         )
         origin = RunOrigin(**{name: row[name] for name in RunOrigin._fields})
         origin = origin._replace(harness_code=row["harness_code"] or "")

@@ -306,6 +306,7 @@ class Confirmations(PodiumJobs):
             fault=end.fault,
             floors_us=case_floors_us(roofs, confirmation["gpu"]),
             fixed_us=confirmation["fixed_us"] or {},
+            over_limit=completed.over_limit,
         )
         return conclude_submission(verdict, self.demand)
 

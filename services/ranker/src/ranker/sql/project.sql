@@ -85,10 +85,11 @@ set version = excluded.version, state = excluded.state, state_at = excluded.stat
 insert into run (id, submission, job, agent, attempt, token, assigned_at, started_at, ended_at,
                  ended_seq, level, tier, missing, fingerprint, stage, verdict, reason, took_s,
                  cases, environment, log_head, log_tail, files, usage, sigma_run, tie_us,
-                 key_commit, key, composition, stopped)
+                 key_commit, key, composition, stopped, metrics, over_limit)
 select id, submission, job, agent, attempt, token, assigned_at, started_at, ended_at, ended_seq,
        level, tier, missing, fingerprint, stage, verdict, reason, took_s, cases, environment,
-       log_head, log_tail, files, usage, sigma_run, tie_us, key_commit, key, composition, stopped
+       log_head, log_tail, files, usage, sigma_run, tie_us, key_commit, key, composition, stopped,
+       metrics, over_limit
 from json_populate_recordset(null::run, %(rows)s::json)
 on conflict (id) do update
 set started_at = excluded.started_at, ended_at = excluded.ended_at,
@@ -98,7 +99,8 @@ set started_at = excluded.started_at, ended_at = excluded.ended_at,
     cases = excluded.cases, environment = excluded.environment, log_head = excluded.log_head,
     log_tail = excluded.log_tail, files = excluded.files, usage = excluded.usage,
     sigma_run = excluded.sigma_run, tie_us = excluded.tie_us, key_commit = excluded.key_commit,
-    key = excluded.key, composition = excluded.composition, stopped = excluded.stopped;
+    key = excluded.key, composition = excluded.composition, stopped = excluded.stopped,
+    metrics = excluded.metrics, over_limit = excluded.over_limit;
 
 -- name: keep_items
 -- Insert or update rejudge items.
@@ -779,7 +781,7 @@ delete from parked where projection = %(projection)s and seq <= %(seq)s;
 -- code at that time.
 select submission.id, submission.version, submission.mode, submission.job, run.id as run,
        run.agent, run.token, run.ended_seq, run.verdict, run.stage, run.reason, run.cases,
-       run.level, run.tier, run.sigma_run, run.tie_us, run.composition, run.stopped,
+       run.level, run.tier, run.sigma_run, run.tie_us, run.composition, run.stopped, run.over_limit,
        problem.ranking_by, submission.baseline, problem.roofs, submission.problem,
        submission.problem_number, problem.digest as problem_digest, submission.gpu,
        (select times_us from yardstick
@@ -805,7 +807,7 @@ select item.rejudge, item.is_retime, item.submission, item.state,
        item.reason as why, rejudge.version, item.job,
        submission.mode, run.id as run, run.agent, run.token, run.ended_seq, run.verdict,
        run.stage, run.reason, coalesce(run.cases, '[]') as cases, run.level, run.tier,
-       run.sigma_run, run.tie_us, run.composition, run.stopped, problem.ranking_by,
+       run.sigma_run, run.tie_us, run.composition, run.stopped, run.over_limit, problem.ranking_by,
        submission.baseline, problem.roofs, submission.problem,
        problem.number as problem_number, problem.digest as problem_digest, submission.gpu,
        (select times_us from yardstick

@@ -426,6 +426,7 @@ select result.submission, result.account as participant_id, participant.name as 
        result.number,
        result.run_us, result.low_us, result.high_us, result.grade, result.yardstick_us,
        result.is_provisional, result.received_at, run.tier, run.level,
+       coalesce(run.metrics, '{}') as metrics,
        submission.name as file_name, submission.toolchains, version.source_visible as policy, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
        coalesce(version.consent = '' or exists (
            select 1 from consent
@@ -551,6 +552,7 @@ select submission.id, submission.number, submission.account as participant_id,
        coalesce(run.environment, '{}') as environment, run.fingerprint,
        coalesce(run.log_head, '') as log_head, coalesce(run.log_tail, '') as log_tail,
        coalesce(run.files, '[]') as files, coalesce(run.usage, '{}') as usage,
+       coalesce(run.metrics, '{}') as metrics,
        run.composition,
        run.key_commit, submission_note.note, submission_note.tag,
        coalesce(problem.roofs, '[]') as roofs,
