@@ -92,7 +92,8 @@ PRIVILEGED = ("organiser", "staff")
 PATHS = (
     *("leaderboards?top=3&records=5", "leaderboards/identity/CPU", "records"),
     *("leaderboards/identity/CPU/records", "leaderboards/identity/CPU/history", "problems"),
-    *("leaderboards/identity/CPU/cases", "leaderboards/identity/CPU/events", "submissions"),
+    *("leaderboards/identity/CPU/cases", "leaderboards/identity/CPU/best-times"),
+    *("leaderboards/identity/CPU/events", "submissions"),
     *("leaderboards/identity/CPU/history?participant=ada", "participants/ada", "submissions/{n}"),
     *("submissions/{n}/events", "submissions/{n}/lineage", "submissions/{n}/cases"),
     *("submissions/{n}?source=true", "compare?a={n}&b={own}", "submissions/{own}/lineage"),
