@@ -174,7 +174,8 @@ WHAT = {
     "launcher": "`launcher.<launcher>`: what starts agents on demand, each for one job",
     "account": "`account.<account>`",
     "quota": "`quota.<account>`: what a participant used; `quota.default` has the limits of all, "
-    "`quota.role-<role>` those of each participant with a role",
+    "`quota.role-<role>` those of each participant with a role, "
+    "and a derived id what a contestant used in the phases of a contest",
     "invite": "`invite.<invite>`: one code, for one participant, to closed leaderboards",
     "contest": "`contest.<contest>`: its definition, contestants and results",
     "webhook": "`webhook.<webhook>`: an address that is told of events",

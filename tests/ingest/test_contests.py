@@ -20,6 +20,7 @@ from shared.errors import Refused
 from tests.ingest.taking_in import ADA, ANN, T0, IntakeHarness, open_intake
 from tests.support.contests import SLUG, TERMS, contest_fields, contest_upload
 from tests.support.door import KERNEL, taken_in
+from tests.support.lives import say
 
 pytestmark = pytest.mark.server
 ANN_CALLER = Caller(ANN.removeprefix("account:"), "ann", CREATOR_SCOPES, kind="token")
@@ -226,6 +227,47 @@ async def test_submissions_are_taken_by_phase_mode_and_registration() -> None:
             else:
                 assert await refusal(submit(intake, caller, mode)) == outcome, (hour, mode)
         assert seen == [ADA.id, ADA.id, team, ADA.id, ""]
+
+
+@pytest.mark.feature("C12")
+async def test_a_team_shares_the_quota_of_a_phase_even_if_the_phase_moves() -> None:
+    async with open_contest() as intake:
+        contests = intake.commands.contests
+        set_hour(intake, 0)
+        for caller in (ADA, BEN, EVE):
+            await contests.register(caller, SLUG, HAND)
+        created = await contests.create_team(ADA, SLUG, "Duo")
+        await contests.join_team(BEN, SLUG, created.code)
+        set_hour(intake, 2)
+        first = await submit(intake, ADA, "ranked")
+        assert isinstance(first, events.SubmissionReceived)
+        assert (first.bucket, first.contest_bucket) == ("", "copy.main.ranked")
+        await submit(intake, BEN, "ranked")
+        with pytest.raises(Refused, match=r"2 of 2 of copy\.main\.ranked are used") as refused:
+            await submit(intake, ADA, "ranked")
+        assert refused.value.code == "quota_exceeded"
+        # Tests, and another contestant, have quotas of their own.
+        await submit(intake, BEN, "test")
+        await submit(intake, EVE, "ranked")
+        moved = contest_fields(T0 + timedelta(hours=1))
+        moved["phases"][2]["starts"] = (T0 + timedelta(hours=2.5)).isoformat()
+        again = contest_upload(moved, is_update=True)
+        assert (await contests.publish(organiser(intake), again)).is_new
+        assert await refusal(submit(intake, ADA, "ranked")) == "quota_exceeded"
+        # What the platform fails, the scheduler pays back to the team.
+        key = subjects.contest_quota_id(SLUG, created.team)
+        taken = await intake.log.history(subjects.quota(key))
+        assert [type(event.fact) for event in taken] == [events.QuotaTaken] * 2
+        assert isinstance(taken[0].fact, events.QuotaTaken)
+        back = events.QuotaReturned(
+            submission=taken[0].fact.submission,
+            bucket=first.contest_bucket,
+            cost=1,
+            reason="infra_failed",
+        )
+        await say(intake.log, subjects.quota(key), back)
+        await submit(intake, BEN, "ranked")
+        assert await refusal(submit(intake, BEN, "ranked")) == "quota_exceeded"
 
 
 async def test_a_refusal_says_when_the_mode_opens() -> None:

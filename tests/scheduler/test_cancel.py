@@ -121,6 +121,22 @@ def test_whoever_ends_it_the_platforms_failure_is_paid_back_exactly_once(
     assert history.state.quotas == {}
 
 
+def test_what_a_contestant_took_in_a_phase_comes_back_too() -> None:
+    history, key = History(), subjects.contest_quota_id("cup", "t1")
+    taken = events.QuotaTaken(
+        submission="s1", bucket="identity.main.ranked", cost=1, window_until_at=LATE
+    )
+    history.say(subjects.quota(key), taken)
+    fields = {"contest": "cup", "contestant": "t1", "contest_bucket": "identity.main.ranked"}
+    history.say(AGG, received(bucket="identity.CPU.ranked", cost=1, **fields))
+    history.say(AGG, CANCEL)
+    assert history.settle(world(OFFER)).count("QuotaReturned") == 2
+    returned = dict(history.of_type("QuotaReturned"))
+    assert set(returned) == {subjects.quota("ada"), subjects.quota(key)}
+    assert getattr(returned[subjects.quota(key)], "bucket", "") == "identity.main.ranked"
+    assert (history.state.quotas, history.state.open_count) == ({}, {})
+
+
 def test_two_refunds_of_one_account_are_one_batch_after_one_version() -> None:
     history = given_paid()
     history.say(subjects.submission("s2"), received(bucket="identity.CPU.ranked", cost=2))

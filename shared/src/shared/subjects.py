@@ -138,6 +138,11 @@ def role_quota(role: str) -> str:
     return quota(f"role-{role}")
 
 
+def contest_quota_id(contest_slug: str, contestant: str) -> str:
+    """Return the id under which a contestant's use of the quotas of a contest is counted."""
+    return derive_id(f"contest/{contest_slug}", f"quota/{contestant}")
+
+
 def run(agent_id: str, run_id: str) -> str:
     """Return the aggregate of a run's orders, which only scheduler may write."""
     return _name("run", agent_id, run_id)

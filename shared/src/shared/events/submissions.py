@@ -111,6 +111,7 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     submission, "" for that of their account. `parent` is the number of the submission that it is
     declared to be derived from, 0 for none. `contest` is the contest that it was sent to, by its
     `contestant`, who is the participant or the team of that moment; both are "" for none.
+    `contest_bucket` is what it took one of in the quotas of the contest's phase, "" for none.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -137,6 +138,7 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     parent: int = 0
     contest: str = ""
     contestant: str = ""
+    contest_bucket: str = ""
 
     @property
     def pooling_digest(self) -> str:

@@ -17,7 +17,7 @@ import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 from msgspec import structs
 
@@ -39,6 +39,8 @@ from shared.events import (
 CATEGORIES = dict.fromkeys(SUBMISSION_MODES, "test") | {"ranked": "ranked"}
 COST = 1
 KEPT_S = 600.0
+# Uses of a phase count as long as its contest is known, however its times are moved.
+FOREVER_AT = datetime(9999, 1, 1, tzinfo=UTC)
 # Runs take seconds to minutes, so one of many open submissions may end soon.
 OPEN_RETRY_S = 5.0
 WINDOW_S_MIN, WINDOW_S_MAX = 1.0, 366 * 86400.0
@@ -269,6 +271,61 @@ def take(
             QuotaTaken(
                 submission=submission, bucket=bucket, cost=COST, window_until_at=window_end_at
             )
+        )
+    return taken
+
+
+class PhaseQuota(NamedTuple):
+    """The quota of a contestant in a phase of a contest, and its uses at a version.
+
+    It counts over the whole phase and all GPU types, so a moved phase gives nobody more. `key` is
+    the id of its history.
+    """
+
+    key: str
+    title: str
+    phase: str
+    limit: int
+    ends_at: datetime
+    window_s: float
+    uses: Quota
+    version: int
+
+    def balance(self, bucket: str, uses: Quota) -> Balance:
+        """Return what is left of a bucket."""
+        used = sum(use.cost for use in uses.taken.values() if use.bucket == bucket)
+        return Balance(
+            bucket=bucket,
+            limit=self.limit,
+            used=used,
+            remaining=max(0, self.limit - used),
+            window_s=self.window_s,
+            reset_at=self.ends_at,
+        )
+
+
+def phase_bucket(problem: str, phase: str, mode: str) -> str:
+    """Return the bucket that a submission uses in a phase of a contest.
+
+    >>> phase_bucket("matmul", "main", "benchmark")
+    'matmul.main.test'
+    """
+    return f"{problem}.{phase}.{CATEGORIES[mode]}"
+
+
+def take_in_phase(submissions: Mapping[str, str], quota: PhaseQuota) -> Sequence[QuotaTaken]:
+    """Return the uses of submissions, given with their buckets. Raises `Refused` if one fails."""
+    taken: list[QuotaTaken] = []
+    for submission, bucket in submissions.items():
+        left = quota.balance(bucket, fold_uses(quota.uses, taken))
+        if left.remaining < COST:
+            message = (
+                f"{left.used} of {left.limit} of {bucket} are used in the phase {quota.phase} of "
+                f"{quota.title}: a contestant has so many in the whole phase"
+            )
+            raise QuotaExceeded(message, left)
+        taken.append(
+            QuotaTaken(submission=submission, bucket=bucket, cost=COST, window_until_at=FOREVER_AT)
         )
     return taken
 

@@ -1,7 +1,7 @@
 """Reads and sets quotas: what is left of one's own, and the limits that operators set."""
 
 import asyncio
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
@@ -13,9 +13,10 @@ from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller
 from ingest.ports import ACCOUNT, Ports, resolve_account
 from ingest.quotas import rules
-from ingest.quotas.rules import LimitLevels, Quota
+from ingest.quotas.rules import LimitLevels, PhaseQuota, Quota
 from shared import subjects
 from shared.api.quotas import Balance, OpenSubmissions
+from shared.contests.definition import Contest, phase_at, phase_names
 from shared.events import (
     CATALOGUE,
     QuotaLimitSet,
@@ -46,13 +47,17 @@ class QuotaState(NamedTuple):
 class QuotaCharge(NamedTuple):
     """What submissions take of their account's quotas, and what is left for each by its id.
 
-    `own` has the quotas of the account after that.
+    `own` has the quotas of the account after that; `phase_uses` is what they take in the phase of a
+    contest, at a version of the history with that id.
     """
 
     opened: SubmissionsOpened
     uses: Sequence[QuotaTaken]
     left: Mapping[str, Balance | None]
     own: Quota
+    phase_uses: Sequence[QuotaTaken] = ()
+    phase_key: str = ""
+    phase_version: int = 0
 
 
 def bucket_names(submissions: Mapping[str, SubmissionReceived]) -> dict[str, str]:
@@ -74,14 +79,21 @@ class Quotas:
     open_max: int
 
     async def load(
-        self, account: str, at: datetime, known: FoldedState[Quota] | None = None
+        self,
+        account: str,
+        at: datetime,
+        known: FoldedState[Quota] | None = None,
+        roles: Collection[str] | None = None,
     ) -> QuotaState:
         """Return the current quotas of an account. Raises `Failed`.
 
-        With `known`, its own quotas are these, which may be out of date, and are not read.
+        With `known`, its own quotas are these, which may be out of date, and are not read. Its
+        `roles` are looked up unless they are given.
         """
         fold = partial(rules.fold_uses, at=at)
-        roles = sorted(self.feed.rights().roles.get(account, ()))
+        if roles is None:
+            roles = self.feed.rights().roles.get(account, ())
+        roles = sorted(roles)
         aggregates = [
             subjects.quota(subjects.EVERYBODY),
             *(subjects.role_quota(role) for role in roles),
@@ -113,8 +125,37 @@ class Quotas:
             if CATALOGUE[event.envelope.type].is_terminal
         )
 
+    async def load_phase(
+        self, contest: Contest, submission: SubmissionReceived, at: datetime
+    ) -> PhaseQuota | None:
+        """Return the quota of a contestant in the phase of a contest; None if nothing limits it.
+
+        Raises `Failed`.
+        """
+        phase = phase_at(contest, at)
+        category = rules.CATEGORIES[submission.mode]
+        if phase is None or not submission.contestant or category not in phase.quotas:
+            return None
+        key = subjects.contest_quota_id(contest.slug, submission.contestant)
+        folded = await self.histories.load(subjects.quota(key), Quota(), rules.fold_uses)
+        ends_at = phase.ends_at or rules.FOREVER_AT
+        return PhaseQuota(
+            key=key,
+            title=contest.title,
+            phase=phase_names(contest)[contest.phases.index(phase)],
+            limit=phase.quotas[category],
+            ends_at=ends_at,
+            window_s=(ends_at - phase.starts_at).total_seconds(),
+            uses=folded.state,
+            version=folded.seq,
+        )
+
     async def charge(
-        self, submissions: Mapping[str, SubmissionReceived], state: QuotaState, at: datetime
+        self,
+        submissions: Mapping[str, SubmissionReceived],
+        state: QuotaState,
+        at: datetime,
+        phase: PhaseQuota | None = None,
     ) -> QuotaCharge:
         """Return what new submissions take of these quotas, all of them or none.
 
@@ -130,7 +171,19 @@ class Quotas:
         left = {
             id_: rules.balance(bucket, own, state.general, at) for id_, bucket in buckets.items()
         }
-        return QuotaCharge(opened, uses, left, own)
+        if phase is None:
+            return QuotaCharge(opened, uses, left, own)
+        phase_buckets = {
+            id_: rules.phase_bucket(submission.problem, phase.phase, submission.mode)
+            for id_, submission in submissions.items()
+        }
+        phase_uses = rules.take_in_phase(phase_buckets, phase)
+        after = rules.fold_uses(phase.uses, phase_uses)
+        for id_, bucket in phase_buckets.items():
+            in_phase, usual = phase.balance(bucket, after), left[id_]
+            if usual is None or in_phase.remaining < usual.remaining:
+                left[id_] = in_phase
+        return QuotaCharge(opened, uses, left, own, phase_uses, phase.key, phase.version)
 
     async def open_submissions(self, caller: Caller) -> OpenSubmissions:
         """Return how many submissions of a caller are open, and may be. Raises `Failed`."""

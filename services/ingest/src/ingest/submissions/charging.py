@@ -69,7 +69,9 @@ class Charging:
         and are decided on quotas that were just read.
         """
         state, (ids, recorded), problem = await asyncio.gather(
-            self._quotas.load(batch.account, self._ports.clock(), self.known.get(batch.account)),
+            self._quotas.load(
+                batch.account, self._ports.clock(), self.known.get(batch.account), batch.roles
+            ),
             self._find_repeat(batch),
             load_problem(batch.problem, self._histories.state),
         )
@@ -79,18 +81,21 @@ class Charging:
         at = self._ports.clock()
         if recorded:
             accepted = {id_: received(event) for id_, event in recorded.items()}
-            state = await self._quotas.load(batch.account, at)
+            state = await self._quotas.load(batch.account, at, roles=batch.roles)
             return Repeat(recorded, state.left_of_each(accepted, at))
         # The time of the event decides, however long the upload took.
         entered = enter(
             batch.submissions, problem, contest, at, is_for_operator=batch.is_for_operator
         )
         submissions = dict(zip(ids, entered, strict=True))
+        phase = None
+        if contest is not None and contest.contest is not None and entered[0].contest:
+            phase = await self._quotas.load_phase(contest.contest, entered[0], at)
         try:
-            charged = await self._quotas.charge(submissions, state, at)
+            charged = await self._quotas.charge(submissions, state, at, phase)
         except Refused:
-            state = await self._quotas.load(batch.account, at)
-            charged = await self._quotas.charge(submissions, state, at)
+            state = await self._quotas.load(batch.account, at, roles=batch.roles)
+            charged = await self._quotas.charge(submissions, state, at, phase)
         if not batch.is_for_operator:
             self._queues.check(queues)
         for use in charged.uses:
@@ -98,6 +103,9 @@ class Charging:
             submissions[use.submission] = structs.replace(
                 submission, bucket=use.bucket, cost=use.cost
             )
+        for use in charged.phase_uses:
+            submission = submissions[use.submission]
+            submissions[use.submission] = structs.replace(submission, contest_bucket=use.bucket)
         return Charge(submissions, charged, state.version, at)
 
     async def _find_repeat(

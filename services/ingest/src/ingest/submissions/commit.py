@@ -68,10 +68,19 @@ class Commits:
             return _repeated(charge)
         await self._ports.blobs.put(batch.source, batch.submissions[0].source.media)
         quota, opened = subjects.quota(batch.account), charge.quotas.opened
+        phase_uses = charge.quotas.phase_uses
+        phase_quota = subjects.quota(charge.quotas.phase_key) if phase_uses else ""
         # Of several events of one aggregate in a batch, only the first names a version.
         appends = [
             http_append(quota, opened, charge.version, opened.submissions[0]),
             *(http_append(quota, use, None, use.submission) for use in charge.quotas.uses),
+            *(
+                http_append(
+                    *(phase_quota, use, None if index else charge.quotas.phase_version),
+                    use.submission,
+                )
+                for index, use in enumerate(phase_uses)
+            ),
             *(
                 http_append(subjects.submission(id_), submission, 0, id_)
                 for id_, submission in charge.submissions.items()
@@ -79,8 +88,9 @@ class Commits:
         ]
         appender = Appender(self._ports.log, f"account:{batch.account}", lambda: charge.at)
         first = await appender.append(*appends) - len(charge.submissions) + 1
-        # The events of the quota stand before those of the submissions.
-        self._remember(batch.account, FoldedState(charge.quotas.own, first - 1))
+        # The events of the quota stand before those of the phase and of the submissions.
+        own_last = first - 1 - len(phase_uses)
+        self._remember(batch.account, FoldedState(charge.quotas.own, own_last))
         accepted = [
             AcceptedSubmission(id_, first + position, submission, charge.quotas.left[id_])
             for position, (id_, submission) in enumerate(charge.submissions.items())

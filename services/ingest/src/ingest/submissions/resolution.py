@@ -1,7 +1,7 @@
 """Turns an upload into the submissions to accept, or refuses it; pure."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, NamedTuple
@@ -78,6 +78,7 @@ class SubmissionBatch:
     """
 
     account: str
+    roles: Collection[str]
     problem: str
     submissions: Sequence[SubmissionReceived]
     source: bytes
@@ -114,6 +115,7 @@ def resolve(upload: Upload, context: SubmissionContext) -> SubmissionBatch:
     note = Note(request.note or None, request.tag or None)
     return SubmissionBatch(
         account=received.account,
+        roles=frozenset(context.access.roles.get(received.account, ())),
         problem=slug,
         submissions=submissions,
         source=files.blob,

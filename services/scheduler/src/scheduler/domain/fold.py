@@ -31,6 +31,8 @@ REQUIRES_MAX = 4096
 # Without them a run is only slower, or timed in a unit of its own, which ranker converts.
 BESTS_MAX, YARDSTICKS_MAX = 10_000, 10_000
 NO_BLOB = Blob(digest="", bytes=0)
+# Of a submission in the quota of a contest.
+CONTEST_COST = 1
 RETURNED = ("infra_failed", "cancelled")
 REJUDGE_OVER = "the rejudge is over"
 
@@ -225,6 +227,9 @@ def _receive_submission(
         **shared_fields(fact, Job),
     )
     _add_job(state, job)
+    if submission.contest_bucket:
+        key = submission.contest_quota
+        state.open_count[key] = state.open_count.get(key, 0) + 1
 
 
 def _add_job(state: SchedulerState, job: Job) -> None:
@@ -244,6 +249,13 @@ def _end_submission(state: SchedulerState, id_: str, refund_reason: str) -> None
         refund = Refund(submission.bucket, submission.cost, refund_reason)
         state.refunds.setdefault(account, {})[id_] = refund
     _close_account(state, account)
+    if submission.contest_bucket:
+        key = submission.contest_quota
+        state.open_count[key] -= 1
+        if refund_reason:
+            refund = Refund(submission.contest_bucket, CONTEST_COST, refund_reason)
+            state.refunds.setdefault(key, {})[id_] = refund
+        _close_account(state, key)
     job = state.jobs.get(submission.job)
     if job is not None:
         state.index_job(job)

@@ -12,7 +12,7 @@ import msgspec
 from shared import events, subjects
 from shared.event_log import Append
 from shared.events import Blob, Chunk, ChunkResult, Fact, RejudgeItem, Requires, RunOptions
-from shared.subjects import BASELINE_ACCOUNT, derive_id
+from shared.subjects import BASELINE_ACCOUNT, contest_quota_id, derive_id
 
 CANARY = "canary"
 ATTEMPTS_MAX = 3
@@ -34,6 +34,14 @@ class Submission(msgspec.Struct, array_like=True):
     cost: int = 0
     normal_digest: str = ""
     cancel: str | None = None
+    contest: str = ""
+    contestant: str = ""
+    contest_bucket: str = ""
+
+    @property
+    def contest_quota(self) -> str:
+        """The id of the quotas that it took one of in a contest."""
+        return contest_quota_id(self.contest, self.contestant)
 
 
 class Job(msgspec.Struct, array_like=True):
