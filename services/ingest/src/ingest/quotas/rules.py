@@ -39,8 +39,6 @@ from shared.events import (
 CATEGORIES = dict.fromkeys(SUBMISSION_MODES, "test") | {"ranked": "ranked"}
 COST = 1
 KEPT_S = 600.0
-# Uses of a phase count as long as its contest is known, however its times are moved.
-FOREVER_AT = datetime(9999, 1, 1, tzinfo=UTC)
 # Runs take seconds to minutes, so one of many open submissions may end soon.
 OPEN_RETRY_S = 5.0
 WINDOW_S_MIN, WINDOW_S_MAX = 1.0, 366 * 86400.0
@@ -304,6 +302,11 @@ class PhaseQuota(NamedTuple):
         )
 
 
+def forever_at() -> datetime:
+    """Return until when uses of a phase count, since its times may be moved."""
+    return datetime(9999, 1, 1, tzinfo=UTC)
+
+
 def phase_bucket(problem: str, phase: str, mode: str) -> str:
     """Return the bucket that a submission uses in a phase of a contest.
 
@@ -325,7 +328,9 @@ def take_in_phase(submissions: Mapping[str, str], quota: PhaseQuota) -> Sequence
             )
             raise QuotaExceeded(message, left)
         taken.append(
-            QuotaTaken(submission=submission, bucket=bucket, cost=COST, window_until_at=FOREVER_AT)
+            QuotaTaken(
+                submission=submission, bucket=bucket, cost=COST, window_until_at=forever_at()
+            )
         )
     return taken
 

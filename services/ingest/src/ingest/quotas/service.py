@@ -138,7 +138,7 @@ class Quotas:
             return None
         key = subjects.contest_quota_id(contest.slug, submission.contestant)
         folded = await self.histories.load(subjects.quota(key), Quota(), rules.fold_uses)
-        ends_at = phase.ends_at or rules.FOREVER_AT
+        ends_at = phase.ends_at or rules.forever_at()
         return PhaseQuota(
             key=key,
             title=contest.title,
