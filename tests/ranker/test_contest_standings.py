@@ -119,6 +119,8 @@ class ContestChaos(Chaos):
 
     gpus = ("CPU", "CPU", "CPU", "H200")
     numbers = (1, 1, 1, 1, 2)
+    # Whoever takes part in a contest is not merged.
+    has_merges = False
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, accounts=PEOPLE)

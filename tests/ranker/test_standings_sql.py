@@ -43,6 +43,7 @@ class Chaos:
 
     numbers: Sequence[int] = (1, 1, 2)
     gpus: Sequence[str] = ("CPU", "H200")
+    has_merges = True
     # How many new sources there are for each two that repeat.
     originals = 2
 
@@ -79,7 +80,8 @@ class Chaos:
         if self.open:
             moves += [self.finish, self.finish]
         if self.over:
-            moves += [self.moderate, self.ban, self.request, self.merge]
+            moves += [self.moderate, self.ban, self.request]
+            moves += [self.merge] if self.has_merges else []
         if self.rejudges:
             moves += [self.judge, self.judge, self.conclude]
         if self.ranked:
