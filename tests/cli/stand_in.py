@@ -23,6 +23,7 @@ from shared.api import (
     problems,
     queues,
     quotas,
+    rating,
     submissions,
     webhooks,
 )
@@ -64,6 +65,7 @@ ROUTES: dict[str, type[msgspec.Struct]] = {
     "GET /v1/leaderboards/[^/]+/[^/]+/records": leaderboards.Records,
     "GET /v1/participants/[^/]+/history": leaderboards.History,
     "GET /v1/sets/[^/]+/[^/]+": leaderboards.SetScores,
+    "GET /v1/rating": rating.Ratings,
     "GET /v1/quota": quotas.Balances,
     "GET /v1/queue": queues.Queues,
     "GET /v1/agents": agents.Agents,

@@ -94,6 +94,13 @@ async def test_a_profile_shows_strangers_what_the_api_shows_them(ways: Ways) -> 
     odd = await page_of(ways, "/people/%3Cimg%20src%3Dx%3E")
     assert "<h1>&lt;img src=x&gt;</h1>" in odd
     assert "<img" not in odd
+    # The rating is on its own page and on that of a participant: 100 x 1 / (2 + 5).
+    rating = await page_with(ways, "/rating", '<td role="cell" class="figure">14.3</td>', "owner")
+    assert ">you<" in rating
+    assert 'href="/people/owner">owner</a>' in rating
+    assert CLOSED not in rating
+    rated = '<a href="/rating">Rating</a> <strong class="figure">14.3</strong>, rank 2.'
+    assert rated in await page_with(ways, "/people/owner", rated)
     missing = await page_of(ways, "/people/%3Cscript%3E", status=404)
     assert "<script>" not in missing + board
     # Someone who was renamed is found by the former name.

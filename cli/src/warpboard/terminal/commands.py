@@ -129,6 +129,7 @@ COMMANDS = {
         "Show who is fastest at each case of a PROBLEM on a GPU type.",
     ),
     "leaderboard records": ("leaderboards.records", "Show the records of a PROBLEM on a GPU type."),
+    "leaderboard rating": ("leaderboards.show_rating", "List participants by their rating."),
     "leaderboard fast-p": ("leaderboards.fast_p", "Show fast_p over a set of problems."),
     "leaderboard milestones": ("leaderboards.milestones", "List the milestones that you reached."),
     "leaderboard join": ("leaderboards.join", "Accept the invite CODE to closed leaderboards."),

@@ -18,6 +18,7 @@ from shared.api.leaderboards import (
     SetScores,
 )
 from shared.api.problems import Problems
+from shared.api.rating import Ratings
 from shared.errors import Failed, Refused
 from shared.presentation.outcome import (
     MEASURED_ALONE,
@@ -63,6 +64,35 @@ EXTRA_COLUMNS = (
 async def list_leaderboards(context: AppContext, api: Api, *, is_all: bool) -> int:
     """List the open problems with their GPU types and deadlines."""
     return await show_problems(context, api, is_all=is_all)
+
+
+@api_command(
+    "leaderboard rating --limit 10",
+    parameters=(
+        click.option("--limit", type=IntRange(1, 200), default=50, show_default=True),
+        click.option("--after", type=IntRange(min=0), default=0, help="Leave out so many."),
+        options.WIDE,
+    ),
+    access=options.VIEWER,
+)
+async def show_rating(context: AppContext, api: Api, limit: int, after: int) -> int:
+    """List participants by their rating.
+
+    It is the sum of their points over all problems: the share of the others whom they beat there.
+    """
+    answer = await api.get(Ratings, "rating", limit=limit, after=after)
+    rows = [
+        {
+            "rank": f"{row.rank}{'=' if row.is_tied else ''}",
+            "participant": row.participant,
+            "rating": f"{row.rating:.1f}",
+            "problems": len(row.problems),
+            "best": f"{row.problems[0].problem} on {row.problems[0].gpu}",
+        }
+        for row in answer.value.items
+    ]
+    notes = [f"more: --after {answer.value.next_after}"] if answer.value.next_after else []
+    return context.show(answer.document, [make_table("rating", rows, extra=("best",)), *notes])
 
 
 @local_command(

@@ -27,6 +27,7 @@ from shared.api.fields import (
     Visibility,
 )
 from shared.api.queues import Parked
+from shared.api.rating import RatedParticipant
 from shared.api.submissions import Code, Outcome
 
 
@@ -344,6 +345,9 @@ class PublicParticipant(ApiModel, frozen=True, kw_only=True):
     participant: str
     entries: list[ParticipantEntry]
     records: Annotated[list[ParticipantRecord], Meta(description="Newest first.")]
+    rating: Annotated[
+        RatedParticipant | None, Meta(description="Null without an entry that counts.")
+    ]
     as_of: SequenceNumber
 
 

@@ -22,6 +22,7 @@ from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possibl
 from ingest.webhooks.service import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks
 from shared.api.cases import OwnMilestone, OwnMilestones
 from shared.api.leaderboards import PublicParticipant
+from shared.api.rating import Ratings
 from shared.api.submissions import LISTED_STATES, NewestSubmissions, OwnSubmissions, SubmissionLine
 from shared.errors import Refused
 from shared.events import WEBHOOK_KINDS
@@ -33,10 +34,13 @@ FILTERS = ("problem", "gpu", "mode", "state", "tag")
 RANKED_MAX, RANKED_LISTED_MAX = 200, 50
 CHARTS_MAX = 12
 MILESTONES_MAX = 100
+RATED_PER_PAGE = 100
+AFTER_MAX = 10_000_000
 NOTIFICATIONS = "/account/notifications"
 DISCORD = "discord"
 KINDS_CHOSEN = ("submission.ended", "submission.held", "entry.overtaken")
 Before = Annotated[int, Query(ge=1, le=NUMBER_MAX)]
+After = Annotated[int, Query(ge=0, le=AFTER_MAX)]
 
 
 class BoardProgress(NamedTuple):
@@ -104,7 +108,18 @@ def add_people_pages(router: APIRouter, web: Web, ranker: ReadProxy, quotas: Quo
         }
         return web.public_page(request, "person.html", visitor.session, has_script=True, **values)
 
+    _add_rating(router, web, ranker)
     _add_own_submissions(router, web, ranker, quotas)
+
+
+def _add_rating(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
+    @router.get("/rating")
+    async def rating(request: Request, after: After = 0) -> Response:
+        """Participants by their rating over all problems."""
+        visitor = await find_visitor(request, web, ranker)
+        reading = visitor.reads.read(api_path("rating"), Ratings, after=after, limit=RATED_PER_PAGE)
+        values: dict[str, Any] = {"rating": await read_in_time(reading), "account": visitor.account}
+        return web.public_page(request, "rating.html", visitor.session, **values)
 
 
 def _add_own_submissions(router: APIRouter, web: Web, ranker: ReadProxy, quotas: Quotas) -> None:

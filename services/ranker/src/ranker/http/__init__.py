@@ -17,6 +17,7 @@ from ranker.http.moderation import moderation_router
 from ranker.http.participants import histories_router, participants_router
 from ranker.http.problems import problems_router
 from ranker.http.queues import queues_router
+from ranker.http.rating import rating_router
 from ranker.http.releases import releases_router
 from ranker.http.submissions import downloads_router, submissions_router
 from ranker.service.progress import ProjectionLagMiddleware
@@ -41,6 +42,7 @@ ROUTERS = (
     archive_router,
     lineage_router,
     labels_router,
+    rating_router,
 )
 
 

@@ -19,6 +19,7 @@ from ranker.retrieval.labels import SourceLabels
 from ranker.retrieval.postgres import TextStore
 from ranker.service.decisions import Reads
 from ranker.service.progress import Live, ProjectionProgress
+from ranker.service.rating import RatingReads
 from shared.api.submissions import FullSubmission, Progress, SubmissionPage, SubmissionSummary
 from shared.blobs import BlobStore
 from shared.clock import now
@@ -153,6 +154,11 @@ class ReadSources:
     def labels(self) -> SourceLabels | None:
         """The labels of the advisory screen, the same for all routes; None without `texts`."""
         return None if self.texts is None else SourceLabels(self.reads, self.blobs, self.texts)
+
+    @cached_property
+    def rating(self) -> RatingReads:
+        """The rating of participants, the same for all routes."""
+        return RatingReads(self.reads)
 
     def view(self, reader: Reader) -> "ReaderView":
         """The read models as a reader may see them."""

@@ -20,6 +20,7 @@ from ranker.http.leaderboards import (
     read_records,
 )
 from ranker.http.ranking import Ladder, find_best_rank
+from ranker.http.rating import describe_rating
 from ranker.http.responses import (
     LIMIT_MAX,
     ProblemVersion,
@@ -30,6 +31,7 @@ from ranker.http.responses import (
 from ranker.service.decisions import Reads
 from ranker.service.leaderboard import RANKED_MAX, read_ladder, read_standing, read_top
 from shared.api import leaderboards as models
+from shared.api.rating import RatedParticipant
 from shared.clock import now
 from shared.errors import Refused
 from shared.http import DocumentedRoute, TypedResponse
@@ -71,6 +73,7 @@ def participants_router(sources: ReadSources) -> APIRouter:
                 list[models.ParticipantEntry],
             ),
             records=convert(records, list[models.ParticipantRecord]),
+            rating=await _read_rating(sources, account, current_name),
             as_of=seq,
         )
         return json_response(request, body, seq)
@@ -85,6 +88,14 @@ def participants_router(sources: ReadSources) -> APIRouter:
         return await read_personal_history(view, name, board, sources.progress.seq)
 
     return router
+
+
+async def _read_rating(sources: ReadSources, account: str, name: str) -> RatedParticipant | None:
+    listed = await sources.rating.read()
+    return next(
+        (describe_rating(it, {account: name}) for it in listed.ratings if it.account == account),
+        None,
+    )
 
 
 async def _read_place(reads: Reads, account: str, entry: Row) -> Row:

@@ -1877,3 +1877,12 @@ limit 10000;
 -- What the contest of a problem hides from the reader.
 select ranks_hidden(%(problem)s, %(at)s, %(organiser)s, %(is_staff)s) as are_ranks_hidden,
        sources_hidden(%(problem)s, %(at)s, %(organiser)s, %(is_staff)s) as are_sources_hidden;
+
+-- name: boards_with_entries
+-- The leaderboards that have entries, under each version.
+select entry.problem, entry.gpu, entry.problem_number,
+       coalesce(leaderboard.visibility, 'public') as visibility
+from (select distinct problem, gpu, problem_number from tie_block) as entry
+left join leaderboard on leaderboard.slug = entry.problem
+order by entry.problem, entry.gpu, entry.problem_number
+limit 20000;
