@@ -86,7 +86,7 @@ async def test_staff_list_labelled_submissions_with_their_evidence(reads: Reads)
     (place,) = label["evidence"]
     assert (place["line"], place["excerpt"]) == (3, "time.time = lambda: 0")
     assert label["severity"] == "high"
-    assert label["page"] == "/guide/advisory-screen#timer_patched"
+    assert label["page"] == "/guide/docs/advisory-screen#timer_patched"
     assert (await reads.get(f"admin/labels/{private}"))["labels"][0]["rule"] == "timer_patched"
     assert (await reads.get(f"admin/labels/{plain}"))["labels"] == []
     # They change no rank, and nobody else sees them.

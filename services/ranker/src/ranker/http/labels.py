@@ -17,7 +17,7 @@ from shared.api import labels as models
 from shared.errors import Refused, did_you_mean
 from shared.http import DocumentedRoute, TypedResponse
 
-PAGE = "/guide/advisory-screen#{rule}"
+PAGE = "/guide/docs/advisory-screen#{rule}"
 
 
 class LabelQuery(QueryParams):
