@@ -91,9 +91,13 @@ def participants_router(sources: ReadSources) -> APIRouter:
 
 
 async def _read_rating(sources: ReadSources, account: str, name: str) -> RatedParticipant | None:
-    listed = await sources.rating.read()
+    rating_list = await sources.rating.read()
     return next(
-        (describe_rating(it, {account: name}) for it in listed.ratings if it.account == account),
+        (
+            describe_rating(it, {account: name})
+            for it in rating_list.ratings
+            if it.account == account
+        ),
         None,
     )
 

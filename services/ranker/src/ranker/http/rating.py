@@ -29,20 +29,20 @@ def rating_router(sources: ReadSources) -> APIRouter:
 
         It is at most ten seconds old, and the same for every reader. `after` leaves out so many.
         """
-        listed = await sources.rating.read()
-        page = listed.ratings[after : after + limit]
+        rating_list = await sources.rating.read()
+        page = rating_list.ratings[after : after + limit]
         accounts = sorted({rating.account for rating in page})
         rows = await sources.view(reader).rows("participant_names", accounts=accounts)
         names = {row["account"]: row["name"] for row in rows}
-        is_last = after + limit >= len(listed.ratings)
+        is_last = after + limit >= len(rating_list.ratings)
         body = models.Ratings(
             items=[describe_rating(rating, names) for rating in page],
-            total=len(listed.ratings),
+            total=len(rating_list.ratings),
             next_after=None if is_last else after + limit,
-            at=listed.at,
-            as_of=listed.seq,
+            at=rating_list.at,
+            as_of=rating_list.seq,
         )
-        return json_response(request, body, listed.seq)
+        return json_response(request, body, rating_list.seq)
 
     return router
 

@@ -44,12 +44,12 @@ class RatingReads:
         return self._kept
 
     async def _compute(self) -> RatingList:
-        listed = await self._read_once()
+        rating_list = await self._read_once()
         for _ in range(READS_MAX - 1):
-            if await self._checkpoint() == listed.seq:
+            if await self._checkpoint() == rating_list.seq:
                 break
-            listed = await self._read_once()
-        return listed
+            rating_list = await self._read_once()
+        return rating_list
 
     async def _read_once(self) -> RatingList:
         seq, at = await self._checkpoint(), now()
