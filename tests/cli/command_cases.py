@@ -131,6 +131,66 @@ PREFERENCES = {
     "licence": "default",
 }
 
+CONTEST_PHASE = {
+    "phase": "main",
+    "phase_ends_at": RECEIVED_AT,
+    "next_phase": "review",
+    "next_phase_at": RECEIVED_AT,
+}
+MOVED = {"name": "phases.main.ends", "from_at": RECEIVED_AT, "to_at": None}
+CONTEST_STANDING = {
+    "contest": "cup",
+    "title": "Cup",
+    "round": "main",
+    "state": "live",
+    "is_hidden": False,
+    "until_at": None,
+    "divisions": [
+        {
+            "division": "open",
+            "title": "Open",
+            "rows": [
+                {"rank": 1, "is_tied": False, "points": 25.0, "contestant": "a1", "name": "ada"}
+            ],
+        }
+    ],
+    "as_of": 9,
+}
+CONTESTANT = {
+    "contestant": "a1",
+    "name": "ada",
+    "members": [{"participant_id": "a1", "participant": "ada"}],
+    "is_team": False,
+    "captain": None,
+    "division": "open",
+    "is_disqualified": False,
+    "declaration": {"model": "m-1"},
+    "doubt": "which model?",
+    "disqualified": "",
+}
+CONTEST_DETAILS = CONTEST_PHASE | {
+    "contest": {
+        "slug": "cup",
+        "title": "Cup",
+        "terms": "Be fair.",
+        "organisers": ["a2"],
+        "divisions": [{"slug": "open", "title": "Open", "declare": ["model"]}],
+        "phases": [{"kind": "main", "starts_at": RECEIVED_AT, "modes": ["ranked"]}],
+        "problems": [
+            {"slug": "m", "round": "main", "starts_at": RECEIVED_AT, "ends_at": RECEIVED_AT}
+        ],
+        "register_until_at": RECEIVED_AT,
+    },
+    "number": 2,
+    "terms_digest": "d" * 64,
+    "organisers": [{"participant_id": "a2", "participant": "olga"}],
+    "is_registration_open": True,
+    "people_count": 3,
+    "contestants_count": 3,
+    "is_organiser": False,
+    "own": CONTESTANT,
+    "accepted_terms": "e" * 64,
+}
 ANSWERS: dict[str, Any] = {
     "GET /v1/me": ME,
     "GET /v1/me/milestones": {"items": [MILESTONE]},
@@ -151,6 +211,28 @@ ANSWERS: dict[str, Any] = {
     "POST /v1/webhooks/h1/test": {"id": "h1", "event_id": "e1"},
     "GET /v1/webhooks/h1/deliveries": {"items": [TOLD], "next_cursor": "3"},
     "POST /user/join": {"leaderboards": ["m"]},
+    "GET /v1/contests": {
+        "items": [
+            CONTEST_PHASE | {"slug": "cup", "title": "Cup", "people_count": 3, "problems": ["m"]}
+        ]
+    },
+    "POST /v1/contests": {"slug": "cup", "number": 2, "is_new": True, "moved": [MOVED]},
+    "GET /v1/contests/cup": CONTEST_DETAILS,
+    "GET /v1/contests/cup/contestants": {"items": [CONTESTANT]},
+    "GET /v1/contests/cup/standing": CONTEST_STANDING,
+    "POST /v1/contests/cup/registration": MADE,
+    "DELETE /v1/contests/cup/registration": MADE,
+    "PUT /v1/contests/cup/declaration": MADE,
+    "POST /v1/contests/cup/team": {"code": "abc", "team": "t1"},
+    "POST /v1/contests/cup/team/code": {"code": "abc", "team": "t1"},
+    "POST /v1/contests/cup/team/join": MADE,
+    "POST /v1/contests/cup/team/leave": MADE,
+    "PUT /v1/contests/cup/team/captain": MADE,
+    "POST /v1/contests/cup/invites": {"code": "abc", "team": ""},
+    "POST /v1/contests/cup/contestants/question": MADE,
+    "POST /v1/contests/cup/contestants/accept": MADE,
+    "POST /v1/contests/cup/contestants/disqualify": MADE,
+    "POST /v1/contests/cup/contestants/restore": MADE,
     "GET /v1/problems": {"items": [PROBLEM]},
     "GET /v1/problems/m": PROBLEM,
     "GET /v1/problems/kernelbench-1-1-add": PROBLEM,
@@ -262,6 +344,25 @@ ASKED: dict[str, tuple[str, ...]] = {
     "webhook test": ("h1",),
     "webhook deliveries": ("h1",),
     "init": ("m", "NEW"),
+    "contest list": (),
+    "contest show": ("cup",),
+    "contest standing": ("cup",),
+    "contest contestants": ("cup",),
+    "contest register": ("cup", "--accept"),
+    "contest withdraw": ("cup",),
+    "contest declare": ("cup",),
+    "contest team create": ("cup", "Duo"),
+    "contest team join": ("cup", "abc"),
+    "contest team leave": ("cup",),
+    "contest team code": ("cup",),
+    "contest team captain": ("cup", "ben"),
+    "contest publish": ("CONTEST",),
+    "contest update": ("CONTEST", *WHY),
+    "contest invite": ("cup",),
+    "contest question": ("cup", "ada", *WHY),
+    "contest accept": ("cup", "ada", *WHY),
+    "contest disqualify": ("cup", "ada", *WHY),
+    "contest restore": ("cup", "ada", *WHY),
     "problem consent": ("m",),
     "submit": ("FILE", "--leaderboard", "m", "--no-wait"),
     "submission cancel": ("12",),
@@ -372,6 +473,8 @@ HERE: dict[str, tuple[str, ...]] = {
     "duel": ("DIR", "FILE", "FILE"),
     "problem check": ("DIR",),
     "problem new": ("NEW",),
+    "contest init": ("NEW", "--problem", "m:CPU", "--organiser", "ada"),
+    "contest check": ("CONTEST",),
     "problem eval-code": ("DIR",),
     "agent doctor": (),
     "completion": ("bash",),

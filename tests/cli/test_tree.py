@@ -18,6 +18,7 @@ from click.testing import CliRunner, Result
 from msgspec import inspect
 from rich.cells import cell_len
 
+from shared.clock import now
 from shared.version import VERSION
 from tests.cli.answers import RECEIVED_AT
 from tests.cli.command_cases import ASKED, HERE, PLATFORMS, say
@@ -25,6 +26,7 @@ from tests.cli.command_runner import PROGRAM, environment
 from tests.cli.stand_in import ReceivedRequest, StandIn, find_model, run_stand_in
 from tests.cli.test_screen import Terminal
 from warpboard.domain.output import Table
+from warpboard.files import create_contest_files
 from warpboard.screen import Screen
 from warpboard.terminal.commands import COMMANDS as TABLE
 from warpboard.terminal.commands import GROUPS
@@ -66,6 +68,9 @@ def words_of(command: str, folder: Path, url: str) -> list[str]:
     (levels / "1_Add.py").write_text(MODEL)
     paths = {"FILE": file, "DIR": ROOT / "problems" / "identity", "NEW": folder / "new"}
     paths["LEVELS"], paths["SOURCES"] = folder, folder / "sources.jsonl"
+    paths["CONTEST"] = folder / "cup"
+    if not paths["CONTEST"].exists():
+        create_contest_files(paths["CONTEST"], ["m:CPU"], "ada", now(), is_now=True)
     paths["ROSTER"] = folder / "class.csv"
     paths["ROSTER"].write_text("name\nmilo\n")
     paths["SOURCES"].write_text(json.dumps({"id": "a", "source": KERNEL}))

@@ -7,7 +7,7 @@ import pytest
 
 from ingest.popcorn.publication import (
     clone_repository,
-    contests_in,
+    competitions_in,
     parse_repositories,
     resolve_directory,
 )
@@ -33,7 +33,7 @@ def test_a_repositorys_link_is_no_folder_of_contests(tmp_path: Path) -> None:
         (tmp_path / name).mkdir()
     (tmp_path / "private" / "set.yaml").write_text("problems: []\n")
     (tmp_path / "repository" / "problems").symlink_to(tmp_path / "private")
-    assert contests_in(tmp_path / "repository", None) == []
+    assert competitions_in(tmp_path / "repository", None) == []
 
 
 async def test_a_repository_comes_from_the_operators_list_alone(tmp_path: Path) -> None:

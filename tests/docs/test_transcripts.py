@@ -21,6 +21,7 @@ PAGES = (
     "docs/walks/llm-agent.md",
     "docs/mcp.md",
     "docs/writing-a-problem.md",
+    "docs/walks/organiser.md",
     "docs/walks/operator.md",
 )
 CONTRIBUTOR = "docs/walks/contributor.md"

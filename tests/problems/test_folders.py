@@ -9,13 +9,13 @@ import pytest
 from shared.errors import Refused
 from shared.presentation.units import one_line
 from shared.problem_folders import (
-    contest_root,
-    find_contest_problem,
+    competition_root,
+    find_competition_problem,
     find_task_folders,
     read_problem_files,
 )
+from shared.problems.competition import add_competition_gpus
 from shared.problems.compilation import compile_problem
-from shared.problems.contest import add_contest_gpus
 from tests.problems.example_set import TASK, write_set
 
 PATH = "problems/first/add_py/task.yml"
@@ -23,17 +23,17 @@ PATH = "problems/first/add_py/task.yml"
 
 def test_a_problem_of_a_set_loads_as_it_lies(tmp_path: Path) -> None:
     folder = write_set(tmp_path)
-    problem = find_contest_problem(folder)
+    problem = find_competition_problem(folder)
     assert problem is not None
     version = compile_problem(
-        problem.slug, add_contest_gpus(read_problem_files(folder), problem.gpus)
+        problem.slug, add_competition_gpus(read_problem_files(folder), problem.gpus)
     )
     assert version.gpus == ("H100", "B200_Nebius")
     assert set(version.files) == {"task.py", "utils.py", "reference.py", "eval.py", "template.py"}
     assert version.files["utils.py"] == b"def set_seed(seed): ...\n"
     manifest = json.loads(version.manifest)
     assert manifest["tests"][0]["args"] == {"size": 64, "flip": False, "seed": 7}
-    assert contest_root(folder) == tmp_path / "problems"
+    assert competition_root(folder) == tmp_path / "problems"
     assert find_task_folders(tmp_path) == [folder]
 
 
@@ -54,7 +54,7 @@ def test_the_advice_for_files_above_a_problem_without_a_contest_can_be_followed(
 ) -> None:
     folder = write_set(tmp_path)
     (tmp_path / "problems" / "first.yaml").unlink()
-    with pytest.raises(Refused, match="list the problem in a contest file in the folder") as caught:
+    with pytest.raises(Refused, match="list the problem in a competition file in") as caught:
         compile_problem("add", read_problem_files(folder))
     entry = re.search(r"\((name: SET), (problems: .*)\)", caught.value.reason)
     assert entry is not None
@@ -70,8 +70,8 @@ def test_the_advice_for_files_above_a_problem_without_a_contest_can_be_followed(
 def test_a_problem_outside_a_contest_is_its_own_root(tmp_path: Path) -> None:
     folder = write_set(tmp_path)
     (tmp_path / "problems" / "first.yaml").unlink()
-    assert contest_root(folder) == folder
-    assert find_contest_problem(folder) is None
+    assert competition_root(folder) == folder
+    assert find_competition_problem(folder) is None
     assert "../utils.py" not in read_problem_files(folder)
     assert "../utils.py" in read_problem_files(folder, tmp_path)
 
@@ -88,7 +88,7 @@ def test_a_start_may_have_the_submissions_name(tmp_path: Path) -> None:
     task = TASK.replace("../template.py", "submission.py")
     start = "problems/first/add_py/submission.py"
     folder = write_set(tmp_path, {PATH: task, start: "def custom_kernel(data): ...\n"})
-    version = compile_problem("add", add_contest_gpus(read_problem_files(folder), ("H100",)))
+    version = compile_problem("add", add_competition_gpus(read_problem_files(folder), ("H100",)))
     assert json.loads(version.manifest)["templates"] == {"Python": "template_submission.py"}
     assert "submission.py" not in version.files
 

@@ -12,9 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import Refused
-from shared.problem_folders import find_contest_problem, read_problem_files
+from shared.problem_folders import find_competition_problem, read_problem_files
+from shared.problems.competition import read_competition
 from shared.problems.compilation import compile_problem
-from shared.problems.contest import read_contest
 from tests.problems import example_set
 from tests.shared.problems.examples import FILES, TASK
 
@@ -155,7 +155,7 @@ def test_extras_of_wrong_values_get_one_sentence(text: bytes) -> None:
 def test_what_is_damaged_here_is_whole_before() -> None:
     version = compile_problem("doubling", {**BESIDE, "warpboard.yml": json.dumps(EXTRAS).encode()})
     assert (len(version.baselines), len(version.milestones), len(version.works)) == (1, 1, 1)
-    assert read_contest("set.yaml", example_set.CONTEST.encode())
+    assert read_competition("set.yaml", example_set.CONTEST.encode())
 
 
 @given(st.sampled_from(sorted(TEXTS)), st.data())
@@ -163,7 +163,7 @@ def test_a_file_of_broken_yaml_gets_one_sentence(name: str, data: st.DataObject)
     text = data.draw(broken(TEXTS[name]))
     try:
         if name == "set.yaml":
-            read_contest(name, text)
+            read_competition(name, text)
         else:
             compile_problem("doubling", {**BESIDE, name: text})
     except Refused as refused:
@@ -173,7 +173,7 @@ def test_a_file_of_broken_yaml_gets_one_sentence(name: str, data: st.DataObject)
 @given(damaged(CONTEST))
 def test_a_contest_of_wrong_values_gets_one_sentence(text: bytes) -> None:
     try:
-        read_contest("set.yaml", text)
+        read_competition("set.yaml", text)
     except Refused as refused:
         one_clear_sentence(refused, "set.yaml")
 
@@ -212,4 +212,4 @@ def test_a_huge_set_is_refused_while_it_is_read(tmp_path: Path) -> None:
     with (folder.parent.parent / "first.yaml").open("a") as file:
         file.write("#" * 200_000)
     with pytest.raises(Refused, match="at most 131072"):
-        find_contest_problem(folder)
+        find_competition_problem(folder)

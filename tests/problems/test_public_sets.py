@@ -12,11 +12,11 @@ from docs import set_runs, sets
 from docs.set_runs import Outcome
 
 from shared.errors import Refused
-from shared.problem_folders import contest_files, find_task_folders
+from shared.problem_folders import competition_files, find_task_folders
 from shared.problem_versions import load_problem
 from tests.support.harness import Warm
 from tests.support.rounds import holds_in_a_round
-from warpboard.files import find_level, load_contest
+from warpboard.files import find_level, load_competition
 from warpboard.local_run import LocalHarness
 
 KERNELS, BENCH = "WARPBOARD_REFERENCE_KERNELS", "WARPBOARD_KERNELBENCH"
@@ -70,10 +70,10 @@ def test_a_public_set_is_on_the_page_as_it_loads(
 
 def test_every_contest_of_the_set_names_problems_that_load() -> None:
     root = checkout(KERNELS)
-    files = contest_files(root / "problems")
+    files = competition_files(root / "problems")
     assert files
     for file in files:
-        for one in load_contest(file):
+        for one in load_competition(file):
             assert load_problem(Path(one.directory), None).slug
 
 

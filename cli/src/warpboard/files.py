@@ -1,13 +1,15 @@
-"""Files that are named on the command line: sources, problems, contests, solutions, downloads."""
+"""Files named on the command line: sources, problems, competitions, solutions, downloads."""
 
 import os
 import re
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from datetime import datetime, timedelta
 from importlib.resources import files as package_files
 from pathlib import Path
 from stat import S_ISREG
-from typing import TYPE_CHECKING, BinaryIO
+from string import Template
+from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
 from shared.checks.problem_files import Sample, Solutions
 from shared.errors import Refused
@@ -16,9 +18,9 @@ from shared.problem_versions import LEVEL, LEVEL_FILES, own_slug, slug_of
 
 # What compiles problems imports pydantic, which most commands do without.
 if TYPE_CHECKING:
-    from shared.problems.contest import ContestProblem
+    from shared.problems.competition import CompetitionProblem
 
-# The limit of files of problems and contests; a submission's limit is the platform's own.
+# The limit of files of problems and competitions; a submission's limit is the platform's own.
 FILE_BYTES_MAX = 16 * 1024 * 1024
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
@@ -56,36 +58,100 @@ def read_submission(file: Path) -> tuple[str, bytes]:
     return f"{file.stem}.py", convert_solution(source)
 
 
-def load_contest(file: Path) -> "list[ContestProblem]":
-    """Return the problems that a contest file lists, with full paths, or those of a level.
+def load_competition(file: Path) -> "list[CompetitionProblem]":
+    """Return the problems that a competition file lists, with full paths, or those of a level.
 
     A level is a folder of KernelBench, such as `level1`. Empty for other paths. Raises Refused.
     """
-    from shared.problems.contest import SUFFIXES, ContestProblem, read_contest
+    from shared.problems.competition import SUFFIXES, CompetitionProblem, read_competition
 
     if is_level(file):
         return [
-            ContestProblem(own_slug(path.resolve()), str(path), None, ())
+            CompetitionProblem(own_slug(path.resolve()), str(path), None, ())
             for path in sorted(
                 file.glob(LEVEL_FILES), key=lambda path: int(path.name.partition("_")[0])
             )
         ]
     if file.suffix not in SUFFIXES or not file.is_file():
         return []
-    entries = read_contest(file.name, _read_bytes(file, FILE_BYTES_MAX))
+    entries = read_competition(file.name, _read_bytes(file, FILE_BYTES_MAX))
     if not entries:
         raise Refused("bad_problem", f"{file} lists no problems: write problems: [...]")
     return [entry._replace(directory=str(file.parent / entry.directory)) for entry in entries]
 
 
+class ContestFiles(NamedTuple):
+    """A `contest.yml`, and the files beside it that it names."""
+
+    contest_yml: bytes
+    others: dict[str, bytes]
+
+
+def read_contest_files(path: Path) -> ContestFiles:
+    """Return the files of a contest, of which the path is the folder or the file. Raises Refused.
+
+    A file that is missing is left out, which the reader of `contest.yml` explains.
+    """
+    from shared.problems.contest_yml import NAME, terms_name
+
+    file = path / NAME if path.is_dir() else path
+    if not file.is_file():
+        how = f"write it, or let `warpboard contest init {path}` do so"
+        raise Refused("bad_contest", f"{file} does not exist: {how}", "path")
+    contest_yml = _read_bytes(file, FILE_BYTES_MAX)
+    terms = file.parent / terms_name(contest_yml)
+    others = {terms.name: _read_bytes(terms, FILE_BYTES_MAX)} if terms.is_file() else {}
+    return ContestFiles(contest_yml, others)
+
+
+def create_contest_files(
+    folder: Path, problems: Sequence[str], organiser: str, at: datetime, *, is_now: bool
+) -> list[Path]:
+    """Write a `contest.yml` and its terms for these problems (`SLUG` or `SLUG:GPU`); return them.
+
+    With `is_now` the main round has begun, else the registration begins a day later. Raises Refused
+    if there is one already.
+    """
+    from shared.problems.contest_yml import NAME
+
+    if (folder / NAME).exists():
+        raise Refused("bad_contest", f"{folder / NAME} exists: edit it, or name another folder")
+    start_at = at.replace(second=0, microsecond=0) - timedelta(minutes=1)
+    gap, days = timedelta(minutes=1), 14
+    if not is_now:
+        start_at, gap = start_at.replace(hour=0, minute=0) + timedelta(days=1), timedelta(days=7)
+    main_at = start_at + gap
+    instants = {
+        "registration": start_at,
+        "main": main_at,
+        "freeze": main_at + timedelta(days=days - 1),
+        "review": main_at + timedelta(days=days),
+        "archive": main_at + timedelta(days=days + 7),
+    }
+    entries = []
+    for problem in problems:
+        slug, _, gpu = problem.partition(":")
+        entries.append(f"  - slug: {slug}" + (f"\n    gpu: {gpu}" if gpu else ""))
+    template = package_files("warpboard").joinpath("templates", "contest")
+    values = {name: f"{at:%Y-%m-%d %H:%M}" for name, at in instants.items()}
+    values |= {"slug": folder.name.lower(), "organiser": organiser, "problems": "\n".join(entries)}
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for name in (NAME, "terms.md"):
+        text = Template(template.joinpath(name).read_text(encoding="utf-8")).substitute(values)
+        (folder / name).write_text(text, encoding="utf-8")
+        paths.append(folder / name)
+    return paths
+
+
 def list_problems(paths: Iterable[Path]) -> list[Path]:
-    """Return the problems at paths, where a contest file stands for all of its own.
+    """Return the problems at paths, where a competition file stands for all of its own.
 
     Raises Refused.
     """
     problems: list[Path] = []
     for path in paths:
-        problems += [Path(entry.directory) for entry in load_contest(path)] or [path]
+        problems += [Path(entry.directory) for entry in load_competition(path)] or [path]
     return problems
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from shared.errors import Refused
 from shared.problems import flashinfer, flashinfer_schema
-from shared.problems.contest import SUFFIXES, ContestProblem, read_contest
+from shared.problems.competition import SUFFIXES, CompetitionProblem, read_competition
+from shared.problems.contest_yml import NAME as CONTEST_NAME
 from shared.problems.document import YAML_BYTES_MAX, bad_problem, read_document
 from shared.problems.sources import paths_above
 from shared.problems.task_yml import NAMES
@@ -16,7 +17,7 @@ from shared.problems.warpboard_yml import yardstick_path
 
 FILES_MAX = 256
 FILES_BYTES_MAX = 16 * 1024 * 1024
-CONTESTS_MAX = 200
+COMPETITIONS_MAX = 200
 LEVELS_MAX = 4
 FILE_BYTES_MAX = 1_000_000
 SOLUTIONS = "solutions"
@@ -29,7 +30,7 @@ def read_problem_files(folder: Path, root: Path | None = None) -> dict[str, byte
 
     `folder` may also be a single-file problem, or a definition in a set of FlashInfer-Trace or
     SOL-ExecBench, which is read with its workloads. `root` is the folder that all files must be
-    in; by default that of its contest. Errors: Refused `bad_problem`.
+    in; by default that of its competition file. Errors: Refused `bad_problem`.
     """
     if folder.is_file():
         return _read_single_file(folder)
@@ -49,7 +50,7 @@ def _read_directory(folder: Path, root: Path | None) -> dict[str, bytes]:
     yardstick_file = _resolve_file(folder, yardstick)
     if yardstick_file is not None and yardstick_file.is_relative_to(folder.resolve() / SOLUTIONS):
         collector.add(yardstick, yardstick_file)
-    allowed_root = (root or contest_root(folder)).resolve()
+    allowed_root = (root or competition_root(folder)).resolve()
     for name in NAMES:
         if name not in collector.files:
             continue
@@ -96,34 +97,34 @@ def _read_definition_files(file: Path) -> dict[str, bytes]:
     return files
 
 
-def contest_root(folder: Path) -> Path:
-    """Return the folder of the contest around a problem, a few levels up; else the problem's."""
+def competition_root(folder: Path) -> Path:
+    """Return the folder of the competition file above a problem; else the problem's own."""
     problem_folder = folder.resolve()
     for candidate in (problem_folder, *problem_folder.parents)[: LEVELS_MAX + 1]:
-        if contest_files(candidate):
+        if competition_files(candidate):
             return candidate
     return problem_folder
 
 
-def find_contest_problem(folder: Path) -> ContestProblem | None:
-    """Return a problem's entry in the contest files around it, if any.
+def find_competition_problem(folder: Path) -> CompetitionProblem | None:
+    """Return a problem's entry in the competition files around it, if any.
 
-    Errors: Refused for an invalid contest file.
+    Errors: Refused for an invalid competition file.
     """
     if folder.is_file():
         return None
-    problem_folder, root = folder.resolve(), contest_root(folder)
-    for file in contest_files(root):
-        for problem in read_contest(file.name, _read_bytes(file)) or ():
+    problem_folder, root = folder.resolve(), competition_root(folder)
+    for file in competition_files(root):
+        for problem in read_competition(file.name, _read_bytes(file)) or ():
             if (root / problem.directory).resolve() == problem_folder:
                 return problem
     return None
 
 
-def contest_files(folder: Path) -> list[Path]:
-    """Return the contest files in a folder, recognised by their content."""
+def competition_files(folder: Path) -> list[Path]:
+    """Return the competition files in a folder, recognised by their content."""
     paths = sorted(path for suffix in SUFFIXES for path in folder.glob(f"*{suffix}"))
-    return [path for path in paths[:CONTESTS_MAX] if _is_contest_file(path)]
+    return [path for path in paths[:COMPETITIONS_MAX] if _is_competition_file(path)]
 
 
 def find_task_folders(root: Path) -> list[Path]:
@@ -185,8 +186,8 @@ def _read_bytes(path: Path, bytes_max: int = YAML_BYTES_MAX) -> bytes:
         raise Refused("unreadable", f"{path} cannot be read: {error.strerror}") from error
 
 
-def _is_contest_file(path: Path) -> bool:
-    if path.is_symlink() or not path.is_file() or path.name in NAMES:
+def _is_competition_file(path: Path) -> bool:
+    if path.is_symlink() or not path.is_file() or path.name in (*NAMES, CONTEST_NAME):
         return False
     with suppress(Refused):
         head = _read_bytes(path)

@@ -21,15 +21,15 @@ def write_version(problem: ProblemFiles, folder: Path) -> None:
 def load_problem(folder: Path, slug: str | None, gpus: tuple[str, ...] = ()) -> ProblemFiles:
     """Compile a problem without its solutions: a directory, or a file that is one.
 
-    Without a slug, it is that of its contest, or its own name. Raises Refused.
+    Without a slug, it is that of its competition file, or its own name. Raises Refused.
     """
-    from shared.problem_folders import find_contest_problem, read_problem_files
+    from shared.problem_folders import find_competition_problem, read_problem_files
 
     # They import pydantic, which most commands do without.
-    from shared.problems.contest import add_contest_gpus
+    from shared.problems.competition import add_competition_gpus
 
-    files, entry = read_problem_files(folder), find_contest_problem(folder)
-    files = add_contest_gpus(files, gpus or (entry.gpus if entry else ()))
+    files, entry = read_problem_files(folder), find_competition_problem(folder)
+    files = add_competition_gpus(files, gpus or (entry.gpus if entry else ()))
     return compile_files(slug or (entry.slug if entry else own_slug(folder.resolve())), files)
 
 

@@ -40,7 +40,8 @@ async def check(
 ) -> int:
     """Compile each problem, inspect its code and run its solutions; return 1 if anything is wrong.
 
-    With `is_strict` warnings are errors. Raises Refused for an invalid contest file, and Failed.
+    With `is_strict` warnings are errors. Raises Refused for an invalid competition file, and
+    Failed.
     """
     async with context.harness.warm() as harness:
         results = await _check_paths(context, harness, paths, gpus, is_strict=is_strict)
@@ -84,7 +85,7 @@ async def _check_once(
 ) -> int:
     """Check the problems and print the results; return the exit code.
 
-    An invalid contest file is reported like an invalid problem.
+    An invalid competition file is reported like an invalid problem.
     """
     try:
         results = await _check_paths(context, harness, paths, gpus, is_strict=is_strict)

@@ -15,7 +15,7 @@ from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import count_text, seconds_text, untested_text
 from shared.problem_versions import load_problem
-from shared.problems.contest import parse_deadline
+from shared.problems.competition import parse_deadline
 from shared.problems.single_file import SUFFIXES
 from warpboard.api import Api, Response
 from warpboard.context import AppContext

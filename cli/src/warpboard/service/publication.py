@@ -1,4 +1,4 @@
-"""Publish problems and contest files, checked here first or unchecked by an operator."""
+"""Publish problems and competition files, checked here first or unchecked by an operator."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -15,12 +15,12 @@ from shared.errors import Failed, Refused
 from shared.presentation.report_parts import ProgressText
 from shared.presentation.units import count_text
 from shared.problem_versions import load_problem
-from shared.problems.contest import ContestProblem, parse_deadline
+from shared.problems.competition import CompetitionProblem, parse_deadline
 from shared.problems.warpboard_yml import NO_SETTINGS, PublishSettings, apply_settings
 from warpboard.api import Api, Fields, Response
 from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, OK
-from warpboard.files import is_level, load_contest
+from warpboard.files import is_level, load_competition
 from warpboard.screen import Screen
 from warpboard.service.answers import retry_until_available
 from warpboard.service.checks import examine_problem, load_known_check
@@ -80,7 +80,7 @@ def compile_folder(
 def compile_for_gpus(
     folder: Path, slug: str | None, gpus: tuple[str, ...], settings: PublishSettings
 ) -> ProblemFiles:
-    """Compile a problem for the GPU types of its contest. Raises Refused and names the folder."""
+    """Compile a problem for its competition's GPU types. Raises Refused and names the folder."""
     try:
         problem = load_problem(folder, slug, gpus)
         if settings == NO_SETTINGS:
@@ -94,12 +94,12 @@ def compile_for_gpus(
 
 
 async def publish_paths(api: Api, context: AppContext, options: ProblemOptions) -> int:
-    """Publish problems, and all problems of contest files and levels. Raises Refused and Failed."""
+    """Publish problems, and those of competition files and levels. Raises Refused and Failed."""
     deadline_at = parse_deadline(str(options.fields.get(DEADLINE, "")))
     check_ahead("", deadline_at, is_forced=options.is_forced)
-    entries = [(path, load_contest(path)) for path in options.folders]
+    entries = [(path, load_competition(path)) for path in options.folders]
     if options.is_dry or any(problems for _, problems in entries):
-        return await _publish_contests(api, context, entries, options)
+        return await _publish_competitions(api, context, entries, options)
     if options.slug is not None and len(options.folders) != 1:
         raise Refused("usage", "--slug names one problem, not several")
     problems = []
@@ -246,14 +246,14 @@ async def _start_rejudges(
 
 @dataclass(frozen=True)
 class PublishItem:
-    """A problem to publish, its entry in the contest file, if any, and the fields of the options.
+    """A problem to publish, its entry in a competition file, if any, and the fields of the options.
 
-    The contest file takes precedence over the options.
+    The competition file takes precedence over the options.
     """
 
     folder: Path
     problem: ProblemFiles
-    entry: ContestProblem | None
+    entry: CompetitionProblem | None
     options: Fields
 
     @property
@@ -331,15 +331,15 @@ def deadline_text(until: datetime | None, at: datetime) -> str:
     return f"until {until.astimezone(UTC):%Y-%m-%d %H:%M} UTC{suffix}"
 
 
-async def _publish_contests(
+async def _publish_competitions(
     api: Api,
     context: AppContext,
-    entries: Sequence[tuple[Path, Sequence[ContestProblem]]],
+    entries: Sequence[tuple[Path, Sequence[CompetitionProblem]]],
     options: ProblemOptions,
 ) -> int:
     if options.slug is not None:
         raise Refused(
-            "usage", "--slug names one problem; those of a contest or a level have their names"
+            "usage", "--slug names one problem; those of a competition or a level have their names"
         )
     items = _compile_all(context, entries, options)
     pairs = [(item, await _plan_item(api, item, options)) for item in items]
@@ -364,11 +364,11 @@ async def _publish_contests(
 
 def _compile_all(
     context: AppContext,
-    entries: Sequence[tuple[Path, Sequence[ContestProblem]]],
+    entries: Sequence[tuple[Path, Sequence[CompetitionProblem]]],
     options: ProblemOptions,
 ) -> list[PublishItem]:
     """Compile all problems; report each that does not compile, and then publish none."""
-    sources: list[tuple[Path, ContestProblem | None]] = []
+    sources: list[tuple[Path, CompetitionProblem | None]] = []
     for path, problems in entries:
         sources += [(Path(entry.directory), entry) for entry in problems] or [(path, None)]
     items, invalid = [], []

@@ -14,6 +14,7 @@ from warpboard.terminal.options import (
     PLATFORM,
     REASON,
     SLUG,
+    VIEWER,
     Decorator,
     Instant,
     action_command,
@@ -119,7 +120,57 @@ QUOTA_OPTIONS = (
     click.option("--role", type=Choice(ROLES), help="Each participant with this role."),
 )
 
+CONTEST = click.argument("contest", metavar="CONTEST")
+MEMBER = click.argument("participant", metavar="PARTICIPANT")
+CONTESTANT = click.argument("contestant", metavar="CONTESTANT")
+FOR_ORGANISERS = "For organisers and moderators (--operator). CONTESTANT is a name or an id."
+
+
 ACTIONS = {
+    "contest withdraw": Action(
+        "DELETE contests/{contest}/registration",
+        "winter-cup",
+        (CONTEST,),
+        "You also leave your team.",
+        PLATFORM,
+    ),
+    "contest team join": Action(
+        "POST contests/{contest}/team/join",
+        "winter-cup k7ezqv4tz5m2w6nd3xhy2q4gpa",
+        (CONTEST, click.argument("code")),
+        access=PLATFORM,
+    ),
+    "contest team captain": Action(
+        "PUT contests/{contest}/team/captain", "winter-cup ben", (CONTEST, MEMBER), access=PLATFORM
+    ),
+    "contest question": Action(
+        "POST contests/{contest}/contestants/question",
+        'winter-cup ada --reason "which model was it?"',
+        (CONTEST, CONTESTANT, REASON),
+        FOR_ORGANISERS,
+        VIEWER,
+    ),
+    "contest accept": Action(
+        "POST contests/{contest}/contestants/accept",
+        'winter-cup ada --reason "they showed the log"',
+        (CONTEST, CONTESTANT, REASON),
+        FOR_ORGANISERS,
+        VIEWER,
+    ),
+    "contest disqualify": Action(
+        "POST contests/{contest}/contestants/disqualify",
+        'winter-cup ada --reason "two accounts"',
+        (CONTEST, CONTESTANT, REASON),
+        FOR_ORGANISERS,
+        VIEWER,
+    ),
+    "contest restore": Action(
+        "POST contests/{contest}/contestants/restore",
+        'winter-cup ada --reason "it was an error"',
+        (CONTEST, CONTESTANT, REASON),
+        FOR_ORGANISERS,
+        VIEWER,
+    ),
     "submission cancel": Action(
         "POST submissions/{number}/cancel",
         '12 --reason "the wrong file"',

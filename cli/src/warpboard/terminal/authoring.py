@@ -230,7 +230,7 @@ async def check(
     """Inspect each problem's own code and run its solutions here.
 
     Nothing is published. A PATH is a directory with a task.yml, a problem in one file (Python, C++
-    or CUDA), or a contest file or a level of KernelBench, which stand for all their problems.
+    or CUDA), or a competition file or a level of KernelBench, which stand for all their problems.
     Inputs must depend on the seed and be hard to guess, and the check must reject answers that
     nobody computed. Each file in solutions/correct must pass; each in solutions/wrong must run and
     fail. Exit code 1 if there is an error.

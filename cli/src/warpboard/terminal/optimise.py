@@ -213,7 +213,7 @@ async def optimise(
     devices: tuple[str, ...],
     level_min: str,
 ) -> int:
-    """Make a kernel faster: propose, evaluate, keep and submit the best.
+    """Make a kernel faster: propose, evaluate and submit the best.
 
     It begins with the file START, and evaluates every proposal in the agents' harness on this
     machine. DIR gets trace.jsonl, a line for each evaluation, and the best kernel. A call that was

@@ -48,7 +48,7 @@ FILE = PathType(exists=True, dir_okay=False, readable=True, path_type=Path)
 FOLDER = PathType(exists=True, file_okay=False, path_type=Path)
 NEW_FILE = PathType(dir_okay=False, path_type=Path)
 NEW_FOLDER = PathType(file_okay=False, path_type=Path)
-# A problem is a directory or a single file; a contest file lists problems.
+# A problem is a directory or a single file; a competition file lists problems.
 PROBLEM_PATH = PathType(exists=True, path_type=Path)
 
 

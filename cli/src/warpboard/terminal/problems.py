@@ -247,7 +247,7 @@ class Deadline(click.ParamType[str]):
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the instant as it is sent, or `none`; its local time is printed to stderr."""
-        from shared.problems.contest import is_zoneless, parse_deadline
+        from shared.problems.competition import is_zoneless, parse_deadline
 
         if value == NEVER:
             return value

@@ -211,7 +211,7 @@ class ContestFile:
 
 
 def is_contest_yml(value: object) -> bool:
-    """Return whether a document declares a contest; competition files have no phases."""
+    """Return whether a document declares a contest: competition files have no phases."""
     return isinstance(value, dict) and "phases" in value
 
 

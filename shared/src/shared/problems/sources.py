@@ -22,7 +22,7 @@ UP = "../"
 
 _PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 _SHARED_ADVICE = (
-    "list the problem in a contest file in the folder of both"
+    "list the problem in a competition file in the folder of both"
     " (name: SET, problems: [{directory: DIR, name: SLUG}]), or copy it"
 )
 

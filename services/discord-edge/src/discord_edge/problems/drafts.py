@@ -14,8 +14,8 @@ from shared.api.problems import ProblemCheck
 from shared.checks.problem_files import SOLUTIONS, add_statement
 from shared.errors import Refused
 from shared.presentation.units import count_text, untested_text
+from shared.problems.competition import parse_deadline
 from shared.problems.compilation import ProblemVersion
-from shared.problems.contest import parse_deadline
 from shared.problems.document import YAML_BYTES_MAX
 from shared.problems.report import CheckReport, read_report
 from shared.problems.single_file import SUFFIXES

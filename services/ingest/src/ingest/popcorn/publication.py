@@ -22,9 +22,9 @@ from ingest.popcorn.response_models import RepositoryUpdateResult
 from ingest.problems.commands import Change, Check, Publication
 from shared.api.fields import Visibility
 from shared.errors import Failed, Refused
-from shared.problem_folders import contest_files, read_problem_files
+from shared.problem_folders import competition_files, read_problem_files
+from shared.problems.competition import CompetitionProblem, add_competition_gpus, read_competition
 from shared.problems.compilation import compile_problem
-from shared.problems.contest import ContestProblem, add_contest_gpus, read_contest
 from shared.problems.task_yml import NAMES
 
 CLONE_S_MAX = 60.0
@@ -164,21 +164,21 @@ async def create_leaderboard(deps: Dependencies, request: DirectoryRequest, acto
     return slug
 
 
-def contests_in(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]:
-    """Return the contest files of a repository, each with the root of its paths.
+def competitions_in(folder: Path, only: str | None) -> list[tuple[str, Path, bytes]]:
+    """Return the competition files of a repository, each with the root of its paths.
 
     Raises `Refused` (`unknown_problem_set`) if `only` names none of them.
     """
     roots = [candidate for candidate in (folder, folder / "problems") if not candidate.is_symlink()]
-    files = [(path, root) for root in roots for path in contest_files(root)]
-    contests = [
+    files = [(path, root) for root in roots for path in competition_files(root)]
+    competitions = [
         (path.name, root, path.read_bytes()) for path, root in files if only in (None, path.stem)
     ]
-    if only is not None and not contests:
+    if only is not None and not competitions:
         known = ", ".join(sorted({path.stem for path, _ in files})) or "it has none"
         message = f"the repository has no problem set {only!r}: {known}"
         raise Refused("unknown_problem_set", message, "problem_set")
-    return contests
+    return competitions
 
 
 class RepositoryRequest(PopcornRequest):
@@ -217,19 +217,19 @@ class RepositoryUpdate:
             async with asyncio.timeout(UPDATE_S_MAX), clone as folder:
                 check = _make_check(self.deps, self.request.unchecked)
                 problem_set = self.request.problem_set
-                for contest in await asyncio.to_thread(contests_in, folder, problem_set):
-                    await self._publish_contest(check, *contest)
+                for competition in await asyncio.to_thread(competitions_in, folder, problem_set):
+                    await self._publish_competition(check, *competition)
         except TimeoutError as error:
             message = f"not all problems were published within {UPDATE_S_MAX:.0f} s: try again"
             raise Failed(message) from error
         return self.results
 
-    async def _publish_contest(self, check: Check, name: str, root: Path, data: bytes) -> None:
-        """Publish all problems of a contest, or none if one has an error."""
+    async def _publish_competition(self, check: Check, name: str, root: Path, data: bytes) -> None:
+        """Publish all problems of a competition, or none if one has an error."""
         compiled = []
         errors = len(self.results["errors"])
         try:
-            for problem in read_contest(name, data) or ():
+            for problem in read_competition(name, data) or ():
                 try:
                     compiled.append((problem, *await asyncio.to_thread(_compile, root, problem)))
                 except Refused as refused:
@@ -246,7 +246,7 @@ class RepositoryUpdate:
     async def _publish_problem(
         self,
         check: Check,
-        problem: ContestProblem,
+        problem: CompetitionProblem,
         files: Mapping[str, bytes],
         gpus: tuple[str, ...],
     ) -> None:
@@ -287,10 +287,12 @@ class RepositoryUpdate:
         self.results["errors"].append({"name": name, "error": refused.reason})
 
 
-def _compile(root: Path, problem: ContestProblem) -> tuple[Mapping[str, bytes], tuple[str, ...]]:
+def _compile(
+    root: Path, problem: CompetitionProblem
+) -> tuple[Mapping[str, bytes], tuple[str, ...]]:
     """Return the files and the GPU types of a problem. Raises `Refused`."""
     folder = resolve_directory((root,), problem.directory)
-    files = add_contest_gpus(read_problem_files(folder, root), problem.gpus)
+    files = add_competition_gpus(read_problem_files(folder, root), problem.gpus)
     return files, compile_problem(problem.slug, files).gpus
 
 

@@ -18,7 +18,7 @@ from shared.api.fields import PublishWhen, SourceVisible, Visibility
 from shared.api.problems import PublishedVersion
 from shared.errors import Refused
 from shared.http import DocumentedRoute
-from shared.problems.contest import is_zoneless, parse_deadline
+from shared.problems.competition import is_zoneless, parse_deadline
 from shared.problems.task_yml import GPUS_MAX, GpuName
 from shared.problems.warpboard_yml import PublishSettings
 

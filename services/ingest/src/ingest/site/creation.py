@@ -31,7 +31,7 @@ from shared.api.agents import Agents
 from shared.api.problems import FullProblem, ProblemCheck, PublishedVersion
 from shared.checks.problem_files import add_statement
 from shared.errors import Failed, Refused
-from shared.problems.contest import parse_deadline
+from shared.problems.competition import parse_deadline
 from shared.problems.single_file import SUFFIXES
 
 PATH = "/create"

@@ -1,15 +1,15 @@
-"""Contest files are read in the form of the public sets, and every mistake has its line."""
+"""Competition files are read in the form of the public sets, and every mistake has its line."""
 
 import pytest
 
 from shared.errors import Refused
-from shared.problems.contest import add_contest_gpus, read_contest
+from shared.problems.competition import add_competition_gpus, read_competition
 from tests.problems.example_set import CONTEST
 
 
 def test_a_contest_file_names_its_problems() -> None:
     text = CONTEST + "  - {directory: first/more, name: More, gpus: [H100]}\n"
-    first, second = read_contest("set.yaml", text.encode()) or []
+    first, second = read_competition("set.yaml", text.encode()) or []
     assert (first.slug, first.directory, first.gpus) == (
         "add_v2",
         "first/add_py",
@@ -20,26 +20,26 @@ def test_a_contest_file_names_its_problems() -> None:
 
 
 def test_a_deadline_without_a_zone_warns_with_its_instant() -> None:
-    (problem,) = read_contest("set.yaml", CONTEST.encode()) or []
+    (problem,) = read_competition("set.yaml", CONTEST.encode()) or []
     assert problem.warning.endswith("names no zone: it is 2099-12-31 07:59 UTC")
     contest = CONTEST.replace("2099-12-31 7:59", "2099-12-31T07:59:00+02:00")
-    (zoned,) = read_contest("set.yaml", contest.encode()) or []
+    (zoned,) = read_competition("set.yaml", contest.encode()) or []
     assert str(zoned.deadline_at) == "2099-12-31 05:59:00+00:00"
     assert zoned.warning == ""
     contest = CONTEST.replace('    deadline: "2099-12-31 7:59" # somewhere\n', "")
-    (shared,) = read_contest("set.yaml", contest.encode()) or []
+    (shared,) = read_competition("set.yaml", contest.encode()) or []
     assert shared.warning == "the deadline 2100-01-02 names no zone: it is 2100-01-02 00:00 UTC"
 
 
 def test_an_empty_deadline_is_none() -> None:
     contest = CONTEST.replace('"2099-12-31 7:59"', '""').replace('"2100-01-02"', '""')
-    (problem,) = read_contest("set.yaml", contest.encode()) or []
+    (problem,) = read_competition("set.yaml", contest.encode()) or []
     assert problem.deadline_at is None
 
 
 def test_another_yaml_file_is_no_contest() -> None:
-    assert read_contest("x.yaml", b"name: x\n") is None
-    assert read_contest("x.yaml", b"# problems: none\nname: x\n") is None
+    assert read_competition("x.yaml", b"name: x\n") is None
+    assert read_competition("x.yaml", b"# problems: none\nname: x\n") is None
 
 
 MISTAKES = [
@@ -61,7 +61,7 @@ MISTAKES = [
 def test_a_mistake_in_a_contest_has_its_line(old: str, new: str, words: str) -> None:
     assert CONTEST.count(old) == 1
     with pytest.raises(Refused) as caught:
-        read_contest("set.yaml", CONTEST.replace(old, new).encode())
+        read_competition("set.yaml", CONTEST.replace(old, new).encode())
     assert caught.value.code == "bad_problem"
     assert words in caught.value.reason
 
@@ -69,14 +69,14 @@ def test_a_mistake_in_a_contest_has_its_line(old: str, new: str, words: str) -> 
 def test_one_name_is_one_problem() -> None:
     text = CONTEST + "  - {directory: other, name: ADD_v2}\n"
     with pytest.raises(Refused, match="line 12: a second problem is named 'add_v2'"):
-        read_contest("set.yaml", text.encode())
+        read_competition("set.yaml", text.encode())
 
 
 def test_a_contests_gpus_stand_unless_the_problem_names_its_own() -> None:
-    assert add_contest_gpus({"warpboard.yml": b"title: T\n"}, ("H100",)) == {
+    assert add_competition_gpus({"warpboard.yml": b"title: T\n"}, ("H100",)) == {
         "warpboard.yml": b'title: T\ngpus: ["H100"]\n'
     }
     own = {"warpboard.yml": b"gpus: [A100]\n"}
-    assert add_contest_gpus(own, ("H100",)) == own
+    assert add_competition_gpus(own, ("H100",)) == own
     with pytest.raises(Refused, match="not a GPU type"):
-        add_contest_gpus({}, ('H"]',))
+        add_competition_gpus({}, ('H"]',))

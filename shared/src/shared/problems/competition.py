@@ -1,4 +1,4 @@
-"""Contest files: a dated set of problems in the public form, *competition*."""
+"""Competition files: a dated set of problems in the public form, *competition*."""
 
 import re
 from collections.abc import Mapping
@@ -8,6 +8,7 @@ from typing import Annotated, NamedTuple
 from pydantic import Field
 
 from shared.errors import Refused
+from shared.problems.contest_yml import is_contest_yml
 from shared.problems.document import (
     Document,
     Path,
@@ -30,8 +31,8 @@ GpuNames = Annotated[list[GpuName], Field(max_length=32)]
 Text = Annotated[str, Field(min_length=1, max_length=200)]
 
 
-class ContestEntry(StrictModel):
-    """One problem in a contest file."""
+class CompetitionEntry(StrictModel):
+    """One problem in a competition file."""
 
     directory: Text
     name: Text
@@ -39,17 +40,17 @@ class ContestEntry(StrictModel):
     gpus: GpuNames = Field(default_factory=list)
 
 
-class ContestYml(StrictModel):
-    """The contents of a contest file."""
+class CompetitionYml(StrictModel):
+    """The contents of a competition file."""
 
     name: Text
     description: str | None = None
     deadline: str | None = None
-    problems: Annotated[list[ContestEntry], Field(max_length=PROBLEMS_MAX)]
+    problems: Annotated[list[CompetitionEntry], Field(max_length=PROBLEMS_MAX)]
 
 
-class ContestProblem(NamedTuple):
-    """One problem of a contest: its slug, its folder, and its settings in the contest."""
+class CompetitionProblem(NamedTuple):
+    """One problem of a competition: its slug, its folder, and its settings there."""
 
     slug: str
     directory: str
@@ -58,8 +59,8 @@ class ContestProblem(NamedTuple):
     warning: str = ""
 
 
-def read_contest(name: str, data: bytes) -> list[ContestProblem] | None:
-    """Return the problems of a contest file; None for any other file.
+def read_competition(name: str, data: bytes) -> list[CompetitionProblem] | None:
+    """Return the problems of a competition file; None for any other file, such as a contest.yml.
 
     Errors: Refused `bad_problem`.
     """
@@ -68,10 +69,12 @@ def read_contest(name: str, data: bytes) -> list[ContestProblem] | None:
     document = read_document(name, data)
     if not isinstance(document.value, dict) or "problems" not in document.value:
         return None
-    file = validate_document(document, ContestYml)
+    if is_contest_yml(document.value):
+        return None
+    file = validate_document(document, CompetitionYml)
     default = file.deadline or "", _read_deadline(document, ("deadline",), file.deadline)
     problems = [
-        _contest_problem(document, index, entry, default)
+        _competition_problem(document, index, entry, default)
         for index, entry in enumerate(file.problems)
     ]
     slugs = [problem.slug for problem in problems]
@@ -83,7 +86,7 @@ def read_contest(name: str, data: bytes) -> list[ContestProblem] | None:
 
 
 def parse_deadline(text: str) -> datetime | None:
-    """Parse a deadline of a contest file; without a zone it is UTC. None if unreadable.
+    """Parse a deadline of a competition file; without a zone it is UTC. None if unreadable.
 
     >>> str(parse_deadline("2026-01-02")), str(parse_deadline("2026-01-02 9:30"))
     ('2026-01-02 00:00:00+00:00', '2026-01-02 09:30:00+00:00')
@@ -108,10 +111,10 @@ def is_zoneless(text: str) -> bool:
     return _DAY.match(text) is not None
 
 
-def add_contest_gpus(files: Mapping[str, bytes], gpus: tuple[str, ...]) -> dict[str, bytes]:
-    """Add the contest's GPU types to a problem's files, unless the files name their own.
+def add_competition_gpus(files: Mapping[str, bytes], gpus: tuple[str, ...]) -> dict[str, bytes]:
+    """Add the competition's GPU types to a problem's files, unless the files name their own.
 
-    >>> add_contest_gpus({}, ("H100",))
+    >>> add_competition_gpus({}, ("H100",))
     {'warpboard.yml': b'gpus: ["H100"]\\n'}
     """
     extras = files.get(NAME, b"")
@@ -126,9 +129,9 @@ def add_contest_gpus(files: Mapping[str, bytes], gpus: tuple[str, ...]) -> dict[
     return {**files, NAME: existing + f"gpus: [{quoted_gpus}]\n".encode()}
 
 
-def _contest_problem(
-    document: Document, index: int, entry: ContestEntry, default: tuple[str, datetime | None]
-) -> ContestProblem:
+def _competition_problem(
+    document: Document, index: int, entry: CompetitionEntry, default: tuple[str, datetime | None]
+) -> CompetitionProblem:
     """Check one problem; without a deadline of its own it has the default, as text and instant."""
     path: Path = ("problems", index)
     if not _SLUG.match(entry.name):
@@ -143,7 +146,7 @@ def _contest_problem(
     warning = ""
     if at is not None and _DAY.match(text):
         warning = f"the deadline {text} names no zone: it is {at:%Y-%m-%d %H:%M} UTC"
-    return ContestProblem(entry.name.lower(), folder, at, tuple(entry.gpus), warning)
+    return CompetitionProblem(entry.name.lower(), folder, at, tuple(entry.gpus), warning)
 
 
 def _read_deadline(document: Document, path: Path, value: str | None) -> datetime | None:
