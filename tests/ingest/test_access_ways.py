@@ -28,7 +28,7 @@ PAGES = (
 )
 # Beside the public client's routes for operators.
 ADMIN_PAGE = re.compile(
-    r"GET /admin(/(overdue|held|appeals|participants.*|evaluations|agents|intake|invites"
+    r"GET /admin(/(overdue|held|labels|appeals|participants.*|evaluations|agents|intake|invites"
     r"|dead-letters))?"
     r"|[A-Z]+ /admin/acts/.*"
 )
