@@ -99,7 +99,7 @@ def ingest(
     quotas = Quotas(ports, decisions, histories, feed, bounds.open_max)
     intake = Intake(ports, histories, quotas, feed, bounds)
     people = Accounts(decisions, feed, ports.account_store)
-    contests = ContestCommands(decisions, histories, feed, ports.account_store)
+    contests = ContestCommands(decisions, histories, feed, ports.account_store, ports.lookups)
     baselines = Baselines(ports, decisions)
     problems = Problems(ports, decisions, feed, baselines)
     boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs, baselines)

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import NamedTuple, Protocol
 
 from shared import subjects
+from shared.api.contest_standings import ContestStanding
 from shared.api.evaluations import CachedVerdictFound, EvaluationResult
 from shared.api.queues import QueueOfGpu
 from shared.api.webhooks import Delivery, Webhook
@@ -222,6 +223,12 @@ class Lookups(Protocol):
 
     async def gpus_used(self, problem: str) -> frozenset[str]:
         """Return the GPU types on which any version of a problem has entries. Raises `Failed`."""
+
+    async def contest_standing(self, slug: str, round_: str | None) -> ContestStanding:
+        """Return the standing of a contest as organisers see it, by default of its newest round.
+
+        Raises `Failed`.
+        """
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ import httpx
 import msgspec
 
 from ingest.ports import ReadResponse, ReadStream
+from shared.api.contest_standings import ContestStanding
 from shared.api.evaluations import CachedVerdictFound, CachedVerdicts, EvaluationResult
 from shared.api.queues import QueueOfGpu
 from shared.errors import Failed, unknown_submission
@@ -157,6 +158,15 @@ class RankerClient:
         query = {"problem": problem}
         leaderboards = await self._list("/v1/leaderboards", _Items[_Leaderboard], query)
         return frozenset(leaderboard.gpu for leaderboard in leaderboards)
+
+    async def contest_standing(self, slug: str, round_: str | None) -> ContestStanding:
+        """Return the standing of a contest as organisers see it."""
+        path = f"/v1/contests/{quote(slug, safe='')}/standing"
+        query = {} if round_ is None else {"round": round_}
+        standing = await self._find(path, ContestStanding, query)
+        if standing is None:
+            raise Failed(AWAY)
+        return standing
 
     async def _list(
         self, path: str, response_type: type[_Items[_Item]], query: Mapping[str, str]

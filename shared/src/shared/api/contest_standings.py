@@ -72,3 +72,50 @@ class ContestStanding(ApiModel, frozen=True, kw_only=True):
     divisions: list[DivisionStanding]
     as_of: SequenceNumber
     as_of_at: Timestamp | None = None
+
+
+class ContestReviewDecision(ApiModel, frozen=True, kw_only=True):
+    """The newest decision on an item of the check list of a winner."""
+
+    item: str
+    is_passed: bool
+    note: str
+    actor: str
+    at: Timestamp
+
+
+class ReviewedEntry(ApiModel, frozen=True, kw_only=True):
+    """An entry of a winner, and what its reviewers look at.
+
+    `confirmation` says how its repetition on another agent ended. `copies` are the submissions of
+    others with an equal source, whenever they were received.
+    """
+
+    problem: str
+    number: SubmissionNumber
+    confirmation: str
+    copies: list[SubmissionNumber]
+
+
+class ContestResult(ApiModel, frozen=True, kw_only=True):
+    """The place of a contestant in the results; the review is for organisers and operators."""
+
+    contestant: str
+    division: str
+    place: int
+    points: float
+    review: list[ContestReviewDecision] | None = None
+    entries: list[ReviewedEntry] | None = None
+
+
+class ContestResults(ApiModel, frozen=True, kw_only=True):
+    """The results of a contest: none yet, provisional, or final, with the prizes as text."""
+
+    contest: str
+    state: Literal["none", "provisional", "final"]
+    announced_at: Timestamp | None
+    results_as_of: SequenceNumber | None
+    prizes: str
+    places: list[ContestResult]
+    finalists: list[str]
+    as_of: SequenceNumber

@@ -160,10 +160,11 @@ class ContestPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
 
 class ContestResultsProposed(ContestEvent, frozen=True, kw_only=True):
-    """The provisional results, as of an event; the window for appeals begins. Replaces earlier."""
+    """The provisional results, as of an event, with the end of appeals. Replaces earlier ones."""
 
     places: list[ContestPlace]
     as_of_seq: int
+    appeals_until_at: datetime | None = None
 
 
 class ContestReviewed(ContestEvent, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@ from datetime import datetime
 from typing import TypeAlias
 
 from shared.contests.definition import Contest
+from shared.events import ContestPlace, ReviewItem
 
 
 @dataclass(frozen=True)
@@ -111,6 +112,42 @@ class Moderate:
     reason: str
 
 
+@dataclass(frozen=True)
+class AdmitFinalists:
+    """Admit these contestants to the finals, from the standing of the qualifier at an event."""
+
+    contestants: tuple[str, ...]
+    as_of_seq: int
+    reason: str
+    at: datetime
+
+
+@dataclass(frozen=True)
+class ProposeResults:
+    """Announce the provisional results, from the standing at an event."""
+
+    places: tuple[ContestPlace, ...]
+    as_of_seq: int
+    at: datetime
+
+
+@dataclass(frozen=True)
+class ReviewWinner:
+    """Decide an item of the check list of a winner."""
+
+    contestant: str
+    item: ReviewItem
+    is_passed: bool
+    note: str
+
+
+@dataclass(frozen=True)
+class ConfirmResults:
+    """Make the provisional results final."""
+
+    at: datetime
+
+
 ContestCommand: TypeAlias = (
     PublishContest
     | IssueContestInvite
@@ -123,4 +160,8 @@ ContestCommand: TypeAlias = (
     | ChangeCaptain
     | Declare
     | Moderate
+    | AdmitFinalists
+    | ProposeResults
+    | ReviewWinner
+    | ConfirmResults
 )

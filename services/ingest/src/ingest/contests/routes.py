@@ -6,6 +6,7 @@ from typing import Annotated, Literal, TypeAlias
 from fastapi import APIRouter, Depends, Request
 from pydantic import Field
 
+from ingest.contests.commands import ReviewWinner
 from ingest.contests.service import ContestCommands, ContestUpload, Registration
 from ingest.http.requests import NameOrAccount, RequestModel, Slug, Text
 from ingest.http.responses import decision_response
@@ -14,6 +15,7 @@ from ingest.identity.http.authenticator import Authenticator
 from shared.api import contests as api
 from shared.api.fields import PRINTABLE
 from shared.api.queues import DecisionResponse
+from shared.events import ReviewItem
 from shared.http import DocumentedRoute
 from shared.json_types import Instant, JsonInt
 from shared.problems.contest_yml import TERMS_CHARS_MAX
@@ -104,6 +106,24 @@ class ContestJudgementRequest(RequestModel):
     reason: Text
 
 
+class FinalistsRequest(RequestModel):
+    """Who is admitted to the finals: by default the first of each division by the qualifier."""
+
+    contestants: Annotated[
+        list[Annotated[str, Field(min_length=1, max_length=64)]], Field(max_length=1000)
+    ] = Field(default_factory=list)
+    reason: Annotated[str, Field(max_length=500, pattern=f"^{PRINTABLE}*$")] = ""
+
+
+class ReviewRequest(RequestModel):
+    """A decision on an item of the check list of a winner."""
+
+    contestant: Annotated[str, Field(min_length=1, max_length=64)]
+    item: ReviewItem
+    is_passed: bool
+    note: Annotated[str, Field(max_length=500, pattern=f"^{PRINTABLE}*$")] = ""
+
+
 def contests_router(contests: ContestCommands, auth: Authenticator) -> APIRouter:
     """The routes: all may read, participants register, organisers and operators run contests."""
     router = APIRouter(prefix="/v1", route_class=DocumentedRoute)
@@ -111,6 +131,7 @@ def contests_router(contests: ContestCommands, auth: Authenticator) -> APIRouter
     _registration(router, contests, auth)
     _teams(router, contests, auth)
     _organisers(router, contests, auth)
+    _results(router, contests, auth)
     return router
 
 
@@ -235,3 +256,32 @@ def _organisers(router: APIRouter, contests: ContestCommands, auth: Authenticato
         """
         result = await contests.moderate(caller, slug, act, body.contestant, body.reason)
         return decision_response(result)
+
+
+def _results(router: APIRouter, contests: ContestCommands, auth: Authenticator) -> None:
+    Organiser: TypeAlias = Annotated[Caller, Depends(auth.participant_or_operator())]
+
+    @router.post("/contests/{slug}/finalists")
+    async def admit(slug: Slug, body: FinalistsRequest, caller: Organiser) -> DecisionResponse:
+        """Admit contestants to the finals, once the qualifier is over. For organisers."""
+        result = await contests.admit_finalists(caller, slug, body.contestants, body.reason)
+        return decision_response(result)
+
+    @router.post("/contests/{slug}/results")
+    async def propose(slug: Slug, caller: Organiser) -> DecisionResponse:
+        """Announce the provisional results, once all rounds are over. For organisers."""
+        return decision_response(await contests.propose_results(caller, slug))
+
+    @router.post("/contests/{slug}/reviews")
+    async def review(slug: Slug, body: ReviewRequest, caller: Organiser) -> DecisionResponse:
+        """Decide an item of a winner's check list. For organisers and moderators."""
+        command = ReviewWinner(body.contestant, body.item, body.is_passed, body.note)
+        return decision_response(await contests.review(caller, slug, command))
+
+    @router.post("/contests/{slug}/results/confirm")
+    async def confirm(slug: Slug, caller: Organiser) -> DecisionResponse:
+        """Make the provisional results final: all checks passed, and appeals are over.
+
+        For organisers.
+        """
+        return decision_response(await contests.confirm_results(caller, slug))

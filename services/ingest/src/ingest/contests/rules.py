@@ -5,9 +5,12 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
+from ingest.contests import results
 from ingest.contests.commands import (
+    AdmitFinalists,
     ChangeCaptain,
     ChangeTeamCode,
+    ConfirmResults,
     ContestCommand,
     CreateTeam,
     Declare,
@@ -15,8 +18,10 @@ from ingest.contests.commands import (
     JoinTeam,
     LeaveTeam,
     Moderate,
+    ProposeResults,
     PublishContest,
     Register,
+    ReviewWinner,
     WithdrawRegistration,
 )
 from ingest.contests.state import ContestState, Team, definition, evolve, unknown_contest
@@ -360,6 +365,10 @@ _DECISIONS: dict[type[Any], Callable[[Any, ContestState], Sequence[events.Contes
     WithdrawRegistration: _withdraw,
     Declare: _declare,
     Moderate: _moderate,
+    AdmitFinalists: results.admit_finalists,
+    ProposeResults: results.propose_results,
+    ReviewWinner: results.review_winner,
+    ConfirmResults: results.confirm_results,
     CreateTeam: _create_team,
     JoinTeam: _join_team,
     LeaveTeam: _leave_team,

@@ -2,15 +2,17 @@
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import NamedTuple
 
 from msgspec import structs
 
 from ingest.contests.commands import (
+    AdmitFinalists,
     ChangeCaptain,
     ChangeTeamCode,
+    ConfirmResults,
     ContestCommand,
     CreateTeam,
     Declare,
@@ -18,8 +20,10 @@ from ingest.contests.commands import (
     JoinTeam,
     LeaveTeam,
     Moderate,
+    ProposeResults,
     PublishContest,
     Register,
+    ReviewWinner,
     WithdrawRegistration,
 )
 from ingest.contests.rules import CONTEST_DECIDER, decide
@@ -36,7 +40,7 @@ from ingest.histories import FoldedState, HistoryCache
 from ingest.identity.access.feed import AccessFeed
 from ingest.identity.caller import Caller, check_scope, check_unlimited
 from ingest.identity.secrets import hash_secret, new_invite_code
-from ingest.ports import AccountStore, resolve_account
+from ingest.ports import AccountStore, Lookups, resolve_account
 from ingest.problems import rules as problems
 from ingest.problems.commands import Change
 from ingest.problems.service import load_problem
@@ -53,7 +57,7 @@ from shared.contests.definition import (
 )
 from shared.errors import Failed, Refused
 from shared.event_log import Appender, Conflict
-from shared.events import ContestPublished
+from shared.events import ContestPlace, ContestPublished
 from shared.problems.contest_yml import read_contest_yml
 
 ORGANISE = "account"
@@ -100,6 +104,7 @@ class ContestCommands:
     histories: HistoryCache
     feed: AccessFeed
     store: AccountStore
+    lookups: Lookups
 
     async def publish(self, caller: Caller, upload: ContestUpload) -> api.PublishedContest:
         """Publish a version of a contest, and set the deadlines of its problems; or neither."""
@@ -284,6 +289,57 @@ class ContestCommands:
             self._check_organises(caller, slug, state)
         command = Moderate(act, await self._subject(state, subject), reason)
         return await self._decide(slug, command, caller)
+
+    async def admit_finalists(
+        self, caller: Caller, slug: str, contestants: Sequence[str], reason: str
+    ) -> DecisionResult:
+        """Admit contestants to the finals: these, or the first of each division; for organisers."""
+        state = await self.state(slug)
+        self._check_organises(caller, slug, state)
+        standing = await self.lookups.contest_standing(slug, "qualifier")
+        count = definition(slug, state).finalists
+        first = [
+            row.contestant for part in standing.divisions for row in part.rows if row.rank <= count
+        ]
+        named = [await self._subject(state, name) for name in contestants]
+        command = AdmitFinalists(
+            contestants=tuple(named or first),
+            as_of_seq=standing.as_of,
+            reason=reason,
+            at=self.decisions.clock(),
+        )
+        return await self._decide(slug, command, caller, command.at)
+
+    async def propose_results(self, caller: Caller, slug: str) -> DecisionResult:
+        """Announce the provisional results; for organisers."""
+        self._check_organises(caller, slug, await self.state(slug))
+        standing = await self.lookups.contest_standing(slug, None)
+        places = tuple(
+            ContestPlace(
+                contestant=row.contestant,
+                division=part.division,
+                place=row.rank,
+                points=row.points,
+            )
+            for part in standing.divisions
+            for row in part.rows
+        )
+        command = ProposeResults(places, standing.as_of, self.decisions.clock())
+        return await self._decide(slug, command, caller, command.at)
+
+    async def review(self, caller: Caller, slug: str, command: ReviewWinner) -> DecisionResult:
+        """Decide an item of a winner's check list; for organisers and moderators."""
+        state = await self.state(slug)
+        if not caller.may("admin:submissions"):
+            self._check_organises(caller, slug, state)
+        contestant = await self._subject(state, command.contestant)
+        return await self._decide(slug, replace(command, contestant=contestant), caller)
+
+    async def confirm_results(self, caller: Caller, slug: str) -> DecisionResult:
+        """Make the provisional results final; for organisers."""
+        self._check_organises(caller, slug, await self.state(slug))
+        command = ConfirmResults(self.decisions.clock())
+        return await self._decide(slug, command, caller, command.at)
 
     def _check_organises(self, caller: Caller, slug: str, state: ContestState) -> None:
         """Refuse a caller who is neither an organiser of the contest nor an operator."""

@@ -39,6 +39,7 @@ class Declaration:
 class ContestState:
     """The state of a contest; without a definition it was never published.
 
+    `reviews` say whether an item of a winner's check list passed, by contestant and item.
     `people` maps those who are registered to the digest of the terms that they accepted. `teams`
     are by id, `team_of` by member. `disqualified` has the reasons by person or team.
     """
@@ -53,6 +54,9 @@ class ContestState:
     invites: Mapping[str, events.ContestInviteIssued] = field(default_factory=dict)
     invited: Mapping[str, str] = field(default_factory=dict)
     finalists: frozenset[str] = frozenset()
+    proposed: events.ContestResultsProposed | None = None
+    is_final: bool = False
+    reviews: Mapping[tuple[str, str], bool] = field(default_factory=dict)
 
     def contestant_of(self, account: str) -> str:
         """Return the contestant that a person is, or is a member of."""
@@ -139,6 +143,19 @@ def _on_finalists(state: ContestState, fact: events.ContestFinalistsAdmitted) ->
     return replace(state, finalists=frozenset(fact.contestants))
 
 
+def _on_proposed(state: ContestState, fact: events.ContestResultsProposed) -> ContestState:
+    return replace(state, proposed=fact, is_final=False)
+
+
+def _on_confirmed(state: ContestState, _fact: events.ContestResultsConfirmed) -> ContestState:
+    return replace(state, is_final=True)
+
+
+def _on_reviewed(state: ContestState, fact: events.ContestReviewed) -> ContestState:
+    reviews = {**state.reviews, (fact.contestant, fact.item): fact.is_passed}
+    return replace(state, reviews=reviews)
+
+
 def _on_declared(state: ContestState, fact: events.ContestDeclared) -> ContestState:
     declaration = Declaration(fact.division, fact.declaration)
     return _with_declaration(state, fact.contestant, declaration)
@@ -201,7 +218,6 @@ def _without(values: Mapping[str, Value], key: str) -> Mapping[str, Value]:
     return {name: value for name, value in values.items() if name != key}
 
 
-# Results and reviews change nothing here.
 _HANDLERS: dict[type[events.Fact], Callable[[ContestState, Any], ContestState]] = {
     events.ContestPublished: _on_published,
     events.ContestInviteIssued: _on_invite_issued,
@@ -210,6 +226,9 @@ _HANDLERS: dict[type[events.Fact], Callable[[ContestState, Any], ContestState]] 
     events.ContestDisqualified: _on_disqualified,
     events.ContestRestored: _on_restored,
     events.ContestFinalistsAdmitted: _on_finalists,
+    events.ContestResultsProposed: _on_proposed,
+    events.ContestResultsConfirmed: _on_confirmed,
+    events.ContestReviewed: _on_reviewed,
     events.ContestDeclared: _on_declared,
     events.ContestDeclarationQuestioned: _on_questioned,
     events.ContestDeclarationAccepted: _on_accepted,

@@ -170,8 +170,10 @@ def _fold_people(  # noqa: C901, PLR0912  (one case for each event)
             if (person := people.get(fact.account)) is not None:
                 person.is_registered, person.team = False, ""
         case events.ContestTeamCreated():
-            teams.setdefault(fact.team, Team(fact.team, fact.name, fact.captain))
-            if (person := people.get(fact.captain)) is not None:
+            person = people.get(fact.captain)
+            division = person.division if person is not None else ""
+            teams.setdefault(fact.team, Team(fact.team, fact.name, fact.captain, division))
+            if person is not None:
                 person.team = fact.team
         case events.ContestTeamJoined():
             if (person := people.get(fact.account)) is not None:

@@ -80,12 +80,12 @@ class Person:
 
 @dataclass
 class Team:
-    """A team; without a `division` of its own it is in that of its captain."""
+    """A team; it begins with the division of its captain."""
 
     id: str
     name: str
     captain: str
-    division: str = ""
+    division: str
     is_disqualified: bool = False
 
 
@@ -131,9 +131,7 @@ class Roster:
             return None if person is None else Contestant(id_, person.division, None, (id_,))
         if team.is_disqualified:
             return None
-        captain = self.people.get(team.captain)
-        division = team.division or (captain.division if captain else "")
-        return Contestant(id_, division, team.name, tuple(sorted(members)))
+        return Contestant(id_, team.division, team.name, tuple(sorted(members)))
 
 
 class ContestRun(NamedTuple):

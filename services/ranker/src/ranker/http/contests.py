@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from msgspec import convert
 from msgspec.structs import replace
 
 from ranker.archive.postgres import ArchiveReader
@@ -88,6 +89,80 @@ def contests_router(sources: ReadSources) -> APIRouter:
             as_of_at=as_of,
         )
         return json_response(request, body, seq)
+
+    @router.get("/v1/contests/{slug}/results")
+    async def read_results(
+        request: Request, reader: CurrentReader, slug: str
+    ) -> TypedResponse[models.ContestResults]:
+        """The results of a contest, once they are announced and the phase shows ranks.
+
+        Organisers and operators also see the check list of each winner: what the reviewers look at,
+        and what they decided.
+        """
+        view = sources.view(reader)
+        contest = (await find_contest(view, slug)).contest
+        is_organiser = view.organises(contest)
+        seq = await read_checkpoint(sources.reads)
+        rows = {row["stage"]: row for row in await view.rows("contest_results", contest=slug)}
+        newest = max(
+            (rows[stage] for stage in ("proposed", "confirmed") if stage in rows),
+            key=lambda row: int(row["seq"]),
+            default=None,
+        )
+        if not (is_organiser or find_shown_ranks(contest, now()).is_live):
+            newest = None
+        places = convert(newest["places"], list[models.ContestResult]) if newest else []
+        if newest and is_organiser:
+            places = await _add_reviews(view, contest, places)
+        finalists = rows["finalists"]["places"] if "finalists" in rows else []
+        stage = newest["stage"] if newest else None
+        body = models.ContestResults(
+            contest=contest.slug,
+            state="none" if stage is None else "final" if stage == "confirmed" else "provisional",
+            announced_at=newest["at"] if newest else None,
+            results_as_of=newest["as_of_seq"] if newest else None,
+            prizes=contest.prizes,
+            places=places,
+            finalists=[place["contestant"] for place in finalists],
+            as_of=seq,
+        )
+        return json_response(request, body, seq)
+
+    async def _add_reviews(
+        view: ReaderView, contest: Contest, places: list[models.ContestResult]
+    ) -> list[models.ContestResult]:
+        """Add the check lists of the winners."""
+        key = StandingKey(contest.slug, 0, find_round(contest, now()), None)
+        divisions = await standings.derive(contest, key)
+        numbers = {
+            row.contestant: [entry.number for entry in row.entries]
+            for part in divisions
+            for row in part.rows
+        }
+        winners = {place.contestant for place in places if place.place <= contest.podium}
+        reviews, entries = await asyncio.gather(
+            view.rows("contest_reviews", contest=contest.slug),
+            view.rows(
+                "entries_to_review",
+                numbers=[number for name in winners for number in numbers.get(name, ())],
+            ),
+        )
+        return [
+            replace(
+                place,
+                review=convert(
+                    [row for row in reviews if row["contestant"] == place.contestant],
+                    list[models.ContestReviewDecision],
+                ),
+                entries=convert(
+                    [row for row in entries if row["number"] in numbers.get(place.contestant, ())],
+                    list[models.ReviewedEntry],
+                ),
+            )
+            if place.contestant in winners
+            else place
+            for place in places
+        ]
 
     return router
 

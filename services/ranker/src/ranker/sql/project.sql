@@ -938,9 +938,13 @@ update contest_person set is_registered = false, team = ''
 where contest = %(id)s and account = %(account)s;
 
 -- name: contest_team_created
--- A team, of which its captain is the first member.
-insert into contest_team (contest, team, name, captain, created_at)
-values (%(id)s, %(team)s, %(name)s, %(captain)s, %(at)s)
+-- A team, of which its captain is the first member; it begins with what the captain declared.
+insert into contest_team (contest, team, name, captain, division, declaration, created_at)
+select %(id)s, %(team)s, %(name)s, %(captain)s, coalesce(captain.division, ''),
+       coalesce(captain.declaration, '{}'), %(at)s
+from (select 1) as team
+left join contest_person as captain
+     on captain.contest = %(id)s and captain.account = %(captain)s
 on conflict (contest, team) do nothing;
 
 -- name: contest_team_joined

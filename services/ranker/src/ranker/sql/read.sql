@@ -1886,3 +1886,30 @@ from (select distinct problem, gpu, problem_number from tie_block) as entry
 left join leaderboard on leaderboard.slug = entry.problem
 order by entry.problem, entry.gpu, entry.problem_number
 limit 20000;
+
+-- name: contest_reviews
+-- The decisions on the check lists of a contest.
+select contestant, item, is_passed, note, actor, at
+from contest_review
+where contest = %(contest)s
+order by contestant, item
+limit 1000;
+
+-- name: entries_to_review
+-- The entries of winners: how their repetitions ended, and equal sources of others.
+select submission.problem, submission.number,
+       coalesce((
+           select string_agg(confirmation.shown, '; ' order by confirmation.id)
+           from confirmation where confirmation.submission = submission.id
+       ), '') as confirmation, array(
+           select other.number from submission as other
+           where other.problem = submission.problem and other.account <> submission.account
+             and other.pooling_source = submission.pooling_source and other.pooling_source <> ''
+             and other.contestant <> submission.contestant
+           order by other.number
+           limit 50
+       ) as copies
+from submission
+where submission.number = any(%(numbers)s::bigint[])
+order by submission.number
+limit 1000;
