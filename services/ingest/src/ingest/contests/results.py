@@ -105,6 +105,6 @@ def _check_over(contest: Contest, at: datetime, round_: Round | None = None) -> 
     if not ends:
         raise Refused("wrong_state", f"this contest has no problem in its {round_}", "contest")
     if at < max(ends):
-        what = f"the {round_}" if round_ else "the contest"
-        message = f"{what} takes submissions until {max(ends).isoformat()}: wait until then"
+        period = f"the {round_}" if round_ else "the contest"
+        message = f"{period} takes submissions until {max(ends).isoformat()}: wait until then"
         raise Refused("wrong_state", message, "contest")
