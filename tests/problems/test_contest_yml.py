@@ -3,6 +3,7 @@
 import json
 from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -20,6 +21,7 @@ from shared.contests.definition import (
 from shared.errors import Refused
 from shared.problems.contest_yml import ContestFile, read_contest_yml
 
+CONTESTS = Path(__file__).parent / "contests"
 TERMS = {"terms.md": b"Be fair.\n"}
 
 
@@ -229,3 +231,11 @@ def test_terms_must_be_text() -> None:
     for terms in (b"", b"  \n", b"\xff", b"a\0b"):
         with pytest.raises(Refused, match=r"terms\.md"):
             read_contest_yml(json.dumps(contest_fields()).encode(), {"terms.md": terms})
+
+
+@pytest.mark.parametrize("path", sorted(CONTESTS.glob("*.yml")), ids=lambda path: path.stem)
+def test_contests_in_the_shape_of_real_ones_are_valid(path: Path) -> None:
+    contest = read_contest_yml(path.read_bytes(), TERMS).contest
+    for problem in contest.problems:
+        assert round_at(contest, problem.starts_at) == problem.round
+        assert round_at(contest, problem.ends_at - timedelta(microseconds=1)) == problem.round
