@@ -159,6 +159,8 @@ def _slopes(rows: Sequence[Row]) -> list[Figure]:
     for name in dict.fromkeys(need.name for row in rows for need in row.needs):
         known = [(row, need) for row in rows for need in row.needs if need.name == name]
         (first, least), (last, most) = known[0], known[-1]
+        if first is last:
+            continue
         millions = (last.events - first.events) / 1e6
         for what, before, after, unit in (
             ("start", least.start_s, most.start_s, "s"),
