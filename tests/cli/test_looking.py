@@ -49,9 +49,27 @@ def test_sources_that_one_may_not_see_are_said_to_be_so() -> None:
 
 def test_a_source_comes_back_as_it_was_sent() -> None:
     source = "# \x1b[2J\nimport torch\n"
-    answer = ANSWER | {"source": source}
+    answer = ANSWER | {"source_files": [{"name": "kernel.py", "text": source}]}
     result, heard = run_against(respond_in_turn((200, answer)), "submission", "source", 12)
     assert (result.stdout, heard[0].path) == (source, "/v1/submissions/12?source=true")
+
+
+def test_all_files_of_a_submission_are_saved(tmp_path: Path) -> None:
+    files = {"kernel.py": "import helper\n", "lib/tile.cuh": "int x;\n"}
+    texts = [{"name": name, "text": text} for name, text in files.items()]
+    respond = respond_in_turn((200, ANSWER | {"source_files": texts}))
+    result, _ = run_against(respond, "submission", "source", 12, "--save", tmp_path / "all")
+    assert "saved kernel.py, lib/tile.cuh" in result.stdout
+    assert {name: (tmp_path / "all" / name).read_text() for name in files} == files
+
+
+def test_a_file_that_leads_elsewhere_is_not_saved(tmp_path: Path) -> None:
+    texts = [{"name": "kernel.py", "text": ""}, {"name": "../evil.py", "text": "x"}]
+    respond = respond_in_turn((200, ANSWER | {"source_files": texts}))
+    result, _ = run_against(respond, "submission", "source", 12, "--save", tmp_path / "all")
+    assert result.exit_code == 2
+    assert "not a valid file name" in result.stderr
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_head_of_a_diff_is_no_change() -> None:

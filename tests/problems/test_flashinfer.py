@@ -328,9 +328,8 @@ def judge(warm: Warm, *names: str) -> dict[str, tuple[str, str]]:
     problem, harness = load_problem(FILE, None, ("CPU",)), LocalHarness(warm.harness)
     verdicts = {}
     for name in names:
-        submission = SubmissionRequest(
-            *read_submission(SET / "solutions" / f"{name}.json"), problem.slug, "test"
-        )
+        (file,) = read_submission(SET / "solutions" / f"{name}.json")
+        submission = SubmissionRequest(file.name, file.data, problem.slug, "test")
         run = warm.runner.run(harness.run(problem, submission))
         verdicts[name] = run["verdict"], run["reason"]
     return verdicts
@@ -414,8 +413,8 @@ def test_the_solutions_of_a_public_set_can_be_submitted(public_set: Path) -> Non
     reasons = []
     for file in files:
         try:
-            _, source = read_submission(file)
-            ast.parse(source)
+            (solution,) = read_submission(file)
+            ast.parse(solution.data)
         except Refused as refused:
             reasons.append(f"{file.name}: {refused.reason}")
     # The format allows these, and we have no binding for them.

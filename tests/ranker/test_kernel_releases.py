@@ -309,8 +309,8 @@ def check_solutions(folder: Path) -> None:
     names = {path.stem for path in paths}
     assert names == {f"submission-{number}" for number in sources}
     for path in paths[:5]:
-        _, data = read_submission(path)
-        assert sources[int(path.stem.removeprefix("submission-"))] in data.decode()
+        (file,) = read_submission(path)
+        assert sources[int(path.stem.removeprefix("submission-"))] in file.text
     traces = [
         json.loads(line)
         for path in root.glob("traces/*/*/*.jsonl")

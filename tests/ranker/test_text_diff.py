@@ -6,7 +6,8 @@ import time
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ranker.http.comparison import unified_diff
+from ranker.http.comparison import compare_files, unified_diff
+from shared.source_files import SourceFile
 
 NAMES = ("one", "two")
 LINES = st.lists(st.sampled_from("abcdef"), max_size=30)
@@ -52,3 +53,35 @@ def test_texts_made_to_be_compared_for_ever_are_not() -> None:
     diff = list(unified_diff(before, after, NAMES))
     assert time.process_time() - began < 3
     assert applied(before, diff) == after
+
+
+def test_submissions_are_compared_file_by_file() -> None:
+    first = [
+        SourceFile("k.py", b"import h\n"),
+        SourceFile("a.h", b"x\n"),
+        SourceFile("b.h", b"y\n"),
+    ]
+    second = [
+        SourceFile("k2.py", b"import g\n"),
+        SourceFile("b.h", b"y\n"),
+        SourceFile("c.h", b"z\n"),
+    ]
+    compared = compare_files(first, second, (12, 15))
+    assert [(file.name, file.change) for file in compared] == [
+        ("k2.py", "changed"),
+        ("a.h", "removed"),
+        ("b.h", "same"),
+        ("c.h", "added"),
+    ]
+    assert compared[0].diff.splitlines()[:2] == [
+        "--- submission 12/k2.py",
+        "+++ submission 15/k2.py",
+    ]
+    assert compared[1].diff.splitlines()[-1] == "-x"
+    assert (compared[2].diff, compared[3].diff.splitlines()[-1]) == ("", "+z")
+
+
+def test_single_files_are_named_by_their_submissions() -> None:
+    files = [SourceFile("k.py", b"a\n")], [SourceFile("k.py", b"b\n")]
+    (compared,) = compare_files(*files, (12, 15))
+    assert compared.diff.splitlines()[:2] == ["--- submission 12", "+++ submission 15"]

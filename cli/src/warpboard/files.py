@@ -15,6 +15,8 @@ from shared.checks.problem_files import Sample, Solutions
 from shared.errors import Refused
 from shared.private_files import create_private_folder, open_private
 from shared.problem_versions import LEVEL, LEVEL_FILES, own_slug, slug_of
+from shared.problems.submission_file import SUFFIXES
+from shared.source_files import ENTRY_STEM, OTHER_SUFFIXES, SourceFile
 
 # What compiles problems imports pydantic, which most commands do without.
 if TYPE_CHECKING:
@@ -23,6 +25,11 @@ if TYPE_CHECKING:
 # The limit of files of problems and competitions; a submission's limit is the platform's own.
 FILE_BYTES_MAX = 16 * 1024 * 1024
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
+# What a submitted folder's entry file is called, and how many files are looked at.
+ENTRY_STEMS = (ENTRY_STEM, "kernel")
+FOLDER_FILES_MAX = 1000
+# The folder with the problem beside a kernel, as `warpboard init` makes it.
+READ_FOLDER = "problem"
 PLAIN_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,99}\Z")
 # When each file was changed, and its size.
 FileStates = dict[Path, tuple[int, int]]
@@ -45,17 +52,65 @@ def read_source(file: Path) -> bytes:
     return _read_bytes(file, SOURCE_BYTES_MAX)
 
 
-def read_submission(file: Path) -> tuple[str, bytes]:
-    """Return the name and the source of a submission; a FlashInfer-Trace solution is converted.
+def read_submission(*paths: Path) -> tuple[SourceFile, ...]:
+    """Return the files of a submission, the entry file first: of some paths, or of one folder.
 
-    Raises Refused.
+    The others are named relative to the folder of the entry file. A FlashInfer-Trace solution is
+    converted. Raises Refused.
     """
-    source = read_source(file)
-    if file.suffix != ".json":
-        return file.name, source
+    if len(paths) == 1 and paths[0].is_dir():
+        paths = _list_submission(paths[0])
+    entry, *others = paths
+    source = read_source(entry)
+    if entry.suffix != ".json":
+        return SourceFile(entry.name, source), *(_read_other(file, entry) for file in others)
+    if others:
+        reason = f"{entry} is a solution of FlashInfer-Trace with all its files: name it alone"
+        raise Refused("bad_file", reason, "FILES")
     from shared.problems.flashinfer_solutions import convert_solution
 
-    return f"{file.stem}.py", convert_solution(source)
+    return (SourceFile(f"{entry.stem}.py", convert_solution(source)),)
+
+
+def _read_other(file: Path, entry: Path) -> SourceFile:
+    """Return a file beside the entry file. Raises Refused."""
+    folder = Path(os.path.abspath(entry)).parent  # noqa: PTH100  (links keep their names)
+    try:
+        name = Path(os.path.abspath(file)).relative_to(folder).as_posix()  # noqa: PTH100
+    except ValueError as error:
+        reason = f"{file} is not beside the entry file {entry.name}: move it into {folder}"
+        raise Refused("bad_file_name", reason, "FILES") from error
+    if file.is_dir():
+        reason = f"{file} is a folder: name its files, or the folder of all files alone"
+        raise Refused("bad_file", reason, "FILES")
+    return SourceFile(name, read_source(file))
+
+
+def _list_submission(folder: Path) -> tuple[Path, ...]:
+    """Return the files of a folder that submissions may have, the entry file first. Raises Refused.
+
+    Hidden files, the problem that `warpboard init` put there, and what else is no source, such as a
+    README.md, are left out.
+    """
+    found = list[Path]()
+    for parent, folders, names in os.walk(folder):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
+        if Path(parent) == folder and READ_FOLDER in folders:
+            folders.remove(READ_FOLDER)
+        found += [Path(parent, name) for name in sorted(names) if not name.startswith(".")]
+        if len(found) > FOLDER_FILES_MAX:
+            reason = f"{folder} has over {FOLDER_FILES_MAX} files: name those to submit"
+            raise Refused("too_many_files", reason, "FILES")
+    paths = [path for path in found if path.name.endswith(OTHER_SUFFIXES)]
+    own = [path for path in paths if path.parent == folder and path.suffix in SUFFIXES.values()]
+    named = [path for path in own if path.stem in ENTRY_STEMS]
+    entries = named or own
+    if len(entries) != 1:
+        which = " and ".join(path.name for path in entries) or "none"
+        stems = " or ".join(ENTRY_STEMS)
+        reason = f"the entry file of {folder} could be {which}: call one {stems}, or name it first"
+        raise Refused("bad_file", reason, "FILES")
+    return *entries, *(path for path in paths if path != entries[0])
 
 
 def load_competition(file: Path) -> "list[CompetitionProblem]":

@@ -20,6 +20,7 @@ from shared.checks.problem_files import ProblemFiles
 from shared.errors import Refused
 from shared.problem_versions import write_version
 from shared.problems.submission_file import suffix
+from shared.source_files import check_files
 
 
 class LocalHarness:
@@ -128,6 +129,10 @@ class LocalHarness:
                 await report_progress(Progress(**asdict(message), stages=[]))
 
         with tempfile.TemporaryDirectory(prefix="warpboard-run-") as home:
+            for side in (submission, rival):
+                files_max = problem.parse_manifest().get("source_files_max", 1)
+                if side is not None:
+                    check_files(side.name, side.others, files_max, problem.version_files)
             request = await asyncio.to_thread(_prepare_run, Path(home), problem, submission, rival)
             kind, _, index = device.partition(":")
             gpus = [] if kind == CPU_DEVICE else [int(index or 0)]

@@ -119,7 +119,13 @@ def _replace_patterns(text: str) -> tuple[str, int]:
 
 
 def _prose_spans(code: str, language: str) -> Iterator[tuple[int, int]]:
-    """Yield where comments and strings are; the whole text if it is not Python that can be read."""
+    """Yield where comments and strings are; the whole text if it is not Python that can be read.
+
+    Of the language `text` everything is prose.
+    """
+    if language == "text":
+        yield 0, len(code)
+        return
     if language != "python":
         yield from (match.span() for match in _C_PROSE.finditer(code))
         return

@@ -7,9 +7,11 @@ blob tells by itself which of the two it is. The entry comes first and the other
 equal files have equal bytes, whatever order they were sent in.
 """
 
+import io
 import json
 import re
 import sys
+import zipfile
 from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
@@ -105,6 +107,17 @@ def _split(entries: Sequence[tuple[str, int]], body: bytes) -> Iterator[SourceFi
         start += size
 
 
+def code_language(name: str) -> str:
+    """Return the language of a file beside an entry: `python`, `cpp`, or `text` for data.
+
+    >>> code_language("helper.py"), code_language("tile.cuh"), code_language("sizes.json")
+    ('python', 'cpp', 'text')
+    """
+    if name.endswith((".json", ".txt")):
+        return "text"
+    return "python" if name.endswith(".py") else "cpp"
+
+
 def join_texts(files: Sequence[SourceFile]) -> str:
     """Return all files as one text, for what reads words and not code.
 
@@ -112,6 +125,15 @@ def join_texts(files: Sequence[SourceFile]) -> str:
     'a\\nb'
     """
     return "\n".join(file.text for file in files)
+
+
+def zip_files(files: Sequence[SourceFile]) -> bytes:
+    """Return files as a ZIP archive, to download them at once; no submission is sent as one."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in files:
+            archive.writestr(zipfile.ZipInfo(file.name), file.data)
+    return buffer.getvalue()
 
 
 def check_files(

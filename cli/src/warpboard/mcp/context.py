@@ -1,6 +1,6 @@
 """What all tools share: access to the platform, types of arguments, and limits on results."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -13,6 +13,7 @@ from shared.errors import Refused
 from shared.presentation.units import escape_control_characters
 from shared.problems.submission_file import SUFFIXES
 from shared.problems.submission_file import Language as LanguageName
+from shared.source_files import SOURCE_FILES_MAX, SourceFile
 from warpboard.api import Api
 from warpboard.files import read_source
 from warpboard.local_run import LocalHarness
@@ -35,6 +36,14 @@ Source = Annotated[
 KernelPath = Annotated[
     str | None,
     Field(description="A kernel file (.py, .cpp, .cu) on the machine this server runs on."),
+]
+OtherFiles = Annotated[
+    dict[str, str] | None,
+    Field(
+        max_length=SOURCE_FILES_MAX - 1,
+        description="The texts of the files beside the kernel, by name such as helper.cu, where "
+        "the problem allows several.",
+    ),
 ]
 Gpus = Annotated[Sequence[Gpu], Field(max_length=16)]
 Language = Annotated[
@@ -144,15 +153,25 @@ class ToolContext:
     report_progress: Callable[[float, float, str], Awaitable[None]]
 
 
-def load_kernel(source: str | None, path: str | None, language: str) -> tuple[str, bytes]:
-    """Return a kernel's file name and bytes, from text or a local file. Raises Refused."""
+def load_kernel(
+    source: str | None, path: str | None, language: str, others: Mapping[str, str] | None
+) -> tuple[SourceFile, ...]:
+    """Return a kernel's files, the entry file first, from text or a local file.
+
+    `others` are the texts of the files beside it, by name. Raises Refused.
+    """
+    added = [
+        SourceFile(name, text.encode("utf-8", "surrogatepass"))
+        for name, text in (others or {}).items()
+    ]
     if (source is None) == (path is None):
         reason = "give the kernel once: its text as source, or its file as path"
         raise Refused("bad_source", reason, "source")
     if source is not None:
         if not source.strip():
             raise Refused("empty_file", "the kernel has no text: give its whole source", "source")
-        return f"kernel{SUFFIXES[language]}", source.encode("utf-8", "surrogatepass")
+        data = source.encode("utf-8", "surrogatepass")
+        return SourceFile(f"kernel{SUFFIXES[language]}", data), *added
     file = Path(str(path)).expanduser()
     if file.suffix not in SUFFIXES.values():
         ends = ", ".join(SUFFIXES.values())
@@ -162,4 +181,4 @@ def load_kernel(source: str | None, path: str | None, language: str) -> tuple[st
     data = read_source(file)
     if not data:
         raise Refused("empty_file", f"{file} is empty: write the kernel into it", "path")
-    return file.name, data
+    return SourceFile(file.name, data), *added

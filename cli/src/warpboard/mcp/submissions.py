@@ -35,6 +35,7 @@ from warpboard.mcp.context import (
     KernelPath,
     Language,
     Number,
+    OtherFiles,
     Slug,
     Source,
     ToolContext,
@@ -96,6 +97,7 @@ async def submit(
     source: Source = None,
     path: KernelPath = None,
     language: Language = "python",
+    others: OtherFiles = None,
     mode: Mode = "test",
     gpus: Annotated[
         Gpus,
@@ -129,10 +131,10 @@ async def submit(
     """Submit a kernel and get its number at once; call follow next. Use mode test until it is
     correct, then benchmark, and ranked only when it beats your best.
     """
-    name, data = load_kernel(source, path, language)
+    entry, *more = load_kernel(source, path, language, others)
     submission = SubmissionRequest(
-        name,
-        data,
+        entry.name,
+        entry.data,
         problem,
         mode,
         tuple(gpus),
@@ -142,6 +144,7 @@ async def submit(
         needs_licence=True,
         precision=parse_precision(precision) if precision else 0.0,
         parent=parent,
+        others=tuple(more),
     )
     key = new_id()
     answer = await retry_until_available(
@@ -267,6 +270,7 @@ async def run_locally(
     source: Source = None,
     path: KernelPath = None,
     language: Language = "python",
+    others: OtherFiles = None,
     mode: Annotated[
         Literal["test", "benchmark"], Field(description="test: is it right; benchmark: how fast.")
     ] = "test",
@@ -277,10 +281,10 @@ async def run_locally(
     """Run a kernel on this machine's CPU in the platform's own harness: no quota, no queue, but no
     GPU and no score that counts.
     """
-    name, data = load_kernel(source, path, language)
+    entry, *more = load_kernel(source, path, language, others)
     details = await load_problem(context.api, problem)
     files = await _compile_problem_files(context.api, details)
-    submission = SubmissionRequest(name, data, details.slug, mode)
+    submission = SubmissionRequest(entry.name, entry.data, details.slug, mode, others=tuple(more))
     began = time.monotonic()
 
     async def report_progress(progress: Progress) -> None:

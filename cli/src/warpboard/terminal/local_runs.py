@@ -27,6 +27,7 @@ from warpboard.api import Api
 from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, INFRASTRUCTURE, OK
 from warpboard.files import (
+    READ_FOLDER,
     decode_source,
     read_submission,
     read_template,
@@ -49,7 +50,6 @@ from warpboard.terminal.submissions import case_table
 FILES_MAX = 64
 AGENTS = "AGENTS.md"
 # The folder of the problem's own files, which are there to be read, not changed.
-READ_FOLDER = "problem"
 # Where the problems of a checkout are.
 PROBLEMS_FOLDER = "problems"
 
@@ -149,12 +149,12 @@ def find_problem(file: Path, source: bytes) -> Path:
 @local_command(
     "run kernel.py --problem problems/matmul --mode benchmark",
     parameters=(
-        click.argument("file", type=options.FILE),
+        options.SUBMISSION_FILES,
         click.option(
             "--problem",
             type=options.PROBLEM_PATH,
-            help="Its directory, or file. Default: the folder `problem` beside FILE, as init makes "
-            "it, else problems/NAME by the file's #!POPCORN leaderboard line.",
+            help="Its directory, or file. Default: the folder `problem` beside them, as init makes "
+            "it, else problems/NAME by the entry file's #!POPCORN leaderboard line.",
         ),
         options.mode("test"),
         options.PRECISION,
@@ -166,32 +166,41 @@ def find_problem(file: Path, source: bytes) -> Path:
 async def run_file(
     context: AppContext,
     *,
-    file: Path,
+    files: tuple[Path, ...],
     problem: Path | None,
     mode: str,
     precision: float,
     level_min: str | None,
     save: Path | None,
 ) -> int:
-    """Run FILE here, in the agents' own harness, without a server."""
-    name, source = read_submission(file)
-    files = load_problem(problem or find_problem(file, source), None, (CPU_TYPE,))
-    directives = read_directives(decode_source(source))
+    """Run FILES here, in the agents' own harness, without a server.
+
+    They are those of `submit`: the entry file, and others beside it, or a folder.
+    """
+    entry, *others = read_submission(*files)
+    folder = files[0] if files[0].is_dir() else files[0].parent
+    found = problem or find_problem(folder / entry.name, entry.data)
+    problem_files = load_problem(found, None, (CPU_TYPE,))
+    directives = read_directives(decode_source(entry.data))
     precision = choose_precision(precision, mode, directives)
-    request = SubmissionRequest(name, source, files.slug, mode, precision=precision)
-    with context.screen.live([file.name]) as show:
-        show_progress = _show_on(show, file.name)
+    request = SubmissionRequest(
+        *(entry.name, entry.data, problem_files.slug, mode),
+        precision=precision,
+        others=tuple(others),
+    )
+    with context.screen.live([entry.name]) as show:
+        show_progress = _show_on(show, entry.name)
         answer = await context.harness.run(
-            files, request, show_progress, level_min=level_min or "none", save=save
+            problem_files, request, show_progress, level_min=level_min or "none", save=save
         )
-    answer = with_speedups(with_roofline(answer, files.manifest))
+    answer = with_speedups(with_roofline(answer, problem_files.manifest))
     run_result = parse_response(answer, Run)
     timed = [case for case in run_result.cases if case.stage == "time"]
     is_scored = run_result.verdict == "passed" and bool(timed)
     times_us = [case.time_us or 0.0 for case in timed]
     weights = [case.weight for case in timed]
-    score = score_us(files.ranking_by, times_us, weights) if is_scored else None
-    lines = local_lines(file.name, mode, run_result, score)
+    score = score_us(problem_files.ranking_by, times_us, weights) if is_scored else None
+    lines = local_lines(entry.name, mode, run_result, score)
     tables = [case_table(run_result.cases)] if run_result.cases else []
     context.show(
         answer | {"score_us": score},
@@ -224,8 +233,8 @@ def local_exit_code(run: Run) -> int:
     "duel problems/matmul old.py new.py",
     parameters=(
         click.argument("problem", type=options.PROBLEM_PATH),
-        click.argument("first", type=options.FILE),
-        click.argument("second", type=options.FILE),
+        click.argument("first", type=options.SOURCE_PATH),
+        click.argument("second", type=options.SOURCE_PATH),
         options.LEVEL_MIN,
         options.SAVE,
     ),
@@ -239,7 +248,7 @@ async def duel(
     level_min: str | None,
     save: Path | None,
 ) -> int:
-    """Time two files in alternation here: which is faster?
+    """Time two files, or folders of files, in alternation here: which is faster?
 
     PROBLEM is the problem's directory, or file. Every call of both is checked. Differences count
     from 0.15 % on, if the interval allows. The exit code tells how it ended: 0 both passed, 1 one
@@ -247,7 +256,8 @@ async def duel(
     """
     files = load_problem(problem, None, (CPU_TYPE,))
     submission, rival = (
-        SubmissionRequest(*read_submission(file), files.slug, "duel") for file in (first, second)
+        SubmissionRequest(entry.name, entry.data, files.slug, "duel", others=tuple(others))
+        for entry, *others in map(read_submission, (first, second))
     )
     with context.screen.live([files.slug]) as show:
         show_progress = _show_on(show, files.slug)

@@ -222,7 +222,7 @@ async def optimise(
     """
     check_torch()
     files = load_problem(find_named_problem(problem, checkout), None, (CPU_TYPE,))
-    name, source = read_submission(start)
+    ((name, source),) = ((file.name, file.data) for file in read_submission(start))
     text = decode_source(source)
     slug = leaderboard or read_directives(text).leaderboard or files.slug
     run = Run(

@@ -94,7 +94,9 @@ def header_lines(problem: FullProblem) -> Iterator[str]:
         yield untested_text(problem.untested_gpus)
     languages = ", ".join(problem.languages) or "python"
     limit = f", at most {problem.source_bytes_max:,} bytes" if problem.source_bytes_max else ""
-    yield f"one file in {languages}{limit}"
+    count = problem.source_files_max
+    files = "one file" if count == 1 else f"up to {count} files, the entry file"
+    yield f"{files} in {languages}{limit}"
     counts = ", ".join(
         count_text(number, kind.removesuffix("s").replace("_", " "))
         for kind, number in problem.cases_count.items()

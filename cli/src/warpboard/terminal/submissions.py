@@ -53,10 +53,17 @@ from shared.presentation.units import (
     time_text,
 )
 from shared.problems.submission_file import NUMBER_MAX, late_directives, read_directives
+from shared.source_files import SOURCE_FILES_MAX, SourceFile, check_files
 from warpboard.api import Api, Response
 from warpboard.context import AppContext
 from warpboard.domain.output import FAILED, INFRASTRUCTURE, NOT_RANKED, OK, Table, make_table, worst
-from warpboard.files import decode_source, read_submission, save_download, write_file
+from warpboard.files import (
+    decode_source,
+    read_submission,
+    save_download,
+    write_file,
+    write_files,
+)
 from warpboard.service.answers import (
     balance_text,
     list_own_submissions,
@@ -79,9 +86,10 @@ MESSAGE_LENGTH_MAX = 80
 
 @api_command(
     "submit kernel.py --leaderboard matmul --gpu CPU --mode ranked",
+    "submit kernel.py helper.cu lib/tile.cuh --mode test",
     "submit kernel.py --mode test --json --output verdict.json",
     parameters=(
-        click.argument("file", type=options.FILE),
+        options.SUBMISSION_FILES,
         click.option(
             "--leaderboard",
             type=options.SLUG,
@@ -162,7 +170,7 @@ async def submit(
     context: AppContext,
     api: Api,
     *,
-    file: Path,
+    files: tuple[Path, ...],
     leaderboard: str | None,
     gpus: tuple[str, ...],
     mode: str,
@@ -182,9 +190,11 @@ async def submit(
     is_web: bool,
     is_sure: bool,
 ) -> int:
-    """Submit FILE and wait for its verdict.
+    """Submit FILES and wait for the verdict.
 
-    A .json file is a solution of a FlashInfer-Trace definition.
+    The first one is the entry file, which defines the kernel. Others, where the problem allows
+    them, lie beside it. A folder stands for all its source files, of which submission.* or kernel.*
+    is the entry file. A .json file is a solution of a FlashInfer-Trace definition.
 
     If no agent can run it, or if you have not chosen a licence for your sources before you submit
     ranked, it asks first, unless --yes is given. Without a terminal, or with --json, it only says
@@ -194,8 +204,8 @@ async def submit(
     4 your quota is used up or too many of your submissions are open, 5 passed but not eligible for
     the leaderboard.
     """
-    screen, (name, source) = context.screen, read_submission(file)
-    directives = read_directives(decode_source(source))
+    screen, (entry, *others) = context.screen, read_submission(*files)
+    directives = read_directives(decode_source(entry.data))
     problem = leaderboard or directives.leaderboard
     if problem is None:
         raise Refused(
@@ -204,7 +214,8 @@ async def submit(
             "as the file's first line",
         )
     request = SubmissionRequest(
-        *(name, source, problem, mode, gpus, case, note, tag, runner),
+        *(entry.name, entry.data, problem, mode, gpus, case, note, tag, runner),
+        others=tuple(others),
         precision=precision,
         ncu_kernel_name=ncu_kernel_name,
         ncu_kernel_name_base=ncu_kernel_name_base or "",
@@ -214,7 +225,7 @@ async def submit(
     )
     if not is_sure and not context.as_json and can_ask():
         request = msgspec.structs.replace(request, waits_for_agent=False, needs_licence=True)
-    _note_late_directives(context, file, decode_source(source))
+    _note_late_directives(context, entry.name, decode_source(entry.data))
     answer = await _send_submission(context, api, request, is_web=is_web)
     if answer is None:
         screen.note("nothing was submitted")
@@ -233,7 +244,7 @@ async def submit(
     return _show_ends(context, output, answers)
 
 
-def _note_late_directives(context: AppContext, file: Path, text: str) -> None:
+def _note_late_directives(context: AppContext, file: str, text: str) -> None:
     for number in late_directives(text):
         problem_text = "a directive below the leading comments does nothing"
         context.screen.note(f"warpboard: {file}, line {number}: {problem_text}")
@@ -494,19 +505,39 @@ async def show_status(context: AppContext, api: Api, number: int) -> int:
 
 
 @api_command(
-    "submission source 12 > kernel.py", parameters=(options.NUMBER,), access=options.VIEWER
+    "submission source 12 > kernel.py",
+    "submission source 12 --save twelve",
+    parameters=(
+        options.NUMBER,
+        click.option(
+            "--save",
+            type=options.NEW_FOLDER,
+            metavar="DIR",
+            help="Save all its files in this folder.",
+        ),
+    ),
+    access=options.VIEWER,
 )
-async def show_source(context: AppContext, api: Api, number: int) -> int:
-    """Print the file of submission NUMBER.
+async def show_source(context: AppContext, api: Api, number: int, *, save: Path | None) -> int:
+    """Print the entry file of submission NUMBER, and name its other files, or save all of them.
 
     It is one's own, or one that its problem shows to others.
     """
     answer = await api.get(FullSubmission, "submissions", number, source=True)
-    source = answer.value.source or ""
+    entry, *others = answer.value.source_files
+    if save is not None:
+        check_files(entry.name, [SourceFile(it.name, b"") for it in others], SOURCE_FILES_MAX, ())
+        write_files(save, {file.name: file.text.encode() for file in (entry, *others)})
     if context.as_json:
-        context.screen.json({"number": number, "name": answer.value.name, "source": source})
+        files = answer.document["source_files"]
+        names = {"number": number, "name": answer.value.name, "source": entry.text}
+        context.screen.json(names | {"source_files": files})
+    elif save is not None:
+        context.screen.say(f"saved {', '.join(file.name for file in (entry, *others))} in {save}")
     else:
-        context.screen.source(source)
+        context.screen.source(entry.text)
+        for file in others:
+            context.screen.note(f"{file.name} lies beside it: --save DIR saves all files")
     return OK
 
 

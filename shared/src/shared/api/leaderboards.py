@@ -430,16 +430,34 @@ class ComparedCase(ApiModel, frozen=True, kw_only=True):
     b_verdict: Verdict | None
 
 
+FileChange = Literal["same", "changed", "added", "removed"]
+
+
+class ComparedFile(ApiModel, frozen=True, kw_only=True):
+    """How a file of b differs from that of a; the entry files are compared whatever their names."""
+
+    name: str
+    change: FileChange
+    diff: Annotated[str, Meta(description="A unified diff; empty if the files are equal.")]
+
+
 class Comparison(ApiModel, frozen=True, kw_only=True):
     """How b differs from a."""
 
     a: ComparedSubmission
     b: ComparedSubmission
     diff: Annotated[
-        str | None, Meta(description="A unified diff; null unless the reader may see both sources.")
+        str | None,
+        Meta(
+            description="A unified diff of all files; null unless the reader may see both sources."
+        ),
     ]
     score: ComparedCase
     cases: list[ComparedCase]
+    files: Annotated[
+        list[ComparedFile],
+        Meta(description="File by file, the entry files first; empty where `diff` is null."),
+    ] = []
 
 
 class InviteCodes(ApiModel, frozen=True, kw_only=True):

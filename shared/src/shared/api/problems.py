@@ -37,7 +37,7 @@ class Problem(ApiModel, frozen=True, kw_only=True):
     cases_count: Annotated[dict[str, int], Meta(description="How many tests and benchmarks.")]
     ranking_by: RankingRule
     budgets_s: Budgets
-    source_bytes_max: int
+    source_bytes_max: Annotated[int, Meta(description="Of all files of a submission together.")]
     languages: list[str]
     tags: Annotated[list[str] | None, Meta(description="As the author chose them.")]
     manifest: Digest
@@ -50,6 +50,9 @@ class Problem(ApiModel, frozen=True, kw_only=True):
     state: Literal["active", "ended", "archived"]
     is_over: bool
     contest: Annotated[str, Meta(description="The contest that it belongs to, if any.")] = ""
+    source_files_max: Annotated[
+        int, Meta(description="How many files a submission may have, with its entry file.")
+    ] = 1
 
 
 class Problems(ApiModel, frozen=True, kw_only=True):

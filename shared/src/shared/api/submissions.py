@@ -269,6 +269,13 @@ class Progress(ApiModel, frozen=True, kw_only=True):
     stages: list[StageResult]
 
 
+class SourceText(ApiModel, frozen=True, kw_only=True):
+    """A file of a submission; its name is a path relative to the entry file."""
+
+    name: str
+    text: str
+
+
 class SubmissionSummary(YardstickComparison, frozen=True, kw_only=True):
     """The public part of a ranked submission."""
 
@@ -304,7 +311,7 @@ class SubmissionSummary(YardstickComparison, frozen=True, kw_only=True):
     level: str | None
     tier: str | None
     finished_at: Timestamp | None
-    source: str | None
+    source: Annotated[str | None, Meta(description="The entry file, if it was asked for.")]
     ranking: Ranking | None
     timeline: list[TimelineEntry]
     cases: list[Case]
@@ -314,6 +321,10 @@ class SubmissionSummary(YardstickComparison, frozen=True, kw_only=True):
         Composition | None,
         Meta(description="Null if it was not recorded; others see only the shares."),
     ] = None
+    source_files: Annotated[
+        list[SourceText],
+        Meta(description="Its files, the entry file first; empty unless they were asked for."),
+    ] = []
 
 
 class FullSubmission(SubmissionSummary, frozen=True, kw_only=True):

@@ -1,5 +1,6 @@
 """The commands of `/leaderboard` that show rankings, queues and help, with their pages."""
 
+import re
 import time
 from dataclasses import replace
 from typing import Any, Literal
@@ -35,6 +36,7 @@ from shared.api.submissions import OwnSubmissions
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import open_submissions_text
 from shared.presentation.units import untested_text
+from shared.source_files import SOURCE_FILES_MAX
 
 Command = app_commands.Command[Any, ..., Any]
 BACK, NEXT = "◀", "▶"
@@ -67,6 +69,10 @@ async def _match_topics(interaction: BotInteraction, typed: str) -> list[str]:
 Topic = app_commands.Transform[str, CompletedName(_match_topics)]
 
 
+# The options of the files beside a script, which the help lists in one line.
+NUMBERED, FIRST_NUMBER = re.compile(r"file_([0-9]+)\Z"), 2
+
+
 @app_commands.command(name="help")
 async def help_(interaction: BotInteraction, topic: Topic | None = None) -> None:
     """What the bot can do"""
@@ -88,7 +94,12 @@ async def help_(interaction: BotInteraction, topic: Topic | None = None) -> None
             optional = "" if option.required else ", optional"
             names = ", ".join(choice.name for choice in option.choices)
             choices = f": {names}" if names else ""
-            lines.append(f"- `{option.display_name}`{optional}{choices}")
+            shown = f"`{option.display_name}`"
+            if numbered := NUMBERED.match(option.display_name):
+                if int(numbered[1]) > FIRST_NUMBER:
+                    continue
+                shown += f" to `file_{SOURCE_FILES_MAX}`"
+            lines.append(f"- {shown}{optional}{choices}")
     await reply_with_lines(interaction, lines)
 
 

@@ -1,5 +1,7 @@
 """The commands of participants about submissions: submit, show, cancel and compare."""
 
+import inspect
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,6 +26,7 @@ from discord_edge.bot.interactions import (
 )
 from discord_edge.submissions.models import (
     check_attachment,
+    check_more_attachments,
     choose_gpus,
     choose_leaderboard,
     first_status,
@@ -40,6 +43,7 @@ from harness.vocabulary import MODES, SUBMISSION_MODES
 from shared.api.submissions import FullSubmission, OwnSubmissions, SubmissionRequest
 from shared.errors import Failed, Refused
 from shared.presentation.report_parts import submission_progress
+from shared.source_files import SOURCE_FILES_MAX, SourceFile, zip_files
 
 # The names of launchers that are commands of their own, as in older bots.
 RUNNERS = {"modal": "Modal", "github": "GitHub Actions"}
@@ -48,6 +52,10 @@ OPTION_TEXTS = {
     "leaderboard_name": "The leaderboard, if your file does not name it",
     "gpu": "GPU types, separated by commas",
 }
+# The options of the files beside `script`.
+MORE_FILES = tuple(f"file_{number}" for number in range(2, SOURCE_FILES_MAX + 1))
+Attachments = Sequence[discord.Attachment]
+SubmitCallback = Callable[..., Coroutine[Any, Any, None]]
 RUNNER_TEXT = "The launcher that starts an agent for it"
 OWN_MAX = 50
 NOT_CHOSEN = "Nothing was chosen within two minutes, so nothing is submitted."
@@ -60,17 +68,42 @@ def submit_commands() -> list[app_commands.Command[Any, ..., Any]]:
     return [*by_mode, profile, *(_runner_command(runner) for runner in RUNNERS)]
 
 
+def _with_more_files(command: SubmitCallback) -> Any:
+    """Give a command the options of the files beside `script`, which it gets as `more`."""
+    signature = inspect.signature(command)
+    own = [option for name, option in signature.parameters.items() if name != "more"]
+    added = [
+        inspect.Parameter(
+            name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=discord.Attachment | None
+        )
+        for name in MORE_FILES
+    ]
+
+    async def submit(interaction: SubmissionInteraction, **options: Any) -> None:
+        more = [file for name in MORE_FILES if (file := options.pop(name, None)) is not None]
+        await command(interaction, more=more, **options)
+
+    submit.__name__, submit.__doc__ = command.__name__, command.__doc__
+    # Discord's library reads the options of a command from its signature.
+    submit.__signature__ = signature.replace(parameters=[*own, *added])  # type: ignore[attr-defined]
+    texts = dict.fromkeys(MORE_FILES, "Another file beside it, where the problem allows it")
+    return app_commands.describe(**texts)(submit)
+
+
 def _submit_command(mode: str) -> app_commands.Command[Any, ..., Any]:
     @app_commands.command(name=mode, description=MODES[mode].summary)
     @app_commands.describe(**OPTION_TEXTS, runner=RUNNER_TEXT)
-    async def submit(
+    @_with_more_files
+    async def submit(  # noqa: PLR0913, PLR0917 - each is an option on Discord
         interaction: SubmissionInteraction,
         script: discord.Attachment,
         leaderboard_name: OpenLeaderboard | None = None,
         gpu: Gpus | None = None,
         runner: Runner | None = None,
+        more: Attachments = (),
     ) -> None:
-        await _submit(interaction, mode, script, leaderboard_name, gpu, runner=runner)
+        files = [script, *more]
+        await _submit(interaction, mode, files, leaderboard_name, gpu, runner=runner)
 
     return submit
 
@@ -84,7 +117,7 @@ def _runner_command(runner: str) -> app_commands.Command[Any, ..., Any]:
         leaderboard_name: OpenLeaderboard | None = None,
         gpu: Gpus | None = None,
     ) -> None:
-        await _submit(interaction, "ranked", script, leaderboard_name, gpu, runner=runner)
+        await _submit(interaction, "ranked", [script], leaderboard_name, gpu, runner=runner)
 
     return submit
 
@@ -93,6 +126,7 @@ def _runner_command(runner: str) -> app_commands.Command[Any, ..., Any]:
 @app_commands.describe(
     **OPTION_TEXTS, case="The only timed case to profile, counted from 1", runner=RUNNER_TEXT
 )
+@_with_more_files
 async def profile(  # noqa: PLR0913, PLR0917 - each is an option on Discord
     interaction: SubmissionInteraction,
     script: discord.Attachment,
@@ -100,15 +134,17 @@ async def profile(  # noqa: PLR0913, PLR0917 - each is an option on Discord
     gpu: Gpus | None = None,
     case: app_commands.Range[int, 1, 1000] | None = None,
     runner: Runner | None = None,
+    more: Attachments = (),
 ) -> None:
     """Profile your file"""
-    await _submit(interaction, "profile", script, leaderboard_name, gpu, case or 0, runner)
+    files = [script, *more]
+    await _submit(interaction, "profile", files, leaderboard_name, gpu, case or 0, runner)
 
 
 async def _submit(  # noqa: PLR0913, PLR0917 - each is an option on Discord
     interaction: SubmissionInteraction,
     mode: str,
-    script: discord.Attachment,
+    files: Attachments,
     leaderboard_name: str | None,
     gpu: str | None,
     case: int = 0,
@@ -120,8 +156,11 @@ async def _submit(  # noqa: PLR0913, PLR0917 - each is an option on Discord
     if allowed and parent_channel(interaction) not in allowed:
         channels = " or ".join(f"<#{identity}>" for identity in sorted(allowed))
         raise Refused("wrong_channel", f"submit in {channels}")
+    script, *more = files
     check_attachment(script.filename, script.size)
+    check_more_attachments([file.size for file in files])
     source = await read_attachment(script, "script")
+    others = [SourceFile(it.filename, await read_attachment(it, "file_2")) for it in more]
     slug = choose_leaderboard(leaderboard_name, source)
     slug = slug or await _ask_for_leaderboard(interaction, leaderboards.open_slugs)
     if not slug:
@@ -136,7 +175,9 @@ async def _submit(  # noqa: PLR0913, PLR0917 - each is an option on Discord
         gpus = await GpuMenu(interaction, problem.gpus).ask(text, NOT_CHOSEN)
     if gpus:
         request = SubmissionRequest(
-            script.filename, source, problem.slug, mode, gpus, case, runner=(runner or "").strip()
+            *(script.filename, source, problem.slug, mode, gpus, case),
+            runner=(runner or "").strip(),
+            others=tuple(others),
         )
         await submit_and_reply(interaction, request)
 
@@ -186,11 +227,14 @@ async def get_submission(interaction: BotInteraction, submission_id: int) -> Non
     report = await fetch_report(api, submission)
     try:
         path = ("submissions", submission_id)
-        source = (await api.get(FullSubmission, *path, source="true")).source
+        texts = (await api.get(FullSubmission, *path, source="true")).source_files
     except (Refused, Failed):
-        source = None
-    files = [] if source is None else [discord_file(submission.name, source.encode())]
-    await reply_with_card(interaction, report, files=files)
+        texts = []
+    files = [SourceFile(file.name, file.text.encode()) for file in texts]
+    attachments = [discord_file(file.name, file.data) for file in files]
+    if len(files) > 1:
+        attachments = [discord_file(f"submission-{submission_id}.zip", zip_files(files))]
+    await reply_with_card(interaction, report, files=attachments)
 
 
 @app_commands.command()

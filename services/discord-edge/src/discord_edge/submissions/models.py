@@ -48,6 +48,17 @@ def check_attachment(name: str, size: int) -> None:
         raise Refused("bad_file", reason, "script")
 
 
+def check_more_attachments(sizes: Sequence[int]) -> None:
+    """Raise `Refused` for files of these sizes, before they are downloaded.
+
+    >>> check_more_attachments([100, 200])
+    """
+    total = sum(sizes)
+    if total > SOURCE_BYTES_MAX:
+        reason = f"the files have {total:,} bytes together; the limit is {SOURCE_BYTES_MAX:,}"
+        raise Refused("source_too_large", reason, "script")
+
+
 def explain_runner(refused: Refused, runner: str, pools: Sequence[Pool]) -> Refused:
     """Say which runners there are instead of an unknown one; other refusals stay as they are.
 

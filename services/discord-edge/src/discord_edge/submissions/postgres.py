@@ -1,11 +1,14 @@
 """The tables of tracked and pending submissions."""
 
+from collections.abc import Mapping
 from dataclasses import asdict
+from typing import Any
 
 from discord_edge.platform_api import DiscordUser
 from discord_edge.postgres import Tables
 from discord_edge.submissions.models import PendingSubmission, TrackedSubmission
 from shared.api.submissions import SubmissionRequest
+from shared.source_files import pack_files, unpack_files
 
 SAVE_STATEMENTS = {
     "thread": "set_thread",
@@ -54,7 +57,7 @@ class PostgresTrackedSubmissions(Tables):
             mode=request.mode,
             gpus=list(request.gpus),
             file=request.name,
-            source=request.source,
+            source=pack_files(request.files),
             case=request.case,
             runner=request.runner,
         )
@@ -65,23 +68,7 @@ class PostgresTrackedSubmissions(Tables):
 
     async def list_pending(self) -> list[PendingSubmission]:
         """Return the requests whose answers were never stored."""
-        return [
-            PendingSubmission(
-                key=row["key"],
-                user=DiscordUser(int(row["person"]), row["name"]),
-                channel=row["channel"],
-                request=SubmissionRequest(
-                    problem=row["problem"],
-                    mode=row["mode"],
-                    gpus=tuple(row["gpus"]),
-                    name=row["file"],
-                    source=bytes(row["source"]),
-                    case=row["only_case"],
-                    runner=row["runner"],
-                ),
-            )
-            for row in await self.execute("wanted")
-        ]
+        return [_make_pending(row) for row in await self.execute("wanted")]
 
     async def synced_digest(self, guild: str) -> str:
         """Return the digest of the synced commands, "" before the first time."""
@@ -91,3 +78,22 @@ class PostgresTrackedSubmissions(Tables):
     async def save_synced_digest(self, guild: str, digest: str) -> None:
         """Store the digest of the synced commands."""
         await self.execute("set_synced", guild=guild, digest=digest)
+
+
+def _make_pending(row: Mapping[str, Any]) -> PendingSubmission:
+    entry, *others = unpack_files(row["file"], bytes(row["source"]))
+    return PendingSubmission(
+        key=row["key"],
+        user=DiscordUser(int(row["person"]), row["name"]),
+        channel=row["channel"],
+        request=SubmissionRequest(
+            problem=row["problem"],
+            mode=row["mode"],
+            gpus=tuple(row["gpus"]),
+            name=entry.name,
+            source=entry.data,
+            others=tuple(others),
+            case=row["only_case"],
+            runner=row["runner"],
+        ),
+    )

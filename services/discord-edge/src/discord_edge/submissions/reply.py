@@ -44,6 +44,7 @@ from shared.api.queues import Queues
 from shared.api.submissions import FullSubmission, SubmissionRequest
 from shared.errors import Failed, Refused
 from shared.licences import CHOICES
+from shared.source_files import SourceFile
 
 CANCEL, CANCELLING = "Cancel", "Cancelling"
 LABEL_MAX = 80
@@ -373,13 +374,14 @@ class ResubmitButton(
         api = await defer(interaction)
         submission = await fetch_own_submission(interaction, self.number)
         path = ("submissions", self.number)
-        with_source = await api.get(FullSubmission, *path, source="true")
+        entry, *others = (await api.get(FullSubmission, *path, source="true")).source_files
         request = SubmissionRequest(
             problem=submission.problem,
             mode=submission.mode,
             gpus=(submission.gpu,),
             name=submission.name,
-            source=(with_source.source or "").encode(),
+            source=entry.text.encode(),
+            others=tuple(SourceFile(file.name, file.text.encode()) for file in others),
             case=self.case,
             runner=self.runner,
         )

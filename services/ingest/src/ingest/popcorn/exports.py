@@ -28,6 +28,7 @@ from shared.problems.submission_file import language_of
 from shared.pseudonyms import new_pseudonym_key, pseudonym
 from shared.reader import Reader
 from shared.redaction import Redactor
+from shared.source_files import code_language
 
 # A row group ends at this many rows or characters.
 ROWS_MAX = 1000
@@ -47,7 +48,7 @@ Row = Mapping[str, Any]
 Released = dict[str, dict[int, ProblemPublished]]
 
 
-# Each column with its pyarrow type and its value; comparisons and `code` follow them.
+# Each column with its pyarrow type and its value; comparisons and the files follow them.
 COLUMNS: Mapping[str, tuple[str, Callable[[SubmissionLine], Any]]] = {
     "submission_id": ("int64", lambda line: line.number),
     "leaderboard_id": ("int64", lambda line: leaderboard_id(line.problem)),
@@ -132,7 +133,7 @@ async def parquet(
     # Importing it takes a third of a second and 60 MB, which only exports need.
     arrow: Any = await asyncio.to_thread(importlib.import_module, "pyarrow")
     files: Any = await asyncio.to_thread(importlib.import_module, "pyarrow.parquet")
-    types = {"instant": arrow.timestamp("us", tz="UTC")}
+    types = {"instant": arrow.timestamp("us", tz="UTC"), "texts": arrow.list_(arrow.string())}
     schema = arrow.schema(
         [(name, types.get(kind) or getattr(arrow, kind)()) for name, kind in columns.items()]
     )
@@ -159,6 +160,7 @@ async def _group_rows(rows: AsyncIterator[Row]) -> AsyncIterator[Sequence[Row]]:
     async for row in rows:
         group.append(row)
         length += sum(len(value) for value in row.values() if isinstance(value, str))
+        length += sum(map(len, row.get("other_codes") or ()))
         if len(group) == ROWS_MAX or length >= CHARACTERS_MAX:
             yield group
             group, length = [], 0
@@ -179,6 +181,7 @@ def add_export_route(router: APIRouter, deps: Dependencies) -> None:
     lock = asyncio.Lock()
     columns = {name: kind for name, (kind, _) in COLUMNS.items()}
     columns |= COMPARISONS | {"licence": "string", "code": "string"}
+    columns |= {"other_names": "texts", "other_codes": "texts"}
 
     @router.post("/admin/export", response_class=Response, responses=EXPORT_ANSWER)
     async def export(body: ExportRequest, request: Request) -> LiveResponse:
@@ -242,12 +245,16 @@ async def _make_rows(
 ) -> list[Row]:
     reader = STAFF if publication is None else Reader()
     sources = await asyncio.gather(
-        *(deps.read_client.source(line.number, reader) for line in lines)
+        *(deps.read_client.source_files(line.number, reader) for line in lines)
     )
     rows = []
-    for line, source in zip(lines, sources, strict=True):
+    for line, files in zip(lines, sources, strict=True):
         row = {name: value(line) for name, (_, value) in COLUMNS.items()}
-        row |= await comparisons.columns(line) | {"code": source}
+        row |= await comparisons.columns(line) | {
+            "code": files[0].text if files else None,
+            "other_names": [file.name for file in files[1:]],
+            "other_codes": [file.text for file in files[1:]],
+        }
         rows.append(row if publication is None else await publication.view(line, row))
     return rows
 
@@ -292,13 +299,21 @@ class _Publication:
     async def view(self, line: SubmissionLine, row: Row) -> Row:
         """Return a row without names, and with its source only under a licence of its author."""
         licence, code = await self._licence_of(line), row["code"]
+        names: list[str] = []
+        codes: list[str] = []
         if licence is None or code is None:
             licence = code = None
         else:
-            language = language_of(line.name)
-            code = (await asyncio.to_thread(self._redactor.source, code, language)).text
+            code = await self._redact(code, language_of(line.name))
+            for name, other in zip(row["other_names"], row["other_codes"], strict=True):
+                names.append(self._redactor.line(name))
+                codes.append(await self._redact(other, code_language(name)))
         hidden = {"user_name": None, "file_name": None, "licence": licence, "code": code}
+        hidden |= {"other_names": names, "other_codes": codes}
         return {**row, **hidden, "user_id": pseudonym(self._pseudonym_key, line.participant_id)}
+
+    async def _redact(self, code: str, language: str) -> str:
+        return (await asyncio.to_thread(self._redactor.source, code, language)).text
 
     async def _licence_of(self, line: SubmissionLine) -> str | None:
         history = await self._deps.ingest.ports.log.history(subjects.submission(line.id))

@@ -17,7 +17,7 @@ from shared.api.leaderboards import Entry, Leaderboard, SetScores
 from shared.api.problems import Problem
 from shared.api.queues import QueueOfGpu
 from shared.api.releases import ReleaseList
-from shared.api.submissions import FullSubmission, SubmissionLine
+from shared.api.submissions import FullSubmission, SourceText, SubmissionLine
 from shared.errors import Failed, Refused, unknown_submission
 from shared.reader import Reader
 
@@ -50,7 +50,7 @@ class _Page(msgspec.Struct, Generic[_Kind]):
 
 
 class _Source(msgspec.Struct):
-    source: str | None = None
+    source_files: list[SourceText] = []
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,15 @@ class ReadClient:
             page_query["before"] = lines[-1].number
 
     async def source(self, number: int, reader: Reader) -> str | None:
-        """Return the source of a submission, None if it is hidden or gone."""
+        """Return the entry file of a submission, None if it is hidden or gone."""
+        files = await self.source_files(number, reader)
+        return files[0].text if files else None
+
+    async def source_files(self, number: int, reader: Reader) -> list[SourceText]:
+        """Return the files of a submission, the entry file first; none if hidden or gone."""
         query: dict[str, object] = {"source": "true"}
         submission = await self._get(f"/v1/submissions/{number}", query, reader, _Source)
-        return submission.source if submission else None
+        return submission.source_files if submission else []
 
     async def release_licence(self) -> str:
         """Return the operator's licence in the newest release of the archive, "" without one."""

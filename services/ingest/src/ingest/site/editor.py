@@ -61,6 +61,7 @@ from shared.errors import Failed, Refused
 from shared.licences import OwnLicence
 from shared.presentation.report_parts import launcher_label, list_launchers
 from shared.problems.submission_file import SUFFIXES
+from shared.source_files import OTHER_SUFFIXES, SOURCE_FILES_MAX, SourceFile, pack_files
 
 CODE_EDITOR = "built/code-editor.js"
 PATH = "/problems/{slug}/submit"
@@ -120,6 +121,7 @@ def _parse_licence(text: str) -> str:
 class EditorForm(NamedTuple):
     """What the form contains: the code in the text field, or a chosen file that replaces it.
 
+    `others` are the files beside it.
     `key` makes a form that is sent twice one submission. `is_confirmed` means that it may wait for
     an agent. `runner` is the launcher that starts an agent for it, "" for any agent. `parent` is
     the number of its parent as it was typed. `licence` is that of the source, "" for that of the
@@ -137,6 +139,7 @@ class EditorForm(NamedTuple):
     licence: str = ""
     is_confirmed: bool = False
     file: bytes | None = None
+    others: Sequence[SourceFile] = ()
     profile: ProfileFields = ProfileFields()
 
     @property
@@ -153,8 +156,8 @@ class EditorForm(NamedTuple):
         profile = [*self.profile] if any(self.profile) else []
         words = [self.key or new_id(), self.mode, self.name, *self.gpus]
         words += [*runner, *parent, *licence, *profile]
-        text = "\n".join(words)
-        return hashlib.sha256(text.encode() + b"\0" + self.source).hexdigest()
+        text, files = "\n".join(words), (SourceFile(self.name, self.source), *self.others)
+        return hashlib.sha256(text.encode() + b"\0" + pack_files(files)).hexdigest()
 
     def submission(self, slug: str) -> SubmissionRequest:
         """Return the request of `POST /v1/submissions` that this form makes. Raises `Refused`."""
@@ -169,6 +172,7 @@ class EditorForm(NamedTuple):
             parent=parse_number(self.parent, "parent") if self.parent else 0,
             licence=_parse_licence(self.licence),
             needs_licence=True,
+            others=tuple(self.others),
             **self.profile.request_fields,
         )
 
@@ -200,7 +204,7 @@ async def read_editor(reads: PageReads, slug: str, language: str) -> EditorReads
 
 async def read_form(request: Request) -> EditorForm:
     """Read the form. Raises `Refused` if it cannot be read."""
-    limits = {"max_files": 1, "max_fields": FORM_FIELDS_MAX}
+    limits = {"max_files": SOURCE_FILES_MAX + 1, "max_fields": FORM_FIELDS_MAX}
     try:
         async with request.form(**limits, max_part_size=SUBMISSION_BYTES_MAX) as fields:
             return await _parse_form(fields)
@@ -220,10 +224,16 @@ async def _parse_form(fields: FormData) -> EditorForm:
         name, file = upload.filename, await upload.read()
         with contextlib.suppress(UnicodeDecodeError):
             code = file.decode()
+    others = [
+        SourceFile(it.filename, await it.read())
+        for it in fields.getlist("files")
+        if isinstance(it, UploadFile) and it.filename
+    ]
     return EditorForm(
         name=name.strip(),
         code=code,
         file=file,
+        others=others,
         mode=texts.get("mode", ""),
         gpus=[gpu for gpu in fields.getlist("gpu") if isinstance(gpu, str)],
         key=texts.get("key", ""),
@@ -282,6 +292,7 @@ class Editor:
             "launchers": reads.launchers,
             "licences": OFFERED_LICENCES,
             "suffixes": ",".join(SUFFIXES.values()),
+            "other_suffixes": ",".join(OTHER_SUFFIXES),
             "gpus_without_agents": agents.gpus_without_agents(problem.gpus) if agents else [],
             # What to confirm: why nobody can run it now.
             "warning": "",

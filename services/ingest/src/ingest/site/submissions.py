@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Annotated, Any, Literal, NamedTuple
+from urllib.parse import quote
 
 import msgspec
 from fastapi import APIRouter, Path, Query, Request, Response
@@ -37,7 +38,13 @@ from shared.api.labels import SubmissionLabels
 from shared.api.leaderboards import Comparison, Leaderboard
 from shared.api.lineage import SIMILARITY_MIN, Lineage
 from shared.api.moderation import Seals
-from shared.api.submissions import Download, FullSubmission, NewestSubmissions, OwnSubmissions
+from shared.api.submissions import (
+    Download,
+    FullSubmission,
+    NewestSubmissions,
+    OwnSubmissions,
+    SourceText,
+)
 from shared.errors import Failed, Refused
 from shared.events import HARNESS_CODE
 from shared.presentation.failure import case_error, first_failing, is_same_failure
@@ -55,6 +62,7 @@ from shared.presentation.run_files import (
     read_samples,
 )
 from shared.presentation.units import mark_diff_lines, seconds_text
+from shared.source_files import SourceFile, zip_files
 from shared.states import FINISHED, STATES
 
 NUMBER_MAX = 2**53 - 1
@@ -114,14 +122,26 @@ STATUS_BY_VERDICT: Mapping[str, StepStatus] = {PASSED: "reached", SKIPPED: "open
 
 
 class _Source(msgspec.Struct):
-    source: str | None = None
+    source_files: list[SourceText] = []
 
 
-class SourceText(NamedTuple):
-    """The source of a submission, or why the visitor cannot see it."""
+class VisibleSource(NamedTuple):
+    """The files of a submission, the entry file first, or why the visitor cannot see them."""
 
-    text: str
+    files: Sequence[SourceText]
     hidden_reason: str = ""
+
+    @property
+    def text(self) -> str:
+        """The entry file, "" if the visitor cannot see it."""
+        return self.files[0].text if self.files else ""
+
+
+class RenderedFile(NamedTuple):
+    """A file of a submission as HTML."""
+
+    name: str
+    code: Markup
 
 
 class Step(NamedTuple):
@@ -163,14 +183,40 @@ class CompiledKernels(NamedTuple):
     codes: Sequence[Download]
 
 
-async def read_source(reads: PageReads, number: int) -> SourceText:
-    """Read the source of a submission. Raises `Failed`."""
+async def read_source(reads: PageReads, number: int) -> VisibleSource:
+    """Read the files of a submission. Raises `Failed`."""
     try:
         path = api_path("submissions", number)
-        source = (await reads.read(path, _Source, source="true")).source or ""
+        files = (await reads.read(path, _Source, source="true")).source_files
     except Refused as refused:
-        return SourceText("", refused.reason)
-    return SourceText(source[:SOURCE_CHARS_MAX])
+        return VisibleSource((), refused.reason)
+    return VisibleSource(files)
+
+
+def cut_files(files: Sequence[SourceText]) -> list[SourceText]:
+    """Return what a page shows of files: the first characters of all of them together."""
+    shown, chars_left = list[SourceText](), SOURCE_CHARS_MAX
+    for file in files:
+        shown.append(msgspec.structs.replace(file, text=file.text[:chars_left]))
+        chars_left -= len(shown[-1].text)
+    return shown
+
+
+def pack_download(number: int, files: Sequence[SourceText]) -> Response:
+    """Return all files of a submission as one download: the file, or an archive of several.
+
+    A browser saves one file per link, so several are a ZIP; uploads take none.
+    """
+    if len(files) == 1:
+        name, data, media = files[0].name, files[0].text.encode(), "text/plain; charset=utf-8"
+    else:
+        data = zip_files([SourceFile(file.name, file.text.encode()) for file in files])
+        name, media = f"submission-{number}.zip", "application/zip"
+    headers = {
+        "Content-Disposition": f"attachment; filename*=UTF-8''{quote(name, safe='')}",
+        "X-Content-Type-Options": "nosniff",
+    }
+    return Response(data, media_type=media, headers=headers)
 
 
 async def read_lineage(reads: PageReads, number: int) -> Lineage | None:
@@ -199,10 +245,15 @@ async def highlight_source(text: str, name: str) -> list[Markup]:
     return lines if lines[-1] else lines[:-1]
 
 
-def render_source(lines: Sequence[Markup], error_line: int | None) -> Markup:
-    """Return a source in which `#L12` is the address of a line, and the line of an error marked."""
+def render_source(lines: Sequence[Markup], error_line: int | None, prefix: str = "") -> Markup:
+    """Return a source in which `#L12` is the address of a line, and the line of an error marked.
+
+    A `prefix` before it tells the lines of several files apart.
+    """
     rendered = [
-        Markup('<span id="L{}">{}</span>').format(number, render_lines([line], error_line, number))
+        Markup('<span id="{}L{}">{}</span>').format(
+            prefix, number, render_lines([line], error_line, number)
+        )
         for number, line in enumerate(lines, 1)
     ]
     return Markup("").join(rendered)
@@ -431,8 +482,11 @@ class SubmissionPage:
         )
         card = make_result_card(submission, source.text) if submission.is_over else None
         error_line = card.failure.error_line if card and card.failure else None
-        lines, histograms, profiles, kernels = await asyncio.gather(
-            highlight_source(source.text, submission.name),
+        shown = cut_files(source.files)
+        entry, *others = shown or [SourceText(name="", text="")]
+        lines, other_lines, histograms, profiles, kernels = await asyncio.gather(
+            highlight_source(entry.text, submission.name),
+            asyncio.gather(*(highlight_source(file.text, file.name) for file in others)),
             self.charts.draw(reads, submission.files),
             read_profiles(reads, submission.files),
             read_kernels(reads, submission.files),
@@ -473,7 +527,11 @@ class SubmissionPage:
             "similarity_min": SIMILARITY_MIN,
             "card": card,
             "excerpt": render_excerpt(lines, error_line),
-            "code": render_source(lines, error_line),
+            "code": [
+                RenderedFile(file.name, render_source(rows, error_line if not n else None, prefix))
+                for n, (file, rows) in enumerate(zip(shown, [lines, *other_lines], strict=False))
+                for prefix in [f"F{n + 1}-" if n else ""]
+            ],
         }
 
 
@@ -485,6 +543,15 @@ def add_submission_page(router: APIRouter, page: SubmissionPage, ranker: ReadPro
         """A submission; it follows the events while the submission is not over."""
         visitor = await find_visitor(request, page.web, ranker)
         return await page.render(request, visitor, number)
+
+    @router.get("/submissions/{number}/source")
+    async def source_download(request: Request, number: NumberInPath) -> Response:
+        """The files of a submission as a download."""
+        visitor = await find_visitor(request, page.web, ranker)
+        source = await read_in_time(read_source(visitor.reads, number))
+        if source.hidden_reason:
+            raise Refused("no_access", source.hidden_reason, "number")
+        return pack_download(number, source.files)
 
 
 def parse_number(text: str, field: str) -> int:
@@ -547,7 +614,12 @@ def add_comparison_page(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
                 "cases": cases,
                 # Cases that are only checked, with the same verdict, are counted.
                 "same_count": len(comparison.cases) - len(cases),
-                "diff": mark_diff_lines(comparison.diff or ""),
+                "diffs": [
+                    (file, mark_diff_lines(file.diff))
+                    for file in comparison.files
+                    if file.change != "same"
+                ],
+                "same_files": [file.name for file in comparison.files if file.change == "same"],
             }
         else:
             submission = await read_in_time(

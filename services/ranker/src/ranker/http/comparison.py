@@ -13,11 +13,18 @@ from msgspec import convert
 from ranker.domain.score import error_of_difference, interval_us
 from ranker.http.access import CurrentReader, ReaderView, ReadSources, safe_case
 from ranker.http.responses import NUMBER_MAX, json_response
-from ranker.http.submissions import source_text
-from shared.api.leaderboards import ComparedCase, ComparedSubmission, Comparison
+from ranker.http.submissions import read_source_files
+from shared.api.leaderboards import (
+    ComparedCase,
+    ComparedFile,
+    ComparedSubmission,
+    Comparison,
+    FileChange,
+)
 from shared.blobs import BlobStore
 from shared.clock import now
 from shared.http import DocumentedRoute, TypedResponse
+from shared.source_files import SourceFile
 
 Row = dict[str, Any]
 
@@ -109,7 +116,10 @@ Step = tuple[str, int, int, int, int]
 
 
 def unified_diff(
-    before: Sequence[str], after: Sequence[str], names: tuple[str, str]
+    before: Sequence[str],
+    after: Sequence[str],
+    names: tuple[str, str],
+    pairs_max: int = PAIRS_MAX,
 ) -> Iterator[str]:
     """The lines of a unified diff; none if the texts are equal.
 
@@ -117,7 +127,7 @@ def unified_diff(
     ['--- one', '+++ two', '@@ -1,2 +1,2 @@', ' a', '-b', '+c']
     """
     matcher: SequenceMatcher[str] = SequenceMatcher(None, (), ())
-    matcher.opcodes = _steps(before, after)  # type: ignore[attr-defined]
+    matcher.opcodes = _steps(before, after, pairs_max)  # type: ignore[attr-defined]
     groups = list(matcher.get_grouped_opcodes(CONTEXT_LINES))
     if groups:
         yield from (f"--- {names[0]}", f"+++ {names[1]}")
@@ -132,7 +142,7 @@ def unified_diff(
             yield from (f"+{line}" for line in after[low:high])
 
 
-def _steps(before: Sequence[str], after: Sequence[str]) -> list[Step]:
+def _steps(before: Sequence[str], after: Sequence[str], pairs_max: int) -> list[Step]:
     """The edit steps from one text to the other, in difflib's form."""
     shorter = min(len(before), len(after))
     head = next((at for at in range(shorter) if before[at] != after[at]), shorter)
@@ -140,7 +150,7 @@ def _steps(before: Sequence[str], after: Sequence[str]) -> list[Step]:
     tail = next((at for at in range(remaining) if before[-1 - at] != after[-1 - at]), remaining)
     left, right = before[head : len(before) - tail], after[head : len(after) - tail]
     steps: list[Step] = [("equal", 0, head, 0, head)] if head else []
-    if len(left) * len(right) <= PAIRS_MAX:
+    if len(left) * len(right) <= pairs_max:
         opcodes = SequenceMatcher(None, left, right).get_opcodes()
         steps += [(tag, a + head, b + head, c + head, d + head) for tag, a, b, c, d in opcodes]
     else:
@@ -180,10 +190,13 @@ def comparison_router(sources: ReadSources) -> APIRouter:
         first, second = await view.submission(a), await view.submission(b)
         is_owner = view.owns(first) and view.owns(second)
         cases = [[safe_case(case) for case in row["cases"]] for row in (first, second)]
+        files = await _diff_sources(view, sources.blobs, first, second)
+        diffs = None if files is None else [file.diff for file in files if file.diff]
         body = Comparison(
             a=convert(first, ComparedSubmission),
             b=convert(second, ComparedSubmission),
-            diff=await _diff_sources(view, sources.blobs, first, second),
+            diff=None if diffs is None else "\n".join(diffs),
+            files=files or [],
             score=compare_scores(first, second),
             cases=compare_cases(*cases) if is_owner else [],
         )
@@ -192,18 +205,47 @@ def comparison_router(sources: ReadSources) -> APIRouter:
     return router
 
 
-async def _diff_sources(view: ReaderView, blobs: BlobStore, first: Row, second: Row) -> str | None:
+async def _diff_sources(
+    view: ReaderView, blobs: BlobStore, first: Row, second: Row
+) -> list[ComparedFile] | None:
+    """The files of two submissions side by side; None unless the reader may see both."""
     at = now()
     if view.source_hidden(first, at) or view.source_hidden(second, at):
         return None
-    if first["source_digest"] == second["source_digest"]:
-        return ""
-    texts = [await source_text(blobs, row["source_digest"]) for row in (first, second)]
-    before, after = (text.splitlines() for text in texts)
-    if max(len(before), len(after)) > LINES_MAX:
+    before, after = [await read_source_files(blobs, view, row) for row in (first, second)]
+    if max(_count_lines(before), _count_lines(after)) > LINES_MAX:
         return None
-    diff = unified_diff(
-        before, after, (f"submission {first['number']}", f"submission {second['number']}")
-    )
+    numbers = first["number"], second["number"]
     # In a thread, so that other reads do not wait.
-    return "\n".join(await asyncio.to_thread(list, islice(diff, DIFF_LINES_MAX)))
+    return await asyncio.to_thread(compare_files, before, after, numbers)
+
+
+def _count_lines(files: Sequence[SourceFile]) -> int:
+    return sum(len(file.text.splitlines()) for file in files)
+
+
+def compare_files(
+    first: Sequence[SourceFile], second: Sequence[SourceFile], numbers: tuple[int, int]
+) -> list[ComparedFile]:
+    """Compare the files of two submissions: the entry files, then the others by name."""
+    before, after = ({file.name: file for file in files[1:]} for files in (first, second))
+    pairs: list[tuple[SourceFile | None, SourceFile | None]] = [(first[0], second[0])]
+    pairs += [(before.get(name), after.get(name)) for name in sorted({**before, **after})]
+    labels = [f"submission {number}" for number in numbers]
+    compared, lines_left = list[ComparedFile](), DIFF_LINES_MAX
+    for pair in pairs:
+        file = pair[1] or pair[0]
+        assert file is not None, "a name comes from one of both"
+        names = labels if len(pairs) == 1 else [f"{label}/{file.name}" for label in labels]
+        old, new = [[] if side is None else side.text.splitlines() for side in pair]
+        diff = unified_diff(old, new, (names[0], names[1]), PAIRS_MAX // len(pairs))
+        lines = list(islice(diff, lines_left))
+        lines_left -= len(lines)
+        compared.append(ComparedFile(name=file.name, change=_change(*pair), diff="\n".join(lines)))
+    return compared
+
+
+def _change(before: SourceFile | None, after: SourceFile | None) -> FileChange:
+    if before is None or after is None:
+        return "removed" if after is None else "added"
+    return "same" if before.data == after.data else "changed"

@@ -46,6 +46,8 @@ from shared.blobs import BlobNotFound, BlobStore
 from shared.clock import now
 from shared.errors import Refused, unknown_submission
 from shared.http import DocumentedRoute, TypedResponse
+from shared.problems.submission_file import suffix
+from shared.source_files import ENTRY_STEM, SourceFile, unpack_files
 from shared.states import STATE_AFTER, STATES, state_deadline
 
 WAIT_S_MAX = 25.0
@@ -169,8 +171,7 @@ def _add_submission(router: APIRouter, sources: ReadSources) -> None:
         if query.source:
             if reason := view.source_hidden(submission, now()):
                 raise Refused("no_access", f"you cannot see its source: {reason}", "source")
-            text = await source_text(sources.blobs, submission["source_digest"])
-            submission = submission | {"source": text}
+            submission |= await _show_source(view, sources.blobs, submission)
         return json_response(request, view.page(submission), submission["version"])
 
     @router.get("/internal/submissions/{number}")
@@ -333,12 +334,27 @@ class DownloadResponse(Response):
             await Response(data, 200, self.sent)(scope, receive, send)
 
 
-async def source_text(blobs: BlobStore, digest: str) -> str:
-    """A source as text, whatever its bytes. Raises Failed, or Refused if it is gone."""
+async def _show_source(view: ReaderView, blobs: BlobStore, submission: Row) -> Row:
+    """The files of a submission as its page shows them. Raises Failed, or Refused if it is gone."""
+    entry, *others = await read_source_files(blobs, view, submission)
+    files = [{"name": file.name, "text": file.text} for file in (entry, *others)]
+    return {"source": entry.text, "source_files": files}
+
+
+async def read_source_files(
+    blobs: BlobStore, view: ReaderView, submission: Row
+) -> list[SourceFile]:
+    """The files of a submission, the entry file first, whose own name only its owner and staff see.
+
+    Raises Failed, or Refused if they are gone.
+    """
+    name = submission["name"]
     try:
-        return (await blobs.get(digest)).decode("utf-8", "replace")
+        entry, *others = unpack_files(name, await blobs.get(submission["source_digest"]))
     except BlobNotFound as missing:
         raise Refused("not_found", f"the source is no longer stored: {missing}") from missing
+    shown = name if view.owns(submission) else f"{ENTRY_STEM}{suffix(name)}"
+    return [SourceFile(shown, entry.data), *others]
 
 
 def is_harness(data: bytes) -> bool:

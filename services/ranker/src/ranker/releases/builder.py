@@ -53,6 +53,7 @@ from shared.private_files import open_private
 from shared.problems.flashinfer_schema import DEFINITION, Definition
 from shared.pseudonyms import KEY_BYTES, new_pseudonym_key
 from shared.redaction import Redactor
+from shared.source_files import code_language, join_texts, unpack_files
 
 # Blobs are read concurrently.
 AT_ONCE = 8
@@ -243,12 +244,21 @@ class _Build:
             return None
 
     def _add_source(self, request: SourceRequest, data: bytes) -> None:
-        code = data.decode("utf-8", "replace")
-        redacted = self.redactor.source(code, request.row["language"])
-        row = request.row | {"code": redacted.text, "redactions": redacted.replaced}
+        files = unpack_files("", data)
+        languages = [request.row["language"], *(code_language(file.name) for file in files[1:])]
+        entry, *others = [
+            self.redactor.source(file.text, language)
+            for file, language in zip(files, languages, strict=True)
+        ]
+        row = request.row | {
+            "code": entry.text,
+            "other_names": [self.redactor.line(file.name) for file in files[1:]],
+            "other_codes": [other.text for other in others],
+            "redactions": sum(redacted.replaced for redacted in (entry, *others)),
+        }
         self.parts.add("sources", request.split, row)
         label = request.precision
-        if REDUCED.search(code):
+        if REDUCED.search(join_texts(files)):
             label = label | {"value": "reduced"}
         self.parts.add("labels", request.split, label)
 
@@ -286,13 +296,11 @@ class _Build:
             by, leaves = _leaving(file.table, fold, closed)
             stem = Path(file.path)
             target = self.work / stem.with_name(f"{stem.stem}-r{self.number}.parquet")
-            count = 0
-            if by:
-                source = self.dataset.folder / file.path
-                count = rewrite_part(source, target, file.table, leaves, by)
+            source = self.dataset.folder / file.path
+            count = rewrite_part(source, target, file.table, leaves, by)
             removed[file.table] = removed.get(file.table, 0) + count
             rows = file.rows - count
-            is_same = not count
+            is_same = not target.exists()
             files.append(
                 file if is_same else describe(self.work, target, file.table, file.split, rows)
             )

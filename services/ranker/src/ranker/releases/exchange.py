@@ -271,6 +271,8 @@ def _write_flashinfer(reader: _Reader, target: Path) -> list[ReleaseFile]:
 
 def _solution(row: Row, author: str, version: int) -> dict[str, Any]:
     path = f"submission.{SUFFIXES.get(row['language'], 'txt')}"
+    names, codes = row["other_names"] or (), row["other_codes"] or ()
+    others = [{"path": name, "content": code} for name, code in zip(names, codes, strict=True)]
     return {
         "name": f"submission-{row['submission']}",
         "definition": definition_name(row["problem"], version),
@@ -281,7 +283,7 @@ def _solution(row: Row, author: str, version: int) -> dict[str, Any]:
             "entry_point": f"{path}::custom_kernel",
             "dependencies": [],
         },
-        "sources": [{"path": path, "content": row["code"]}],
+        "sources": [{"path": path, "content": row["code"]}, *others],
         "description": f"licence {row['licence']}",
     }
 

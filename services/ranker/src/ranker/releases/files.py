@@ -68,6 +68,7 @@ class _Part:
             values.append(row.get(name))
         self._count += 1
         self._characters += len(row.get("code") or "")
+        self._characters += sum(map(len, row.get("other_codes") or ()))
         if self._count == GROUP_ROWS or self._characters >= GROUP_CHARACTERS:
             self.flush()
 
@@ -153,23 +154,25 @@ def rewrite_part(
 ) -> int:
     """Copy a part without the rows that leave, judged by the columns `by`; returns their number.
 
-    Without any, nothing is written.
+    A part of an earlier version gets the columns that the table has since then, without values.
+    Otherwise, nothing is written if no row leaves.
     """
-    file, kept_all = parquet().ParquetFile(source), True
-    masks = []
-    for batch in file.iter_batches(GROUP_ROWS, columns=list(by)):
-        mask = [not leaves(row) for row in batch.to_pylist()]
-        kept_all = kept_all and all(mask)
-        masks.append(mask)
-    if kept_all:
+    file, schema = parquet().ParquetFile(source), schema_of(TABLES[table])
+    batches = file.iter_batches(GROUP_ROWS, columns=list(by)) if by else ()
+    masks = [[not leaves(row) for row in batch.to_pylist()] for batch in batches]
+    if all(map(all, masks)) and file.schema_arrow.names == schema.names:
         return 0
     target.parent.mkdir(parents=True, exist_ok=True)
-    pa, schema, removed = arrow(), schema_of(TABLES[table]), 0
+    pa, removed = arrow(), 0
     with parquet().ParquetWriter(target, schema, compression="zstd") as writer:
-        for batch, mask in zip(file.iter_batches(GROUP_ROWS), masks, strict=True):
-            rows = pa.Table.from_batches([batch]).filter(pa.array(mask))
-            removed += len(mask) - rows.num_rows
-            writer.write_table(rows.cast(schema))
+        for number, batch in enumerate(file.iter_batches(GROUP_ROWS)):
+            rows = pa.Table.from_batches([batch])
+            for field in schema:
+                if field.name not in rows.column_names:
+                    rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
+            kept = rows.filter(pa.array(masks[number])) if masks else rows
+            removed += rows.num_rows - kept.num_rows
+            writer.write_table(kept.select(schema.names).cast(schema))
     return removed
 
 

@@ -18,6 +18,7 @@ from ranker.domain.near_copies import NearCopyFinder, SignedSource
 from ranker.releases.index import Index
 from shared.private_files import open_private
 from shared.pseudonyms import pseudonym
+from shared.source_files import join_texts, unpack_files
 
 # Sources are read concurrently.
 AT_ONCE = 8
@@ -84,7 +85,7 @@ class Signatures:
         return signatures
 
     async def _sign(self, digest: str, source: bytes) -> Sequence[int]:
-        text = source.decode("utf-8", "replace")
+        text = join_texts(unpack_files("", source))
         signature = (await asyncio.to_thread(read_kernel, text)).signature
         value = array("I", signature).tobytes()
         self._db.execute("insert or replace into signature values (?, ?)", (digest, value))

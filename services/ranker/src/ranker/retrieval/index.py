@@ -17,6 +17,7 @@ from ranker.retrieval.passes import SharedPass
 from ranker.retrieval.postgres import TextStore
 from ranker.service.decisions import Reads
 from shared.blobs import BlobNotFound, BlobStore
+from shared.source_files import join_texts, unpack_files
 
 STATEMENT = "statement.md"
 REFERENCES = ("reference.py", "reference.cu", "reference.cpp")
@@ -42,8 +43,9 @@ class TextIndex:
         return await self._pass.catch_up()
 
     async def read_source(self, digest: str) -> KernelText:
-        """What a source is about, whatever its bytes; nothing if it is no longer stored."""
-        return await asyncio.to_thread(read_kernel, await self._text(digest))
+        """What a source is about, with all its files; nothing if it is no longer stored."""
+        files = unpack_files("", await self._bytes(digest))
+        return await asyncio.to_thread(read_kernel, join_texts(files))
 
     async def _read_missing(self) -> None:
         while rows := await self._reads.rows("problems_unread", limit=BATCH):
@@ -95,11 +97,14 @@ class TextIndex:
         )
 
     async def _text(self, digest: str) -> str:
+        return (await self._bytes(digest)).decode("utf-8", "replace")
+
+    async def _bytes(self, digest: str) -> bytes:
         try:
-            return (await self._blobs.get(digest)).decode("utf-8", "replace")
+            return await self._blobs.get(digest)
         except BlobNotFound:
             logger.warning("a search cannot read blob %s: it is no longer stored", digest)
-            return ""
+            return b""
 
 
 def _signed(row: Row) -> SignedSource:

@@ -431,11 +431,12 @@ where account = any(%(accounts)s::text[]) and pooled_us is not null;
 -- name: problem_published
 -- One row per version.
 insert into problem (slug, number, digest, title, manifest, gpus, cases_count, ranking_by,
-                     budgets_s, source_bytes_max, languages, roofs, baselines, milestones,
+                     budgets_s, source_bytes_max, source_files_max, languages, roofs, baselines, milestones,
                      source_visible, publish, consent, report, unchecked, tested_gpus,
                      published_at)
 values (%(slug)s, %(number)s, %(digest)s, %(title)s, %(manifest)s, %(gpus)s, %(cases_count)s,
-        %(ranking_by)s, %(budgets_s)s, %(source_bytes_max)s, %(languages)s, %(roofs)s,
+        %(ranking_by)s, %(budgets_s)s, %(source_bytes_max)s, %(source_files_max)s,
+        %(languages)s, %(roofs)s,
         %(baselines)s, %(milestones)s, %(source_visible)s, %(publish)s, %(consent)s, %(report)s,
         %(unchecked)s, %(tested_gpus)s, %(at)s);
 

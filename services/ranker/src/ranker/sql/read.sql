@@ -27,7 +27,7 @@ select distinct on (problem.slug) problem.slug, problem.number as problem_versio
            select gpu from unnest(coalesce(leaderboard.gpus, problem.gpus)) as gpu
            where gpu <> all(problem.tested_gpus)
        ) as untested_gpus, problem.tested_gpus, problem.cases_count, problem.ranking_by, problem.budgets_s,
-       problem.source_bytes_max, problem.languages, problem.manifest, problem.published_at,
+       problem.source_bytes_max, problem.source_files_max, problem.languages, problem.manifest, problem.published_at,
        problem.source_visible, problem.publish, problem.report, problem.unchecked,
        problem.baselines, problem.milestones, problem.roofs,
        coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,

@@ -59,6 +59,7 @@ function setLanguage() {
 }
 
 function loadCode(name, code) {
+  if (tabs && openTab !== "") openFile("");
   fileName.value = name;
   setLanguage();
   codeEditor.load(code);
@@ -67,6 +68,75 @@ function loadCode(name, code) {
 fileName.addEventListener("input", setLanguage);
 setLanguage();
 
+// The files beside the entry file, where the problem allows them: a tab for each. The editor shows
+// the file of the open tab, "" for the entry file.
+
+const filesField = document.getElementById("files");
+const tabs = document.getElementById("tabs");
+const otherFiles = new Map();
+let openTab = "";
+let entryCode = "";
+
+function keepOpenFile() {
+  if (openTab === "") entryCode = codeEditor.value;
+  else otherFiles.set(openTab, codeEditor.value);
+}
+
+function openFile(name) {
+  keepOpenFile();
+  openTab = name;
+  codeEditor.setLanguage((name || fileName.value).split(".").pop());
+  codeEditor.load(name === "" ? entryCode : otherFiles.get(name));
+  codeEditor.mark([]);
+  showTabs();
+}
+
+function removeFile(name) {
+  if (openTab === name) openFile("");
+  otherFiles.delete(name);
+  showTabs();
+}
+
+function makeButton(text, label, onClick) {
+  const button = document.createElement("button");
+  button.type = "button";
+  button.className = "small";
+  button.textContent = text;
+  if (label) button.setAttribute("aria-label", label);
+  button.addEventListener("click", onClick);
+  return button;
+}
+
+function showTabs() {
+  tabs.hidden = otherFiles.size === 0;
+  const buttons = ["", ...otherFiles.keys()].flatMap((name) => {
+    const tab = makeButton(name || fileName.value, "", () => openFile(name));
+    tab.setAttribute("aria-pressed", String(name === openTab));
+    return name ? [tab, makeButton("×", `Remove ${name}`, () => removeFile(name))] : [tab];
+  });
+  tabs.replaceChildren(...buttons);
+}
+
+async function loadOtherFiles(chosen) {
+  for (const file of chosen) {
+    try {
+      const decoder = new TextDecoder("utf-8", { fatal: true });
+      otherFiles.set(file.name, decoder.decode(await file.arrayBuffer()));
+      if (openTab === file.name) codeEditor.load(otherFiles.get(file.name));
+    } catch {
+      showMessage("error", `${file.name} is not UTF-8 text: choose source files.`);
+    }
+  }
+  showTabs();
+}
+
+filesField?.addEventListener("change", async () => {
+  await loadOtherFiles([...filesField.files]);
+  // Their contents are in the editor.
+  filesField.value = "";
+});
+fileName.addEventListener("input", () => { if (tabs) showTabs(); });
+
 // The draft
 
 function checkedValues(name) {
@@ -74,15 +144,18 @@ function checkedValues(name) {
 }
 
 function saveDraft() {
+  if (openTab !== "") keepOpenFile();
   const draft = {
     name: fileName.value,
-    code: codeEditor.value,
+    code: openTab === "" ? codeEditor.value : entryCode,
+    files: tabs ? [...otherFiles] : [],
     modes: checkedValues("mode"),
     gpus: checkedValues("gpu"),
     isWaitingForLogin,
   };
   try {
-    if (draft.code === starter && !isWaitingForLogin) localStorage.removeItem(draftKey);
+    const isUntouched = draft.code === starter && draft.files.length === 0;
+    if (isUntouched && !isWaitingForLogin) localStorage.removeItem(draftKey);
     else localStorage.setItem(draftKey, JSON.stringify(draft));
   } catch {
     // The browser stores nothing: the code is only on this page.
@@ -98,6 +171,10 @@ function restoreDraft() {
   }
   if (draft === null) return;
   loadCode(draft.name, draft.code);
+  if (tabs) {
+    for (const [name, text] of draft.files ?? []) otherFiles.set(name, text);
+    showTabs();
+  }
   for (const field of form.querySelectorAll('input[name="mode"], input[name="gpu"]')) {
     field.checked = [...draft.modes, ...draft.gpus].includes(field.value);
   }
@@ -185,6 +262,10 @@ function newKey() {
 async function sendForm(button) {
   const fields = new FormData(form);
   fields.delete("file");
+  fields.delete("files");
+  for (const [name, text] of otherFiles) {
+    fields.append("files", new Blob([text], { type: "text/plain" }), name);
+  }
   if (button?.name) fields.append(button.name, button.value);
   const response = await fetch(form.action, { method: "POST", body: fields });
   const text = await response.text();
@@ -214,6 +295,8 @@ async function sendForm(button) {
 
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
+  // The form has the entry file; the others are added to it.
+  if (tabs && openTab !== "") openFile("");
   codeEditor.save();
   isWaitingForLogin = "login" in form.dataset;
   saveDraft();
