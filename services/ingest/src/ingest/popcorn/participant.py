@@ -46,6 +46,7 @@ from shared.api.leaderboards import Entry
 from shared.api.submissions import FullSubmission, SubmissionLine, SubmissionRequest
 from shared.blobs import BlobNotFound, BlobStore
 from shared.errors import Failed, Refused
+from shared.source_files import unpack_files
 
 STATES = ("active", "ended", "all")
 DESCRIPTIONS_MAX = 1000
@@ -284,10 +285,12 @@ async def submission_response(
 
     Raises `Failed`.
     """
-    code = b""
+    code = ""
     if submission.source_digest:
         with contextlib.suppress(BlobNotFound):
-            code = await deps.blobs.get(submission.source_digest)
+            blob = await deps.blobs.get(submission.source_digest)
+            # These routes know one file.
+            code = unpack_files(submission.name, blob)[0].text
     return {
         "id": submission.number,
         "leaderboard_id": leaderboard_id(submission.problem),
@@ -296,7 +299,7 @@ async def submission_response(
         "user_id": submission.participant_id,
         "submission_time": instant(submission.received_at),
         "done": job_status(submission).is_done,
-        "code": code.decode("utf-8", "replace"),
+        "code": code,
         "runs": stage_runs(submission),
         "job": job_response(submission, is_long=True),
         "runner_queue": runner_queue(submission),
