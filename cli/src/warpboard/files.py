@@ -92,23 +92,25 @@ def _list_submission(folder: Path) -> tuple[Path, ...]:
     Hidden files, the problem that `warpboard init` put there, and what else is no source, such as a
     README.md, are left out.
     """
-    found = list[Path]()
+    all_paths = list[Path]()
     for parent, folders, names in os.walk(folder):
         folders[:] = sorted(name for name in folders if not name.startswith((".", "__pycache__")))
         if Path(parent) == folder and READ_FOLDER in folders:
             folders.remove(READ_FOLDER)
-        found += [Path(parent, name) for name in sorted(names) if not name.startswith(".")]
-        if len(found) > FOLDER_FILES_MAX:
+        all_paths += [Path(parent, name) for name in sorted(names) if not name.startswith(".")]
+        if len(all_paths) > FOLDER_FILES_MAX:
             reason = f"{folder} has over {FOLDER_FILES_MAX} files: name those to submit"
             raise Refused("too_many_files", reason, "FILES")
-    paths = [path for path in found if path.name.endswith(OTHER_SUFFIXES)]
+    paths = [path for path in all_paths if path.name.endswith(OTHER_SUFFIXES)]
     own = [path for path in paths if path.parent == folder and path.suffix in SUFFIXES.values()]
     named = [path for path in own if path.stem in ENTRY_STEMS]
     entries = named or own
     if len(entries) != 1:
-        which = " and ".join(path.name for path in entries) or "none"
+        candidates = " and ".join(path.name for path in entries) or "none"
         stems = " or ".join(ENTRY_STEMS)
-        reason = f"the entry file of {folder} could be {which}: call one {stems}, or name it first"
+        reason = (
+            f"the entry file of {folder} could be {candidates}: call one {stems}, or name it first"
+        )
         raise Refused("bad_file", reason, "FILES")
     return *entries, *(path for path in paths if path != entries[0])
 

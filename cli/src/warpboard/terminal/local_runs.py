@@ -179,8 +179,8 @@ async def run_file(
     """
     entry, *others = read_submission(*files)
     folder = files[0] if files[0].is_dir() else files[0].parent
-    found = problem or find_problem(folder / entry.name, entry.data)
-    problem_files = load_problem(found, None, (CPU_TYPE,))
+    problem_path = problem or find_problem(folder / entry.name, entry.data)
+    problem_files = load_problem(problem_path, None, (CPU_TYPE,))
     directives = read_directives(decode_source(entry.data))
     precision = choose_precision(precision, mode, directives)
     request = SubmissionRequest(

@@ -94,12 +94,12 @@ async def help_(interaction: BotInteraction, topic: Topic | None = None) -> None
             optional = "" if option.required else ", optional"
             names = ", ".join(choice.name for choice in option.choices)
             choices = f": {names}" if names else ""
-            shown = f"`{option.display_name}`"
+            option_name = f"`{option.display_name}`"
             if numbered := NUMBERED.match(option.display_name):
                 if int(numbered[1]) > FIRST_NUMBER:
                     continue
-                shown += f" to `file_{SOURCE_FILES_MAX}`"
-            lines.append(f"- {shown}{optional}{choices}")
+                option_name += f" to `file_{SOURCE_FILES_MAX}`"
+            lines.append(f"- {option_name}{optional}{choices}")
     await reply_with_lines(interaction, lines)
 
 

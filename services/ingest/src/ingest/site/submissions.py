@@ -195,11 +195,11 @@ async def read_source(reads: PageReads, number: int) -> VisibleSource:
 
 def cut_files(files: Sequence[SourceText]) -> list[SourceText]:
     """Return what a page shows of files: the first characters of all of them together."""
-    shown, chars_left = list[SourceText](), SOURCE_CHARS_MAX
+    cut, chars_left = list[SourceText](), SOURCE_CHARS_MAX
     for file in files:
-        shown.append(msgspec.structs.replace(file, text=file.text[:chars_left]))
-        chars_left -= len(shown[-1].text)
-    return shown
+        cut.append(msgspec.structs.replace(file, text=file.text[:chars_left]))
+        chars_left -= len(cut[-1].text)
+    return cut
 
 
 def pack_download(number: int, files: Sequence[SourceText]) -> Response:
@@ -482,8 +482,8 @@ class SubmissionPage:
         )
         card = make_result_card(submission, source.text) if submission.is_over else None
         error_line = card.failure.error_line if card and card.failure else None
-        shown = cut_files(source.files)
-        entry, *others = shown or [SourceText(name="", text="")]
+        visible_files = cut_files(source.files)
+        entry, *others = visible_files or [SourceText(name="", text="")]
         lines, other_lines, histograms, profiles, kernels = await asyncio.gather(
             highlight_source(entry.text, submission.name),
             asyncio.gather(*(highlight_source(file.text, file.name) for file in others)),
@@ -529,7 +529,9 @@ class SubmissionPage:
             "excerpt": render_excerpt(lines, error_line),
             "code": [
                 RenderedFile(file.name, render_source(rows, error_line if not n else None, prefix))
-                for n, (file, rows) in enumerate(zip(shown, [lines, *other_lines], strict=False))
+                for n, (file, rows) in enumerate(
+                    zip(visible_files, [lines, *other_lines], strict=False)
+                )
                 for prefix in [f"F{n + 1}-" if n else ""]
             ],
         }

@@ -353,8 +353,8 @@ async def read_source_files(
         entry, *others = unpack_files(name, await blobs.get(submission["source_digest"]))
     except BlobNotFound as missing:
         raise Refused("not_found", f"the source is no longer stored: {missing}") from missing
-    shown = name if view.owns(submission) else f"{ENTRY_STEM}{suffix(name)}"
-    return [SourceFile(shown, entry.data), *others]
+    visible_name = name if view.owns(submission) else f"{ENTRY_STEM}{suffix(name)}"
+    return [SourceFile(visible_name, entry.data), *others]
 
 
 def is_harness(data: bytes) -> bool:

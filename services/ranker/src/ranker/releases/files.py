@@ -170,9 +170,9 @@ def rewrite_part(
             for field in schema:
                 if field.name not in rows.column_names:
                     rows = rows.append_column(field, pa.nulls(rows.num_rows, field.type))
-            kept = rows.filter(pa.array(masks[number])) if masks else rows
-            removed += rows.num_rows - kept.num_rows
-            writer.write_table(kept.select(schema.names).cast(schema))
+            remaining = rows.filter(pa.array(masks[number])) if masks else rows
+            removed += rows.num_rows - remaining.num_rows
+            writer.write_table(remaining.select(schema.names).cast(schema))
     return removed
 
 
