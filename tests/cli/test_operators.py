@@ -232,8 +232,12 @@ def test_dead_letters_are_listed_and_shown() -> None:
     assert missing.exit_code == 2
 
 
-LABEL = {"rule": "sleep_called", "severity": "high", "title": "sleeps"}
-LABEL |= {"places": [{"file": "k.py", "line": 5}]}
+LABEL = {
+    "rule": "sleep_called",
+    "severity": "high",
+    "title": "sleeps",
+    "places": [{"file": "k.py", "line": 5}],
+}
 
 
 def test_labels_are_listed_and_shown_with_their_lines() -> None:

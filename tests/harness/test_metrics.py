@@ -6,7 +6,10 @@ from harness.metrics import describe_excesses, read_metrics
 from tests.support.harness import HONEST, Host
 
 pytestmark = pytest.mark.feature("N13")
-LIMITS = [{"metric": "peak_memory_mib", "max": 8.0}, {"metric": "least_speedup"}]
+LIMITS: list[dict[str, object]] = [
+    {"metric": "peak_memory_mib", "max": 8.0},
+    {"metric": "least_speedup"},
+]
 
 
 @pytest.mark.box
