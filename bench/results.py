@@ -18,10 +18,9 @@ Written by `python -m bench` (`make bench`): the latest whole run of each benchm
 for seconds belong to the machine. Earlier runs are in the history of this file. What a GPU showed
 is in `bench/gpu/results` ([GPU validation](../docs/adr/gpu-validation.md)). The rows of
 `harness, before` are from the last version that timed a submission alone, those of `pipeline,
-before` from the last that decided runs timed without a yardstick one at a time. The rows of
-`scale` are not from one whole run: where the load says `raised priority`, part of the benchmark ran
-alone, with a higher scheduling priority than the other work on the machine
-([scaling](../docs/operating/scaling.md)).
+before` from the last that decided runs timed without a yardstick one at a time. The two
+parts of `scale` ran one after the other, each whole, with a higher scheduling priority than other
+work on the machine ([scaling](../docs/operating/scaling.md)).
 
 """
 # What a benchmark found before its subject was rewritten; a later run prints it beside its own.

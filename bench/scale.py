@@ -175,7 +175,10 @@ def _slopes(rows: Sequence[Row]) -> list[Figure]:
                 )
             )
     first, last = rows[0], rows[-1]
-    for name, of_row in (("log", "log_bytes"), ("Postgres", "postgres_bytes")):
+    # Without ranker, Postgres does not grow with the log.
+    is_ranked = any(need.name == "ranker" for need in last.needs)
+    growing = [("log", "log_bytes"), *([("Postgres", "postgres_bytes")] if is_ranked else [])]
+    for name, of_row in growing:
         grown = getattr(last, of_row) - getattr(first, of_row)
         millions = (last.events - first.events) / 1e6
         figures.append(
