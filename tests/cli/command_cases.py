@@ -67,6 +67,31 @@ SETTINGS = {
     "licence": {"submissions": "MIT"},
     "consent": "C.md",
 }
+CASE_LEADERBOARDS = {
+    "problem": "m",
+    "title": "Matmul",
+    "gpu": "CPU",
+    "problem_version": 3,
+    "items": [
+        {
+            "case": "n=1",
+            "weight": 2.0,
+            "entries_count": 1,
+            "items": [
+                {
+                    "place": 1,
+                    "is_tied": False,
+                    "rank": 1,
+                    "number": 12,
+                    "participant_id": "a1",
+                    "participant": "ada",
+                    "time_us": 4.0,
+                }
+            ],
+        }
+    ],
+    "as_of": 12,
+}
 RECORD = {"seq": 9, "number": 12, "score_us": 4.0, "previous_us": 5.0, "at": RECEIVED_AT}
 CASE = {"name": "n=1", "a_us": 4.0, "b_us": 2.0, "ratio": 0.5, "ci95": [0.4, 0.6]}
 LINEAGE = {
@@ -255,7 +280,8 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/submissions": {"items": [ANSWER]},
     "GET /v1/me/submissions": {"items": [ANSWER]},
     "POST /v1/submissions": RECEIPT,
-    "GET /v1/submissions/12": PASSED,
+    "GET /v1/submissions/12": PASSED
+    | {"source_files": [{"name": "kernel.py", "text": "import torch\n"}]},
     "GET /v1/submissions/13": WRONG,
     "GET /v1/submissions/12/events": [EVENT],
     "DELETE /v1/submissions/12": MADE,
@@ -276,6 +302,7 @@ ANSWERS: dict[str, Any] = {
     "GET /v1/leaderboards": {"items": []},
     "GET /v1/leaderboards/m": SETTINGS,
     "GET /v1/leaderboards/m/CPU": BOARD,
+    "GET /v1/leaderboards/m/CPU/best-times": CASE_LEADERBOARDS,
     "GET /v1/leaderboards/m/CPU/records": {"items": [RECORD]},
     "GET /v1/participants/ada/history": HISTORY,
     "GET /v1/sets/kernelbench-1/CPU": SET_SCORES,
@@ -389,6 +416,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "leaderboard show": ("m", "CPU"),
     "leaderboard history": ("m",),
     "leaderboard records": ("m", "CPU"),
+    "leaderboard cases": ("m", "CPU"),
     "submission queue": (),
     "submission quota": (),
     "problem show": ("m",),
@@ -481,6 +509,7 @@ HERE: dict[str, tuple[str, ...]] = {
     "down": ("--folder", "NEW"),
     "server replay": ("--folder", "NEW"),
     "server audit": ("m", "CPU", "--file", "FILE"),
+    "server audit-contest": ("cup", "--file", "FILE"),
     "server doctor": ("FILE",),
     "server gc": ("--folder", "NEW"),
     "server keys make": ("--keys", "NEW"),

@@ -63,7 +63,7 @@ GROUPS = {
 # The words of a command; the module of this package and the variable there that define it, and its
 # summary.
 COMMANDS = {
-    "submit": ("submissions.submit", "Submit FILE and wait for its verdict."),
+    "submit": ("submissions.submit", "Submit FILES and wait for the verdict."),
     "submission list": ("submissions.list_submissions", "List your newest submissions."),
     "submission show": (
         "submissions.show_submission",
@@ -75,7 +75,7 @@ COMMANDS = {
     ),
     "submission source": (
         "submissions.show_source",
-        "Print the file of submission NUMBER.",
+        "Print the entry file of submission NUMBER, or save all its files.",
     ),
     "submission logs": ("results.show_logs", "Show the events and output of submission NUMBER."),
     "submission diff": ("results.diff", "Compare submissions A and B: sources, and times by case."),
@@ -101,13 +101,13 @@ COMMANDS = {
     "submission delete": ("results.delete", "Take submission NUMBER off its leaderboard for good."),
     "submission appeal": ("actions", "Appeal a decision about your submission NUMBER."),
     "init": ("local_runs.init", "Start on a PROBLEM: create a folder with a file to improve."),
-    "run": ("local_runs.run_file", "Run FILE here, in the agents' own harness, without a server."),
+    "run": ("local_runs.run_file", "Run FILES here, in the agents' own harness, without a server."),
     "evaluate": ("evaluations.evaluate", "Evaluate the kernels in SOURCES for PROBLEM."),
     "optimise": (
         "optimise.optimise",
         "Make a kernel faster: propose, evaluate and submit the best.",
     ),
-    "duel": ("local_runs.duel", "Time two files in alternation here: which is faster?"),
+    "duel": ("local_runs.duel", "Time two files or folders in alternation here: which is faster?"),
     "evaluation list": ("batches.list_evaluations", "List your evaluations, newest first."),
     "evaluation show": (
         "batches.show_evaluation",
@@ -225,7 +225,7 @@ COMMANDS = {
     "problem held": ("admin.list_held", "List the held submissions to your problems."),
     "problem hold": (
         "actions",
-        "Keep submission NUMBER to your problem off its leaderboard until it is reviewed.",
+        "Hold submission NUMBER to your problem until it is reviewed.",
     ),
     "problem release": ("actions", "Release a held submission to your problem."),
     "problem rejudge start": ("reruns.start_rejudge", "Rejudge submissions to a PROBLEM."),
@@ -274,7 +274,7 @@ COMMANDS = {
     ),
     "server audit-contest": (
         "maintenance.audit_contest",
-        "Derive the standing of a CONTEST again from the log.",
+        "Derive the standing of a CONTEST again, and check the log behind it.",
     ),
     "server scrub": ("maintenance.scrub", "Compare the log with its archive, event by event."),
     "server backup": (

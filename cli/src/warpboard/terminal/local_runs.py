@@ -248,7 +248,7 @@ async def duel(
     level_min: str | None,
     save: Path | None,
 ) -> int:
-    """Time two files, or folders of files, in alternation here: which is faster?
+    """Time two files or folders in alternation here: which is faster?
 
     PROBLEM is the problem's directory, or file. Every call of both is checked. Differences count
     from 0.15 % on, if the interval allows. The exit code tells how it ended: 0 both passed, 1 one

@@ -133,10 +133,10 @@ def suggest_commands(group: str, name: str) -> list[str]:
     siblings = {names[words]: words for words in names if words.rpartition(" ")[0] == group}
     close = [siblings[match] for match in difflib.get_close_matches(name, siblings)]
     alike = {name.removesuffix("s"), *difflib.get_close_matches(name, names.values(), 1, 0.8)}
-    # Operators know where their commands are.
+    # Those of the same group come first; operators know where their commands are.
     elsewhere = sorted(
         (words for words in names if names[words] in alike),
-        key=lambda words: words.startswith("admin"),
+        key=lambda words: (not words.startswith(f"{group} "), words.startswith("admin")),
     )
     return list(dict.fromkeys((*close, *elsewhere)))[:SUGGESTIONS_MAX]
 

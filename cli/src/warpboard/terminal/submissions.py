@@ -519,9 +519,10 @@ async def show_status(context: AppContext, api: Api, number: int) -> int:
     access=options.VIEWER,
 )
 async def show_source(context: AppContext, api: Api, number: int, *, save: Path | None) -> int:
-    """Print the entry file of submission NUMBER, and name its other files, or save all of them.
+    """Print the entry file of submission NUMBER, or save all its files.
 
-    It is one's own, or one that its problem shows to others.
+    It is one's own, or one that its problem shows to others. The names of its other files are on
+    stderr.
     """
     answer = await api.get(FullSubmission, "submissions", number, source=True)
     entry, *others = answer.value.source_files
