@@ -13,7 +13,6 @@ from harness.problem import Problem, ProblemFault, load_problem
 from harness.vocabulary import DUEL, MODES, VERIFY
 from tests.support.harness import Host
 
-pytestmark = pytest.mark.feature("N13")
 
 KEYS = st.binary(min_size=32, max_size=32)
 HIDDEN = {
@@ -58,6 +57,7 @@ def test_a_key_draws_the_same_again_and_each_part_of_the_range_once(key: bytes) 
         assert sorted(args[name] // 100 for args in drawn) == [0, 1, 2, 3]
 
 
+@pytest.mark.feature("N13")
 def test_another_key_draws_other_sizes() -> None:
     family = HiddenFamily("tests", 4, {"size": Range(1, 2**40, is_log=True)})
     drawn = [str(family.draw(number.to_bytes(32, "big"))) for number in range(100)]

@@ -5,7 +5,6 @@ import pytest
 from harness.metrics import describe_excesses, read_metrics
 from tests.support.harness import HONEST, Host
 
-pytestmark = pytest.mark.feature("N13")
 LIMITS: list[dict[str, object]] = [
     {"metric": "peak_memory_mib", "max": 8.0},
     {"metric": "least_speedup"},
@@ -13,6 +12,7 @@ LIMITS: list[dict[str, object]] = [
 
 
 @pytest.mark.box
+@pytest.mark.feature("N13")
 def test_a_ranked_run_measures_its_metrics_and_says_which_are_out_of_bounds(host: Host) -> None:
     host.told_besides = {"metrics": LIMITS}
     report = host.run(HONEST, "ranked")

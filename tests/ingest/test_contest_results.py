@@ -87,6 +87,7 @@ def test_the_first_of_the_qualifier_are_admitted_once_it_is_over() -> None:
     assert refusal(stranger, state) == "zoe is not a contestant"
 
 
+@pytest.mark.feature("N14")
 def test_results_are_final_when_appeals_are_over_and_each_check_of_a_winner_passed() -> None:
     over_at = T0 + 2 * HOUR
     state = begun()

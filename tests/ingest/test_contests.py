@@ -143,6 +143,7 @@ async def test_only_organisers_and_operators_update_a_contest_and_a_moved_time_i
         assert settings.deadline_at == end_at + timedelta(minutes=30)
 
 
+@pytest.mark.feature("N14")
 async def test_a_registration_accepts_the_terms_within_its_window() -> None:
     async with open_contest() as intake:
         contests = intake.commands.contests
@@ -167,6 +168,7 @@ async def test_a_registration_accepts_the_terms_within_its_window() -> None:
         )
 
 
+@pytest.mark.feature("N7")
 async def test_a_team_fills_up_and_changes_until_its_moment() -> None:
     async with open_contest() as intake:
         contests = intake.commands.contests
@@ -198,6 +200,7 @@ async def test_a_team_fills_up_and_changes_until_its_moment() -> None:
         await contests.withdraw(ADA, SLUG)
 
 
+@pytest.mark.feature("C3", "A5")
 async def test_submissions_are_taken_by_phase_mode_and_registration() -> None:
     async with open_contest() as intake:
         contests = intake.commands.contests

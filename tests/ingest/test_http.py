@@ -320,6 +320,7 @@ async def test_a_receipt_shows_the_queue(door: Door) -> None:
     assert "position" not in receipt["queue"]
 
 
+@pytest.mark.feature("N7")
 async def test_several_files_are_one_blob_with_the_entry_first(door: Door) -> None:
     await door.publish(FILES | {"warpboard.yml": b"limits: {files: 3}"})
     uploads = [

@@ -164,6 +164,7 @@ MAIN = Phase(kind="main", starts_at=T0 - HOUR, ends_at=T0 + HOUR, modes=["ranked
 OVER = Phase(kind="archive", starts_at=T0 + HOUR)
 
 
+@pytest.mark.feature("C3")
 async def test_a_contest_shows_its_standing_leaders_and_rules(ways: Ways) -> None:
     numbers = await hold_contest(ways, MAIN, OVER)
     text = await page_with(ways, PAGE, ">25<")

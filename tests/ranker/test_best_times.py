@@ -9,7 +9,7 @@ from shared import events
 from tests.support.lives import Life
 from tests.support.reading import Reads, as_
 
-pytestmark = [pytest.mark.server, pytest.mark.feature("N6")]
+pytestmark = pytest.mark.server
 PATH = "leaderboards/identity/CPU/best-times"
 
 
@@ -38,6 +38,7 @@ def names(board: Any) -> list[tuple[int, str, bool, int]]:
     ]
 
 
+@pytest.mark.feature("N6")
 async def test_each_case_has_its_own_order_and_its_fastest(reads: Reads) -> None:
     for account in ("ada", "grace", "linus"):
         await reads.named(account, account.title())

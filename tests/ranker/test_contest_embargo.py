@@ -170,6 +170,7 @@ async def platform(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncI
             yield Platform(client, numbers["best"], numbers["own"], set_clock)
 
 
+@pytest.mark.feature("N14")
 @pytest.mark.server
 async def test_no_rank_is_read_a_second_before_its_phase(platform: Platform) -> None:
     shown = T0 + 2 * HOUR
@@ -218,6 +219,7 @@ async def test_organisers_and_operators_see_ranks_while_they_are_hidden(
     assert f"/v1/contests/{SLUG}/standing" in answer.text
 
 
+@pytest.mark.feature("N14")
 @pytest.mark.server
 async def test_a_freeze_shows_what_was_received_before_it(platform: Platform) -> None:
     # All runs were received at the start of the qualifier.

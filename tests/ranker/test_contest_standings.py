@@ -203,6 +203,7 @@ async def derive(
     return await standings.derive(contest, StandingKey(SLUG, row["number"], round_, until_at))
 
 
+@pytest.mark.feature("C3", "A5")
 @pytest.mark.server
 @seeds(6)
 async def test_any_history_makes_the_same_standing(

@@ -12,7 +12,7 @@ from shared.reader import READER_HEADER, Reader, encode_reader
 from tests.support.lives import RUN_KEY, Life, problem, say
 from tests.support.reading import STAFF, Reads, as_
 
-pytestmark = [pytest.mark.server, pytest.mark.feature("N13")]
+pytestmark = pytest.mark.server
 
 FAMILY = {"count": 2, "weight": 3.0, "args": {"size": {"from": 100_000, "to": 900_000}, "seed": 0}}
 DRAWN = read_family("benchmarks", FAMILY).draw(bytes.fromhex(RUN_KEY))
@@ -57,6 +57,7 @@ async def get(reads: Reads, path: str, headers: dict[str, str]) -> Any:
     return await reads.http.get(f"/v1/{path}", headers=headers)
 
 
+@pytest.mark.feature("N13")
 async def test_hidden_sizes_count_by_their_weight_and_only_authors_see_them(reads: Reads) -> None:
     await publish_family(reads)
     await reads.named("ada", "Ada")
