@@ -13,7 +13,6 @@ from harness.problem import Problem, ProblemFault, load_problem
 from harness.vocabulary import DUEL, MODES, VERIFY
 from tests.support.harness import Host
 
-
 KEYS = st.binary(min_size=32, max_size=32)
 HIDDEN = {
     "tests": {"count": 3, "args": {"size": {"from": 5, "to": 9}, "seed": 0}},
