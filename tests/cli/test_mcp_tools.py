@@ -19,6 +19,7 @@ from shared.api_client import Unavailable
 from shared.errors import Failed, Refused
 from shared.presentation.outcome import Run
 from shared.presentation.units import escape_control_characters
+from shared.source_files import SOURCE_FILES_MAX
 from tests.cli.command_runner import run_warpboard
 from tests.cli.mcp_client import call_failing_tool, call_tool
 from tests.cli.stand_in import respond_in_turn, run_stand_in
@@ -98,6 +99,25 @@ async def test_a_ranked_submission_without_a_licence_tells_the_agent_to_ask_a_pe
     first, second = [request.body for request in standin.heard]
     assert b'name="needs_licence"' in first
     assert b'name="licence"\r\n\r\nMIT' in second
+
+
+@pytest.mark.feature("N7")
+async def test_files_beside_the_kernel_are_submitted_with_it() -> None:
+    receipts = make_document(SubmissionReceipts, RECEIPT)
+    arguments = {"problem": "softmax", "source": "import rows", "others": {"rows.py": "X = 1"}}
+    with run_stand_in(respond_in_turn((202, receipts))) as standin:
+        async with connect_agent(standin.url) as agent:
+            await call_tool(agent, "submit", **arguments)
+            too_many = {f"h{index}.py": "" for index in range(SOURCE_FILES_MAX)}
+            message = await call_failing_tool(agent, "submit", **arguments | {"others": too_many})
+    assert "others" in message
+    [request] = standin.heard
+    for name, filename, text in (
+        ("file", "kernel.py", "import rows"),
+        ("files", "rows.py", "X = 1"),
+    ):
+        head = f'name="{name}"; filename="{filename}"'.encode()
+        assert request.body.partition(head)[2].partition(b"\r\n\r\n")[2].startswith(text.encode())
 
 
 async def test_all_tools_together_are_little_to_read() -> None:

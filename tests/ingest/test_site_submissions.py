@@ -2,8 +2,10 @@
 
 import gzip
 import html
+import io
 import json
 import re
+import zipfile
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 from typing import Any
@@ -20,6 +22,7 @@ from ingest.site.submissions import CHOICES_MAX
 from shared import events
 from shared.events import Artefact, Blob, Composition
 from shared.presentation.units import escape_control_characters
+from shared.source_files import SourceFile, pack_files
 from tests.ingest.test_site_pages import page_of, run
 from tests.ingest.ways import Ways
 from tests.support.lives import BLOB, Life
@@ -174,6 +177,31 @@ async def test_two_submissions_are_compared_as_far_as_both_are_visible(ways: Way
     assert "log in</a> to choose from yours" in await page_of(ways, path)
     assert "such as 12" in await page_of(ways, f"{path}?with=x", status=422)
     await page_of(ways, f"{path}?with={ways.names['mine']}", status=404)
+
+
+@pytest.mark.feature("N7")
+async def test_the_download_is_the_file_or_an_archive_of_several(ways: Ways, owner: Owner) -> None:
+    account = ways.people["owner"].account
+    files = (SourceFile("kernel.py", SOURCES[0]), SourceFile("lib/tile.cuh", b"// \xc3\xa9\n"))
+    blobs = [await ways.reads.blobs.put(pack_files(part)) for part in (files, files[:1])]
+    several, one = (
+        Life(id_, account, source=blob.digest) for id_, blob in zip("ab", blobs, strict=True)
+    )
+    numbers = await run(ways, several, one)
+    answer = await owner.http.get(f"/submissions/{numbers['a']}/source")
+    assert answer.headers["content-type"] == "application/zip"
+    assert f"submission-{numbers['a']}.zip" in answer.headers["content-disposition"]
+    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
+        assert {name: archive.read(name) for name in archive.namelist()} == {
+            file.name: file.data for file in files
+        }
+    answer = await owner.http.get(f"/submissions/{numbers['b']}/source")
+    assert answer.content == SOURCES[0]
+    assert "kernel.py" in answer.headers["content-disposition"]
+    text = await page_of(ways, f"/submissions/{numbers['a']}", "owner")
+    assert "lib/tile.cuh</h3>" in text
+    path = f"/submissions/{numbers['a']}/source"
+    assert "// é" not in await page_of(ways, path, "participant", status=403)
 
 
 @given(st.text(st.characters(codec="utf-8"), max_size=300), st.sampled_from(["python", "cuda"]))

@@ -93,6 +93,7 @@ GROUPS = {
         "tests/system/test_offers.py",
         "tests/system/test_operators.py",
         "tests/system/test_problem_checks.py",
+        "tests/system/test_several_files.py",
         "tests/system/test_site.py",
         "tests/test_first_hour.py",
     ),
