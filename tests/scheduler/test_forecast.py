@@ -84,6 +84,17 @@ def test_a_run_under_way_is_waited_for_as_long_as_it_has_left() -> None:
             offering(),
             "no agent of CPU has toolchain nvcc",
         ),
+        *(
+            (
+                {"requires": Requires(release="0.3.0")},
+                offering(release=release),
+                (
+                    "the problem has options that need agents of release 0.3.0 or later, "
+                    "and those of CPU are older: upgrade them"
+                ),
+            )
+            for release in ("", "0.2.9")
+        ),
         (
             {"requires": Requires(memory_mib=9000)},
             offering(memory_mib=8000),
@@ -115,6 +126,12 @@ def test_who_cannot_run_is_told_why(asked: dict[str, Any], offer: Offer | None, 
     history = given_waiting(1, **asked)
     (row,) = forecast_now(history, *([offer] if offer else [])).jobs
     assert (row.position, row.eta_s, row.why) == (1, None, why)
+
+
+def test_an_agent_of_a_later_release_can_run_it() -> None:
+    history = given_waiting(1, requires=Requires(release="0.3.0"))
+    (row,) = forecast_now(history, offering(release="0.10.0")).jobs
+    assert row.why == ""
 
 
 def test_a_drained_pool_says_who_is_drained() -> None:

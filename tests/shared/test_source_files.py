@@ -168,10 +168,11 @@ def test_the_length_of_a_name_is_limited() -> None:
 
 def test_a_problem_says_how_many_files_it_takes() -> None:
     one = compile_problem("copy", FILES)
-    assert one.source_files_max == 1
+    assert (one.source_files_max, one.requires.release) == (1, "")
     assert b"source_files_max" not in one.manifest
     several = compile_problem("copy", FILES | {"warpboard.yml": b"limits: {files: 16}\n"})
-    assert several.source_files_max == 16
+    # Earlier agents would run what holds all files as the source of one.
+    assert (several.source_files_max, several.requires.release) == (16, "0.3.0")
     assert several.digest != one.digest
     for value in (b"0", b"17", b"many"):
         with pytest.raises(Refused, match="files"):

@@ -129,6 +129,7 @@ def test_hidden_families_reach_the_version_with_a_seed() -> None:
             "args": {"size": {"from": 1024, "to": 4096, "step": 64, "scale": "log"}, "seed": 0},
         },
     }
+    assert version.requires.release == "0.3.0"
     assert version.cases_count["hidden_tests"] == 3
     assert version.cases_count["hidden_benchmarks"] == 2
 

@@ -20,6 +20,7 @@ from shared.events import (
     is_at_least,
 )
 from shared.tracing import Attributes, Span, assignment_key, run_key
+from shared.version import VERSION
 from shared.wire import encode
 
 LOG_LENGTH_MAX = 8 * 1024
@@ -126,6 +127,7 @@ def build_registration(
         host=machine.host,
         sandbox_memory_mib=machine.sandbox_memory_mib,
         slots=machine.slots,
+        release=VERSION,
     )
 
 

@@ -28,7 +28,8 @@ class AgentRegistered(AgentEvent, frozen=True, kw_only=True):
     With a `quarantine`, which is its reason, it accepts no orders until it is restarted.
     `memory_mib` is the memory of its GPU or, for the CPU, of its host; `sandbox_memory_mib` is the
     most host memory that a submission may use. It takes `slots` runs at once: one that has the
-    device, and others that it builds meanwhile.
+    device, and others that it builds meanwhile. `release` is the version of its software, "" for
+    0.2 and before.
     """
 
     publisher: ClassVar[str] = "scheduler"
@@ -47,6 +48,7 @@ class AgentRegistered(AgentEvent, frozen=True, kw_only=True):
     host: str = ""
     sandbox_memory_mib: int = 0
     slots: int = 1
+    release: str = ""
 
 
 class AgentEnrolled(AgentEvent, frozen=True, kw_only=True):

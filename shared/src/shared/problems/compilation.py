@@ -347,6 +347,17 @@ def _gpu_types(
     return gpus
 
 
+def _needed_release(content: Mapping[str, Any]) -> str:
+    """Return the first release whose agents know all options of a manifest, "" for any.
+
+    >>> _needed_release({"benchmarks": [{"weight": 2.0}]}), _needed_release({"benchmarks": [{}]})
+    ('0.3.0', '')
+    """
+    has_weights = any("weight" in entry for entry in content["benchmarks"])
+    is_new = has_weights or not {"source_files_max", "hidden", "metrics"}.isdisjoint(content)
+    return "0.3.0" if is_new else ""
+
+
 def _build_version(
     content: Mapping[str, Any],
     sources: Sources,
@@ -362,6 +373,7 @@ def _build_version(
         allow_nan=False,
     ).encode()
     requires = {"sandbox_memory_mib": content.get("memory_mib", 0)} | content.get("requires", {})
+    requires["release"] = _needed_release(content)
     return ProblemVersion(
         slug=content["slug"],
         title=content["title"],

@@ -9,7 +9,8 @@ class Requires(msgspec.Struct, frozen=True, kw_only=True):
     """What an agent needs for a job: GPUs and memory of each, toolchains, a level of isolation.
 
     `sandbox_memory_mib` is the host memory it must be able to give the submission. With a `runner`
-    only an agent that this launcher starts will do; the participant chooses it.
+    only an agent that this launcher starts will do; the participant chooses it. An agent must be of
+    this `release` or a later one, since earlier ones would ignore an option of the problem.
     """
 
     count: int = 1
@@ -18,6 +19,7 @@ class Requires(msgspec.Struct, frozen=True, kw_only=True):
     level: str = ""
     sandbox_memory_mib: int = 0
     runner: str = ""
+    release: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -301,6 +301,7 @@ def version_event(version: ProblemVersion, check: Check) -> events.ProblemPublis
             memory_mib=max(needs.memory_mib, measured_mib),
             toolchains=list(needs.toolchains),
             sandbox_memory_mib=needs.sandbox_memory_mib,
+            release=needs.release,
         ),
         source_visible=version.source_visible,
         publish=version.publish,

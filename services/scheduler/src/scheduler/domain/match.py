@@ -33,6 +33,7 @@ class Need(NamedTuple):
     runner: str = ""
     instance: str = ""
     must_sign: bool = False
+    release: str = ""
 
 
 @dataclass(slots=True, eq=False)
@@ -96,6 +97,7 @@ def job_need(job: Job) -> Need:
         requires.runner,
         job.instance,
         must_sign=job.mode in COUNTED_MODES or job.chunk is not None,
+        release=requires.release,
     )
 
 
@@ -125,6 +127,17 @@ def _explain_memory(need: Need, agents: Sequence[Candidate], field: str, purpose
     needed = _gib(getattr(need, field), is_need=True)
     limit = f"the agents of {need.gpu} offer {_gib(offered, is_need=False)} at most"
     return f"needs {needed} of memory{purpose}, {limit}"
+
+
+@cache
+def _parse_release(release: str) -> tuple[int, ...]:
+    """Return the numbers of a release in their order; none of one that is unknown.
+
+    >>> _parse_release("0.10.0") > _parse_release("0.3.0") > _parse_release("")
+    True
+    """
+    numbers = release.split(".")
+    return tuple(map(int, numbers)) if all(map(str.isdecimal, numbers)) else ()
 
 
 def _explain_toolchains(need: Need, agents: Sequence[Candidate]) -> str:
@@ -204,6 +217,15 @@ def _checks() -> tuple[tuple[Check, Sentence], ...]:
                 name in candidate.registration.toolchains for name in need.toolchains
             ),
             _explain_toolchains,
+        ),
+        (
+            lambda need, candidate: (
+                _parse_release(candidate.registration.release) >= _parse_release(need.release)
+            ),
+            lambda need, _: (
+                f"the problem has options that need agents of release {need.release} or later, "
+                f"and those of {need.gpu} are older: upgrade them"
+            ),
         ),
         (
             lambda need, candidate: (
