@@ -14,6 +14,7 @@ from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.postgres import SCHEMA, Reader
 from ranker.releases.publication import Problem, Publication
+from ranker.service import rating
 from ranker.service.progress import Live, ProjectionProgress
 from shared import events, subjects
 from shared.contests.definition import Contest, Phase
@@ -100,6 +101,7 @@ PATHS = (
     *("archive/search?q=identity", "participants/ada/history?problem=identity&gpu=CPU"),
     *(f"contests/{SLUG}/standing", f"contests/{SLUG}/standing?round=qualifier"),
     *(f"contests/{SLUG}/standing?round=practice", "stats", "moderation", "me/submissions"),
+    "rating",
 )
 SCORE = 41.625
 
@@ -159,11 +161,14 @@ async def platform(postgres_dsn: str, monkeypatch: pytest.MonkeyPatch) -> AsyncI
         progress = ProjectionProgress()
         progress.advance(await log.last())
         reads = Reader(pool)
+        # The rating is kept for ten seconds, too.
+        monkeypatch.setattr(rating, "KEPT_S", 0.0)
         app = create_app(ReadSources(reads, progress, Live(), log.last, MemoryBlobStore()))
 
         def set_clock(at: datetime) -> None:
             for name in MODULES:
                 monkeypatch.setattr(f"ranker.http.{name}.now", lambda: at, raising=False)
+            monkeypatch.setattr(rating, "now", lambda: at)
 
         transport = httpx.ASGITransport(app=app)
         async with httpx.AsyncClient(transport=transport, base_url="http://ranker") as client:

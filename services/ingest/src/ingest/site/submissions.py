@@ -183,14 +183,18 @@ class CompiledKernels(NamedTuple):
     codes: Sequence[Download]
 
 
+async def read_files(reads: PageReads, number: int) -> Sequence[SourceText]:
+    """Read the files of a submission. Raises `Refused` if the visitor cannot see them, `Failed`."""
+    path = api_path("submissions", number)
+    return (await reads.read(path, _Source, source="true")).source_files
+
+
 async def read_source(reads: PageReads, number: int) -> VisibleSource:
-    """Read the files of a submission. Raises `Failed`."""
+    """Read the files of a submission, or why the visitor cannot see them. Raises `Failed`."""
     try:
-        path = api_path("submissions", number)
-        files = (await reads.read(path, _Source, source="true")).source_files
+        return VisibleSource(await read_files(reads, number))
     except Refused as refused:
         return VisibleSource((), refused.reason)
-    return VisibleSource(files)
 
 
 def cut_files(files: Sequence[SourceText]) -> list[SourceText]:
@@ -550,10 +554,8 @@ def add_submission_page(router: APIRouter, page: SubmissionPage, ranker: ReadPro
     async def source_download(request: Request, number: NumberInPath) -> Response:
         """The files of a submission as a download."""
         visitor = await find_visitor(request, page.web, ranker)
-        source = await read_in_time(read_source(visitor.reads, number))
-        if source.hidden_reason:
-            raise Refused("no_access", source.hidden_reason, "number")
-        return pack_download(number, source.files)
+        files = await read_in_time(read_files(visitor.reads, number))
+        return pack_download(number, files)
 
 
 def parse_number(text: str, field: str) -> int:
