@@ -1,9 +1,11 @@
 """What who submits can see and press: the answer while it is told on, and the buttons after."""
 
 import asyncio
+import io
 import itertools
 import re
 import shutil
+import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -347,3 +349,35 @@ async def choose_licence(platform: EdgePlatform) -> None:
     message = await (await ada.slash(channel, RANKED, **asked)).answered()
     assert "archive" not in message["content"]
     await newest(platform.sim, ada, channel, before)
+
+
+@pytest.mark.feature("N7")
+async def test_files_beside_the_script_are_run_with_it_and_come_back_as_an_archive(
+    edge_platform: EdgePlatform, edge_sim: Simulator, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(ROOT / "problems" / "identity", tmp_path / "several")
+    with (folder / "warpboard.yml").open("a") as settings:
+        settings.write("limits: {files: 2}\n")
+    await asyncio.to_thread(
+        add_problem, edge_platform.running.url, folder, edge_platform.running.operator
+    )
+    ada, channel = edge_sim.person("ada21"), await edge_sim.add_channel("several")
+    await wait_until_known(ada, channel, "several")
+    helper = FileUpload("kernel_parts.py", "text/x-python", KERNEL.data)
+    entry = FileUpload("kernel.py", "text/x-python", b"from kernel_parts import custom_kernel\n")
+    given = {"script": entry, "file_2": helper, "gpu": "CPU"}
+    # Other problems take one file.
+    refused = await (await ada.slash(channel, TEST, **given, **BOARD)).answered()
+    assert "2 files; this problem takes one file" in refused["content"]
+    await ada.slash(channel, TEST, **given, leaderboard_name="several")
+    room = await newest_thread(edge_sim, ada, channel)
+    status, _ = await wait_for_report(edge_sim, ada, room)
+    assert "passed" in status["content"]
+    [thread] = ada.threads(channel)
+    number = int(re.findall(r"#(\d+)", thread["name"])[0])
+    path = "leaderboard get-submission"
+    shown = await (await ada.slash(channel, path, submission_id=number)).answered()
+    [attachment] = [it for it in shown["attachments"] if it["filename"].endswith(".zip")]
+    with zipfile.ZipFile(io.BytesIO(edge_sim.cdn.data(attachment))) as archive:
+        texts = {name: archive.read(name) for name in archive.namelist()}
+    assert texts == {"kernel.py": entry.data, "kernel_parts.py": helper.data}

@@ -337,6 +337,55 @@ async def test_an_error_is_marked_beside_the_statement_and_the_result(
     assert await find_faults(page, []) == []
 
 
+@pytest.mark.feature("N7")
+async def test_the_editor_has_a_tab_for_each_file_and_submits_them_all(
+    platform: Running, context: "BrowserContext", tmp_path: Path
+) -> None:
+    if not CODE_EDITOR.is_file():
+        pytest.skip("the code editor was not built: make install")
+    folder = shutil.copytree(ROOT / "problems" / "identity", tmp_path / "tabbed")
+    with (folder / "warpboard.yml").open("a", encoding="utf-8") as settings:
+        settings.write("limits: {files: 3}\n")
+    add_problem(platform.url, folder)
+    page = await context.new_page()
+    await page.goto("/register")
+    await send_login_form(page, "tabber")
+    await page.goto("/problems/tabbed/submit")
+    await page.locator("input[value=test]").check()
+    entry = "from parts import custom_kernel\n"
+    chosen: list[Any] = [
+        {"name": name, "mimeType": "text/x-python", "buffer": text.encode()}
+        for name, text in (("kernel.py", entry), ("parts.py", FAILING), ("unused.py", "X = 1\n"))
+    ]
+    await page.get_by_label("Or choose a file").set_input_files(chosen[0])
+    await page.wait_for_function(f"() => {CODE}.startsWith('from parts')")
+    await page.get_by_label("Files beside it").set_input_files(chosen[1:])
+    tabs = page.locator("#tabs")
+    await tabs.get_by_role("button", name="parts.py", exact=True).click()
+    assert await page.evaluate(CODE) == FAILING
+    # What is written in a tab is kept, in the draft, too.
+    code = page.get_by_role("textbox", name="Code", exact=True)
+    await code.press("Control+A")
+    await page.keyboard.insert_text(HONEST)
+    await tabs.get_by_role("button", name="Remove unused.py").click()
+    assert await find_faults(page, []) == []
+    await page.reload()
+    await tabs.get_by_role("button", name="parts.py", exact=True).click()
+    assert await page.evaluate(CODE) == HONEST
+    names = await tabs.get_by_role("button").all_inner_texts()
+    assert names == ["kernel.py", "parts.py", "\N{MULTIPLICATION SIGN}"]
+    await code.press("Control+Enter")
+    results = page.locator("#results", has_text="passed")
+    await results.wait_for()
+    path = await page.locator("#results h3 a").get_attribute("href")
+    assert path
+    await page.goto(path)
+    shown = await page.evaluate(MAIN)
+    assert "Download all files" in shown
+    assert "from parts import custom_kernel" in shown
+    assert "output.copy_(source)" in shown
+
+
 @pytest.mark.feature("P12")
 async def test_open_pages_follow_a_submission_from_the_editor_until_it_is_ranked(
     platform: Running, browser: "Browser", context: "BrowserContext"
