@@ -355,23 +355,23 @@ async def test_the_editor_has_a_tab_for_each_file_and_submits_them_all(
     entry = "from parts import custom_kernel\n"
     chosen: list[Any] = [
         {"name": name, "mimeType": "text/x-python", "buffer": text.encode()}
-        for name, text in (("kernel.py", entry), ("parts.py", FAILING), ("unused.py", "X = 1\n"))
+        for name, text in (("kernel.py", entry), ("parts.py", HONEST), ("unused.py", "X = 1\n"))
     ]
     await page.get_by_label("Or choose a file").set_input_files(chosen[0])
     await page.wait_for_function(f"() => {CODE}.startsWith('from parts')")
     await page.get_by_label("Files beside it").set_input_files(chosen[1:])
     tabs = page.locator("#tabs")
     await tabs.get_by_role("button", name="parts.py", exact=True).click()
-    assert await page.evaluate(CODE) == FAILING
+    assert await page.evaluate(CODE) == HONEST
     # What is written in a tab is kept, in the draft, too.
     code = page.get_by_role("textbox", name="Code", exact=True)
-    await code.press("Control+A")
-    await page.keyboard.insert_text(HONEST)
+    await code.press("Control+End")
+    await page.keyboard.type(COMMENT)
     await tabs.get_by_role("button", name="Remove unused.py").click()
     assert await find_faults(page, []) == []
     await page.reload()
     await tabs.get_by_role("button", name="parts.py", exact=True).click()
-    assert await page.evaluate(CODE) == HONEST
+    assert await page.evaluate(CODE) == HONEST + COMMENT
     names = await tabs.get_by_role("button").all_inner_texts()
     assert names == ["kernel.py", "parts.py", "\N{MULTIPLICATION SIGN}"]
     await code.press("Control+Enter")
@@ -383,7 +383,7 @@ async def test_the_editor_has_a_tab_for_each_file_and_submits_them_all(
     shown = await page.evaluate(MAIN)
     assert "Download all files" in shown
     assert "from parts import custom_kernel" in shown
-    assert "output.copy_(source)" in shown
+    assert COMMENT in shown
 
 
 @pytest.mark.feature("P12")
