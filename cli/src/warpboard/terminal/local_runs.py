@@ -149,7 +149,9 @@ def find_problem(file: Path, source: bytes) -> Path:
 @local_command(
     "run kernel.py --problem problems/matmul --mode benchmark",
     parameters=(
-        options.SUBMISSION_FILES,
+        click.argument(
+            "files", metavar="FILES...", nargs=-1, required=True, type=options.SOURCE_PATH
+        ),
         click.option(
             "--problem",
             type=options.PROBLEM_PATH,

@@ -47,13 +47,6 @@ COMPLETION_S_MAX = 1.0
 FILE = PathType(exists=True, dir_okay=False, readable=True, path_type=Path)
 # A file of a submission, or the folder of all its files.
 SOURCE_PATH = PathType(exists=True, readable=True, path_type=Path)
-SUBMISSION_FILES = click.argument(
-    "files",
-    metavar="FILES...",
-    nargs=-1,
-    required=True,
-    type=SOURCE_PATH,
-)
 FOLDER = PathType(exists=True, file_okay=False, path_type=Path)
 NEW_FILE = PathType(dir_okay=False, path_type=Path)
 NEW_FOLDER = PathType(file_okay=False, path_type=Path)

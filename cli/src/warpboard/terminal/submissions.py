@@ -89,7 +89,15 @@ MESSAGE_LENGTH_MAX = 80
     "submit kernel.py helper.cu lib/tile.cuh --mode test",
     "submit kernel.py --mode test --json --output verdict.json",
     parameters=(
-        options.SUBMISSION_FILES,
+        # They are read before a platform is looked for.
+        click.argument(
+            "files",
+            metavar="FILES...",
+            nargs=-1,
+            required=True,
+            type=options.SOURCE_PATH,
+            callback=lambda _context, _argument, paths: read_submission(*paths),
+        ),
         click.option(
             "--leaderboard",
             type=options.SLUG,
@@ -170,7 +178,7 @@ async def submit(
     context: AppContext,
     api: Api,
     *,
-    files: tuple[Path, ...],
+    files: tuple[SourceFile, ...],
     leaderboard: str | None,
     gpus: tuple[str, ...],
     mode: str,
@@ -204,7 +212,7 @@ async def submit(
     4 your quota is used up or too many of your submissions are open, 5 passed but not eligible for
     the leaderboard.
     """
-    screen, (entry, *others) = context.screen, read_submission(*files)
+    screen, (entry, *others) = context.screen, files
     directives = read_directives(decode_source(entry.data))
     problem = leaderboard or directives.leaderboard
     if problem is None:
