@@ -14,8 +14,9 @@ from tests.support.memory import MemoryLog
 
 pytestmark = pytest.mark.server
 
-# Creators run their own leaderboards by these: test_boards.py.
-AUTHORS = re.compile(r"/v1/admin/(leaderboards|invites)")
+# Authors run their own leaderboards and decide on what is sent to their own problems by these:
+# test_boards.py and test_moderation.py.
+AUTHORS = re.compile(r"/v1/admin/(leaderboards|invites|submissions/\{number\}/(hold|release)$)")
 KEY = "A" * 43 + "="
 NAMED = {"Warpboard-Operator": "olga"}
 

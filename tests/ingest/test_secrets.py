@@ -29,7 +29,7 @@ SUSPICIOUS = re.compile(
 LISTED = "operators and authors can list invites, so the accounts hold their codes anyway"
 # Fields with such a name that are no secrets, and why.
 PUBLIC: Mapping[str, str] = {
-    "AuditReport.keys": "the public keys of agents",
+    **dict.fromkeys(("AuditReport.keys", "ContestAuditReport.keys"), "the public keys of agents"),
     "SealKey.key": "the public key of the seals",
     "Seals.key": "the public key of the seals",
     "FullSubmission.key_commit": "a hash that commits to a key",
@@ -114,6 +114,7 @@ BODIES: Mapping[str, Mapping[str, object]] = {
     "/v1/admin/tokens": {"name": "t", "scopes": ["submit"], "participant": "owner", "reason": "r"},
     "/v1/webhooks": {"url": "https://hooks.example.org/in", "events": ["submission.ended"]},
     "/v1/admin/participants/{name}/password-reset": {"reason": "r"},
+    "/v1/me/merges/code": {},
     "/v1/auth/device": {"client_id": "laptop"},
     "/v1/auth/device/token": {},
 }

@@ -26,6 +26,8 @@ INVISIBLE = {
     "one_element_wrong": "it is only wrong",
     "unwritten_zeros": "it is only wrong if memory was not zero",
     "wrong": "it is only wrong",
+    "shapes_in_answers": "it is only wrong, and reads no more than the sizes of its inputs",
+    "shapes_raised": "it only raises an error, and reads no more than the sizes of its inputs",
 }
 # Of honest kernels, so many may have a label at all, and one that the list shows by default.
 LABELLED_SHARE_MAX, SHOWN_SHARE_MAX = 0.15, 0.02

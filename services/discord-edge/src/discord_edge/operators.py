@@ -40,6 +40,7 @@ PAGES: Mapping[str, str] = {
     "/admin": "what needs attention",
     "/admin/overdue": "retry and cancel submissions",
     "/admin/held": "restore a disqualified submission",
+    "/admin/labels": "see what the advisory screen noted",
     "/admin/appeals": "decide appeals",
     "/admin/participants": "lift bans, rename participants, grant roles, revoke tokens",
     "/admin/agents": "list, enroll, drain, quarantine and release agents",

@@ -169,7 +169,7 @@ def _fit_example(field: Mapping[str, Any], value: Any) -> Any:
     """
     kinds = {kind.get("type") for kind in (field, *field.get("anyOf", ()))}
     if "array" in kinds and not isinstance(value, list):
-        value = [value]
+        value = list(value.values()) if isinstance(value, dict) else [value]
     if "string" in kinds and isinstance(value, float):
         value = str(value)
     return value if value in field.get("enum", [value]) else field["enum"][0]

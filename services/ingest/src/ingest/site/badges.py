@@ -91,7 +91,7 @@ def make_person_badge(person: PublicParticipant) -> Badge:
     """Return the badge of a participant: first places and leaderboards.
 
     >>> make_person_badge(PublicParticipant(
-    ...     participant_id="a", participant="ada", entries=[], records=[], as_of=0))
+    ...     participant_id="a", participant="ada", entries=[], records=[], rating=None, as_of=0))
     Badge(label='ada on Warpboard', value='on 0 leaderboards')
     """
     firsts = sum(entry.rank == 1 for entry in person.entries)
