@@ -54,6 +54,7 @@ def test_the_help_tells_the_exit_codes() -> None:
         ("nonsense",),
         ("submit",),
         ("submit", "missing.py"),
+        ("submit", "."),
         ("submission", "show", "0"),
         ("submission", "show", "twelve"),
         ("submission", "appeal", "0", "look"),

@@ -18,6 +18,7 @@ from ranker.domain.rows import (
     Run,
     Submission,
     Work,
+    encode_weighted,
 )
 from ranker.domain.score import DELTA_MIN, pool_results
 from shared import events
@@ -192,7 +193,7 @@ def _run_completed(rows: Rows, decoded: DecodedEvent, fact: events.RunCompleted)
     run.ended_at, run.ended_seq = at, decoded.event.seq
     run.stage, run.verdict, run.reason = fact.stage, fact.verdict, fact.reason
     run.took_s, run.sigma_run, run.tie_us = fact.took_s, fact.sigma_run, fact.tie_us
-    run.cases, run.environment = Raw(encode(fact.cases)), Raw(encode(fact.environment))
+    run.cases, run.environment = Raw(encode_weighted(fact.cases)), Raw(encode(fact.environment))
     run.files, run.usage = Raw(encode(_list_files(fact))), Raw(encode(fact.usage))
     run.log_head, run.log_tail, run.key = fact.log_head, fact.log_tail, fact.key
     run.stopped, run.over_limit = fact.stopped, fact.over_limit

@@ -9,7 +9,7 @@ import msgspec
 from ranker.domain import changes
 from ranker.domain.conclusion import confirmation_text
 from ranker.domain.goals import HELD_WITH_SCORE
-from ranker.domain.rows import DecodedEvent, RequiredRows, Rows, Step
+from ranker.domain.rows import DecodedEvent, RequiredRows, Rows, Step, encode_weighted
 from ranker.domain.score import slow_end_us
 from shared import events
 from shared.contests.visibility import list_embargoes
@@ -129,8 +129,9 @@ def _plain(event: RecordedEvent, fact: Fact) -> list[Step]:
 
 
 def _problem_values(fact: events.ProblemPublished) -> Values:
-    lists = ("cases_count", "budgets_s", "roofs", "baselines", "milestones")
+    lists = ("cases_count", "budgets_s", "baselines", "milestones")
     return {name: _to_json(getattr(fact, name)) for name in lists} | {
+        "roofs": encode_weighted(fact.roofs).decode(),
         "manifest": fact.manifest.digest,
         "consent": _digest(fact.files.get(fact.consent)) or "",
         "report": _digest(fact.report) or "",
