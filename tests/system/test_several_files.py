@@ -107,4 +107,4 @@ def test_two_files_are_run_shown_compared_and_saved(
         assert 'copying.py <span class="tag">changed</span>' in page
         assert '<span class="added">+    output[:] = source</span>' in page
         assert "Equal in both: kernel.py" in page
-    assert httpx.get(f"{platform.url}/submissions/{number}/source").status_code == 403
+    assert httpx.get(f"{platform.url}/submissions/{number}/source").status_code == 404
