@@ -24,6 +24,7 @@ OF_READS = ("400", "401", "403", "404", "410", "422", "429", "503")
 OPEN = (
     *("GET /health", "GET /healthz", "GET /readyz", "GET /auth/init", "GET /v1/intake"),
     *("GET /v1/leaderboards/{slug}", "POST /v1/archive/search"),
+    *("GET /v1/contests", "GET /v1/contests/{slug}", "GET /v1/contests/{slug}/contestants"),
     *("POST /v1/auth/device", "POST /v1/auth/device/token", "GET /leaderboards"),
     *("GET /gpus/{leaderboard}", "GET /runner_queue/{gpu}"),
     *("GET /submissions/{leaderboard}/{gpu}", "GET /submission_count/{leaderboard}/{gpu}"),
