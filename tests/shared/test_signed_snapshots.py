@@ -1,4 +1,4 @@
-"""Snapshots are believed only if the service's own user signed them."""
+"""Snapshots are accepted only if the service's own user signed them."""
 
 from pathlib import Path
 
@@ -49,7 +49,7 @@ async def test_what_a_user_of_another_operator_signed_is_ignored(
     assert await SignedSnapshots(store, login(authority, "ingest")).load("access") is None
 
 
-async def test_a_snapshot_is_not_believed_under_another_name(authority: Authority) -> None:
+async def test_a_snapshot_is_not_accepted_under_another_name(authority: Authority) -> None:
     store = MemorySnapshots()
     snapshots = SignedSnapshots(store, login(authority, "ingest"))
     await snapshots.save("older", DATA)

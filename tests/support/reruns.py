@@ -106,7 +106,7 @@ def judge(folder: Path, targets: Sequence[str]) -> Iterator[str]:
         output for report in reports.values() if report for output in report.failed.values()
     }
     if len(failures) > RERUNS_MAX:
-        yield f"more than {RERUNS_MAX} tests failed, each otherwise: none was run again"
+        yield f"more than {RERUNS_MAX} tests failed in different ways: none was run again"
         return
     flaky: list[str] = []
     for target, report in reports.items():

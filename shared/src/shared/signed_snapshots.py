@@ -1,7 +1,7 @@
 """Snapshots signed with the key with which their service logs in to the bus.
 
-A fold believes its snapshot, so whoever could change one in the store could change what a service
-knows, such as who is an operator. The permissions of the bus keep other users from it; the
+A fold starts from its snapshot, so whoever could change one in the store could change what a
+service knows, such as who is an operator. The permissions of the bus keep other users from it; the
 signature also keeps those from it who can write the store's files.
 """
 
@@ -35,8 +35,8 @@ class SignedSnapshots:
     """Signs what it saves, and loads only what a user of its own name has signed.
 
     The user's JWT is that of the time when the snapshot was saved: the account of the services,
-    which signed it, must be that of today's. An anonymous login signs nothing and believes
-    everything: its servers have no accounts.
+    which signed it, must be that of today's. An anonymous login signs nothing and accepts
+    every snapshot: its servers have no accounts.
     """
 
     store: Snapshots
