@@ -32,6 +32,7 @@ PROCESSES = {
     "platform": (
         *("warpboard up", "warpboard demo"),
         *("tests.support.strict up", "tests.support.versions up"),
+        "tests.support.clocked_platform up",
     ),
 }
 # A platform starts servers and boxes, too.
