@@ -61,6 +61,27 @@ def test_runs_of_one_problem_share_a_process(telling: Host) -> None:
     assert judge(telling, HONEST + "\n") == first
 
 
+def test_a_process_is_kept_that_says_late_that_it_waits(telling: Host) -> None:
+    slow = """
+import sys, time
+
+preparation = sys.modules["harness.supervisor.run"].Preparation
+can_follow = preparation.can_follow
+
+
+def can_follow_late(self, report):
+    time.sleep(0.5)
+    return can_follow(self, report)
+
+
+preparation.can_follow = can_follow_late
+"""
+    telling.files = {"reference.py": TELLING + slow}
+    first = judge(telling)
+    # This request comes while the process has reported, and before it waits.
+    assert judge(telling) == first
+
+
 def test_a_run_that_does_not_share_has_its_own_process(telling: Host) -> None:
     first = judge(telling)
     assert judge(telling, is_shared=False) != first

@@ -440,23 +440,23 @@ class SupervisorServer:
         if not isinstance(request, RunRequest):
             limit_s = min(limit_s, request.call_s)
         pidfd = os.pidfd_open(process.pid)
-        ends_at = inf
+        ends_at, event = inf, b""
         has_ended = is_waiting = False
         while not has_ended and not is_waiting:
             used_s, wall_s = mark.runs_s(linux.cpu_s(process.pid))
             if used_s > limit_s or wall_s > _AUTHOR_WALL_SHARE * limit_s:
                 reason = f"{mark.what} did not end within {limit_s:g} s"
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
-            if ends_at == inf and (event := self._read_event(request, process)):
+            # The next request may come before the process says that it waits for it.
+            if not event and (event := self._read_event(request, process)):
                 is_waiting = event == WAITS
-                ends_at = time.monotonic() + _END_S
-            if ends_at == inf and self.lines.has_news:
+            if ends_at == inf and (event or self.lines.has_news):
                 ends_at = time.monotonic() + _END_S
             if self.lines.is_cancel or time.monotonic() > ends_at:
                 signal.pidfd_send_signal(pidfd, signal.SIGKILL)
                 is_waiting = False
             if not is_waiting:
-                has_ended = self._wait_for_news(pidfd, process.reported if ends_at == inf else -1)
+                has_ended = self._wait_for_news(pidfd, -1 if event else process.reported)
         os.close(pidfd)
         return is_waiting, reason
 
