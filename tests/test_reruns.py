@@ -119,7 +119,11 @@ def test_more_than_five_failed_tests_are_not_run_again(project: Path) -> None:
     broken = [BROKEN.replace("broken", f"broken_{at}") for at in range(RERUNS_MAX + 1)]
     (project / "test_broken.py").write_text("\n".join(broken))
     run_tests(project)
-    assert judge(project) == (1, "more than 5 tests failed in different ways: none was run again\n")
+    code, output = judge(project)
+    reason, *named = output.splitlines()
+    assert (code, reason) == (1, "more than 5 tests failed in different ways: none was run again")
+    tests = [f"test_broken.py::test_broken_{at}" for at in range(len(broken))]
+    assert sorted(named) == [f"failed: {test}: assert False" for test in tests]
 
 
 def test_a_fixture_that_fails_for_many_tests_is_one_failure(project: Path) -> None:

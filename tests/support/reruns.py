@@ -77,6 +77,12 @@ def _output(report: pytest.TestReport) -> str:
     return "\n".join([report.longreprtext, *sections])[-OUTPUT_CHARS_MAX:].strip() + "\n"
 
 
+def _first_error(output: str) -> str:
+    """Return the first line that pytest marks as an error, else the last of the output."""
+    lines = output.strip().splitlines() or [""]
+    return next((line[1:].strip() for line in lines if line.startswith("E ")), lines[-1])
+
+
 def read_report(path: Path) -> RunReport | None:
     """Return the report of a run; None if it ended before it could write one."""
     try:
@@ -103,10 +109,14 @@ def judge(folder: Path, targets: Sequence[str]) -> Iterator[str]:
     reports = {target: read_report(folder / f"{target}.json") for target in targets}
     # A fixture that fails is one failure, however many tests share it.
     failures = {
-        output for report in reports.values() if report for output in report.failed.values()
+        output: test
+        for report in reports.values()
+        if report
+        for test, output in report.failed.items()
     }
     if len(failures) > RERUNS_MAX:
         yield f"more than {RERUNS_MAX} tests failed in different ways: none was run again"
+        yield from (f"failed: {test}: {_first_error(it)}" for it, test in failures.items())
         return
     flaky: list[str] = []
     for target, report in reports.items():
