@@ -509,7 +509,6 @@ HERE: dict[str, tuple[str, ...]] = {
     "down": ("--folder", "NEW"),
     "server replay": ("--folder", "NEW"),
     "server audit": ("m", "CPU", "--file", "FILE"),
-    "server audit-contest": ("cup", "--file", "FILE"),
     "server doctor": ("FILE",),
     "server gc": ("--folder", "NEW"),
     "server keys make": ("--keys", "NEW"),

@@ -14,7 +14,7 @@ from nats.aio.client import Client
 
 from ingest.identity.access import fold as access
 from ingest.identity.access.preferences import PreferenceIndex
-from ranker.audit.auditor import audit
+from ranker.audit.leaderboards import audit
 from ranker.audit.report import AuditTrail
 from ranker.audit.signatures import ResultVerifier
 from ranker.domain.fold import decode_event, fold

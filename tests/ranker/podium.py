@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 
 import httpx
 
-from ranker.audit.auditor import audit
+from ranker.audit.leaderboards import audit
 from ranker.domain.stored_log import to_stored_event
 from ranker.http import create_app
 from ranker.http.access import ReadSources

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from ranker.audit.auditor import audit
+from ranker.audit.leaderboards import audit
 from ranker.audit.report import report_lines
 from ranker.postgres import SCHEMA, ReadModels
 from shared import events, signing, subjects

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from ranker.audit.auditor import LiveLeaderboard, audit
+from ranker.audit.leaderboards import LiveLeaderboard, audit
 from ranker.audit.report import report_lines
 from ranker.domain.stored_log import PublishedSeal, StoredEvent
 from shared import events, subjects

@@ -13,8 +13,8 @@ from psycopg_pool import AsyncConnectionPool
 from ranker.archive.archiver import run_archiver
 from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import Archive, ArchiveReader, open_archive
-from ranker.audit.auditor import LiveLeaderboard, audit
 from ranker.audit.command import ArchiveCopy, FileCopy, read_entries
+from ranker.audit.leaderboards import LiveLeaderboard, audit
 from ranker.audit.report import report_lines
 from ranker.domain.rows import LeaderboardKey
 from ranker.http import create_app

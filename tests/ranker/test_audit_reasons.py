@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from ranker.audit.auditor import audit
+from ranker.audit.leaderboards import audit
 from shared import events, subjects
 from shared.api.audits import AuditReport, AuditRequest
 from shared.verdicts import verify_verdict

@@ -11,8 +11,8 @@ import pytest
 from ranker.archive.archiver import run_archiver
 from ranker.archive.log_file import LogFileReader, LogFileWriter
 from ranker.archive.postgres import PACKAGE, Archive, open_archive
-from ranker.audit.auditor import audit
 from ranker.audit.command import ArchiveCopy
+from ranker.audit.leaderboards import audit
 from ranker.domain.stored_log import to_stored_event
 from ranker.postgres import PROJECTION, ReadModels
 from ranker.postgres import SCHEMA as LIVE

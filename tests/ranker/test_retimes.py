@@ -10,8 +10,8 @@ import httpx
 import pytest
 from msgspec import structs
 
-from ranker.audit.auditor import audit, find_differences
 from ranker.audit.command import read_entries
+from ranker.audit.leaderboards import audit, find_differences
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.stored_log import to_stored_event
 from ranker.http import create_app

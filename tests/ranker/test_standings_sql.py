@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from ranker.audit.auditor import find_differences
+from ranker.audit.leaderboards import find_differences
 from ranker.domain.goals import BELOW_FLOOR, HELD_WITH_SCORE, POLICY_REVIEW
 from ranker.domain.places import assign_places
 from ranker.domain.rows import LeaderboardKey

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from ranker.audit.auditor import audit
+from ranker.audit.leaderboards import audit
 from ranker.domain.conclusion import RunOrigin, conclude_submission
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.stored_log import to_stored_event

@@ -165,8 +165,8 @@ class Running:
 
     def audit(self, problem: str, gpu: str) -> dict[str, Any]:
         """What an audit of a leaderboard finds."""
-        newest: dict[str, Any] = {"version": None, "as_of": None, "as_of_seq": None, "key": []}
-        options = Namespace(problem=problem, gpu=gpu, **newest)
+        names = ("version", "contest", "round", "as_of", "as_of_seq")
+        options = Namespace(problem=problem, gpu=gpu, key=[], **dict.fromkeys(names))
         report = _run_aside(audit_live(self._ranker_settings(), options, []))
         found: dict[str, Any] = msgspec.to_builtins(report)
         return found

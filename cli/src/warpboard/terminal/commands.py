@@ -270,11 +270,7 @@ COMMANDS = {
     "server replay": ("maintenance.replay", "Rebuild a projection from event 1 and compare."),
     "server audit": (
         "maintenance.audit",
-        "Derive a leaderboard again, and check the log behind it.",
-    ),
-    "server audit-contest": (
-        "maintenance.audit_contest",
-        "Derive the standing of a CONTEST again, and check the log behind it.",
+        "Derive a leaderboard or a contest again, and check the log behind it.",
     ),
     "server scrub": ("maintenance.scrub", "Compare the log with its archive, event by event."),
     "server backup": (

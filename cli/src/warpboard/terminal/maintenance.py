@@ -82,9 +82,22 @@ async def replay(context: AppContext, **values: Any) -> int:
     return OK if answer["is_equal"] else FAILED
 
 
-def _audit_options() -> tuple[options.Decorator, ...]:
-    """The options of both audits."""
-    return (
+@local_command(
+    "server audit matmul CPU --as-of 2026-11-21T12:00:00Z",
+    parameters=(
+        click.argument("problem", required=False),
+        click.argument("gpu", required=False),
+        click.option(
+            "--version", type=IntRange(min=1), help="The problem's version; default: the newest."
+        ),
+        click.option(
+            "--contest", metavar="SLUG", help="The standing of a contest, instead of a leaderboard."
+        ),
+        click.option(
+            "--round",
+            type=click.Choice(get_args(StandingRound)),
+            help="Of a --contest; default: the newest that began.",
+        ),
         click.option("--as-of", type=options.Instant(), help="As of that instant."),
         click.option("--as-of-seq", type=IntRange(min=1), help="As of that event."),
         click.option("--file", type=options.FILE, help="A backup of the log: no server is needed."),
@@ -94,40 +107,50 @@ def _audit_options() -> tuple[options.Decorator, ...]:
         click.option(
             "--seals", type=options.FILE, help="Seals that you saved from GET /v1/audit/seals."
         ),
-    )
-
-
-@local_command(
-    "server audit matmul CPU --as-of 2026-11-21T12:00:00Z",
-    parameters=(
-        click.argument("problem"),
-        click.argument("gpu"),
-        click.option(
-            "--version", type=IntRange(min=1), help="The problem's version; default: the newest."
-        ),
-        *_audit_options(),
     ),
     access=options.DATA_FOLDER,
 )
 async def audit(
-    context: AppContext, problem: str, gpu: str, keys: tuple[str, ...], **values: Any
+    context: AppContext,
+    problem: str | None,
+    gpu: str | None,
+    keys: tuple[str, ...],
+    **values: Any,
 ) -> int:
-    """Derive a leaderboard again, and check the log behind it.
+    """Derive a leaderboard or a contest again, and check the log behind it.
 
-    It is that of a PROBLEM on a GPU type. The report explains every row by its events. Exit code 0
-    if everything is correct, else 1.
+    It is the leaderboard of a PROBLEM on a GPU type, with the events that made each row, or the
+    standing and the results of a --contest, as organisers see them. Exit code 0 if everything is
+    correct, else 1.
     """
-    answer = await _run_audit(context, ("audit", problem, gpu), keys, values)
-    report = parse_response(answer, AuditReport)
-    context.show(answer, report_lines(report))
+    _check_audited(problem, gpu, values)
+    names = [name for name in (problem, gpu) if name is not None]
+    answer = await _run_audit(context, names, keys, values)
+    report: AuditReport | ContestAuditReport
+    if values["contest"]:
+        report = parse_response(answer, ContestAuditReport)
+        context.show(answer, contest_report_lines(report))
+    else:
+        report = parse_response(answer, AuditReport)
+        context.show(answer, report_lines(report))
     return OK if report.is_clean else FAILED
 
 
+def _check_audited(problem: str | None, gpu: str | None, values: dict[str, Any]) -> None:
+    """Refuse options of a leaderboard for a contest, and the other way round."""
+    if values["contest"] and (problem or values["version"]):
+        raise click.UsageError("--contest audits a contest: name no PROBLEM, GPU or --version")
+    if not values["contest"] and (problem is None or gpu is None):
+        raise click.UsageError("name a PROBLEM and a GPU type, or --contest SLUG")
+    if values["round"] and not values["contest"]:
+        raise click.UsageError("--round is a round of a --contest")
+
+
 async def _run_audit(
-    context: AppContext, command: tuple[str, ...], keys: tuple[str, ...], values: dict[str, Any]
+    context: AppContext, names: list[str], keys: tuple[str, ...], values: dict[str, Any]
 ) -> dict[str, Any]:
     """Run an audit, and return its report."""
-    arguments = [*command, "--json", *_option_words(values)]
+    arguments = ["audit", *names, "--json", *_option_words(values)]
     for key in keys:
         arguments += ["--key", key]
     environ = context.settings.environ
@@ -136,33 +159,6 @@ async def _run_audit(
         if values["file"]:
             return await run_alone(environ, *arguments, show=show)
         return await run_in_folder(context.folder, environ, *arguments, show=show)
-
-
-@local_command(
-    "server audit-contest spring --as-of 2026-11-21T12:00:00Z",
-    parameters=(
-        click.argument("contest"),
-        click.option(
-            "--round",
-            type=click.Choice(get_args(StandingRound)),
-            help="Default: the newest that began.",
-        ),
-        *_audit_options(),
-    ),
-    access=options.DATA_FOLDER,
-)
-async def audit_contest(
-    context: AppContext, contest: str, keys: tuple[str, ...], **values: Any
-) -> int:
-    """Derive the standing of a CONTEST again, and check the log behind it.
-
-    It is the one that organisers see. `server audit` checks the runs of a problem. Exit code 0 if
-    everything is correct, else 1.
-    """
-    answer = await _run_audit(context, ("audit-contest", contest), keys, values)
-    report = parse_response(answer, ContestAuditReport)
-    context.show(answer, contest_report_lines(report))
-    return OK if report.is_clean else FAILED
 
 
 @local_command(

@@ -10,7 +10,7 @@ import logging
 import sys
 import time
 from argparse import ArgumentParser, Namespace, _SubParsersAction
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
@@ -20,12 +20,7 @@ from typing import Any, get_args
 import msgspec
 
 from ranker.archive.segments import KEEP_DAYS
-from ranker.audit.command import (
-    audit_contest_file,
-    audit_file,
-    audit_live,
-    audit_live_contest,
-)
+from ranker.audit.command import audit_file, audit_live
 from ranker.audit.report import report_lines
 from ranker.blobs import collect_blobs
 from ranker.domain.stored_log import PublishedSeal
@@ -38,6 +33,7 @@ from ranker.releases.service import release
 from ranker.replay.runner import PROJECTIONS, SOURCES, replay_projection
 from ranker.service.progress import command_log
 from ranker.settings import Settings, load
+from shared.api.audits import ContestAuditReport
 from shared.api.contest_standings import StandingRound
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -96,8 +92,6 @@ async def _run(options: Namespace) -> int:
     match options.command:
         case "audit":
             return await _audit(options)
-        case "audit-contest":
-            return await _audit_contest(options)
         case "export" | "backup" | "backup-key" | "import":
             summary = await _back_up_or_restore(options)
         case "release":
@@ -199,20 +193,10 @@ async def _audit(options: Namespace) -> int:
         report = await audit_live(load(), options, published)
     else:
         report = await audit_file(options, published)
-    if options.json:
+    if options.json or isinstance(report, ContestAuditReport):
         _print_json(msgspec.to_builtins(report, builtin_types=(datetime,)))
     else:
         _print_lines(report_lines(report))
-    return OK if report.is_clean else DIFFERS
-
-
-async def _audit_contest(options: Namespace) -> int:
-    published = _read_seals(options.seals)
-    if options.file is None:
-        report = await audit_live_contest(load(), options, published)
-    else:
-        report = await audit_contest_file(options, published)
-    _print_json(msgspec.to_builtins(report, builtin_types=(datetime,)))
     return OK if report.is_clean else DIFFERS
 
 
@@ -246,7 +230,14 @@ def _parse_instant(text: str) -> datetime:
 _parse_instant.__name__ = "instant (such as 2026-11-21T12:00:00Z)"
 
 
-def _add_audit_options(add: Callable[..., object]) -> None:
+def _add_audit(commands: "_SubParsersAction[ArgumentParser]") -> None:
+    audit_help = "check a leaderboard or a contest, and its log"
+    add = commands.add_parser("audit", help=audit_help).add_argument
+    add("problem", nargs="?")
+    add("gpu", nargs="?")
+    add("--version", type=int, help="problem version; default: the newest")
+    add("--contest", help="the standing of this contest instead of a leaderboard")
+    add("--round", choices=get_args(StandingRound), help="default: the newest that began")
     add("--as-of", type=_parse_instant, help="as of this instant")
     add("--as-of-seq", type=int, help="as of this event")
     add("--file", type=Path, help="an exported log; no server is needed")
@@ -264,18 +255,7 @@ def make_parser() -> ArgumentParser:
     actor_help = "who runs the command, for the record"
     actor: dict[str, Any] = {"default": "service:ranker", "help": actor_help}
 
-    audit = commands.add_parser("audit", help="check a leaderboard and its log").add_argument
-    audit("problem")
-    audit("gpu")
-    audit("--version", type=int, help="problem version; default: the newest")
-    _add_audit_options(audit)
-
-    contest_help = "check the standing of a contest and its log"
-    contest = commands.add_parser("audit-contest", help=contest_help).add_argument
-    contest("contest")
-    contest("--round", choices=get_args(StandingRound), help="default: the newest that began")
-    _add_audit_options(contest)
-
+    _add_audit(commands)
     replay_help = "fold a projection beside the live one"
     replay = commands.add_parser("replay", help=replay_help).add_argument
     replay("--projection", choices=PROJECTIONS, default="ranker")

@@ -9,15 +9,27 @@ from shared.api.contest_standings import DivisionStanding, StandingRound
 from shared.api.fields import ApiModel
 
 
-class AuditRequest(msgspec.Struct, frozen=True):
-    """A leaderboard now or at a moment, and the public keys of seals that are known."""
+class AuditScope(msgspec.Struct, frozen=True, kw_only=True):
+    """The log now or up to a moment, and the public keys of seals that are known."""
+
+    as_of: datetime | None = None
+    as_of_seq: int | None = None
+    keys: Sequence[str] = ()
+
+
+class AuditRequest(AuditScope, frozen=True):
+    """The leaderboard of a problem, by default of its newest version."""
 
     problem: str
     gpu: str
     version: int | None = None
-    as_of: datetime | None = None
-    as_of_seq: int | None = None
-    keys: Sequence[str] = ()
+
+
+class ContestAuditRequest(AuditScope, frozen=True):
+    """The standing of a contest after a round, by default the newest that began."""
+
+    contest: str
+    round: StandingRound | None = None
 
 
 class CausingEvent(msgspec.Struct, frozen=True, order=True):
@@ -70,23 +82,21 @@ class AuditedLeaderboard(ApiModel, frozen=True, kw_only=True):
     gpu: str
 
 
-class AuditReport(ApiModel, frozen=True, kw_only=True):
-    """The result of one audit; `seq` is the last event that the leaderboard is folded from.
+class LogReport(ApiModel, frozen=True, kw_only=True):
+    """What every audit reports of the log; `seq` is the last event that was folded.
 
     `key_changes` are changes of the seals' key that are signed with a known key. The `ignored`
-    events are forged or refused: no reader uses them, so they do no harm.
+    events are forged or refused: no reader uses them, so they do no harm. `differences` are those
+    from what readers saw at event `live_seq`.
     """
 
     is_clean: bool
-    board: AuditedLeaderboard
     as_of: datetime | None
     seq: int
     events: int
     chain: str
     seals: int
     keys: list[str]
-    verified_runs: int
-    rows: list[LeaderboardRow]
     findings: list[Finding]
     ignored: list[Finding]
     live_seq: int | None
@@ -94,36 +104,23 @@ class AuditReport(ApiModel, frozen=True, kw_only=True):
     key_changes: list[Finding] = []
 
 
-class ContestAuditRequest(msgspec.Struct, frozen=True):
-    """The standing of a contest now or at a moment, and the public keys of seals that are known."""
+class AuditReport(LogReport, frozen=True, kw_only=True):
+    """The audit of a leaderboard."""
 
-    contest: str
-    round: StandingRound | None = None
-    as_of: datetime | None = None
-    as_of_seq: int | None = None
-    keys: Sequence[str] = ()
+    board: AuditedLeaderboard
+    verified_runs: int
+    rows: list[LeaderboardRow]
 
 
-class ContestAuditReport(ApiModel, frozen=True, kw_only=True):
-    """The result of an audit of a contest; `seq` is the last event that it is folded from.
+class ContestAuditReport(LogReport, frozen=True, kw_only=True):
+    """The audit of a contest.
 
     The standing is the one that organisers see, whatever the phase hides. The runs behind it are
     checked by an audit of each problem's leaderboard.
     """
 
-    is_clean: bool
     contest: str
     title: str
     version: int
     round: StandingRound
-    as_of: datetime | None
-    seq: int
-    events: int
-    chain: str
-    seals: int
-    keys: list[str]
     divisions: list[DivisionStanding]
-    findings: list[Finding]
-    live_seq: int | None
-    differences: list[str]
-    key_changes: list[Finding] = []

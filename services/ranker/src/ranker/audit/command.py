@@ -14,8 +14,9 @@ from ranker.archive.archiver import read_own_key
 from ranker.archive.log_file import LogFileReader, open_log_file
 from ranker.archive.postgres import PACKAGE, Archive, open_archive
 from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
-from ranker.audit.auditor import LiveLeaderboard, audit
 from ranker.audit.contests import LiveContest, audit_contest
+from ranker.audit.leaderboards import LiveLeaderboard, audit
+from ranker.audit.log_audit import LogCopy
 from ranker.domain.contests import derive_divisions, find_round, find_windows
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.stored_log import CHAIN_START, DamagedCopy, PublishedSeal, StoredEvent
@@ -46,22 +47,24 @@ ENTRIES_MAX = 1_000_000
 LOOKS_MAX = 100
 
 
-def _make_request(options: Namespace, known_key: str | None) -> AuditRequest:
-    names = ("problem", "gpu", "version", "as_of", "as_of_seq")
-    fields = {name: getattr(options, name) for name in names}
-    return AuditRequest(**fields, keys=[*options.key, *([known_key] if known_key else [])])
-
-
-def _make_contest_request(options: Namespace, known_key: str | None) -> ContestAuditRequest:
-    names = ("contest", "round", "as_of", "as_of_seq")
-    fields = {name: getattr(options, name) for name in names}
+def _make_request(options: Namespace, known_key: str | None) -> AuditRequest | ContestAuditRequest:
     keys = [*options.key, *([known_key] if known_key else [])]
-    return ContestAuditRequest(**fields, keys=keys)
+    scope: dict[str, Any] = {"as_of": options.as_of, "as_of_seq": options.as_of_seq, "keys": keys}
+    if options.contest is not None:
+        if options.problem is not None or options.version is not None:
+            reason = "--contest audits a contest: name no problem, GPU type or --version"
+            raise Refused("usage", reason, "contest")
+        return ContestAuditRequest(options.contest, options.round, **scope)
+    if options.problem is None or options.gpu is None:
+        raise Refused("usage", "name a problem and a GPU type, or --contest SLUG", "problem")
+    if options.round is not None:
+        raise Refused("usage", "--round is a round of a --contest", "round")
+    return AuditRequest(options.problem, options.gpu, options.version, **scope)
 
 
 async def audit_live(
     settings: Settings, options: Namespace, published: Sequence[PublishedSeal]
-) -> AuditReport:
+) -> AuditReport | ContestAuditReport:
     """Audit log, archive and live read models of a running platform. Raises Refused or Failed."""
     request = _make_request(options, read_own_key(settings))
     async with _open_platform(settings) as (reader, archive_store, copy):
@@ -70,21 +73,29 @@ async def audit_live(
             live = await _read_live(reader, request)
             await _wait_for_archive(archive_store, live.seq)
             request = replace(request, as_of_seq=live.seq)
-        return await audit(request, copy, verify_verdict, live, published)
+        return await _audit(request, copy, live, published)
 
 
-async def audit_live_contest(
-    settings: Settings, options: Namespace, published: Sequence[PublishedSeal]
-) -> ContestAuditReport:
-    """Audit log, archive and the standing of a contest. Raises Refused or Failed."""
-    request = _make_contest_request(options, read_own_key(settings))
-    async with _open_platform(settings) as (reader, archive_store, copy):
-        live = None
-        if request.as_of is None and request.as_of_seq is None:
-            live = await _read_live_contest(reader, request)
-            await _wait_for_archive(archive_store, live.seq)
-            request = replace(request, as_of_seq=live.seq)
+async def audit_file(
+    options: Namespace, published: Sequence[PublishedSeal]
+) -> AuditReport | ContestAuditReport:
+    """Audit an exported file; without other keys, seals are checked with the file's own."""
+    reader = open_log_file(options.file)
+    request = _make_request(options, None if options.key else reader.header.key)
+    return await _audit(request, FileCopy(reader), None, published)
+
+
+async def _audit(
+    request: AuditRequest | ContestAuditRequest,
+    copy: LogCopy,
+    live: LiveLeaderboard | LiveContest | None,
+    published: Sequence[PublishedSeal],
+) -> AuditReport | ContestAuditReport:
+    if isinstance(request, ContestAuditRequest):
+        assert live is None or isinstance(live, LiveContest), "it was read for this request"
         return await audit_contest(request, copy, verify_verdict, live, published)
+    assert live is None or isinstance(live, LiveLeaderboard), "it was read for this request"
+    return await audit(request, copy, verify_verdict, live, published)
 
 
 @asynccontextmanager
@@ -107,56 +118,44 @@ async def _open_platform(
         await nc.close()
 
 
-async def audit_file(options: Namespace, published: Sequence[PublishedSeal]) -> AuditReport:
-    """Audit an exported file; without other keys, seals are checked with the file's own."""
-    reader = open_log_file(options.file)
-    known_key = None if options.key else reader.header.key
-    request = _make_request(options, known_key)
-    return await audit(request, FileCopy(reader), verify_verdict, published=published)
-
-
-async def audit_contest_file(
-    options: Namespace, published: Sequence[PublishedSeal]
-) -> ContestAuditReport:
-    """Audit a contest in an exported file, as `audit_file` does a leaderboard."""
-    reader = open_log_file(options.file)
-    request = _make_contest_request(options, None if options.key else reader.header.key)
-    return await audit_contest(request, FileCopy(reader), verify_verdict, published=published)
-
-
-async def _read_live_contest(reader: Reader, request: ContestAuditRequest) -> LiveContest:
-    """What organisers see at one moment: read again if something was folded meanwhile."""
+async def _read_live(
+    reader: Reader, request: AuditRequest | ContestAuditRequest
+) -> LiveLeaderboard | LiveContest:
+    """What readers see at one moment: read again if something was folded meanwhile."""
     for _ in range(LOOKS_MAX):
         (before,), at = await reader.rows("checkpoint"), now()
-        rows = await reader.rows("contests", contest=request.contest)
-        if not rows:
-            raise Refused("not_found", f"there is no contest {request.contest!r}", "contest")
-        contest = decode_definition(rows[0])
-        round_ = request.round or find_round(contest, at)
-        counted = await RoundReader(reader, contest, round_, at).read(find_windows(contest, round_))
-        divisions = derive_divisions(
-            contest, round_, await read_roster(reader, contest.slug), counted
-        )
+        if not before["seq"]:
+            raise Refused("nothing_folded", "nothing is folded yet: start the platform first")
+        live: LiveLeaderboard | LiveContest
+        if isinstance(request, ContestAuditRequest):
+            live = await _read_contest(reader, request, before["seq"], at)
+        else:
+            board = await _find_board(reader, request)
+            live = LiveLeaderboard(before["seq"], at, await read_entries(reader, board, at))
         (after,) = await reader.rows("checkpoint")
         if before == after:
-            return LiveContest(after["seq"], at, divisions)
+            return live
     raise Failed("the read models kept changing: audit with --as-of-seq")
 
 
-async def _read_live(reader: Reader, request: AuditRequest) -> LiveLeaderboard:
-    """What readers see at one moment: read again if something was folded meanwhile."""
+async def _find_board(reader: Reader, request: AuditRequest) -> LeaderboardKey:
     problems = await reader.rows("newest_version", slug=request.problem)
     number = request.version or (problems[0]["number"] if problems else 0)
-    for _ in range(LOOKS_MAX):
-        (before,), at = await reader.rows("checkpoint"), now()
-        board = LeaderboardKey(request.problem, request.gpu, number)
-        entries = await read_entries(reader, board, at)
-        (after,) = await reader.rows("checkpoint")
-        if before == after and not before["seq"]:
-            raise Refused("nothing_folded", "nothing is folded yet: start the platform first")
-        if before == after:
-            return LiveLeaderboard(after["seq"], at, entries)
-    raise Failed("the read models kept changing: audit with --as-of-seq")
+    return LeaderboardKey(request.problem, request.gpu, number)
+
+
+async def _read_contest(
+    reader: Reader, request: ContestAuditRequest, seq: int, at: datetime
+) -> LiveContest:
+    """The standing that organisers see."""
+    rows = await reader.rows("contests", contest=request.contest)
+    if not rows:
+        raise Refused("not_found", f"there is no contest {request.contest!r}", "contest")
+    contest = decode_definition(rows[0])
+    round_ = request.round or find_round(contest, at)
+    counted = await RoundReader(reader, contest, round_, at).read(find_windows(contest, round_))
+    roster = await read_roster(reader, contest.slug)
+    return LiveContest(seq, at, derive_divisions(contest, round_, roster, counted))
 
 
 async def read_entries(reader: Reads, board: LeaderboardKey, at: datetime) -> list[dict[str, Any]]:
