@@ -126,6 +126,12 @@ def test_a_quota_tells_what_is_left_or_that_there_is_no_limit() -> None:
     )
     assert heard[0].path == "/v1/quota?problem=m&gpu=CPU"
     assert result.stdout.splitlines()[2].split()[:5] == ["m.CPU.ranked", "2", "5", "3", "hour"]
+    phase = BALANCE | {"bucket": "m.main.ranked", "contest": "cup"}
+    result, _ = run_against(
+        respond_in_turn((200, {"items": [BALANCE, phase]} | OPEN)), "submission", "quota"
+    )
+    assert result.stdout.splitlines()[3].split()[4:5] == ["phase"]
+    assert result.stdout.splitlines()[3].split()[-1] == "cup"
     result, _ = run_against(respond_in_turn((200, {"items": []} | OPEN)), "submission", "quota")
     assert result.stdout == "no quota applies to you\nopen submissions: 3 of at most 100\n"
 

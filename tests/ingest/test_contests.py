@@ -273,6 +273,56 @@ async def test_a_team_shares_the_quota_of_a_phase_even_if_the_phase_moves() -> N
         assert await refusal(submit(intake, BEN, "ranked")) == "quota_exceeded"
 
 
+@pytest.mark.feature("C12")
+async def test_an_operators_limit_for_a_team_overrides_the_quota_of_the_phase() -> None:
+    async with open_contest() as intake:
+        contests = intake.commands.contests
+
+        async def left(caller: Caller) -> dict[str, tuple[int, int]]:
+            balances = await contests.phase_balances(caller, "")
+            assert {balance.contest for balance in balances} <= {SLUG}
+            return {it.bucket: (it.used, it.limit) for it in balances}
+
+        async def limit(team: str, bucket: str, most: int) -> str | None:
+            command = events.QuotaLimitSet(bucket=bucket, limit=most, window_s=0.0, reason="r")
+            try:
+                await contests.limit_team(SLUG, team, command, "root")
+            except Refused as refused:
+                return f"{refused.code} {refused.field}"
+            return None
+
+        set_hour(intake, 0)
+        for caller in (ADA, BEN, EVE):
+            await contests.register(caller, SLUG, HAND)
+        created = await contests.create_team(ADA, SLUG, "Duo")
+        await contests.join_team(BEN, SLUG, created.code)
+        assert await left(ADA) == {}
+        set_hour(intake, 2)
+        for _ in range(2):
+            await submit(intake, ADA, "ranked")
+        assert await limit("duo", "copy.main.ranked", 3) is None
+        assert await left(BEN) == {"copy.main.ranked": (2, 3)}
+        assert await left(EVE) == {"copy.main.ranked": (0, 2)}
+        assert await left(DAN) == {}
+        assert await contests.phase_balances(BEN, "softmax") == []
+        await submit(intake, BEN, "ranked")
+        with pytest.raises(Refused, match=r"3 of 3 of copy\.main\.ranked are used in the phase"):
+            await submit(intake, ADA, "ranked")
+        # A limit covers what the phase does not limit, the most specific one counts, and -1 lifts.
+        assert await limit(created.team, "*.*.test", 0) is None
+        assert await left(BEN) == {"copy.main.test": (0, 0), "copy.main.ranked": (3, 3)}
+        assert await refusal(submit(intake, BEN, "test")) == "quota_exceeded"
+        assert await limit(created.team, "copy.main.ranked", events.UNLIMITED) is None
+        assert await left(BEN) == {"copy.main.test": (0, 0)}
+        await submit(intake, ADA, "ranked")
+        assert await limit(EVE.id, "*.main.ranked", 0) is None
+        assert await refusal(submit(intake, EVE, "ranked")) == "quota_exceeded"
+        assert await limit(ADA.id, "*.*.ranked", 1) == "unknown_contestant team"
+        for bucket in ("copy.CPU.ranked", "softmax.main.ranked", "copy.main.profile", "copy.main"):
+            assert await limit("duo", bucket, 1) == "invalid_request bucket"
+        assert await limit("duo", "*.*.*", -2) == "invalid_request limit"
+
+
 async def test_a_refusal_says_when_the_mode_opens() -> None:
     async with open_contest() as intake:
         set_hour(intake, 1)

@@ -17,13 +17,14 @@ from shared.contests.definition import (
     ContestProblem,
     Division,
     Phase,
+    QuotaCategory,
     Scoring,
     TeamRules,
 )
 from tests.ingest.test_site_pages import Run, page_of, run
 from tests.ingest.test_site_people import page_with, send
 from tests.ingest.ways import OPEN, Ways
-from tests.support.door import FILES, report_of
+from tests.support.door import FILES, OPERATOR, report_of
 from tests.support.lives import T0, problem, say
 
 pytestmark = pytest.mark.server
@@ -113,6 +114,19 @@ def read_calendar(data: bytes) -> list[dict[str, str]]:
                 name, re.sub(r"\\(.)", lambda match: match[1].replace("n", "\n"), value)
             )
     return entries
+
+
+async def check_quotas(ways: Ways) -> None:
+    """Check what a team has left in the phase, and that an operator's limit overrides it."""
+    answer = await ways.door.http.get("/v1/quota", headers=ways.people["member"].headers)
+    (left,) = answer.json()["items"]
+    assert (left["bucket"], left["contest"]) == ("identity.registration.test", SLUG)
+    limit = {"bucket": "*.*.test", "limit": 9, "contest": SLUG, "team": "<b>fast</b>"}
+    for more, status in (({}, 200), ({"window_s": 60}, 422), ({"role": "creator"}, 422)):
+        body = limit | more | {"reason": "r"}
+        answer = await ways.door.http.put("/v1/admin/quota", json=body, headers=OPERATOR)
+        assert answer.status_code == status, answer.text
+    assert "9 of 9 test for identity" in await page_of(ways, PAGE, "owner")
 
 
 @pytest.mark.feature("C3", "N8")
@@ -216,7 +230,8 @@ def replace_phase(phase: Phase, year: int) -> Phase:
 
 async def test_a_person_registers_forms_a_team_and_leaves(ways: Ways) -> None:
     at = now()
-    registration = Phase(kind="registration", starts_at=at - HOUR)
+    quotas: dict[QuotaCategory, int] = {"test": 3}
+    registration = Phase(kind="registration", starts_at=at - HOUR, modes=["test"], quotas=quotas)
     later = replace_phase(OVER, 2999)
     author = ways.people["author"].account
     await publish(
@@ -243,6 +258,8 @@ async def test_a_person_registers_forms_a_team_and_leaves(ways: Ways) -> None:
     assert (await send(ways, "member", PAGE, action="join-team", code=code))[0] == 303
     text = await page_of(ways, PAGE, "member")
     assert "in the team <strong>&lt;b&gt;Fast" in text
+    assert "Your team has left in this phase: 3 of 3 test for identity." in text
+    await check_quotas(ways)
     assert "Remove" not in text
     assert "Remove" in await page_of(ways, PAGE, "owner")
     # Nobody else reads what was declared; its organiser does, in the file, too.

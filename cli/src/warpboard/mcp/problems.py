@@ -186,6 +186,6 @@ async def quota(
     gpu: Annotated[Gpu | None, Field(description="With a problem that has several.")] = None,
 ) -> ToolResult:
     """Show what is left of each quota that applies to you, until when, and how many submissions
-    are open and may be at once.
+    are open and may be at once. Quotas with a contest are of its current phase.
     """
     return ToolResult((await context.api.get(Balances, "quota", problem=problem, gpu=gpu)).value)

@@ -101,6 +101,8 @@ def balance_text(balance: Balance, zone: tzinfo | None = None) -> str:
     '3 of 5 left of p.CPU.ranked per day, which resets at 2026-01-02 00:00:00 UTC'
     """
     remaining = f"{balance.remaining} of {balance.limit} left of {balance.bucket}"
+    if balance.contest:
+        return f"{remaining} in this phase of {balance.contest}"
     reset = f"which resets at {instant_text(balance.reset_at, zone)}"
     return f"{remaining} per {window_text(balance.window_s)}, {reset}"
 

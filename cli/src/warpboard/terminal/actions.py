@@ -111,13 +111,13 @@ QUOTA_OPTIONS = (
     click.option(
         *("--window", "window_s"),
         type=FloatRange(1, 31_622_400),
-        default=86_400.0,
-        show_default=True,
         metavar="SECONDS",
-        help="The length of the window.",
+        help="The length of the window; default: a day.",
     ),
     click.option("--participant", metavar="NAME", help="Default: everybody."),
     click.option("--role", type=Choice(ROLES), help="Each participant with this role."),
+    click.option("--contest", type=SLUG, help="The contest of a --team."),
+    click.option("--team", metavar="NAME|ID", help="A team, or somebody who competes alone."),
 )
 
 CONTEST = click.argument("contest", metavar="CONTEST")
@@ -328,7 +328,9 @@ ACTIONS = {
         (click.argument("bucket"), *QUOTA_OPTIONS, REASON),
         "The limit is a number of submissions per window. "
         "BUCKET is PROBLEM.GPU.CATEGORY; each part may be *. CATEGORY is test or ranked. "
-        "A participant's own limits override those of their roles, which override everybody's.",
+        "A participant's own limits override those of their roles, which override everybody's. "
+        "With --contest and --team, BUCKET is PROBLEM.PHASE.CATEGORY, and the limit holds over a "
+        "whole phase instead of its own.",
     ),
     "admin participant create": Action(
         "POST admin/participants", 'ada --reason "she asked for an account"', (NAME, REASON)

@@ -421,5 +421,8 @@ COMMANDS = {
     "admin invite create": ("admin.create_invites", "Issue invites to closed leaderboards."),
     "admin invite list": ("admin.list_invites", "List the invites to a problem's leaderboards."),
     "admin invite revoke": ("actions", "Revoke an invite."),
-    "admin quota set": ("actions", "Limit the submissions of a participant, a role or everybody."),
+    "admin quota set": (
+        "actions",
+        "Limit the submissions of a participant, a role, a team or everybody.",
+    ),
 }

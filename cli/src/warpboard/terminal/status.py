@@ -218,7 +218,8 @@ def doctor(context: AppContext) -> int:
 async def quota(context: AppContext, problem: str | None, gpu: str | None) -> int:
     """Show your quotas, and how many submissions are open.
 
-    With a PROBLEM, only the quotas that count for it.
+    With a PROBLEM, only the quotas that count for it. In a contest you or your team also have a
+    quota for each problem over the whole phase.
     """
     if gpu and not problem:
         raise click.UsageError("--gpu needs a PROBLEM")
@@ -230,24 +231,26 @@ async def quota(context: AppContext, problem: str | None, gpu: str | None) -> in
             ]
         else:
             answers = [await api.get(Balances, "quota")]
+    # The quotas of a contest are in the answer for each GPU type.
+    balances = {item.bucket: item for answer in answers for item in answer.value.items}
     rows = [
         {
             "bucket": balance.bucket,
             "used": balance.used,
             "limit": balance.limit,
             "left": balance.remaining,
-            "per": window_text(balance.window_s),
+            "per": "phase" if balance.contest else window_text(balance.window_s),
             "resets": balance.reset_at,
+            "contest": balance.contest,
         }
-        for answer in answers
-        for balance in answer.value.items
+        for balance in balances.values()
     ]
     empty = "no quota applies to you" + (" there" if problem else "")
-    document = answers[0].document | {
-        "items": [item for answer in answers for item in answer.document["items"]]
-    }
+    items = {item["bucket"]: item for answer in answers for item in answer.document["items"]}
+    document = answers[0].document | {"items": list(items.values())}
     open_text = open_submissions_text(answers[0].value.open_submissions)
-    return context.show(document, [make_table("quotas", rows) if rows else empty, open_text])
+    table = make_table("quotas", rows, optional=("contest",))
+    return context.show(document, [table if rows else empty, open_text])
 
 
 def pool_table(pools: Sequence[Pool]) -> Table:

@@ -89,7 +89,7 @@ def create_app(
     for router in (
         submissions_router(ingest.intake, ingest.submissions, auth),
         evaluations_router(ingest.evaluations, auth),
-        quotas_router(ingest.quotas, ingest.intake.choose_gpu, auth),
+        quotas_router(ingest.quotas, ingest.intake.choose_gpu, ingest.contests, auth),
         problems_router(ingest.problems, auth),
         checks_router(ingest.checks, auth),
         accounts_router(ingest.people, ingest.tokens, auth),

@@ -99,7 +99,9 @@ def ingest(
     quotas = Quotas(ports, decisions, histories, feed, bounds.open_max)
     intake = Intake(ports, histories, quotas, feed, bounds)
     people = Accounts(decisions, feed, ports.account_store)
-    contests = ContestCommands(decisions, histories, feed, ports.account_store, ports.lookups)
+    contests = ContestCommands(
+        decisions, histories, feed, ports.account_store, ports.lookups, quotas
+    )
     baselines = Baselines(ports, decisions)
     problems = Problems(ports, decisions, feed, baselines)
     boards = Leaderboards(decisions, feed, ports.lookups, ports.blobs, baselines)

@@ -8,14 +8,21 @@ from shared.api.fields import ApiModel, Seconds, Timestamp
 
 
 class Balance(ApiModel, frozen=True, kw_only=True):
-    """What is left of a quota."""
+    """What is left of a quota.
 
-    bucket: Annotated[str, Meta(description="problem.gpu.mode; `*` is any.")]
+    In a contest it is that of its current phase, until this ends; a team shares it.
+    """
+
+    bucket: Annotated[
+        str,
+        Meta(description="problem.gpu.category, or problem.phase.category; `*` is any."),
+    ]
     limit: int
     used: int
     remaining: int
     window_s: Seconds
     reset_at: Timestamp
+    contest: Annotated[str | None, Meta(description="The contest whose phase it is of.")] = None
 
 
 class OpenSubmissions(ApiModel, frozen=True, kw_only=True):

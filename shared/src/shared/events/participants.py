@@ -351,7 +351,10 @@ UNLIMITED, LIMIT_MAX = -1, 1_000_000
 
 
 class QuotaLimitSet(OperatorAct, QuotaEvent, frozen=True, kw_only=True):
-    """An account has a limit for a bucket, -1 for none; the account `default` is everybody."""
+    """An account has a limit for a bucket, -1 for none; the account `default` is everybody.
+
+    For a contestant of a contest `window_s` is 0: the limit holds over a whole phase.
+    """
 
     bucket: str
     limit: int

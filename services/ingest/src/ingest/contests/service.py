@@ -44,20 +44,25 @@ from ingest.ports import AccountStore, Lookups, resolve_account
 from ingest.problems import rules as problems
 from ingest.problems.commands import Change
 from ingest.problems.service import load_problem
+from ingest.quotas.rules import CATEGORIES, PhaseQuota, phase_bucket
+from ingest.quotas.service import Quotas
 from shared import subjects
 from shared.api import contests as api
+from shared.api.quotas import Balance
 from shared.clock import new_id
 from shared.contests.definition import (
     Contest,
     ContestProblem,
+    is_in_window,
     is_over,
     is_registration_open,
     next_phase,
     phase_at,
+    round_at,
 )
 from shared.errors import Failed, Refused
 from shared.event_log import Appender, Conflict
-from shared.events import ContestPlace, ContestPublished
+from shared.events import ContestPlace, ContestPublished, QuotaLimitSet
 from shared.problems.contest_yml import read_contest_yml
 
 ORGANISE = "account"
@@ -105,6 +110,7 @@ class ContestCommands:
     feed: AccessFeed
     store: AccountStore
     lookups: Lookups
+    quotas: Quotas
 
     async def publish(self, caller: Caller, upload: ContestUpload) -> api.PublishedContest:
         """Publish a version of a contest, and set the deadlines of its problems; or neither."""
@@ -154,6 +160,51 @@ class ContestCommands:
             if folded.state.contest and folded.state.binds(account)
             if not is_over(folded.state.contest, at)
         ]
+
+    async def phase_balances(self, caller: Caller, problem: str) -> list[Balance]:
+        """Return what a caller has left in current phases, of one problem or, for "", of all."""
+        at, account = self.decisions.clock(), caller.account
+        if account is None:
+            return []
+        states = [folded.state for folded in await self._load_all()]
+        balances: list[Balance] = []
+        for state in states:
+            if state.contest is None or account not in state.people:
+                continue
+            contestant = state.contestant_of(account)
+            quota = await self.quotas.load_phase(state.contest, contestant, at)
+            if quota is not None:
+                balances += _phase_balances(quota, at)
+        # A contest may have closed leaderboards that the caller has not joined.
+        return [
+            balance
+            for balance in balances
+            if (slug := balance.bucket.partition(".")[0]) == (problem or slug)
+            if self._sees(caller, slug)
+        ]
+
+    def _sees(self, caller: Caller, slug: str) -> bool:
+        try:
+            self.feed.rights().check_sees(caller, slug)
+        except Refused:
+            return False
+        return True
+
+    async def limit_team(
+        self, slug: str, team: str, command: QuotaLimitSet, operator: str
+    ) -> DecisionResult:
+        """Set the limit of a contestant in phases of a contest, for operators.
+
+        `team` is the id or the name of a team, or the account or the name of a person without one.
+        """
+        state = await self.state(slug)
+        contestant = await self._subject(state, team)
+        if not state.members_of(contestant):
+            message = f"{team} is neither a team of {slug} nor somebody who competes alone there"
+            raise Refused("unknown_contestant", message, "team")
+        return await self.quotas.limit_contestant(
+            definition(slug, state), contestant, command, operator
+        )
 
     async def _load_all(self) -> list[FoldedState[ContestState]]:
         """Return the states of all names of contests that problems ever had."""
@@ -460,6 +511,23 @@ class ContestCommands:
             doubt=declaration.doubt if is_full else None,
             disqualified=next(filter(None, reasons), "") if is_full else None,
         )
+
+
+def _phase_balances(quota: PhaseQuota, at: datetime) -> list[Balance]:
+    """Return what is left for each problem that is open in the phase."""
+    contest = quota.contest
+    scores = round_at(contest, at) is not None
+    open_slugs = [
+        entered.slug for entered in contest.problems if not scores or is_in_window(entered, at)
+    ]
+    categories = dict.fromkeys(CATEGORIES[mode] for mode in quota.phase.modes)
+    buckets = [
+        phase_bucket(slug, quota.phase_name, category)
+        for slug in open_slugs
+        for category in categories
+    ]
+    balances = (quota.balance(bucket, quota.uses) for bucket in buckets)
+    return [balance for balance in balances if balance is not None]
 
 
 def _contestants(state: ContestState) -> list[str]:

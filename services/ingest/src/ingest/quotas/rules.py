@@ -23,6 +23,7 @@ from msgspec import structs
 
 from harness.vocabulary import SUBMISSION_MODES
 from shared.api.quotas import Balance
+from shared.contests.definition import Contest, Phase, phase_names
 from shared.errors import Refused
 from shared.event_log import Decider
 from shared.events import (
@@ -36,12 +37,15 @@ from shared.events import (
     SubmissionsOpened,
 )
 
+DAY_S = 86400.0
 CATEGORIES = dict.fromkeys(SUBMISSION_MODES, "test") | {"ranked": "ranked"}
 COST = 1
 KEPT_S = 600.0
 # Runs take seconds to minutes, so one of many open submissions may end soon.
 OPEN_RETRY_S = 5.0
 WINDOW_S_MIN, WINDOW_S_MAX = 1.0, 366 * 86400.0
+# The window of a contestant's limits.
+WHOLE_PHASE_S = 0.0
 _GPU = "[A-Za-z0-9][A-Za-z0-9_-]{0,39}"
 _CATEGORY = "test|ranked"
 PARTS = (
@@ -52,7 +56,7 @@ PARTS = (
 
 QUOTAS_MAX = 32
 NONE = "none"
-WINDOWS_S = {"minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 7 * 86400.0}
+WINDOWS_S = {"minute": 60.0, "hour": 3600.0, "day": DAY_S, "week": 7 * DAY_S}
 
 _QUOTA = re.compile(
     rf"(?:(?P<gpu>{_GPU})\.)?(?P<category>{_CATEGORY})"
@@ -134,6 +138,13 @@ def decide(commands: Sequence[QuotaLimitSet], state: Mapping[str, Limit]) -> Seq
     """Return the limits that differ from the current ones. Raises `Refused` for an invalid one."""
     for command in commands:
         _check_limit(command)
+    return find_changes(commands, state)
+
+
+def find_changes(
+    commands: Sequence[QuotaLimitSet], state: Mapping[str, Limit]
+) -> Sequence[QuotaLimitSet]:
+    """Return the limits that differ from the current ones."""
     return [
         command
         for command in commands
@@ -277,28 +288,40 @@ class PhaseQuota(NamedTuple):
     """The quota of a contestant in a phase of a contest, and its uses at a version.
 
     It counts over the whole phase and all GPU types, so a moved phase gives nobody more. `key` is
-    the id of its history.
+    the id of its history. A limit that operators set for the contestant overrides that of the
+    phase.
     """
 
     key: str
-    title: str
-    phase: str
-    limit: int
-    ends_at: datetime
-    window_s: float
+    contest: Contest
+    phase: Phase
     uses: Quota
     version: int
 
-    def balance(self, bucket: str, uses: Quota) -> Balance:
-        """Return what is left of a bucket."""
+    @property
+    def phase_name(self) -> str:
+        """The name of the phase in buckets."""
+        return phase_names(self.contest)[self.contest.phases.index(self.phase)]
+
+    def balance(self, bucket: str, uses: Quota) -> Balance | None:
+        """Return what is left of a bucket, or None if it is unlimited."""
+        phase_limits = {
+            f"*.{self.phase_name}.{category}": Limit(limit, WHOLE_PHASE_S)
+            for category, limit in self.phase.quotas.items()
+        }
+        limit = _most_specific(uses.limits, bucket) or _most_specific(phase_limits, bucket)
+        if limit is None or limit.limit == UNLIMITED:
+            return None
         used = sum(use.cost for use in uses.taken.values() if use.bucket == bucket)
+        ends_at = self.phase.ends_at or forever_at()
         return Balance(
             bucket=bucket,
-            limit=self.limit,
+            limit=limit.limit,
             used=used,
-            remaining=max(0, self.limit - used),
-            window_s=self.window_s,
-            reset_at=self.ends_at,
+            remaining=max(0, limit.limit - used),
+            window_s=(ends_at - self.phase.starts_at).total_seconds(),
+            reset_at=ends_at,
+            contest=self.contest.slug,
         )
 
 
@@ -307,13 +330,13 @@ def forever_at() -> datetime:
     return datetime(9999, 1, 1, tzinfo=UTC)
 
 
-def phase_bucket(problem: str, phase: str, mode: str) -> str:
+def phase_bucket(problem: str, phase: str, category: str) -> str:
     """Return the bucket that a submission uses in a phase of a contest.
 
-    >>> phase_bucket("matmul", "main", "benchmark")
+    >>> phase_bucket("matmul", "main", CATEGORIES["benchmark"])
     'matmul.main.test'
     """
-    return f"{problem}.{phase}.{CATEGORIES[mode]}"
+    return f"{problem}.{phase}.{category}"
 
 
 def take_in_phase(submissions: Mapping[str, str], quota: PhaseQuota) -> Sequence[QuotaTaken]:
@@ -321,10 +344,13 @@ def take_in_phase(submissions: Mapping[str, str], quota: PhaseQuota) -> Sequence
     taken: list[QuotaTaken] = []
     for submission, bucket in submissions.items():
         left = quota.balance(bucket, fold_uses(quota.uses, taken))
+        if left is None:
+            continue
         if left.remaining < COST:
             message = (
-                f"{left.used} of {left.limit} of {bucket} are used in the phase {quota.phase} of "
-                f"{quota.title}: a contestant has so many in the whole phase"
+                f"{left.used} of {left.limit} of {bucket} are used in the phase "
+                f"{quota.phase_name} of {quota.contest.title}: a contestant has so many in the "
+                "whole phase"
             )
             raise QuotaExceeded(message, left)
         taken.append(
@@ -502,7 +528,28 @@ def check_quotas(
     return tuple(checked_commands)
 
 
+def check_contestant_limit(command: QuotaLimitSet, contest: Contest) -> None:
+    """Check an operator's limit for a contestant: `problem.phase.category`. Raises `Refused`."""
+    parts = command.bucket.split(".")
+    problem, phase, category = parts if len(parts) == len(PARTS) else ("", "", "")
+    choices = (
+        (problem, [entered.slug for entered in contest.problems], "problem"),
+        (phase, phase_names(contest), "phase"),
+        (category, _CATEGORY.split("|"), "category"),
+    )
+    for part, names, place in choices:
+        if part not in ("*", *names):
+            message = f"{command.bucket!r} is not problem.phase.category: expected as {place} of "
+            message += f"{contest.slug} {', '.join(names)} or *"
+            raise Refused("invalid_request", message, "bucket")
+    if not UNLIMITED <= command.limit <= LIMIT_MAX:
+        raise Refused("invalid_request", f"a limit is 0 to {LIMIT_MAX:,}", "limit")
+
+
 OPERATOR_DECIDER = Decider[Sequence[QuotaLimitSet], Mapping[str, Limit], Fact]({}, decide, evolve)
+CONTESTANT_DECIDER = Decider[Sequence[QuotaLimitSet], Mapping[str, Limit], Fact](
+    {}, find_changes, evolve
+)
 AUTHOR_DECIDER = Decider[Sequence[QuotaLimitSet], Mapping[str, Limit], Fact](
     {}, decide_tighter, evolve
 )

@@ -16,7 +16,7 @@ from ingest.quotas import rules
 from ingest.quotas.rules import LimitLevels, PhaseQuota, Quota
 from shared import subjects
 from shared.api.quotas import Balance, OpenSubmissions
-from shared.contests.definition import Contest, phase_at, phase_names
+from shared.contests.definition import Contest, phase_at
 from shared.events import (
     CATALOGUE,
     QuotaLimitSet,
@@ -126,29 +126,18 @@ class Quotas:
         )
 
     async def load_phase(
-        self, contest: Contest, submission: SubmissionReceived, at: datetime
+        self, contest: Contest, contestant: str, at: datetime
     ) -> PhaseQuota | None:
-        """Return the quota of a contestant in the phase of a contest; None if nothing limits it.
+        """Return the quota of a contestant in the phase of a contest at an instant.
 
-        Raises `Failed`.
+        None outside of phases and for "", who takes no part. Raises `Failed`.
         """
         phase = phase_at(contest, at)
-        category = rules.CATEGORIES[submission.mode]
-        if phase is None or not submission.contestant or category not in phase.quotas:
+        if phase is None or not contestant:
             return None
-        key = subjects.contest_quota_id(contest.slug, submission.contestant)
+        key = subjects.contest_quota_id(contest.slug, contestant)
         folded = await self.histories.load(subjects.quota(key), Quota(), rules.fold_uses)
-        ends_at = phase.ends_at or rules.forever_at()
-        return PhaseQuota(
-            key=key,
-            title=contest.title,
-            phase=phase_names(contest)[contest.phases.index(phase)],
-            limit=phase.quotas[category],
-            ends_at=ends_at,
-            window_s=(ends_at - phase.starts_at).total_seconds(),
-            uses=folded.state,
-            version=folded.seq,
-        )
+        return PhaseQuota(key, contest, phase, folded.state, folded.seq)
 
     async def charge(
         self,
@@ -174,14 +163,16 @@ class Quotas:
         if phase is None:
             return QuotaCharge(opened, uses, left, own)
         phase_buckets = {
-            id_: rules.phase_bucket(submission.problem, phase.phase, submission.mode)
+            id_: rules.phase_bucket(
+                submission.problem, phase.phase_name, rules.CATEGORIES[submission.mode]
+            )
             for id_, submission in submissions.items()
         }
         phase_uses = rules.take_in_phase(phase_buckets, phase)
         after = rules.fold_uses(phase.uses, phase_uses)
         for id_, bucket in phase_buckets.items():
             in_phase, usual = phase.balance(bucket, after), left[id_]
-            if usual is None or in_phase.remaining < usual.remaining:
+            if in_phase and (usual is None or in_phase.remaining < usual.remaining):
                 left[id_] = in_phase
         return QuotaCharge(opened, uses, left, own, phase_uses, phase.key, phase.version)
 
@@ -207,6 +198,14 @@ class Quotas:
     async def limit_role(self, role: str, command: QuotaLimitSet, operator: str) -> DecisionResult:
         """Set the quota limit of each participant with a role. Raises `Refused` and `Failed`."""
         return await self._set_limit(subjects.role_quota(role), command, operator)
+
+    async def limit_contestant(
+        self, contest: Contest, contestant: str, command: QuotaLimitSet, operator: str
+    ) -> DecisionResult:
+        """Set the limit of a contestant in phases of a contest. Raises `Refused` and `Failed`."""
+        rules.check_contestant_limit(command, contest)
+        aggregate = subjects.quota(subjects.contest_quota_id(contest.slug, contestant))
+        return await self.decisions.make(aggregate, rules.CONTESTANT_DECIDER, [command], operator)
 
     async def _set_limit(
         self, aggregate: str, command: QuotaLimitSet, operator: str

@@ -45,6 +45,7 @@ from ingest.site.reads import (
 from shared.api.contest_standings import ContestStanding, StandingRound
 from shared.api.contests import Contestant, ContestCode, ContestDetails, ContestSummary
 from shared.api.problems import Problem
+from shared.api.quotas import Balance
 from shared.clock import now
 from shared.contests.definition import Contest, may_change_team
 from shared.errors import Refused
@@ -194,6 +195,7 @@ class ContestPages:
             "rows_max": ROWS_MAX,
             "account": visitor.account,
             "own": own,
+            "balances": await self._phase_balances(visitor, slug),
             "is_captain": own is not None and own.is_team and own.captain == visitor.account,
             "may_change_team": may_change_team(contest, at),
             "declared": list(dict.fromkeys(n for d in contest.divisions for n in d.declare)),
@@ -206,6 +208,13 @@ class ContestPages:
         return self.web.public_page(
             request, "contest.html", visitor.session, has_script=True, error=sent.error, **values
         )
+
+    async def _phase_balances(self, visitor: Visitor, slug: str) -> list[Balance]:
+        """Return what the visitor has left of the quotas of the current phase."""
+        if visitor.session is None:
+            return []
+        balances = await self.commands.contests.phase_balances(visitor.session.caller, "")
+        return [balance for balance in balances if balance.contest == slug]
 
     async def _open(self, request: Request, slug: str) -> tuple[Visitor, ContestDetails]:
         visitor = await find_visitor(request, self.web, self.ranker)
