@@ -30,6 +30,10 @@ def make_result(id_: str) -> ResultLine:
         ('{"id": "b\\n", "source": "y"}', "line 2, field id: control characters and line breaks"),
         ('{"id": "b", "source": "y", "lang": "py"}', "line 2, field lang: unknown field"),
         ('{"id": "b", "source": "y", "name": "a.rs"}', "line 2, field name: 'a.rs' has none of"),
+        (
+            '{"id": "b", "source": "y", "others": {"../a.py": ""}}',
+            "line 2, field others: '../a.py'",
+        ),
         ('{"id": "b", "source": "y"', "line 2: this is no JSON: "),
         ("[]", "line 2: expected `object`, got `array`"),
     ],

@@ -1,7 +1,9 @@
 """The evaluator: many sources against one problem, on the devices of this machine."""
 
+import json
 import math
 import os
+import shutil
 import signal
 import threading
 from collections.abc import AsyncIterator, Callable, Iterator
@@ -127,6 +129,32 @@ def test_sources_without_ids_are_numbered(evaluator: Evaluator, problem: Path) -
         1: "wrong_answer",
         2: "passed",
     }
+
+
+@pytest.mark.feature("N7")
+def test_a_source_may_have_files_beside_it(
+    evaluator: Evaluator, problem: Path, tmp_path: Path
+) -> None:
+    several = tmp_path / "several"
+    shutil.copytree(problem, several)
+    manifest = json.loads((several / "manifest.json").read_bytes())
+    (several / "manifest.json").write_text(json.dumps(manifest | {"source_files_max": 3}))
+    entry, helper = "from lib.own import custom_kernel\n", {"lib/own.py": HONEST}
+    wrong = {"lib/own.py": WRONG}
+    sources = {
+        "right": Source(entry, others=helper),
+        "wrong": Source(entry, others=wrong),
+        "again": Source(entry, others=helper),
+    }
+    ended = by_id(evaluator.map(several, sources))
+    assert [ended[id_].verdict for id_ in sources] == ["passed", "wrong_answer", "passed"]
+    digests = [ended[id_].source_digest for id_ in sources]
+    assert (len(set(digests)), digests[0]) == (2, digests[2])
+    for name in ("../own.py", "/tmp/own.py", "submission.py", "utils.py", ""):
+        with pytest.raises(EvaluatorError, match="cannot be the name of a file beside it"):
+            next(evaluator.map(several, [Source(entry, others={name: HONEST})]))
+    with pytest.raises(EvaluatorError, match="has 2 files; this problem takes at most 1"):
+        next(evaluator.map(problem, [Source(entry, others=helper)]))
 
 
 def test_a_benchmark_of_a_kernelbench_model_has_a_speed_up(

@@ -84,6 +84,7 @@ async def test_a_repeat_under_a_key_is_the_same_evaluation() -> None:
         (EvaluationItem(id="a", source="  "), "empty_file"),
         (EvaluationItem(id="a", source="x", name="kernel.txt"), "bad_extension"),
         (EvaluationItem(id="a", source="#!POPCORN leaderboard other\n"), "leaderboard_mismatch"),
+        (EvaluationItem(id="a", source="x", others={"b.py": "y"}), "too_many_files"),
     ],
 )
 async def test_each_source_must_be_admissible_as_a_submission(
@@ -92,6 +93,25 @@ async def test_each_source_must_be_admissible_as_a_submission(
     async with open_intake() as intake:
         assert await code_of(intake, asked(ITEMS[0], item)) == code
         assert await facts(intake, subjects.budget(ADA.id)) == []
+
+
+@pytest.mark.feature("N7")
+def test_items_of_several_files_are_equal_if_all_their_files_are() -> None:
+    one = EvaluationItem(id="a", source="import b", others={"b.py": "x", "c.py": "y"})
+    entry, *others = one.files
+    assert [file.name for file in (entry, *others)] == ["submission.py", "b.py", "c.py"]
+    request = rules.item_request(SubmissionRequest("", b"", "copy", "test"), one, "CPU")
+    assert request.files == one.files
+    digest = rules.source_digest(one)
+    same = structs.replace(one, id="b", name="kernel.py", others={"c.py": "y", "b.py": "x"})
+    assert rules.source_digest(same) == digest
+    for other in (
+        structs.replace(one, others={"b.py": "x", "c.py": "z"}),
+        structs.replace(one, others={"b.py": "x", "d.py": "y"}),
+        structs.replace(one, others={}),
+        structs.replace(one, name="kernel.cpp"),
+    ):
+        assert rules.source_digest(other) != digest
 
 
 async def test_ids_tell_items_apart() -> None:

@@ -22,7 +22,7 @@ from ingest.site.submissions import CHOICES_MAX
 from shared import events
 from shared.events import Artefact, Blob, Composition
 from shared.presentation.units import escape_control_characters
-from shared.source_files import SourceFile, pack_files
+from shared.source_files import PACKED_MEDIA, SourceFile, pack_files
 from tests.ingest.test_site_pages import page_of, run
 from tests.ingest.ways import Ways
 from tests.support.lives import BLOB, Life
@@ -185,9 +185,17 @@ async def test_the_download_is_the_file_or_an_archive_of_several(ways: Ways, own
     files = (SourceFile("kernel.py", SOURCES[0]), SourceFile("lib/tile.cuh", b"// \xc3\xa9\n"))
     blobs = [await ways.reads.blobs.put(pack_files(part)) for part in (files, files[:1])]
     several, one = (
-        Life(id_, account, source=blob.digest) for id_, blob in zip("ab", blobs, strict=True)
+        Life(id_, account, time_us, source=blob.digest, media=media)
+        for id_, time_us, blob, media in zip(
+            "ab", (80.0, 90.0), blobs, (PACKED_MEDIA, "text/x-python"), strict=True
+        )
     )
     numbers = await run(ways, several, one)
+    text = (await owner.http.get("/me/submissions")).text
+    assert text.count("several files") == 1
+    assert "several files" in await page_of(ways, "/leaderboards/identity/CPU")
+    lines = (await owner.http.get("/v1/me/submissions")).json()["items"]
+    assert [line["has_several_files"] for line in lines[:2]] == [False, True]
     answer = await owner.http.get(f"/submissions/{numbers['a']}/source")
     assert answer.headers["content-type"] == "application/zip"
     assert f"submission-{numbers['a']}.zip" in answer.headers["content-disposition"]

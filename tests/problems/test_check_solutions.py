@@ -34,6 +34,20 @@ SPOILT: Mapping[str, Mapping[str, str]] = {
     },
     "bare": {name: FILES[name] for name in ("task.yml", "reference.py")}
     | {"template.py": TEMPLATE.replace("return data[1]", "return data[1].copy_(data[0])")},
+    "several": {
+        **FILES,
+        "warpboard.yml": "limits: {files: 3}\n",
+        "solutions/correct/parts/kernel.py": "from lib.own import custom_kernel\n",
+        "solutions/correct/parts/lib/own.py": RIGHT,
+        "solutions/wrong/parts/submission.py": "from lib.own import custom_kernel\n",
+        "solutions/wrong/parts/lib/own.py": SMALL,
+        "solutions/wrong/README.md": "not a solution",
+    },
+    "crowded": {
+        **FILES,
+        "solutions/correct/parts/kernel.py": "from own import custom_kernel\n",
+        "solutions/correct/parts/own.py": RIGHT,
+    },
     "broken": {**FILES, "task.yml": TASK.replace("benchmarks:", "benchmark:")},
     "slow": {**FILES, "warpboard.yml": "yardstick: slow.py\n", "slow.py": SLOW},
     "lame": {**FILES, "warpboard.yml": "yardstick: small.py\n", "small.py": SMALL},
@@ -101,6 +115,24 @@ def test_a_right_problem_is_clean_and_its_solutions_end_as_they_must(checked: Ch
         ("baselines/eager.py", "passed"),
     ]
     assert result["solutions"][-1]["kind"] == "baseline"
+
+
+@pytest.mark.feature("C5", "N7")
+def test_a_folder_is_a_solution_of_several_files(checked: Checked) -> None:
+    result = checked.said["several"]
+    assert result["findings"] == []
+    assert [(solution["name"], solution["verdict"]) for solution in result["solutions"]] == [
+        ("right.py", "passed"),
+        ("parts/kernel.py", "passed"),
+        ("half.py", "wrong_answer"),
+        ("parts/submission.py", "wrong_answer"),
+    ]
+    (finding,) = checked.said["crowded"]["findings"]
+    assert (finding["code"], finding["where"]) == (
+        "solution_files",
+        "solutions/correct/parts/kernel.py",
+    )
+    assert "2 files; this problem takes one file" in finding["text"]
 
 
 @pytest.mark.feature("C5")

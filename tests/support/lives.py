@@ -46,6 +46,7 @@ class Life:
     mode: str = "ranked"
     verdict: str = "passed"
     source: str = ""
+    media: str = "application/octet-stream"
     normal_digest: str = ""
     process_us: tuple[float, ...] = ()
     artefact: Blob = BLOB
@@ -61,7 +62,7 @@ class Life:
     @property
     def blob(self) -> Blob:
         """Its source, by default its own."""
-        return Blob(digest=(self.source or self.id).rjust(64, "0"), bytes=1)
+        return Blob(digest=(self.source or self.id).rjust(64, "0"), bytes=1, media=self.media)
 
     @property
     def job(self) -> str:

@@ -1,6 +1,5 @@
 """The files of `warpboard evaluate`: sources come in and results go out, a line of JSON each."""
 
-import hashlib
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -8,12 +7,14 @@ from typing import BinaryIO
 
 import msgspec
 
+from harness.evaluator import Source
 from shared.api.evaluations import EvaluationItem
 from shared.api.fields import explain_invalid
 from shared.clock import new_id
 from shared.errors import Refused
 from shared.problems.submission_file import SUFFIXES
 from shared.problems.warpboard_yml import SOURCE_BYTES_MAX
+from shared.source_files import SOURCE_FILES_MAX, check_files
 from warpboard.line_file import LineFile, bad_line
 
 # A source as JSON takes up to six bytes per byte.
@@ -94,7 +95,7 @@ class SourceFile:
         for number, source in self._read():
             if source.id in self.digests:
                 raise bad_line(path, number, "id", f"{source.id!r} is the id of an earlier line")
-            self.digests[source.id] = hashlib.sha256(source.source.encode()).hexdigest()
+            self.digests[source.id] = as_source(source).digest
         if not self.digests:
             raise Refused("empty_file", f"{path} has no source: write one line of JSON for each")
 
@@ -150,6 +151,11 @@ class ResultFile(LineFile[ResultLine]):
         return self.path.with_name(f"{self.path.name}.unfinished")
 
 
+def as_source(item: EvaluationItem) -> Source:
+    """Return an item as a source of the evaluator."""
+    return Source(item.source, item.name, item.others)
+
+
 def _lines(file: BinaryIO) -> Iterator[bytes]:
     """Yield lines, of a line that is too long a part that is too long as well."""
     while line := file.readline(LINE_BYTES_MAX + 1):
@@ -175,7 +181,11 @@ def _find_problems(source: EvaluationItem) -> Iterator[tuple[str, str]]:
     """Yield each field that is wrong, and why."""
     if not source.source.strip():
         yield "source", "it is empty: give the whole file"
-    if len(source.source.encode()) > SOURCE_BYTES_MAX:
-        yield "source", f"it is over {SOURCE_BYTES_MAX:,} bytes"
+    if sum(len(file.data) for file in source.files) > SOURCE_BYTES_MAX:
+        yield "source", f"it is over {SOURCE_BYTES_MAX:,} bytes, with the files beside it"
+    try:
+        check_files(source.name, source.files[1:], SOURCE_FILES_MAX, ())
+    except Refused as refused:
+        yield "others", refused.reason
     if not source.name.endswith(tuple(SUFFIXES.values())):
         yield "name", f"{source.name!r} has none of the suffixes {', '.join(SUFFIXES.values())}"

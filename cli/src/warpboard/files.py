@@ -11,12 +11,17 @@ from stat import S_ISREG
 from string import Template
 from typing import TYPE_CHECKING, BinaryIO, NamedTuple
 
-from shared.checks.problem_files import Sample, Solutions
+from shared.checks.problem_files import (
+    KINDS,
+    SOLUTIONS,
+    Solutions,
+    is_solution,
+    split_solutions,
+)
 from shared.errors import Refused
 from shared.private_files import create_private_folder, open_private
 from shared.problem_versions import LEVEL, LEVEL_FILES, own_slug, slug_of
-from shared.problems.submission_file import SUFFIXES
-from shared.source_files import ENTRY_STEM, OTHER_SUFFIXES, SourceFile
+from shared.source_files import OTHER_SUFFIXES, SourceFile, choose_entry
 
 # What compiles problems imports pydantic, which most commands do without.
 if TYPE_CHECKING:
@@ -25,8 +30,7 @@ if TYPE_CHECKING:
 # The limit of files of problems and competitions; a submission's limit is the platform's own.
 FILE_BYTES_MAX = 16 * 1024 * 1024
 DOWNLOAD_BYTES_MAX = 64 * 1024 * 1024
-# What a submitted folder's entry file is called, and how many files are looked at.
-ENTRY_STEMS = (ENTRY_STEM, "kernel")
+# How many files of a submitted folder are looked at.
 FOLDER_FILES_MAX = 1000
 # The folder with the problem beside a kernel, as `warpboard init` makes it.
 READ_FOLDER = "problem"
@@ -102,17 +106,13 @@ def _list_submission(folder: Path) -> tuple[Path, ...]:
             reason = f"{folder} has over {FOLDER_FILES_MAX} files: name those to submit"
             raise Refused("too_many_files", reason, "FILES")
     paths = [path for path in all_paths if path.name.endswith(OTHER_SUFFIXES)]
-    own = [path for path in paths if path.parent == folder and path.suffix in SUFFIXES.values()]
-    named = [path for path in own if path.stem in ENTRY_STEMS]
-    entries = named or own
-    if len(entries) != 1:
-        candidates = " and ".join(path.name for path in entries) or "none"
-        stems = " or ".join(ENTRY_STEMS)
-        reason = (
-            f"the entry file of {folder} could be {candidates}: call one {stems}, or name it first"
-        )
-        raise Refused("bad_file", reason, "FILES")
-    return *entries, *(path for path in paths if path != entries[0])
+    names = [path.relative_to(folder).as_posix() for path in paths]
+    try:
+        entry = folder / choose_entry(str(folder), names)
+    except Refused as refused:
+        reason = f"{refused.reason}, or name it first"
+        raise Refused(refused.code, reason, "FILES") from refused
+    return entry, *(path for path in paths if path != entry)
 
 
 def load_competition(file: Path) -> "list[CompetitionProblem]":
@@ -289,17 +289,13 @@ def load_all_solutions(folder: Path) -> list[Solutions]:
 
 def load_solutions(problem: Path, slug: str) -> Solutions:
     """Return the solutions of one problem, as far as there are any. Raises Refused."""
-    from shared.problems.submission_file import SUFFIXES
-
-    folder = (problem.parent if problem.is_file() else problem) / "solutions"
-    correct, wrong = (
-        tuple(
-            Sample(file.name, _read_bytes(file, FILE_BYTES_MAX))
-            for file in sorted(path for end in SUFFIXES.values() for path in kind.glob(f"*{end}"))
-        )
-        for kind in (folder / "correct", folder / "wrong")
-    )
-    return Solutions(slug, correct, wrong)
+    root = problem.parent if problem.is_file() else problem
+    paths = [path for kind in KINDS for path in sorted((root / SOLUTIONS / kind).rglob("*"))]
+    names = {path.relative_to(root).as_posix(): path for path in paths if path.is_file()}
+    files = {
+        name: _read_bytes(path, FILE_BYTES_MAX) for name, path in names.items() if is_solution(name)
+    }
+    return split_solutions(slug, files)[1]
 
 
 def read_template(name: str) -> str:

@@ -19,7 +19,7 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePath
 from typing import Any, Literal, Self, TypeVar
 
@@ -29,7 +29,15 @@ from harness.entry import DOUBTFUL, Progress, RunReport, RunRequest, StageFinish
 from harness.evaluations import Evaluation, measure_speedup
 from harness.messages import failed_run
 from harness.pool import HarnessPool, count_slots
-from harness.vocabulary import CPU_DEVICE, CPU_TYPE, EVALUATION_LEVEL_MIN, LEVELS, NOISY, PASSED
+from harness.vocabulary import (
+    BOX_FILES,
+    CPU_DEVICE,
+    CPU_TYPE,
+    EVALUATION_LEVEL_MIN,
+    LEVELS,
+    NOISY,
+    PASSED,
+)
 
 Value = TypeVar("Value")
 ItemId = str | int
@@ -40,6 +48,8 @@ _IN_FLIGHT_PER_SLOT = 2
 # A run that ended so, by no fault of the source, is repeated once.
 _REPEATED = (*DOUBTFUL, NOISY)
 _CACHED_MAX = 5_000
+# What the entry file is called in a run, without its suffix.
+_ENTRY = "submission"
 _PROBE_S_MAX = 120.0
 _STARTS_S_MAX = 600.0
 _ENDS_S_MAX = 300.0
@@ -54,15 +64,44 @@ class EvaluatorError(Exception):
 
 @dataclass(frozen=True)
 class Source:
-    """A source to evaluate; the suffix of its name tells its language."""
+    """A source to evaluate; the suffix of its name tells its language.
+
+    `others` are the files beside it, by their paths relative to it.
+    """
 
     text: str | bytes
     name: str = "submission.py"
+    others: Mapping[str, str | bytes] = field(default_factory=dict)
 
     @property
     def data(self) -> bytes:
         """The source as bytes."""
-        return self.text if isinstance(self.text, bytes) else self.text.encode()
+        return _as_bytes(self.text)
+
+    @property
+    def digest(self) -> str:
+        """The SHA-256 of the source, or of all its files, in hexadecimal."""
+        digest = hashlib.sha256(self.data)
+        for name, text in sorted(self.others.items()):
+            # No source has a NUL byte, so no other files have this digest.
+            digest.update(b"\0".join([b"", name.encode(), _as_bytes(text)]))
+        return digest.hexdigest()
+
+    def write(self, folder: Path) -> Path:
+        """Write the files into a new folder, and return the path of the entry."""
+        suffix = PurePath(self.name).suffix
+        entry = folder / f"{_ENTRY}{suffix if suffix in LANGUAGES else '.py'}"
+        folder.mkdir()
+        entry.write_bytes(self.data)
+        for name, text in self.others.items():
+            path = folder / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(_as_bytes(text))
+        return entry
+
+
+def _as_bytes(text: str | bytes) -> bytes:
+    return text if isinstance(text, bytes) else text.encode()
 
 
 Sources = (
@@ -79,6 +118,21 @@ class _Version:
     folder: Path
     digest: str
     ranking_by: str
+    files_max: int
+    names: frozenset[str]
+
+    def check_files(self, id_: ItemId, source: Source) -> None:
+        """Check the files beside a source. Raises EvaluatorError, naming the file."""
+        if len(source.others) >= self.files_max:
+            message = f"source {id_!r} has {1 + len(source.others)} files"
+            raise EvaluatorError(f"{message}; this problem takes at most {self.files_max}")
+        for name in source.others:
+            path = PurePath(name)
+            is_below = bool(path.parts) and not path.is_absolute() and ".." not in path.parts
+            is_taken = path.stem == _ENTRY or (path.parts[:1] and path.parts[0] in self.names)
+            if not is_below or is_taken:
+                message = f"source {id_!r}: {name!r} cannot be the name of a file beside it"
+                raise EvaluatorError(f"{message}: write a path relative to it that no file has")
 
 
 @dataclass(frozen=True)
@@ -290,10 +344,13 @@ class Evaluator:
             folder = self._compile_problem(path)
         manifest = (folder / "manifest.json").read_bytes()
         try:
-            ranking_by = json.loads(manifest)["ranking_by"]
-        except (KeyError, TypeError, ValueError) as error:
+            content = json.loads(manifest)
+            ranking_by, names = content["ranking_by"], frozenset((*content["files"], *BOX_FILES))
+            files_max = content.get("source_files_max", 1)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise EvaluatorError(f"{folder} has no manifest of a version: {error!r}") from error
-        return _Version(folder.resolve(), hashlib.sha256(manifest).hexdigest(), ranking_by)
+        digest = hashlib.sha256(manifest).hexdigest()
+        return _Version(folder.resolve(), digest, ranking_by, files_max, names)
 
     def _compile_problem(self, path: Path) -> Path:
         assert self._folder is not None
@@ -323,7 +380,7 @@ class Evaluator:
         assert task is not None
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        digest = hashlib.sha256(source.data).hexdigest()
+        digest = source.digest
         key = (digest, PurePath(source.name).suffix, order.version.digest, order.mode)
         evaluation = self._cache.get(key)
         if evaluation is not None:
@@ -366,9 +423,7 @@ class Evaluator:
 
         with tempfile.TemporaryDirectory(dir=self._folder.name, prefix="run-") as folder:
             home = Path(folder)
-            suffix = PurePath(source.name).suffix
-            path, out = home / f"submission{suffix if suffix in LANGUAGES else '.py'}", home / "out"
-            path.write_bytes(source.data)
+            path, out = source.write(home / "source"), home / "out"
             out.mkdir()
             request = RunRequest(
                 str(order.version.folder),
@@ -380,6 +435,7 @@ class Evaluator:
                 gpus=[] if device.kind == CPU_DEVICE else [device.index],
                 precision=order.precision if order.mode == "benchmark" else 0.0,
                 is_shared=order.mode == "test",
+                others=list(source.others),
             )
             if device.pool.has_left:
                 reason = "a process of an earlier run could not be killed: restart this machine"
@@ -452,6 +508,7 @@ class Evaluations:
             id_, source = item
             if id_ in self._ids:
                 raise EvaluatorError(f"two sources have the id {id_!r}")
+            self._order.version.check_files(id_, source)
             with _without_interrupts():
                 future = self._evaluator.submit(self._order, id_, source)
                 self._pending[future] = None

@@ -32,6 +32,9 @@ ARCHIVES: Final = (".zip", ".tgz", ".tar.gz", ".tar", ".whl")
 
 # The entry's name in a run, without its suffix, if a problem takes several files.
 ENTRY_STEM: Final = "submission"
+# What the entry of a folder is called, without its suffix, and the suffixes that it may have.
+ENTRY_STEMS: Final = (ENTRY_STEM, "kernel")
+ENTRY_SUFFIXES: Final = (".py", ".cpp", ".cu", ".hip")
 
 _MARK = b"\0files "
 _PART = re.compile(r"[A-Za-z0-9_][A-Za-z0-9._-]{0,63}\Z")
@@ -105,6 +108,21 @@ def _split(entries: Sequence[tuple[str, int]], body: bytes) -> Iterator[SourceFi
     for name, size in entries:
         yield SourceFile(name, body[start : start + size])
         start += size
+
+
+def choose_entry(folder: str, names: Sequence[str]) -> str:
+    """Return which file of a folder is the entry, of names relative to it. Raises Refused.
+
+    >>> choose_entry("tiled", ["lib/a.py", "helper.py", "kernel.py"])
+    'kernel.py'
+    """
+    own = [name for name in names if "/" not in name and name.endswith(ENTRY_SUFFIXES)]
+    entries = [name for name in own if name.rpartition(".")[0] in ENTRY_STEMS] or own
+    if len(entries) != 1:
+        candidates, stems = " and ".join(entries) or "none", " or ".join(ENTRY_STEMS)
+        reason = f"the entry file of {folder} could be {candidates}: call one {stems}"
+        raise Refused("bad_file", reason, "files")
+    return entries[0]
 
 
 def code_language(name: str) -> str:

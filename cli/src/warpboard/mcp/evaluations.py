@@ -26,6 +26,10 @@ class KernelInput(BaseModel):
     id: Annotated[str, Field(min_length=1, max_length=200, description="Your name of it.")]
     source: Annotated[str, Field(min_length=1, description="The whole text of the file.")]
     language: Language = "python"
+    files: Annotated[
+        dict[str, str],
+        Field(default_factory=dict, description="The texts of files beside it, by name."),
+    ]
 
 
 class EvaluatedKernel(msgspec.Struct, frozen=True, kw_only=True):
@@ -74,7 +78,10 @@ async def evaluate_batch(
     """
     items = [
         EvaluationItem(
-            id=kernel.id, source=kernel.source, name=f"kernel{SUFFIXES[kernel.language]}"
+            id=kernel.id,
+            source=kernel.source,
+            name=f"kernel{SUFFIXES[kernel.language]}",
+            others=kernel.files,
         )
         for kernel in kernels
     ]

@@ -222,10 +222,6 @@ def _load_solutions(folder: Path, problem: ProblemFiles) -> Solutions:
 
 
 def _report_key(problem: ProblemFiles, solutions: Solutions, harness_digest: str) -> str:
-    files = [
-        [kind, sample.name, hashlib.sha256(sample.source).hexdigest()]
-        for kind, samples in (("correct", solutions.correct), ("wrong", solutions.wrong))
-        for sample in samples
-    ]
+    files = [[path, hashlib.sha256(data).hexdigest()] for path, data in solutions.files.items()]
     key_parts = json.dumps([EDITION, problem.digest, problem.gpus, harness_digest, files])
     return hashlib.sha256(key_parts.encode()).hexdigest()

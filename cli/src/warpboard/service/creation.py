@@ -113,13 +113,7 @@ class Creation:
                 reason = "no GPU type has an agent now: name those of the leaderboards by --gpu"
                 raise Refused("usage", reason, "--gpu") from refused
             problem = self._load(slug, gpus, options.statement)
-        solutions = load_solutions(self.path, slug) if self.path.is_dir() else None
-        kinds = {"correct": solutions.correct, "wrong": solutions.wrong} if solutions else {}
-        files = {
-            f"solutions/{kind}/{sample.name}": sample.source
-            for kind, samples in kinds.items()
-            for sample in samples
-        }
+        files = load_solutions(self.path, slug).files if self.path.is_dir() else {}
         return replace(problem, files={**files, **problem.files}, gpus=gpus or problem.gpus)
 
     def _load(self, slug: str, gpus: tuple[str, ...], statement: str) -> ProblemFiles:

@@ -357,7 +357,10 @@ async def _find_gpu(api: Api, demand: Demand) -> str:
 
 async def _submit(api: Api, gpu: str, example: Example) -> int:
     sample = example.sample
-    request = SubmissionRequest(sample.name, sample.source, example.problem, example.mode, (gpu,))
+    name = sample.name.rpartition("/")[2]
+    request = SubmissionRequest(
+        name, sample.source, example.problem, example.mode, (gpu,), others=sample.others
+    )
     return (await api.submit(request, new_id())).value.submissions[0].number
 
 

@@ -13,7 +13,7 @@ import msgspec
 from click import Choice
 
 from harness.evaluations import known_reward
-from harness.evaluator import EvaluationMode, Evaluator, EvaluatorError, Source
+from harness.evaluator import EvaluationMode, Evaluator, EvaluatorError
 from harness.vocabulary import EVALUATION_LEVEL_MIN, LEVELS, PASSED
 from shared.api.evaluations import (
     Evaluation,
@@ -26,7 +26,7 @@ from shared.presentation.outcome import speedup_text
 from shared.presentation.report_parts import ProgressText
 from warpboard.context import AppContext
 from warpboard.domain.output import INFRASTRUCTURE, OK
-from warpboard.evaluation_files import ResultFile, ResultLine, Run, SourceFile
+from warpboard.evaluation_files import ResultFile, ResultLine, Run, SourceFile, as_source
 from warpboard.files import find_named_problem
 from warpboard.local_run import check_torch
 from warpboard.screen import ShowProgress
@@ -210,7 +210,7 @@ async def _evaluate_here(
     precision: float,
 ) -> AsyncIterator[ResultLine]:
     """Yield results as they end on this machine. Raises Refused."""
-    items = ((source.id, Source(source.source, source.name)) for source in sources)
+    items = ((source.id, as_source(source)) for source in sources)
     try:
         async with evaluator:
             async for result in evaluator.map(problem, items, mode, precision=precision):

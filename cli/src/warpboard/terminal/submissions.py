@@ -605,6 +605,12 @@ def timeline_table(moments: Sequence[TimelineEntry], zone: tzinfo | None = None)
     return make_table("timeline", rows, zone)
 
 
+def _file_text(submission: SubmissionLine) -> str:
+    """Name the entry file of a submission, and say if there are others."""
+    name = one_line(submission.name, 40)
+    return f"{name} and others".strip() if submission.has_several_files else name
+
+
 def submission_table(summaries: Sequence[SubmissionLine], title: str = "submissions") -> Table:
     """List submissions, newest first."""
     rows = [
@@ -614,7 +620,7 @@ def submission_table(summaries: Sequence[SubmissionLine], title: str = "submissi
             "problem": summary.problem,
             "GPU type": summary.gpu,
             "mode": summary.mode,
-            "file": one_line(summary.name, 40),
+            "file": _file_text(summary),
             "verdict": summary.verdict or summary.outcome or summary.state,
             "score": time_text(summary.score_us),
             "tag": summary.tag or None,

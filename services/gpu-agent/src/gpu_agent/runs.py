@@ -390,7 +390,8 @@ class HarnessRuns:
         self, order: JobAssigned, problem: Path, item: EvaluationItem
     ) -> tuple[RunReport, "_ItemMessages"]:
         """Run an item, again if its supervisor died or the machine was too noisy for a time."""
-        files, attempt = [SourceFile(_plain_name(item.name), item.source.encode())], 0
+        entry, *others = item.files
+        files, attempt = [SourceFile(_plain_name(entry.name), entry.data), *others], 0
         while True:
             messages, attempt = _ItemMessages(self), attempt + 1
             run_folder = await asyncio.to_thread(self.create_run_folder, files)

@@ -15,6 +15,7 @@ from shared.api.fields import (
     Timestamp,
 )
 from shared.run_values import Composition, StageResult
+from shared.source_files import SOURCE_FILES_MAX, SourceFile
 from shared.states import EvaluationState
 
 EvaluationMode = Literal["test", "benchmark"]
@@ -29,7 +30,10 @@ class RequestModel(
 
 
 class EvaluationItem(RequestModel, frozen=True, kw_only=True):
-    """One source to evaluate; `id` is the client's own name of it, which its result has, too."""
+    """One source to evaluate; `id` is the client's own name of it, which its result has, too.
+
+    `others` are the files beside it, by their names relative to it.
+    """
 
     id: Annotated[str, Meta(min_length=1, max_length=200, pattern=PRINTABLE_LINE)]
     source: Annotated[str, Meta(min_length=1)]
@@ -37,6 +41,17 @@ class EvaluationItem(RequestModel, frozen=True, kw_only=True):
         str,
         Meta(min_length=1, max_length=200, description="Its suffix says in which language it is."),
     ] = "submission.py"
+    others: Annotated[
+        dict[str, str], Meta(max_length=SOURCE_FILES_MAX - 1, description="Files beside it.")
+    ] = {}
+
+    @property
+    def files(self) -> tuple[SourceFile, ...]:
+        """All its files, the entry first."""
+        texts = {self.name: self.source} | self.others
+        return tuple(
+            SourceFile(name, text.encode("utf-8", "surrogatepass")) for name, text in texts.items()
+        )
 
 
 class EvaluationRequest(RequestModel, frozen=True, kw_only=True):

@@ -106,6 +106,7 @@ class Entry(YardstickComparison, frozen=True, kw_only=True):
         float | None, Meta(description="Its share of the roofline by the GPU type's data sheet.")
     ]
     vs_baseline: Speedups
+    has_several_files: bool = False
     source_visible: bool
     duel: Annotated[str, Meta(description="Why it is ahead of the next entry, if by a duel.")]
     confirmation: Annotated[

@@ -136,6 +136,7 @@ class SubmissionLine(ApiModel, frozen=True, kw_only=True):
     tag: str | None
     state_deadline_at: Timestamp | None
     state_owner: Owner | None
+    has_several_files: bool = False
 
 
 class NewestSubmissions(ApiModel, frozen=True, kw_only=True):

@@ -13,12 +13,14 @@ from shared.checks.findings import Trial, hide_gpu_verdict, needed_gpus, sample_
 from shared.checks.harness_port import CheckHarness, ShowProgress
 from shared.checks.problem_files import ProblemFiles, Sample, Solutions
 from shared.checks.ranked_sizes import inspect_ranked_sizes
+from shared.errors import Refused
 from shared.presentation.outcome import Run
 from shared.presentation.report_parts import ProgressText, run_progress
 from shared.problems import flashinfer
 from shared.problems.kernelbench import AS_ANSWER
 from shared.problems.report import CheckReport, Finding
 from shared.problems.sources import REFERENCE
+from shared.source_files import check_files
 
 # Checks every case; times do not matter here.
 MODE = "verify"
@@ -148,6 +150,16 @@ class _Examination:
         if found.is_broken(inspected):
             # The solutions would fail or hang like the problem's own code.
             return findings, []
+        faults = [
+            found.create_finding(
+                "solution_files", "error", f"solutions/{kind}/{sample.name}", reason
+            )
+            for kind, samples in (("correct", solutions.correct), ("wrong", solutions.wrong))
+            for sample in samples
+            if (reason := self._find_fault(sample))
+        ]
+        if faults:
+            return [*findings, *faults], []
         samples = [(sample, True) for sample in solutions.correct]
         samples += [(sample, False) for sample in solutions.wrong]
         # Those of a model or a definition are written from it, and it is a correct solution.
@@ -175,6 +187,15 @@ class _Examination:
             findings += await self._check_yardstick(solutions.correct, trials)
         return findings, trials
 
+    def _find_fault(self, sample: Sample) -> str:
+        """Return why nobody could submit these files, "" if they could."""
+        files_max = self._manifest.get("source_files_max", 1)
+        try:
+            check_files(sample.name, sample.others, files_max, self._problem.version_files)
+        except Refused as refused:
+            return refused.reason
+        return ""
+
     async def _run_trial(self, sample: Sample, *, must_pass: bool) -> Trial:
         slug, gpus = self._problem.slug, self._problem.gpus
         if needed := needed_gpus(sample, self._harness.gpu):
@@ -190,7 +211,7 @@ class _Examination:
     ) -> Trial:
         """Run a baseline; one that is also a correct solution reuses that result."""
         for sample, trial in zip(correct, trials, strict=False):
-            if (sample_code(sample), needed_gpus(sample)) == (
+            if not sample.others and (sample_code(sample), needed_gpus(sample)) == (
                 sample_code(baseline),
                 needed_gpus(baseline),
             ):
@@ -230,7 +251,10 @@ class _Examination:
         return parse_response(answer, Run), answer.get("failure_code", "")
 
     async def _run_sample(self, sample: Sample, mode: str) -> JsonObject:
-        request = SubmissionRequest(sample.name, sample.source, self._problem.slug, mode)
+        name = sample.name.rpartition("/")[2]
+        request = SubmissionRequest(
+            name, sample.source, self._problem.slug, mode, others=sample.others
+        )
         return await self._harness.run(self._problem, request, is_reference=sample.is_reference)
 
     @property

@@ -23,6 +23,7 @@ from shared.errors import Refused
 from shared.evaluations import JSON_LINES
 from shared.events import Blob, CachedVerdict, Requires
 from shared.problems.submission_file import Directives
+from shared.source_files import ENTRY_STEM, SourceFile, pack_files
 
 EVALUATION_MODES = ("test", "benchmark")
 TEST = "test"
@@ -159,13 +160,15 @@ def check_sources(
 
 def item_request(request: SubmissionRequest, item: EvaluationItem, gpu: str) -> SubmissionRequest:
     """Return the submission request of one item."""
+    entry, *others = item.files
     return SubmissionRequest(
-        name=item.name,
-        source=item.source.encode("utf-8", "surrogatepass"),
+        name=entry.name,
+        source=entry.data,
         problem=request.problem,
         mode=request.mode,
         gpus=(gpu,),
         precision=request.precision,
+        others=tuple(others),
     )
 
 
@@ -181,7 +184,7 @@ def required(
         raise Refused("not_supported", message, "problem")
     toolchains: dict[str, None] = {}
     for item in items:
-        needed = submissions.required({item.name: item.source}, published, gpu)
+        needed = submissions.required({item.name: item.source} | item.others, published, gpu)
         toolchains |= dict.fromkeys(needed.toolchains)
     level = max(published.requires.level or LEVELS[0], EVALUATION_LEVEL_MIN, key=LEVELS.index)
     return structs.replace(published.requires, toolchains=list(toolchains), level=level)
@@ -195,10 +198,12 @@ def item_s_max(mode: str, published: events.ProblemPublished) -> float:
 
 
 def source_digest(item: EvaluationItem) -> str:
-    """Return what equal sources have in common: their text, and the language that runs it."""
+    """Return what equal sources have in common: their files, and the language that runs them."""
+    entry, *others = item.files
     suffix = item.name.rpartition(".")[2]
-    text = f"{suffix}\n{item.source}"
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    # In a run the entry has one name, whatever its client calls it.
+    blob = pack_files([SourceFile(ENTRY_STEM, entry.data), *others])
+    return hashlib.sha256(f"{suffix}\n".encode() + blob).hexdigest()
 
 
 def order_items(

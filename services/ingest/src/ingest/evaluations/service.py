@@ -209,13 +209,14 @@ class EvaluationCommands:
         except BlobNotFound as missing:
             message = "the sources of this evaluation are no longer stored: send the file"
             raise Refused("not_found", message, "item") from missing
-        source = (await asyncio.to_thread(read_items, file))[place]
+        entry, *others = (await asyncio.to_thread(read_items, file))[place].files
         request = SubmissionRequest(
-            name=source.name,
-            source=source.source.encode("utf-8", "surrogatepass"),
+            name=entry.name,
+            source=entry.data,
             problem=evaluation.requested.problem,
             mode=mode,
             gpus=(evaluation.requested.gpu,),
+            others=tuple(others),
         )
         return await self.intake.submit(Upload(caller, request, HTTP, key))
 

@@ -66,7 +66,7 @@ WAIT_S_MAX = 5.0
 # Events folded before other requests get a turn.
 EVENTS_PER_TURN = 500
 LIVE_NAMES = (
-    *("participant", "tier", "level", "file_name", "toolchains"),
+    *("participant", "tier", "level", "file_name", "has_several_files", "toolchains"),
     *("policy", "is_withdrawn", "is_consented"),
 )
 ROW_FIELDS = (
@@ -489,5 +489,6 @@ def _make_entry(view: ReaderView, row: Row, problem: Row) -> models.Entry:
         "source_visible": is_visible,
         "language": find_language(row),
         "toolchains": row["toolchains"] or [],
+        "has_several_files": bool(row["has_several_files"]),
     }
     return convert(row | details, models.Entry)

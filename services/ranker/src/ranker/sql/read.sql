@@ -427,7 +427,10 @@ select result.submission, result.account as participant_id, participant.name as 
        result.run_us, result.low_us, result.high_us, result.grade, result.yardstick_us,
        result.is_provisional, result.received_at, run.tier, run.level,
        coalesce(run.metrics, '{}') as metrics,
-       submission.name as file_name, submission.toolchains, version.source_visible as policy, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
+       submission.name as file_name, submission.toolchains,
+       coalesce(submission.source_media = 'application/vnd.warpboard.files', false)
+           as has_several_files,
+       version.source_visible as policy, coalesce(moderation.is_withdrawn, false) as is_withdrawn,
        coalesce(version.consent = '' or exists (
            select 1 from consent
            where consent.account = result.account and consent.problem = result.problem
@@ -629,6 +632,8 @@ select submission.number, submission.id, submission.account as participant_id,
        participant.name as participant,
        submission.problem, submission.problem_number as problem_version, submission.gpu,
        submission.mode, submission.name,
+       coalesce(submission.source_media = 'application/vnd.warpboard.files', false)
+           as has_several_files,
        submission.received_at, submission.state, submission.state_at as state_since,
        submission.deadline_at, submission.lease_until_at, submission.outcome, submission.verdict,
        coalesce(result.code, submission.code) as code,
