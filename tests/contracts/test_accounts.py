@@ -55,6 +55,7 @@ async def test_a_name_has_one_account(people: AccountStore) -> None:
     ada = await people.open_account("ada")
     assert await people.open_account("ada") == ada == await people.find_account("ada")
     assert (await people.name_of(ada), await people.name_of("nobody")) == ("ada", None)
+    assert await people.names_of([ada, "nobody"]) == {ada: "ada"}
 
 
 async def test_names_come_in_pages_ordered_by_account(people: AccountStore) -> None:
@@ -241,6 +242,7 @@ async def test_another_process_sees_a_rename_once_it_forgets_what_it_read(
     async with create_pool(postgres_dsn, 1, 2) as connections:
         first, second = PostgresAccountStore(connections), PostgresAccountStore(connections)
         ada = await first.open_account("ada")
+        assert await second.names_of([ada, "nobody"]) == {ada: "ada"}
         assert await second.name_of(ada) == "ada"
         assert await first.rename(ada, "lovelace")
         assert (await first.name_of(ada), await second.name_of(ada)) == ("lovelace", "ada")

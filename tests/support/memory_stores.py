@@ -56,6 +56,14 @@ class MemoryAccountStore:
         """Return the current name of an account."""
         return self.participants.get(account)
 
+    async def names_of(self, accounts: Sequence[str]) -> Mapping[str, str]:
+        """Return the current names of accounts."""
+        return {
+            account: self.participants[account]
+            for account in accounts
+            if account in self.participants
+        }
+
     async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
         """Return a page of accounts with their names, ordered by account."""
         return sorted(pair for pair in self.participants.items() if pair[0] > after)[:limit]

@@ -10,6 +10,7 @@ import time
 from argparse import Namespace
 from collections.abc import Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -19,6 +20,7 @@ import msgspec
 from ranker.audit.command import audit_live
 from ranker.replay.runner import replay_projection
 from ranker.settings import Settings
+from shared.api.audits import AuditReport, ContestAuditReport
 from shared.bus_keys.login import BusLogin
 from shared.bus_keys.permissions import MAINTENANCE
 from shared.servers.postgresql import Postgres
@@ -165,11 +167,19 @@ class Running:
 
     def audit(self, problem: str, gpu: str) -> dict[str, Any]:
         """What an audit of a leaderboard finds."""
-        names = ("version", "contest", "round", "as_of", "as_of_seq")
-        options = Namespace(problem=problem, gpu=gpu, key=[], **dict.fromkeys(names))
-        report = _run_aside(audit_live(self._ranker_settings(), options, []))
-        found: dict[str, Any] = msgspec.to_builtins(report)
+        found: dict[str, Any] = msgspec.to_builtins(self._audit(problem=problem, gpu=gpu))
         return found
+
+    def audit_contest(self, contest: str, as_of: datetime) -> ContestAuditReport:
+        """What an audit of a contest finds as of an instant."""
+        report = self._audit(contest=contest, as_of=as_of)
+        assert isinstance(report, ContestAuditReport)
+        return report
+
+    def _audit(self, **values: object) -> AuditReport | ContestAuditReport:
+        names = ("problem", "gpu", "version", "contest", "round", "as_of", "as_of_seq")
+        options = Namespace(key=[], **dict.fromkeys(names) | values)
+        return _run_aside(audit_live(self._ranker_settings(), options, []))
 
     def _replay(self, source: str) -> dict[str, Any]:
         options = Namespace(projection="ranker", source=source, file=None, switch=False)

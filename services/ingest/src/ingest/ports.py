@@ -106,6 +106,9 @@ class AccountStore(Protocol):
     async def name_of(self, account: str) -> str | None:
         """Return the name of an account, None if it is erased."""
 
+    async def names_of(self, accounts: Sequence[str]) -> Mapping[str, str]:
+        """Return the names of accounts, without those that are erased."""
+
     async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
         """Return a page of accounts with their names, in order, after an account."""
 

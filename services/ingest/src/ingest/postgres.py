@@ -147,6 +147,19 @@ class PostgresAccountStore(_Store):
         rows = await self._ask("name_of", account=account)
         return _remember(self._known.names, account, str(rows[0][0])) if rows else None
 
+    async def names_of(self, accounts: Sequence[str]) -> Mapping[str, str]:
+        """Return the names of accounts, without those that are erased. Raises `Failed`."""
+        self._known.forget_old()
+        names = {
+            account: self._known.names[account]
+            for account in accounts
+            if account in self._known.names
+        }
+        if unknown := [account for account in accounts if account not in names]:
+            for account, name in await self._ask("names_of", accounts=unknown):
+                names[str(account)] = _remember(self._known.names, str(account), str(name))
+        return names
+
     async def names(self, after: str, limit: int) -> Sequence[tuple[str, str]]:
         """Return a page of accounts with their names, in order. Raises `Failed`."""
         rows = await self._ask("names", after=after, limit=limit)

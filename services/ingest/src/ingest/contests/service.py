@@ -228,12 +228,16 @@ class ContestCommands:
         phase, following = phase_at(contest, at), next_phase(contest, at)
         own = None
         if account is not None and account in state.people:
-            own = await self._contestant(state, state.contestant_of(account), is_full=True)
+            contestant = state.contestant_of(account)
+            names = await self.store.names_of(state.members_of(contestant))
+            own = _describe_contestant(state, contestant, names, is_full=True)
         return api.ContestDetails(
             contest=contest,
             number=state.number,
             terms_digest=contest.terms_digest,
-            organisers=await self._members(contest.organisers),
+            organisers=_describe_members(
+                contest.organisers, await self.store.names_of(contest.organisers)
+            ),
             phase=phase.kind if phase else None,
             phase_ends_at=phase.ends_at if phase else None,
             next_phase=following.kind if following else None,
@@ -250,9 +254,10 @@ class ContestCommands:
         """Return the contestants of a contest by name; organisers see all that is known of them."""
         state = await self.state(slug)
         is_full = state.is_organiser(caller.account) or caller.is_staff
+        names = await self.store.names_of(list(state.people))
         items = [
-            await self._contestant(
-                state, contestant, is_full or caller.account in state.members_of(contestant)
+            _describe_contestant(
+                state, contestant, names, is_full or caller.account in state.members_of(contestant)
             )
             for contestant in _contestants(state)
         ]
@@ -485,32 +490,34 @@ class ContestCommands:
         team = next(teams, None)
         return team if team is not None else await self._account(name)
 
-    async def _members(self, accounts: Iterable[str]) -> list[api.ContestMember]:
-        return [
-            api.ContestMember(participant_id=account, participant=await self.store.name_of(account))
-            for account in accounts
-        ]
 
-    async def _contestant(
-        self, state: ContestState, contestant: str, is_full: bool
-    ) -> api.Contestant:
-        team, declaration = state.teams.get(contestant), state.declarations[contestant]
-        members = await self._members(state.members_of(contestant))
-        reasons = [state.disqualification_of(member.participant_id) for member in members]
-        # A disqualified member takes no further part; the rest of their team stays.
-        is_out = all(reason is not None for reason in reasons)
-        return api.Contestant(
-            contestant=contestant,
-            name=team.name if team else members[0].participant,
-            is_team=team is not None,
-            captain=team.captain if team else None,
-            members=members,
-            division=declaration.division,
-            is_disqualified=is_out,
-            declaration=dict(declaration.values) if is_full else None,
-            doubt=declaration.doubt if is_full else None,
-            disqualified=next(filter(None, reasons), "") if is_full else None,
-        )
+def _describe_members(accounts: Iterable[str], names: Mapping[str, str]) -> list[api.ContestMember]:
+    return [
+        api.ContestMember(participant_id=account, participant=names.get(account))
+        for account in accounts
+    ]
+
+
+def _describe_contestant(
+    state: ContestState, contestant: str, names: Mapping[str, str], is_full: bool
+) -> api.Contestant:
+    team, declaration = state.teams.get(contestant), state.declarations[contestant]
+    members = _describe_members(state.members_of(contestant), names)
+    reasons = [state.disqualification_of(member.participant_id) for member in members]
+    # A disqualified member takes no further part; the rest of their team stays.
+    is_out = all(reason is not None for reason in reasons)
+    return api.Contestant(
+        contestant=contestant,
+        name=team.name if team else members[0].participant,
+        is_team=team is not None,
+        captain=team.captain if team else None,
+        members=members,
+        division=declaration.division,
+        is_disqualified=is_out,
+        declaration=dict(declaration.values) if is_full else None,
+        doubt=declaration.doubt if is_full else None,
+        disqualified=next(filter(None, reasons), "") if is_full else None,
+    )
 
 
 def _phase_balances(quota: PhaseQuota, at: datetime) -> list[Balance]:

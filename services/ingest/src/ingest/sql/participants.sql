@@ -31,6 +31,10 @@ limit 1;
 -- The name of an account.
 select name from accounts.participant where account = %(account)s limit 1;
 
+-- name: names_of
+-- The names of accounts.
+select account, name from accounts.participant where account = any(%(accounts)s);
+
 -- name: names
 -- A page of names, ordered by account.
 select account, name from accounts.participant
