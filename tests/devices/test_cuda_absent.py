@@ -1,6 +1,8 @@
 """Without a GPU, everything that needs one fails with a clear sentence."""
 
 import ctypes
+import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
@@ -45,6 +47,33 @@ def test_a_missing_compiler_is_named() -> None:
 def test_a_missing_monitor_is_named() -> None:
     with pytest.raises(DeviceFault, match="NVML cannot be loaded"):
         NvmlMonitor("GPU-1", "/nowhere/libnvidia-ml.so.1")
+
+
+NVML = """
+#include <string.h>
+typedef struct { unsigned pid; unsigned long long used; unsigned gpu, compute; } process;
+const char *nvmlErrorString(int status) { return "fault"; }
+int nvmlInit_v2(void) { return 0; }
+int nvmlShutdown(void) { return 0; }
+int nvmlDeviceGetHandleByUUID(const char *uuid, void **handle) { return strcmp(uuid, "GPU-1"); }
+int nvmlDeviceGetComputeRunningProcesses_v3(void *handle, unsigned *count, process *processes) {
+  process own[] = {{7, 3 << 20, 0, 0}, {8, 5 << 20, 0, 0}, {9, ~0ull, 0, 0}};
+  memcpy(processes, own, sizeof own);
+  *count = 3;
+  return 0;
+}
+"""
+
+
+def test_memory_is_counted_by_process_and_what_is_unknown_is_not(tmp_path: Path) -> None:
+    source, library = tmp_path / "nvml.c", tmp_path / "libnvidia-ml.so.1"
+    source.write_text(NVML)
+    compiler = shutil.which("gcc")
+    assert compiler is not None
+    subprocess.run([compiler, "-shared", "-o", library, source], check=True)
+    with NvmlMonitor("GPU-1", str(library)) as monitor:
+        counts = [monitor.used_bytes(pids) for pids in ([], [7], [7, 8, 10], [9])]
+    assert counts == [0, 3 << 20, 8 << 20, 0]
 
 
 @needs_no_gpu

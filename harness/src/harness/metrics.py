@@ -5,9 +5,19 @@ from dataclasses import dataclass
 from math import isfinite
 from typing import Any, Literal
 
-MetricName = Literal["peak_memory_mib", "least_speedup"]
+MetricName = Literal[
+    "peak_memory_mib",
+    "device_memory_mib",
+    "least_speedup",
+    "max_absolute_error",
+    "max_relative_error",
+]
+ERROR_METRICS: tuple[MetricName, ...] = ("max_absolute_error", "max_relative_error")
 METRIC_TEXTS: Mapping[MetricName, str] = {
     "peak_memory_mib": "the peak memory of the largest process, in MiB",
+    "device_memory_mib": "the most memory of the device that it held after a call, in MiB",
+    "max_absolute_error": "the largest difference from the reference, of all public checks",
+    "max_relative_error": "that difference as a share of the reference's largest magnitude",
     "least_speedup": "the least speed-up over the yardstick, of all public timed cases",
 }
 

@@ -9,14 +9,14 @@ import importlib
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from math import prod
-from typing import Any
+from math import inf, prod
+from typing import Any, Self
 
 from harness.check.author import AuthorCode
 from harness.check.buffers import RankBuffers
 from harness.check.inputs import Shape
 from harness.check.structure import FlatValue, Leaf, contiguous_stride, flatten
-from harness.check.utilities import is_close_by_scale
+from harness.check.utilities import find_largest_error, is_close_by_scale
 from harness.defences import ALL_DEFENCES, Defences
 from harness.devices.device import CoreKeepAwake, Device
 from harness.messages import CaseFailed, Mismatch
@@ -38,7 +38,8 @@ _LOOK_BYTES = 4096
 class JudgeContext:
     """What a call involves: the author's code, the device with its clock, the defences.
 
-    `referee` is the thread that makes the calls.
+    `referee` is the thread that makes the calls. `errors` collects how far right answers are from
+    the reference, which costs a reference per call; None if nobody asks.
     """
 
     author: AuthorCode
@@ -46,6 +47,36 @@ class JudgeContext:
     core_keep_awake: CoreKeepAwake
     defences: Defences = ALL_DEFENCES
     referee: Referee = field(default_factory=Referee)
+    errors: "AnswerErrors | None" = None
+
+    def keep_errors(self, errors: "AnswerErrors") -> None:
+        """Take the errors of an accepted answer."""
+        if self.errors is not None:
+            self.errors.add(errors)
+
+
+class AnswerErrors:
+    """The largest errors of accepted answers; infinite where a finite value was expected.
+
+    `relative` is a share of the largest finite magnitude of the reference's output.
+    """
+
+    def __init__(self) -> None:
+        self.absolute = self.relative = 0.0
+
+    def add(self, other: "AnswerErrors") -> None:
+        """Take the errors of another answer."""
+        self.absolute = max(self.absolute, other.absolute)
+        self.relative = max(self.relative, other.relative)
+
+    def compare(self, outputs: Sequence[Any], expected: Sequence[Any]) -> Self:
+        """Take the errors of outputs, of the same shapes as those of the reference."""
+        for output, right in zip(outputs, expected, strict=True):
+            absolute, scale = find_largest_error(output, right)
+            relative = absolute / scale if scale else inf if absolute else 0.0
+            self.absolute = max(self.absolute, absolute)
+            self.relative = max(self.relative, relative)
+        return self
 
 
 class ReferenceAnswerNeeded(Exception):  # noqa: N818  (STYLE.md, section 3: an outcome, not an error)
@@ -88,6 +119,8 @@ def judge_answer(
     # The check gets the reference's shape: it could take a leading 1 for a row dimension.
     shown_value = FlatValue(shape.answer, reshaped, [])
     answer = shown_value.rebuild(reshaped)
+    # A check may change the answer.
+    errors = _measure_errors(judge_context, reshaped, right_answer)
     if author.is_together(case):
         # It may be judged twice, and a check may write to its arguments.
         data, answer = flat.clone(), shown_value.clone()
@@ -95,6 +128,17 @@ def judge_answer(
         failure = CaseFailed("wrong_answer", complaint, is_last=False)
         failure.wrong, failure.mismatches = find_mismatches(reshaped, right_answer())
         raise failure
+    if errors is not None:
+        judge_context.keep_errors(errors)
+
+
+def _measure_errors(
+    judge_context: JudgeContext, outputs: Sequence[Any], expected: Callable[[], Sequence[Any]]
+) -> AnswerErrors | None:
+    """Return the errors of outputs, None if nobody asks for them."""
+    if judge_context.errors is None:
+        return None
+    return AnswerErrors().compare(outputs, expected())
 
 
 def _call_check(check: Callable[[], str | None], difference: str) -> str | None:

@@ -1,6 +1,7 @@
 """What a problem can import as `utils` if it brings no utils.py of its own."""
 
 import importlib
+import math
 import random
 from collections.abc import Callable
 from typing import Any, Self
@@ -114,6 +115,32 @@ def is_close_by_scale(received: Any, expected: Any, rtol: float, atol: float) ->
         for got, want in zip(received_parts, expected_parts, strict=True)
     ]
     return torch.cat(close).reshape(expected.shape), atol
+
+
+def find_largest_error(received: Any, expected: Any) -> tuple[float, float]:
+    """Return the largest difference of two tensors, and the largest finite magnitude expected.
+
+    Equal infinities and two NaN do not differ; other values that are not finite differ infinitely.
+    Both have the same shape.
+    """
+    torch = _torch()
+    wide = torch.complex128 if expected.is_complex() else torch.float64
+    size = _PIECE_ELEMENTS_GPU if expected.is_cuda else _PIECE_ELEMENTS
+    largest = scale = 0.0
+    received_parts, expected_parts = (
+        tensor.detach().reshape(-1).split(size) for tensor in (received, expected)
+    )
+    for got_part, want_part in zip(received_parts, expected_parts, strict=True):
+        got, want = got_part.to(wide), want_part.to(wide)
+        if not want.numel():
+            continue
+        is_same_value = (got == want) | (torch.isnan(got) & torch.isnan(want))
+        difference = (got - want).abs().nan_to_num(nan=math.inf, posinf=math.inf)
+        largest = max(largest, float(difference.masked_fill(is_same_value, 0.0).max()))
+        magnitude = want.abs()
+        finite = magnitude[torch.isfinite(magnitude)]
+        scale = max(scale, float(finite.max()) if finite.numel() else 0.0)
+    return largest, scale
 
 
 def _mean_magnitude(parts: Any, wide: Any) -> float:

@@ -14,7 +14,7 @@ import os
 import platform
 import signal
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
@@ -129,6 +129,11 @@ class Device:
         """Return which share of a GPU's memory is free besides so many bytes."""
         del besides
         return 1.0
+
+    def memory_mib(self, pids: Collection[int]) -> float:
+        """Return how much memory of a GPU processes hold, in MiB; 0 where it is not known."""
+        del pids
+        return 0.0
 
     def worker_fault(self) -> str:
         """Return the error by which a worker broke it for this process, "" if none did."""

@@ -3,11 +3,13 @@
 import functools
 import hashlib
 import itertools
+import os
 import secrets
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from math import isfinite
 
 from harness import messages
 from harness.build import yardstick
@@ -28,7 +30,7 @@ from harness.check.inputs import (
     needed_bytes,
     require_memory,
 )
-from harness.check.judging import JudgeContext
+from harness.check.judging import AnswerErrors, JudgeContext
 from harness.check.screen import Screening, quote_lines, screen_in_child
 from harness.devices.access import find_device_access, open_device
 from harness.devices.device import (
@@ -52,8 +54,9 @@ from harness.messages import (
     StageFinished,
     Started,
 )
-from harness.metrics import describe_excesses
+from harness.metrics import ERROR_METRICS, describe_excesses
 from harness.problem import Case, MemoryShortage, Problem, ProblemFault, RunDirectory
+from harness.sandbox import linux
 from harness.sandbox.box import SandboxFault
 from harness.sandbox.crowding import QuietWait
 from harness.sandbox.realtime import Referee
@@ -259,9 +262,11 @@ class Run:
 
         Only public cases count: a submission could show a hidden size by the others.
         """
-        values: dict[str, float] = {}
+        values = self._measure_answers()
         if peak_mib := self.worker_teams.usage()["peak_memory_mib"]:
             values["peak_memory_mib"] = peak_mib
+            if self._request.device == CPU_DEVICE:
+                values["device_memory_mib"] = peak_mib
         speedups = [
             case.yardstick_us / case.time_us
             for case in self._cases
@@ -272,6 +277,10 @@ class Run:
         declared = {metric.name for metric in self._problem.metrics}
         is_timed = MODES[self._request.mode].is_timed
         return {name: value for name, value in values.items() if is_timed and name in declared}
+
+    def _measure_answers(self) -> dict[str, float]:
+        """Return metrics that were measured while answers were judged."""
+        return {}
 
 
 @dataclass(frozen=True)
@@ -493,6 +502,9 @@ class StagedRun(Run):
         self._yardstick_teams = YardstickTeams.beside(self.worker_teams)
         seeds = functools.partial(self._seeds, WARM_UP)
         self._warm_ups = WarmUps(seeds, self.worker_teams.import_s)
+        self._metric_names = {metric.name for metric in self._problem.metrics}
+        self._errors = AnswerErrors() if self._metric_names.intersection(ERROR_METRICS) else None
+        self._device_mib = 0.0
 
     def _open_device(self) -> None:
         """Open a GPU here and in the first worker at the same time, while no other run uses it."""
@@ -612,21 +624,37 @@ class StagedRun(Run):
     def _judge_case(self, stage: str, case: Case, budget: StageBudget) -> tuple[CaseReport, bool]:
         """Judge one case; also return whether the worker is unusable afterwards."""
         seeds = self._seeds(stage, case)
+        # A submission must not show a hidden size by its error.
+        is_public = not (STAGES[stage].is_hidden or case.is_hidden)
+        context = replace(self._judge_context, errors=self._errors if is_public else None)
         try:
             self._team = self.worker_teams.fit_team(self._team, case.ranks, budget)
         except CaseFailed as failure:
             return messages.failed_case_report(case.name, stage, failure), True
         try:
-            with GatedCase(self._judge_context, self._team, case, self._shapes[case.name]) as gate:
+            with GatedCase(context, self._team, case, self._shapes[case.name]) as gate:
                 self._warm_ups.warm_up(gate, budget)
                 for _ in range(self._problem.calls):
                     freezing_s = self._team.freezing_s
                     time_us = gate.call(next(seeds), budget.until())
                     budget.spend(time_us + 1e6 * (self._team.freezing_s - freezing_s))
+            if is_public and "device_memory_mib" in self._metric_names:
+                # Nothing but the submission runs in a box now.
+                pids = linux.descendants(os.getppid(), {os.getpid()})
+                self._device_mib = max(self._device_mib, self._device.memory_mib(pids))
         except CaseFailed as failure:
             is_over = failure.is_last or not self._device.is_usable()
             return messages.failed_case_report(case.name, stage, failure), is_over
         return CaseReport(case.name, stage, "passed"), False
+
+    def _measure_answers(self) -> dict[str, float]:
+        values: dict[str, float] = {}
+        if (errors := self._errors) is not None:
+            values |= zip(ERROR_METRICS, (errors.absolute, errors.relative), strict=True)
+        if self._device_mib:
+            values["device_memory_mib"] = self._device_mib
+        # What is infinite could not be measured.
+        return {name: value for name, value in values.items() if isfinite(value)}
 
     def _time(self, stage: str, budget: StageBudget) -> list[CaseReport]:
         cases = self._problem.cases(stage, self._request.mode)

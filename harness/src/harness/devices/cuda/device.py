@@ -9,7 +9,7 @@ import os
 import secrets
 import time
 import uuid
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 from typing import Any, Self, cast
 
@@ -45,6 +45,10 @@ STEP_READS = 200_000
 
 _TRIAL_WORD = 7
 _TRIAL_S_MAX = 2.0
+
+
+# What NVML says of memory that it cannot attribute.
+_UNKNOWN_BYTES = 2**64 - 1
 
 
 class _Process(ctypes.Structure):
@@ -87,20 +91,26 @@ class NvmlMonitor:
             ecc_errors=self._read(
                 "nvmlDeviceGetTotalEccErrors", long(), _UNCORRECTED, _SINCE_START
             ),
-            foreign=tuple(pid for pid in self._processes() if _is_foreign(pid)),
+            foreign=tuple(pid for pid in self._used_bytes() if _is_foreign(pid)),
         )
 
-    def _processes(self) -> list[int]:
-        """Return the pids as NVML sees them; in a pid namespace they may differ, or be missing."""
+    def used_bytes(self, pids: Collection[int]) -> int:
+        """Return how much memory processes hold, 0 where it is not known."""
+        return sum(used for pid, used in self._used_bytes().items() if pid in pids)
+
+    def _used_bytes(self) -> dict[int, int]:
+        """Return the memory of each process by its pid as NVML sees it.
+
+        In a pid namespace pids may differ, or be missing. Unknown memory is 0.
+        """
         count = ctypes.c_uint(_PROCESSES_MAX)
         processes = (_Process * _PROCESSES_MAX)()
         name = "nvmlDeviceGetComputeRunningProcesses_v3"
         status = self._status(name, self._handle, ctypes.byref(count), processes)
         if status not in (0, _TOO_SMALL, _NOT_SUPPORTED):
             self._raise_error(name, status)
-        return [processes[index].pid for index in range(min(count.value, _PROCESSES_MAX))] * (
-            not status
-        )
+        known = processes[: min(count.value, _PROCESSES_MAX)] if not status else ()
+        return {it.pid: it.used if it.used != _UNKNOWN_BYTES else 0 for it in known}
 
     def _read(self, name: str, value: Any, *arguments: int) -> int:
         """Return a number of the device; 0 where it has none, such as ECC on small GPUs."""
@@ -227,6 +237,14 @@ class CudaDevice(Device):
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         self.driver("cuMemGetInfo_v2", ctypes.byref(free), ctypes.byref(total))
         return (free.value - besides) / total.value
+
+    def memory_mib(self, pids: Collection[int]) -> float:
+        """Return what NVML says that processes hold, in MiB; 0 without NVML."""
+        try:
+            with NvmlMonitor(self.describe()["gpu_uuid"]) as monitor:
+                return monitor.used_bytes(pids) / rules.MIB
+        except DeviceFault:
+            return 0.0
 
     def is_usable(self) -> bool:
         """Return whether its context works; with MPS, a worker's fault breaks it."""
