@@ -1,5 +1,6 @@
 """Contests over a log in memory, with a clock that tests move: publish, enter, submit, judge."""
 
+import asyncio
 import hashlib
 from collections.abc import AsyncIterator, Awaitable
 from contextlib import asynccontextmanager
@@ -78,6 +79,15 @@ async def submit(intake: IntakeHarness, caller: Caller, mode: str = "test") -> o
     receipts = await intake.commands.intake.submit(Upload(caller, request, "http", None, ""))
     number = receipts.submissions[0].number
     return next(fact for seq, _, fact in taken_in(intake.log) if seq == number)
+
+
+async def test_many_people_register_at_the_same_moment() -> None:
+    async with open_contest() as intake:
+        set_hour(intake, 0)
+        contests = intake.commands.contests
+        people = [person(f"p{number}") for number in range(40)]
+        await asyncio.gather(*(contests.register(caller, SLUG, HAND) for caller in people))
+        assert len(await contests.contestants(OPERATOR, SLUG)) == len(people)
 
 
 async def test_a_publication_sets_the_deadline_and_the_contest_of_each_problem() -> None:

@@ -1,10 +1,12 @@
 """Publishes contests, and lets people take part in them."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from functools import partial
 from typing import NamedTuple
+from weakref import WeakValueDictionary
 
 from msgspec import structs
 
@@ -111,6 +113,9 @@ class ContestCommands:
     store: AccountStore
     lookups: Lookups
     quotas: Quotas
+    _turns: WeakValueDictionary[str, asyncio.Lock] = field(
+        default_factory=WeakValueDictionary, compare=False, repr=False
+    )
 
     async def publish(self, caller: Caller, upload: ContestUpload) -> api.PublishedContest:
         """Publish a version of a contest, and set the deadlines of its problems; or neither."""
@@ -142,7 +147,8 @@ class ContestCommands:
         if upload.is_dry_run:
             facts: Sequence[object] = await self.decisions.preview(commands)
         else:
-            facts = (await self.decisions.make_all(commands, caller.actor)).facts
+            async with self._turns.setdefault(slug, asyncio.Lock()):
+                facts = (await self.decisions.make_all(commands, caller.actor)).facts
         published = next((fact for fact in facts if isinstance(fact, ContestPublished)), None)
         return api.PublishedContest(
             slug=slug,
@@ -271,57 +277,55 @@ class ContestCommands:
 
     async def register(self, caller: Caller, slug: str, request: Registration) -> DecisionResult:
         """Take part in a contest."""
-        command = Register(
+        command = partial(
+            Register,
             account=caller.id,
             division=request.division,
             terms_digest=request.terms_digest,
             declaration=request.declaration,
             code_hash=hash_secret(request.code) if request.code else "",
-            at=self.decisions.clock(),
         )
-        return await self._decide(slug, command, caller, command.at)
+        return await self._decide(slug, caller, lambda at: command(at=at))
 
     async def withdraw(self, caller: Caller, slug: str) -> DecisionResult:
         """Take part no longer, and leave one's team."""
-        command = WithdrawRegistration(caller.id, self.decisions.clock())
-        return await self._decide(slug, command, caller, command.at)
+        return await self._decide(slug, caller, partial(WithdrawRegistration, caller.id))
 
     async def declare(
         self, caller: Caller, slug: str, division: str, declaration: Mapping[str, str]
     ) -> DecisionResult:
         """Choose a division and declare what it demands, for oneself or one's team."""
-        command = Declare(caller.id, division, declaration, self.decisions.clock())
-        return await self._decide(slug, command, caller, command.at)
+        command = partial(Declare, caller.id, division, declaration)
+        return await self._decide(slug, caller, command)
 
     async def create_team(self, caller: Caller, slug: str, name: str) -> api.ContestCode:
         """Form a team; others join it with the code."""
         code, team = new_invite_code(), new_id()
-        command = CreateTeam(caller.id, team, name, hash_secret(code), self.decisions.clock())
-        await self._decide(slug, command, caller, command.at)
+        command = partial(CreateTeam, caller.id, team, name, hash_secret(code))
+        await self._decide(slug, caller, command)
         return api.ContestCode(code=code, team=team)
 
     async def join_team(self, caller: Caller, slug: str, code: str) -> DecisionResult:
         """Join the team with a code."""
-        command = JoinTeam(caller.id, hash_secret(code), self.decisions.clock())
-        return await self._decide(slug, command, caller, command.at)
+        return await self._decide(slug, caller, partial(JoinTeam, caller.id, hash_secret(code)))
 
     async def leave_team(self, caller: Caller, slug: str, member: str | None) -> DecisionResult:
         """Leave one's team, or as its captain remove a member."""
         account = await self._account(member) if member else caller.id
-        command = LeaveTeam(caller.id, account, self.decisions.clock())
-        return await self._decide(slug, command, caller, command.at)
+        return await self._decide(slug, caller, partial(LeaveTeam, caller.id, account))
 
     async def change_team_code(self, caller: Caller, slug: str) -> api.ContestCode:
         """Replace the code of one's team."""
         code = new_invite_code()
-        await self._decide(slug, ChangeTeamCode(caller.id, hash_secret(code)), caller)
+        command = ChangeTeamCode(caller.id, hash_secret(code))
+        await self._decide(slug, caller, lambda _: command)
         team = (await self.state(slug)).team_of[caller.id]
         return api.ContestCode(code=code, team=team)
 
     async def change_captain(self, caller: Caller, slug: str, captain: str) -> DecisionResult:
         """Make another member the captain."""
         command = ChangeCaptain(caller.id, await self._account(captain))
-        return await self._decide(slug, command, caller)
+        return await self._decide(slug, caller, lambda _: command)
 
     async def invite(
         self, caller: Caller, slug: str, people_max: int, expires_at: datetime | None
@@ -330,7 +334,7 @@ class ContestCommands:
         self._check_organises(caller, slug, await self.state(slug))
         code = new_invite_code()
         command = IssueContestInvite(hash_secret(code), people_max, expires_at)
-        await self._decide(slug, command, caller)
+        await self._decide(slug, caller, lambda _: command)
         return api.ContestCode(code=code, team="")
 
     async def moderate(
@@ -344,7 +348,7 @@ class ContestCommands:
         if not caller.may("admin:submissions"):
             self._check_organises(caller, slug, state)
         command = Moderate(act, await self._subject(state, subject), reason)
-        return await self._decide(slug, command, caller)
+        return await self._decide(slug, caller, lambda _: command)
 
     async def admit_finalists(
         self, caller: Caller, slug: str, contestants: Sequence[str], reason: str
@@ -358,13 +362,8 @@ class ContestCommands:
             row.contestant for part in standing.divisions for row in part.rows if row.rank <= count
         ]
         named = [await self._subject(state, name) for name in contestants]
-        command = AdmitFinalists(
-            contestants=tuple(named or first),
-            as_of_seq=standing.as_of,
-            reason=reason,
-            at=self.decisions.clock(),
-        )
-        return await self._decide(slug, command, caller, command.at)
+        command = partial(AdmitFinalists, tuple(named or first), standing.as_of, reason)
+        return await self._decide(slug, caller, command)
 
     async def propose_results(self, caller: Caller, slug: str) -> DecisionResult:
         """Announce the provisional results; for organisers."""
@@ -380,8 +379,8 @@ class ContestCommands:
             for part in standing.divisions
             for row in part.rows
         )
-        command = ProposeResults(places, standing.as_of, self.decisions.clock())
-        return await self._decide(slug, command, caller, command.at)
+        command = partial(ProposeResults, places, standing.as_of)
+        return await self._decide(slug, caller, command)
 
     async def review(self, caller: Caller, slug: str, command: ReviewWinner) -> DecisionResult:
         """Decide an item of a winner's check list; for organisers and moderators."""
@@ -389,13 +388,13 @@ class ContestCommands:
         if not caller.may("admin:submissions"):
             self._check_organises(caller, slug, state)
         contestant = await self._subject(state, command.contestant)
-        return await self._decide(slug, replace(command, contestant=contestant), caller)
+        decision = replace(command, contestant=contestant)
+        return await self._decide(slug, caller, lambda _: decision)
 
     async def confirm_results(self, caller: Caller, slug: str) -> DecisionResult:
         """Make the provisional results final; for organisers."""
         self._check_organises(caller, slug, await self.state(slug))
-        command = ConfirmResults(self.decisions.clock())
-        return await self._decide(slug, command, caller, command.at)
+        return await self._decide(slug, caller, ConfirmResults)
 
     def _check_organises(self, caller: Caller, slug: str, state: ContestState) -> None:
         """Refuse a caller who is neither an organiser of the contest nor an operator."""
@@ -416,12 +415,25 @@ class ContestCommands:
         return await self.histories.load(aggregate, ContestState(), fold_contest)
 
     async def _decide(
-        self, slug: str, command: ContestCommand, caller: Caller, at: datetime | None = None
+        self, slug: str, caller: Caller, command_at: Callable[[datetime], ContestCommand]
     ) -> DecisionResult:
-        """Decide a command at an instant, by default now, which is that of its events."""
-        instant = at or self.decisions.clock()
-        appender = Appender(self.decisions.log, caller.actor, lambda: instant)
-        aggregate = subjects.contest(slug)
+        """Decide a command at the instant of its turn, which is that of its events.
+
+        Requests to one contest wait for each other: a thousand people may register as soon as they
+        can. The version of the contest in the log detects those of other processes.
+        """
+        async with self._turns.setdefault(slug, asyncio.Lock()):
+            return await self._decide_alone(slug, caller, self.decisions.clock(), command_at)
+
+    async def _decide_alone(
+        self,
+        slug: str,
+        caller: Caller,
+        at: datetime,
+        command_at: Callable[[datetime], ContestCommand],
+    ) -> DecisionResult:
+        appender = Appender(self.decisions.log, caller.actor, lambda: at)
+        aggregate, command = subjects.contest(slug), command_at(at)
         for attempt in range(DECISIONS_MAX):
             state, version = await self._load(slug)
             definition(slug, state)
