@@ -12,13 +12,18 @@ from ingest.contests.commands import (
     ProposeResults,
     ReviewWinner,
 )
-from ingest.contests.results import ITEMS
 from ingest.contests.rules import decide
 from ingest.contests.state import ContestState, fold_contest
 from shared import events
-from shared.contests.definition import Contest, ContestProblem, Division, Phase
+from shared.contests.definition import (
+    REVIEW_ITEMS,
+    Contest,
+    ContestPlace,
+    ContestProblem,
+    Division,
+    Phase,
+)
 from shared.errors import Refused
-from shared.events import ContestPlace
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -100,7 +105,9 @@ def test_results_are_final_when_appeals_are_over_and_each_check_of_a_winner_pass
     reason = refusal(replace(confirm, at=over_at + HOUR), state)
     assert reason.startswith("the results may be appealed until 2026-01-01T04:00")
     assert refusal(confirm, state).startswith("the check rerun of ada is open")
-    passed = [ReviewWinner(name, item, True, "") for name in ("ada", "ben") for item in ITEMS]  # type: ignore[arg-type]
+    passed = [
+        ReviewWinner(name, item, True, "") for name in ("ada", "ben") for item in REVIEW_ITEMS
+    ]
     state = after(state, *passed)
     failed = after(state, ReviewWinner("ben", "code", False, "it reads the clock"))
     assert refusal(confirm, failed).startswith("the check code of ben failed")

@@ -6,11 +6,18 @@ from typing import Any
 import pytest
 
 from shared import events, subjects
-from shared.contests.definition import Contest, ContestProblem, Division, Phase
-from shared.events import ContestPlace, Fact, RejudgeItem
+from shared.contests.definition import (
+    REVIEW_ITEMS,
+    Contest,
+    ContestPlace,
+    ContestProblem,
+    Division,
+    Phase,
+)
+from shared.events import Fact
 from shared.reader import READER_HEADER, Reader, encode_reader
 from tests.ranker.podium import Podium, open_podium
-from tests.support.lives import BLOB, T0, Life, live, say
+from tests.support.lives import T0, Life, live, say
 
 HOUR = timedelta(hours=1)
 CUP = "cup"
@@ -96,39 +103,15 @@ async def begin_contest(podium: Podium, definition: Contest) -> dict[str, int]:
 RECEIVED = events.SubmissionReceived.__name__
 
 
-async def confirm(podium: Podium, submission: str) -> None:
-    """Append that another agent repeated the run of a submission."""
-    common: dict[str, Any] = {"problem": "identity", "problem_number": 1, "gpu": "CPU"}
-    requested = events.ConfirmationRequested(
-        **common,
-        problem_digest="d" * 64,
-        item=RejudgeItem(
-            submission=submission, account="ada", gpu="CPU", source=BLOB, name="kernel.py"
-        ),
-        run=f"run-{submission}",
-        agent="a1",
-        score_us=40.0,
-    )
-    repetition = events.SubmissionFinished(
-        outcome="passed", is_eligible=True, code="ranked", reason="", score_us=40.0
-    )
-    judged = events.ConfirmationJudged(
-        **common, agent="a2", code="confirmed", ratio=1.0, result=repetition
-    )
-    for fact in (requested, judged):
-        await say(podium.log, subjects.confirmation("c1"), fact)
-    await podium.settle()
-
-
 @pytest.mark.server
 async def test_organisers_see_what_they_review_of_each_winner(postgres_dsn: str) -> None:
     async with open_podium(postgres_dsn) as podium:
         numbers = await begin_contest(podium, contest())
         results = await read(podium, Reader())
         assert (results["state"], results["places"]) == ("none", [])
-        assert (results["finalists"], results["prizes"]) == (["ada", "grace"], "A GPU.")
+        finalists = [finalist["contestant"] for finalist in results["finalists"]]
+        assert (finalists, results["prizes"]) == (["ada", "grace"], "A GPU.")
 
-        await confirm(podium, "best")
         proposed = events.ContestResultsProposed(places=places("ada", "grace"), as_of_seq=9)
         decided = events.ContestReviewed(
             contestant="ada", item="code", is_passed=False, note="it reads the clock"
@@ -139,14 +122,17 @@ async def test_organisers_see_what_they_review_of_each_winner(postgres_dsn: str)
         results = await read(podium, ORGANISER)
         assert (results["state"], results["results_as_of"]) == ("provisional", 9)
         first, second = results["places"]
-        shown = [(item["item"], item["is_passed"], item["note"]) for item in first["review"]]
-        assert shown == [("code", True, "fine"), ("rerun", True, "")]
+        shown = [(item["item"], item["is_passed"], item["note"]) for item in first["checks"]]
+        assert shown[:2] == [("rerun", True, ""), ("code", True, "fine")]
+        assert shown[2:] == [(it, None, "") for it in REVIEW_ITEMS[2:]]
         (entry,) = first["entries"]
         assert (entry["problem"], entry["number"]) == ("identity", numbers["best"])
         assert entry["copies"] == [numbers["copy"]]
-        assert entry["confirmation"] == "confirmed on agent a2"
+        duplicates = first["checks"][2]
+        assert duplicates["is_doubtful"]
+        assert duplicates["evidence"] == f"identity: equal to submission {numbers['copy']}"
         # Only the podium is reviewed.
-        assert (second["contestant"], second["review"], second["entries"]) == ("grace", None, None)
+        assert (second["contestant"], second["checks"], second["entries"]) == ("grace", None, None)
 
         confirmed = events.ContestResultsConfirmed(places=places("ada", "grace"), as_of_seq=9)
         await announce(podium, confirmed)
@@ -154,7 +140,7 @@ async def test_organisers_see_what_they_review_of_each_winner(postgres_dsn: str)
             results = await read(podium, reader)
             assert results["state"] == "final"
             assert [place["contestant"] for place in results["places"]] == ["ada", "grace"]
-            assert {place["review"] for place in results["places"]} == {None}
+            assert {place["checks"] for place in results["places"]} == {None}
             assert {place["entries"] for place in results["places"]} == {None}
         assert (await read(podium, ORGANISER))["places"][0]["entries"] == [entry]
 

@@ -8,6 +8,8 @@ from typing import Any
 from ranker.domain.conclusion import Demand
 from ranker.postgres import SCHEMA, ReadModels, ReadsBetweenWrites
 from ranker.service.announcements import Announcements, Milestones
+from ranker.service.contest_confirmations import ContestConfirmations
+from ranker.service.contests import ContestStandings
 from ranker.service.decisions import Decisions, Metrics
 from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import ProjectionProgress
@@ -19,7 +21,7 @@ from tests.support.memory import MemoryBlobStore
 from tests.support.waits import eventually
 
 LOOSE = Demand("none", ("C2",))
-RETIME_LOOK_S = 0.02
+LOOK_S = 0.02
 
 
 def ranker_of(
@@ -44,9 +46,11 @@ def ranker_of(
     podium_jobs = (duels, confirmations)
     announcing = Announcements(log, reads, podium_jobs=podium_jobs)
     milestones = Milestones(log, reads)
-    retimes = Retimes(log, reads, bool(retime_delays_s), retime_delays_s, RETIME_LOOK_S)
+    retimes = Retimes(log, reads, bool(retime_delays_s), retime_delays_s, LOOK_S)
     progress = news or ProjectionProgress()
-    return Ranker(decisions, announcing, progress, milestones, *podium_jobs, retimes)
+    standings = ContestStandings(reads, progress, age_s_max=0.0)
+    verified = ContestConfirmations(log, reads, standings, LOOK_S)
+    return Ranker(decisions, announcing, progress, milestones, *podium_jobs, retimes, verified)
 
 
 @asynccontextmanager

@@ -41,6 +41,11 @@ def run_confirmation_id(run: str) -> str:
     return derive_id(run, "confirmation")
 
 
+def contest_confirmation_id(contest: str, run: str, attempt: int) -> str:
+    """Return the id of an attempt, from 1 on, to confirm a run of a contest's winner."""
+    return derive_id(run, f"confirmation/{contest}/{attempt}")
+
+
 def retime_id(submission: str, number: int, attempt: int) -> str:
     """Return the id of the rejudge that times a noisy run again, under the same version."""
     return derive_id(f"{submission}/{number}", f"retime/{attempt}")

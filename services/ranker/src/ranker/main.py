@@ -22,6 +22,8 @@ from ranker.retrieval.postgres import PACKAGE as TEXTS_PACKAGE
 from ranker.retrieval.postgres import SCHEMA as TEXTS_SCHEMA
 from ranker.retrieval.postgres import TextStore
 from ranker.service.announcements import Announcements, Milestones
+from ranker.service.contest_confirmations import ContestConfirmations
+from ranker.service.contests import ContestStandings
 from ranker.service.decisions import Decisions
 from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import Live, ProjectionProgress
@@ -107,8 +109,12 @@ async def _run_projection(
                 retimes = Retimes(log, reads, is_on=settings.retimes)
                 announcements = Announcements(log, reads, podium_jobs=podium_jobs)
                 milestones = Milestones(log, reads)
+                contest_confirmations = ContestConfirmations(
+                    log, reads, ContestStandings(reads, progress)
+                )
                 ranker = Ranker(
-                    decisions, announcements, progress, milestones, *podium_jobs, retimes
+                    *(decisions, announcements, progress, milestones, *podium_jobs, retimes),
+                    contest_confirmations,
                 )
                 try:
                     await ranker.run()

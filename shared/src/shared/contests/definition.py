@@ -33,6 +33,9 @@ Sources: TypeAlias = Literal["hidden", "registered", "public"]
 ContestMode: TypeAlias = Literal["test", "benchmark", "ranked", "profile"]
 QuotaCategory: TypeAlias = Literal["test", "ranked"]
 ScoringBy: TypeAlias = Literal["places", "time", "expression"]
+# The items of the check list of a winner.
+ReviewItem: TypeAlias = Literal["rerun", "code", "duplicates", "declaration", "appeals"]
+REVIEW_ITEMS: tuple[ReviewItem, ...] = get_args(ReviewItem)
 # Each compares two contestants with equal points; `shared` ends the list, since they share a place.
 # `most_wins`: more first places on problems. `best_place`: the best single place, then the next.
 # `earliest`: whose last improvement was received first. `fewest`: fewer ranked submissions.
@@ -152,6 +155,15 @@ class Contest(msgspec.Struct, frozen=True, kw_only=True):
     def division(self, slug: str) -> Division | None:
         """Return one of its divisions by slug."""
         return next((division for division in self.divisions if division.slug == slug), None)
+
+
+class ContestPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """The place of a contestant in the results of a division."""
+
+    contestant: str
+    division: str
+    place: int
+    points: float
 
 
 class MovedTime(msgspec.Struct, frozen=True, kw_only=True):

@@ -5,15 +5,10 @@ is public and stays in the log; names of people do not occur.
 """
 
 from datetime import datetime
-from typing import ClassVar, Literal, TypeAlias
+from typing import ClassVar, TypeAlias
 
-import msgspec
-
-from shared.contests.definition import Contest, MovedTime
+from shared.contests.definition import Contest, ContestPlace, MovedTime, ReviewItem
 from shared.events.values import Fact
-
-# The items of the check list of a winner.
-ReviewItem = Literal["rerun", "code", "duplicates", "declaration", "appeals"]
 
 
 class ContestEvent(Fact, frozen=True, kw_only=True):
@@ -148,15 +143,6 @@ class ContestFinalistsAdmitted(ContestEvent, frozen=True, kw_only=True):
     contestants: list[str]
     as_of_seq: int
     reason: str = ""
-
-
-class ContestPlace(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """The place of a contestant in the results of a division."""
-
-    contestant: str
-    division: str
-    place: int
-    points: float
 
 
 class ContestResultsProposed(ContestEvent, frozen=True, kw_only=True):

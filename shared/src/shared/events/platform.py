@@ -395,10 +395,12 @@ class DuelJudged(Fact, frozen=True, kw_only=True):
 
 
 class ConfirmationRequested(Fact, frozen=True, kw_only=True):
-    """A ranked run of an entry among the first three is to be repeated on another agent.
+    """A ranked run is to be repeated on another agent.
 
-    `run` is the run to confirm, `agent` the agent that ran it, `score_us` its score, and
-    `yardstick_us` that of its yardstick, None if it was timed alone.
+    It is of an entry among the first three of a leaderboard, or of a winner of the `contest`. `run`
+    is the run to confirm, `agent` the agent that ran it, `score_us` its score, and `yardstick_us`
+    that of its yardstick, None if it was timed alone. `other_agents` have repeated it already. With
+    `is_fresh` a repetition counts only if it draws fresh hidden sizes.
     """
 
     aggregate: ClassVar[str] = "confirmation"
@@ -412,6 +414,9 @@ class ConfirmationRequested(Fact, frozen=True, kw_only=True):
     agent: str
     score_us: float
     yardstick_us: float | None = None
+    contest: str = ""
+    is_fresh: bool = False
+    other_agents: list[str] = []
 
 
 class ConfirmationJudged(Fact, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
 """Words for contests: phases, rules of points, and the state of a standing."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
-from shared.api.contest_standings import StandingState
-from shared.contests.definition import Contest, ContestProblem, Phase, PhaseKind
+from shared.api.contest_standings import ContestResult, DivisionStanding, StandingState
+from shared.contests.definition import Contest, ContestPlace, ContestProblem, Phase, PhaseKind
 from shared.presentation.units import count_text
 
 PHASE_TITLES: Mapping[PhaseKind, str] = {
@@ -78,3 +78,42 @@ def describe_teams(contest: Contest) -> str:
     """Describe who competes."""
     size_max = contest.teams.size_max
     return "People compete alone." if size_max == 1 else f"Teams of up to {size_max} people."
+
+
+def find_outdated(
+    places: Iterable[ContestPlace | ContestResult],
+    divisions: Iterable[DivisionStanding],
+    names: Mapping[str, str | None],
+) -> str | None:
+    """Say where announced results are not those of the standing any more, None if they are.
+
+    `names` are those of contestants; without one, the id is shown.
+
+    >>> place = ContestPlace(contestant="c1", division="open", place=1, points=9.0)
+    >>> find_outdated([place], [DivisionStanding(division="open", title="Open", rows=[])], {})
+    'c1 had place 1 and is not in the standing any more: announce the results again'
+    """
+    announced = {(it.division, it.contestant): it.place for it in places}
+    rows = {(part.division, row.contestant): row for part in divisions for row in part.rows}
+    changed = [key for key in announced if key not in rows or rows[key].rank != announced[key]]
+    changed += [key for key in rows if key not in announced]
+    if not changed:
+        return None
+    # Somebody who left is the reason why others advance.
+    key = min(changed, key=lambda key: (key in rows, announced.get(key, 0)))
+    division, contestant = key
+    name = names.get(contestant) or contestant
+    if key not in rows:
+        text = f"{name} had place {announced[key]} and is not in the standing any more"
+        advancing = next(
+            (row for (of, _), row in rows.items() if (of, row.rank) == (division, announced[key])),
+            None,
+        )
+        if advancing is not None:
+            advancing_name = names.get(advancing.contestant) or advancing.contestant
+            text += f", so {advancing_name} advances to it"
+    elif key in announced:
+        text = f"{name} had place {announced[key]} and has place {rows[key].rank} now"
+    else:
+        text = f"{name} has place {rows[key].rank} now and had none"
+    return f"{text}: announce the results again"

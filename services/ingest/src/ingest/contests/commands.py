@@ -1,12 +1,11 @@
 """What organisers, participants and moderators ask for in a contest; times are those of events."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import TypeAlias
 
-from shared.contests.definition import Contest
-from shared.events import ContestPlace, ReviewItem
+from shared.contests.definition import Contest, ContestPlace, ReviewItem
 
 
 @dataclass(frozen=True)
@@ -133,19 +132,26 @@ class ProposeResults:
 
 @dataclass(frozen=True)
 class ReviewWinner:
-    """Decide an item of the check list of a winner."""
+    """Decide an item of the check list of a winner; refusals call them by `name`."""
 
     contestant: str
     item: ReviewItem
     is_passed: bool
     note: str
+    name: str = ""
 
 
 @dataclass(frozen=True)
 class ConfirmResults:
-    """Make the provisional results final."""
+    """Make the provisional results final.
+
+    `outdated` says why they are not those of the standing any more, "" if they are. Refusals call
+    contestants by their `names`.
+    """
 
     at: datetime
+    outdated: str = ""
+    names: Mapping[str, str | None] = field(default_factory=dict)
 
 
 ContestCommand: TypeAlias = (

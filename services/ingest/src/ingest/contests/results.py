@@ -2,25 +2,22 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import get_args
 
 from ingest.contests.commands import AdmitFinalists, ConfirmResults, ProposeResults, ReviewWinner
 from ingest.contests.state import ContestState, definition
 from shared import events
-from shared.contests.definition import Contest, Round
+from shared.contests.definition import REVIEW_ITEMS, Contest, Round
 from shared.errors import Refused
-from shared.events import ReviewItem
-
-ITEMS: tuple[str, ...] = get_args(ReviewItem)
 
 
 def admit_finalists(command: AdmitFinalists, state: ContestState) -> Sequence[events.ContestFact]:
     """Return that the contestants may take part in the finals. Raises `Refused`."""
     contest = definition("", state)
-    if not contest.finalists:
-        message = "this contest admits everybody to its finals: write finalists: N in its file"
-        raise Refused("wrong_state", message, "contest")
+    check_has_finalists(contest)
     _check_over(contest, command.at, "qualifier")
+    if not command.contestants:
+        message = "nobody has a place in the qualifier: name the contestants"
+        raise Refused("wrong_state", message, "contestants")
     known = {*state.people, *state.teams}
     if unknown := sorted(set(command.contestants) - known):
         message = f"{unknown[0]} is not a contestant"
@@ -34,6 +31,20 @@ def admit_finalists(command: AdmitFinalists, state: ContestState) -> Sequence[ev
             reason=command.reason,
         ),
     )
+
+
+def check_has_finalists(contest: Contest) -> None:
+    """Refuse a contest whose finals, if it has any, are open to all contestants."""
+    rounds = {problem.round for problem in contest.problems}
+    if not {"qualifier", "finals"} <= rounds:
+        message = "nobody can be admitted: this contest has no qualifier with finals after it"
+        raise Refused("wrong_state", message, "contest")
+    if not contest.finalists:
+        message = (
+            "nobody has to be admitted: the finals are open to all contestants, since finalists is"
+            " 0; to limit them, write finalists: N in contest.yml and update the contest"
+        )
+        raise Refused("wrong_state", message, "contest")
 
 
 def propose_results(command: ProposeResults, state: ContestState) -> Sequence[events.ContestFact]:
@@ -54,7 +65,8 @@ def propose_results(command: ProposeResults, state: ContestState) -> Sequence[ev
 def review_winner(command: ReviewWinner, state: ContestState) -> Sequence[events.ContestFact]:
     """Return the decision on an item of a winner's check list. Raises `Refused`."""
     if command.contestant not in _winners(state):
-        message = f"{command.contestant} is not among the winners of the provisional results"
+        name = command.name or command.contestant
+        message = f"{name} is not among the winners of the provisional results"
         raise Refused("unknown_contestant", message, "contestant")
     if state.is_final:
         raise Refused("wrong_state", "the results are final: propose others first", "contest")
@@ -79,13 +91,17 @@ def confirm_results(command: ConfirmResults, state: ContestState) -> Sequence[ev
     if until_at is not None and command.at < until_at:
         message = f"the results may be appealed until {until_at.isoformat()}: confirm them then"
         raise Refused("wrong_state", message, "contest")
+    if command.outdated:
+        raise Refused("wrong_state", command.outdated, "contest")
     for contestant in winners:
-        for item in ITEMS:
+        for item in REVIEW_ITEMS:
             if not state.reviews.get((contestant, item)):
-                fault = "failed" if (contestant, item) in state.reviews else "is open"
-                message = f"the check {item} of {contestant} {fault}"
-                hint = "disqualify them and propose the results again, or pass it"
-                raise Refused("wrong_state", f"{message}: {hint}", "contest")
+                name = command.names.get(contestant) or contestant
+                message = f"the check {item} of {name}"
+                if (contestant, item) in state.reviews:
+                    hint = "disqualify them and announce the results again, or let it pass"
+                    raise Refused("wrong_state", f"{message} failed: {hint}", "contest")
+                raise Refused("wrong_state", f"{message} is open: decide it first", "contest")
     return (events.ContestResultsConfirmed(places=proposed.places, as_of_seq=proposed.as_of_seq),)
 
 

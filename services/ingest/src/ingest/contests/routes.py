@@ -15,7 +15,7 @@ from ingest.identity.http.authenticator import Authenticator
 from shared.api import contests as api
 from shared.api.fields import PRINTABLE
 from shared.api.queues import DecisionResponse
-from shared.events import ReviewItem
+from shared.contests.definition import ReviewItem
 from shared.http import DocumentedRoute
 from shared.json_types import Instant, JsonInt
 from shared.problems.contest_yml import TERMS_CHARS_MAX

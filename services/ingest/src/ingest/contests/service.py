@@ -10,6 +10,7 @@ from weakref import WeakValueDictionary
 
 from msgspec import structs
 
+from harness.hidden_sizes import GROUPS
 from ingest.contests.commands import (
     AdmitFinalists,
     ChangeCaptain,
@@ -28,6 +29,7 @@ from ingest.contests.commands import (
     ReviewWinner,
     WithdrawRegistration,
 )
+from ingest.contests.results import check_has_finalists
 from ingest.contests.rules import CONTEST_DECIDER, decide
 from ingest.contests.state import ContestState, definition, fold_contest, unknown_contest
 from ingest.decisions import (
@@ -50,10 +52,12 @@ from ingest.quotas.rules import CATEGORIES, PhaseQuota, phase_bucket
 from ingest.quotas.service import Quotas
 from shared import subjects
 from shared.api import contests as api
+from shared.api.contest_standings import ContestStanding
 from shared.api.quotas import Balance
 from shared.clock import new_id
 from shared.contests.definition import (
     Contest,
+    ContestPlace,
     ContestProblem,
     is_in_window,
     is_over,
@@ -64,11 +68,15 @@ from shared.contests.definition import (
 )
 from shared.errors import Failed, Refused
 from shared.event_log import Appender, Conflict
-from shared.events import ContestPlace, ContestPublished, QuotaLimitSet
+from shared.events import ContestPublished, ProblemPublished, QuotaLimitSet
+from shared.presentation.contests import find_outdated
 from shared.problems.contest_yml import read_contest_yml
 
 ORGANISE = "account"
 LISTED_MAX = 500
+# How long to wait until ranker has folded the newest event of a contest.
+STANDING_LOOKS_MAX = 50
+STANDING_PAUSE_S = 0.1
 
 
 class ContestUpload(NamedTuple):
@@ -354,21 +362,24 @@ class ContestCommands:
         self, caller: Caller, slug: str, contestants: Sequence[str], reason: str
     ) -> DecisionResult:
         """Admit contestants to the finals: these, or the first of each division; for organisers."""
-        state = await self.state(slug)
+        folded = await self._load(slug)
+        state = folded.state
         self._check_organises(caller, slug, state)
-        standing = await self.lookups.contest_standing(slug, "qualifier")
+        check_has_finalists(definition(slug, state))
+        standing = await self._standing(slug, "qualifier", folded.seq)
         count = definition(slug, state).finalists
         first = [
             row.contestant for part in standing.divisions for row in part.rows if row.rank <= count
         ]
-        named = [await self._subject(state, name) for name in contestants]
+        named = [await self._find_contestant(state, name) for name in contestants]
         command = partial(AdmitFinalists, tuple(named or first), standing.as_of, reason)
-        return await self._decide(slug, caller, command)
+        return await self._decide(slug, caller, command, folded.seq)
 
     async def propose_results(self, caller: Caller, slug: str) -> DecisionResult:
         """Announce the provisional results; for organisers."""
-        self._check_organises(caller, slug, await self.state(slug))
-        standing = await self.lookups.contest_standing(slug, None)
+        folded = await self._load(slug)
+        self._check_organises(caller, slug, folded.state)
+        standing = await self._standing(slug, None, folded.seq)
         places = tuple(
             ContestPlace(
                 contestant=row.contestant,
@@ -380,21 +391,54 @@ class ContestCommands:
             for row in part.rows
         )
         command = partial(ProposeResults, places, standing.as_of)
-        return await self._decide(slug, caller, command)
+        return await self._decide(slug, caller, command, folded.seq)
 
     async def review(self, caller: Caller, slug: str, command: ReviewWinner) -> DecisionResult:
         """Decide an item of a winner's check list; for organisers and moderators."""
         state = await self.state(slug)
         if not caller.may("admin:submissions"):
             self._check_organises(caller, slug, state)
-        contestant = await self._subject(state, command.contestant)
-        decision = replace(command, contestant=contestant)
+        contestant = await self._find_contestant(state, command.contestant)
+        decision = replace(command, contestant=contestant, name=command.contestant)
         return await self._decide(slug, caller, lambda _: decision)
 
     async def confirm_results(self, caller: Caller, slug: str) -> DecisionResult:
         """Make the provisional results final; for organisers."""
-        self._check_organises(caller, slug, await self.state(slug))
-        return await self._decide(slug, caller, ConfirmResults)
+        folded = await self._load(slug)
+        self._check_organises(caller, slug, folded.state)
+        standing = await self._standing(slug, None, folded.seq)
+        proposed = folded.state.proposed
+        places = [] if proposed is None else proposed.places
+        names = {row.contestant: row.name for part in standing.divisions for row in part.rows}
+        names |= {
+            place.contestant: await self._name_of(folded.state, place.contestant)
+            for place in places
+            if place.contestant not in names
+        }
+        outdated = find_outdated(places, standing.divisions, names) or ""
+        command = partial(ConfirmResults, outdated=outdated, names=names)
+        return await self._decide(slug, caller, command, folded.seq)
+
+    async def _standing(self, slug: str, round_: str | None, version: int) -> ContestStanding:
+        """Return the standing after the event with this sequence. Raises `Failed`."""
+        for _ in range(STANDING_LOOKS_MAX):
+            standing = await self.lookups.contest_standing(slug, round_)
+            if standing.as_of >= version:
+                return standing
+            await asyncio.sleep(STANDING_PAUSE_S)
+        raise Failed(f"the standing of {slug} is older than event {version}: try again")
+
+    async def _find_contestant(self, state: ContestState, name: str) -> str:
+        """Return the contestant of a name: a team, a person, or the team of a person."""
+        contestant = state.contestant_of(await self._subject(state, name))
+        if contestant not in state.people and contestant not in state.teams:
+            message = f"{name} is not a contestant: `warpboard contest contestants` lists them"
+            raise Refused("unknown_contestant", message, "contestant")
+        return contestant
+
+    async def _name_of(self, state: ContestState, contestant: str) -> str | None:
+        team = state.teams.get(contestant)
+        return team.name if team else await self.store.name_of(contestant)
 
     def _check_organises(self, caller: Caller, slug: str, state: ContestState) -> None:
         """Refuse a caller who is neither an organiser of the contest nor an operator."""
@@ -415,15 +459,21 @@ class ContestCommands:
         return await self.histories.load(aggregate, ContestState(), fold_contest)
 
     async def _decide(
-        self, slug: str, caller: Caller, command_at: Callable[[datetime], ContestCommand]
+        self,
+        slug: str,
+        caller: Caller,
+        command_at: Callable[[datetime], ContestCommand],
+        version_read: int | None = None,
     ) -> DecisionResult:
         """Decide a command at the instant of its turn, which is that of its events.
 
+        A command that was made from what is known at a version is decided at that version only.
         Requests to one contest wait for each other: a thousand people may register as soon as they
         can. The version of the contest in the log detects those of other processes.
         """
         async with self._turns.setdefault(slug, asyncio.Lock()):
-            return await self._decide_alone(slug, caller, self.decisions.clock(), command_at)
+            at = self.decisions.clock()
+            return await self._decide_alone(slug, caller, at, command_at, version_read)
 
     async def _decide_alone(
         self,
@@ -431,12 +481,15 @@ class ContestCommands:
         caller: Caller,
         at: datetime,
         command_at: Callable[[datetime], ContestCommand],
+        version_read: int | None,
     ) -> DecisionResult:
         appender = Appender(self.decisions.log, caller.actor, lambda: at)
         aggregate, command = subjects.contest(slug), command_at(at)
         for attempt in range(DECISIONS_MAX):
             state, version = await self._load(slug)
             definition(slug, state)
+            if version_read not in (None, version):
+                raise Failed(f"{slug} changed during the decision: try again")
             facts = decide(command, state)
             if not facts:
                 return DecisionResult(None, ())
@@ -473,6 +526,10 @@ class ContestCommands:
         await self._check_free(slug, problem.slug, state, place)
         gpus = state.open_gpus
         gpu = problem.gpu or (gpus[0] if len(gpus) == 1 else "")
+        if problem.is_confirmed_fresh and not _draws_hidden_sizes(state.published):
+            message = f"{problem.slug} has no hidden sizes, which confirm_fresh demands"
+            hint = "declare hidden in its warpboard.yml, or remove confirm_fresh"
+            raise Refused("bad_contest", f"{message}: {hint}", f"{place}.confirm_fresh")
         if gpu not in gpus:
             message = f"{problem.slug} is open on {', '.join(gpus)}: name one of them"
             raise Refused("bad_contest", message, f"{place}.gpu")
@@ -590,3 +647,8 @@ def _problem_commands(
         AggregateCommand(subjects.problem(slug), problems.PROBLEM_DECIDER, change)
         for slug, change in changes.items()
     ]
+
+
+def _draws_hidden_sizes(published: ProblemPublished) -> bool:
+    """Return whether each ranked run of a version draws hidden sizes."""
+    return any(published.cases_count.get(f"hidden_{group}") for group in GROUPS)

@@ -1,6 +1,6 @@
 """The archive in Postgres: events written by COPY, the checkpoint in the same transaction."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
@@ -11,6 +11,7 @@ from psycopg_pool import AsyncConnectionPool
 from ranker.domain.stored_log import CHAIN_START, StoredEvent, to_stored_event
 from shared.errors import Failed
 from shared.event_log import RecordedEvent
+from shared.events import ContestPublished
 from shared.postgres import (
     CheckpointConflict,
     advance_checkpoint,
@@ -19,6 +20,7 @@ from shared.postgres import (
     load_statements,
     translate_outages,
 )
+from shared.wire import is_genuine
 
 PACKAGE = "ranker.archive"
 SCHEMA = "archive"
@@ -122,6 +124,18 @@ def _make_recorded(seq: int, subject_name: str, id_: str, body: bytes) -> Record
     return StoredEvent(seq, subject_name, id_, bytes(body)).recorded
 
 
+def _list_problems(history: Iterable[RecordedEvent]) -> list[str]:
+    """The problems that the definitions of a contest ever had."""
+    definitions = [
+        event.fact.contest
+        for event in history
+        if event.envelope.type == "ContestPublished"
+        and is_genuine(event.envelope)
+        and isinstance(event.fact, ContestPublished)
+    ]
+    return sorted({problem.slug for contest in definitions for problem in contest.problems})
+
+
 @asynccontextmanager
 async def open_archive(dsn: str, schema: str = SCHEMA) -> AsyncIterator[Archive]:
     """Open the archive on its own connection. Raises Failed when Postgres is lost."""
@@ -173,16 +187,16 @@ class ArchiveReader:
             )
         return int(seq), [_make_recorded(*row) for row in rows]
 
-    async def read_contest(
-        self, contest: str, problems: Sequence[str], at: datetime
-    ) -> tuple[int, list[RecordedEvent]]:
+    async def read_contest(self, contest: str, at: datetime) -> tuple[int, list[RecordedEvent]]:
         """The last sequence at an instant, and all events that matter to a contest's standing.
 
-        `problems` are those that the contest ever had. Raises Failed.
+        They are about the problems that the contest had by then. Raises Failed.
         """
         ((seq,),) = await self._rows("newest_then", {"at": at})
-        values = {"contest": contest, "problems": list(problems), "at": at}
-        rows = await self._rows("contest_then", values | {"limit": PAST_EVENTS_MAX})
+        values: dict[str, object] = {"contest": contest, "at": at, "limit": PAST_EVENTS_MAX}
+        history = await self._rows("contest_history_then", values)
+        problems = _list_problems(_make_recorded(*row) for row in history)
+        rows = await self._rows("contest_then", values | {"problems": problems})
         if len(rows) == PAST_EVENTS_MAX:
             raise Failed(
                 f"that contest has over {PAST_EVENTS_MAX} events:"

@@ -245,8 +245,7 @@ class ResultVerifier:
         if requested is None or result is None:
             return
         run = self._runs.pop(result.run or "", None)
-        entry = requested.item.submission, requested.problem_number
-        self._confirmation_faults.pop(entry, None)
+        entry = job, requested.problem_number
         if run is None or run.order is None:
             reason = f"its confirmation names run {result.run}, which no lease gave to an agent"
             self._confirmation_faults[entry] = Finding(seq, reason)
@@ -401,7 +400,9 @@ def _is_repetition(
 ) -> bool:
     """Whether a run was ordered for this confirmation, with its source, on another agent."""
     order = run.order
-    if order is None or run.agent != agent or agent == requested.agent:
+    if order is None or run.agent != agent:
+        return False
+    if agent in (requested.agent, *requested.other_agents):
         return False
     ordered = order.job, order.problem_digest, order.source.digest
     return ordered == (job, requested.problem_digest, requested.item.source.digest)

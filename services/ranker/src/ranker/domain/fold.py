@@ -301,14 +301,16 @@ def _contest_disqualified(
 
 def _finalists_values(fact: events.ContestFinalistsAdmitted) -> Values:
     places = [{"contestant": contestant} for contestant in fact.contestants]
-    return {"stage": "finalists", "listed": _to_json(places)}
+    return {"stage": "finalists", "listed": _to_json(places), "appeals": None}
 
 
 def _results_values(
     fact: events.ContestResultsProposed | events.ContestResultsConfirmed,
 ) -> Values:
-    is_final = isinstance(fact, events.ContestResultsConfirmed)
-    return {"stage": "confirmed" if is_final else "proposed", "listed": _to_json(fact.places)}
+    listed = _to_json(fact.places)
+    if isinstance(fact, events.ContestResultsConfirmed):
+        return {"stage": "confirmed", "listed": listed, "appeals": None}
+    return {"stage": "proposed", "listed": listed, "appeals": fact.appeals_until_at}
 
 
 # By the class of what was announced on a leaderboard.

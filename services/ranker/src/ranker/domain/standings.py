@@ -167,7 +167,7 @@ class Standings:
                 self.confirmations.setdefault(id_, fact)
             case events.ConfirmationJudged():
                 requested = self.confirmations.pop(id_, None)
-                if requested is not None:
+                if requested is not None and not requested.contest:
                     self.confirmed[requested.run] = confirmation_text(fact)
             case events.RejudgeRequested():
                 items = frozenset(item.submission for item in fact.items)

@@ -7,13 +7,13 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
-from msgspec import convert
 from msgspec.structs import replace
 
 from ranker.archive.postgres import ArchiveReader
 from ranker.domain.contest_fold import ContestFold
 from ranker.domain.contests import find_round
 from ranker.http.access import CurrentReader, ReaderView, ReadSources
+from ranker.http.contest_results import ContestResultsReader
 from ranker.http.leaderboards import EVENTS_PER_TURN, read_checkpoint, require_zone
 from ranker.http.responses import QueryParams, json_response
 from ranker.service.contests import ContestStandings, StandingKey, decode_definition
@@ -50,6 +50,7 @@ def contests_router(sources: ReadSources) -> APIRouter:
     """The routes of contests."""
     router = APIRouter(route_class=DocumentedRoute)
     standings = ContestStandings(sources.reads, sources.progress)
+    results = ContestResultsReader(sources, standings)
     past = PastStandings(sources.archive)
 
     @router.get("/v1/contests/{slug}/standing")
@@ -68,15 +69,19 @@ def contests_router(sources: ReadSources) -> APIRouter:
         as_of = require_zone(query.as_of)
         known = await find_contest(view, slug)
         contest = known.contest
-        round_ = query.round or find_round(contest, as_of or at)
+        # What the phase of now hides is hidden of any instant.
         ranks = ShownRanks() if view.organises(contest) else find_shown_ranks(contest, at)
-        seq = await read_checkpoint(sources.reads)
-        divisions: list[models.DivisionStanding] = []
-        if not ranks.is_hidden and as_of is None:
+        if as_of is None or ranks.is_hidden:
+            seq = await read_checkpoint(sources.reads)
+            round_ = query.round or find_round(contest, as_of or at)
             key = StandingKey(contest.slug, known.number, round_, ranks.until_at)
-            divisions = await standings.derive(contest, key)
-        elif not ranks.is_hidden and as_of is not None:
-            seq, divisions = await past.derive(contest, round_, ranks, min(as_of, at))
+            divisions = [] if ranks.is_hidden else await standings.derive(contest, key)
+        else:
+            at = min(as_of, at)
+            seq, state = await past.fold(contest, at)
+            contest = _require_definition(state, as_of)
+            round_ = query.round or find_round(contest, at)
+            divisions = state.derive(round_, ranks.until_at, at)
         body = models.ContestStanding(
             contest=contest.slug,
             title=contest.title,
@@ -96,73 +101,13 @@ def contests_router(sources: ReadSources) -> APIRouter:
     ) -> TypedResponse[models.ContestResults]:
         """The results of a contest, once they are announced and the phase shows ranks.
 
-        Organisers and operators also see the check list of each winner: what the reviewers look at,
-        and what they decided.
+        Of each winner they say whether other agents confirmed the runs. Organisers and operators
+        also see the check lists: what the reviewers look at, and what they decided.
         """
         view = sources.view(reader)
-        contest = (await find_contest(view, slug)).contest
-        is_organiser = view.organises(contest)
-        seq = await read_checkpoint(sources.reads)
-        rows = {row["stage"]: row for row in await view.rows("contest_results", contest=slug)}
-        newest = max(
-            (rows[stage] for stage in ("proposed", "confirmed") if stage in rows),
-            key=lambda row: int(row["seq"]),
-            default=None,
-        )
-        if not (is_organiser or find_shown_ranks(contest, now()).is_live):
-            newest = None
-        places = convert(newest["places"], list[models.ContestResult]) if newest else []
-        if newest and is_organiser:
-            places = await _add_reviews(view, contest, places)
-        finalists = rows["finalists"]["places"] if "finalists" in rows else []
-        stage = newest["stage"] if newest else None
-        body = models.ContestResults(
-            contest=contest.slug,
-            state="none" if stage is None else "final" if stage == "confirmed" else "provisional",
-            announced_at=newest["at"] if newest else None,
-            results_as_of=newest["as_of_seq"] if newest else None,
-            prizes=contest.prizes,
-            places=places,
-            finalists=[place["contestant"] for place in finalists],
-            as_of=seq,
-        )
+        known = await find_contest(view, slug)
+        body, seq = await results.read(view, known.contest, known.number)
         return json_response(request, body, seq)
-
-    async def _add_reviews(
-        view: ReaderView, contest: Contest, places: list[models.ContestResult]
-    ) -> list[models.ContestResult]:
-        """Add the check lists of the winners."""
-        key = StandingKey(contest.slug, 0, find_round(contest, now()), None)
-        divisions = await standings.derive(contest, key)
-        numbers = {
-            row.contestant: [entry.number for entry in row.entries]
-            for part in divisions
-            for row in part.rows
-        }
-        winners = {place.contestant for place in places if place.place <= contest.podium}
-        reviews, entries = await asyncio.gather(
-            view.rows("contest_reviews", contest=contest.slug),
-            view.rows(
-                "entries_to_review",
-                numbers=[number for name in winners for number in numbers.get(name, ())],
-            ),
-        )
-        return [
-            replace(
-                place,
-                review=convert(
-                    [row for row in reviews if row["contestant"] == place.contestant],
-                    list[models.ContestReviewDecision],
-                ),
-                entries=convert(
-                    [row for row in entries if row["number"] in numbers.get(place.contestant, ())],
-                    list[models.ReviewedEntry],
-                ),
-            )
-            if place.contestant in winners
-            else place
-            for place in places
-        ]
 
     return router
 
@@ -230,14 +175,8 @@ class PastStandings:
         self._archive = archive
         self._turn = asyncio.Lock()
 
-    async def derive(
-        self,
-        contest: Contest,
-        round_: models.StandingRound,
-        ranks: ShownRanks,
-        at: datetime,
-    ) -> tuple[int, list[models.DivisionStanding]]:
-        """The last sequence at an instant, and the standing then. Raises Refused or Failed."""
+    async def fold(self, contest: Contest, at: datetime) -> tuple[int, ContestFold]:
+        """The last sequence at an instant, and the contest then. Raises Refused or Failed."""
         if self._archive is None:
             reason = "past standings are not supported: this ranker has no archive"
             raise Refused("not_supported", reason, "as_of")
@@ -248,12 +187,19 @@ class PastStandings:
             raise Failed("too many requests for past standings; try again") from late
         state = ContestFold(contest.slug)
         try:
-            problems = [problem.slug for problem in contest.problems]
-            seq, events = await self._archive.read_contest(contest.slug, problems, at)
+            seq, events = await self._archive.read_contest(contest.slug, at)
             for index, event in enumerate(events):
                 if index % EVENTS_PER_TURN == 0:
                     await asyncio.sleep(0)
                 state.fold(event)
         finally:
             self._turn.release()
-        return seq, state.derive(round_, ranks.until_at, at)
+        return seq, state
+
+
+def _require_definition(state: ContestFold, at: datetime) -> Contest:
+    """The definition of an instant. Raises Refused."""
+    if state.contest is None:
+        reason = f"there was no contest {state.slug!r} at {at.isoformat()}"
+        raise Refused("not_found", reason, "as_of")
+    return state.contest

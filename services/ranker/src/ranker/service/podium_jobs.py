@@ -48,6 +48,7 @@ END_EVENTS = (events.JobFinished, events.JobGivenUp, events.JobCancelled)
 # Open requests per leaderboard; further ones wait for these.
 OPEN_MAX = 4
 RATIO_MAX = 1e6
+NOT_FRESH = "not_fresh"
 
 Row = dict[str, Any]
 
@@ -277,6 +278,10 @@ class Confirmations(PodiumJobs):
         if end.completed is None:
             assert end.fault is not None, "a job without a fault has a verdict"
             return ConfirmationJudged(**fields, code=end.fault.code, reason=end.fault.reason)
+        has_hidden = any(case.is_hidden for case in end.completed.cases)
+        if request["is_fresh"] and end.completed.verdict == "passed" and not has_hidden:
+            reason = "the contest demands fresh hidden sizes: the problem's newest version has none"
+            return ConfirmationJudged(**fields, code=NOT_FRESH, reason=reason)
         result = self._conclude(job, end, end.completed, request)
         compared = compare_repetition(request["score_us"], request["yardstick_us"], result)
         if compared is None:

@@ -13,6 +13,7 @@ import msgspec
 from ranker.domain.fold import decode_event
 from ranker.domain.rows import DecodedEvent, LeaderboardKey
 from ranker.service.announcements import Announcements, Milestones
+from ranker.service.contest_confirmations import ContestConfirmations
 from ranker.service.decisions import BatchChange, Decisions, Metrics, ReadModelStore, Unfoldable
 from ranker.service.podium_jobs import Confirmations, Duels
 from ranker.service.progress import ProjectionProgress
@@ -339,6 +340,7 @@ class Ranker:
     duels: Duels
     confirmations: Confirmations
     retimes: Retimes
+    contest_confirmations: ContestConfirmations
     is_near: bool = False
     boards: set[LeaderboardKey] | None = None
     met: set[LeaderboardKey] | None = None
@@ -349,7 +351,10 @@ class Ranker:
         """Fold, decide and announce for ever. Gap, Fenced and Failed stop it."""
         unannounced: asyncio.Queue[FoldedBatch] = asyncio.Queue(UNANNOUNCED_MAX)
         await run_until_first(
-            self._decide(unannounced), self._announce(unannounced), self._retime()
+            self._decide(unannounced),
+            self._announce(unannounced),
+            self._retime(),
+            self._verify_winners(),
         )
 
     async def _decide(self, unannounced: "asyncio.Queue[FoldedBatch]") -> None:
@@ -388,6 +393,13 @@ class Ranker:
             await asyncio.sleep(self.retimes.look_s)
             if self.is_near:
                 await self.retimes.look(now())
+
+    async def _verify_winners(self) -> None:
+        """Let the runs of a contest's winners be repeated once it has ended, for ever."""
+        while True:
+            await asyncio.sleep(self.contest_confirmations.look_s)
+            if self.is_near:
+                await self.contest_confirmations.look(now())
 
     def _note(self, folded: FoldedBatch) -> None:
         """Record which leaderboards and jobs to check once the log's end is near."""

@@ -757,15 +757,17 @@ do update set ratio = excluded.ratio, low = excluded.low, high = excluded.high;
 -- name: confirmation_requested
 -- A ranked run is to be repeated on another agent.
 insert into confirmation (id, seq, problem, gpu, problem_number, submission, run, score_us,
-                          yardstick_us)
+                          yardstick_us, contest, is_fresh)
 values (%(id)s, %(seq)s, %(problem)s, %(gpu)s, %(problem_number)s, %(submission)s, %(run)s,
-        %(score_us)s, %(yardstick_us)s)
+        %(score_us)s, %(yardstick_us)s, %(contest)s, %(is_fresh)s)
 on conflict (id) do nothing;
 
 -- name: confirmation_judged
 -- A confirmation is over, with a result or without.
 update confirmation
-set judged_seq = %(seq)s, code = %(code)s, reason = %(reason)s, shown = %(shown)s
+set judged_seq = %(seq)s, code = %(code)s, reason = %(reason)s, shown = %(shown)s,
+    -- A release that knew no contests wrote no agent.
+    agent = case when contest = '' then '' else %(agent)s end
 where id = %(id)s and judged_seq is null;
 
 -- name: park
@@ -1001,11 +1003,11 @@ set is_passed = excluded.is_passed, note = excluded.note, actor = excluded.actor
 
 -- name: contest_result_announced
 -- The newest finalists or results of a contest.
-insert into contest_result (contest, stage, seq, as_of_seq, places, at)
-values (%(id)s, %(stage)s, %(seq)s, %(as_of_seq)s, %(listed)s::json, %(at)s)
+insert into contest_result (contest, stage, seq, as_of_seq, places, at, appeals_until_at)
+values (%(id)s, %(stage)s, %(seq)s, %(as_of_seq)s, %(listed)s::json, %(at)s, %(appeals)s)
 on conflict (contest, stage) do update
 set seq = excluded.seq, as_of_seq = excluded.as_of_seq, places = excluded.places,
-    at = excluded.at;
+    at = excluded.at, appeals_until_at = excluded.appeals_until_at;
 
 -- name: contest_embargoes_removed
 -- An older version of a contest hides nothing.

@@ -443,7 +443,7 @@ left join problem as version on version.slug = submission.problem
 left join moderation on moderation.submission = result.submission
 left join accounts.participant on participant.account = result.account
 left join run on run.id = result.run
-left join confirmation on confirmation.run = result.run
+left join confirmation on confirmation.run = result.run and confirmation.contest = ''
 where result.submission = any(%(submissions)s::text[]) and result.problem_number = %(number)s
 limit 1000;
 
@@ -941,7 +941,7 @@ limit 1;
 -- Confirmations without a result, with the inputs of their run's score.
 select confirmation.id, confirmation.seq, confirmation.problem, confirmation.gpu,
        confirmation.problem_number, confirmation.score_us, confirmation.yardstick_us,
-       problem.ranking_by, problem.roofs,
+       confirmation.is_fresh, problem.ranking_by, problem.roofs,
        (select times_us from yardstick
         where yardstick.problem = problem.slug and yardstick.problem_number = problem.number
           and yardstick.gpu = confirmation.gpu) as fixed_us
@@ -982,6 +982,7 @@ join result on result.run = confirmation.run and result.submission = confirmatio
      and result.problem_number = confirmation.problem_number
 where confirmation.problem = %(problem)s and confirmation.gpu = %(gpu)s
   and confirmation.problem_number = %(number)s and confirmation.shown <> ''
+  and confirmation.contest = ''
 limit 10000;
 
 -- name: runs_to_confirm
@@ -1799,7 +1800,7 @@ limit 100000;
 
 -- name: contest_results
 -- What was announced of a contest.
-select stage, seq, as_of_seq, places, at
+select stage, seq, as_of_seq, places, at, appeals_until_at
 from contest_result
 where contest = %(contest)s
 order by stage
@@ -1901,20 +1902,70 @@ order by contestant, item
 limit 1000;
 
 -- name: entries_to_review
--- The entries of winners: how their repetitions ended, and equal sources of others.
-select submission.problem, submission.number,
-       coalesce((
-           select string_agg(confirmation.shown, '; ' order by confirmation.id)
-           from confirmation where confirmation.submission = submission.id
-       ), '') as confirmation, array(
+-- The entries of winners with the runs behind them, equal sources of others, and sources of others
+-- that nearly are.
+select submission.problem, submission.number, submission.id as submission, submission.account,
+       submission.gpu, submission.name, submission.source, submission.source_bytes,
+       submission.source_media, problem.digest, problem.number as problem_number, result.run,
+       run.agent, result.score_us, result.yardstick_us, array(
            select other.number from submission as other
            where other.problem = submission.problem and other.account <> submission.account
              and other.pooling_source = submission.pooling_source and other.pooling_source <> ''
              and other.contestant <> submission.contestant
            order by other.number
            limit 50
-       ) as copies
+       ) as copies, coalesce((
+           select json_agg(json_build_object(
+               'number', other.number, 'similarity', near.similarity
+           ) order by near.similarity desc, other.number)
+           from (
+               select parent as number, similarity
+               from retrieval.near_copy
+               where near_copy.number = submission.number and parent is not null
+               union
+               select number, similarity
+               from retrieval.near_copy
+               where parent = submission.number
+               order by similarity desc
+               limit 50
+           ) as near
+           join submission as other on other.number = near.number
+           where other.account <> submission.account
+             and (other.contestant = '' or other.contestant <> submission.contestant)
+             and (other.pooling_source = '' or other.pooling_source <> submission.pooling_source)
+       ), '[]') as near_copies
 from submission
+join problem on problem.slug = submission.problem and not exists (
+    select 1 from problem as newer
+    where newer.slug = problem.slug and newer.number > problem.number
+)
+left join result on result.submission = submission.id and result.problem_number = problem.number
+left join run on run.id = result.run
 where submission.number = any(%(numbers)s::bigint[])
 order by submission.number
-limit 1000;
+limit 10000;
+
+-- name: contest_confirmations
+-- The repetitions of runs of a contest's winners, in the order of their requests.
+select id, run, agent, judged_seq, code, reason, shown, is_fresh
+from confirmation
+where contest = %(contest)s and contest <> ''
+order by seq
+limit 10000;
+
+-- name: ranking_agents
+-- The enrolled agents that take ranked runs, with their GPU types.
+select agent.id, agent.gpu
+from agent
+join agent_standing on agent_standing.id = agent.id
+where agent.quarantine = '' and 'ranked' = any(agent.modes)
+  and agent_standing.enrolled_at is not null
+order by agent.id
+limit 10000;
+
+-- name: contest_submissions_open
+-- A ranked submission of a contestant that was received before an instant and is not judged yet.
+select id from submission
+where contest = %(contest)s and contestant <> '' and mode = 'ranked' and state <> 'finished'
+  and received_at < %(until_at)s
+limit 1;

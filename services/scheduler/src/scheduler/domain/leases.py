@@ -334,7 +334,7 @@ def _queue_job(
 def queue_comparisons(state: SchedulerState, world: World) -> Iterator[Decision]:
     """Queue a job for each duel and each confirmation that has none yet.
 
-    They come behind all jobs that await a verdict. Any agent but the first may confirm a run.
+    They come behind all jobs that await a verdict. Any agent that has not run it may confirm a run.
     """
     for id_, duel in state.duels.items():
         rival = duel.second
@@ -342,7 +342,7 @@ def queue_comparisons(state: SchedulerState, world: World) -> Iterator[Decision]
             state, world, id_, duel, mode=DUEL, duel=id_, rival=rival.source, rival_name=rival.name
         )
     for id_, requested in state.confirmations.items():
-        excluded = [requested.agent]
+        excluded = [requested.agent, *requested.other_agents]
         yield _queue_repetition(
             state, world, id_, requested, mode="ranked", confirmation=id_, excluded_agents=excluded
         )

@@ -96,6 +96,14 @@ where at <= %(at)s and subject in (
 order by seq
 limit %(limit)s;
 
+-- name: contest_history_then
+-- The events of a contest itself by an instant.
+select seq, subject, id, body
+from archive.event_archive
+where at <= %(at)s and subject = 'events.contest.' || %(contest)s
+order by seq
+limit %(limit)s;
+
 -- name: contest_then
 -- All events by an instant that ever mattered to the standing of a contest; the read models, on
 -- whose connection this runs, know its submissions.
