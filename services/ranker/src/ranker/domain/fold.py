@@ -307,10 +307,10 @@ def _finalists_values(fact: events.ContestFinalistsAdmitted) -> Values:
 def _results_values(
     fact: events.ContestResultsProposed | events.ContestResultsConfirmed,
 ) -> Values:
-    listed = _to_json(fact.places)
+    encoded = _to_json(fact.places)
     if isinstance(fact, events.ContestResultsConfirmed):
-        return {"stage": "confirmed", "listed": listed, "appeals": None}
-    return {"stage": "proposed", "listed": listed, "appeals": fact.appeals_until_at}
+        return {"stage": "confirmed", "listed": encoded, "appeals": None}
+    return {"stage": "proposed", "listed": encoded, "appeals": fact.appeals_until_at}
 
 
 # By the class of what was announced on a leaderboard.

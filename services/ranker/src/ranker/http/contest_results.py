@@ -261,13 +261,14 @@ class _Review:
                 return f"read {', '.join(texts)}" if texts else "no entry", False
             case "duplicates":
                 texts = [text for entry in entries if (text := _duplicates_text(entry))]
-                found = "; ".join(texts)
-                return found or "no equal or similar source of another contestant", bool(found)
+                none = "no equal or similar source of another contestant"
+                return "; ".join(texts) or none, bool(texts)
             case "declaration":
                 question = self.people.questions.get(contestant)
                 declared = self.people.declarations.get(contestant, "nothing to declare")
-                asked = f"{declared}; questioned: {question}" if question is not None else declared
-                return asked, question is not None
+                if question is not None:
+                    return f"{declared}; questioned: {question}", True
+                return declared, False
             case "appeals":
                 if place.is_disqualified:
                     return "disqualified since the results were announced", True
