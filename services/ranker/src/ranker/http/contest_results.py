@@ -266,9 +266,8 @@ class _Review:
             case "declaration":
                 question = self.people.questions.get(contestant)
                 declared = self.people.declarations.get(contestant, "nothing to declare")
-                if question is not None:
-                    return f"{declared}; questioned: {question}", True
-                return declared, False
+                doubt = "" if question is None else f"; questioned: {question}"
+                return f"{declared}{doubt}", question is not None
             case "appeals":
                 if place.is_disqualified:
                     return "disqualified since the results were announced", True
