@@ -36,6 +36,8 @@ CONTESTS = {
     for path in sorted((ROOT / "tests" / "problems" / "contests").glob("*.yml"))
 }
 PROBLEM = ROOT / "bench" / "work"
+# Two of the contests confirm winners with fresh hidden sizes.
+HIDDEN = b"hidden:\n  tests:\n    count: 1\n    args: {size: {from: 16, to: 64}}\n"
 TERMS = "Be fair.\n"
 ORGANISER = "olga"
 AT_ONCE_MAX = 12
@@ -185,6 +187,7 @@ class Season:
             for path in sorted(PROBLEM.iterdir())
             if path.is_file()
         ]
+        files.append(("files", ("warpboard.yml", HIDDEN)))
         data = {"slug": slug, "unchecked": "agents that run nothing judge it"}
         await self.need("POST", "problems", headers=self.running.operator, data=data, files=files)
 
