@@ -17,13 +17,12 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple, get_args
+from typing import Any, NamedTuple
 
 import pytest
 from bench.noop_agent import enrolment, names
 
-from shared.contests.definition import Contest, ContestProblem
-from shared.events import ReviewItem
+from shared.contests.definition import REVIEW_ITEMS, Contest, ContestProblem
 from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.servers.process import Launch
@@ -144,8 +143,9 @@ class Story:
     async def _finalists(self, contest: str) -> Sequence[str]:
         people = self.season.members[contest]
         results = await self.season.need("GET", f"contests/{contest}/results")
+        finalists = {finalist["contestant"] for finalist in results["finalists"]}
         accounts = await self._accounts(contest)
-        return [name for name in people if accounts[name] in results["finalists"]]
+        return [name for name in people if accounts[name] in finalists]
 
     async def _accounts(self, contest: str) -> dict[str, str]:
         rows = await self.season.need("GET", f"contests/{contest}/contestants")
@@ -386,7 +386,7 @@ def plan_final(story: Story) -> None:
             for row in standing["divisions"][0]["rows"]
             if row["rank"] <= FINALISTS
         ]
-        assert sorted(results["finalists"]) == sorted(first)
+        assert sorted(it["contestant"] for it in results["finalists"]) == sorted(first)
         assert len(first) >= FINALISTS
 
     async def submit_uninvited() -> None:
@@ -454,7 +454,7 @@ def plan_results(story: Story) -> None:
             await story.expect_refusal("early confirmation", "wrong_state", early)
             winners = [it for it in results["places"] if it["place"] <= contest.podium]
             for winner in winners:
-                for item in get_args(ReviewItem):
+                for item in REVIEW_ITEMS:
                     body = {"contestant": winner["contestant"], "item": item, "is_passed": True}
                     await season.need("POST", f"contests/{slug}/reviews", ORGANISER, json=body)
 
