@@ -11,7 +11,7 @@ from shared import subjects
 from shared.bus import Delivery, Inbox
 from shared.clock import new_id
 from shared.event_log import Feed, NewEvent, RecordedEvent
-from shared.events import JobRequeued
+from shared.events import Fact, JobRequeued
 from shared.wire import EventMetadata, make_envelope
 
 T0 = datetime(2026, 1, 1, 12, 30, 45, 123456, tzinfo=UTC)
@@ -20,13 +20,17 @@ RUN = subjects.run("a1", "r1")
 
 
 def new_event(
-    aggregate: str, expected: int | None, *, id_: str | None = None, reason: str = "why"
+    aggregate: str,
+    expected: int | None,
+    *,
+    id_: str | None = None,
+    reason: str = "why",
+    fact: Fact | None = None,
 ) -> NewEvent:
-    """Return a minimal event; its id is new unless one is given."""
+    """Return a minimal event, or one of a fact; its id is new unless one is given."""
     metadata = EventMetadata(id_ or new_id(), T0, "service:test", "s1", "e0")
-    return NewEvent(
-        make_envelope(JobRequeued(run="r1", reason=reason), aggregate, metadata), expected
-    )
+    fact = fact or JobRequeued(run="r1", reason=reason)
+    return NewEvent(make_envelope(fact, aggregate, metadata), expected)
 
 
 def ids(events: Sequence[RecordedEvent | NewEvent]) -> list[str]:

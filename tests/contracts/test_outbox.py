@@ -9,6 +9,7 @@ from nats.aio.client import Client
 
 from shared.errors import Failed, Refused
 from shared.event_log import RecordedEvent
+from shared.events import JobGivenUp
 from shared.nats.bus import NatsBus
 from shared.nats.event_log import NatsLog
 from shared.nats.inbox import InboxConfig, NatsInbox
@@ -53,11 +54,13 @@ async def outbox(request: pytest.FixtureRequest) -> AsyncIterator[Outbox]:
         yield PostgresOutbox(connections)
 
 
-async def sending(world: World, outbox: Outbox, outside: Outside) -> "asyncio.Task[None]":
+async def sending(
+    world: World, outbox: Outbox, outside: Outside, types: frozenset[str] | None = None
+) -> "asyncio.Task[None]":
     """Run a sender whose subscription exists when this returns."""
     inbox = await world.bus.news(NAME, *AGGREGATES)
     assert await inbox.next(0.05) is None, "nothing was said yet"
-    sender = OutboxSender(inbox, outbox, "outside", outside.act, DELAYS_S)
+    sender = OutboxSender(inbox, outbox, "outside", outside.act, DELAYS_S, types)
     return asyncio.create_task(sender.run())
 
 
@@ -82,6 +85,19 @@ async def test_each_event_from_now_on_has_its_effect_once(world: World, outbox: 
     await eventually(lambda: is_done(outbox))
     await stop(task)
     assert len(set(outside.tried)) == 2
+
+
+async def test_events_of_other_types_are_passed_without_a_row(world: World) -> None:
+    rows, outside = MemoryOutbox(), Outside()
+    wanted = JobGivenUp(attempts=1, reason="r")
+    task = await sending(world, rows, outside, frozenset({type(wanted).__name__}))
+    for _ in range(3):
+        await world.log.append(new_event(RECORD, None))
+    expected = await world.log.append(new_event(RECORD, None, fact=wanted))
+    await eventually(lambda: [seq for seq, _ in outside.reached] == [expected])
+    await eventually(lambda: is_done(rows))
+    await stop(task)
+    assert len(rows.rows) == 1
 
 
 async def test_what_fails_is_tried_again_under_its_nonce(world: World, outbox: Outbox) -> None:

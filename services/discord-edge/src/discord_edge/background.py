@@ -5,7 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
-from shared.errors import Failed
+from shared.errors import Failed, Refused
 
 PAUSE_S_MIN, PAUSE_S_MAX = 0.5, 20.0
 T = TypeVar("T")
@@ -46,3 +46,19 @@ async def retry_until_done(
             _log.warning("trying again in %.1f s: %s", pause_s, failed)
         await asyncio.sleep(pause_s)
         pause_s = min(2 * pause_s, pause_s_max)
+
+
+async def repeat_with_backoff(
+    work: Callable[[], Awaitable[None]], every_s: float, subject: str
+) -> None:
+    """Do something again and again, for ever; after failures, with pauses that grow to 20 s."""
+    pause_s = every_s
+    while True:
+        await asyncio.sleep(pause_s)
+        try:
+            await work()
+        except (Failed, Refused) as error:
+            pause_s = min(2 * pause_s, PAUSE_S_MAX)
+            _log.warning("%s: trying again in %.1f s: %s", subject, pause_s, error)
+        else:
+            pause_s = every_s

@@ -21,6 +21,7 @@ from discord_edge.bot.discord_py import (
     translate_discord_errors,
 )
 from discord_edge.bot.interactions import BotInteraction, Commands, reply_with_error
+from discord_edge.contests import commands as contests
 from discord_edge.leaderboards import commands as leaderboards
 from discord_edge.leaderboards.commands import PageButton, ping
 from discord_edge.notifications.channels import AppealButton, DiscordPublicChannels
@@ -69,7 +70,13 @@ def build_command_groups(roles: Collection[str]) -> list[app_commands.Group]:
     for command in submissions.submit_commands():
         submit.add_command(command)
     leaderboard.add_command(submit)
-    groups = [leaderboard, _build_group("account", "Your own account", accounts.COMMANDS)]
+    contest = _build_group("contest", "See contests and take part", contests.COMMANDS)
+    team = app_commands.Group(name="team", description="Your team in a contest")
+    for command in contests.TEAM_COMMANDS:
+        team.add_command(command)
+    contest.add_command(team)
+    account = _build_group("account", "Your own account", accounts.COMMANDS)
+    groups = [leaderboard, contest, account]
     if "admin" in roles or "moderator" in roles:
         managers = discord.Permissions(manage_guild=True)
         moderate, admin = operators.MODERATION_COMMANDS, operators.ADMIN_COMMANDS

@@ -7,7 +7,7 @@ from discord_edge.background import retry_until_done
 from discord_edge.bot.discord_py import cap_reconnect_backoff, retry_lost_answers, use_discord_url
 from discord_edge.client import EdgeBot
 from discord_edge.metrics import BotMonitor, EdgeMetrics
-from discord_edge.notifications.announcer import TARGET, Announcer
+from discord_edge.notifications.announcer import TARGET, TYPES, Announcer
 from discord_edge.platform_api import connect_api
 from discord_edge.postgres import SCHEMA
 from discord_edge.settings import Settings, load
@@ -37,7 +37,12 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
         bot, metrics = EdgeBot(settings, api, connections), EdgeMetrics()
         BotMonitor(bot, metrics)
         certificates = CertificateMetrics("discord-edge", settings.bus_login)
-        announcer = Announcer(bot.messenger, bot.channels, has_podiums=settings.podiums)
+        announcer = Announcer(
+            bot.messenger,
+            bot.channels,
+            has_podiums=settings.podiums,
+            contests_channel=settings.contests,
+        )
         act, outbox = metrics.watch_announcements(announcer.act), PostgresOutbox(connections)
 
         async def listen() -> None:
@@ -45,7 +50,7 @@ async def _run(settings: Settings, life: Lifecycle) -> None:
             certificates.nc = nc = await connect(settings.bus_login, "discord-edge")
             monitor = ReaderMonitor(nc, DISCORD_EDGE, life.report_unhealthy)
             inbox = ReaderInbox(nc, DISCORD_EDGE)
-            sender = OutboxSender(inbox, outbox, TARGET, act)
+            sender = OutboxSender(inbox, outbox, TARGET, act, types=TYPES)
 
             async def send() -> None:
                 await monitor.until_whole()

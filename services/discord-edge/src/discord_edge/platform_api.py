@@ -4,6 +4,7 @@ The public leaderboards are in memory, so that completions never wait, and so ar
 """
 
 import asyncio
+import contextlib
 import logging
 import time
 from collections import OrderedDict
@@ -17,6 +18,7 @@ from urllib.parse import quote
 
 import httpx
 
+from discord_edge.background import repeat_with_backoff
 from shared.api.leaderboards import Leaderboard
 from shared.api.problems import FullProblem, Problem, ProblemCheck, Problems, PublishedVersion
 from shared.api.submissions import SubmissionReceipts, SubmissionRequest
@@ -26,7 +28,7 @@ from shared.errors import Failed, Refused
 NAME_LENGTH_MAX = 100
 # The code for a user of Discord whom the platform does not know.
 NOBODY = "missing_credential"
-BEHIND_S_MAX, STEP_S = 10.0, 0.2
+BEHIND_S_MAX, STEP_S, STEP_S_MAX = 10.0, 0.2, 2.0
 T = TypeVar("T")
 # An answer is refreshed after the first time, and no longer used after the second.
 FRESH_S, OLD_S = 3.0, 60.0
@@ -111,12 +113,13 @@ class PlatformApi(ApiClient):
 
     async def wait_for_event(self, sequence: int) -> None:
         """Wait until the read models contain an event. Raises `Failed` after 10 s."""
-        until = time.monotonic() + BEHIND_S_MAX
+        until, step_s = time.monotonic() + BEHIND_S_MAX, STEP_S
         try:
             while (await self.get(Problems, "problems", limit=1)).as_of < sequence:
                 if time.monotonic() > until:
                     raise Failed(f"the read models have not reached event {sequence}")
-                await asyncio.sleep(STEP_S)
+                await asyncio.sleep(step_s)
+                step_s = min(2 * step_s, STEP_S_MAX)
         except Refused as refused:
             raise Failed(f"the problems cannot be listed: {refused.reason}") from refused
 
@@ -219,13 +222,10 @@ class LeaderboardCache:
     known: dict[str, Problem] = field(default_factory=dict)
 
     async def run(self) -> None:
-        """Refresh again and again, for ever."""
-        while True:
-            try:
-                await self.refresh()
-            except (Failed, Refused) as error:
-                _log.warning("the leaderboards cannot be refreshed now: %s", error)
-            await asyncio.sleep(REFRESH_EVERY_S)
+        """Refresh again and again, for ever; at first at once."""
+        with contextlib.suppress(Failed, Refused):
+            await self.refresh()
+        await repeat_with_backoff(self.refresh, REFRESH_EVERY_S, "the leaderboards")
 
     async def refresh(self) -> None:
         """Read all leaderboards once. Raises `Refused` and `Failed`."""

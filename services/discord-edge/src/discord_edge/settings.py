@@ -59,6 +59,15 @@ class Settings(BusSettings):
             "`general`",
         ),
     ] = ""
+    contests: Annotated[
+        str,
+        Doc(
+            "the id of the channel that announces contests, only with `PUBLIC`",
+            "no start unless it is an id; contests are not announced where the bot may not write, "
+            "and its log says so",
+            "`general`",
+        ),
+    ] = ""
     roles: Annotated[
         str,
         Doc(
@@ -135,8 +144,10 @@ def _find_server_problems(settings: Settings) -> Iterator[tuple[str, str]]:
     channels = [part.strip() for part in settings.channels.split(",") if part.strip()]
     if not all(channel.isdecimal() for channel in channels):
         yield "CHANNELS", f"is {settings.channels!r}: expected ids separated by commas"
-    if settings.lobby and not settings.lobby.isdecimal():
-        yield "LOBBY", f"is {settings.lobby!r}: expected the id of a channel"
+    for name in ("lobby", "contests"):
+        channel = getattr(settings, name)
+        if channel and not channel.isdecimal():
+            yield name.upper(), f"is {channel!r}: expected the id of a channel"
     unknown_roles = sorted(set(settings.role_names.values()) - set(ROLES))
     if "" in settings.role_names:
         unknown_roles = [settings.roles]

@@ -99,7 +99,11 @@ def refusal_text(refused: Refused, identity: str, at: float = 0.0) -> str:
     # Lines to write follow the sentence; a code block mentions nobody, and is to be copied.
     sentence, _, lines = refused.reason[:1400].partition("\n")
     sentence = without_mentions(escape_control_characters(sentence)).rstrip(".")
-    text = f"{sentence}\n{fenced(lines)}\n" if lines.strip() else f"{sentence}.{retry} "
+    text = (
+        f"{sentence}\n{fenced(lines)}\n"
+        if lines.strip()
+        else f"{sentence}{'' if sentence.endswith('?') else '.'}{retry} "
+    )
     return f"Not done: {text}`{code}` · `{identity}`"
 
 

@@ -38,6 +38,7 @@ EDGE_AGGREGATES = (
     "rejudge.>",
     "problem.>",
     "account.>",
+    "contest.>",
 )
 LAUNCHER_PREFIX, AGENT_PREFIX = "launcher-", "agent-"
 # The user with which operators give servers new accounts.

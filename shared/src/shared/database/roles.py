@@ -53,6 +53,7 @@ GRANTS: Mapping[str, Mapping[str, str]] = {
     DISCORD_EDGE: {
         "discord_edge.begun": ALL_ROWS,
         "discord_edge.board": ALL_ROWS,
+        "discord_edge.contest": ALL_ROWS,
         "discord_edge.made": ALL_ROWS,
         "discord_edge.migration": "select",
         "discord_edge.outbox": ALL_ROWS,

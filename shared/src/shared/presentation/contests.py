@@ -22,6 +22,10 @@ STATE_TEXTS: Mapping[StandingState, str] = {
     "provisional": "provisional: it can still change",
     "final": "final",
 }
+_INSTANTS: Mapping[str, str] = {
+    "register_until": "The registration closes",
+    "teams.changes_until": "Teams stop changing",
+}
 _RANKS = {
     "live": "",
     "frozen": "Ranks are those of its start.",
@@ -72,6 +76,22 @@ def describe_scoring(problem: ContestProblem) -> str:
     else:
         text = f"points by the expression {scoring.expression}"
     return text if problem.weight == 1 else f"{text}, times {problem.weight:g}"
+
+
+def describe_instant(name: str) -> str:
+    """Describe an instant of a contest that moved, by its name in the file.
+
+    >>> describe_instant("phases.freeze-main.starts"), describe_instant("problems.sort.ends")
+    ('Freeze starts', 'sort ends')
+    """
+    if name in _INSTANTS:
+        return _INSTANTS[name]
+    group, _, subject_and_edge = name.partition(".")
+    subject, _, edge = subject_and_edge.rpartition(".")
+    if group == "phases":
+        kind = subject.partition("-")[0]
+        subject = next((title for key, title in PHASE_TITLES.items() if key == kind), subject)
+    return f"{subject} {edge}"
 
 
 def describe_teams(contest: Contest) -> str:

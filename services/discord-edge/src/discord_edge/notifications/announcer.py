@@ -5,7 +5,10 @@ import logging
 
 import msgspec
 
-from discord_edge.background import retry_until_done
+from discord_edge.background import repeat_with_backoff, retry_until_done
+from discord_edge.contests.announcer import FACTS as CONTEST_FACTS
+from discord_edge.contests.announcer import ContestAnnouncer
+from discord_edge.contests.postgres import PostgresContests
 from discord_edge.notifications import texts
 from discord_edge.notifications.channels import DiscordPublicChannels
 from discord_edge.notifications.messenger import DirectMessenger
@@ -17,7 +20,7 @@ from shared.api.leaderboards import Entry, Leaderboard
 from shared.api.moderation import RejudgeSummary
 from shared.api.problems import FullProblem
 from shared.api.submissions import FullSubmission
-from shared.errors import Failed, Refused
+from shared.errors import Refused
 from shared.event_log import RecordedEvent
 from shared.wire import UnknownEvent
 
@@ -32,6 +35,16 @@ SUBMISSION_FACTS = (
     *(events.SubmissionFinished, events.SubmissionHeld),
     *(events.SubmissionReleased, events.SubmissionDisqualified, events.SubmissionRestored),
     events.AppealDecided,
+)
+# The events that `Announcer` acts on.
+TYPES = frozenset(
+    fact.__name__
+    for fact in (
+        *(events.PodiumChanged, events.RecordSet, events.RejudgeApplied, events.BanAppealDecided),
+        *PROBLEM_FACTS,
+        *CONTEST_FACTS,
+        *SUBMISSION_FACTS,
+    )
 )
 
 _log = logging.getLogger(__name__)
@@ -49,12 +62,16 @@ class Announcer:
         channels: DiscordPublicChannels,
         *,
         has_podiums: bool = False,
+        contests_channel: str = "",
     ) -> None:
         self._messenger, self._channels, self._has_podiums = messenger, channels, has_podiums
+        self._contests_channel = contests_channel
         self._api, self._leaderboards = messenger.api, messenger.leaderboards
         self._sender, self._ledger = messenger.sender, messenger.sender.ledger
         # The clock and an event may lead to the same change at once.
         self._lock = asyncio.Lock()
+        tables = PostgresContests(self._ledger.pool)
+        self._contests = ContestAnnouncer(self._api, tables, self._send_about_contest)
 
     async def greet(self, lobby: str) -> None:
         """Show in the lobby once what to do first; a deleted greeting is sent again.
@@ -106,22 +123,27 @@ class Announcer:
                     await self._announce_rejudge(identity, recorded.seq, reason)
             case events.BanAppealDecided():
                 await self._messenger.answer_ban_appeal(recorded, identity, fact)
+            case _ if isinstance(fact, CONTEST_FACTS):
+                await self._contests.announce(identity, recorded)
             case _ if isinstance(fact, SUBMISSION_FACTS):
                 await self._announce_submission(identity, recorded)
 
     async def run_periodic(self) -> None:
-        """Announce podiums and passed or near deadlines, for ever."""
-        while True:
-            await asyncio.sleep(TICK_S)
-            try:
-                for update in await self._ledger.due_podium_updates(PODIUM_EVERY_S, PODIUM_QUIET_S):
-                    await self._announce_podium(update)
-                for slug in await self._expired_problems():
-                    async with self._lock:
-                        await self._announce_problem(slug, 0)
-                await self._messenger.notify_deadlines()
-            except (Failed, Refused) as error:
-                _log.warning("the announcements are retried later: %s", error)
+        """Announce podiums, passed or near deadlines and phases of contests, for ever."""
+        await repeat_with_backoff(self._announce_due, TICK_S, "the announcements")
+
+    async def _announce_due(self) -> None:
+        for update in await self._ledger.due_podium_updates(PODIUM_EVERY_S, PODIUM_QUIET_S):
+            await self._announce_podium(update)
+        for slug in await self._expired_problems():
+            async with self._lock:
+                await self._announce_problem(slug, 0)
+        await self._messenger.notify_deadlines()
+        await self._contests.announce_phases()
+
+    async def _send_about_contest(self, name: str, text: str) -> None:
+        channel = self._contests_channel or await self._channels.general_channel()
+        await self._send(name, channel, text)
 
     async def _announce_submission(self, identity: str, recorded: RecordedEvent) -> None:
         owner = await self._api.read(SubmissionOwner, "edge", "submissions", identity)

@@ -1,0 +1,1 @@
+"""Contests: commands for participants, and announcements of phases, moved times and results."""
