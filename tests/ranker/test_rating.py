@@ -133,7 +133,9 @@ async def rated(reads: Reads) -> list[tuple[str, float, int]]:
 
 
 @pytest.mark.server
-async def test_the_rating_is_that_of_the_second_implementation(reads: Reads) -> None:
+async def test_the_rating_is_that_of_the_second_implementation(
+    reads: Reads, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lives = [
         Life("s1", "ada", 100.0, problem_number=2),
         Life("s2", "eve", 200.0, problem_number=2),
@@ -175,6 +177,11 @@ async def test_the_rating_is_that_of_the_second_implementation(reads: Reads) -> 
     # What is held, banned or closed does not count.
     await say(reads.log, subjects.moderation("s1"), events.SubmissionHeld(rule="r", reason="r"))
     await becomes([("Eve", 16.667, 1), ("Zoe", 0.0, 2)])
+    # A rating is kept for some seconds, although it changed, but not if a leaderboard is hidden.
+    monkeypatch.setattr(service, "KEPT_S", 3600.0)
+    kept = await rated(reads)
+    await say(reads.log, subjects.moderation("s1"), events.SubmissionReleased(reason="r"))
+    await becomes(kept)
     closed = events.LeaderboardChanged(reason="", visibility="closed")
     await say(reads.log, subjects.problem("identity"), closed)
     await becomes([])

@@ -20,11 +20,15 @@ READS_MAX = 3
 
 @dataclass(frozen=True)
 class RatingList:
-    """The ratings, best first, at an instant; `seq` is the last event that was folded before."""
+    """The ratings, best first, at an instant; `seq` is the last event that was folded before.
+
+    `boards` are the leaderboards that count in it.
+    """
 
     seq: int
     at: datetime
     ratings: list[Rating]
+    boards: frozenset[LeaderboardKey]
 
 
 class RatingReads:
@@ -37,11 +41,18 @@ class RatingReads:
         self._kept_until = 0.0
 
     async def read(self) -> RatingList:
-        """The rating, at most ten seconds old. Raises Failed."""
-        if self._kept is None or time.monotonic() > self._kept_until:
-            self._kept = await self._flight.join("", self._compute)
+        """The rating, at most ten seconds old, of leaderboards that count now. Raises Failed."""
+        current = self._kept
+        is_old = current is None or time.monotonic() > self._kept_until
+        if current is None or is_old or await self._is_hidden(current):
+            current = self._kept = await self._flight.join("", self._compute)
             self._kept_until = time.monotonic() + KEPT_S
-        return self._kept
+        return current
+
+    async def _is_hidden(self, rating_list: RatingList) -> bool:
+        """Return whether a leaderboard was closed, or a contest hides it, since it was rated."""
+        counted = {(it.problem, it.gpu) for it in await select_counted(self._reads, now())}
+        return any((it.problem, it.gpu) not in counted for it in rating_list.boards)
 
     async def _compute(self) -> RatingList:
         rating_list = await self._read_once()
@@ -53,21 +64,27 @@ class RatingReads:
 
     async def _read_once(self) -> RatingList:
         seq, at = await self._checkpoint(), now()
-        return RatingList(seq, at, rate(await read_boards(self._reads, at)))
+        boards = await read_boards(self._reads, at)
+        return RatingList(seq, at, rate(boards), frozenset(boards))
 
     async def _checkpoint(self) -> int:
         rows = await self._reads.rows("checkpoint")
         return int(rows[0]["seq"]) if rows else 0
 
 
-async def read_boards(reads: Reads, at: datetime) -> dict[LeaderboardKey, list[RatedPlace]]:
-    """The places of all leaderboards that count at an instant. Raises Failed."""
+async def select_counted(reads: Reads, at: datetime) -> list[LeaderboardKey]:
+    """The leaderboards that count at an instant. Raises Failed."""
     rows = await reads.rows("boards_with_entries")
     contests = [decode_definition(row) for row in await reads.rows("contests", contest=None)]
     known = [LeaderboardKey(row["problem"], row["gpu"], row["problem_number"]) for row in rows]
     closed = {row["problem"] for row in rows if row["visibility"] == "closed"}
+    return select_boards(known, closed, contests, at)
+
+
+async def read_boards(reads: Reads, at: datetime) -> dict[LeaderboardKey, list[RatedPlace]]:
+    """The places of all leaderboards that count at an instant. Raises Failed."""
     boards = {}
-    for board in select_boards(known, closed, contests, at):
+    for board in await select_counted(reads, at):
         placed = await read_top(reads, board, RANKED_MAX, at)
         boards[board] = [
             RatedPlace(row["account"], place.rank, place.number) for place, row in placed
