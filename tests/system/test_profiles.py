@@ -149,7 +149,9 @@ def test_http_cli_and_page_choose_what_ncu_captures(
     where = ("--as", "ada", "--url", crew.running.url)
     result = run_warpboard("submit", file, *target, *words, "--no-wait", *where)
     assert result.exit_code == 0, result.output
-    numbers["cli"] = ada.http.get("/v1/submissions?limit=1").json()["items"][0]["number"]
+    match = re.search(r"submission (\d+)", result.output)
+    assert match, result.output
+    numbers["cli"] = int(match[1])
 
     with httpx.Client(base_url=crew.running.url, timeout=30) as browser:
         page = browser.get("/register")
