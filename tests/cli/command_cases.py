@@ -181,6 +181,37 @@ CONTEST_STANDING = {
     ],
     "as_of": 9,
 }
+CONTEST_CHECK = {
+    "item": "rerun",
+    "evidence": "m: confirmed by 1 of 2 agents (a2); no other agent of CPU can repeat it",
+    "is_doubtful": True,
+    "is_passed": None,
+}
+CONTEST_RESULTS = {
+    "contest": "cup",
+    "title": "Cup",
+    "state": "provisional",
+    "announced_at": RECEIVED_AT,
+    "appeals_until_at": RECEIVED_AT,
+    "results_as_of": 9,
+    "outdated": "ada had place 1 and has place 2 now: announce the results again",
+    "confirm_agents": 2,
+    "prizes": "A GPU.",
+    "places": [
+        {
+            "contestant": "a1",
+            "name": "ada",
+            "division": "open",
+            "place": 1,
+            "points": 25.0,
+            "repetitions": "incomplete",
+            "checks": [CONTEST_CHECK],
+            "entries": [],
+        }
+    ],
+    "finalists": [{"contestant": "a1", "name": "ada"}],
+    "as_of": 9,
+}
 CONTESTANT = {
     "contestant": "a1",
     "name": "ada",
@@ -254,6 +285,11 @@ ANSWERS: dict[str, Any] = {
     "POST /v1/contests/cup/team/leave": MADE,
     "PUT /v1/contests/cup/team/captain": MADE,
     "POST /v1/contests/cup/invites": {"code": "abc", "team": ""},
+    "GET /v1/contests/cup/results": CONTEST_RESULTS,
+    "POST /v1/contests/cup/results": MADE,
+    "POST /v1/contests/cup/results/confirm": MADE,
+    "POST /v1/contests/cup/finalists": MADE,
+    "POST /v1/contests/cup/reviews": MADE,
     "POST /v1/contests/cup/contestants/question": MADE,
     "POST /v1/contests/cup/contestants/accept": MADE,
     "POST /v1/contests/cup/contestants/disqualify": MADE,
@@ -386,6 +422,10 @@ ASKED: dict[str, tuple[str, ...]] = {
     "contest publish": ("CONTEST",),
     "contest update": ("CONTEST", *WHY),
     "contest invite": ("cup",),
+    "contest finalists": ("cup", "ada"),
+    "contest results": ("cup",),
+    "contest review": ("cup", "ada", "code", "pass"),
+    "contest confirm": ("cup",),
     "contest question": ("cup", "ada", *WHY),
     "contest accept": ("cup", "ada", *WHY),
     "contest disqualify": ("cup", "ada", *WHY),

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import structs
 from pydantic import Field
 
-from shared.api.contest_standings import ContestStanding
+from shared.api.contest_standings import ContestResults, ContestStanding
 from shared.api.contests import ContestDetails, Contests
 from shared.api.queues import DecisionResponse
 from warpboard.mcp.context import FILE_CHARS_MAX, ToolContext, ToolResult, head
@@ -17,10 +17,11 @@ Contest = Annotated[str, Field(min_length=1, max_length=64, description="The con
 
 
 class ContestPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A contest, and the beginning of its standing; null before there is one."""
+    """A contest, the beginning of its standing, and its results with finalists and places."""
 
     details: ContestDetails
     standing: ContestStanding | None
+    results: ContestResults
 
 
 async def list_contests(context: ToolContext) -> ToolResult:
@@ -30,11 +31,13 @@ async def list_contests(context: ToolContext) -> ToolResult:
 
 async def read_contest(context: ToolContext, contest: Contest) -> ToolResult:
     """Read a contest: phases with what they accept, problems with their windows and points,
-    divisions, teams, terms, your own registration, and the first places of the standing.
+    divisions, teams, terms, your own registration, the first places of the standing, and the
+    results: whether they are provisional or final, and whether other agents confirmed the winners.
     """
     details = (await context.api.get(ContestDetails, "contests", contest)).value
     path = ("contests", contest, "standing")
     standing = (await context.api.get(ContestStanding, *path)).value
+    results = (await context.api.get(ContestResults, "contests", contest, "results")).value
     terms, note = head(details.contest.terms, FILE_CHARS_MAX)
     cut = [f"terms: {note}"] if note else []
     cut += [
@@ -42,12 +45,15 @@ async def read_contest(context: ToolContext, contest: Contest) -> ToolResult:
         for division in standing.divisions
         if len(division.rows) > ROWS_MAX
     ]
+    if len(results.places) > ROWS_MAX:
+        cut.append(f"results: {len(results.places) - ROWS_MAX} more")
     divisions = [
         structs.replace(division, rows=division.rows[:ROWS_MAX]) for division in standing.divisions
     ]
     page = ContestPage(
         details=structs.replace(details, contest=structs.replace(details.contest, terms=terms)),
         standing=structs.replace(standing, divisions=divisions),
+        results=structs.replace(results, places=results.places[:ROWS_MAX]),
     )
     return ToolResult(page, cut=cut)
 

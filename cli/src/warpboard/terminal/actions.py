@@ -5,16 +5,17 @@ from typing import NamedTuple
 import click
 from click import Choice, FloatRange, IntRange
 
+from shared.contests.definition import REVIEW_ITEMS
 from warpboard.terminal.commands import COMMANDS
 from warpboard.terminal.options import (
     GPU,
     ID,
     NUMBER,
     OPERATOR,
+    ORGANISER,
     PLATFORM,
     REASON,
     SLUG,
-    VIEWER,
     Decorator,
     Instant,
     action_command,
@@ -51,6 +52,18 @@ class AppealDecision(click.ParamType[bool]):
         if value not in ("accept", "reject"):
             self.fail(f"{value!r}: expected accept or reject", param, ctx)
         return value == "accept"
+
+
+class CheckDecision(click.ParamType[bool]):
+    """The decision on an item of a check list."""
+
+    name = "decision"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> bool:
+        """Return whether it passes."""
+        if value not in ("pass", "fail"):
+            self.fail(f"{value!r}: expected pass or fail", param, ctx)
+        return value == "pass"
 
 
 class Action(NamedTuple):
@@ -148,28 +161,64 @@ ACTIONS = {
         'winter-cup ada --reason "which model was it?"',
         (CONTEST, CONTESTANT, REASON),
         FOR_ORGANISERS,
-        VIEWER,
+        ORGANISER,
     ),
     "contest accept": Action(
         "POST contests/{contest}/contestants/accept",
         'winter-cup ada --reason "they showed the log"',
         (CONTEST, CONTESTANT, REASON),
         FOR_ORGANISERS,
-        VIEWER,
+        ORGANISER,
     ),
     "contest disqualify": Action(
         "POST contests/{contest}/contestants/disqualify",
         'winter-cup ada --reason "two accounts"',
         (CONTEST, CONTESTANT, REASON),
         FOR_ORGANISERS,
-        VIEWER,
+        ORGANISER,
     ),
     "contest restore": Action(
         "POST contests/{contest}/contestants/restore",
         'winter-cup ada --reason "it was an error"',
         (CONTEST, CONTESTANT, REASON),
         FOR_ORGANISERS,
-        VIEWER,
+        ORGANISER,
+    ),
+    "contest finalists": Action(
+        "POST contests/{contest}/finalists",
+        "winter-cup",
+        (
+            CONTEST,
+            click.argument("contestants", metavar="[CONTESTANT]...", nargs=-1),
+            RECORDED_REASON,
+        ),
+        "Without a CONTESTANT, these are the first of each division by the qualifier. A second call"
+        " replaces the list. For organisers (--operator).",
+        ORGANISER,
+    ),
+    "contest review": Action(
+        "POST contests/{contest}/reviews",
+        'winter-cup ada code pass --note "it reads no clock"',
+        (
+            CONTEST,
+            CONTESTANT,
+            click.argument("item", metavar="ITEM", type=Choice(REVIEW_ITEMS)),
+            click.argument("is_passed", metavar="pass|fail", type=CheckDecision()),
+            click.option(
+                "--note", default="", metavar="TEXT", help="What you found; organisers read it."
+            ),
+        ),
+        f"ITEM is one of {', '.join(REVIEW_ITEMS)}. `contest results` shows what the platform"
+        " knows of each. For organisers and moderators (--operator).",
+        ORGANISER,
+    ),
+    "contest confirm": Action(
+        "POST contests/{contest}/results/confirm",
+        "winter-cup",
+        (CONTEST,),
+        "Each check of the winners has passed, the time for appeals is over, and the standing still"
+        " gives the same places. For organisers (--operator).",
+        ORGANISER,
     ),
     "submission cancel": Action(
         "POST submissions/{number}/cancel",

@@ -194,6 +194,13 @@ COMMANDS = {
         "contests.invite",
         "Create a code for a CONTEST that is by invitation; for its organisers.",
     ),
+    "contest finalists": ("actions", "Admit contestants to the finals of a CONTEST."),
+    "contest results": (
+        "contests.results",
+        "Show the results of a CONTEST, or as an organiser announce them.",
+    ),
+    "contest review": ("actions", "Decide ITEM of the check list of a winner, CONTESTANT."),
+    "contest confirm": ("actions", "Make the provisional results of a CONTEST final."),
     "contest question": ("actions", "Question what CONTESTANT declared."),
     "contest accept": ("actions", "Accept what CONTESTANT declared."),
     "contest disqualify": ("actions", "Disqualify CONTESTANT, a participant or a team."),

@@ -1,5 +1,6 @@
 """Contests: write, check and publish their files; register, form teams, look at standings."""
 
+import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -8,7 +9,12 @@ from typing import Any
 import click
 from click import IntRange
 
-from shared.api.contest_standings import ContestStanding, DivisionStanding
+from shared.api.contest_standings import (
+    ContestResult,
+    ContestResults,
+    ContestStanding,
+    DivisionStanding,
+)
 from shared.api.contests import (
     Contestant,
     Contestants,
@@ -17,8 +23,10 @@ from shared.api.contests import (
     Contests,
     PublishedContest,
 )
+from shared.api.queues import DecisionResponse
 from shared.contests.definition import Contest, Phase, phase_names
 from shared.errors import Refused
+from shared.presentation.contests import REPETITION_TEXTS
 from shared.presentation.units import count_text, escape_control_characters
 from shared.presentation.units import one_line as clean
 from warpboard.api import Api
@@ -30,6 +38,8 @@ from warpboard.terminal.options import api_command, local_command
 from warpboard.terminal.problems import local_instant_text
 
 CONTESTS = "contests"
+# How long results are read again until they have what was just announced.
+LOOKS_MAX, LOOK_S = 50, 0.1
 CONTEST = click.argument("contest", metavar="CONTEST")
 CONTEST_PATH = click.argument("path", type=options.PROBLEM_PATH, metavar="PATH")
 DIVISION = click.option("--division", metavar="NAME", help="Default: the only one.")
@@ -104,7 +114,7 @@ PUBLISH_OPTIONS = (
         *PUBLISH_OPTIONS,
         click.option("--reason", default="the first version", metavar="TEXT", help="For the log."),
     ),
-    access=options.VIEWER,
+    access=options.ORGANISER,
 )
 async def publish(context: AppContext, api: Api, **values: Any) -> int:
     """Publish the contest of a contest.yml.
@@ -118,7 +128,7 @@ async def publish(context: AppContext, api: Api, **values: Any) -> int:
 @api_command(
     'contest update cup --reason "a day longer, since the network was down"',
     parameters=(*PUBLISH_OPTIONS, options.REASON),
-    access=options.VIEWER,
+    access=options.ORGANISER,
 )
 async def update(context: AppContext, api: Api, **values: Any) -> int:
     """Publish a new version of a contest; times that it moves are announced.
@@ -402,7 +412,7 @@ async def change_code(context: AppContext, api: Api, contest: str) -> int:
         ),
         click.option("--until", "expires_at", type=options.Instant(), help="Default: without end."),
     ),
-    access=options.VIEWER,
+    access=options.ORGANISER,
 )
 async def invite(
     context: AppContext, api: Api, contest: str, people_max: int, expires_at: str | None
@@ -461,6 +471,88 @@ def _standing_table(division: DivisionStanding) -> Table:
         for row in division.rows
     ]
     return make_table(division.title, rows, extra=tuple(problems))
+
+
+@api_command(
+    "contest results winter-cup",
+    parameters=(
+        CONTEST,
+        click.option(
+            *("--propose", "proposes"),
+            is_flag=True,
+            help="As an organiser: announce the standing as the provisional results first.",
+        ),
+        options.WIDE,
+    ),
+    access=options.ORGANISER,
+)
+async def results(context: AppContext, api: Api, contest: str, *, proposes: bool) -> int:
+    """Show the results of a CONTEST, or as an organiser announce them.
+
+    Organisers also see the check list of each winner. Provisional results may be appealed for a
+    while. Then `contest confirm` makes them final.
+    """
+    seq = 0
+    if proposes:
+        proposal = await api.act(DecisionResponse, "POST", CONTESTS, contest, "results", body={})
+        seq = proposal.value.seq or 0
+    answer = await api.get(ContestResults, CONTESTS, contest, "results")
+    for _ in range(LOOKS_MAX):
+        if answer.value.as_of >= seq:
+            break
+        await asyncio.sleep(LOOK_S)
+        answer = await api.get(ContestResults, CONTESTS, contest, "results")
+    return context.show(answer.document, results_parts(answer.value))
+
+
+def results_parts(answer: ContestResults) -> Iterator[str | Table]:
+    """Describe the results of a contest: places, then the check list of each winner."""
+    yield f"{answer.contest}: {_stage_text(answer)}"
+    if answer.outdated is not None:
+        yield clean(answer.outdated, 500)
+    if answer.finalists:
+        names = (clean(it.name or it.contestant, 64) for it in answer.finalists)
+        yield f"finalists: {', '.join(names)}"
+    if answer.places:
+        yield make_table("places", [_result_row(place) for place in answer.places], extra=("runs",))
+    yield from (_check_table(place) for place in answer.places if place.checks is not None)
+    if answer.prizes:
+        yield f"prizes: {clean(answer.prizes, 500)}"
+
+
+def _stage_text(answer: ContestResults) -> str:
+    if answer.state == "none":
+        return "no results yet"
+    if answer.appeals_until_at is None:
+        return f"{answer.state} results"
+    return f"provisional results, until {local_instant_text(answer.appeals_until_at)} for appeals"
+
+
+def _result_row(place: ContestResult) -> Mapping[str, str]:
+    name = clean(place.name or place.contestant, 64)
+    return {
+        "place": str(place.place),
+        "division": place.division,
+        "contestant": f"{name} (disqualified)" if place.is_disqualified else name,
+        "points": f"{place.points:g}",
+        "runs": REPETITION_TEXTS[place.repetitions] if place.repetitions else "",
+    }
+
+
+def _check_table(place: ContestResult) -> Table:
+    """The check list of a winner."""
+    rows = [
+        {
+            "check": check.item,
+            "decision": {None: "open", True: "passed", False: "failed"}[check.is_passed],
+            "": "!" if check.is_doubtful else "",
+            "evidence": clean(check.evidence, 300),
+            "note": clean(check.note, 200),
+        }
+        for check in place.checks or ()
+    ]
+    name = clean(place.name or place.contestant, 64)
+    return make_table(f"{name}, place {place.place} of {place.division}", rows, extra=("note",))
 
 
 @api_command(

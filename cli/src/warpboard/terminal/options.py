@@ -180,6 +180,13 @@ VIEWER = (
     *PLATFORM,
     click.option("--operator", metavar="NAME", help="Read as this operator, who sees everything."),
 )
+# For what the organisers of a contest do, and any operator.
+ORGANISER = (
+    *PLATFORM,
+    click.option(
+        "--operator", metavar="NAME", help="Act as this operator, who can run any contest."
+    ),
+)
 # For operators, who use the token of --folder or WARPBOARD_OPERATOR_TOKEN.
 OPERATOR = (
     *URL,

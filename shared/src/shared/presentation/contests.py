@@ -2,7 +2,12 @@
 
 from collections.abc import Iterable, Mapping
 
-from shared.api.contest_standings import ContestResult, DivisionStanding, StandingState
+from shared.api.contest_standings import (
+    ContestResult,
+    DivisionStanding,
+    RepetitionState,
+    StandingState,
+)
 from shared.contests.definition import Contest, ContestPlace, ContestProblem, Phase, PhaseKind
 from shared.presentation.units import count_text
 
@@ -25,6 +30,14 @@ STATE_TEXTS: Mapping[StandingState, str] = {
 _INSTANTS: Mapping[str, str] = {
     "register_until": "The registration closes",
     "teams.changes_until": "Teams stop changing",
+}
+# How the runs of a winner did on other agents.
+REPETITION_TEXTS: Mapping[RepetitionState, str] = {
+    "waiting": "being run again",
+    "confirmed": "confirmed",
+    "differs": "slower when run again",
+    "failed": "failed when run again",
+    "incomplete": "run again on too few agents",
 }
 _RANKS = {
     "live": "",
