@@ -1,15 +1,18 @@
-"""`python -m tests.discord.pictures`: docs/images/discord anew, each message as the page draws it.
+"""`python -m tests.discord.pictures [SCENE ...]`: docs/images/discord, as the page draws messages.
 
-It starts a platform, a simulated Discord, the bot and a browser, and takes some minutes.
+It starts a platform, a simulated Discord, the bot and a browser, and takes some minutes. With names
+of scenes, it takes the pictures of these only.
 """
 
 import asyncio
+import shutil
 import signal
 import sys
 import tempfile
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,6 +20,7 @@ from discord_sim.cdn import FileUpload
 from discord_sim.control import Control
 from discord_sim.simulator import Simulator
 from discord_sim.users import SimulatedUser as Member
+from shared.clock import now
 from tests.discord.announcing import find_channel, start_announcing
 from tests.discord.bot_process import load_validators
 from tests.discord.channel_users import (
@@ -26,6 +30,7 @@ from tests.discord.channel_users import (
     message_text,
     preview_publication,
 )
+from tests.discord.contests import CONTEST, PROBLEM, accept_terms, cup, send_contest
 from tests.discord.platform import (
     BOARD,
     KERNEL,
@@ -119,11 +124,16 @@ class Studio:
         return message
 
     async def submitted(
-        self, person: Member, script: FileUpload, path: str = RANKED
+        self,
+        person: Member,
+        script: FileUpload,
+        path: str = RANKED,
+        problem: str = "identity",
     ) -> tuple[Any, Any]:
         """The status and the report of a submission that is over."""
         before = len(person.threads(self.lobby))
-        await person.slash(self.lobby, path, script=script, gpu="CPU", **BOARD)
+        given = {"script": script, "gpu": "CPU", "leaderboard_name": problem}
+        await person.slash(self.lobby, path, **given)
 
         def begun_() -> bool:
             return len(person.threads(self.lobby)) > before
@@ -263,9 +273,40 @@ async def announcing(studio: Studio, ada: Member) -> None:
     await studio.draw("page", "document.body", 0)
 
 
+async def competing(studio: Studio, ada: Member) -> None:
+    """What participants of a contest read and are asked, and what everybody is told of it."""
+    platform, sim = studio.edge_platform, studio.sim
+    with tempfile.TemporaryDirectory() as folder:
+        shutil.copytree(ROOT / "problems" / "identity", Path(folder) / PROBLEM)
+        await asyncio.to_thread(
+            add_problem, platform.running.url, Path(folder) / PROBLEM, platform.running.operator
+        )
+    bea = ChannelUser(platform, sim.person("bea"), studio.lobby)
+    await bea.use_command(KNOWN, code="none")
+    main_at = now() + timedelta(seconds=30)
+    await send_contest(platform, cup(main_at, main_at + timedelta(days=14), organiser="bea"))
+    general = find_channel(sim, "general")
+
+    def said(words: str) -> list[Any]:
+        return [one for one in ada.sees(general) if words in message_text(one)]
+
+    await sim.record.until(lambda: said("A new contest"), "a contest", PATIENCE_S)
+    doing = await ada.slash(studio.lobby, "contest register", **CONTEST, division="assisted")
+    message = await doing.answered()
+    await studio.take("terms", ada, message)
+    user = ChannelUser(platform, ada, studio.lobby)
+    await accept_terms(user, message, "none")
+    await user.use_command("contest team create", **CONTEST, name="Two Warps")
+    await sim.record.until(lambda: said("has begun"), "the round", PATIENCE_S)
+    await studio.submitted(ada, KERNEL, problem=PROBLEM)
+    await studio.use_command("contest", ada, "contest show", **CONTEST)
+    await studio.use_command("standing", ada, "contest standing", **CONTEST)
+    await studio.take("phases", ada, *said("Winter cup"))
+
+
 Scene = Callable[[Studio, Member], Awaitable[None]]
 # In this order: each shows what those before it led to.
-SCENES: tuple[Scene, ...] = (submitting, looking, authoring, moderating, announcing)
+SCENES: tuple[Scene, ...] = (submitting, looking, authoring, moderating, announcing, competing)
 
 
 @asynccontextmanager
@@ -305,6 +346,8 @@ async def main() -> int:
         async with studio_of(Path(folder)) as studio:
             ada = studio.sim.person("ada")
             for scene in SCENES:
+                if sys.argv[1:] and scene.__name__ not in sys.argv[1:]:
+                    continue
                 try:
                     await scene(studio, ada)
                 except AssertionError as error:

@@ -17,9 +17,15 @@ from shared import events, subjects
 from shared.api.contest_standings import ContestResult
 from shared.api.contests import Contests
 from shared.clock import now
-from shared.contests.definition import Contest, Division, MovedTime, Phase, find_moved_times
+from shared.contests.definition import (
+    Contest,
+    ContestPlace,
+    Division,
+    MovedTime,
+    Phase,
+    find_moved_times,
+)
 from shared.errors import Failed
-from shared.events import ContestPlace
 from shared.postgres import create_pool, migrate
 from tests.ingest.test_site_contests import SLUG, contest, publish
 from tests.ingest.ways import Ways, open_ways
@@ -216,17 +222,18 @@ def test_texts_keep_discords_limits_and_mention_nobody() -> None:
         for index, problem in enumerate(large.problems)
     ]
     places = [
-        ContestResult(contestant=f"{place}", division=division.slug, place=place, points=1.5)
+        ContestResult(
+            contestant=f"{place}", name=HOSTILE * 5, division=division.slug, place=place, points=1.5
+        )
         for division in large.divisions
         for place in (1, 2, 3, 4)
     ]
-    names = dict.fromkeys([place.contestant for place in places], HOSTILE * 5)
     said = [
         texts.published_text(large, AT, link),
         *(texts.phase_text(large, phase, AT, link) for phase in large.phases),
         texts.moved_text(large, moved, HOSTILE * 20, link),
         texts.provisional_text(large, AT, link),
-        texts.final_text(large, places, names, link),
+        texts.final_text(large, places, link),
     ]
     for text in said:
         assert len(text) <= 2000
@@ -236,11 +243,13 @@ def test_texts_keep_discords_limits_and_mention_nobody() -> None:
         assert "\n# big" not in text
 
 
-def test_places_that_are_shared_get_the_same_medal() -> None:
+def test_shared_places_have_the_same_medal_and_the_disqualified_none() -> None:
     places = [
-        ContestResult(contestant=name, division="open", place=place, points=10)
-        for name, place in (("a", 1), ("b", 1), ("c", 3), ("d", 4))
+        ContestResult(contestant=f"c{place}", name=name, division="open", place=place, points=10)
+        for name, place in (("ada", 1), ("ben", 1), (None, 3), ("dan", 4))
     ]
-    text = texts.final_text(contest(*phases_from(AT)), places, {"a": "ada", "b": "ben"}, "")
+    places[1] = structs.replace(places[1], is_disqualified=True)
+    text = texts.final_text(contest(*phases_from(AT)), [*places, places[0]], "")
     assert [line.partition(" ")[0] for line in text.splitlines()[2:]] == ["🥇", "🥇", "🥉"]
     assert texts.UNNAMED in text
+    assert "ben" not in text

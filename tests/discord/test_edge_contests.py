@@ -1,59 +1,24 @@
 """Contests on Discord: commands of participants and announcements, by the real bot."""
 
 import hashlib
-import json
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
-import httpx
 import pytest
 
 from discord_sim.simulator import Simulator
 from shared.clock import now
 from tests.discord.announcing import find_channel, publish_copy
 from tests.discord.channel_users import ChannelUser, message_text
+from tests.discord.contests import CONTEST, PROBLEM, accept_terms, cup, send_contest
 from tests.discord.platform import EDGE_MARKS, END_S, EdgePlatform
-from tests.support.contests import SLUG, TERMS, contest_fields
+from tests.support.contests import SLUG, TERMS
 from tests.support.waits import eventually
 
 pytestmark = EDGE_MARKS
 
-PROBLEM, CONTEST = "cupped", {"contest": SLUG}
 # Enough for the commands of the test; the bot is away when it ends.
 REGISTRATION_S = 25.0
-ACCEPT = "Accept the terms and register"
-
-
-async def send_contest(edge_platform: EdgePlatform, fields: dict[str, Any], **changes: Any) -> None:
-    """Publish or update a contest as an operator."""
-    body = {
-        "contest_yml": json.dumps(fields),
-        "files": {"terms.md": TERMS.decode()},
-        "reason": "a day longer",
-        **changes,
-    }
-    headers = {**edge_platform.running.operator, "Warpboard-Operator": "olga"}
-    async with httpx.AsyncClient(base_url=edge_platform.running.url, timeout=30) as http:
-        answer = await http.post("/v1/contests", json=body, headers=headers)
-    assert answer.status_code == 201, answer.text
-
-
-def cup(main_at: datetime, ends_at: datetime) -> dict[str, Any]:
-    """Return a contest whose registration is open until the round ends."""
-    instants = {"until": ends_at.isoformat()}
-    phases = [
-        {"kind": "registration", "starts": (main_at - timedelta(hours=1)).isoformat()},
-        {"kind": "main", "starts": main_at.isoformat(), "modes": ["test", "ranked"]},
-        {"kind": "review", "starts": ends_at.isoformat()},
-    ]
-    return contest_fields(
-        main_at,
-        phases=phases,
-        problems=[{"slug": PROBLEM, "gpu": "CPU"}],
-        teams={"size_max": 2, "changes_until": instants["until"]},
-        register_until=instants["until"],
-    )
 
 
 async def register(user: ChannelUser, division: str, model: str = "") -> str:
@@ -67,11 +32,7 @@ async def register(user: ChannelUser, division: str, model: str = "") -> str:
         lambda: f"SHA-256 `{digest}`" in message_text(message), "the terms", END_S
     )
     assert "Be fair." in message_text(message)
-    doing = await user.person.click(message, ACCEPT)
-    if model:
-        await doing.acknowledged()
-        doing = await user.person.fill_in(doing, {"model": model})
-    return message_text(await doing.answered())
+    return await accept_terms(user, message, model)
 
 
 async def read_and_enter(iris: ChannelUser, joe: ChannelUser, main_at: datetime) -> None:

@@ -6,6 +6,7 @@ of the whole pages there, too: each on a desktop and a phone, light and dark.
 
 import asyncio
 import io
+import json
 import shutil
 import sys
 import tempfile
@@ -14,12 +15,11 @@ from datetime import timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-import httpx
 from PIL import Image
 
 from shared.clock import now
 from tests.support.browser import log_in_admin, open_browser, open_context, send_login_form
-from tests.support.people import Person, add_problem, headers_of
+from tests.support.people import Person, add_problem
 from tests.support.platform import PATIENT, ROOT, Running
 from tests.system.test_problem_checks import REFERENCE
 
@@ -42,7 +42,12 @@ VIEWS: dict[str, tuple[tuple[int, int], Literal["light", "dark"]]] = {
 # The documentation shows none of itself.
 UNPUBLISHED = ("guide", "guide-page", "api")
 MAIN_PAGES, MAIN_VIEWS = ("home", "leaderboard", "submission"), ("", "-dark", "-phone")
-SLUG = "vectoradd"
+SLUG, CONTEST = "vectoradd", "winter-cup"
+TERMS = """Be fair: one account for each person.
+
+- No precomputed answers.
+- Winners publish their source.
+"""
 OTHERS = ("identity", "matmul", "softmax")
 KERNEL = """import torch
 
@@ -64,6 +69,7 @@ PAGES_OF_VISITORS = {
     "problem": f"/problems/{SLUG}",
     "profile": "/people/ada",
     "contests": "/contests",
+    "contest": f"/contests/{CONTEST}",
     "agents": "/agents",
     "archive": "/archive",
     "commands": "/cli",
@@ -130,14 +136,56 @@ def add_quick_problem(url: str, folder: Path) -> None:
     task = folder / SLUG / "task.yml"
     task.write_text(task.read_text().replace("1000003", "399989"))
     add_problem(url, folder / SLUG)
-    ends_at = (now() + DEADLINE).isoformat()
-    answer = httpx.put(
-        f"{url}/v1/admin/leaderboards/{SLUG}",
-        json={"deadline_at": ends_at, "reason": "a contest"},
-        headers=headers_of("author"),
-        timeout=30,
-    )
-    assert answer.is_success, answer.text
+
+
+def hold_contest(url: str) -> None:
+    """Publish a contest of the problem, with a team of ada and linus, grace and bea."""
+
+    def day(count: float) -> str:
+        return (now() + timedelta(days=count)).isoformat()
+
+    end = DEADLINE.days
+    scored = ["test", "benchmark", "ranked"]
+    phases = [
+        {"kind": "registration", "starts": day(-14)},
+        {"kind": "main", "starts": day(-7), "modes": scored, "quotas": {"ranked": 20}},
+        {"kind": "freeze", "starts": day(end - 1), "modes": scored, "ranks": "frozen"},
+        {"kind": "review", "starts": day(end)},
+        {"kind": "archive", "starts": day(end + 7), "modes": scored, "sources": "public"},
+    ]
+    definition = {
+        "slug": CONTEST,
+        "title": "Winter cup",
+        "description": "The fastest addition of two vectors, alone or in teams of three.",
+        "prizes": "An hour on an H100 for the first place of each division.",
+        "terms": "terms.md",
+        "organisers": ["author"],
+        "teams": {"size_max": 3},
+        "register_until": day(end - 2),
+        "divisions": [
+            {"slug": "hand", "title": "By hand"},
+            {"slug": "assisted", "title": "Assisted by a model", "declare": ["model"]},
+        ],
+        "phases": phases,
+        "problems": [{"slug": SLUG, "gpu": "CPU"}],
+        "scoring": {"by": "places", "points": [25, 18, 15]},
+    }
+    with Person(url, "author") as author:
+        files = {"terms.md": TERMS}
+        body = {"contest_yml": json.dumps(definition), "files": files, "reason": "pictures"}
+        answer = author.http.post("/v1/contests", json=body)
+        assert answer.is_success, answer.text
+        digest = author.http.get(f"/v1/contests/{CONTEST}").json()["terms_digest"]
+    code = ""
+    for name in ("ada", "linus", "grace", "bea"):
+        with Person(url, name) as person:
+            path, entry = f"/v1/contests/{CONTEST}", {"division": "hand", "terms_digest": digest}
+            person.http.post(f"{path}/registration", json=entry).raise_for_status()
+            if name == "ada":
+                team = person.http.post(f"{path}/team", json={"name": "Two Warps"})
+                code = team.raise_for_status().json()["code"]
+            elif name == "linus":
+                person.http.post(f"{path}/team/join", json={"code": code}).raise_for_status()
 
 
 def submit(url: str, name: str, source: str, mode: str) -> int:
@@ -151,6 +199,7 @@ def submit(url: str, name: str, source: str, mode: str) -> int:
 def fill(platform: Running, folder: Path) -> dict[str, int]:
     """Publish a problem and fill its leaderboard; return two submissions of ada, one of linus."""
     add_quick_problem(platform.url, folder)
+    hold_contest(platform.url)
     numbers = {
         (name, repeats): submit(platform.url, name, KERNEL.format(repeats=repeats), "ranked")
         for name, repeats in RANKED

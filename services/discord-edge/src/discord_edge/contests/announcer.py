@@ -11,7 +11,7 @@ from discord_edge.contests.postgres import PostgresContests
 from discord_edge.platform_api import PlatformApi
 from shared import events
 from shared.api.contest_standings import ContestResults
-from shared.api.contests import Contestants, ContestDetails, Contests
+from shared.api.contests import ContestDetails, Contests
 from shared.clock import now
 from shared.contests.definition import ARCHIVE, Contest
 from shared.event_log import RecordedEvent
@@ -114,12 +114,7 @@ class ContestAnnouncer:
         results = await self._api.read_as_of(sequence, ContestResults, *path, "results")
         # Without places where the current phase hides them.
         places = results.places if results is not None and results.state == "final" else []
-        names: dict[str, str | None] = {}
-        if places:
-            contestants = await self._api.read(Contestants, *path, "contestants")
-            for contestant in contestants.items if contestants else []:
-                names[contestant.contestant] = contestant.name
-        await self._send(name, texts.final_text(contest, places, names, self._link(contest.slug)))
+        await self._send(name, texts.final_text(contest, places, self._link(contest.slug)))
 
     async def _read_all(self) -> None:
         contests = await self._api.read(Contests, "contests")

@@ -1,6 +1,6 @@
 """The texts about contests: announcements, and the answers to commands."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
@@ -153,23 +153,22 @@ def provisional_text(contest: Contest, appeals_until_at: datetime | None, link: 
     return _with_link([f"📋 {_heading(contest)}: provisional results are out.", appeals], link)
 
 
-def final_text(
-    contest: Contest, places: Sequence[ContestResult], names: Mapping[str, str | None], link: str
-) -> str:
+def final_text(contest: Contest, places: Sequence[ContestResult], link: str) -> str:
     """Announce that results are final, with the first three of each division that are public."""
     lines = [f"🏆 {_heading(contest)}: the results are final."]
     for division in contest.divisions[:DIVISIONS_MAX]:
         winners = [
             place
             for place in places
-            if place.division == division.slug and place.place <= len(MEDALS)
+            if place.division == division.slug
+            and place.place <= len(MEDALS)
+            and not place.is_disqualified
         ]
         winners.sort(key=lambda place: place.place)
         if winners and len(contest.divisions) > 1:
             lines.append(f"__{escaped(division.title, NAME_MAX)}__")
         lines += [
-            f"{MEDALS[place.place - 1]} **{_name(names.get(place.contestant))}** · "
-            f"{place.points:g} points"
+            f"{MEDALS[place.place - 1]} **{_name(place.name)}** · {place.points:g} points"
             for place in winners[: 2 * len(MEDALS)]
         ]
     return _with_link(lines, link)
