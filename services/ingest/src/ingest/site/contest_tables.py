@@ -10,17 +10,30 @@ from urllib.parse import quote
 from ingest.site.badges import escape_cell
 from ingest.site.calendars import CalendarEvent
 from ingest.site.reads import PageReads, api_path, read_if_possible
-from shared.api.contest_standings import ContestEntry, ContestStanding, StandingRound
+from shared.api.contest_standings import (
+    ContestEntry,
+    ContestResults,
+    ContestStanding,
+    StandingRound,
+)
 from shared.api.contests import Contestant
 from shared.api.leaderboards import LeaderboardLine, Leaderboards
 from shared.api.problems import Problem
-from shared.contests.definition import ROUNDS, Contest, is_in_window, next_phase, phase_at
+from shared.contests.definition import (
+    REVIEW_ITEMS,
+    ROUNDS,
+    Contest,
+    is_in_window,
+    next_phase,
+    phase_at,
+)
 from shared.presentation.contests import PHASE_TITLES, describe_phase, describe_scoring
 from shared.presentation.units import one_line
 
 LEADERS_MAX = 3
 TITLE_CHARS_MAX = 200
 PRACTICE: StandingRound = "practice"
+DECISIONS = {None: "open", True: "passed", False: "failed"}
 
 
 class DatedProblem(NamedTuple):
@@ -218,6 +231,23 @@ def write_registrations(contestants: Iterable[Contestant]) -> bytes:
         for member in contestant.members
     ]
     return write_csv(header, rows)
+
+
+def write_results(results: ContestResults) -> bytes:
+    """Return a row for each place, with the decisions on the checks of winners."""
+    header = ["state", "division", "place", "contestant", "points", "is_disqualified", "runs"]
+    header += [f"{item} {column}" for item in REVIEW_ITEMS for column in ("decision", "note")]
+    lines = []
+    for place in results.places:
+        line: list[object] = [results.state, place.division, place.place]
+        line += [place.name or place.contestant, place.points, place.is_disqualified]
+        line.append(place.repetitions or "")
+        checks = {check.item: check for check in place.checks or ()}
+        for item in REVIEW_ITEMS:
+            check = checks.get(item)
+            line += ["", ""] if check is None else [DECISIONS[check.is_passed], check.note]
+        lines.append(line)
+    return write_csv(header, lines)
 
 
 def write_standing(standing: ContestStanding) -> bytes:

@@ -30,6 +30,7 @@ from ingest.site.contest_tables import (
     list_rounds,
     read_lines,
     write_registrations,
+    write_results,
     write_standing,
 )
 from ingest.site.formatting import render_markdown
@@ -42,14 +43,20 @@ from ingest.site.reads import (
     read_if_possible,
     read_in_time,
 )
-from shared.api.contest_standings import ContestStanding, StandingRound
+from shared.api.contest_standings import ContestResults, ContestStanding, StandingRound
 from shared.api.contests import Contestant, ContestCode, ContestDetails, ContestSummary
 from shared.api.problems import Problem
+from shared.api.queues import DecisionResponse
 from shared.api.quotas import Balance
 from shared.clock import now
-from shared.contests.definition import Contest, may_change_team
+from shared.contests.definition import Contest, ReviewItem, may_change_team
 from shared.errors import Refused
-from shared.presentation.contests import PHASE_TITLES, STATE_TEXTS, describe_teams
+from shared.presentation.contests import (
+    PHASE_TITLES,
+    REPETITION_TEXTS,
+    STATE_TEXTS,
+    describe_teams,
+)
 from shared.presentation.units import one_line
 
 ROWS_MAX, CONTESTANTS_MAX = 1000, 200
@@ -61,6 +68,22 @@ ROUND_TITLES: Mapping[StandingRound, str] = {
     "finals": PHASE_TITLES["finals"],
     PRACTICE: "Practice after the close",
 }
+# What organisers do about the results, and what they read then.
+RESULT_ACTS: Mapping[str, str] = {
+    "finalists": "The finalists are admitted.",
+    "propose": "The provisional results are announced.",
+    "review": "The check is decided.",
+    "confirm": "The results are final.",
+}
+CHECK_TITLES: Mapping[ReviewItem, str] = {
+    "rerun": "Run again",
+    "code": "Code read",
+    "duplicates": "No duplicate",
+    "declaration": "Declaration",
+    "appeals": "Appeals",
+}
+# How long the page waits until readers are shown what was just decided.
+FOLDED_LOOKS_MAX, FOLDED_PAUSE_S = 20, 0.1
 JUDGEMENTS: Mapping[str, str] = {
     "question": "Question the declaration",
     "accept": "Accept the declaration",
@@ -287,6 +310,11 @@ class ContestPages:
         path = api_path("contests", slug, "standing")
         at = now()
         standing = await read_if_possible(read_in_time(visitor.reads.read(path, ContestStanding)))
+        results_path = api_path("contests", slug, "results")
+        results = await read_if_possible(
+            read_in_time(visitor.reads.read(results_path, ContestResults))
+        )
+        ends_at = max(problem.ends_at for problem in details.contest.problems)
         matching = [
             contestant for contestant in contestants if _matches(contestant, search.lower())
         ]
@@ -308,6 +336,13 @@ class ContestPages:
             "contestant": sent.form.text("contestant"),
             "reason": sent.form.text("reason"),
             "standing": standing,
+            "results": results,
+            "runs_text": REPETITION_TEXTS,
+            "check_titles": CHECK_TITLES,
+            "ends_at": ends_at,
+            "results_due": ends_at <= at,
+            "results_open": results is not None and results.state == "none",
+            "has_finals": _has_finals(details.contest),
             "may_invite": details.is_organiser or session.caller.may("admin:problems"),
             "code": sent.code,
         }
@@ -322,14 +357,57 @@ class ContestPages:
             answer = await self._api(session).send(*api_request)
         except Refused as refused:
             return await self.render_organiser(request, slug, "", FormResult(form, refused))
-        if form.text("act") == "invite":
+        act = form.text("act")
+        if act == "invite":
             code = decode_response(api_request.path, answer, ContestCode).code
             return await self.render_organiser(request, slug, "", FormResult(Form({}), code=code))
+        if act in RESULT_ACTS:
+            decision = decode_response(api_request.path, answer, DecisionResponse)
+            await self._wait_until_shown(request, slug, decision.seq or 0)
+            return self.web.redirect(f"{path}#results", RESULT_ACTS[act])
         return self.web.redirect(path, "It is decided; the contestant can read your reason.")
+
+    async def _wait_until_shown(self, request: Request, slug: str, seq: int) -> None:
+        """Wait, for a while, until the results are as of an event."""
+        visitor = await find_visitor(request, self.web, self.ranker)
+        path = api_path("contests", slug, "results")
+        for _ in range(FOLDED_LOOKS_MAX):
+            reading = read_in_time(visitor.reads.read(path, ContestResults))
+            results = await read_if_possible(reading)
+            if results is None or results.as_of >= seq:
+                return
+            await asyncio.sleep(FOLDED_PAUSE_S)
+
+
+def _has_finals(contest: Contest) -> bool:
+    """Return whether finalists are admitted after a qualifier."""
+    rounds = {problem.round for problem in contest.problems}
+    return contest.finalists > 0 and {"qualifier", "finals"} <= rounds
+
+
+def _results_request(slug: str, form: Form) -> ContestRequest:
+    """Return the request of a form about the results."""
+    match form.text("act"):
+        case "finalists":
+            return ContestRequest("POST", api_path("contests", slug, "finalists"), {})
+        case "propose":
+            return ContestRequest("POST", api_path("contests", slug, "results"), {})
+        case "confirm":
+            return ContestRequest("POST", api_path("contests", slug, "results", "confirm"), {})
+        case _:
+            body = {
+                "contestant": form.text("contestant"),
+                "item": form.text("item"),
+                "is_passed": form.text("is_passed") == "true",
+                "note": form.text("note"),
+            }
+            return ContestRequest("POST", api_path("contests", slug, "reviews"), body)
 
 
 def _organiser_request(slug: str, form: Form) -> ContestRequest:
     act = form.text("act")
+    if act in RESULT_ACTS:
+        return _results_request(slug, form)
     if act == "invite":
         count = form.text("people_max")
         if not (count.isascii() and count.isdigit()):
@@ -481,3 +559,12 @@ def _add_organiser_pages(router: APIRouter, pages: ContestPages) -> None:
         """Everybody who takes part, for organisers and their spreadsheets."""
         *_, contestants = await pages.open_as_organiser(request, slug)
         return _csv_response(write_registrations(contestants), f"{slug}-registrations.csv")
+
+    @router.get("/contests/{slug}/results.csv")
+    async def results(request: Request, slug: ContestInPath) -> Response:
+        """The results with the check lists, for organisers and their spreadsheets."""
+        await pages.open_as_organiser(request, slug)
+        visitor = await find_visitor(request, pages.web, pages.ranker)
+        path = api_path("contests", slug, "results")
+        read = await read_in_time(visitor.reads.read(path, ContestResults))
+        return _csv_response(write_results(read), f"{slug}-results.csv")
