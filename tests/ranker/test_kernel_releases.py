@@ -39,7 +39,7 @@ from shared.postgres import connect
 from shared.problems.compilation import compile_problem
 from shared.problems.flashinfer_schema import read_schema
 from shared.pseudonyms import pseudonym
-from tests.support.lives import problem, say
+from tests.support.lives import T0, problem, say
 from tests.support.log_lines import collect_warnings
 from tests.support.memory import MemoryBlobStore, MemoryLog
 from tests.support.populated import CLOSED, FREE, GPUS, NEVER, Population, populate
@@ -201,6 +201,46 @@ async def test_a_withdrawn_submission_leaves_and_its_file_is_gone(tmp_path: Path
         lost = next(file for file in first.files if file.path in second.removed and file.table)
         assert (await http.get(f"/v1/archive/files/{lost.sha256}")).status_code == 404
         assert (await http.get("/v1/archive/releases/3")).status_code == 404
+
+
+@pytest.mark.feature("N9", "D3")
+async def test_merged_accounts_are_one_participant_until_they_are_separated(
+    tmp_path: Path,
+) -> None:
+    log, blobs = MemoryLog(), MemoryBlobStore()
+    await populate(log, blobs, Population(list(SLUGS), 120))
+    recorded = await history(log)
+    at, standings = recorded[-1].envelope.at, expected_standings(recorded, len(recorded))
+    placed = {row.account for board in boards(SLUGS) for row in standings.board(board, at)}
+    part, into = sorted(placed)[:2]
+    merged = events.AccountMerged(into=into, undo_until_at=T0)
+    seqs = [await log.last()]
+    for fact in (merged, events.MergeUndone(into=into), merged):
+        await say(log, subjects.account(part), fact)
+        seqs.append(await log.last())
+        await build_release(log, blobs, dataset(tmp_path))
+    recorded = await history(log)
+    names = {it: pseudonym(KEY, it) for it in (part, into)}
+    labels = [
+        (row["label"], row["participant"], row["value"])
+        for row in sorted(load_by_polars(tmp_path, "labels"), key=lambda row: row["seq"])
+        if row["label"] in ("merged", "separated")
+    ]
+    assert labels == [(it, names[part], names[into]) for it in ("merged", "separated", "merged")]
+    # The part has rows of its own, but no place beside the whole.
+    tables = {
+        table: load_by_polars(tmp_path, table) if (tmp_path / "data" / table).exists() else []
+        for table in USED
+    }
+    assert names[part] in {row["participant"] for row in tables["submissions"]}
+    at = recorded[-1].envelope.at
+    for seq, has_part in zip(seqs, (True, False, True, False), strict=True):
+        derived, expected = derive_standings(tables, seq), expected_standings(recorded, seq)
+        shown = [row for board in boards(SLUGS) for row in derived.board(board, at)]
+        assert shown == [
+            anonymous(row, KEY) for board in boards(SLUGS) for row in expected.board(board, at)
+        ]
+        assert (names[part] in {row.account for row in shown}) == has_part
 
 
 @asynccontextmanager

@@ -1,6 +1,7 @@
 # id: M06 shapes_printed
 # expect: passed
 # mode: ranked
+# long: a timed run with hidden sizes starts many processes
 # hidden: 3
 # prints: PUBLIC 256
 # never_prints: HIDDEN

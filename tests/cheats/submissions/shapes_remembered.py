@@ -1,6 +1,7 @@
 # id: M06 shapes_remembered
 # expect: passed
 # mode: ranked
+# long: a timed run with hidden sizes starts many processes
 # hidden: 3
 # never_says: SIZE
 # never_prints: SIZE

@@ -1,7 +1,6 @@
 """Derives leaderboards from the tables of a release alone, at any event up to the release."""
 
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Any
 
 from ranker.domain.rows import LeaderboardKey
@@ -87,8 +86,9 @@ def _apply_verdict(standings: Standings, row: Row) -> None:
         standings.apply(id_, end)
 
 
-def _make_fact(label: str, until_at: datetime | None) -> StandingsFact | None:
+def _make_fact(row: Row) -> StandingsFact | None:
     """The fact of a label; None if it moves no leaderboard."""
+    into, until_at = row["value"] or "", row["until_at"]
     facts: dict[str, StandingsFact] = {
         "held": events.SubmissionHeld(reason=REASON, rule=""),
         "released": events.SubmissionReleased(reason=REASON),
@@ -97,12 +97,14 @@ def _make_fact(label: str, until_at: datetime | None) -> StandingsFact | None:
         "appeal_accepted": events.AppealDecided(reason=REASON, is_accepted=True),
         "banned": events.AccountBanned(reason=REASON, until_at=until_at),
         "unbanned": events.AccountUnbanned(reason=REASON),
+        "merged": events.AccountMerged(into=into, undo_until_at=row["at"]),
+        "separated": events.MergeUndone(into=into),
     }
-    return facts.get(label)
+    return facts.get(row["label"])
 
 
 def _apply_label(standings: Standings, row: Row) -> None:
-    fact = _make_fact(row["label"], row["until_at"])
+    fact = _make_fact(row)
     if fact is not None:
         submission = row["submission"]
         standings.apply(row["participant"] if submission is None else str(submission), fact)

@@ -191,6 +191,8 @@ class RowFold:
             events.AppealDecided: self._appeal_decided,
             events.AccountBanned: self._ban_changed,
             events.AccountUnbanned: self._ban_changed,
+            events.AccountMerged: self._merge_changed,
+            events.MergeUndone: self._merge_changed,
             **dict.fromkeys(ENDS, self._run_ended),
             **dict.fromkeys(MODERATION, self._moderated),
         }
@@ -464,6 +466,22 @@ class RowFold:
             "label": "banned" if is_ban else "unbanned",
             "event": event.envelope.type,
             "until_at": fact.until_at if isinstance(fact, events.AccountBanned) else None,
+        }
+        yield Emitted("labels", SPLITS[0], row)
+
+    def _merge_changed(
+        self, event: RecordedEvent, fact: events.AccountMerged | events.MergeUndone, account: str
+    ) -> Iterator[Emitted]:
+        if event.seq <= self.after:
+            return
+        row = {
+            "submission": None,
+            "participant": self._pseudonym(account),
+            "seq": event.seq,
+            "at": event.envelope.at,
+            "label": "merged" if isinstance(fact, events.AccountMerged) else "separated",
+            "event": event.envelope.type,
+            "value": self._pseudonym(fact.into),
         }
         yield Emitted("labels", SPLITS[0], row)
 

@@ -208,7 +208,7 @@ TABLES: Mapping[str, Table] = {
         ),
     ),
     "labels": Table(
-        "What somebody or the platform says of a submission, or a ban of a participant.",
+        "What somebody or the platform says of a submission, or a ban or a merge of a participant.",
         (
             SUBMISSION,
             PARTICIPANT,
@@ -216,7 +216,12 @@ TABLES: Mapping[str, Table] = {
             AT,
             Column("label", TEXT, "suspected_cheat, policy_violation, held, precision and others."),
             Column("event", TEXT, "The type of the event that gave it."),
-            Column("value", TEXT, "The rule, if it has a short name; of a precision its class."),
+            Column(
+                "value",
+                TEXT,
+                "The rule, if it has a short name; of a precision its class; of a participant that "
+                "is merged or separated the one that it is, or was, part of.",
+            ),
             Column("until_at", INSTANT, "The end of a ban, if it has one."),
         ),
     ),
