@@ -131,10 +131,10 @@ class Ways:
 
 
 @asynccontextmanager
-async def open_ways(dsn: str) -> AsyncIterator[Ways]:
+async def open_ways(dsn: str, *, has_archive: bool = False) -> AsyncIterator[Ways]:
     """Open the application with all callers."""
     async with AsyncExitStack() as stack:
-        reads = await stack.enter_async_context(reading(dsn))
+        reads = await stack.enter_async_context(reading(dsn, has_archive=has_archive))
         stores = await stack.enter_async_context(postgres_stores(dsn))
         connections = stores.pool
         door = await stack.enter_async_context(

@@ -168,6 +168,7 @@ def change(path: str, value: object) -> dict[str, Any]:
         ("zone", "Europe/Berlim", "zone", "write one such as Europe/Berlin"),
         ("zone", "../etc/passwd", "zone", "write one such as Europe/Berlin"),
         ("phases.0.starts", "1 March", "phases.0.starts", "write YYYY-MM-DD HH:MM"),
+        ("phases.0.starts", "2027-03-01T18:00:00.5Z", "phases.0.starts", "fraction of a second"),
         ("phases.0.starts", "2027-02-30 09:00", "phases.0.starts", "day is out of range"),
         ("phases.0.starts", "2027-03-28 02:30", "phases.0.starts", "does not exist"),
         ("phases.0.starts", "2027-10-31 02:30", "phases.0.starts", "occurs twice"),

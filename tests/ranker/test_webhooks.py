@@ -8,6 +8,8 @@ from msgspec import structs
 
 from shared import events, subjects
 from shared.clock import now
+from shared.contests.definition import Phase
+from tests.ranker.test_contest_standings import definition
 from tests.ranker.webhook_platform import SECRET, WebhookPlatform
 from tests.support.lives import BLOB, Life, problem, say
 from tests.support.receiver import Receiver
@@ -73,6 +75,28 @@ async def test_who_is_overtaken_is_told_once(hooked: WebhookPlatform, receiver: 
     payloads = [item.json["data"] for item in receiver.at("/ada")]
     assert len(payloads) == 1
     assert (payloads[0]["score_us"], payloads[0]["by_score_us"]) == (100.0, 50.0)
+
+
+async def test_nobody_is_told_of_ranks_that_a_contest_hides(
+    hooked: WebhookPlatform, receiver: Receiver
+) -> None:
+    first, *_ = definition().problems
+    phase = Phase(kind="main", starts_at=now() - timedelta(hours=1), ranks="hidden")
+    hiding = definition(phases=[phase], problems=[first])
+    async with hooked.telling():
+        await hooked.add("h1", "ada", f"{receiver.url}/ada", "entry.overtaken", "submission.ranked")
+        await hooked.add("h2", "bob", f"{receiver.url}/bob", "submission.ranked")
+        await hooked.finish(Life("s1", time_us=100.0))
+        await eventually(partial(has_got, receiver, "/ada", 1))
+        changed = events.LeaderboardChanged(visibility=None, reason="r", contest=hiding.slug)
+        await say(hooked.log, BOARD, changed)
+        published = events.ContestPublished(number=1, contest=hiding)
+        await say(hooked.log, subjects.contest(hiding.slug), published)
+        await hooked.finish(Life("b1", "bob", time_us=10.0))
+        await eventually(partial(has_got, receiver, "/bob", 1))
+    assert receiver.kinds("/ada") == ["submission.ranked"]
+    assert receiver.at("/ada")[0].json["data"]["rank"] == 1
+    assert receiver.at("/bob")[0].json["data"]["rank"] is None
 
 
 async def test_boards_and_holds_are_told(hooked: WebhookPlatform, receiver: Receiver) -> None:

@@ -290,10 +290,10 @@ def registration(harness_code: str = "") -> events.AgentRegistered:
     )
 
 
-async def say(log: EventLog, aggregate: str, fact: Fact, corr: str = "") -> int:
+async def say(log: EventLog, aggregate: str, fact: Fact, corr: str = "", at: datetime = T0) -> int:
     """Append a fact to whatever is there; a verdict is signed with the agent's key."""
     aggregate, actor = written(aggregate, fact)
-    envelope = make_envelope(fact, aggregate, EventMetadata(new_id(), T0, actor, corr, ""))
+    envelope = make_envelope(fact, aggregate, EventMetadata(new_id(), at, actor, corr, ""))
     if isinstance(fact, events.RunCompleted):
         envelope = structs.replace(envelope, sig=await signature(log, aggregate, envelope.data))
     return await log.append(NewEvent(envelope, None))
@@ -341,8 +341,8 @@ def problem(number: int = 1) -> events.ProblemPublished:
     )
 
 
-async def live(log: EventLog, *lives: Life) -> None:
+async def live(log: EventLog, *lives: Life, at: datetime = T0) -> None:
     """Say whole lives, one after the other."""
     for life in lives:
         for aggregate, fact in life.facts():
-            await say(log, aggregate, fact, life.id)
+            await say(log, aggregate, fact, life.id, at)

@@ -8,6 +8,7 @@ from typing import Any
 import httpx
 from fastapi import FastAPI
 
+from ranker.archive.postgres import ArchiveReader
 from ranker.domain.conclusion import Demand
 from ranker.http import create_app
 from ranker.http.access import ReadSources
@@ -106,7 +107,10 @@ class Reads:
 
 
 @asynccontextmanager
-async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
+async def reading(
+    dsn: str, wanted: Demand = LOOSE, *, has_archive: bool = False
+) -> AsyncIterator[Reads]:
+    """The read API; with an archive it reads the past that the test has archived."""
     log, news, present = MemoryLog(), ProjectionProgress(), Live()
     await begin(log)
     reads = Reads(httpx.AsyncClient(base_url="http://ranker"), log, present, news)
@@ -119,7 +123,8 @@ async def reading(dsn: str, wanted: Demand = LOOSE) -> AsyncIterator[Reads]:
         counted = CountedReading(connections)
         reads.statements = counted.statements
         sources = ReadSources(counted, news, present, log.last, reads.blobs)
-        app = create_app(replace(sources, texts=TextStore(connections)))
+        archive = ArchiveReader(connections) if has_archive else None
+        app = create_app(replace(sources, texts=TextStore(connections), archive=archive))
         reads.app = app
         transport = httpx.ASGITransport(app, raise_app_exceptions=False)
         async with httpx.AsyncClient(

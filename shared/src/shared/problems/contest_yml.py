@@ -305,6 +305,9 @@ class _Reader:
         if at is None or at.tzinfo is None or not YEAR_MIN < at.year < YEAR_MAX:
             reason = f"{quote_value(text)} is not a time: write YYYY-MM-DD HH:MM, in quotes"
             self._refuse(path, f"{reason}, or with an offset such as 2027-03-01T18:00+01:00")
+        if at.microsecond:
+            # Responses are cached for parts of a second; none may outlive the phase that allows it.
+            self._refuse(path, f"{quote_value(text)} has a fraction of a second: leave it out")
         return at.astimezone(UTC)
 
     def _local_instant(self, path: Path, text: str, parts: Sequence[int]) -> datetime:

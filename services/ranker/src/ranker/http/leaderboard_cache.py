@@ -13,6 +13,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from ranker.http.responses import known_tags
 from ranker.service.progress import LeaderboardVersion, ProjectionProgress
+from shared.clock import now
 from shared.reader import READER_HEADER
 from shared.single_flight import SingleFlight
 
@@ -24,11 +25,16 @@ IF_NONE_MATCH = b"if-none-match"
 
 
 class PageKey(NamedTuple):
-    """What a response depends on beside the version of its leaderboard."""
+    """What a response depends on beside the version of its leaderboard.
+
+    `second` counts the seconds of the wall clock: a phase of a contest, which may hide a
+    leaderboard, begins with one.
+    """
 
     path: str
     query: bytes
     reader: str
+    second: int
 
 
 @dataclass(frozen=True)
@@ -51,7 +57,8 @@ class LeaderboardCache:
     """Answers reads of a leaderboard with the bytes of the same read before.
 
     Bytes are kept by path, query and reader, so nobody is answered with what another may see. They
-    count while the version of the leaderboard is the same, at most for `AGE_S_MAX`.
+    count while the version of the leaderboard is the same, at most for `AGE_S_MAX` and not after
+    the second in which they were read.
     """
 
     def __init__(
@@ -78,7 +85,8 @@ class LeaderboardCache:
             await self.app(scope, receive, send)
             return
         headers = Headers(scope=scope)
-        key = PageKey(scope["path"], scope["query_string"], headers.get(READER_HEADER, ""))
+        second = int(now().timestamp())
+        key = PageKey(scope["path"], scope["query_string"], headers.get(READER_HEADER, ""), second)
         page = self._find(key, board[1])
         if page is None:
             # Requests that arrive during a read share it, unless an event came in between.

@@ -10,7 +10,7 @@ from ranker.service.contests import decode_definition
 from ranker.service.decisions import Reads
 from ranker.service.leaderboard import RANKED_MAX, read_top
 from shared.clock import now
-from shared.single_flight import SingleFlight
+from shared.single_flight import FreshFlight
 
 # A rating reads the places of all leaderboards, so it is computed at most once in this time.
 KEPT_S = 10.0
@@ -36,7 +36,7 @@ class RatingReads:
 
     def __init__(self, reads: Reads) -> None:
         self._reads = reads
-        self._flight: SingleFlight[str, RatingList] = SingleFlight()
+        self._flight: FreshFlight[str, RatingList] = FreshFlight()
         self._kept: RatingList | None = None
         self._kept_until = 0.0
 

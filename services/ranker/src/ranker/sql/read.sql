@@ -683,7 +683,11 @@ where submission.baseline = '' and (%(problem)s::text is null or submission.prob
       submission.account = %(reader)s
       and (%(limited_to)s::text[] = '{}' or submission.problem = any(%(limited_to)s::text[]))
   ))
-  and (submission.account = %(reader)s or not ranks_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s))
+  and (
+      not ranks_hidden(submission.problem, %(at)s, %(organiser)s, %(is_staff)s)
+      or submission.account = %(reader)s
+      and (%(limited_to)s::text[] = '{}' or submission.problem = any(%(limited_to)s::text[]))
+  )
 order by submission.number desc
 limit %(limit)s;
 
