@@ -43,6 +43,7 @@ from tests.discord.platform import (
 from tests.support.browser import open_browser, open_context
 from tests.support.people import HONEST, add_problem
 from tests.support.platform import ROOT
+from tests.system.pictures import save_small
 from tests.system.test_problem_checks import REFERENCE
 
 if TYPE_CHECKING:
@@ -114,7 +115,7 @@ class Studio:
         """A picture of elements."""
         await self.page.evaluate(ANONYMOUS)
         clip = await self.page.evaluate(f"margin => {{ const all = [{items}]; {FRAME} }}", margin)
-        await self.page.screenshot(path=FOLDER / f"{name}.png", clip=clip)
+        save_small(await self.page.screenshot(clip=clip), FOLDER / f"{name}.png")
         self.taken.append(name)
 
     async def use_command(self, name: str, person: Member, path: str, **given: Any) -> Any:

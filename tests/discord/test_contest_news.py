@@ -14,8 +14,8 @@ from discord_edge.contests.postgres import PostgresContests
 from discord_edge.platform_api import PlatformApi
 from discord_edge.postgres import SCHEMA
 from shared import events, subjects
-from shared.api.contest_standings import ContestResult
-from shared.api.contests import Contests
+from shared.api.contest_standings import ContestResult, ContestStanding
+from shared.api.contests import Contestant, ContestDetails, ContestMember, Contests
 from shared.clock import now
 from shared.contests.definition import (
     Contest,
@@ -29,6 +29,7 @@ from shared.errors import Failed
 from shared.postgres import create_pool, migrate
 from tests.ingest.test_site_contests import SLUG, contest, publish
 from tests.ingest.ways import Ways, open_ways
+from tests.support.api_examples import make_example
 from tests.support.lives import say
 from tests.support.waits import eventually
 
@@ -241,6 +242,38 @@ def test_texts_keep_discords_limits_and_mention_nobody() -> None:
         assert "@everyone" not in text
         assert "<@&1>" not in text
         assert "\n# big" not in text
+
+
+def test_cards_keep_discords_limits_and_the_user_s_part() -> None:
+    large = large_contest()
+    member = ContestMember(participant_id="a", participant=HOSTILE * 5)
+    own = make_example(
+        Contestant,
+        name=HOSTILE * 5,
+        is_team=True,
+        captain="a",
+        members=[member] * 16,
+        declaration={"model": HOSTILE * 20},
+        doubt=HOSTILE * 50,
+    )
+    details = make_example(
+        ContestDetails, contest=large, own=own, terms_digest="0" * 64, accepted_terms="1" * 64
+    )
+    card = texts.contest_card(details, AT, f"{SITE}/contests/{SLUG}")
+    assert len(card.body) <= 4096
+    assert "You take part in the team" in card.body
+    assert card.body.splitlines()[-1].endswith(" more")
+    assert "@everyone" not in card.body
+    terms = structs.replace(large, terms="``` @everyone\n" * 3000)
+    text, is_long = texts.terms_text(structs.replace(details, contest=terms), "d1", SITE)
+    assert is_long
+    assert len(text) <= 2000
+    assert text.count("```") == 2
+
+
+def test_hidden_ranks_have_no_rows() -> None:
+    standing = make_example(ContestStanding, is_hidden=True, divisions=[])
+    assert texts.standing_card(standing, "").body == "Ranks are hidden in this phase."
 
 
 def test_shared_places_have_the_same_medal_and_the_disqualified_none() -> None:

@@ -4,6 +4,7 @@ import re
 
 import msgspec
 import pytest
+from discord import app_commands
 from hypothesis import example, given
 from hypothesis import strategies as st
 
@@ -13,6 +14,7 @@ from discord_edge.leaderboards import tables
 from discord_edge.leaderboards.commands import page_buttons
 from discord_edge.leaderboards.tables import ROWS, WIDTH_MAX
 from discord_edge.notifications.texts import GREETING
+from discord_edge.settings import ROLES
 from discord_edge.submissions.models import Status, check_attachment, evolve
 from discord_edge.submissions.report import report_card
 from discord_edge.wording import Card, escaped, fenced, match_gpu_list, match_names, refusal_text
@@ -182,3 +184,15 @@ def test_an_invalid_attachment_is_not_read(name: str, size: int, code: str) -> N
     with pytest.raises(Refused) as refused:
         check_attachment(name, size)
     assert refused.value.code == code
+
+
+def test_the_help_fits_a_card_for_every_role() -> None:
+    groups = build_command_groups(ROLES)
+    commands = [
+        command
+        for group in groups
+        for command in group.walk_commands()
+        if isinstance(command, app_commands.Command)
+    ]
+    lines = [f"`/{it.qualified_name}` {escaped(it.description)}" for it in commands]
+    assert len("\n".join(lines)) <= BODY_MAX

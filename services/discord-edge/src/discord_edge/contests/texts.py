@@ -26,9 +26,10 @@ from shared.presentation.contests import (
 from shared.presentation.units import count_text, one_line
 
 MEDALS = ("🥇", "🥈", "🥉")
-TITLE_MAX, NAME_MAX, REASON_MAX, DESCRIPTION_MAX = 100, 60, 300, 400
-# A message has at most 2000 characters, and its link must remain.
-BODY_MAX = 1700
+TITLE_MAX, NAME_MAX, REASON_MAX, DESCRIPTION_MAX = 100, 60, 250, 300
+MEMBERS_CHARS_MAX = 600
+# A message has at most 2000 characters, and its link must remain; a card has at most 4096.
+BODY_MAX, CARD_MAX = 1700, 4000
 MOVES_MAX, PROBLEMS_MAX, DIVISIONS_MAX = 12, 20, 4
 ROWS_MAX = 10
 TERMS_CHARS_MAX = 1200
@@ -190,7 +191,7 @@ def list_lines(contests: Sequence[ContestSummary]) -> list[str]:
 def _state(contest: ContestSummary | ContestDetails) -> str:
     phase, next_at = contest.phase, contest.next_phase_at
     text = "no phase now" if phase is None else PHASE_TITLES[phase]
-    if contest.phase_ends_at is not None:
+    if contest.phase_ends_at not in (None, next_at):
         text += f", ends {discord_time(contest.phase_ends_at, 'R')}"
     if contest.next_phase is not None and next_at is not None:
         text += f"; {PHASE_TITLES[contest.next_phase]} {discord_time(next_at, 'R')}"
@@ -210,30 +211,34 @@ def contest_card(details: ContestDetails, at: datetime, link: str) -> Card:
         escaped(contest.description, DESCRIPTION_MAX),
         f"**Now** {_state(details)}",
         describe_phase(phase) if phase is not None else "",
-        *_phase_lines(contest, at),
-        "**Problems**",
-        *_problem_lines(contest),
-        f"**Divisions** {shorten(divisions, 400)}",
-        f"**Teams** {describe_teams(contest)}",
-        f"**Prizes** {escaped(contest.prizes, DESCRIPTION_MAX)}" if contest.prizes else "",
         "**You**",
         *own_lines(details),
+        "**Phases**",
+        *_phase_lines(contest, at),
+        f"**Divisions** {shorten(divisions, 400)}",
+        describe_teams(contest),
+        f"**Prizes** {escaped(contest.prizes, DESCRIPTION_MAX)}" if contest.prizes else "",
         f"[The contest's page, with the terms]({link})" if link else "",
+        "**Problems**",
     ]
-    people = count_text(details.people_count, "person", "people")
     body = "\n".join(line for line in lines if line)
+    body += "".join(_problem_lines(contest, CARD_MAX - len(body)))
+    people = count_text(details.people_count, "person", "people")
     footer = f"{people} registered · version {details.number}"
     return Card(escaped(contest.title, 200), body, footer=footer)
 
 
-def _problem_lines(contest: Contest) -> Iterator[str]:
-    for problem in contest.problems[:PROBLEMS_MAX]:
+def _problem_lines(contest: Contest, chars_left: int) -> Iterator[str]:
+    for index, problem in enumerate(contest.problems):
         window = f"{discord_time(problem.starts_at, 'f')} to {discord_time(problem.ends_at, 'f')}"
         gpu = f" on {escaped(problem.gpu, 40)}" if problem.gpu else ""
         scoring = escaped(describe_scoring(problem), 100)
-        yield f"• `{problem.slug}`{gpu}: {window}, {scoring}"
-    if len(contest.problems) > PROBLEMS_MAX:
-        yield f"• and {len(contest.problems) - PROBLEMS_MAX} more"
+        line = f"\n• `{problem.slug}`{gpu}: {window}, {scoring}"
+        chars_left -= len(line)
+        if chars_left < 0:
+            yield f"\n• and {len(contest.problems) - index} more"
+            return
+        yield line
 
 
 def own_lines(details: ContestDetails) -> Iterator[str]:
@@ -269,7 +274,7 @@ def _team_text(own: Contestant) -> str:
         _name(member.participant) + (" (captain)" if member.participant_id == own.captain else "")
         for member in own.members
     )
-    return f" in the team **{_name(own.name)}**: {members}"
+    return f" in the team **{_name(own.name)}**: {shorten(members, MEMBERS_CHARS_MAX)}"
 
 
 def terms_text(details: ContestDetails, division: str, link: str) -> tuple[str, bool]:

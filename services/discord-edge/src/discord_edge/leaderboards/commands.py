@@ -8,7 +8,7 @@ from typing import Any, Literal
 import discord
 from discord import app_commands
 
-from discord_edge.bot.discord_py import build_embed
+from discord_edge.bot.discord_py import BODY_MAX, build_embed
 from discord_edge.bot.interactions import (
     BotButton,
     BotInteraction,
@@ -27,7 +27,7 @@ from discord_edge.bot.interactions import (
 )
 from discord_edge.leaderboards import tables
 from discord_edge.submissions.reply import fetch_own_history
-from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, escaped, match_names, split_gpus
+from discord_edge.wording import CHOICES_MAX, CONTENT_MAX, Card, escaped, match_names, split_gpus
 from shared.api import leaderboards as api_models
 from shared.api.problems import Problems
 from shared.api.queues import IntakeStatus, QueueOfGpu
@@ -100,7 +100,11 @@ async def help_(interaction: BotInteraction, topic: Topic | None = None) -> None
                     continue
                 option_name += f" to `file_{SOURCE_FILES_MAX}`"
             lines.append(f"- {option_name}{optional}{choices}")
-    await reply_with_lines(interaction, lines)
+    text = "\n".join(lines)
+    if len(text) <= BODY_MAX:
+        await reply_with_card(interaction, Card(f"/{name}" if name else "Commands", text))
+    else:
+        await reply_with_lines(interaction, lines)
 
 
 @app_commands.command()
