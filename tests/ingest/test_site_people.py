@@ -261,3 +261,32 @@ async def test_the_archive_page_searches_and_says_what_there_is(ways: Ways) -> N
     assert "No source is public yet" in text
     assert "No kernel that you may read matches" in await page_of(ways, "/archive?q=fused+softmax")
     assert "There is no language" in await page_of(ways, "/archive?language=cobol")
+
+
+@pytest.mark.feature("N9")
+async def test_two_accounts_become_one_on_their_page_and_two_again(ways: Ways) -> None:
+    path = "/account/merge"
+    status, text = await send(ways, "member", f"{path}/code")
+    assert status == 200
+    (code,) = re.findall(r'<code class="secret">([^<]+)</code>', text)
+    assert "Make a code" in await page_of(ways, path, "participant")
+    assert code not in await page_of(ways, path, "member")
+    status, text = await send(ways, "participant", path, code="not-a-code")
+    assert (status >= 400, 'role="alert"' in text) == (True, True)
+    # The account that remains is asked first, and no leaves both as they are.
+    status, text = await send(ways, "participant", path, code=code)
+    assert (status, "Are both accounts yours?" in text) == (200, True)
+    assert re.findall(r"<dd>(member|participant)</dd>", text) == ["member", "participant"]
+    assert (await send(ways, "participant", f"{path}/answer", code=code, answer="no"))[0] == 303
+    assert "Part of this account" not in await page_of(ways, path, "participant")
+    assert (await send(ways, "participant", f"{path}/answer", code=code, answer="yes"))[0] == 303
+    text = await page_of(ways, path, "participant")
+    assert "<strong>member</strong>" in text
+    account = ways.people["member"].account
+    assert f'action="{path}/{account}/undo"' in text
+    # A code works once.
+    assert (await send(ways, "participant", path, code=code))[0] >= 400
+    assert (await send(ways, "participant", f"{path}/{account}/undo"))[0] == 303
+    assert "Part of this account" not in await page_of(ways, path, "participant")
+    status, text = await send(ways, "participant", f"{path}/{account}/undo")
+    assert (status >= 400, 'role="alert"' in text) == (True, True)
