@@ -284,7 +284,7 @@ async def competing(studio: Studio, ada: Member) -> None:
         )
     bea = ChannelUser(platform, sim.person("bea"), studio.lobby)
     await bea.use_command(KNOWN, code="none")
-    main_at = now() + timedelta(seconds=30)
+    main_at = now().replace(microsecond=0) + timedelta(seconds=30)
     await send_contest(platform, cup(main_at, main_at + timedelta(days=14), organiser="bea"))
     general = find_channel(sim, "general")
 

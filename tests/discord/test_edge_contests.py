@@ -87,7 +87,7 @@ async def test_people_enter_a_contest_on_discord_and_read_of_its_phases(
 ) -> None:
     assert olga.person.id, "she organises it"
     await publish_copy(announcing, edge_sim, tmp_path / PROBLEM)
-    main_at = now() + timedelta(seconds=REGISTRATION_S)
+    main_at = now().replace(microsecond=0) + timedelta(seconds=REGISTRATION_S)
     ends_at = main_at + timedelta(hours=2)
     await send_contest(announcing, cup(main_at, ends_at))
     general, owner = find_channel(edge_sim, "general"), edge_sim.owner()

@@ -138,11 +138,11 @@ def add_quick_problem(url: str, folder: Path) -> None:
     add_problem(url, folder / SLUG)
 
 
-def hold_contest(url: str) -> None:
-    """Publish a contest of the problem, with a team of ada and linus, grace and bea."""
+def hold_contest(url: str, problem: str = SLUG) -> None:
+    """Publish a contest of a problem, with a team of ada and linus, grace and bea."""
 
     def day(count: float) -> str:
-        return (now() + timedelta(days=count)).isoformat()
+        return (now() + timedelta(days=count)).isoformat(timespec="seconds")
 
     end = DEADLINE.days
     scored = ["test", "benchmark", "ranked"]
@@ -167,7 +167,7 @@ def hold_contest(url: str) -> None:
             {"slug": "assisted", "title": "Assisted by a model", "declare": ["model"]},
         ],
         "phases": phases,
-        "problems": [{"slug": SLUG, "gpu": "CPU"}],
+        "problems": [{"slug": problem, "gpu": "CPU"}],
         "scoring": {"by": "places", "points": [25, 18, 15]},
     }
     with Person(url, "author") as author:

@@ -17,6 +17,7 @@ from tests.support.browser import log_in_admin, open_browser, open_context, send
 from tests.support.people import HONEST, Person, add_problem, headers_of
 from tests.support.platform import ROOT, Running
 from tests.support.waits import eventually, until
+from tests.system.pictures import CONTEST, hold_contest
 from tests.system.test_problem_checks import REFERENCE
 
 if TYPE_CHECKING:
@@ -63,6 +64,7 @@ PAGES = {
     "/submissions/{number}/compare?with={number}": "You cannot see both sources",
     f"/people/{LONG_NAME}": "Ranked submissions",
     "/contests": "Active contests",
+    f"/contests/{CONTEST}": "Two Warps",
     "/guide": "Warpboard is",
     "/guide?q=fencing+token": "section",
     "/guide/docs/timing": "yardstick",
@@ -246,9 +248,16 @@ def paused_pool(platform: Running) -> Iterator[None]:
 
 
 async def test_every_page_is_accessible_and_readable_without_scripts_at_every_size(
-    platform: Running, browser: "Browser"
+    platform: Running, browser: "Browser", tmp_path: Path
 ) -> None:
     add_problem(platform.url, ROOT / "problems" / "vectoradd")
+    # Outside of its phases a problem of a contest takes no submissions of other tests.
+    folder = shutil.copytree(ROOT / "problems" / "identity", tmp_path / "contested")
+    add_problem(platform.url, folder)
+    hold_contest(platform.url, folder.name)
+    with Person(platform.url, "ada") as ada:
+        ada.end(ada.submit(HONEST, "ranked", problem=folder.name))
+        until(lambda: "Two Warps" in ada.http.get(f"/contests/{CONTEST}").text)
     with Person(platform.url, LONG_NAME) as person:
         number = person.submit(HONEST, mode="ranked")
         person.end(number)
