@@ -60,7 +60,7 @@ SHARES = {"kernel-season": 0.4, "team-sprint": 0.45, "grand-final": 0.4, "open-t
 FINALISTS = 10
 # All that ten finalists may send, but for a few.
 FINAL_SUBMISSIONS = min(150, SUBMISSIONS // 11)
-AGENTS = 8
+AGENTS = 16
 AGENT_NAMES = "judge"
 VICTIMS = ("ingest", "scheduler", "ranker", "nats-server", "Postgres", AGENT_NAMES)
 # A run of a size has so many moments at which people submit to each problem.
@@ -253,8 +253,9 @@ def plan_season(story: Story) -> None:
     async def withdraw_the_best() -> None:
         before = await season.standing(slug, None)
         best = find_entry(before, "gemv", 1)
-        sender = next(sent.person for sent in season.sent if sent.number == best["number"])
-        await season.need("DELETE", f"submissions/{best['number']}", sender)
+        # What a second account sent while it was part of another one belongs to that one.
+        owner = next(sent.contestant for sent in season.sent if sent.number == best["number"])
+        await season.need("DELETE", f"submissions/{best['number']}", owner)
         await season.drain()
         after = await season.standing(slug, None)
         assert find_entry(after, "gemv", 1)["number"] != best["number"]
@@ -340,7 +341,11 @@ def plan_sprint(story: Story) -> None:
     async def use_up() -> None:
         person = season.who_may(slug, "all-to-all", season.members[slug])[-1]
         team = season.members[slug][person].team
-        members = [name for name, it in season.members[slug].items() if it.team == team]
+        members = [
+            name
+            for name, it in season.members[slug].items()
+            if it.team == team and name not in season.out[slug]
+        ]
         left = season.quota_left(slug, "all-to-all", person)
         tries = left + 4
         sent = await season.each(
