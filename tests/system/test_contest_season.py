@@ -63,9 +63,9 @@ FINAL_SUBMISSIONS = min(150, SUBMISSIONS // 11)
 AGENTS = 16
 AGENT_NAMES = "judge"
 VICTIMS = ("ingest", "scheduler", "ranker", "nats-server", "Postgres", AGENT_NAMES)
-# A run of a size has so many moments at which people submit to each problem.
+# People submit to a problem at so many moments that each has about this many submissions.
 TICK_SUBMISSIONS = 220
-TICKS_MIN = 2
+TICKS_MIN = 1
 KILL_AFTER_S = 0.3
 CLOSE_S_MAX = 60.0
 SETTINGS = {
