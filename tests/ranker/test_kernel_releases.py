@@ -23,6 +23,7 @@ from ranker.http import create_app
 from ranker.http.access import ReadSources
 from ranker.releases.builder import Dataset, build_release
 from ranker.releases.files import read_releases
+from ranker.releases.leaderboards import USED_TABLES as USED
 from ranker.releases.leaderboards import derive_standings
 from ranker.releases.rows import family_of, split_of
 from ranker.releases.service import HOUR_S, key_path, release, release_regularly
@@ -48,7 +49,6 @@ from warpboard.files import read_submission
 
 KEY = b"k" * 32
 SLUGS = ("softmax", "matmul", "kernelbench-1-1-add", "kernelbench-1-2-relu")
-USED = ("submissions", "verdicts", "labels", "duels")
 Row = dict[str, Any]
 
 
@@ -143,7 +143,7 @@ async def check_population(
     return read_releases(folder)
 
 
-@pytest.mark.feature("D2")
+@pytest.mark.feature("D2", "N6")
 async def test_every_leaderboard_is_derived_again_from_the_tables(tmp_path: Path) -> None:
     log, blobs = MemoryLog(), MemoryBlobStore()
     first, second = await check_population(log, blobs, SLUGS, 400, tmp_path)
@@ -158,6 +158,38 @@ async def test_every_leaderboard_is_derived_again_from_the_tables(tmp_path: Path
     assert not gone & numbers
     assert all(row["problem"] != CLOSED for row in load_by_polars(tmp_path, "submissions"))
     check_foreign_keys(tmp_path)
+    check_best_times(tmp_path, await history(log))
+
+
+def check_best_times(folder: Path, recorded: Sequence[RecordedEvent]) -> None:
+    """Compare the view of each case with the runs of the log's own leaderboards."""
+    import polars as pl
+
+    at, standings = recorded[-1].envelope.at, expected_standings(recorded, len(recorded))
+    cases = {
+        subjects.last_token(event.envelope.aggregate): event.fact.cases
+        for event in recorded
+        if isinstance(event.fact, events.RunCompleted)
+    }
+    expected: dict[tuple[str, str, int, str], list[tuple[float, int, str, int]]] = {}
+    for board in boards(SLUGS):
+        for row in standings.board(board, at):
+            run = standings.results[board][row.submission].run or ""
+            # Runs of rejudges have no events in this population.
+            for case in cases.get(run, ()):
+                if case.stage == "time" and case.time_us and case.yardstick_us:
+                    key = board.problem, board.gpu, board.problem_number, case.name
+                    ratio, name = -case.yardstick_us / case.time_us, pseudonym(KEY, row.account)
+                    expected.setdefault(key, []).append((ratio, row.number, name, row.rank))
+    view: dict[tuple[str, str, int, str], list[tuple[float, int, str, int]]] = {}
+    for it in pl.read_parquet(folder / "views" / "best_times.parquet").to_dicts():
+        if it["problem"] in SLUGS:
+            key = it["problem"], it["gpu"], it["version"], it["case"]
+            item = -it["speedup"], it["submission"], it["participant"], it["rank"]
+            view.setdefault(key, []).append(item)
+            assert it["place"] == len(view[key])
+    assert len(view) > 4
+    assert view == {key: sorted(items) for key, items in expected.items()}
 
 
 def check_foreign_keys(folder: Path) -> None:

@@ -44,6 +44,7 @@ from ranker.releases.rows import (
     SourceRequest,
 )
 from ranker.releases.tables import TABLES, schema_lines
+from ranker.releases.views import write_views
 from ranker.service.progress import log_progress
 from shared.api.releases import Release, ReleaseFile, TableChange
 from shared.blobs import BlobNotFound, BlobStore
@@ -336,8 +337,9 @@ class _Build:
             added=[],
             removed=[],
         )
-        folders = (self.work, self.dataset.folder)
-        pages = exchange.write(release, folders, self.work, definitions)
+        reader = exchange.ReleaseReader(release, (self.work, self.dataset.folder))
+        pages = exchange.write(reader, self.work, definitions)
+        pages += write_views(reader, self.work)
         for name, lines in ((SCHEMA, schema_lines()), (CARD, card_lines(release))):
             path = self.work / name
             path.write_text("".join(f"{line}\n" for line in lines))

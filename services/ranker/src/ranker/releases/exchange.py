@@ -42,12 +42,14 @@ DEFINITION_KIND = "problems"
 Row = Mapping[str, Any]
 
 
-class _Reader(NamedTuple):
+class ReleaseReader(NamedTuple):
+    """Reads the tables of a release; new files are in the first folder."""
+
     release: Release
     folders: Sequence[Path]
 
     def rows(self, table: str, columns: Sequence[str] | None = None) -> Iterator[Row]:
-        """Yield the rows of a table; new files are in the first folder."""
+        """Yield the rows of a table."""
         for file in self.release.files:
             if file.table != table:
                 continue
@@ -59,13 +61,9 @@ class _Reader(NamedTuple):
 
 
 def write(
-    release: Release,
-    folders: Sequence[Path],
-    target: Path,
-    definitions: Mapping[str, Definition],
+    reader: ReleaseReader, target: Path, definitions: Mapping[str, Definition]
 ) -> list[ReleaseFile]:
     """Write all of them below a folder, and return their files."""
-    reader = _Reader(release, folders)
     files = [*_write_kernelbench(reader, target), *_write_flashinfer(reader, target)]
     return [*files, *_write_definitions(definitions, target)]
 
@@ -122,7 +120,7 @@ def _write_definitions(definitions: Mapping[str, Definition], target: Path) -> l
     return files
 
 
-def _write_kernelbench(reader: _Reader, target: Path) -> list[ReleaseFile]:
+def _write_kernelbench(reader: ReleaseReader, target: Path) -> list[ReleaseFile]:
     """One row for each decision on a submission to a problem with baselines, and fast_p."""
     baselines: dict[tuple[str, int, str], dict[str, float]] = {}
     for row in reader.rows("baselines"):
@@ -226,7 +224,7 @@ def _fast_p(
     ]
 
 
-def _write_flashinfer(reader: _Reader, target: Path) -> list[ReleaseFile]:
+def _write_flashinfer(reader: ReleaseReader, target: Path) -> list[ReleaseFile]:
     """A solution for each published source, and a trace for each timed case of its runs."""
     folder, files = target / FOLDER / "flashinfer", list[ReleaseFile]()
     authors = (

@@ -8,6 +8,8 @@ from ranker.domain.standings import ReceivedSubmission, Standings, StandingsFact
 from shared import events
 
 Row = Mapping[str, Any]
+# The tables that the leaderboards follow from.
+USED_TABLES = ("submissions", "verdicts", "labels", "duels")
 # A short text in the place of a reason, which no release has.
 REASON = ""
 
@@ -15,8 +17,7 @@ REASON = ""
 def derive_standings(tables: Mapping[str, Iterable[Row]], seq: int) -> Standings:
     """Return all leaderboards after an event, without what was withdrawn since.
 
-    Participants have their pseudonyms, and equal sources their group. The tables are `submissions`,
-    `verdicts`, `labels` and `duels`.
+    Participants have their pseudonyms, and equal sources their group. `tables` are USED_TABLES.
     """
     standings = Standings()
     for row in tables["submissions"]:

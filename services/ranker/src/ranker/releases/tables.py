@@ -286,6 +286,32 @@ TABLES: Mapping[str, Table] = {
 }
 
 
+# What is derived from the tables, in one file each.
+VIEWS_FOLDER = "views"
+VIEWS: Mapping[str, Table] = {
+    "best_times": Table(
+        "An entry of a leaderboard at a public timed case; place 1 is the best of its shape.",
+        (
+            PROBLEM,
+            VERSION,
+            GPU,
+            Column("case", TEXT, "The name of the case, as in `cases`."),
+            Column("place", INT, "Its place at the case by `speedup`, from 1."),
+            SUBMISSION,
+            PARTICIPANT,
+            Column("rank", INT, "Its rank on the leaderboard, at the release."),
+            Column(
+                "time_us", FLOAT, "The time of one call in microseconds, in the run that counts."
+            ),
+            Column("low_us", FLOAT, "The lower end of its 95 % interval."),
+            Column("high_us", FLOAT, "The upper end of its 95 % interval."),
+            Column("yardstick_us", FLOAT, "The time of the yardstick beside it."),
+            Column("speedup", FLOAT, "How many times as fast as the yardstick it is."),
+        ),
+    ),
+}
+
+
 def schema_lines() -> Iterator[str]:
     """The schema page: every table with its columns, in Markdown."""
     yield "# Tables of the kernel archive"
@@ -293,7 +319,17 @@ def schema_lines() -> Iterator[str]:
     yield "Every table is a folder of Parquet files. Times are UTC. `seq` orders all rows: those"
     yield "with a `seq` of at most S are the data set as it was after event S of the platform's"
     yield "log, without what was withdrawn since."
-    for name, table in TABLES.items():
+    yield from _table_lines(TABLES)
+    yield ""
+    yield "# Views"
+    yield ""
+    yield f"A view is a file `{VIEWS_FOLDER}/NAME.parquet`. It is derived from the tables, and"
+    yield "written again with each release."
+    yield from _table_lines(VIEWS)
+
+
+def _table_lines(tables: Mapping[str, Table]) -> Iterator[str]:
+    for name, table in tables.items():
         yield ""
         yield f"## {name}"
         yield ""
