@@ -42,7 +42,7 @@ from tests.support.door import FILES
 pytestmark = [pytest.mark.server, pytest.mark.long]
 
 # At each side of each border so many addresses that tell secrets, and so many others.
-TELLING, OTHERS = 40, 8
+TELLING, OTHERS = 30, 6
 ASK_S_MAX = 20.0
 # How many routes tell each kind of secret, at least, to whoever may read it.
 LEAST: Mapping[Kind, int] = {"score": 15, "rank": 8, "source": 4, "private": 2, "size": 1}
@@ -238,6 +238,9 @@ class Asking:
         self.chance.shuffle(chosen)
         for address in chosen:
             await self.ask(address, self.chance.choice(list(self.clients)), stage)
+        await self.export(stage)
+        if "owner" in self.contest.numbers:
+            await self.search(stage)
 
     def pick(self, addresses: Sequence[Address], count: int) -> list[Address]:
         """Return some of the addresses."""
@@ -255,6 +258,15 @@ class Asking:
         found = list(self.find_secrets(answer))
         self.judge(found, Address("/admin/export", "/admin/export"), EVERYBODY, stage)
 
+    async def search(self, stage: Stage) -> None:
+        """Search the archive by words and by another source, which is a read sent by POST."""
+        address = Address("/v1/archive/search", "POST /v1/archive/search")
+        for body in ({"q": SPRINT}, {"like": self.contest.numbers["owner"]}):
+            name = self.chance.choice(list(self.clients))
+            answer = await self.clients[name].post(address.template, json=body)
+            assert answer.status_code < 500 or answer.status_code == 503, answer.text
+            self.judge(list(self.find_secrets(answer)), address, name, stage)
+
     async def ask_kept(self, stage: Stage) -> None:
         """Ask for what is kept for a moment, which must not outlive a phase."""
         for url in KEPT:
@@ -264,12 +276,10 @@ class Asking:
         """Ask a second before a phase begins, and when it begins."""
         self.contest.set_hour(following.hour, -SECOND)
         await self.sweep(stage)
-        await self.export(stage)
         await self.ask_kept(stage)
         self.contest.set_hour(following.hour)
         await self.ask_kept(following)
         await self.sweep(following)
-        await self.export(following)
         assert not self.holes, "\n".join(map(str, self.holes[:20]))
 
 
