@@ -13,6 +13,7 @@ from msgspec import structs
 from shared import events, subjects
 from shared.clock import now
 from shared.contests.definition import (
+    REVIEW_ITEMS,
     Contest,
     ContestProblem,
     Division,
@@ -282,6 +283,45 @@ async def test_a_person_registers_forms_a_team_and_leaves(ways: Ways) -> None:
     assert "which" not in await page_of(ways, PAGE)
     assert (await send(ways, "member", PAGE, action="withdraw"))[0] == 422
     assert (await send(ways, "member", PAGE, action="withdraw", is_sure="yes"))[0] == 303
+
+
+async def test_organisers_review_the_winners_and_make_the_results_final(ways: Ways) -> None:
+    author, owner = ways.people["author"].account, ways.people["owner"].account
+    at = now()
+    registration = Phase(kind="registration", starts_at=at - 2 * HOUR)
+    main = Phase(kind="main", starts_at=T0 - HOUR, ends_at=at - HOUR, modes=["ranked"])
+    review = Phase(kind="review", starts_at=at - HOUR)
+    definition = contest(main, review, organisers=[author], podium=1, appeal_hours=0)
+    definition = structs.replace(definition, phases=[registration, main, review])
+    await publish(ways, definition)
+    person = events.ContestRegistered(account=owner, division="open", terms_digest="d")
+    await say(ways.door.log, subjects.contest(SLUG), person)
+    await run(ways, Run("won", owner, 100.0, contest=SLUG))
+    page = f"{PAGE}/organise"
+    assert "Announce the provisional results" in await page_with(ways, page, "Results", "author")
+    await page_with(ways, PAGE, ">25<")
+    status, text = await send(ways, "author", page, act="propose")
+    assert status in {200, 303}, text
+    text = await page_with(ways, page, "Run again", "author")
+    assert "confirmed by 0 of 1 agents" in text
+    assert "no equal or similar source of another contestant" in text
+    status, text = await send(ways, "author", page, act="confirm")
+    assert "the check rerun of" in text
+    for item in REVIEW_ITEMS:
+        check = {"contestant": owner, "item": item, "is_passed": "true", "note": f"see {item}"}
+        status, text = await send(ways, "author", page, act="review", **check)
+        assert status in {200, 303}, text
+    assert "see appeals" in await page_with(ways, page, "see appeals", "author")
+    status, text = await send(ways, "author", page, act="confirm")
+    assert status in {200, 303}, text
+    assert "Make the results final" not in await page_with(ways, page, ">final<", "author")
+    status, data = await download(ways, f"{PAGE}/results.csv", "author")
+    (row,) = csv.DictReader(data.decode().splitlines())
+    assert (status, row["state"], row["code decision"], row["code note"]) == (
+        *(200, "final"),
+        *("passed", "see code"),
+    )
+    assert (await download(ways, f"{PAGE}/results.csv", "member"))[0] == 403
 
 
 async def test_phases_are_in_calendars(ways: Ways) -> None:
