@@ -10,6 +10,7 @@ from shared.api.moderation import LogScrub
 from shared.api.queues import Pool
 from shared.presentation.units import EN_DASH
 from tests.cli.answers import ANSWER, RECEIVED_AT
+from tests.cli.command_cases import CASE_LEADERBOARDS
 from tests.cli.command_runner import run_against
 from tests.cli.stand_in import ReceivedRequest, respond_in_turn
 from tests.support.api_examples import make_document
@@ -255,3 +256,22 @@ def test_a_status_without_trouble_says_so() -> None:
     *_, scrub, held = result.stdout.splitlines()
     assert scrub.endswith(": 40 events, nothing is wrong")
     assert held == "nothing is paused or held"
+
+
+@pytest.mark.feature("N6")
+def test_the_fastest_at_each_case_are_listed_with_their_places() -> None:
+    (case,) = CASE_LEADERBOARDS["items"]
+    tied = case["items"][0] | {"is_tied": True, "participant": "eve", "number": 13}
+    items = [case, case | {"case": "n=2", "items": [tied]}]
+    command = ("leaderboard", "cases", "m", "CPU", "--case", "n=1", "--limit", "3", "--wide")
+    result, heard = run_against(
+        respond_in_turn((200, CASE_LEADERBOARDS | {"items": items})), *command
+    )
+    assert heard[0].path == "/v1/leaderboards/m/CPU/best-times?case=n%3D1&limit=3"
+    assert result.stdout.startswith("fastest at each case of m on CPU")
+    lines = [line.split() for line in result.stdout.splitlines()[2:]]
+    assert lines[0][:3] == ["n=1", "1", "ada"]
+    assert lines[1][:3] == ["n=2", "=1", "eve"]
+    assert [line[-1] for line in lines[:2]] == ["12", "13"]
+    refused, _ = run_against(respond_in_turn(), *command[:-2], "0")
+    assert refused.exit_code == 2
