@@ -273,7 +273,7 @@ def test_the_command_says_what_it_did(postgres_server_dsn: str) -> None:
         assert result.returncode == 0, result.stderr
         lines = result.stdout.splitlines()
         assert lines[0].startswith("new roles: ")
-        assert lines[1:] == ["accounts: 1 new migrations", "discord_edge: 1 new migrations"]
+        assert lines[1:] == ["accounts: 1 new migrations", "discord_edge: 2 new migrations"]
         environ["WARPBOARD_DATABASE_POSTGRES_DSN"] = make_conninfo(dsn, password="wrong")
         refused = subprocess.run(command, env=environ, capture_output=True, text=True, check=False)
         assert refused.returncode == 3
