@@ -260,13 +260,12 @@ def test_a_status_without_trouble_says_so() -> None:
 
 @pytest.mark.feature("N6")
 def test_the_fastest_at_each_case_are_listed_with_their_places() -> None:
-    (case,) = CASE_LEADERBOARDS["items"]
+    document: dict[str, Any] = CASE_LEADERBOARDS
+    (case,) = document["items"]
     tied = case["items"][0] | {"is_tied": True, "participant": "eve", "number": 13}
     items = [case, case | {"case": "n=2", "items": [tied]}]
     command = ("leaderboard", "cases", "m", "CPU", "--case", "n=1", "--limit", "3", "--wide")
-    result, heard = run_against(
-        respond_in_turn((200, CASE_LEADERBOARDS | {"items": items})), *command
-    )
+    result, heard = run_against(respond_in_turn((200, document | {"items": items})), *command)
     assert heard[0].path == "/v1/leaderboards/m/CPU/best-times?case=n%3D1&limit=3"
     assert result.stdout.startswith("fastest at each case of m on CPU")
     lines = [line.split() for line in result.stdout.splitlines()[2:]]
