@@ -19,7 +19,9 @@ from shared import events, subjects
 from shared.api.audits import ContestAuditRequest, Finding
 from shared.api.contest_standings import DivisionStanding, StandingRound
 from shared.contests.definition import (
+    REVIEW_ITEMS,
     Contest,
+    ContestPlace,
     ContestProblem,
     Division,
     Phase,
@@ -289,3 +291,37 @@ async def test_an_audit_derives_the_standing_of_now_and_of_any_instant() -> None
     assert "points is shown as 99.5" in report.differences[0]
     with pytest.raises(Refused, match="no contest 'autumn'"):
         await audit_contest(ContestAuditRequest(contest="autumn"), copy, verify_verdict)
+
+
+async def test_an_audit_names_the_winners_and_the_events_that_confirmed_them() -> None:
+    log = MemoryLog()
+    await publish_contest(log, definition(podium=1))
+    place = ContestPlace(contestant="ada", division="open", place=1, points=25.0)
+    proposed = events.ContestResultsProposed(places=[place], as_of_seq=1)
+    checks = [
+        events.ContestReviewed(contestant="ada", item=item, is_passed=True) for item in REVIEW_ITEMS
+    ]
+    confirmed = events.ContestResultsConfirmed(places=[place], as_of_seq=1)
+    request = ContestAuditRequest(contest=SLUG)
+    await say(log, subjects.contest(SLUG), proposed)
+    report = await audit_contest(request, LogCopy(log), verify_verdict)
+    assert report.results is not None
+    assert (report.results.confirmed_seq, report.results.places[0].contestant) == (None, "ada")
+    for fact in (*checks, confirmed):
+        await say(log, subjects.contest(SLUG), fact)
+    seq = await log.last()
+    report = await audit_contest(request, LogCopy(log), verify_verdict)
+    assert report.results is not None
+    assert (report.findings, report.results.confirmed_seq) == ([], seq)
+    # Places that somebody changed in a table, and a confirmation against the rules, are found.
+    forged = structs.replace(place, contestant="grace")
+    live = LiveContest(seq, T0, report.divisions, {"proposed": [place], "confirmed": [forged]})
+    report = await audit_contest(request, LogCopy(log), verify_verdict, live)
+    assert report.differences == [
+        "the confirmed results are shown with other places than the log gives"
+    ]
+    failed = structs.replace(checks[1], is_passed=False)
+    for fact in (failed, proposed, confirmed):
+        await say(log, subjects.contest(SLUG), fact)
+    report = await audit_contest(request, LogCopy(log), verify_verdict)
+    assert "although the check code of ada had not passed" in report.findings[0].what

@@ -398,12 +398,27 @@ def contest_report_lines(report: ContestAuditReport) -> Iterator[str]:
                 unused = "" if entry.is_counted else ", not counted"
                 source = f"{entry.problem}, submission {entry.number}"
                 yield f"      {entry.points:g} for {source}{unused}"
+    yield from _results_lines(report)
     if report.is_clean:
         yield "clean: the standing is what the log says, and the log is untouched"
     for finding in report.findings[:FINDINGS_MAX]:
         yield f"NOT CLEAN from event {finding.seq} on: {one_line(finding.what)}"
     for difference in report.differences[:FINDINGS_MAX]:
         yield f"NOT EQUAL: {one_line(difference)}"
+
+
+def _results_lines(report: ContestAuditReport) -> Iterator[str]:
+    results = report.results
+    if results is None:
+        return
+    ending = "not confirmed yet"
+    if results.confirmed_seq is not None:
+        ending = f"confirmed by event {results.confirmed_seq}"
+    yield f"results: announced by event {results.proposed_seq}, {ending}"
+    for place in results.places:
+        yield f"{place.place:>4}  {place.contestant} in {place.division}, {place.points:g} points"
+        for reason in place.repetitions:
+            yield f"      event {reason.seq}: {one_line(reason.sentence)}"
 
 
 def _seal_lines(report: AuditReport | ContestAuditReport) -> Iterator[str]:

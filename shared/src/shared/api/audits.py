@@ -112,6 +112,27 @@ class AuditReport(LogReport, frozen=True, kw_only=True):
     rows: list[LeaderboardRow]
 
 
+class AuditedPlace(ApiModel, frozen=True, kw_only=True):
+    """A place in results, and the events that say how the contestant's runs did on other agents."""
+
+    contestant: str
+    division: str
+    place: int
+    points: float
+    repetitions: list[CausingEvent] = []
+
+
+class AuditedResults(ApiModel, frozen=True, kw_only=True):
+    """The newest results of a contest in the log, and the events that made them.
+
+    `confirmed_seq` is null while they are provisional.
+    """
+
+    proposed_seq: int
+    confirmed_seq: int | None
+    places: list[AuditedPlace]
+
+
 class ContestAuditReport(LogReport, frozen=True, kw_only=True):
     """The audit of a contest.
 
@@ -124,3 +145,4 @@ class ContestAuditReport(LogReport, frozen=True, kw_only=True):
     version: int
     round: StandingRound
     divisions: list[DivisionStanding]
+    results: AuditedResults | None = None

@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 from datetime import datetime
 from typing import Any
 
+from msgspec import convert
 from msgspec.structs import replace
 
 from ranker.archive.archiver import read_own_key
@@ -21,7 +22,8 @@ from ranker.domain.contests import derive_divisions, find_round, find_windows
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.stored_log import CHAIN_START, DamagedCopy, PublishedSeal, StoredEvent
 from ranker.postgres import SCHEMA, Reader
-from ranker.service.contests import RoundReader, decode_definition, read_roster
+from ranker.service.contest_confirmations import read_announced
+from ranker.service.contests import FINALISTS, RoundReader, decode_definition, read_roster
 from ranker.service.decisions import Reads
 from ranker.service.leaderboard import key_values, read_top
 from ranker.service.progress import log_progress
@@ -34,6 +36,7 @@ from shared.api.audits import (
     Finding,
 )
 from shared.clock import now
+from shared.contests.definition import ContestPlace
 from shared.errors import Failed, Refused
 from shared.event_log import EventLog, Feed, Gap, RecordedEvent
 from shared.nats.connection import connect
@@ -155,7 +158,13 @@ async def _read_contest(
     round_ = request.round or find_round(contest, at)
     counted = await RoundReader(reader, contest, round_, at).read(find_windows(contest, round_))
     roster = await read_roster(reader, contest.slug)
-    return LiveContest(seq, at, derive_divisions(contest, round_, roster, counted))
+    announced = await read_announced(reader, contest.slug)
+    results = {
+        stage: convert(row["places"], list[ContestPlace])
+        for stage, row in announced.items()
+        if stage != FINALISTS
+    }
+    return LiveContest(seq, at, derive_divisions(contest, round_, roster, counted), results)
 
 
 async def read_entries(reader: Reads, board: LeaderboardKey, at: datetime) -> list[dict[str, Any]]:

@@ -1,6 +1,6 @@
 """Runs the audit of a contest: fold its standing again from the log, compare it."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any, NamedTuple
 
@@ -8,8 +8,9 @@ from ranker.audit.log_audit import LogAudit, LogCopy, is_equal
 from ranker.domain.contest_fold import ContestFold
 from ranker.domain.contests import find_round
 from ranker.domain.stored_log import PublishedSeal, Verify
-from shared.api.audits import ContestAuditReport, ContestAuditRequest
+from shared.api.audits import AuditedResults, ContestAuditReport, ContestAuditRequest
 from shared.api.contest_standings import ContestStandingRow, DivisionStanding
+from shared.contests.definition import ContestPlace
 from shared.errors import Refused
 
 ROW_FIELDS = ("rank", "is_tied", "points", "name", "members", "is_finalist")
@@ -22,6 +23,7 @@ class LiveContest(NamedTuple):
     seq: int
     at: datetime
     divisions: Sequence[DivisionStanding]
+    results: Mapping[str, Sequence[ContestPlace]] = {}
 
 
 async def audit_contest(
@@ -44,15 +46,42 @@ async def audit_contest(
     round_ = request.round or find_round(contest, at)
     divisions = state.derive(round_, None, at)
     differences = find_contest_differences(divisions, live.divisions) if live else []
+    results = state.derive_results()
+    if live is not None:
+        differences += _compare_results(results, live.results)
+    findings = [*log.findings(), *state.results.findings]
     return ContestAuditReport(
-        **log.fields(log.findings(), live.seq if live else None, differences),
+        **log.fields(findings, live.seq if live else None, differences),
         ignored=log.ignored.findings,
         contest=contest.slug,
         title=contest.title,
         version=state.number,
         round=round_,
         divisions=divisions,
+        results=results,
     )
+
+
+def _compare_results(
+    expected: AuditedResults | None, shown: Mapping[str, Sequence[ContestPlace]]
+) -> list[str]:
+    """Where shown results differ from the log; `shown` are the places by their stage."""
+    places = [
+        ContestPlace(
+            contestant=it.contestant, division=it.division, place=it.place, points=it.points
+        )
+        for it in (expected.places if expected else ())
+    ]
+    stages = {"proposed": places} if expected else {}
+    if expected and expected.confirmed_seq is not None:
+        stages["confirmed"] = places
+    return [
+        f"the {stage} results are shown with other places than the log gives"
+        for stage in ("proposed", "confirmed")
+        # Earlier results that were confirmed stay in the table when others are proposed.
+        if (stage in stages or stage == "proposed")
+        and list(shown.get(stage, ())) != list(stages.get(stage, ()))
+    ]
 
 
 def find_contest_differences(

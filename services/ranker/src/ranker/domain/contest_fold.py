@@ -3,6 +3,7 @@
 from datetime import datetime
 from typing import NamedTuple, TypeAlias, get_args
 
+from ranker.domain.contest_results import ResultsFold
 from ranker.domain.contests import (
     PRACTICE,
     ContestRun,
@@ -18,6 +19,7 @@ from ranker.domain.contests import (
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.standings import Standings
 from shared import events, subjects
+from shared.api.audits import AuditedResults
 from shared.api.contest_standings import DivisionStanding, StandingRound
 from shared.contests.definition import Contest
 from shared.event_log import RecordedEvent
@@ -59,12 +61,14 @@ class ContestFold:
         self.number = 0
         self.roster = Roster()
         self.standings = Standings()
+        self.results = ResultsFold(slug)
         self._submissions: dict[str, ContestSubmission] = {}
         self._gpus: dict[str, list[str]] = {}
 
     def fold(self, event: RecordedEvent) -> None:
         """Fold the next event. Raises UnknownEvent."""
         self.standings.fold(event)
+        self.results.fold(event, self.contest)
         kind, envelope = event.envelope.type, event.envelope
         if not is_genuine(envelope):
             return
@@ -93,6 +97,13 @@ class ContestFold:
         elif event.envelope.type in _PEOPLE:
             assert isinstance(fact, PeopleFact), "a type names its class"
             _fold_people(self.roster, fact)
+
+    def derive_results(self) -> AuditedResults | None:
+        """Return the newest results with the events that made them; None without any."""
+        submissions: dict[str, list[str]] = {}
+        for id_, submission in self._submissions.items():
+            submissions.setdefault(submission.contestant, []).append(id_)
+        return self.results.results(submissions)
 
     def derive(
         self, round_: StandingRound, until_at: datetime | None, at: datetime
