@@ -525,7 +525,8 @@ def _stage_text(answer: ContestResults) -> str:
         return "no results yet"
     if answer.appeals_until_at is None:
         return f"{answer.state} results"
-    return f"provisional results, until {local_instant_text(answer.appeals_until_at)} for appeals"
+    until = local_instant_text(answer.appeals_until_at)
+    return f"provisional results, which may be appealed until {until}"
 
 
 def _result_row(place: ContestResult) -> Mapping[str, str]:

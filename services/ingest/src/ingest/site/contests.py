@@ -339,6 +339,7 @@ class ContestPages:
             "results": results,
             "runs_text": REPETITION_TEXTS,
             "check_titles": CHECK_TITLES,
+            "at": at,
             "ends_at": ends_at,
             "results_due": ends_at <= at,
             "results_open": results is not None and results.state == "none",
