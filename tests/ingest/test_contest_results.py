@@ -4,6 +4,7 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
+from msgspec import structs
 
 from ingest.contests.commands import (
     AdmitFinalists,
@@ -15,6 +16,7 @@ from ingest.contests.commands import (
 from ingest.contests.rules import decide
 from ingest.contests.state import ContestState, fold_contest
 from shared import events
+from shared.api.contest_standings import ContestStandingRow, DivisionStanding
 from shared.contests.definition import (
     REVIEW_ITEMS,
     Contest,
@@ -24,6 +26,7 @@ from shared.contests.definition import (
     Phase,
 )
 from shared.errors import Refused
+from shared.presentation.contests import find_outdated
 
 T0 = datetime(2026, 1, 1, tzinfo=UTC)
 HOUR = timedelta(hours=1)
@@ -122,3 +125,30 @@ def test_results_are_final_when_appeals_are_over_and_each_check_of_a_winner_pass
     assert "are final" in refusal(passed[0], state)
     # Results that are proposed again are provisional again.
     assert not after(state, replace(propose, places=places("ben", "ada"))).is_final
+
+
+def test_results_that_the_standing_no_longer_gives_are_not_confirmed() -> None:
+    over_at = T0 + 2 * HOUR
+    state = after(begun(), ProposeResults(places("ada", "ben"), 20, over_at))
+    row = ContestStandingRow(rank=1, is_tied=False, points=9.0, contestant="ben", name="Ben")
+    division = DivisionStanding(division="open", title="Open", rows=[row])
+    names = {"ada": "Ada", "ben": "Ben"}
+    outdated = find_outdated(places("ada", "ben"), [division], names)
+    assert outdated == (
+        "Ada had place 1 and is not in the standing any more, so Ben advances to it: announce the"
+        " results again"
+    )
+    confirm = ConfirmResults(over_at + 2 * HOUR, outdated, names)
+    assert refusal(confirm, state) == outdated
+
+
+def test_nobody_is_admitted_where_the_finals_are_open_to_all() -> None:
+    open_to_all = events.ContestPublished(number=2, contest=replace_finalists(0))
+    state = fold_contest(begun(), [open_to_all])
+    reason = refusal(AdmitFinalists(("ada",), 9, "", T0 + HOUR), state)
+    assert reason.startswith("nobody has to be admitted: the finals are open to all contestants")
+
+
+def replace_finalists(count: int) -> Contest:
+    """The contest with another number of finalists."""
+    return structs.replace(contest(), finalists=count)
