@@ -8,10 +8,11 @@ import asyncio
 import logging
 import os
 import random
+import re
 import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -27,6 +28,7 @@ from shared.nats.connection import connect
 from shared.nats.event_log import NatsLog
 from shared.servers.process import Launch
 from tests.support.clocked_platform import ClockedRunning, run_on_clock
+from tests.support.waits import eventually
 from tests.system.chaos.asking import Asked, Asker, client
 from tests.system.chaos.town import Extra
 from tests.system.contest_count import count_standing
@@ -463,11 +465,14 @@ def plan_results(story: Story) -> None:
                     body = {"contestant": winner["contestant"], "item": item, "is_passed": True}
                     await season.need("POST", f"contests/{slug}/reviews", ORGANISER, json=body)
 
-        async def confirm(slug: str = slug) -> None:
-            await season.need("POST", f"contests/{slug}/results/confirm", ORGANISER)
+        async def confirm(slug: str = slug, contest: Contest = contest) -> None:
+            path = f"contests/{slug}/results"
+            await eventually(partial(are_repeated, season, path))
+            await season.need("POST", f"{path}/confirm", ORGANISER)
             await season.drain()
-            results = await season.need("GET", f"contests/{slug}/results", ORGANISER)
+            results = await season.need("GET", path, ORGANISER)
             assert results["state"] == "final"
+            require_repetitions(contest, results)
 
         async def practise(slug: str = slug, contest: Contest = contest) -> None:
             standing = await season.standing(slug, None)
@@ -491,6 +496,32 @@ def plan_results(story: Story) -> None:
         confirm_at = review.starts_at + 2 * HOUR + contest.appeal_hours * HOUR
         story.at(confirm_at, confirm)
         story.at(max(archive.starts_at, confirm_at) + DAY, practise)
+
+
+async def are_repeated(season: Season, path: str) -> bool:
+    """Whether no run of a winner waits to be repeated."""
+    results = await season.need("GET", path, ORGANISER)
+    return all(place["repetitions"] != "waiting" for place in results["places"])
+
+
+def require_repetitions(contest: Contest, results: Mapping[str, Any]) -> None:
+    """Each entry of a winner ran again on as many agents as the contest asks for.
+
+    Agents that run nothing may find it slower or wrong, which ends its repetitions; and they draw
+    no hidden sizes, without which a repetition that must be fresh does not count.
+    """
+    winners = [place for place in results["places"] if place["place"] <= contest.podium]
+    assert winners
+    for entry in (entry for winner in winners for entry in winner["entries"]):
+        agents = re.search(r"confirmed by (\d+) of (\d+) agents", entry["confirmation"])
+        assert agents, entry
+        assert int(agents[2]) == contest.confirm_agents, entry
+        if entry["is_fresh"]:
+            assert entry["state"] == "incomplete", entry
+            assert "not_fresh" in entry["confirmation"], entry
+        else:
+            assert entry["state"] in ("confirmed", "differs", "failed"), entry
+            assert (agents[1] == agents[2]) == (entry["state"] == "confirmed"), entry
 
 
 def archive_modes(contest: Contest) -> Sequence[str]:
