@@ -90,7 +90,11 @@ async def test_the_token_of_the_environment_is_shown_and_a_refusal_says_to_log_i
 
 
 def test_raw_lines_are_answered_by_protocol_alone(tmp_path: Path) -> None:
-    respond = respond_in_turn((200, PROBLEMS))
+    def respond(_: ReceivedRequest) -> tuple[int, Any]:
+        # By then the client has closed stdin.
+        time.sleep(1.5)
+        return 200, PROBLEMS
+
     with (
         run_stand_in(respond) as standin,
         start_raw_server(tmp_path, "--url", standin.url) as server,

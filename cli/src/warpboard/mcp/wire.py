@@ -1,4 +1,4 @@
-"""Stdin and stdout of the server: whole lines, open requests, and an end within a second."""
+"""Stdin and stdout of the server: whole lines, open requests, and an end once they are answered."""
 
 import asyncio
 import os
@@ -17,8 +17,9 @@ from shared.errors import Refused
 LINE_BYTES_MAX = 8 * 1024 * 1024
 CHUNK_BYTES = 64 * 1024
 WAITING_MAX = 64
-# A client that closes stdin at once still gets answers that take no longer.
-DRAIN_S = 1.0
+# A client that closes stdin at once still gets answers that take no longer; a request to a platform
+# far away, or to a busy one, may take seconds.
+DRAIN_S = 10.0
 
 
 class Params(msgspec.Struct, frozen=True):
