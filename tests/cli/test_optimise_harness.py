@@ -197,7 +197,7 @@ def test_a_killed_and_an_interrupted_run_go_on_to_the_end(problem: Path, tmp_pat
     assert lines[:count] == interrupted
     assert len(lines) <= 17
     assert json.loads(printed)["evaluations"] == len(lines)
-    assert {line["origin"] for line in lines} == {"start", "retrieved", "evolution"}
+    assert {line["origin"] for line in lines} == {"start", "retrieved", "evolution"}, errors
     # Each is checked once, and timed at most twice in each stage.
     for number in {line["candidate"] for line in lines}:
         counts = stages(lines, candidate=number)
