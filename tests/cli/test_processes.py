@@ -148,15 +148,20 @@ async def test_all_are_up_and_all_are_stopped(folder: Path) -> None:
     assert {row.state for row in rows} == {"up"}
     assert {(row.state, row.pid) for row in describe(folder)} == {("stopped", None)}
     assert not in_use(folder)
+    check_state(folder, platform.url)
+    await check_second_start(folder, platform.url)
+
+
+def check_state(folder: Path, url: str) -> None:
+    """Check that the file that `status` reads has the URL, and no secret of the platform."""
     state = (folder / "state.json").read_text()
-    assert json.loads(state)["url"] == platform.url
+    assert json.loads(state)["url"] == url
     secrets = ("*/password*", "keys/seeds/*", "keys/credentials/*", "operator_token", "reader_key")
     for pattern in secrets:
         files = list(folder.glob(pattern))
         assert files, pattern
         lines = {line for file in files for line in file.read_text().split()}
         assert not any(line in state for line in lines if len(line) > 16), pattern
-    await check_second_start(folder, platform.url)
 
 
 async def check_second_start(folder: Path, url: str) -> None:
