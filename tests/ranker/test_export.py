@@ -274,7 +274,10 @@ async def test_blobs_that_are_not_what_they_are_named_by_are_refused(tmp_path: P
 
 async def test_a_command_that_cannot_be_done_says_why(places: Places) -> None:
     code, output = await command(places.old, "import", "/nowhere/log.gz")
-    assert (code, output) == (2, "there is no file /nowhere/log.gz\n")
+    assert (code, output) == (
+        2,
+        "/nowhere/log.gz cannot be read: No such file or directory\n",
+    )
     code, output = await command(places.old, "audit", "identity", "CPU", "--as-of", "noon")
     assert code == 2
     assert "instant" in output

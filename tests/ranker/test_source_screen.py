@@ -22,7 +22,6 @@ INVISIBLE = {
     "gpu_wrong": "it is only wrong",
     "impossible_time": "it is honest; its problem has an impossible floor",
     "narrow_words": "it is only wrong: the problem's integers have more bits",
-    "native_honest": "it is honest",
     "one_element_wrong": "it is only wrong",
     "unwritten_zeros": "it is only wrong if memory was not zero",
     "wrong": "it is only wrong",
