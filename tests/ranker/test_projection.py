@@ -4,10 +4,11 @@ import asyncio
 from dataclasses import replace
 from random import Random
 
+import psycopg
 import pytest
 
 from ranker.domain.fold import decode_event
-from ranker.postgres import SCHEMA, Reader, ReadModels, open_read_models
+from ranker.postgres import SCHEMA, Reader, ReadModels, ReadsBetweenWrites, open_read_models
 from shared import events, subjects
 from shared.clock import now
 from shared.errors import Failed
@@ -149,6 +150,17 @@ async def test_a_ranker_that_waits_for_events_notices_what_postgres_lost(
         await reading.execute(loss.encode(), sessions)
         with pytest.raises(error):
             await asyncio.wait_for(task, 30)
+
+
+async def test_what_reads_between_writes_says_that_postgres_is_lost(postgres_dsn: str) -> None:
+    """Several loops of ranker do: their failures at once count as one only if all are Failed."""
+    async with await connect(postgres_dsn, SCHEMA) as connection:
+        reads = ReadsBetweenWrites(ReadModels(connection))
+        assert await reads.rows("contests", contest=None) == []
+        with pytest.raises(psycopg.errors.AdminShutdown):
+            await connection.execute(END_SESSION.encode(), [connection.info.backend_pid])
+        with pytest.raises(Failed):
+            await reads.rows("contests", contest=None)
 
 
 @seeds(6)

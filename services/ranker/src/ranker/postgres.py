@@ -475,8 +475,9 @@ class ReadsBetweenWrites:
 
     async def rows(self, statement: str, **values: object) -> list[Row]:
         """Run a named statement of sql/read.sql and return its rows. Raises Failed."""
-        async with self.models.transaction:
-            return await self.models.rows(statement, **values)
+        with translate_outages(UNREADABLE_TABLES[0]):
+            async with self.models.transaction:
+                return await self.models.rows(statement, **values)
 
 
 @dataclass(frozen=True)
