@@ -6,6 +6,7 @@ from shared.api.contest_standings import (
     ContestResult,
     DivisionStanding,
     RepetitionState,
+    StandingRound,
     StandingState,
 )
 from shared.contests.definition import Contest, ContestPlace, ContestProblem, Phase, PhaseKind
@@ -20,6 +21,12 @@ PHASE_TITLES: Mapping[PhaseKind, str] = {
     "finals": "Finals",
     "review": "Review",
     "archive": "Archive",
+}
+ROUND_TITLES: Mapping[StandingRound, str] = {
+    "qualifier": PHASE_TITLES["qualifier"],
+    "main": PHASE_TITLES["main"],
+    "finals": PHASE_TITLES["finals"],
+    "practice": "Practice after the close",
 }
 STATE_TEXTS: Mapping[StandingState, str] = {
     "live": "as of now",

@@ -17,6 +17,7 @@ from shared.api.contests import Contestant, ContestDetails, ContestSummary
 from shared.contests.definition import Contest, MovedTime, Phase, phase_at, phase_names
 from shared.presentation.contests import (
     PHASE_TITLES,
+    ROUND_TITLES,
     STATE_TEXTS,
     describe_instant,
     describe_phase,
@@ -33,7 +34,6 @@ BODY_MAX, CARD_MAX = 1700, 4000
 MOVES_MAX, PROBLEMS_MAX, DIVISIONS_MAX = 12, 20, 4
 ROWS_MAX = 10
 TERMS_CHARS_MAX = 1200
-ROUND_TITLES = {"practice": "Practice after the close"}
 UNNAMED = "an unnamed participant"
 TERMS_CHANGED = "The terms have changed since you accepted them: read them on the contest's page."
 
@@ -292,7 +292,7 @@ def terms_text(details: ContestDetails, division: str, link: str) -> tuple[str, 
 
 def standing_card(standing: ContestStanding, link: str) -> Card:
     """Show the first places of each division, as far as the user may see them."""
-    round_title = ROUND_TITLES.get(standing.round, PHASE_TITLES[standing.round])
+    round_title = ROUND_TITLES[standing.round]
     title = escaped(f"{standing.title}: {round_title}", 200)
     if standing.is_hidden:
         return Card(title, "Ranks are hidden in this phase.")

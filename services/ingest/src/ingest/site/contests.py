@@ -18,7 +18,6 @@ from ingest.ports import ReadProxy
 from ingest.site.admin.acts import SessionApi
 from ingest.site.calendars import MEDIA_TYPE, render_calendar
 from ingest.site.contest_tables import (
-    PRACTICE,
     TITLE_CHARS_MAX,
     DatedProblem,
     calendar_events,
@@ -54,6 +53,7 @@ from shared.errors import Refused
 from shared.presentation.contests import (
     PHASE_TITLES,
     REPETITION_TEXTS,
+    ROUND_TITLES,
     STATE_TEXTS,
     describe_teams,
 )
@@ -62,12 +62,6 @@ from shared.presentation.units import one_line
 ROWS_MAX, CONTESTANTS_MAX = 1000, 200
 SLUG_CHARS_MAX, SEARCH_CHARS_MAX = 64, 64
 DECLARED = "declare-"
-ROUND_TITLES: Mapping[StandingRound, str] = {
-    "qualifier": PHASE_TITLES["qualifier"],
-    "main": PHASE_TITLES["main"],
-    "finals": PHASE_TITLES["finals"],
-    PRACTICE: "Practice after the close",
-}
 # What organisers do about the results, and what they read then.
 RESULT_ACTS: Mapping[str, str] = {
     "finalists": "The finalists are admitted.",
