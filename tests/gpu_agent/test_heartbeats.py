@@ -4,14 +4,12 @@ import asyncio
 import os
 import random
 import signal
-from contextlib import suppress
-from pathlib import Path
 
 import msgspec
 import pytest
 from bench.noop_agent import NoopRuns
 
-from harness.sandbox.linux import descendants
+from gpu_agent.runs import HarnessRuns
 from tests.gpu_agent.world import ENDLESS, HONEST, World, serving
 from tests.support.waits import eventually
 
@@ -54,19 +52,8 @@ async def test_a_run_that_lasts_is_told_and_so_is_its_end(world: World) -> None:
         await eventually(is_said)
 
 
-def supervisors() -> set[int]:
-    """Those of this process, each with the runs that it forked."""
-    pids = set()
-    for pid in descendants(os.getpid()):
-        with suppress(OSError):
-            if b"harness.supervisor" in Path(f"/proc/{pid}/cmdline").read_bytes():
-                pids.add(pid)
-    return pids
-
-
 @pytest.mark.long
 async def test_an_agent_is_free_again_once_what_died_is_replaced(world: World) -> None:
-    others = supervisors()
     # A pool of its own: that of all tests must not end with this agent.
     world.pool = None
     agent = world.agent()
@@ -74,14 +61,21 @@ async def test_an_agent_is_free_again_once_what_died_is_replaced(world: World) -
     def is_free() -> bool:
         return bool(msgspec.json.decode(world.heard.get("a1") or b"{}").get("is_free"))
 
+    def find_supervisor() -> int | None:
+        assert isinstance(agent.runs, HarnessRuns)
+        return agent.runs.pool.harnesses[0].pid if agent.runs.pool is not None else None
+
     async with serving(agent):
         await eventually(is_free)
         await world.order(ENDLESS, "r1")
         await world.until("r1", "RunStarted")
-        killed = supervisors() - others
-        os.kill(min(killed), signal.SIGKILL)
+        killed = find_supervisor()
+        assert killed is not None
+        os.kill(killed, signal.SIGKILL)
         # The self-test starts it, before the failure is told.
-        fresh = min(await eventually(lambda: supervisors() - others - killed))
+        await eventually(lambda: find_supervisor() not in (None, killed))
+        fresh = find_supervisor()
+        assert fresh is not None
         os.kill(fresh, signal.SIGSTOP)
         await asyncio.sleep(10 * agent.heartbeat_s)
         was_free = is_free()
