@@ -1,4 +1,4 @@
-"""The images install exactly the packages of their locks, and their file is clean."""
+"""The images install exactly the packages of their locks; a linter finds nothing in their files."""
 
 import re
 import shutil
@@ -9,12 +9,15 @@ from pathlib import Path
 from types import ModuleType
 
 import pytest
+from web.build import INSTALL_OPTIONS, PACKAGES_S, BuildError, find_node, run
 
 from tests.support.platform import ROOT
 
 DEPLOY = ROOT / "deploy"
 DOCKERFILE = DEPLOY / "Dockerfile"
 LINT_S_MAX = 60
+COMPOSE = DEPLOY / "compose.yaml"
+LINT = Path(__file__).parent / "lint"
 
 
 @pytest.fixture(scope="module")
@@ -84,3 +87,36 @@ def test_hadolint_finds_nothing() -> None:
         check=False,
     )
     assert (done.returncode, done.stdout) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def dclint(tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    """The command of the linter for Compose, installed as `lint` pins it."""
+    folder = tmp_path_factory.mktemp("dclint")
+    for name in (".npmrc", "package.json", "package-lock.json"):
+        shutil.copy(LINT / name, folder)
+    try:
+        node, npm = find_node()
+        run("npm ci", [node, npm, "ci", *INSTALL_OPTIONS], folder, PACKAGES_S)
+    except BuildError as error:
+        pytest.skip(f"NOT RUN: dclint cannot be installed: {error}")
+    # By its script, since the node of PyPI is not on the path.
+    program = folder / "node_modules" / "dclint" / "bin" / "dclint.cjs"
+    return [node, str(program), "--max-warnings", "0", "--config", str(LINT / "dclint.yml")]
+
+
+def lint_compose(dclint: list[str], file: Path) -> tuple[int, str]:
+    """Return the exit code of the linter for a file, and what it prints."""
+    done = subprocess.run(
+        [*dclint, str(file)], capture_output=True, text=True, timeout=LINT_S_MAX, check=False
+    )
+    return done.returncode, done.stdout + done.stderr
+
+
+@pytest.mark.long
+def test_the_linter_for_compose_finds_nothing(dclint: list[str], tmp_path: Path) -> None:
+    assert lint_compose(dclint, COMPOSE) == (0, "\n")
+    unpinned = tmp_path / "compose.yaml"
+    unpinned.write_text(COMPOSE.read_text(encoding="utf-8").replace("nats:2.15.1", "nats"))
+    code, said = lint_compose(dclint, unpinned)
+    assert (code, "service-image-require-explicit-tag" in said) == (1, True)
