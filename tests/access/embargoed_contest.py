@@ -32,12 +32,12 @@ from shared.contests.definition import (
     Sources,
     TeamRules,
 )
-from shared.event_log import EventLog
 from shared.events import CaseResult, Fact
 from tests.ingest.ways import Person, Ways, open_ways
 from tests.support.door import FILES, report_of
 from tests.support.holders import bearer, made
 from tests.support.lives import RUN_KEY, Life, live, say
+from tests.support.memory import MemoryLog
 
 HOUR, SECOND = timedelta(hours=1), timedelta(seconds=1)
 SLUG, OTHER_SLUG, SPRINT, DASH, SPARE = "spring", "autumn", "sprint", "dash", "spare"
@@ -149,8 +149,11 @@ class Secret(NamedTuple):
 
 
 def _number_pattern(value: float) -> str:
-    """What tells a time: in microseconds, and rounded to milliseconds as pages show it."""
-    texts = {rf"{int(value)}\.\d", rf"{int(value):,}"}
+    """What tells a time: in microseconds, rounded to milliseconds as pages show it, or in seconds
+    or nanoseconds as the public client shows it.
+    """
+    seconds = f"{value / 1e6:.9f}".rstrip("0")
+    texts = {rf"{int(value)}\.\d", rf"{int(value):,}", re.escape(seconds), rf"{value * 1e3:.0f}\b"}
     if value >= 1000:
         rounded = {f"{value / 1000:.2f}", f"{int(value / 10) / 100:.2f}"}
         texts |= {rf"{re.escape(text)}\d* ?ms" for text in rounded}
@@ -163,10 +166,10 @@ def _number_pattern(value: float) -> str:
     return rf"(?<![\d.])(?:{'|'.join(sorted(texts))})"
 
 
-def list_secrets() -> list[Secret]:
-    """Return all secrets of the contest."""
+def list_secrets(*others: Entry) -> list[Secret]:
+    """Return all secrets of the contest, with those of other entries."""
     secrets = []
-    for entry in ENTRIES:
+    for entry in (*ENTRIES, *others):
         secrets.append(Secret("source", re.compile(entry.mark), entry))
         secrets.append(Secret("private", re.compile(entry.private_mark), entry))
         if entry.mode == "ranked":
@@ -270,13 +273,17 @@ class EmbargoedContest:
     numbers: dict[str, int] = field(default_factory=dict)
 
     @property
-    def log(self) -> EventLog:
+    def log(self) -> MemoryLog:
         """The log of the platform."""
         return self.ways.door.log
 
     def account(self, name: str) -> str:
         """Return the account of a person."""
         return self.ways.people[name].account
+
+    def stage_at(self, hour: float) -> Stage:
+        """Return the phase of an hour."""
+        return [stage for stage in STAGES if stage.hour <= hour][-1]
 
     def set_hour(self, hour: float, delta: timedelta = timedelta()) -> None:
         """Move the clock."""
@@ -343,35 +350,38 @@ class EmbargoedContest:
         published = events.ContestPublished(number=self.version, contest=contest)
         await self.say(subjects.contest(contest.slug), published)
 
+    async def make_life(self, entry: Entry, id_: str = "") -> EntryLife:
+        """Store the source of an entry, and return what happens to it, also under another id."""
+        blob = await self.ways.reads.blobs.put(entry.source)
+        account = self.account(entry.name)
+        return EntryLife(
+            id=id_ or f"id-{entry.id}",
+            account=account,
+            time_us=entry.time_us,
+            mode=entry.mode,
+            source=blob.digest,
+            source_bytes=blob.bytes,
+            name=f"{entry.id}.py",
+            contest=SLUG if entry.is_contestant else "",
+            contestant=(entry.team or account) if entry.is_contestant else "",
+            entry=entry,
+            problem=entry.problem,
+            problem_digest=self.digests[entry.problem],
+        )
+
     async def run(self, *entries: Entry) -> None:
         """Let entries be received and judged at the simulated time."""
-        lives = []
-        for entry in entries:
-            blob = await self.ways.reads.blobs.put(entry.source)
-            account = self.account(entry.name)
-            life = EntryLife(
-                id=f"id-{entry.id}",
-                account=account,
-                time_us=entry.time_us,
-                mode=entry.mode,
-                source=blob.digest,
-                source_bytes=blob.bytes,
-                name=f"{entry.id}.py",
-                contest=SLUG if entry.is_contestant else "",
-                contestant=(entry.team or account) if entry.is_contestant else "",
-                entry=entry,
-                problem=entry.problem,
-                problem_digest=self.digests[entry.problem],
-            )
-            lives.append(life)
+        lives = [await self.make_life(entry) for entry in entries]
         await live(self.log, *lives, at=self.clock.at)
         await self.settle()
-        numbers = {
-            subjects.last_token(event.envelope.aggregate): event.seq
-            for event in self.ways.door.log.since(0)
-            if isinstance(event.fact, events.SubmissionReceived)
-        }
-        self.numbers |= {entry.id: numbers[f"id-{entry.id}"] for entry in entries}
+        self.numbers |= {entry.id: self.find_number(f"id-{entry.id}") for entry in entries}
+
+    def find_number(self, id_: str) -> int:
+        """Return the number of a submission."""
+        aggregate = subjects.submission(id_)
+        return next(
+            event.seq for event in self.log.since(0) if event.envelope.aggregate == aggregate
+        )
 
     async def receive(self, from_hour: float, until_hour: float) -> None:
         """Let the entries of an interval be received, at their hours."""
@@ -419,11 +429,11 @@ def filler_account(index: int) -> str:
 
 @asynccontextmanager
 async def open_embargoed_contest(
-    dsn: str, monkeypatch: pytest.MonkeyPatch
+    dsn: str, monkeypatch: pytest.MonkeyPatch, *, is_connected: bool = False
 ) -> AsyncIterator[EmbargoedContest]:
     """Open the platform an hour before the contest, with all callers and no entry yet."""
     at = clock.now().replace(minute=0, second=0, microsecond=0)
-    async with open_ways(dsn, has_archive=True) as ways:
+    async with open_ways(dsn, has_archive=True, is_connected=is_connected) as ways:
         simulated = StoppedClock(clock.now())
         monkeypatch.setattr(clock, "datetime", simulated)
         contest = EmbargoedContest(ways, simulated, at + 2 * HOUR, dsn)

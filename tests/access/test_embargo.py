@@ -1,16 +1,13 @@
 """No source, rank or hidden size is read before its phase, by anybody, on any surface."""
 
 import asyncio
-import io
 import json
 import random
-import re
-from collections import Counter, defaultdict
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any
 from urllib.parse import quote
 
 import httpx
@@ -28,12 +25,10 @@ from tests.access.embargoed_contest import (
     STAGES,
     EmbargoedContest,
     Kind,
-    Secret,
     Stage,
-    list_secrets,
-    may_read,
     open_embargoed_contest,
 )
+from tests.access.judging import EVERYBODY, Found, Judge
 from tests.access.surfaces import Address, Surfaces
 from tests.ingest.ways import Ways
 from tests.support.chance import seeds
@@ -46,11 +41,7 @@ TELLING, OTHERS = 30, 6
 ASK_S_MAX = 20.0
 # How many routes tell each kind of secret, at least, to whoever may read it.
 LEAST: Mapping[Kind, int] = {"score": 15, "rank": 8, "source": 4, "private": 2, "size": 1}
-TAG = re.compile(r"<[^>]*>")
-# What a header says of the request itself, or of the length of the body.
-OWN_HEADERS = ("x-request-id", "content-length", "etag", "date", "warpboard-projection-lag")
 ANNOUNCEMENTS = (events.RecordSet, events.PodiumChanged, events.MilestoneReached)
-EVERYBODY = "nobody"
 # What services keep for a moment, in pages or in parts of them.
 KEPT = (
     *("/rating", "/v1/rating", "/people/owner", "/v1/participants/owner"),
@@ -128,21 +119,6 @@ def make_surfaces(contest: EmbargoedContest) -> Surfaces:
 
 
 @dataclass
-class Hole:
-    """A secret that somebody read who may not."""
-
-    secret: Secret
-    name: str
-    url: str
-    stage: Stage
-    shown: str
-
-    def __str__(self) -> str:
-        when = f"{self.stage.kind} from hour {self.stage.hour}"
-        return f"{self.name} reads the {self.secret.text} in {when}: {self.url}: …{self.shown}…"
-
-
-@dataclass
 class Asking:
     """Asks every surface as every kind of caller, and searches what is answered for secrets."""
 
@@ -150,16 +126,9 @@ class Asking:
     surfaces: Surfaces
     chance: random.Random
     clients: dict[str, httpx.AsyncClient]
-    secrets: list[Secret] = field(default_factory=list_secrets)
-    any_secret: re.Pattern[str] = field(init=False)
-    holes: list[Hole] = field(default_factory=list)
-    # Which templates told which kinds of secrets to whom: an address like these may tell them.
-    told: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
+    judge: Judge = field(default_factory=Judge)
     # What was last answered to anybody: the ETag, and the secrets in the body.
-    tags: dict[str, tuple[str, list[tuple[Secret, str]]]] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.any_secret = re.compile("|".join(secret.pattern.pattern for secret in self.secrets))
+    tags: dict[str, tuple[str, list[Found]]] = field(default_factory=dict)
 
     async def ask(self, address: Address, name: str, stage: Stage) -> None:
         """Ask as a caller, sometimes with the ETag of what another one was answered."""
@@ -174,36 +143,18 @@ class Asking:
             # The caller learns that what another one was answered is still true for them.
             found = known
         else:
-            found = list(self.find_secrets(answer))
+            found = self.judge.find_in_answer(answer)
             if tag := answer.headers.get("etag", ""):
                 self.tags[address.url] = tag, found
             self.learn(address, answer)
-        self.judge(found, address, name, stage)
+        self.note(found, address, name, stage)
 
-    def judge(
-        self, found: Sequence[tuple[Secret, str]], address: Address, name: str, stage: Stage
-    ) -> None:
-        """Note who was told which secrets, and which of them too early."""
-        for secret, shown in found:
-            is_told = address.template in STANDINGS and is_frozen_standing(secret, stage)
-            if is_told or may_read(secret, name, stage):
-                self.told.setdefault(address.template, set()).add((name, secret.kind))
-            else:
-                self.holes.append(Hole(secret, name, address.url, stage, shown))
-
-    def find_secrets(self, answer: httpx.Response) -> Iterator[tuple[Secret, str]]:
-        """Yield the secrets of a response, each with what is around it."""
-        headers = [text for name, text in answer.headers.items() if name not in OWN_HEADERS]
-        body = "\n".join(read_texts(answer))
-        text = "\n".join([*headers, body])
-        # Most bodies have none, and are searched once.
-        if not self.any_secret.search(text):
-            return
-        visible = TAG.sub(" ", body)
-        for secret in self.secrets:
-            searched = visible if secret.kind == "rank" else text
-            if match := secret.pattern.search(searched):
-                yield secret, searched[max(0, match.start() - 50) : match.end() + 20]
+    def note(self, found: Sequence[Found], address: Address, name: str, stage: Stage) -> None:
+        """Note which secrets an address told."""
+        is_standing = address.template in STANDINGS
+        self.judge.judge(
+            found, address.url, name, stage, template=address.template, is_standing=is_standing
+        )
 
     def learn(self, address: Address, answer: httpx.Response) -> None:
         """Add the links and the next page of a response to the surfaces."""
@@ -232,8 +183,8 @@ class Asking:
     async def sweep(self, stage: Stage) -> None:
         """Ask many addresses, each as a caller, in a random order."""
         addresses = self.surfaces.list_all()
-        telling = [address for address in addresses if address.template in self.told]
-        others = [address for address in addresses if address.template not in self.told]
+        telling = [address for address in addresses if address.template in self.judge.told]
+        others = [address for address in addresses if address.template not in self.judge.told]
         chosen = self.pick(telling, TELLING) + self.pick(others, OTHERS)
         self.chance.shuffle(chosen)
         for address in chosen:
@@ -255,8 +206,8 @@ class Asking:
         }
         answer = await self.clients["admin"].post("/admin/export", json=body)
         assert answer.status_code in (200, 403), answer.text
-        found = list(self.find_secrets(answer))
-        self.judge(found, Address("/admin/export", "/admin/export"), EVERYBODY, stage)
+        found = self.judge.find_in_answer(answer)
+        self.note(found, Address("/admin/export", "/admin/export"), EVERYBODY, stage)
 
     async def search(self, stage: Stage) -> None:
         """Search the archive by words and by another source, which is a read sent by POST."""
@@ -265,7 +216,7 @@ class Asking:
             name = self.chance.choice(list(self.clients))
             answer = await self.clients[name].post(address.template, json=body)
             assert answer.status_code < 500 or answer.status_code == 503, answer.text
-            self.judge(list(self.find_secrets(answer)), address, name, stage)
+            self.note(self.judge.find_in_answer(answer), address, name, stage)
 
     async def ask_kept(self, stage: Stage) -> None:
         """Ask for what is kept for a moment, which must not outlive a phase."""
@@ -280,23 +231,7 @@ class Asking:
         self.contest.set_hour(following.hour)
         await self.ask_kept(following)
         await self.sweep(following)
-        assert not self.holes, "\n".join(map(str, self.holes[:20]))
-
-
-def is_frozen_standing(secret: Secret, stage: Stage) -> bool:
-    """Whether a secret is in a standing that everybody sees as it was when its freeze began."""
-    is_early = secret.entry is None or secret.entry.hour < stage.hour
-    return stage.shown == "frozen" and secret.kind in ("rank", "score") and is_early
-
-
-def read_texts(answer: httpx.Response) -> Iterator[str]:
-    """Yield the texts in a body, also of a table in Parquet."""
-    if answer.content.startswith(b"PAR1"):
-        parquet: Any = pytest.importorskip("pyarrow.parquet")
-        for row in parquet.read_table(io.BytesIO(answer.content)).to_pylist():
-            yield str(row)
-        return
-    yield answer.content.decode("utf-8", "replace")
+        self.judge.check()
 
 
 @asynccontextmanager
@@ -316,8 +251,7 @@ def check_announcements(contest: EmbargoedContest) -> None:
     for event in contest.ways.door.log.since(0):
         if isinstance(event.fact, ANNOUNCEMENTS):
             hour = (event.envelope.at - contest.base) / HOUR
-            stage = [it for it in STAGES if it.hour <= hour][-1]
-            assert stage.shown == "live", (event.fact, hour)
+            assert contest.stage_at(hour).shown == "live", (event.fact, hour)
 
 
 @pytest.mark.feature("N14")
@@ -354,5 +288,5 @@ async def test_no_secret_of_a_contest_is_read_before_its_phase(
         await asking.cross(before, moved)
         check_announcements(contest)
         # The test can fail: many surfaces tell each kind of secret when and to whom they may.
-        kinds = Counter(kind for pairs in asking.told.values() for kind in {it[1] for it in pairs})
+        kinds = asking.judge.count_surfaces()
         assert {kind: kinds[kind] for kind in LEAST if kinds[kind] < LEAST[kind]} == {}

@@ -14,7 +14,7 @@ from fastapi.responses import JSONResponse
 from ingest.ranker_http import IDLE_S_MAX, POOLS, Pools, RankerClient, open_client
 from shared.errors import Failed
 from shared.reader import ANONYMOUS_READER
-from tests.ranker.streaming import serve_ranker
+from tests.support.serving import serve_app
 from tests.support.waits import eventually
 
 ANSWER = b"HTTP/1.1 200 OK\r\ncontent-length: 2\r\n\r\n{}"
@@ -130,7 +130,7 @@ async def test_when_ranker_restarts_no_connection_stays_half_open() -> None:
         return JSONResponse({})
 
     async with AsyncExitStack() as server:
-        url, _ = await server.enter_async_context(serve_ranker(app))
+        url, _ = await server.enter_async_context(serve_app(app))
         port = int(url.rpartition(":")[2])
         async with open_client(url, "k" * 16) as http:
             ask = RankerClient(http).read

@@ -16,10 +16,11 @@ from ingest.reads.limits import OWN_STREAMS_MAX, StreamLimiter
 from ingest.reads.routes import reads_router
 from shared.http import install_error_handlers
 from shared.reader import READER_HEADER, Reader, decode_reader, encode_reader
-from tests.ranker.streaming import StreamListener, listen, serve_ranker
+from tests.ranker.streaming import StreamListener, listen
 from tests.support.door import Door as People
 from tests.support.door import nobodys_gate
 from tests.support.holders import bearer, made
+from tests.support.serving import serve_app
 from tests.support.waits import eventually
 
 EVENT = b'id: 5\nevent: RunStarted\ndata: {"id":5}\n\n'
@@ -70,10 +71,10 @@ def behind() -> Behind:
 async def door(behind: Behind) -> AsyncIterator[tuple[str, asyncio.Event]]:
     app = PublicApi()
     install_error_handlers(app)
-    async with serve_ranker(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
+    async with serve_app(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
         app.include_router(reads_router(RankerClient(client), nobodys_gate()))
         try:
-            async with serve_ranker(app) as served_door:
+            async with serve_app(app) as served_door:
                 yield served_door
         finally:
             behind.letting_go.set()
@@ -126,10 +127,10 @@ async def test_a_stream_ends_when_its_token_is_revoked(strict: People, behind: B
     app = FastAPI()
     install_error_handlers(app)
     ada = await made(strict, "ada", "read:own")
-    async with serve_ranker(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
+    async with serve_app(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
         app.include_router(reads_router(RankerClient(client), auth))
         async with (
-            serve_ranker(app) as (url, _),
+            serve_app(app) as (url, _),
             httpx.AsyncClient(headers=bearer(ada["token"])) as http,
         ):
             heard = StreamListener()
@@ -161,10 +162,10 @@ async def test_one_person_cannot_open_all_streams(door: Door, behind: Behind) ->
 async def test_open_streams_are_limited_by_open_files(behind: Behind) -> None:
     app = FastAPI()
     install_error_handlers(app)
-    async with serve_ranker(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
+    async with serve_app(behind.app) as (inner, _), httpx.AsyncClient(base_url=inner) as client:
         ranker, auth = RankerClient(client), nobodys_gate()
         app.include_router(reads_router(ranker, auth, StreamLimiter(ranker, auth, streams_max=2)))
-        async with serve_ranker(app) as (address, _), httpx.AsyncClient() as http:
+        async with serve_app(app) as (address, _), httpx.AsyncClient() as http:
             url = f"{address}/v1/submissions/7/events"
             heard = [StreamListener(), StreamListener()]
             listening = [asyncio.create_task(listen(http, url, event)) for event in heard]

@@ -23,12 +23,13 @@ from ingest.identity.scopes import SCOPES_BY_ROLE
 from ingest.identity.secrets import csrf_token
 from ingest.popcorn.dependencies import Dependencies
 from ingest.popcorn.read_client import ReadClient
-from ingest.ranker_http import RankerClient
+from ingest.ranker_http import RankerClient, open_client
 from ingest.webhooks.service import Webhooks
 from tests.ingest.logins import PASSWORD, SETTINGS
 from tests.support.door import FILES, TOKEN, Door, opened, postgres_stores, report_of
 from tests.support.holders import bearer, expired_token, made, role, submit
 from tests.support.reading import Reads, reading
+from tests.support.serving import serve_app
 from tests.support.waits import eventually
 
 OPEN, CLOSED, SPARE = "copy", "club", "spare"
@@ -131,14 +132,26 @@ class Ways:
 
 
 @asynccontextmanager
-async def open_ways(dsn: str, *, has_archive: bool = False) -> AsyncIterator[Ways]:
-    """Open the application with all callers."""
+async def open_ways(
+    dsn: str, *, has_archive: bool = False, is_connected: bool = False
+) -> AsyncIterator[Ways]:
+    """Open the application with all callers.
+
+    If it is connected, its reads go over a real socket, so that streams arrive piece by piece, and
+    its commands ask the real read side as well.
+    """
     async with AsyncExitStack() as stack:
         reads = await stack.enter_async_context(reading(dsn, has_archive=has_archive))
         stores = await stack.enter_async_context(postgres_stores(dsn))
         connections = stores.pool
         door = await stack.enter_async_context(
-            opened(reads.log, stores=stores, are_names_believed=False, blobs=reads.blobs)
+            opened(
+                reads.log,
+                stores=stores,
+                are_names_believed=False,
+                blobs=reads.blobs,
+                read_side=reads.app if is_connected else None,
+            )
         )
         outside = await stack.enter_async_context(httpx.AsyncClient())
         people, tokens = door.commands.people, door.commands.tokens
@@ -153,6 +166,9 @@ async def open_ways(dsn: str, *, has_archive: bool = False) -> AsyncIterator[Way
             return ""
 
         ranker = RankerClient(reads.http)
+        if is_connected:
+            url, _ = await stack.enter_async_context(serve_app(reads.app))
+            ranker = RankerClient(await stack.enter_async_context(open_client(url, "")))
         parts = Dependencies(door.commands, auth, ReadClient(ranker), reads.blobs, is_well, NO_GPU)
         hooks = Webhooks(door.commands.boards.decisions, door.commands.feed, stores.webhooks)
         door.app = create_app(door.commands, auth, is_well, stores.repeats)

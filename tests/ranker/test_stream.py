@@ -9,9 +9,10 @@ import httpx
 import pytest
 
 from shared import events, subjects
-from tests.ranker.streaming import StreamListener, listen, serve_ranker
+from tests.ranker.streaming import StreamListener, listen
 from tests.support.lives import AGENT, Life, say
 from tests.support.reading import STAFF, Reads, as_, reading
+from tests.support.serving import serve_app
 from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
@@ -57,7 +58,7 @@ class Line:
 
 @pytest.fixture
 async def line(postgres_dsn: str) -> AsyncIterator[Line]:
-    async with reading(postgres_dsn) as reads, serve_ranker(reads.app) as (url, stopping):
+    async with reading(postgres_dsn) as reads, serve_app(reads.app) as (url, stopping):
         line_ = Line(reads, url, stopping)
         try:
             yield line_

@@ -16,7 +16,7 @@ from starlette.responses import StreamingResponse
 from shared.errors import Refused
 from shared.http import install_error_handlers
 from shared.http_connections import HEAD_BYTES_MAX, HttpLimits, check_times
-from tests.ranker.streaming import serve_ranker
+from tests.support.serving import serve_app
 
 HALF_HEAD = b"GET / HTTP/1.1\r\nHost: here\r\nX-A: "
 POST = b"POST / HTTP/1.1\r\nHost: here\r\nContent-Length: %d\r\n\r\n"
@@ -114,7 +114,7 @@ async def half_heads(stack: AsyncExitStack, url: str, count: int) -> Sequence[Cl
 
 
 async def test_half_sent_heads_are_ended_and_others_are_served_meanwhile() -> None:
-    async with serve_ranker(echo(), QUICK) as (url, _), AsyncExitStack() as stack:
+    async with serve_app(echo(), QUICK) as (url, _), AsyncExitStack() as stack:
         clients = await half_heads(stack, url, 100)
         async with httpx.AsyncClient() as http:
             assert (await http.get(url)).status_code == 200
@@ -138,12 +138,12 @@ async def test_a_response_before_a_reset_is_read() -> None:
 
 
 async def test_a_connection_without_a_byte_is_closed() -> None:
-    async with serve_ranker(echo(), QUICK) as (url, _), connected(url) as client:
+    async with serve_app(echo(), QUICK) as (url, _), connected(url) as client:
         assert await client.is_closed()
 
 
 async def test_a_head_that_trickles_in_has_no_more_time() -> None:
-    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, HALF_HEAD) as client:
+    async with serve_app(echo(), QUICK) as (url, _), connected(url, HALF_HEAD) as client:
 
         async def trickle() -> None:
             while True:
@@ -157,7 +157,7 @@ async def test_a_head_that_trickles_in_has_no_more_time() -> None:
 
 
 async def test_the_second_request_of_a_connection_has_limits_too() -> None:
-    async with serve_ranker(echo(), QUICK) as (url, _):
+    async with serve_app(echo(), QUICK) as (url, _):
         async with connected(url, b"GET / HTTP/1.1\r\nHost: here\r\n\r\n") as client:
             assert (await client.answer())[0] == 200
             await client.send(HALF_HEAD)
@@ -170,20 +170,20 @@ async def test_the_second_request_of_a_connection_has_limits_too() -> None:
 
 async def test_what_is_being_answered_goes_on_beside_a_half_sent_head() -> None:
     ask = b"GET /stream HTTP/1.1\r\nHost: here\r\n\r\n"
-    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, ask, b"GET /") as client:
+    async with serve_app(echo(), QUICK) as (url, _), connected(url, ask, b"GET /") as client:
         assert await client.answer() == (200, b"x" * 8)
         assert (await client.answer())[0] == 408
 
 
 async def test_a_slow_body_is_answered_408() -> None:
-    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, POST % 1000, b"a") as client:
+    async with serve_app(echo(), QUICK) as (url, _), connected(url, POST % 1000, b"a") as client:
         status, body = await client.answer()
         assert (status, json.loads(body)["code"]) == (408, "request_timeout")
         assert await client.is_closed()
 
 
 async def test_a_body_that_keeps_coming_may_take_longer() -> None:
-    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, POST % 200_000) as client:
+    async with serve_app(echo(), QUICK) as (url, _), connected(url, POST % 200_000) as client:
         for _ in range(20):
             await client.send(b"a" * 10_000)
             await asyncio.sleep(QUICK.body_s / 10)
@@ -192,7 +192,7 @@ async def test_a_body_that_keeps_coming_may_take_longer() -> None:
 
 async def test_a_refusal_is_heard_by_who_still_sends() -> None:
     head = b"POST /refused HTTP/1.1\r\nHost: here\r\nContent-Length: 10000000\r\n\r\n"
-    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, head) as client:
+    async with serve_app(echo(), QUICK) as (url, _), connected(url, head) as client:
         assert (await client.answer())[0] == 401
         await client.send(b"a" * 10_000_000)
         await client.send(POST % 3 + b"123")
@@ -201,14 +201,14 @@ async def test_a_refusal_is_heard_by_who_still_sends() -> None:
 
 async def test_who_was_refused_and_sends_nothing_is_closed() -> None:
     head = b"POST /refused HTTP/1.1\r\nHost: here\r\nContent-Length: 10000000\r\n\r\n"
-    async with serve_ranker(echo(), QUICK) as (url, _), connected(url, head) as client:
+    async with serve_app(echo(), QUICK) as (url, _), connected(url, head) as client:
         assert (await client.answer())[0] == 401
         assert await client.is_closed()
 
 
 async def test_with_too_many_connections_the_one_that_waits_longest_gives_way() -> None:
     limits = HttpLimits(connections_max=20)
-    async with serve_ranker(echo(), limits) as (url, _), AsyncExitStack() as stack:
+    async with serve_app(echo(), limits) as (url, _), AsyncExitStack() as stack:
         clients = await half_heads(stack, url, 40)
         async with httpx.AsyncClient() as http:
             assert (await http.get(url)).status_code == 200
@@ -283,13 +283,13 @@ async def test_a_long_head_is_refused(head: bytes, status: bytes) -> None:
         """Something to ask for."""
         return "here"
 
-    async with serve_ranker(app) as (url, _):
+    async with serve_app(app) as (url, _):
         begin = b"GET / HTTP/1.1\r\nHost: here\r\nConnection: close\r\n"
         assert (await asked(url, begin + head + b"\r\n"))[9:12] == status
 
 
 async def test_a_head_without_an_end_is_not_kept() -> None:
-    async with serve_ranker(FastAPI()) as (url, _):
+    async with serve_app(FastAPI()) as (url, _):
         response = await asked(url, b"GET / HTTP/1.1\r\nX-A: ", *[b"a" * 16_384] * 100)
         assert response[9:12] in (b"431", b"")
 
@@ -304,7 +304,7 @@ async def test_a_connection_outlives_polls_every_five_seconds() -> None:
         """Something to ask for."""
         return "here"
 
-    async with serve_ranker(app) as (url, _):
+    async with serve_app(app) as (url, _):
         host, _, port = url.removeprefix("http://").partition(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         for _ in range(4):

@@ -8,7 +8,7 @@ import pytest
 from fastapi import FastAPI, Response
 
 from shared.http import LiveResponse
-from tests.ranker.streaming import serve_ranker
+from tests.support.serving import serve_app
 from tests.support.waits import eventually
 
 PIECE = b"x" * 65536
@@ -61,7 +61,7 @@ async def behind() -> AsyncIterator[Behind]:
     async def live() -> Response:
         return LiveResponse(source.pieces(), 200, {"Content-Type": "text/plain"}, SLOW_S_MAX)
 
-    async with serve_ranker(app) as (url, stopping):
+    async with serve_app(app) as (url, stopping):
         yield Behind(source, url, stopping)
 
 

@@ -332,13 +332,17 @@ async def opened(
     blobs: MemoryBlobStore | None = None,
     clock: Callable[[], datetime] = now,
     limits: AdmissionLimits = DEFAULT_LIMITS,
+    read_side: FastAPI | None = None,
 ) -> AsyncIterator[Door]:
-    """A door, the first one with the problem copy; the log and the stores may be real ones."""
+    """A door, the first one with the problem copy; the log and the stores may be real ones.
+
+    So may the read side that its commands ask.
+    """
     stores = stores or Stores()
     memory = log if isinstance(log, MemoryLog) else MemoryLog()
     bus = MemoryBus(memory)
     queue = Queue()
-    inner = httpx.ASGITransport(reading(memory, queue))
+    inner = httpx.ASGITransport(read_side or reading(memory, queue))
     async with httpx.AsyncClient(transport=inner, base_url="http://ranker") as behind:
         letters, ranker = MemoryDeadLetters(memory, bus), RankerClient(behind)
         ports = Ports(log, blobs or MemoryBlobStore(), stores.people, ranker, letters, clock)
