@@ -24,6 +24,10 @@ def test_a_file_is_audited_without_any_server(copy: tuple[Path, str]) -> None:
     assert audited.exit_code == 0, audited.output
     assert "SubmissionFinished" in audited.stdout
     assert audited.stdout.splitlines()[-1].startswith("clean: ")
+    audited = run_warpboard("server", "audit", "--rating", "--file", file, "--key", key)
+    assert audited.exit_code == 0, audited.output
+    assert " for rank 1 of " in audited.stdout
+    assert audited.stdout.splitlines()[-1].startswith("clean: the rating ")
 
 
 def test_an_audit_that_is_not_clean_ends_with_1_and_the_whole_report(

@@ -99,6 +99,8 @@ async def test_a_profile_shows_strangers_what_the_api_shows_them(ways: Ways) -> 
     assert ">you<" in rating
     assert 'href="/people/owner">owner</a>' in rating
     assert CLOSED not in rating
+    then = await page_of(ways, "/rating?as_of=2026-01-31T12:30", status=400)
+    assert "no archive" in then, then
     rated = '<a href="/rating">Rating</a> <strong class="figure">14.3</strong>, rank 2.'
     assert rated in await page_with(ways, "/people/owner", rated)
     missing = await page_of(ways, "/people/%3Cscript%3E", status=404)

@@ -123,6 +123,8 @@ class ContestChaos(Chaos):
     numbers = (1, 1, 1, 1, 2)
     # Whoever takes part in a contest is not merged.
     has_merges = False
+    # When the window of the first problem may end, in hours.
+    close_hours = (10, 16)
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed, accounts=PEOPLE)
@@ -189,7 +191,7 @@ class ContestChaos(Chaos):
         """A new version of the definition with another end of its first problem."""
         self.version += 1
         first, *rest = self.contest.problems
-        ends_at = T0 + self.chance.randrange(10, 16) * HOUR
+        ends_at = T0 + self.chance.randrange(*self.close_hours) * HOUR
         self.contest = structs.replace(
             self.contest, problems=[structs.replace(first, ends_at=ends_at), *rest]
         )

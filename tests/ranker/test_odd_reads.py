@@ -21,6 +21,7 @@ QUERIES = {
     "problems/identity/templates/python": ("gpu", "version"),
     "evaluation/eval.py": ("problem", "version"),
     "records": ("limit",),
+    "rating": ("after", "limit", "as_of"),
     "leaderboards/identity/CPU": ("version", "as_of", "at", "cursor", "limit", "records"),
     "leaderboards/identity/CPU/cases": ("version", "limit"),
     "leaderboards/identity/CPU/records": ("version", "limit"),

@@ -17,8 +17,8 @@ from ranker.domain.rating import (
     rate,
     select_boards,
 )
+from ranker.domain.rating_fold import RatingFold
 from ranker.domain.rows import LeaderboardKey
-from ranker.domain.standings import Standings
 from ranker.service import rating as service
 from shared import events, subjects
 from shared.clock import now
@@ -43,14 +43,15 @@ def test_the_rating_is_the_sum_of_the_best_points_of_each_problem() -> None:
     }
     ratings = rate(boards)
     # Ada beats 3 of 3, Eve and Zoe 1 and half of another, Eve 1 of 1 on the other GPU type.
-    assert [(it.account, it.rank, it.is_tied, round(it.rating, 3)) for it in ratings] == [
+    found = [(it.participant_id, it.rank, it.is_tied, round(it.rating, 3)) for it in ratings]
+    assert found == [
         ("ada", 1, False, 37.5),
         ("eve", 2, True, 18.75),
         ("zoe", 2, True, 18.75),
         ("joe", 4, False, 0.0),
     ]
-    assert [it.board for it in ratings[1].problems] == [SOFTMAX]
-    assert [it.board.problem for it in ratings[3].problems] == ["copy", "softmax"]
+    assert [(it.problem, it.gpu) for it in ratings[1].problems] == [("softmax", "CPU")]
+    assert [it.problem for it in ratings[3].problems] == ["copy", "softmax"]
 
 
 @given(st.lists(st.integers(1, 8), min_size=1, max_size=30))
@@ -67,8 +68,8 @@ def test_points_are_bounded_and_follow_the_rank(groups: list[int]) -> None:
 def test_a_participant_loses_nothing_by_an_entry_more() -> None:
     before = rate({SOFTMAX: places(ada=1, eve=2)})
     after = rate({SOFTMAX: places(ada=1, eve=2), COPY: places(joe=1, eve=2)})
-    found: Mapping[str, float] = {it.account: it.rating for it in after}
-    assert all(found[it.account] >= it.rating for it in before)
+    found: Mapping[str, float] = {it.participant_id: it.rating for it in after}
+    assert all(found[it.participant_id] >= it.rating for it in before)
 
 
 def contest(**phase: Any) -> Contest:
@@ -146,17 +147,11 @@ async def test_the_rating_is_that_of_the_second_implementation(
     await reads.ended(*lives)
     expected = [("Ada", 28.571, 1), ("Eve", 14.286, 2), ("Zoe", 0.0, 3)]
     assert await rated(reads) == expected
-    standings = Standings()
+    fold = RatingFold()
     for event in reads.log.since(0):
-        standings.fold(event)
-    at = now()
-    boards = {
-        board: [RatedPlace(row.account, row.rank, row.number) for row in standings.board(board, at)]
-        for board in select_boards(standings.results, (), (), at)
-    }
+        fold.fold(event)
     page = await reads.get("rating")
-    again = rate({board: rows for board, rows in boards.items() if rows})
-    assert [(it.account, it.rating, it.rank) for it in again] == [
+    assert [(it.participant_id, it.rating, it.rank) for it in fold.rate(now())] == [
         (it["participant_id"], it["rating"], it["rank"]) for it in page["items"]
     ]
     assert page["as_of"] == await reads.log.last()

@@ -17,10 +17,10 @@ from typing import Any, TypeVar
 import httpx
 import msgspec
 
-from ranker.audit.command import audit_live
+from ranker.audit.command import Report, audit_live
 from ranker.replay.runner import replay_projection
 from ranker.settings import Settings
-from shared.api.audits import AuditReport, ContestAuditReport
+from shared.api.audits import ContestAuditReport, RatingAuditReport
 from shared.bus_keys.login import BusLogin
 from shared.bus_keys.permissions import MAINTENANCE
 from shared.servers.postgresql import Postgres
@@ -176,8 +176,14 @@ class Running:
         assert isinstance(report, ContestAuditReport)
         return report
 
-    def _audit(self, **values: object) -> AuditReport | ContestAuditReport:
-        names = ("problem", "gpu", "version", "contest", "round", "as_of", "as_of_seq")
+    def audit_rating(self, as_of: datetime | None = None) -> RatingAuditReport:
+        """What an audit of the rating finds, as of an instant or now."""
+        report = self._audit(rating=True, as_of=as_of)
+        assert isinstance(report, RatingAuditReport)
+        return report
+
+    def _audit(self, **values: object) -> Report:
+        names = ("problem", "gpu", "version", "contest", "round", "rating", "as_of", "as_of_seq")
         options = Namespace(key=[], **dict.fromkeys(names) | values)
         return _run_aside(audit_live(self._ranker_settings(), options, []))
 

@@ -277,7 +277,7 @@ COMMANDS = {
     "server replay": ("maintenance.replay", "Rebuild a projection from event 1 and compare."),
     "server audit": (
         "maintenance.audit",
-        "Derive a leaderboard or a contest again, and check the log behind it.",
+        "Derive a leaderboard, a contest or the rating again, and check the log.",
     ),
     "server scrub": ("maintenance.scrub", "Compare the log with its archive, event by event."),
     "server backup": (

@@ -68,19 +68,25 @@ async def list_leaderboards(context: AppContext, api: Api, *, is_all: bool) -> i
 
 @api_command(
     "leaderboard rating --limit 10",
+    "leaderboard rating --as-of 2026-11-21T12:00:00Z",
     parameters=(
+        click.option(
+            "--as-of", type=options.Instant(), help="The rating at that instant; default: now."
+        ),
         click.option("--limit", type=IntRange(1, 200), default=50, show_default=True),
         click.option("--after", type=IntRange(min=0), default=0, help="Leave out so many."),
         options.WIDE,
     ),
     access=options.VIEWER,
 )
-async def show_rating(context: AppContext, api: Api, limit: int, after: int) -> int:
+async def show_rating(
+    context: AppContext, api: Api, as_of: str | None, limit: int, after: int
+) -> int:
     """List participants by their rating.
 
     It is the sum of their points over all problems: the share of the others whom they beat there.
     """
-    answer = await api.get(Ratings, "rating", limit=limit, after=after)
+    answer = await api.get(Ratings, "rating", as_of=as_of, limit=limit, after=after)
     rows = [
         {
             "rank": f"{row.rank}{'=' if row.is_tied else ''}",

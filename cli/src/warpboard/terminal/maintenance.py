@@ -8,7 +8,7 @@ from typing import Any, get_args
 import click
 from click import IntRange
 
-from shared.api.audits import AuditReport, ContestAuditReport
+from shared.api.audits import AuditReport, ContestAuditReport, LogReport, RatingAuditReport
 from shared.api.contest_standings import StandingRound
 from shared.api.fields import JsonObject, parse_response
 from shared.licences import LICENCES
@@ -98,6 +98,7 @@ async def replay(context: AppContext, **values: Any) -> int:
             type=click.Choice(get_args(StandingRound)),
             help="Of a --contest; default: the newest that began.",
         ),
+        click.option("--rating", is_flag=True, help="The rating over all problems instead."),
         click.option("--as-of", type=options.Instant(), help="As of that instant."),
         click.option("--as-of-seq", type=IntRange(min=1), help="As of that event."),
         click.option("--file", type=options.FILE, help="A backup of the log: no server is needed."),
@@ -117,17 +118,20 @@ async def audit(
     keys: tuple[str, ...],
     **values: Any,
 ) -> int:
-    """Derive a leaderboard or a contest again, and check the log behind it.
+    """Derive a leaderboard, a contest or the rating again, and check the log.
 
-    It is the leaderboard of a PROBLEM on a GPU type, with the events that made each row, or the
-    standing and the results of a --contest, as organisers see them. Exit code 0 if everything is
-    correct, else 1.
+    It is the leaderboard of a PROBLEM on a GPU type, with the events that made each row, the
+    standing and the results of a --contest, as organisers see them, or the --rating. Exit code 0 if
+    everything is correct, else 1.
     """
     _check_audited(problem, gpu, values)
     names = [name for name in (problem, gpu) if name is not None]
     answer = await _run_audit(context, names, keys, values)
-    report: AuditReport | ContestAuditReport
-    if values["contest"]:
+    report: LogReport
+    if values["rating"]:
+        report = parse_response(answer, RatingAuditReport)
+        context.show(answer, rating_report_lines(report))
+    elif values["contest"]:
         report = parse_response(answer, ContestAuditReport)
         context.show(answer, contest_report_lines(report))
     else:
@@ -137,11 +141,16 @@ async def audit(
 
 
 def _check_audited(problem: str | None, gpu: str | None, values: dict[str, Any]) -> None:
-    """Refuse options of a leaderboard for a contest, and the other way round."""
-    if values["contest"] and (problem or values["version"]):
+    """Refuse options of one kind of audit for another."""
+    is_of_board = problem is not None or values["version"] is not None
+    if values["rating"] and (is_of_board or values["contest"]):
+        reason = "--rating audits all problems: name no PROBLEM, GPU, --version or --contest"
+        raise click.UsageError(reason)
+    if values["contest"] and is_of_board:
         raise click.UsageError("--contest audits a contest: name no PROBLEM, GPU or --version")
-    if not values["contest"] and (problem is None or gpu is None):
-        raise click.UsageError("name a PROBLEM and a GPU type, or --contest SLUG")
+    is_other = values["rating"] or values["contest"]
+    if not is_other and (problem is None or gpu is None):
+        raise click.UsageError("name a PROBLEM and a GPU type, or --contest SLUG, or --rating")
     if values["round"] and not values["contest"]:
         raise click.UsageError("--round is a round of a --contest")
 
@@ -372,11 +381,7 @@ def report_lines(report: AuditReport) -> Iterator[str]:
             yield f"      {event.seq:>6}  {instant_text(event.at)}  {cause}"
     if report.is_clean:
         yield "clean: the leaderboard is what the log says, and the log is untouched"
-        return
-    for finding in report.findings[:FINDINGS_MAX]:
-        yield f"NOT CLEAN from event {finding.seq} on: {one_line(finding.what)}"
-    for difference in report.differences[:FINDINGS_MAX]:
-        yield f"NOT EQUAL: {one_line(difference)}"
+    yield from _fault_lines(report)
 
 
 def contest_report_lines(report: ContestAuditReport) -> Iterator[str]:
@@ -401,10 +406,7 @@ def contest_report_lines(report: ContestAuditReport) -> Iterator[str]:
     yield from _results_lines(report)
     if report.is_clean:
         yield "clean: the standing is what the log says, and the log is untouched"
-    for finding in report.findings[:FINDINGS_MAX]:
-        yield f"NOT CLEAN from event {finding.seq} on: {one_line(finding.what)}"
-    for difference in report.differences[:FINDINGS_MAX]:
-        yield f"NOT EQUAL: {one_line(difference)}"
+    yield from _fault_lines(report)
 
 
 def _results_lines(report: ContestAuditReport) -> Iterator[str]:
@@ -421,7 +423,33 @@ def _results_lines(report: ContestAuditReport) -> Iterator[str]:
             yield f"      event {reason.seq}: {one_line(reason.sentence)}"
 
 
-def _seal_lines(report: AuditReport | ContestAuditReport) -> Iterator[str]:
+def rating_report_lines(report: RatingAuditReport) -> Iterator[str]:
+    """Describe the audit of the rating: what was checked, every place, and the verdict last."""
+    yield f"rating as of {instant_text(report.at)}, event {report.seq}"
+    yield f"  log    {count_text(report.events, 'event')}, chain {report.chain}"
+    yield from _seal_lines(report)
+    if report.live_seq is not None:
+        equal = "NOT equal" if report.differences else "equal"
+        yield f"  live   {equal} at event {report.live_seq}"
+    for row in report.ratings:
+        rank = rank_text(row.rank, None, is_tied=row.is_tied)
+        yield f"{rank:>4}  {row.rating:.1f} for {row.participant_id}, from"
+        for it in row.problems:
+            place = f"rank {it.rank} of {it.entries_count} on {it.problem} on {it.gpu}"
+            yield f"      {it.points:.1f} for {place}, submission {it.number}"
+    if report.is_clean:
+        yield "clean: the rating is what the log says, and the log is untouched"
+    yield from _fault_lines(report)
+
+
+def _fault_lines(report: LogReport) -> Iterator[str]:
+    for finding in report.findings[:FINDINGS_MAX]:
+        yield f"NOT CLEAN from event {finding.seq} on: {one_line(finding.what)}"
+    for difference in report.differences[:FINDINGS_MAX]:
+        yield f"NOT EQUAL: {one_line(difference)}"
+
+
+def _seal_lines(report: LogReport) -> Iterator[str]:
     keys = f"checked with {', '.join(report.keys)}" if report.keys else "no key to check with"
     yield f"  seals  {report.seals}, {keys}"
     for change in report.key_changes:

@@ -33,7 +33,7 @@ from ranker.releases.service import release
 from ranker.replay.runner import PROJECTIONS, SOURCES, replay_projection
 from ranker.service.progress import command_log
 from ranker.settings import Settings, load
-from shared.api.audits import ContestAuditReport
+from shared.api.audits import AuditReport
 from shared.api.contest_standings import StandingRound
 from shared.clock import now
 from shared.errors import Failed, Refused
@@ -193,10 +193,10 @@ async def _audit(options: Namespace) -> int:
         report = await audit_live(load(), options, published)
     else:
         report = await audit_file(options, published)
-    if options.json or isinstance(report, ContestAuditReport):
-        _print_json(msgspec.to_builtins(report, builtin_types=(datetime,)))
-    else:
+    if isinstance(report, AuditReport) and not options.json:
         _print_lines(report_lines(report))
+    else:
+        _print_json(msgspec.to_builtins(report, builtin_types=(datetime,)))
     return OK if report.is_clean else DIFFERS
 
 
@@ -231,19 +231,20 @@ _parse_instant.__name__ = "instant (such as 2026-11-21T12:00:00Z)"
 
 
 def _add_audit(commands: "_SubParsersAction[ArgumentParser]") -> None:
-    audit_help = "check a leaderboard or a contest, and its log"
+    audit_help = "check a leaderboard, a contest or the rating, and the log behind it"
     add = commands.add_parser("audit", help=audit_help).add_argument
     add("problem", nargs="?")
     add("gpu", nargs="?")
     add("--version", type=int, help="problem version; default: the newest")
     add("--contest", help="the standing of this contest instead of a leaderboard")
     add("--round", choices=get_args(StandingRound), help="default: the newest that began")
+    add("--rating", action="store_true", help="the rating over all problems instead")
     add("--as-of", type=_parse_instant, help="as of this instant")
     add("--as-of-seq", type=int, help="as of this event")
     add("--file", type=Path, help="an exported log; no server is needed")
     add("--key", action="append", default=[], help="a public key of seals, in base64")
     add("--seals", type=Path, help="a saved response of GET /v1/audit/seals")
-    add("--json", action="store_true", help="as JSON, which the audit of a contest always is")
+    add("--json", action="store_true", help="as JSON, which all but that of a leaderboard is")
 
 
 def make_parser() -> ArgumentParser:

@@ -1,4 +1,4 @@
-"""Audits of leaderboards: what is audited, and the report, which `server audit` shows."""
+"""Audits: what is audited, and the report, which `server audit` shows."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -7,6 +7,7 @@ import msgspec
 
 from shared.api.contest_standings import DivisionStanding, StandingRound
 from shared.api.fields import ApiModel
+from shared.api.rating import RatedParticipant
 
 
 class AuditScope(msgspec.Struct, frozen=True, kw_only=True):
@@ -30,6 +31,10 @@ class ContestAuditRequest(AuditScope, frozen=True):
 
     contest: str
     round: StandingRound | None = None
+
+
+class RatingAuditRequest(AuditScope, frozen=True):
+    """The rating over all problems."""
 
 
 class CausingEvent(msgspec.Struct, frozen=True, order=True):
@@ -146,3 +151,13 @@ class ContestAuditReport(LogReport, frozen=True, kw_only=True):
     round: StandingRound
     divisions: list[DivisionStanding]
     results: AuditedResults | None = None
+
+
+class RatingAuditReport(LogReport, frozen=True, kw_only=True):
+    """The audit of the rating, without the names of participants.
+
+    The runs behind it are checked by an audit of each problem's leaderboard.
+    """
+
+    at: datetime
+    ratings: list[RatedParticipant]

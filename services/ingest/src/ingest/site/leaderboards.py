@@ -6,7 +6,7 @@ the times of each case.
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime
 from math import inf
 from typing import Any, NamedTuple
 from urllib.parse import quote, urlencode
@@ -29,7 +29,14 @@ from ingest.site.charts import (
     make_scale,
 )
 from ingest.site.page_cache import PageAddress, PageCache
-from ingest.site.reads import READ_S_MAX, PageReads, api_path, find_visitor, read_in_time
+from ingest.site.reads import (
+    PageReads,
+    api_path,
+    find_visitor,
+    parse_as_of,
+    read_in_time,
+    read_s_max,
+)
 from shared.api.cases import Baseline, Case
 from shared.api.leaderboards import (
     CaseLeaderboards,
@@ -54,12 +61,9 @@ PREVIEW_ENTRIES_MAX = 3
 CASE_ENTRIES_MAX = 20
 CASE_PLACES_MAX = 5
 CASES_MAX = 50
-# A past leaderboard is folded from the archive.
-PAST_READ_S_MAX = 25.0
 VERSION_MAX = 2**31 - 1
 # So that the intervals of the first entries can be told apart beside entries ten times slower.
 STRETCH = 0.5
-DAY_LENGTH = len("2026-01-31")
 
 
 class LeaderboardAddress(NamedTuple):
@@ -131,26 +135,6 @@ def parse_version(text: str) -> int | None:
         message = f"version: expected a number such as 2, not {text[:20]!r}"
         raise Refused("invalid_request", message, "version")
     return int(text)
-
-
-def parse_as_of(text: str) -> datetime | None:
-    """Return an instant from a form, in UTC; a day means its end. Raises `Refused`.
-
-    >>> parse_as_of("2026-01-31").isoformat(), parse_as_of("2026-01-31T12:30").isoformat()
-    ('2026-01-31T23:59:59.999999+00:00', '2026-01-31T12:30:00+00:00')
-    """
-    if not text:
-        return None
-    try:
-        at = datetime.fromisoformat(text)
-        if len(text) == DAY_LENGTH:
-            at += timedelta(days=1, microseconds=-1)
-        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        message = (
-            f"as_of: expected a date such as 2026-01-31 or 2026-01-31T12:30, not {text[:40]!r}"
-        )
-        raise Refused("invalid_request", message, "as_of") from error
 
 
 def merge_rows(board: Leaderboard, account: str | None) -> list[LeaderboardRow]:
@@ -241,7 +225,7 @@ async def read_leaderboard(
     path = api_path("leaderboards", address.slug, address.gpu)
     return await read_in_time(
         reads.read(path, Leaderboard, **_leaderboard_query(address, cursor, sizes)),
-        _read_s_max(address),
+        read_s_max(address.as_of),
     )
 
 
@@ -258,10 +242,6 @@ def _leaderboard_query(
         "toolchain": address.toolchain,
         "cursor": cursor,
     }
-
-
-def _read_s_max(address: LeaderboardAddress) -> float:
-    return READ_S_MAX if address.as_of is None else PAST_READ_S_MAX
 
 
 def list_progress(board: Leaderboard) -> list[Series]:
@@ -370,7 +350,7 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
             url = f"{request.url.path}?{request.url.query}"
             path = api_path("leaderboards", slug, gpu)
             address = PageAddress.make(url, path, **_leaderboard_query(requested, cursor, PAGE))
-            page = await read_in_time(pages.find(address, render), _read_s_max(requested))
+            page = await read_in_time(pages.find(address, render), read_s_max(requested.as_of))
             return web.revalidated(request, page.data, "text/html", SCRIPT_POLICY, page.etag)
         board = await read_leaderboard(visitor.reads, requested, cursor)
         fields = values(board, visitor.account)

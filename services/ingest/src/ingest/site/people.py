@@ -18,7 +18,15 @@ from ingest.identity.preferences.service import PreferenceCommands, PreferencesR
 from ingest.ports import ReadProxy
 from ingest.quotas.service import Quotas
 from ingest.site.charts import Chart, draw_progress
-from ingest.site.reads import PageReads, api_path, find_visitor, read_if_possible, read_in_time
+from ingest.site.reads import (
+    PageReads,
+    api_path,
+    find_visitor,
+    parse_as_of,
+    read_if_possible,
+    read_in_time,
+    read_s_max,
+)
 from ingest.webhooks.service import LIMIT, NUMBER_MAX, WebhookRequest, Webhooks
 from shared.api.cases import OwnMilestone, OwnMilestones
 from shared.api.leaderboards import PublicParticipant
@@ -115,10 +123,22 @@ def add_people_pages(router: APIRouter, web: Web, ranker: ReadProxy, quotas: Quo
 def _add_rating(router: APIRouter, web: Web, ranker: ReadProxy) -> None:
     @router.get("/rating")
     async def rating(request: Request, after: After = 0) -> Response:
-        """Participants by their rating over all problems."""
+        """Participants by their rating over all problems, now or at an instant."""
         visitor = await find_visitor(request, web, ranker)
-        reading = visitor.reads.read(api_path("rating"), Ratings, after=after, limit=RATED_PER_PAGE)
-        values: dict[str, Any] = {"rating": await read_in_time(reading), "account": visitor.account}
+        as_of = parse_as_of(request.query_params.get("as_of", ""))
+        query = {} if as_of is None else {"as_of": as_of.isoformat()}
+        reading = visitor.reads.read(
+            api_path("rating"), Ratings, after=after, limit=RATED_PER_PAGE, **query
+        )
+        rating = await read_in_time(reading, read_s_max(as_of))
+        next_query = urlencode({**query, "after": rating.next_after or 0})
+        values: dict[str, Any] = {
+            "rating": rating,
+            "account": visitor.account,
+            "as_of": as_of,
+            "next_path": f"/rating?{next_query}" if rating.next_after else None,
+            "api_path": f"/v1/rating?{urlencode(query)}" if query else "/v1/rating",
+        }
         return web.public_page(request, "rating.html", visitor.session, **values)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Awaitable
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import NamedTuple, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -17,6 +18,9 @@ from shared.reader import ANONYMOUS_READER, Reader
 
 # A page that waits longer says that the leaderboards are unavailable.
 READ_S_MAX = 5.0
+# The past is folded from the archive.
+PAST_READ_S_MAX = 25.0
+DAY_LENGTH = len("2026-01-31")
 BROKEN, REFUSED = 500, 400
 OK, NOT_MODIFIED = 200, 304
 T = TypeVar("T")
@@ -114,6 +118,31 @@ async def find_visitor(request: Request, web: Web, ranker: ReadProxy) -> Visitor
     session = await web.session(request)
     reader = session.caller.reader if session else ANONYMOUS_READER
     return Visitor(session, PageReads(ranker, reader))
+
+
+def parse_as_of(text: str) -> datetime | None:
+    """Return an instant from a form, in UTC; a day means its end. Raises `Refused`.
+
+    >>> parse_as_of("2026-01-31").isoformat(), parse_as_of("2026-01-31T12:30").isoformat()
+    ('2026-01-31T23:59:59.999999+00:00', '2026-01-31T12:30:00+00:00')
+    """
+    if not text:
+        return None
+    try:
+        at = datetime.fromisoformat(text)
+        if len(text) == DAY_LENGTH:
+            at += timedelta(days=1, microseconds=-1)
+        return at.replace(tzinfo=UTC) if at.tzinfo is None else at.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        message = (
+            f"as_of: expected a date such as 2026-01-31 or 2026-01-31T12:30, not {text[:40]!r}"
+        )
+        raise Refused("invalid_request", message, "as_of") from error
+
+
+def read_s_max(as_of: datetime | None) -> float:
+    """Return how long a read of now or of an instant may take."""
+    return READ_S_MAX if as_of is None else PAST_READ_S_MAX
 
 
 async def read_in_time(reading: Awaitable[T], within_s: float = READ_S_MAX) -> T:

@@ -177,31 +177,33 @@ class ArchiveReader:
 
         Reads the whole archive once, in Postgres. Raises Failed.
         """
-        ((seq,),) = await self._rows("newest_then", {"at": at})
-        values = {"problem": problem, "gpu": gpu, "at": at, "limit": PAST_EVENTS_MAX}
-        rows = await self._rows("then", values)
-        if len(rows) == PAST_EVENTS_MAX:
-            raise Failed(
-                f"that leaderboard has over {PAST_EVENTS_MAX} events:"
-                " use `warpboard server audit` instead"
-            )
-        return int(seq), [_make_recorded(*row) for row in rows]
+        return await self._read_then("then", at, {"problem": problem, "gpu": gpu})
 
     async def read_contest(self, contest: str, at: datetime) -> tuple[int, list[RecordedEvent]]:
         """The last sequence at an instant, and all events that matter to a contest's standing.
 
         They are about the problems that the contest had by then. Raises Failed.
         """
-        ((seq,),) = await self._rows("newest_then", {"at": at})
         values: dict[str, object] = {"contest": contest, "at": at, "limit": PAST_EVENTS_MAX}
         history = await self._rows("contest_history_then", values)
         problems = _list_problems(_make_recorded(*row) for row in history)
-        rows = await self._rows("contest_then", values | {"problems": problems})
+        return await self._read_then("contest_then", at, {"contest": contest, "problems": problems})
+
+    async def read_rating(self, at: datetime) -> tuple[int, list[RecordedEvent]]:
+        """The last sequence at an instant, and all events that matter to the rating.
+
+        Raises Failed.
+        """
+        return await self._read_then("rating_then", at, {})
+
+    async def _read_then(
+        self, statement: str, at: datetime, values: dict[str, object]
+    ) -> tuple[int, list[RecordedEvent]]:
+        ((seq,),) = await self._rows("newest_then", {"at": at})
+        rows = await self._rows(statement, values | {"at": at, "limit": PAST_EVENTS_MAX})
         if len(rows) == PAST_EVENTS_MAX:
-            raise Failed(
-                f"that contest has over {PAST_EVENTS_MAX} events:"
-                " use `warpboard server audit --contest` instead"
-            )
+            reason = f"over {PAST_EVENTS_MAX} events: use `warpboard server audit --as-of` instead"
+            raise Failed(reason)
         return int(seq), [_make_recorded(*row) for row in rows]
 
     async def _rows(self, statement: str, values: dict[str, object]) -> list[tuple[Any, ...]]:

@@ -6,7 +6,7 @@ from argparse import Namespace
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from msgspec import convert
 from msgspec.structs import replace
@@ -18,7 +18,9 @@ from ranker.archive.postgres import SCHEMA as ARCHIVE_SCHEMA
 from ranker.audit.contests import LiveContest, audit_contest
 from ranker.audit.leaderboards import LiveLeaderboard, audit
 from ranker.audit.log_audit import LogCopy
+from ranker.audit.rating import LiveRating, audit_rating
 from ranker.domain.contests import derive_divisions, find_round, find_windows
+from ranker.domain.rating import rate
 from ranker.domain.rows import LeaderboardKey
 from ranker.domain.stored_log import CHAIN_START, DamagedCopy, PublishedSeal, StoredEvent
 from ranker.postgres import SCHEMA, Reader
@@ -27,6 +29,7 @@ from ranker.service.contests import FINALISTS, RoundReader, decode_definition, r
 from ranker.service.decisions import Reads
 from ranker.service.leaderboard import key_values, read_top
 from ranker.service.progress import log_progress
+from ranker.service.rating import read_boards
 from ranker.settings import Settings
 from shared.api.audits import (
     AuditReport,
@@ -34,6 +37,8 @@ from shared.api.audits import (
     ContestAuditReport,
     ContestAuditRequest,
     Finding,
+    RatingAuditReport,
+    RatingAuditRequest,
 )
 from shared.clock import now
 from shared.contests.definition import ContestPlace
@@ -49,25 +54,36 @@ POLL_S = 0.05
 ENTRIES_MAX = 1_000_000
 LOOKS_MAX = 100
 
+Request: TypeAlias = AuditRequest | ContestAuditRequest | RatingAuditRequest
+Report: TypeAlias = AuditReport | ContestAuditReport | RatingAuditReport
+LiveState: TypeAlias = LiveLeaderboard | LiveContest | LiveRating
 
-def _make_request(options: Namespace, known_key: str | None) -> AuditRequest | ContestAuditRequest:
+
+def _make_request(options: Namespace, known_key: str | None) -> Request:
     keys = [*options.key, *([known_key] if known_key else [])]
     scope: dict[str, Any] = {"as_of": options.as_of, "as_of_seq": options.as_of_seq, "keys": keys}
+    is_of_board = options.problem is not None or options.version is not None
+    if options.round is not None and options.contest is None:
+        raise Refused("usage", "--round is a round of a --contest", "round")
+    if options.rating:
+        if is_of_board or options.contest is not None:
+            reason = "--rating audits all problems: name no problem, GPU type, --version, --contest"
+            raise Refused("usage", reason, "rating")
+        return RatingAuditRequest(**scope)
     if options.contest is not None:
-        if options.problem is not None or options.version is not None:
+        if is_of_board:
             reason = "--contest audits a contest: name no problem, GPU type or --version"
             raise Refused("usage", reason, "contest")
         return ContestAuditRequest(options.contest, options.round, **scope)
     if options.problem is None or options.gpu is None:
-        raise Refused("usage", "name a problem and a GPU type, or --contest SLUG", "problem")
-    if options.round is not None:
-        raise Refused("usage", "--round is a round of a --contest", "round")
+        reason = "name a problem and a GPU type, or --contest SLUG, or --rating"
+        raise Refused("usage", reason, "problem")
     return AuditRequest(options.problem, options.gpu, options.version, **scope)
 
 
 async def audit_live(
     settings: Settings, options: Namespace, published: Sequence[PublishedSeal]
-) -> AuditReport | ContestAuditReport:
+) -> Report:
     """Audit log, archive and live read models of a running platform. Raises Refused or Failed."""
     request = _make_request(options, read_own_key(settings))
     async with _open_platform(settings) as (reader, archive_store, copy):
@@ -79,9 +95,7 @@ async def audit_live(
         return await _audit(request, copy, live, published)
 
 
-async def audit_file(
-    options: Namespace, published: Sequence[PublishedSeal]
-) -> AuditReport | ContestAuditReport:
+async def audit_file(options: Namespace, published: Sequence[PublishedSeal]) -> Report:
     """Audit an exported file; without other keys, seals are checked with the file's own."""
     reader = open_log_file(options.file)
     request = _make_request(options, None if options.key else reader.header.key)
@@ -89,16 +103,18 @@ async def audit_file(
 
 
 async def _audit(
-    request: AuditRequest | ContestAuditRequest,
-    copy: LogCopy,
-    live: LiveLeaderboard | LiveContest | None,
-    published: Sequence[PublishedSeal],
-) -> AuditReport | ContestAuditReport:
-    if isinstance(request, ContestAuditRequest):
-        assert live is None or isinstance(live, LiveContest), "it was read for this request"
-        return await audit_contest(request, copy, verify_verdict, live, published)
-    assert live is None or isinstance(live, LiveLeaderboard), "it was read for this request"
-    return await audit(request, copy, verify_verdict, live, published)
+    request: Request, copy: LogCopy, live: LiveState | None, published: Sequence[PublishedSeal]
+) -> Report:
+    # The live state was read for this request, so it is of the same kind.
+    match request, live:
+        case ContestAuditRequest(), LiveContest() | None:
+            return await audit_contest(request, copy, verify_verdict, live, published)
+        case RatingAuditRequest(), LiveRating() | None:
+            return await audit_rating(request, copy, verify_verdict, live, published)
+        case AuditRequest(), LiveLeaderboard() | None:
+            return await audit(request, copy, verify_verdict, live, published)
+        case _:
+            raise AssertionError("a live state of another kind")
 
 
 @asynccontextmanager
@@ -121,24 +137,28 @@ async def _open_platform(
         await nc.close()
 
 
-async def _read_live(
-    reader: Reader, request: AuditRequest | ContestAuditRequest
-) -> LiveLeaderboard | LiveContest:
+async def _read_live(reader: Reader, request: Request) -> LiveState:
     """What readers see at one moment: read again if something was folded meanwhile."""
     for _ in range(LOOKS_MAX):
         (before,), at = await reader.rows("checkpoint"), now()
         if not before["seq"]:
             raise Refused("nothing_folded", "nothing is folded yet: start the platform first")
-        live: LiveLeaderboard | LiveContest
-        if isinstance(request, ContestAuditRequest):
-            live = await _read_contest(reader, request, before["seq"], at)
-        else:
-            board = await _find_board(reader, request)
-            live = LiveLeaderboard(before["seq"], at, await read_entries(reader, board, at))
+        live = await _read_state(reader, request, before["seq"], at)
         (after,) = await reader.rows("checkpoint")
         if before == after:
             return live
     raise Failed("the read models kept changing: audit with --as-of-seq")
+
+
+async def _read_state(reader: Reader, request: Request, seq: int, at: datetime) -> LiveState:
+    match request:
+        case ContestAuditRequest():
+            return await _read_contest(reader, request, seq, at)
+        case RatingAuditRequest():
+            return LiveRating(seq, at, rate(await read_boards(reader, at)))
+        case AuditRequest():
+            board = await _find_board(reader, request)
+            return LiveLeaderboard(seq, at, await read_entries(reader, board, at))
 
 
 async def _find_board(reader: Reader, request: AuditRequest) -> LeaderboardKey:

@@ -5,11 +5,12 @@ whichever implementation derived them.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import NamedTuple
 
 from ranker.domain.rows import LeaderboardKey
+from shared.api.rating import RatedParticipant, RatedProblem
 from shared.contests.definition import Contest
 from shared.contests.visibility import find_shown_ranks
 
@@ -18,6 +19,8 @@ POINTS_MAX = 100.0
 # So many opponents who beat everybody are added to each leaderboard: who beats 5 others of 5 gets
 # half of the points, who beats 95 of 95 gets 95 of 100.
 STRONG_OPPONENTS = 5
+# Entries of a leaderboard behind so many others are not rated.
+PLACES_MAX = 10_000
 
 
 class RatedPlace(NamedTuple):
@@ -26,26 +29,6 @@ class RatedPlace(NamedTuple):
     account: str
     rank: int
     number: int
-
-
-class BoardPoints(NamedTuple):
-    """What a participant has from one leaderboard, that of a problem which gives most."""
-
-    board: LeaderboardKey
-    rank: int
-    entries_count: int
-    number: int
-    points: float
-
-
-class Rating(NamedTuple):
-    """A participant's rating, its rank, and the points that it is the sum of, most first."""
-
-    account: str
-    rating: float
-    rank: int
-    is_tied: bool
-    problems: tuple[BoardPoints, ...]
 
 
 def count_points(rank: int, tied_count: int, entries_count: int) -> float:
@@ -59,18 +42,23 @@ def count_points(rank: int, tied_count: int, entries_count: int) -> float:
     return POINTS_MAX * (beaten + tied_count / 2) / opponents
 
 
-def rate(boards: Mapping[LeaderboardKey, Sequence[RatedPlace]]) -> list[Rating]:
-    """Rate the participants of all counted leaderboards, the best first."""
-    best: defaultdict[str, dict[str, BoardPoints]] = defaultdict(dict)
+def rate(boards: Mapping[LeaderboardKey, Sequence[RatedPlace]]) -> list[RatedParticipant]:
+    """Rate the participants of all counted leaderboards, the best first, without their names."""
+    best: defaultdict[str, dict[str, RatedProblem]] = defaultdict(dict)
     for board, places in sorted(boards.items()):
         sharing = Counter(place.rank for place in places)
         for place in places:
-            tied_count, count = sharing[place.rank] - 1, len(places)
-            points = count_points(place.rank, tied_count, count)
+            points = count_points(place.rank, sharing[place.rank] - 1, len(places))
             known = best[place.account].get(board.problem)
             if known is None or points > known.points:
-                best[place.account][board.problem] = BoardPoints(
-                    board, place.rank, count, place.number, points
+                best[place.account][board.problem] = RatedProblem(
+                    problem=board.problem,
+                    problem_version=board.problem_number,
+                    gpu=board.gpu,
+                    rank=place.rank,
+                    entries_count=len(places),
+                    number=place.number,
+                    points=points,
                 )
     sums = {
         account: sum(it.points for _, it in sorted(problems.items()))
@@ -78,17 +66,17 @@ def rate(boards: Mapping[LeaderboardKey, Sequence[RatedPlace]]) -> list[Rating]:
     }
     ordered = sorted(sums, key=lambda account: (-sums[account], account))
     sharing_sums = Counter(sums.values())
-    ratings: list[Rating] = []
+    ratings: list[RatedParticipant] = []
     for position, account in enumerate(ordered, 1):
         is_same = bool(ratings) and ratings[-1].rating == sums[account]
-        problems = sorted(best[account].values(), key=lambda it: (-it.points, it.board))
         ratings.append(
-            Rating(
-                account=account,
+            RatedParticipant(
+                participant_id=account,
+                participant=None,
                 rating=sums[account],
                 rank=ratings[-1].rank if is_same else position,
                 is_tied=sharing_sums[sums[account]] > 1,
-                problems=tuple(problems),
+                problems=sorted(best[account].values(), key=lambda it: (-it.points, it.problem)),
             )
         )
     return ratings
@@ -97,7 +85,7 @@ def rate(boards: Mapping[LeaderboardKey, Sequence[RatedPlace]]) -> list[Rating]:
 def select_boards(
     boards: Iterable[LeaderboardKey],
     closed: Iterable[str],
-    contests: Iterable[Contest],
+    contests: Collection[Contest],
     at: datetime,
 ) -> list[LeaderboardKey]:
     """The leaderboards that count at an instant, of those with entries.
@@ -105,7 +93,11 @@ def select_boards(
     Of a problem and a GPU type, the newest version counts. What is `closed`, or not over in a
     contest, does not, so that the rating shows nothing that leaderboards do not show everybody.
     """
-    left_out = {*closed, *_pending_problems(contests, at)}
+    left_out = {
+        *closed,
+        *_find_open_problems(contests, at),
+        *find_hidden_problems(contests, at),
+    }
     newest: dict[tuple[str, str], LeaderboardKey] = {}
     for board in sorted(boards):
         if board.problem not in left_out:
@@ -114,11 +106,21 @@ def select_boards(
     return sorted(newest.values())
 
 
-def _pending_problems(contests: Iterable[Contest], at: datetime) -> set[str]:
-    """The problems whose window in a contest is open, or whose contest hides or freezes ranks."""
+def find_hidden_problems(contests: Iterable[Contest], at: datetime) -> set[str]:
+    """The problems whose ranks a contest hides or freezes at an instant."""
+    return {
+        problem.slug
+        for contest in contests
+        if not find_shown_ranks(contest, at).is_live
+        for problem in contest.problems
+    }
+
+
+def _find_open_problems(contests: Iterable[Contest], at: datetime) -> set[str]:
+    """The problems whose window in a contest is open at an instant."""
     return {
         problem.slug
         for contest in contests
         for problem in contest.problems
-        if problem.starts_at <= at < problem.ends_at or not find_shown_ranks(contest, at).is_live
+        if problem.starts_at <= at < problem.ends_at
     }

@@ -261,6 +261,13 @@ class Standings:
             rows.append(_row(place, entry, self.confirmed.get(run or "", "")))
         return rows
 
+    def has_entry(self, board: LeaderboardKey, at: datetime) -> bool:
+        """Whether a leaderboard has an entry, with the bans at that instant."""
+        return any(
+            not self.is_banned(self.account_of(self.received[submission]), at)
+            for submission in self.eligible_results(board)
+        )
+
     def counting(self, board: LeaderboardKey) -> set[str]:
         """The submissions whose results count there, in an entry or in its pooled score."""
         return {

@@ -9,23 +9,22 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query, Request
 from msgspec.structs import replace
 
-from ranker.archive.postgres import ArchiveReader
 from ranker.domain.contest_fold import ContestFold
 from ranker.domain.contests import find_round
 from ranker.http.access import CurrentReader, ReaderView, ReadSources
 from ranker.http.contest_results import ContestResultsReader
-from ranker.http.leaderboards import EVENTS_PER_TURN, read_checkpoint, require_zone
+from ranker.http.leaderboards import read_checkpoint, require_zone
+from ranker.http.past import PastFolds
 from ranker.http.responses import QueryParams, json_response
 from ranker.service.contests import ContestStandings, StandingKey, decode_definition
 from shared.api import contest_standings as models
 from shared.clock import now
 from shared.contests.definition import ROUNDS, Contest
 from shared.contests.visibility import ShownRanks, find_shown_ranks
-from shared.errors import Failed, Refused
+from shared.errors import Refused
 from shared.http import DocumentedRoute, TypedResponse
 from shared.json_types import InstantOrNaive
 
-WAIT_S_MAX = 5.0
 SLUG_CHARS_SHOWN = 100
 
 Row = dict[str, Any]
@@ -51,7 +50,7 @@ def contests_router(sources: ReadSources) -> APIRouter:
     router = APIRouter(route_class=DocumentedRoute)
     standings = ContestStandings(sources.reads, sources.progress)
     results = ContestResultsReader(sources, standings)
-    past = PastStandings(sources.archive)
+    past = PastFolds(sources.archive, "standings")
 
     @router.get("/v1/contests/{slug}/standing")
     async def read_standing(
@@ -78,7 +77,8 @@ def contests_router(sources: ReadSources) -> APIRouter:
             divisions = [] if ranks.is_hidden else await standings.derive(contest, key)
         else:
             at = min(as_of, at)
-            seq, state = await past.fold(contest, at)
+            state = ContestFold(contest.slug)
+            seq = await past.fold(lambda archive: archive.read_contest(state.slug, at), state.fold)
             contest = _require_definition(state, as_of)
             round_ = query.round or find_round(contest, at)
             divisions = state.derive(round_, ranks.until_at, at)
@@ -166,35 +166,6 @@ def _show_row(
         names=own_names,
         entries=[entry for entry in row.entries if entry.problem in visible],
     )
-
-
-class PastStandings:
-    """Folds the standing of one contest at a time, because each reads the whole archive."""
-
-    def __init__(self, archive: ArchiveReader | None) -> None:
-        self._archive = archive
-        self._turn = asyncio.Lock()
-
-    async def fold(self, contest: Contest, at: datetime) -> tuple[int, ContestFold]:
-        """The last sequence at an instant, and the contest then. Raises Refused or Failed."""
-        if self._archive is None:
-            reason = "past standings are not supported: this ranker has no archive"
-            raise Refused("not_supported", reason, "as_of")
-        try:
-            async with asyncio.timeout(WAIT_S_MAX):
-                await self._turn.acquire()
-        except TimeoutError as late:
-            raise Failed("too many requests for past standings; try again") from late
-        state = ContestFold(contest.slug)
-        try:
-            seq, events = await self._archive.read_contest(contest.slug, at)
-            for index, event in enumerate(events):
-                if index % EVENTS_PER_TURN == 0:
-                    await asyncio.sleep(0)
-                state.fold(event)
-        finally:
-            self._turn.release()
-        return seq, state
 
 
 def _require_definition(state: ContestFold, at: datetime) -> Contest:

@@ -1,6 +1,5 @@
 """Leaderboards: live, at a past moment, and paged consistently."""
 
-import asyncio
 import hashlib
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -19,6 +18,7 @@ from ranker.domain.score import add_interval
 from ranker.domain.standings import Standings
 from ranker.http.access import RANKED, CurrentReader, ReaderView, ReadSources
 from ranker.http.cases import make_goals
+from ranker.http.past import PastFolds
 from ranker.http.problems import problem_row
 from ranker.http.queues import count_agents, describe_gpus
 from ranker.http.responses import (
@@ -46,7 +46,7 @@ from ranker.service.leaderboard import (
 from shared.api import leaderboards as models
 from shared.api.audits import LeaderboardRow
 from shared.clock import now
-from shared.errors import Failed, Refused
+from shared.errors import Refused
 from shared.events import SubmissionFinished
 from shared.http import DocumentedRoute, TypedResponse
 from shared.json_types import InstantOrNaive
@@ -62,9 +62,6 @@ PROGRESS_MAX = 20
 FILTERED_MAX = 1000
 FILTER_CHARS_MAX = 40
 SLUG_LENGTH_MAX = 95
-WAIT_S_MAX = 5.0
-# Events folded before other requests get a turn.
-EVENTS_PER_TURN = 500
 LIVE_NAMES = (
     *("participant", "tier", "level", "file_name", "has_several_files", "toolchains"),
     *("policy", "is_withdrawn", "is_consented"),
@@ -178,30 +175,19 @@ def require_zone(at: datetime | None) -> datetime | None:
 
 
 class ArchivedLeaderboards:
-    """Folds one leaderboard at a time, because each reads the whole archive."""
+    """Leaderboards at past instants."""
 
-    def __init__(self, events: ArchiveReader) -> None:
-        self._events = events
-        self._turn = asyncio.Lock()
+    def __init__(self, archive: ArchiveReader | None) -> None:
+        self._folds = PastFolds(archive, "leaderboards")
 
     async def board(
         self, board: LeaderboardKey, at: datetime, limit: int
     ) -> tuple[int, list[dict[str, Any]]]:
-        """The last sequence at that instant and the rows, best first. Raises Failed."""
-        try:
-            async with asyncio.timeout(WAIT_S_MAX):
-                await self._turn.acquire()
-        except TimeoutError as late:
-            raise Failed("too many requests for past leaderboards; try again") from late
+        """The last sequence at that instant and the rows, best first. Raises Refused or Failed."""
         state = Standings()
-        try:
-            seq, events = await self._events.read_past(board.problem, board.gpu, at)
-            for index, event in enumerate(events):
-                if index % EVENTS_PER_TURN == 0:
-                    await asyncio.sleep(0)
-                state.fold(event)
-        finally:
-            self._turn.release()
+        seq = await self._folds.fold(
+            lambda archive: archive.read_past(board.problem, board.gpu, at), state.fold
+        )
         results = state.results.get(board, {})
         return seq, [
             _make_past_row(row, results[row.submission]) for row in state.board(board, at)[:limit]
@@ -224,16 +210,13 @@ class PageReader:
     """Reads the pages of leaderboards: now, as an earlier page was read, or at a past instant."""
 
     reads: Reads
-    past: ArchivedLeaderboards | None
+    past: ArchivedLeaderboards
     snapshots: LeaderboardCache = field(default_factory=LeaderboardCache)
 
     async def read(self, request: PageRequest) -> PageRows:
         """Read a page. Raises Refused or Failed."""
         if request.at is None:
             return await self._read_now(request)
-        if self.past is None:
-            reason = "past leaderboards are not supported: this ranker has no archive"
-            raise Refused("not_supported", reason, "as_of")
         end = request.offset + request.limit
         seq, rows = await self.past.board(request.board, request.at, end + 1)
         return PageRows(seq, rows[request.offset : end], len(rows) > end)
@@ -375,9 +358,7 @@ def leaderboards_router(sources: ReadSources) -> APIRouter:
 
 
 def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
-    archive = sources.archive
-    past = None if archive is None else ArchivedLeaderboards(archive)
-    pages = PageReader(sources.reads, past)
+    pages = PageReader(sources.reads, ArchivedLeaderboards(sources.archive))
 
     @router.get("/v1/leaderboards/{slug}/{gpu}")
     async def read_leaderboard(

@@ -20,7 +20,7 @@ from ranker.http.leaderboards import (
     read_records,
 )
 from ranker.http.ranking import Ladder, find_best_rank
-from ranker.http.rating import describe_rating
+from ranker.http.rating import add_name
 from ranker.http.responses import (
     LIMIT_MAX,
     ProblemVersion,
@@ -94,9 +94,9 @@ async def _read_rating(sources: ReadSources, account: str, name: str) -> RatedPa
     rating_list = await sources.rating.read()
     return next(
         (
-            describe_rating(it, {account: name})
+            add_name(it, {account: name})
             for it in rating_list.ratings
-            if it.account == account
+            if it.participant_id == account
         ),
         None,
     )

@@ -4,12 +4,20 @@ import time
 from dataclasses import dataclass
 from datetime import datetime
 
-from ranker.domain.rating import RatedPlace, Rating, rate, select_boards
+from ranker.domain.rating import (
+    PLACES_MAX,
+    RatedPlace,
+    find_hidden_problems,
+    rate,
+    select_boards,
+)
 from ranker.domain.rows import LeaderboardKey
 from ranker.service.contests import decode_definition
 from ranker.service.decisions import Reads
-from ranker.service.leaderboard import RANKED_MAX, read_top
+from ranker.service.leaderboard import read_top
+from shared.api.rating import RatedParticipant
 from shared.clock import now
+from shared.contests.definition import Contest
 from shared.single_flight import FreshFlight
 
 # A rating reads the places of all leaderboards, so it is computed at most once in this time.
@@ -27,7 +35,7 @@ class RatingList:
 
     seq: int
     at: datetime
-    ratings: list[Rating]
+    ratings: list[RatedParticipant]
     boards: frozenset[LeaderboardKey]
 
 
@@ -74,18 +82,30 @@ class RatingReads:
 
 async def select_counted(reads: Reads, at: datetime) -> list[LeaderboardKey]:
     """The leaderboards that count at an instant. Raises Failed."""
-    rows = await reads.rows("boards_with_entries")
-    contests = [decode_definition(row) for row in await reads.rows("contests", contest=None)]
+    rows = await reads.rows("boards_with_entries", at=at)
     known = [LeaderboardKey(row["problem"], row["gpu"], row["problem_number"]) for row in rows]
-    closed = {row["problem"] for row in rows if row["visibility"] == "closed"}
-    return select_boards(known, closed, contests, at)
+    return select_boards(known, await _read_closed(reads), await _read_contests(reads), at)
+
+
+async def read_hidden_problems(reads: Reads, at: datetime) -> set[str]:
+    """The problems whose ranks not everybody may see at an instant. Raises Failed."""
+    contests = await _read_contests(reads)
+    return {*await _read_closed(reads), *find_hidden_problems(contests, at)}
+
+
+async def _read_closed(reads: Reads) -> list[str]:
+    return [row["slug"] for row in await reads.rows("closed_leaderboards")]
+
+
+async def _read_contests(reads: Reads) -> list[Contest]:
+    return [decode_definition(row) for row in await reads.rows("contests", contest=None)]
 
 
 async def read_boards(reads: Reads, at: datetime) -> dict[LeaderboardKey, list[RatedPlace]]:
     """The places of all leaderboards that count at an instant. Raises Failed."""
     boards = {}
     for board in await select_counted(reads, at):
-        placed = await read_top(reads, board, RANKED_MAX, at)
+        placed = await read_top(reads, board, PLACES_MAX, at)
         boards[board] = [
             RatedPlace(row["account"], place.rank, place.number) for place, row in placed
         ]

@@ -1889,12 +1889,22 @@ select ranks_hidden(%(problem)s, %(at)s, %(organiser)s, %(is_staff)s) as are_ran
        sources_hidden(%(problem)s, %(at)s, %(organiser)s, %(is_staff)s) as are_sources_hidden;
 
 -- name: boards_with_entries
--- The leaderboards that have entries, under each version.
-select entry.problem, entry.gpu, entry.problem_number,
-       coalesce(leaderboard.visibility, 'public') as visibility
-from (select distinct problem, gpu, problem_number from tie_block) as entry
-left join leaderboard on leaderboard.slug = entry.problem
-order by entry.problem, entry.gpu, entry.problem_number
+-- The leaderboards that have entries at an instant, under each version: also those of participants
+-- whose ban has ended by the clock alone.
+select problem, gpu, problem_number from tie_block
+union
+select entry.problem, entry.gpu, entry.problem_number
+from ban
+join entry on entry.account = ban.account and entry.is_hidden
+where ban.until_at <= %(at)s and not ban.is_over
+order by problem, gpu, problem_number
+limit 20000;
+
+-- name: closed_leaderboards
+-- The problems whose leaderboards not everybody may see.
+select slug from leaderboard
+where visibility = 'closed'
+order by slug
 limit 20000;
 
 -- name: contest_reviews

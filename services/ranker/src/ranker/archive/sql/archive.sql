@@ -92,6 +92,9 @@ where at <= %(at)s and subject in (
     union all
     select 'events.confirmation.' || id
     from confirmation where problem = %(problem)s and gpu = %(gpu)s
+    union all
+    select 'events.yardstick.' || problem || '.' || gpu || '.' || problem_number
+    from yardstick where problem = %(problem)s and gpu = %(gpu)s
 )
 order by seq
 limit %(limit)s;
@@ -123,12 +126,41 @@ where at <= %(at)s and subject in (
     select 'events.account.' || account
     from result where problem = any(%(problems)s::text[])
     union all
+    select 'events.account.' || unnest(array[account, into_account]) from account_merge
+    union all
     select 'events.yardstick.' || problem || '.' || gpu || '.' || problem_number
     from yardstick where problem = any(%(problems)s::text[])
     union all
     select 'events.rejudge.' || id from rejudge where problem = any(%(problems)s::text[])
     union all
     select 'events.duel.' || id from duel where problem = any(%(problems)s::text[])
+)
+order by seq
+limit %(limit)s;
+
+-- name: rating_then
+-- All events by an instant that ever mattered to a rating; the read models, on whose connection
+-- this runs, know the submissions.
+select seq, subject, id, body
+from archive.event_archive
+where at <= %(at)s and subject in (
+    select 'events.contest.' || slug from contest
+    union all
+    select 'events.problem.' || slug from problem
+    union all
+    select 'events.submission.' || submission from result
+    union all
+    select 'events.moderation.' || submission from result
+    union all
+    select 'events.account.' || account from result
+    union all
+    select 'events.account.' || unnest(array[account, into_account]) from account_merge
+    union all
+    select 'events.yardstick.' || problem || '.' || gpu || '.' || problem_number from yardstick
+    union all
+    select 'events.rejudge.' || id from rejudge
+    union all
+    select 'events.duel.' || id from duel
 )
 order by seq
 limit %(limit)s;
