@@ -263,7 +263,7 @@ async def test_a_team_shares_the_quota_of_a_phase_even_if_the_phase_moves() -> N
         await submit(intake, BEN, "test")
         await submit(intake, EVE, "ranked")
         moved = contest_fields(T0 + timedelta(hours=1))
-        moved["phases"][2]["starts"] = (T0 + timedelta(hours=2.5)).isoformat()
+        moved["phases"][3]["starts"] = (T0 + timedelta(hours=4.5)).isoformat()
         again = contest_upload(moved, is_update=True)
         assert (await contests.publish(organiser(intake), again)).is_new
         assert await refusal(submit(intake, ADA, "ranked")) == "quota_exceeded"

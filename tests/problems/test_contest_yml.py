@@ -206,6 +206,7 @@ def change(path: str, value: object) -> dict[str, Any]:
         ("teams.changes_until", "2026-03-05 18:00", "teams.changes_until", "move it"),
         ("register_until", "2026-03-05 18:00", "register_until", "move it"),
         ("finalists", 0, "finalists", "how many are admitted"),
+        ("phases.1.kind", "main", "phases", "finals need a qualifier"),
         ("best_of", 4, "best_of", "at most 3"),
         ("ties", ["shared", "shared"], "ties.1", "remove or rename"),
         ("problems", [], "problems", "at least 1"),

@@ -501,8 +501,8 @@ class _Reader:
         kinds = [phase.kind for phase in phases]
         if "finals" in kinds and not self._file.finalists:
             self._refuse(("finalists",), "there are finals: write how many are admitted to them")
-        if "finals" in kinds and not {"qualifier", "main"} & set(kinds):
-            self._refuse(("phases",), "finals need a qualifier or a main round before them: add it")
+        if "finals" in kinds and "qualifier" not in kinds:
+            self._refuse(("phases",), "finals need a qualifier, which admits to them: add it")
         if "finals" not in kinds and self._file.finalists:
             self._refuse(("finalists",), "there is no phase finals: add it, or remove finalists")
         if self._file.best_of > len(self._file.problems):

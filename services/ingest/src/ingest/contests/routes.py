@@ -26,7 +26,9 @@ PEOPLE_MAX = 10_000
 CODE_LENGTH_MAX = 128
 FileName = Annotated[str, Field(pattern=r"^[A-Za-z0-9_][A-Za-z0-9._-]{0,99}$")]
 Code = Annotated[str, Field(min_length=1, max_length=CODE_LENGTH_MAX)]
-TeamName = Annotated[str, Field(pattern=rf"^[^\s\x00-\x1f]{PRINTABLE}{{0,39}}$", max_length=40)]
+# The first character is no space either.
+_FIRST = PRINTABLE.replace("[^", r"[^\s", 1)
+TeamName = Annotated[str, Field(pattern=f"^{_FIRST}{PRINTABLE}{{0,39}}$", max_length=40)]
 Division = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9_-]{0,63}$")]
 Declaration = Annotated[
     dict[

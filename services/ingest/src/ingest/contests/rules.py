@@ -28,6 +28,7 @@ from ingest.contests.state import ContestState, Team, definition, evolve, unknow
 from shared import events
 from shared.contests.definition import (
     Contest,
+    ContestProblem,
     Division,
     find_moved_times,
     is_registration_open,
@@ -37,6 +38,8 @@ from shared.errors import Refused, did_you_mean
 from shared.event_log import Decider
 
 DECLARATION_CHARS_MAX = 500
+# The fields of a problem that has begun that stay as they are.
+KEPT_OF_PROBLEMS = ("round", "starts_at", "gpu", "weight", "scoring")
 TEAM_NAME_TAKEN = "another team has this name"
 
 
@@ -57,6 +60,7 @@ def _publish(command: PublishContest, state: ContestState) -> Sequence[events.Co
     moved = find_moved_times(before, contest) if before is not None else []
     if before is not None:
         _check_update(before, contest, state, command.at)
+        _check_begun(before, contest, state, command.at)
     published = events.ContestPublished(
         number=state.number + 1, contest=contest, moved=moved, reason=command.reason
     )
@@ -77,6 +81,45 @@ def _check_update(before: Contest, after: Contest, state: ContestState, at: date
     if after.teams.size_max < largest:
         message = f"a team has {largest} members already: write at least {largest}"
         raise Refused("wrong_state", message, "teams.size_max")
+    for index, account in enumerate(after.organisers):
+        if account in state.people:
+            message = "this organiser takes part in the contest: leave them out of the file"
+            raise Refused("wrong_state", message, f"organisers.{index}")
+
+
+def _check_begun(before: Contest, after: Contest, state: ContestState, at: datetime) -> None:
+    """Refuse what would change points and places of what was submitted already."""
+    begun = {problem.slug: problem for problem in before.problems if problem.starts_at <= at}
+    _check_kept("the contest", before, after, ("ties", "best_of") if begun else ())
+    for index, problem in enumerate(after.problems):
+        earlier, place = begun.get(problem.slug), f"problems.{index}."
+        if earlier is None:
+            continue
+        _check_kept(problem.slug, earlier, problem, KEPT_OF_PROBLEMS, place)
+        if problem.ends_at != earlier.ends_at and problem.ends_at <= at:
+            message = f"what {problem.slug} took until now would no longer count: write a later end"
+            raise Refused("wrong_state", message, f"{place}ends")
+    if state.proposed is not None:
+        _check_kept("the contest with results", before, after, ("podium",))
+        for index, problem in enumerate(after.problems):
+            earlier = begun.get(problem.slug, problem)
+            of = f"{problem.slug}, which has results,"
+            _check_kept(of, earlier, problem, ("ends_at",), f"problems.{index}.")
+
+
+def _check_kept(
+    of: str,
+    before: Contest | ContestProblem,
+    after: Contest | ContestProblem,
+    keys: Sequence[str],
+    place: str = "",
+) -> None:
+    """Refuse other values of these fields, since submissions were taken by the earlier ones."""
+    for key in keys:
+        if getattr(after, key) != getattr(before, key):
+            name = key.removesuffix("_at")
+            message = f"{of} takes or took submissions, so {name} cannot change: leave it as it was"
+            raise Refused("wrong_state", message, f"{place}{name}")
 
 
 def _issue_invite(command: IssueContestInvite, state: ContestState) -> Sequence[events.ContestFact]:
@@ -99,8 +142,8 @@ def _register(command: Register, state: ContestState) -> Sequence[events.Contest
         raise Refused("already_registered", message)
     _check_registration_open(contest, command.at)
     check_not_disqualified(command.account, state)
-    if state.is_organiser(command.account):
-        message = "you organise this contest, so you cannot take part in it"
+    if command.account in state.organisers:
+        message = "you organise this contest, or did before, so you cannot take part in it"
         raise Refused("wrong_state", message)
     if command.terms_digest != contest.terms_digest:
         message = "the terms have changed, or were not read: read them and accept their digest"
@@ -200,9 +243,14 @@ def _withdraw(command: WithdrawRegistration, state: ContestState) -> Sequence[ev
     _check_registered(account, state)
     check_not_disqualified(account, state)
     leaves = _leave(account, state) if account in state.team_of else []
-    if leaves and not may_change_team(contest, command.at):
+    can_leave = may_change_team(contest, command.at)
+    if leaves and not can_leave:
         message = "teams can no longer change, so you cannot withdraw: ask the organisers"
         raise Refused("contest_closed", message)
+    if not can_leave and command.at >= contest.register_until_at:
+        # Whoever left afterwards would move the places of others.
+        message = f"one could withdraw until {contest.register_until_at.isoformat()}"
+        raise Refused("contest_closed", f"{message}: ask the organisers")
     return (*leaves, events.ContestRegistrationWithdrawn(account=account))
 
 
@@ -228,9 +276,9 @@ def _declare(command: Declare, state: ContestState) -> Sequence[events.ContestFa
 
 def _moderate(command: Moderate, state: ContestState) -> Sequence[events.ContestFact]:
     subject, reason = command.subject, command.reason
-    is_known = subject in state.people or subject in state.teams or subject in state.disqualified
-    if not is_known:
-        message = f"{subject} is neither a team nor a registered participant of this contest"
+    # Those who withdrew have declared something, too, and may register again.
+    if subject not in state.declarations:
+        message = f"{subject} is neither a team nor a participant of this contest"
         raise Refused("unknown_contestant", message, "contestant")
     match command.act:
         case "disqualify":
@@ -240,13 +288,10 @@ def _moderate(command: Moderate, state: ContestState) -> Sequence[events.Contest
             restored = events.ContestRestored(subject=subject, reason=reason)
             return (restored,) if subject in state.disqualified else ()
     contestant = state.contestant_of(subject)
-    declaration = state.declarations.get(contestant)
-    if declaration is None:
-        raise Refused("wrong_state", f"{subject} has declared nothing", "contestant")
     if command.act == "question":
         return (events.ContestDeclarationQuestioned(contestant=contestant, reason=reason),)
     accepted = events.ContestDeclarationAccepted(contestant=contestant, reason=reason)
-    return (accepted,) if declaration.doubt else ()
+    return (accepted,) if state.declarations[contestant].doubt else ()
 
 
 def _own_team(account: str, state: ContestState) -> tuple[str, Team]:

@@ -186,7 +186,8 @@ class ContestCommands:
             if state.contest is None or account not in state.people:
                 continue
             contestant = state.contestant_of(account)
-            quota = await self.quotas.load_phase(state.contest, contestant, at)
+            earlier = state.earlier_contestants(contestant)
+            quota = await self.quotas.load_phase(state.contest, contestant, at, earlier)
             if quota is not None:
                 balances += _phase_balances(quota, at)
         # A contest may have closed leaderboards that the caller has not joined.
@@ -353,8 +354,7 @@ class ContestCommands:
         `subject` is the id or the name of a team, or the account or the name of a person.
         """
         state = await self.state(slug)
-        if not caller.may("admin:submissions"):
-            self._check_organises(caller, slug, state)
+        self._check_organises(caller, slug, state, or_moderates=True)
         command = Moderate(act, await self._subject(state, subject), reason)
         return await self._decide(slug, caller, lambda _: command)
 
@@ -396,8 +396,7 @@ class ContestCommands:
     async def review(self, caller: Caller, slug: str, command: ReviewWinner) -> DecisionResult:
         """Decide an item of a winner's check list; for organisers and moderators."""
         state = await self.state(slug)
-        if not caller.may("admin:submissions"):
-            self._check_organises(caller, slug, state)
+        self._check_organises(caller, slug, state, or_moderates=True)
         contestant = await self._find_contestant(state, command.contestant)
         decision = replace(command, contestant=contestant, name=command.contestant)
         return await self._decide(slug, caller, lambda _: decision)
@@ -440,13 +439,22 @@ class ContestCommands:
         team = state.teams.get(contestant)
         return team.name if team else await self.store.name_of(contestant)
 
-    def _check_organises(self, caller: Caller, slug: str, state: ContestState) -> None:
-        """Refuse a caller who is neither an organiser of the contest nor an operator."""
+    def _check_organises(
+        self, caller: Caller, slug: str, state: ContestState, *, or_moderates: bool = False
+    ) -> None:
+        """Refuse a caller who is neither an organiser of the contest nor an operator.
+
+        Nobody decides in a contest in which they take part.
+        """
         definition(slug, state)
-        if caller.may("admin:problems"):
+        takes_part = caller.account in state.people
+        is_operator = caller.may("admin:problems") or (
+            or_moderates and caller.may("admin:submissions")
+        )
+        if is_operator and not takes_part:
             return
-        if not state.is_organiser(caller.account):
-            message = f"only the organisers of {slug} and operators can do this"
+        if takes_part or not state.is_organiser(caller.account):
+            message = f"only organisers of {slug} and operators who take no part in it can do this"
             raise Refused("not_yours", message, "contest")
         check_unlimited(caller)
         check_scope(caller, ORGANISE)
@@ -520,7 +528,9 @@ class ContestCommands:
             fault = "is archived" if state.is_archived else "is not published"
             message = f"the problem {problem.slug} {fault}: publish it before its contest"
             raise Refused("bad_contest", message, f"{place}.slug")
-        known = before.contest is not None and before.contest.problem(problem.slug) is not None
+        # After the contest another one may have taken it, whose sources are not this contest's.
+        is_own = before.contest is not None and before.contest.problem(problem.slug) is not None
+        known = is_own and state.contest == slug
         if not known and not caller.may("admin:problems"):
             self.feed.rights().check_manages(caller, problem.slug)
         await self._check_free(slug, problem.slug, state, place)
@@ -551,13 +561,23 @@ class ContestCommands:
         return await resolve_account(self.store, self.decisions.log, name)
 
     async def _subject(self, state: ContestState, name: str) -> str:
-        """Return a team by id or name, or a person by account or name."""
+        """Return a team by id or name, or a person by account or name.
+
+        Raises `Refused` for a name that a team shares with a person who takes part.
+        """
         if name in state.teams or name in state.people:
             return name
         folded = name.casefold()
         teams = (id_ for id_, team in state.teams.items() if team.name.casefold() == folded)
         team = next(teams, None)
-        return team if team is not None else await self._account(name)
+        if team is None:
+            return await self._account(name)
+        if await self.store.find_account(name) is not None:
+            account = await self._account(name)
+            if account in state.people:
+                message = f"{name} is a team and a person: write the id, {team} or {account}"
+                raise Refused("invalid_request", message, "contestant")
+        return team
 
 
 def _describe_members(accounts: Iterable[str], names: Mapping[str, str]) -> list[api.ContestMember]:

@@ -41,14 +41,17 @@ class ContestState:
 
     `reviews` say whether an item of a winner's check list passed, by contestant and item.
     `people` maps those who are registered to the digest of the terms that they accepted. `teams`
-    are by id, `team_of` by member. `disqualified` has the reasons by person or team.
+    are by id, `team_of` by member, and `teams_ever` has all teams that a person was in.
+    `disqualified` has the reasons by person or team. `organisers` are all that any version named.
     """
 
     contest: Contest | None = None
     number: int = 0
+    organisers: frozenset[str] = frozenset()
     people: Mapping[str, str] = field(default_factory=dict)
     teams: Mapping[str, Team] = field(default_factory=dict)
     team_of: Mapping[str, str] = field(default_factory=dict)
+    teams_ever: Mapping[str, frozenset[str]] = field(default_factory=dict)
     declarations: Mapping[str, Declaration] = field(default_factory=dict)
     disqualified: Mapping[str, str] = field(default_factory=dict)
     invites: Mapping[str, events.ContestInviteIssued] = field(default_factory=dict)
@@ -68,6 +71,13 @@ class ContestState:
             return self.teams[contestant].members
         is_alone = contestant in self.people and contestant not in self.team_of
         return (contestant,) if is_alone else ()
+
+    def earlier_contestants(self, contestant: str) -> list[frozenset[str]]:
+        """Return which other contestants each member of a contestant was or was in before."""
+        return [
+            self.teams_ever.get(member, frozenset()).union([member]) - {contestant}
+            for member in self.members_of(contestant)
+        ]
 
     def disqualification_of(self, account: str) -> str | None:
         """Return why a person, or their team, is disqualified; None if they are not."""
@@ -108,7 +118,8 @@ def evolve(state: ContestState, fact: events.Fact) -> ContestState:
 
 
 def _on_published(state: ContestState, fact: events.ContestPublished) -> ContestState:
-    return replace(state, contest=fact.contest, number=fact.number)
+    organisers = state.organisers.union(fact.contest.organisers)
+    return replace(state, contest=fact.contest, number=fact.number, organisers=organisers)
 
 
 def _on_invite_issued(state: ContestState, fact: events.ContestInviteIssued) -> ContestState:
@@ -211,7 +222,12 @@ def _with_declaration(
 
 def _with_team(state: ContestState, team_id: str, team: Team) -> ContestState:
     team_of = {**state.team_of, **dict.fromkeys(team.members, team_id)}
-    return replace(state, teams={**state.teams, team_id: team}, team_of=team_of)
+    teams_ever = {
+        **state.teams_ever,
+        **{it: state.teams_ever.get(it, frozenset()) | {team_id} for it in team.members},
+    }
+    teams = {**state.teams, team_id: team}
+    return replace(state, teams=teams, team_of=team_of, teams_ever=teams_ever)
 
 
 def _without(values: Mapping[str, Value], key: str) -> Mapping[str, Value]:

@@ -287,9 +287,10 @@ def take(
 class PhaseQuota(NamedTuple):
     """The quota of a contestant in a phase of a contest, and its uses at a version.
 
-    It counts over the whole phase and all GPU types, so a moved phase gives nobody more. `key` is
-    the id of its history. A limit that operators set for the contestant overrides that of the
-    phase.
+    It counts over the whole phase and all GPU types, so a moved phase gives nobody more, and
+    neither does a new team: it begins with the most that one of its members has used before, alone
+    or in other teams (`uses_before`, by member). `key` is the id of its history. A limit that
+    operators set for the contestant overrides that of the phase.
     """
 
     key: str
@@ -297,6 +298,7 @@ class PhaseQuota(NamedTuple):
     phase: Phase
     uses: Quota
     version: int
+    uses_before: Sequence[Sequence[Quota]] = ()
 
     @property
     def phase_name(self) -> str:
@@ -312,7 +314,8 @@ class PhaseQuota(NamedTuple):
         limit = _most_specific(uses.limits, bucket) or _most_specific(phase_limits, bucket)
         if limit is None or limit.limit == UNLIMITED:
             return None
-        used = sum(use.cost for use in uses.taken.values() if use.bucket == bucket)
+        before = (_count_uses(bucket, quotas) for quotas in self.uses_before)
+        used = _count_uses(bucket, [uses]) + max(before, default=0)
         ends_at = self.phase.ends_at or forever_at()
         return Balance(
             bucket=bucket,
@@ -323,6 +326,11 @@ class PhaseQuota(NamedTuple):
             reset_at=ends_at,
             contest=self.contest.slug,
         )
+
+
+def _count_uses(bucket: str, quotas: Iterable[Quota]) -> int:
+    uses = (use for quota in quotas for use in quota.taken.values())
+    return sum(use.cost for use in uses if use.bucket == bucket)
 
 
 def forever_at() -> datetime:

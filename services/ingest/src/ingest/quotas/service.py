@@ -1,10 +1,11 @@
 """Reads and sets quotas: what is left of one's own, and the limits that operators set."""
 
 import asyncio
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
+from itertools import chain
 from typing import NamedTuple
 
 from ingest.decisions import DecisionResult, Decisions
@@ -126,18 +127,33 @@ class Quotas:
         )
 
     async def load_phase(
-        self, contest: Contest, contestant: str, at: datetime
+        self,
+        contest: Contest,
+        contestant: str,
+        at: datetime,
+        earlier: Iterable[Collection[str]],
     ) -> PhaseQuota | None:
         """Return the quota of a contestant in the phase of a contest at an instant.
 
+        `earlier` are the other contestants that each of its members was, or was in, before.
         None outside of phases and for "", who takes no part. Raises `Failed`.
         """
         phase = phase_at(contest, at)
         if phase is None or not contestant:
             return None
-        key = subjects.contest_quota_id(contest.slug, contestant)
-        folded = await self.histories.load(subjects.quota(key), Quota(), rules.fold_uses)
-        return PhaseQuota(key, contest, phase, folded.state, folded.seq)
+        members = [list(own) for own in earlier]
+        keys = {
+            name: subjects.contest_quota_id(contest.slug, name)
+            for name in (contestant, *chain.from_iterable(members))
+        }
+        loads = (
+            self.histories.load(subjects.quota(key), Quota(), rules.fold_uses)
+            for key in keys.values()
+        )
+        folded = dict(zip(keys, await asyncio.gather(*loads), strict=True))
+        own = folded[contestant]
+        uses_before = [[folded[name].state for name in names] for names in members]
+        return PhaseQuota(keys[contestant], contest, phase, own.state, own.seq, uses_before)
 
     async def charge(
         self,

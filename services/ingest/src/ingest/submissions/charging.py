@@ -90,7 +90,10 @@ class Charging:
         submissions = dict(zip(ids, entered, strict=True))
         phase = None
         if contest is not None and contest.contest is not None and entered[0].contest:
-            phase = await self._quotas.load_phase(contest.contest, entered[0].contestant, at)
+            contestant = entered[0].contestant
+            phase = await self._quotas.load_phase(
+                contest.contest, contestant, at, contest.earlier_contestants(contestant)
+            )
         try:
             charged = await self._quotas.charge(submissions, state, at, phase)
         except Refused:
