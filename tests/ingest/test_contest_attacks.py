@@ -28,6 +28,7 @@ from tests.ingest.test_contests import (
     set_hour,
     submit,
 )
+from tests.ingest.test_evaluations import asked
 from tests.support.contests import SLUG, contest_fields, contest_upload
 from tests.support.lives import say
 
@@ -150,6 +151,28 @@ async def test_a_new_team_is_no_new_quota() -> None:
         assert [(it.bucket, it.used, it.remaining) for it in balances] == [
             ("copy.main.ranked", 2, 0)
         ]
+
+
+async def test_an_evaluation_avoids_no_quota() -> None:
+    async with open_contest() as intake:
+        contests, evaluations = intake.commands.contests, intake.commands.evaluations
+        set_hour(intake, 0)
+        await contests.register(ADA, SLUG, HAND)
+        set_hour(intake, 1)
+        await evaluations.request(asked())
+        phases = contest_fields(T0 + timedelta(hours=1))["phases"]
+        phases[2]["quotas"] = {"test": 1}
+        await update(intake, phases=phases)
+        set_hour(intake, 2)
+        assert await field_of(evaluations.request(asked())) == "mode"
+        # A limit of an operator for a contestant is one, too.
+        set_hour(intake, 3)
+        await evaluations.request(asked())
+        limit = events.QuotaLimitSet(bucket="*.*.test", limit=5, window_s=0.0, reason="r")
+        await intake.commands.quotas.limit_contestant(
+            (await contests.details(ADA, SLUG)).contest, ADA.id, limit, "operator:root"
+        )
+        assert await field_of(evaluations.request(asked())) == "mode"
 
 
 async def test_what_has_begun_keeps_its_rules() -> None:

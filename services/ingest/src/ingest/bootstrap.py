@@ -113,7 +113,7 @@ def ingest(
         intake=intake,
         submissions=Submissions(ports, decisions, feed),
         evaluations=EvaluationCommands(
-            ports, decisions, histories, intake, feed, evaluation_limits
+            ports, decisions, histories, intake, feed, quotas, evaluation_limits
         ),
         quotas=quotas,
         problems=problems,

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from msgspec import structs
 
 from harness.vocabulary import EVALUATION_LEVEL_MIN, LEVELS, MODES, PASSED, STAGES
-from ingest.quotas.rules import OPEN_RETRY_S, window_end
+from ingest.quotas.rules import CATEGORIES, OPEN_RETRY_S, PhaseQuota, phase_bucket, window_end
 from ingest.submissions import rules as submissions
 from shared import events
 from shared.api.evaluations import CachedVerdictFound, EvaluationItem, EvaluationResult
@@ -135,6 +135,17 @@ def check_items(items: Sequence[EvaluationItem], items_max: int) -> None:
         raise Refused("invalid_request", message, "items")
     if len({item.id for item in items}) < len(items):
         raise Refused("invalid_request", "two items have the same id", "items")
+
+
+def check_unlimited(quota: PhaseQuota | None, slug: str, mode: str) -> None:
+    """Refuse an evaluation in a phase of a contest that limits submissions of its mode."""
+    if quota is None:
+        return
+    bucket = phase_bucket(slug, quota.phase_name, CATEGORIES[mode])
+    if quota.balance(bucket, quota.uses) is not None:
+        message = f"the phase {quota.phase_name} of {quota.contest.title} limits {bucket}, which an"
+        message += " evaluation would avoid: submit the sources one by one"
+        raise Refused("not_supported", message, "mode")
 
 
 def check_sources(

@@ -20,6 +20,7 @@ from ingest.identity.access.feed import AccessFeed
 from ingest.identity.bans import check_ban
 from ingest.identity.caller import Caller, check_problem
 from ingest.ports import Ports
+from ingest.quotas.service import Quotas
 from ingest.submissions.intake import Intake
 from ingest.submissions.resolution import SubmissionContext, Upload, check_admitted, check_allowed
 from shared import events, subjects
@@ -90,6 +91,7 @@ class EvaluationCommands:
     histories: HistoryCache
     intake: Intake
     feed: AccessFeed
+    quotas: Quotas
     limits: EvaluationLimits
 
     async def request(self, new: NewEvaluation) -> Evaluation:
@@ -120,7 +122,13 @@ class EvaluationCommands:
         """Return the event of an evaluation and its items in order, those that run first."""
         request, slug = new.request, new.request.problem.lower()
         published = check_allowed(upload, slug, context)
-        check_admitted(upload, slug, context)
+        entry = check_admitted(upload, slug, context)
+        if entry is not None and context.contest is not None:
+            earlier = context.contest.earlier_contestants(entry.contestant)
+            quota = await self.quotas.load_phase(
+                entry.contest, entry.contestant, context.at, earlier
+            )
+            rules.check_unlimited(quota, slug, request.mode)
         check_ban(context.account.ban, context.at)
         check_consent(context.account.consents, slug, published)
         gpu = await asyncio.to_thread(rules.check_sources, request, new.items, slug, published)

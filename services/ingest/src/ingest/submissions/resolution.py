@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from harness.vocabulary import SUBMISSION_MODES
 from ingest.consents.rules import LicenceChoice, check_consent, check_licence, licence_notice
-from ingest.contests.admission import Attempt, admit
+from ingest.contests.admission import Attempt, ContestEntry, admit
 from ingest.contests.state import ContestState
 from ingest.identity.access.fold import Access
 from ingest.identity.accounts.rules import Account
@@ -152,10 +152,13 @@ def check_allowed(upload: Upload, slug: str, context: SubmissionContext) -> Prob
     return published
 
 
-def check_admitted(upload: Upload, slug: str, context: SubmissionContext) -> None:
-    """Refuse a submission after the deadline, and one that the problem's contest does not take."""
+def check_admitted(upload: Upload, slug: str, context: SubmissionContext) -> ContestEntry | None:
+    """Return what a submission is sent to, None if that is no contest.
+
+    Raises `Refused` after the deadline, and for one that the problem's contest does not take.
+    """
     attempt = Attempt(upload.caller.id, slug, upload.request.mode, context.at)
-    admit(attempt, context.problem, context.contest)
+    return admit(attempt, context.problem, context.contest)
 
 
 def _received(
