@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncIterator
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from ranker.service.decisions import Metrics
 from ranker.service.progress import ProjectionProgress
 from ranker.service.projection import project
 from shared import events, subjects
-from shared.api.audits import ContestAuditRequest, Finding
+from shared.api.audits import ContestAuditReport, ContestAuditRequest, Finding
 from shared.api.contest_standings import DivisionStanding, StandingRound
 from shared.contests.definition import (
     REVIEW_ITEMS,
@@ -32,10 +33,10 @@ from shared.errors import Refused
 from shared.events import Fact
 from shared.postgres import connect
 from shared.verdicts import verify_verdict
-from tests.ranker.audit_platform import chain_events
+from tests.ranker.audit_platform import AuditPlatform, chain_events
 from tests.ranker.test_standings_sql import ACCOUNTS, STAGES, STEPS, Chaos
 from tests.support.chance import seeds
-from tests.support.lives import T0, problem, say
+from tests.support.lives import T0, Life, problem, say
 from tests.support.memory import MemoryLog
 
 HOUR = timedelta(hours=1)
@@ -295,35 +296,103 @@ async def test_an_audit_derives_the_standing_of_now_and_of_any_instant() -> None
         await audit_contest(ContestAuditRequest(contest="autumn"), copy, verify_verdict)
 
 
-async def test_an_audit_names_the_winners_and_the_events_that_confirmed_them() -> None:
-    log = MemoryLog()
-    await publish_contest(log, definition(podium=1))
-    place = ContestPlace(contestant="ada", division="open", place=1, points=25.0)
-    proposed = events.ContestResultsProposed(places=[place], as_of_seq=1)
-    checks = [
-        events.ContestReviewed(contestant="ada", item=item, is_passed=True) for item in REVIEW_ITEMS
+@pytest.fixture
+async def cup(tmp_path: Path) -> AuditPlatform:
+    """A contest of one problem that is over: ada is ahead of grace."""
+    platform = await AuditPlatform(tmp_path).found()
+    (problem_, *_) = definition().problems
+    contest = definition(problems=[problem_], podium=1)
+    published = events.ContestPublished(number=1, contest=contest)
+    await platform.tell(subjects.contest(SLUG), published)
+    for account, time_us in (("ada", 50.0), ("grace", 90.0)):
+        registered = events.ContestRegistered(account=account, division="open", terms_digest="d")
+        await platform.tell(subjects.contest(SLUG), registered)
+        await platform.live(Life(f"s-{account}", account, time_us, contest=SLUG))
+    platform.at = problem_.ends_at
+    return platform
+
+
+def places(*contestants: str) -> list[ContestPlace]:
+    """The places of contestants, in order."""
+    return [
+        ContestPlace(contestant=name, division="open", place=place, points=points)
+        for place, (name, points) in enumerate(zip(contestants, (25.0, 18.0), strict=True), 1)
     ]
-    confirmed = events.ContestResultsConfirmed(places=[place], as_of_seq=1)
+
+
+async def audit_cup(cup: AuditPlatform, live: LiveContest | None = None) -> ContestAuditReport:
     request = ContestAuditRequest(contest=SLUG)
-    await say(log, subjects.contest(SLUG), proposed)
-    report = await audit_contest(request, LogCopy(log), verify_verdict)
+    return await audit_contest(request, LogCopy(cup.log), verify_verdict, live)
+
+
+PASSED = [
+    events.ContestReviewed(contestant="ada", item=item, is_passed=True) for item in REVIEW_ITEMS
+]
+
+
+async def test_an_audit_names_the_winners_and_the_events_that_confirmed_them(
+    cup: AuditPlatform,
+) -> None:
+    proposed = events.ContestResultsProposed(places=places("ada", "grace"), as_of_seq=1)
+    confirmed = events.ContestResultsConfirmed(places=proposed.places, as_of_seq=1)
+    await cup.tell(subjects.contest(SLUG), proposed)
+    report = await audit_cup(cup)
     assert report.results is not None
     assert (report.results.confirmed_seq, report.results.places[0].contestant) == (None, "ada")
-    for fact in (*checks, confirmed):
-        await say(log, subjects.contest(SLUG), fact)
-    seq = await log.last()
-    report = await audit_contest(request, LogCopy(log), verify_verdict)
+    for fact in (*PASSED, confirmed):
+        await cup.tell(subjects.contest(SLUG), fact)
+    seq = await cup.log.last()
+    report = await audit_cup(cup)
     assert report.results is not None
     assert (report.findings, report.results.confirmed_seq) == ([], seq)
     # Places that somebody changed in a table, and a confirmation against the rules, are found.
-    forged = structs.replace(place, contestant="grace")
-    live = LiveContest(seq, T0, report.divisions, {"proposed": [place], "confirmed": [forged]})
-    report = await audit_contest(request, LogCopy(log), verify_verdict, live)
+    shown = {"proposed": proposed.places, "confirmed": places("grace", "ada")}
+    report = await audit_cup(cup, LiveContest(seq, cup.at, report.divisions, shown))
     assert report.differences == [
         "the confirmed results are shown with other places than the log gives"
     ]
-    failed = structs.replace(checks[1], is_passed=False)
+    failed = structs.replace(PASSED[1], is_passed=False)
     for fact in (failed, proposed, confirmed):
-        await say(log, subjects.contest(SLUG), fact)
-    report = await audit_contest(request, LogCopy(log), verify_verdict)
-    assert "although the check code of ada had not passed" in report.findings[0].what
+        await cup.tell(subjects.contest(SLUG), fact)
+    (finding,) = (await audit_cup(cup)).findings
+    assert "although the check code of ada had not passed" in finding.what
+
+
+async def test_an_audit_finds_results_that_were_not_the_standing_when_they_were_proposed(
+    cup: AuditPlatform,
+) -> None:
+    forged = events.ContestResultsProposed(places=places("grace", "ada"), as_of_seq=1)
+    seq = await cup.tell(subjects.contest(SLUG), forged)
+    report = await audit_cup(cup)
+    what = (
+        "results were proposed with place 2 and 18 points for ada in open:"
+        " the log gives place 1 and 25 points"
+    )
+    assert (report.is_clean, report.findings) == (False, [Finding(seq, what)])
+
+    # Results count as of their proposal: neither a later definition nor a later decision matters.
+    proposed = events.ContestResultsProposed(places=places("ada", "grace"), as_of_seq=1)
+    confirmed = events.ContestResultsConfirmed(places=proposed.places, as_of_seq=1)
+    for fact in (proposed, *PASSED, confirmed):
+        await cup.tell(subjects.contest(SLUG), fact)
+    (problem_, *_) = definition().problems
+    changed = definition(problems=[structs.replace(problem_, scoring=Scoring(points=[9]))])
+    published = events.ContestPublished(number=2, contest=changed)
+    await cup.tell(subjects.contest(SLUG), published)
+    out = events.SubmissionDisqualified(rule="r", reason="")
+    await cup.tell(subjects.moderation("s-ada"), out)
+    assert (await audit_cup(cup)).findings == []
+
+    # They would not be those of today, and who confirms forged ones does not hide them.
+    late = events.ContestResultsProposed(places=places("grace", "ada"), as_of_seq=1)
+    seq = await cup.tell(subjects.contest(SLUG), late)
+    reviewed = [structs.replace(fact, contestant="grace") for fact in PASSED]
+    confirmed = events.ContestResultsConfirmed(places=late.places, as_of_seq=1)
+    right = events.ContestResultsProposed(
+        places=[structs.replace(places("grace", "ada")[0], points=9.0)], as_of_seq=1
+    )
+    for fact in (*reviewed, confirmed, right):
+        await cup.tell(subjects.contest(SLUG), fact)
+    (finding,) = (await audit_cup(cup)).findings
+    assert finding.seq == seq
+    assert "for ada in open: the log gives no place" in finding.what

@@ -8,10 +8,13 @@ from ranker.audit.log_audit import LogAudit, LogCopy, is_equal
 from ranker.domain.contest_fold import ContestFold
 from ranker.domain.contests import find_round
 from ranker.domain.stored_log import PublishedSeal, Verify
-from shared.api.audits import AuditedResults, ContestAuditReport, ContestAuditRequest
+from shared import events, subjects
+from shared.api.audits import AuditedResults, ContestAuditReport, ContestAuditRequest, Finding
 from shared.api.contest_standings import ContestStandingRow, DivisionStanding
 from shared.contests.definition import ContestPlace
 from shared.errors import Refused
+from shared.event_log import RecordedEvent
+from shared.wire import is_genuine
 
 ROW_FIELDS = ("rank", "is_tied", "points", "name", "members", "is_finalist")
 ENTRY_FIELDS = ("gpu", "rank", "is_tied", "number", "score_us", "points", "is_counted")
@@ -38,7 +41,8 @@ async def audit_contest(
     Raises Refused if the contest did not exist by then.
     """
     state = ContestFold(request.contest)
-    log = LogAudit(request, verify, (state.fold,))
+    proposals = ProposalCheck(state)
+    log = LogAudit(request, verify, (proposals.fold, state.fold))
     await log.read(copy, published)
     contest, at = state.contest, request.as_of or (live.at if live else log.at)
     if contest is None or at is None:
@@ -49,7 +53,7 @@ async def audit_contest(
     results = state.derive_results()
     if live is not None:
         differences += _compare_results(results, live.results)
-    findings = [*log.findings(), *state.results.findings]
+    findings = [*log.findings(), *proposals.list_findings(), *state.results.findings]
     return ContestAuditReport(
         **log.fields(findings, live.seq if live else None, differences),
         ignored=log.ignored.findings,
@@ -60,6 +64,61 @@ async def audit_contest(
         divisions=divisions,
         results=results,
     )
+
+
+class ProposalCheck:
+    """Compares results with the standing at the event that proposed them.
+
+    It folds each event before the `state` does. Results that were replaced before they were
+    confirmed do not matter: a proposal is outdated if something was decided meanwhile.
+    """
+
+    def __init__(self, state: ContestFold) -> None:
+        self._state = state
+        self._proposed: Finding | None = None
+        self._confirmed: list[Finding] = []
+
+    def list_findings(self) -> list[Finding]:
+        """The confirmed results, and the newest ones, that are not those of their event."""
+        newest = [] if self._proposed is None else [self._proposed]
+        return [*self._confirmed, *newest]
+
+    def fold(self, event: RecordedEvent) -> None:
+        """Compare the places of a proposal. Raises UnknownEvent."""
+        envelope = event.envelope
+        if envelope.aggregate != subjects.contest(self._state.slug) or not is_genuine(envelope):
+            return
+        fact = event.fact
+        if isinstance(fact, events.ContestResultsProposed):
+            difference = self._find_difference(fact.places, envelope.at)
+            self._proposed = Finding(event.seq, difference) if difference else None
+        elif isinstance(fact, events.ContestResultsConfirmed) and self._proposed is not None:
+            self._confirmed.append(self._proposed)
+            self._proposed = None
+
+    def _find_difference(self, proposed: Iterable[ContestPlace], at: datetime) -> str:
+        """How places differ from the standing at an instant, "" if they do not."""
+        contest = self._state.contest
+        if contest is None:
+            return "results were proposed before the contest was published"
+        divisions = self._state.derive(find_round(contest, at), None, at)
+        expected = {
+            (part.division, row.contestant): (row.rank, row.points)
+            for part in divisions
+            for row in part.rows
+        }
+        places = {(it.division, it.contestant): (it.place, it.points) for it in proposed}
+        for key in sorted(expected.keys() | places.keys()):
+            shown, right = places.get(key), expected.get(key)
+            if shown is None or right is None or not all(map(is_equal, shown, right)):
+                division, contestant = key
+                stated = f"{_say_place(shown)} for {contestant} in {division}"
+                return f"results were proposed with {stated}: the log gives {_say_place(right)}"
+        return ""
+
+
+def _say_place(place: tuple[int, float] | None) -> str:
+    return "no place" if place is None else f"place {place[0]} and {place[1]:g} points"
 
 
 def _compare_results(
