@@ -109,10 +109,10 @@ class ProposalCheck:
         }
         places = {(it.division, it.contestant): (it.place, it.points) for it in proposed}
         for key in sorted(expected.keys() | places.keys()):
-            shown, right = places.get(key), expected.get(key)
-            if shown is None or right is None or not all(map(is_equal, shown, right)):
+            proposal, right = places.get(key), expected.get(key)
+            if proposal is None or right is None or not all(map(is_equal, proposal, right)):
                 division, contestant = key
-                stated = f"{_say_place(shown)} for {contestant} in {division}"
+                stated = f"{_say_place(proposal)} for {contestant} in {division}"
                 return f"results were proposed with {stated}: the log gives {_say_place(right)}"
         return ""
 
