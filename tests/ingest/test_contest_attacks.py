@@ -17,6 +17,7 @@ from shared.errors import Refused
 from tests.ingest.taking_in import ADA, T0, IntakeHarness
 from tests.ingest.test_contests import (
     ANN_CALLER,
+    ASSISTED,
     BEN,
     DAN,
     HAND,
@@ -31,6 +32,7 @@ from tests.ingest.test_contests import (
 from tests.ingest.test_evaluations import asked
 from tests.support.contests import SLUG, contest_fields, contest_upload
 from tests.support.lives import say
+from tests.support.waits import eventually
 
 pytestmark = pytest.mark.server
 
@@ -222,3 +224,56 @@ async def test_a_contest_does_not_take_back_a_problem_of_another_one() -> None:
         assert await refusal(update(intake, title="Still mine")) in ("not_yours", "scope_missing")
         again = contest_upload(contest_fields(T0 + timedelta(hours=1), title="M"), is_update=True)
         assert (await contests.publish(OPERATOR, again)).number == 2
+
+
+async def test_authors_of_its_problems_take_no_part_in_a_contest() -> None:
+    """They know the hidden sizes, and may hold the submissions of their rivals."""
+    async with open_contest() as intake:
+        set_hour(intake, 0)
+        author = replace(ANN_CALLER, owned=frozenset({"copy"}))
+        register = intake.commands.contests.register
+        assert await refusal(register(author, SLUG, HAND)) == "wrong_state"
+        await register(replace(author, owned=frozenset({"softmax"})), SLUG, HAND)
+        # It is ann's problem after all, whatever a client says.
+        again = {"slug": "copy", "gpu": "CPU", "weight": 2}
+        assert await field_of(update(intake, problems=[again])) == "problems.0.slug"
+
+
+async def test_a_token_for_other_problems_does_nothing_in_a_contest() -> None:
+    async with open_contest() as intake:
+        contests = intake.commands.contests
+        set_hour(intake, 0)
+        await contests.register(replace(BEN, problems=frozenset({"copy"})), SLUG, HAND)
+        limited = replace(BEN, problems=frozenset({"softmax"}))
+        for command in (
+            contests.withdraw(limited, SLUG),
+            contests.create_team(limited, SLUG, "Not mine"),
+            contests.declare(limited, SLUG, "assisted", {"model": "m"}),
+        ):
+            assert await refusal(command) == "scope_missing"
+        root = replace(OPERATOR, problems=frozenset({"softmax"}))
+        assert await refusal(contests.moderate(root, SLUG, "disqualify", BEN.id, "r")) == (
+            "scope_missing"
+        )
+
+
+async def test_the_same_declaration_again_answers_no_question() -> None:
+    async with open_contest() as intake:
+        contests, olga = intake.commands.contests, organiser(intake)
+        set_hour(intake, 0)
+        await contests.register(ADA, SLUG, ASSISTED)
+        await contests.moderate(olga, SLUG, "question", ADA.id, "which model?")
+        await contests.declare(ADA, SLUG, "assisted", {"model": " m-1 "})
+        (seen,) = await contests.contestants(olga, SLUG)
+        assert seen.doubt == "which model?"
+
+
+async def test_an_organiser_is_the_account_that_remains_after_a_merge() -> None:
+    async with open_contest() as intake:
+        contests = intake.commands.contests
+        part, into = [await contests.store.open_account(name) for name in ("liv", "live")]
+        merged = events.AccountMerged(into=into, undo_until_at=T0 + timedelta(days=7), reason="r")
+        await say(intake.log, subjects.account(part), merged)
+        await eventually(lambda: contests.feed.rights().account_of(part) == into)
+        await update(intake, organisers=["olga", "liv"])
+        assert (await contests.details(ADA, SLUG)).contest.organisers[1] == into

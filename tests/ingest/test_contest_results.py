@@ -95,6 +95,16 @@ def test_the_first_of_the_qualifier_are_admitted_once_it_is_over() -> None:
     assert refusal(stranger, state) == "zoe is not a contestant"
 
 
+def test_a_finalist_is_not_dropped_in_silence_once_the_finals_have_begun() -> None:
+    before = T0 + HOUR
+    begun_at = before + timedelta(seconds=1)
+    state = after(begun(), AdmitFinalists(("ada", "ben"), 9, "", before))
+    # One who was forgotten may be added.
+    state = after(state, AdmitFinalists(("ada", "ben", "eve"), 9, "late", begun_at))
+    without_ada = AdmitFinalists(("ben", "eve"), 9, "", begun_at)
+    assert "disqualify" in refusal(without_ada, state)
+
+
 @pytest.mark.feature("N14")
 def test_results_are_final_when_appeals_are_over_and_each_check_of_a_winner_passed() -> None:
     over_at = T0 + 2 * HOUR

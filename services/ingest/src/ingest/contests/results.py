@@ -24,6 +24,11 @@ def admit_finalists(command: AdmitFinalists, state: ContestState) -> Sequence[ev
         raise Refused("unknown_contestant", message, "contestants")
     if frozenset(command.contestants) == state.finalists:
         return ()
+    finals = [problem for problem in contest.problems if problem.round == "finals"]
+    have_begun = any(problem.starts_at <= command.at for problem in finals)
+    if have_begun and state.finalists.difference(command.contestants):
+        message = "the finals have begun, so nobody leaves them: disqualify them, with a reason"
+        raise Refused("wrong_state", message, "contestants")
     return (
         events.ContestFinalistsAdmitted(
             contestants=list(command.contestants),

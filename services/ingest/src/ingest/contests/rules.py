@@ -265,7 +265,7 @@ def _declare(command: Declare, state: ContestState) -> Sequence[events.ContestFa
     if command.division != before.division and command.at >= contest.register_until_at:
         message = "divisions can no longer be changed since the registration closed"
         raise Refused("contest_closed", message, "division")
-    if (command.division, values) == (before.division, before.values) and not before.doubt:
+    if (command.division, values) == (before.division, before.values):
         return ()
     return (
         events.ContestDeclared(

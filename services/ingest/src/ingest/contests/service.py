@@ -42,7 +42,7 @@ from ingest.decisions import (
 )
 from ingest.histories import FoldedState, HistoryCache
 from ingest.identity.access.feed import AccessFeed
-from ingest.identity.caller import Caller, check_scope, check_unlimited
+from ingest.identity.caller import Caller, check_problem, check_scope, check_unlimited
 from ingest.identity.secrets import hash_secret, new_invite_code
 from ingest.ports import AccountStore, Lookups, resolve_account
 from ingest.problems import rules as problems
@@ -285,7 +285,12 @@ class ContestCommands:
         return state
 
     async def register(self, caller: Caller, slug: str, request: Registration) -> DecisionResult:
-        """Take part in a contest."""
+        """Take part in a contest; authors of its problems know more than others, and cannot."""
+        contest = definition(slug, await self.state(slug))
+        own = next((it.slug for it in contest.problems if it.slug in caller.owned), None)
+        if own is not None:
+            message = f"you are the author of {own}, so you cannot take part in this contest"
+            raise Refused("wrong_state", message)
         command = partial(
             Register,
             account=caller.id,
@@ -447,6 +452,7 @@ class ContestCommands:
         Nobody decides in a contest in which they take part.
         """
         definition(slug, state)
+        check_unlimited(caller)
         takes_part = caller.account in state.people
         is_operator = caller.may("admin:problems") or (
             or_moderates and caller.may("admin:submissions")
@@ -456,7 +462,6 @@ class ContestCommands:
         if takes_part or not state.is_organiser(caller.account):
             message = f"only organisers of {slug} and operators who take no part in it can do this"
             raise Refused("not_yours", message, "contest")
-        check_unlimited(caller)
         check_scope(caller, ORGANISE)
 
     async def _load(self, slug: str) -> FoldedState[ContestState]:
@@ -495,7 +500,8 @@ class ContestCommands:
         aggregate, command = subjects.contest(slug), command_at(at)
         for attempt in range(DECISIONS_MAX):
             state, version = await self._load(slug)
-            definition(slug, state)
+            for problem in definition(slug, state).problems:
+                check_problem(caller, problem.slug)
             if version_read not in (None, version):
                 raise Failed(f"{slug} changed during the decision: try again")
             facts = decide(command, state)
@@ -516,7 +522,7 @@ class ContestCommands:
         if account is None:
             message = f"there is no participant {name!r}: they must log in once"
             raise Refused("bad_contest", message, f"organisers.{index}")
-        return account
+        return self.feed.rights().account_of(account)
 
     async def _problem(
         self, caller: Caller, slug: str, index: int, problem: ContestProblem, before: ContestState
@@ -533,6 +539,10 @@ class ContestCommands:
         known = is_own and state.contest == slug
         if not known and not caller.may("admin:problems"):
             self.feed.rights().check_manages(caller, problem.slug)
+        author = self.feed.rights().author_of(problem.slug)
+        if author in before.people:
+            message = f"the author of {problem.slug} takes part in the contest"
+            raise Refused("bad_contest", f"{message}: leave it out of the file", f"{place}.slug")
         await self._check_free(slug, problem.slug, state, place)
         gpus = state.open_gpus
         gpu = problem.gpu or (gpus[0] if len(gpus) == 1 else "")

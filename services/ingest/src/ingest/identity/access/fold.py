@@ -282,10 +282,15 @@ class Access:
             check_scope(caller, "author")
             self.check_owns(caller, slug)
 
+    def author_of(self, slug: str) -> str:
+        """Return the account of a problem's author, "" if it has none."""
+        leaderboard = self.boards.get(slug)
+        return self.account_of((leaderboard and leaderboard.owner) or "")
+
     def check_owns(self, caller: Caller, slug: str) -> None:
         """Refuse a caller if the problem belongs to another author; an unpublished one is free."""
         leaderboard = self.boards.get(slug)
-        owner = leaderboard and self.account_of(leaderboard.owner or "")
+        owner = self.author_of(slug)
         if leaderboard and leaderboard.is_published and owner != caller.account:
             raise Refused("not_yours", f"{slug} belongs to another author", "problem")
 
