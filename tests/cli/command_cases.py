@@ -457,6 +457,7 @@ ASKED: dict[str, tuple[str, ...]] = {
     "leaderboard history": ("m",),
     "leaderboard records": ("m", "CPU"),
     "leaderboard cases": ("m", "CPU"),
+    "leaderboard practice": ("m", "CPU"),
     "submission queue": (),
     "submission quota": (),
     "problem show": ("m",),

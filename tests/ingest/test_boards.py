@@ -14,7 +14,7 @@ from shared.events import (
     SubmissionCancelRequested,
     SubmissionWithdrawn,
 )
-from tests.support.door import ADA, FILES, OPERATOR, Door, opened, report_of
+from tests.support.door import ADA, FILES, KERNEL, OPERATOR, Door, opened, report_of, taken_in
 from tests.support.examples import CPP
 from tests.support.holders import code
 from tests.support.memory import MemoryLog
@@ -207,6 +207,26 @@ async def test_no_submission_is_accepted_after_the_deadline(door: Door) -> None:
     same = await door.admin("PUT", BOARD, deadline_at=None, reason="r")
     assert same.json()["event"] is None
     assert code(await door.admin("PUT", BOARD, reason="r")) == (422, "invalid_request")
+
+
+@pytest.mark.feature("A5")
+async def test_with_practice_submissions_go_on_after_the_deadline_and_are_marked(
+    door: Door,
+) -> None:
+    allowed = await door.said(await door.admin("PUT", BOARD, practice=True, reason="r"))
+    assert isinstance(allowed, LeaderboardChanged)
+    assert (allowed.has_practice, allowed.has_deadline) == (True, None)
+    early = await door.submit()
+    ends_at = now().isoformat()
+    await door.said(await door.admin("PUT", BOARD, deadline_at=ends_at, reason="r", force=True))
+    settings = (await door.http.get(f"/v1/{BOARD}")).json()
+    assert settings["has_practice"] is True
+    late = await door.submit(KERNEL + b"# late\n")
+    numbers = [answer.json()["submissions"][0]["number"] for answer in (early, late)]
+    marks = {seq: fact.is_practice for seq, _, fact in taken_in(door.log)}
+    assert [marks[number] for number in numbers] == [False, True]
+    await door.said(await door.admin("PUT", BOARD, practice=False, reason="r"))
+    assert code(await door.submit(KERNEL + b"# later\n")) == (403, "deadline_passed")
 
 
 async def test_a_repeat_of_a_timely_submission_is_never_late(door: Door) -> None:

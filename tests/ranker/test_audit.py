@@ -200,6 +200,12 @@ async def test_what_counts_over_a_limit_of_its_problem_is_named(platform: AuditP
     assert ["is over a limit" in finding.what for finding in report.findings] == [True]
 
 
+async def test_a_submission_for_practice_that_counts_is_named(platform: AuditPlatform) -> None:
+    await platform.live(Life("s4", "linus", is_practice=True))
+    report = await run_audit(platform)
+    assert ["for practice" in finding.what for finding in report.findings] == [True]
+
+
 async def test_a_changed_verdict_has_no_signature(platform: AuditPlatform) -> None:
     seq = seq_of(platform, "RunCompleted", 1)
     rows = altered(platform.rows(), seq, b'"time_us":50.0', b'"time_us":10.0')

@@ -55,6 +55,23 @@ def test_a_metric_out_of_bounds_keeps_its_score_and_is_not_ranked() -> None:
 
 
 @pytest.mark.feature("N24")
+def test_practice_is_never_eligible_and_what_needs_a_review_is_not_ranked_there() -> None:
+    practice = replace(PASSED, is_practice=True)
+    end = conclude(practice)
+    assert (end.is_eligible, end.code, end.score_us) == (
+        False,
+        "practice",
+        conclude(PASSED).score_us,
+    )
+    for doubtful in (
+        replace(practice, doubts=("it calls torch.mm",)),
+        replace(practice, floors_us={timed(1.0).name: 1e6}),
+    ):
+        end = conclude(doubtful)
+        assert (end.is_eligible, end.code, end.is_held) == (False, "practice_refused", False)
+    assert conclude(replace(practice, mode="test")).code == "mode_not_ranked"
+
+
 @pytest.mark.parametrize("mode", ["test", "benchmark", "profile"])
 def test_only_ranked_mode_is_ranked(mode: str) -> None:
     end = conclude(replace(PASSED, mode=mode))

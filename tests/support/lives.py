@@ -58,6 +58,7 @@ class Life:
     parent: int = 0
     gpu: str = "CPU"
     contest: str = ""
+    is_practice: bool = False
 
     @property
     def blob(self) -> Blob:
@@ -131,6 +132,7 @@ class Life:
             parent=self.parent,
             contest=self.contest,
             contestant=self.account if self.contest else "",
+            is_practice=self.is_practice,
         )
 
     def _assigned(self) -> Fact:

@@ -58,6 +58,7 @@ PAGES = {
     "/leaderboards/identity/CPU/badge": "Copy these lines",
     "/leaderboards/vectoradd/CPU": "No entry yet",
     "/leaderboards/vectoradd/CPU/cases": "No entry has public times",
+    "/leaderboards/vectoradd/CPU/practice": "Nobody has practised",
     "/problems/vectoradd": "Statement",
     "/problems/vectoradd/submit": "Submit",
     "/submissions/{number}": "Why this rank",

@@ -131,6 +131,10 @@ COMMANDS = {
         "leaderboards.cases",
         "Show who is fastest at each case of a PROBLEM on a GPU type.",
     ),
+    "leaderboard practice": (
+        "leaderboards.practice",
+        "Show the practice leaderboard of a PROBLEM on a GPU type.",
+    ),
     "leaderboard records": ("leaderboards.records", "Show the records of a PROBLEM on a GPU type."),
     "leaderboard rating": ("leaderboards.show_rating", "List participants by their rating."),
     "leaderboard fast-p": ("leaderboards.fast_p", "Show fast_p over a set of problems."),

@@ -14,6 +14,7 @@ from shared.api.leaderboards import (
     Entry,
     History,
     Leaderboard,
+    PracticeLeaderboard,
     Records,
     SetScores,
 )
@@ -49,6 +50,7 @@ from warpboard.terminal.problems import LIST_OPTIONS, show_problems
 
 CODE_LENGTH_MAX = 1024
 CASE_PLACES_MAX = 50
+PRACTICE_MAX = 200
 MARK = "baseline"
 OPTIONAL_COLUMNS = (
     *("pooled over", "roofline", "duel", "confirmation", "speed-up", "of the yardstick"),
@@ -313,6 +315,44 @@ async def cases(
         for entry in board.items
     ]
     table = make_table(f"fastest at each case of {problem} on {gpu}", rows, extra=("weight",))
+    return context.show(answer.document, [table])
+
+
+@api_command(
+    "leaderboard practice matmul CPU",
+    parameters=(
+        click.argument("problem", type=options.SLUG),
+        click.argument("gpu"),
+        click.option(
+            "--limit",
+            type=IntRange(1, PRACTICE_MAX),
+            default=100,
+            show_default=True,
+            help="How many entries.",
+        ),
+    ),
+    access=options.VIEWER,
+)
+async def practice(context: AppContext, api: Api, problem: str, gpu: str, *, limit: int) -> int:
+    """Show the practice leaderboard of a PROBLEM on a GPU type.
+
+    It ranks what was received after the deadline of a problem that is in no contest, if its author
+    allows practice. `contest standing CONTEST --round practice` is that of a contest.
+    """
+    answer = await api.get(
+        PracticeLeaderboard, "leaderboards", problem, gpu, "practice", limit=limit
+    )
+    rows = [
+        {
+            "rank": rank_text(entry.rank, is_tied=entry.is_tied),
+            "participant": entry.participant or None,
+            "score": time_text(entry.score_us),
+            "when": instant_text(entry.received_at),
+            "number": entry.number,
+        }
+        for entry in answer.value.items
+    ]
+    table = make_table(f"practice of {problem} on {gpu}", rows, extra=("when",))
     return context.show(answer.document, [table])
 
 

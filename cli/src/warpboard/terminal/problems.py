@@ -341,6 +341,11 @@ EDIT_OPTIONS = (
         help="A GPU type from now on; may be repeated.",
     ),
     QUOTA,
+    click.option(
+        "--practice/--no-practice",
+        default=None,
+        help="Whether it takes submissions for practice after its deadline.",
+    ),
     FORCE,
     ALLOW_UNTESTED,
     options.REASON,
@@ -353,6 +358,7 @@ def _edit_body(
     deadline: str | None,
     gpus: tuple[str, ...],
     quotas: tuple[str, ...],
+    practice: bool | None,
     is_forced: bool,
     allows_untested: bool,
     reason: str,
@@ -361,8 +367,10 @@ def _edit_body(
     body: dict[str, Any] = {name: value for name, value in fields.items() if value}
     if deadline is not None:
         body["deadline_at"] = None if deadline == NEVER else deadline
+    if practice is not None:
+        body["practice"] = practice
     if not body:
-        expected = "--visibility, --deadline, --gpu or --quota"
+        expected = "--visibility, --deadline, --practice, --gpu or --quota"
         raise click.UsageError(f"nothing to change: give {expected}")
     if is_forced:
         body["force"] = True
@@ -380,7 +388,7 @@ def _edit_body(
 async def edit_leaderboards(context: AppContext, slug: str, **values: Any) -> int:
     """Change the settings of your leaderboards.
 
-    You give the deadline, GPU types or quotas of your PROBLEM; the rest stays, as
+    You give the deadline, practice, GPU types or quotas of your PROBLEM; the rest stays, as
     `leaderboard settings` shows it. A GPU type that is no longer named accepts no submissions; its
     entries stay.
     """
@@ -398,8 +406,8 @@ async def edit_leaderboards(context: AppContext, slug: str, **values: Any) -> in
 async def edit_any_leaderboards(context: AppContext, slug: str, **values: Any) -> int:
     """Change the settings of a PROBLEM's leaderboards.
 
-    You give visibility, deadline, GPU types or quotas; the rest stays, as `leaderboard settings`
-    shows it.
+    You give visibility, deadline, practice, GPU types or quotas; the rest stays, as
+    `leaderboard settings` shows it.
     """
     body = _edit_body(**values)
     async with context.operator_api() as api:
@@ -426,6 +434,8 @@ def settings_lines(settings: LeaderboardSettings, zone: tzinfo | None = None) ->
         yield "takes submissions in without a deadline"
     else:
         yield f"takes submissions in until {local_instant_text(settings.deadline_at, zone)}"
+    if settings.has_practice:
+        yield "takes submissions for practice after the deadline"
     closed = ", ".join(settings.gpus_closed)
     closed_note = f"; {closed} no more, whose entries stay" if closed else ""
     yield f"GPU types: {', '.join(settings.gpus) or NO_VALUE}{closed_note}"

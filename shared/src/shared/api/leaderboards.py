@@ -196,6 +196,9 @@ class Leaderboard(ApiModel, frozen=True, kw_only=True):
         Microseconds | None, Meta(description="The score of the first entry, on every page.")
     ]
     deadline_at: Timestamp | None
+    has_practice: Annotated[
+        bool, Meta(description="Whether it takes submissions for practice after its deadline.")
+    ] = False
     next_cursor: str | None
     as_of: SequenceNumber
     as_of_at: Timestamp | None
@@ -206,6 +209,32 @@ class Leaderboard(ApiModel, frozen=True, kw_only=True):
     def is_untested(self) -> bool:
         """Whether the problem's check ran nothing on its GPU type."""
         return any(it.gpu == self.gpu and not it.is_tested for it in self.gpu_leaderboards)
+
+
+class PracticeEntry(ApiModel, frozen=True, kw_only=True):
+    """A participant's best source among those received after the deadline, all its runs pooled."""
+
+    rank: int
+    is_tied: bool
+    number: SubmissionNumber
+    participant_id: str
+    participant: str | None
+    score_us: Microseconds
+    received_at: Timestamp
+
+
+class PracticeLeaderboard(ApiModel, frozen=True, kw_only=True):
+    """The practice leaderboard of a problem that is in no contest, best first."""
+
+    problem: str
+    title: str
+    gpu: str
+    problem_version: int
+    items: list[PracticeEntry]
+    entries_count: int
+    deadline_at: Timestamp | None
+    is_open: Annotated[bool, Meta(description="Whether it takes submissions for practice now.")]
+    as_of: SequenceNumber
 
 
 class Records(ApiModel, frozen=True, kw_only=True):
@@ -507,6 +536,9 @@ class LeaderboardSettings(ApiModel, frozen=True, kw_only=True):
     problem_version: Annotated[int, Meta(description="The newest version.")]
     visibility: Visibility
     deadline_at: Timestamp | None
+    has_practice: Annotated[
+        bool, Meta(description="Whether it takes submissions for practice after its deadline.")
+    ] = False
     is_archived: bool
     gpus: Annotated[list[str], Meta(description="The GPU types that accept submissions.")]
     gpus_closed: Annotated[

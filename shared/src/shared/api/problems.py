@@ -50,9 +50,22 @@ class Problem(ApiModel, frozen=True, kw_only=True):
     state: Literal["active", "ended", "archived"]
     is_over: bool
     contest: Annotated[str, Meta(description="The contest that it belongs to, if any.")] = ""
+    has_practice: Annotated[
+        bool, Meta(description="Whether it takes submissions for practice after its deadline.")
+    ] = False
     source_files_max: Annotated[
         int, Meta(description="How many files a submission may have, with its entry file.")
     ] = 1
+
+    @property
+    def is_practice(self) -> bool:
+        """Whether what is submitted now is ranked on the practice leaderboard."""
+        return self.state == "ended" and self.has_practice
+
+    @property
+    def takes_submissions(self) -> bool:
+        """Whether it accepts submissions now, in its ranking or for practice."""
+        return bool(self.gpus) and (self.state == "active" or self.is_practice)
 
 
 class Problems(ApiModel, frozen=True, kw_only=True):

@@ -159,12 +159,13 @@ class PreferenceSet(AccountEvent, frozen=True, kw_only=True):
 
 
 class LeaderboardChanged(OperatorAct, frozen=True, kw_only=True):
-    """A leaderboard's visibility, deadline, GPU types or contest changed.
+    """A leaderboard's visibility, deadline, GPU types, practice or contest changed.
 
-    None leaves `visibility`, `gpus` and `contest` unchanged; by default `gpus` are those of the
-    newest version, and `contest` is "", which means none. `has_deadline` None leaves the deadline
-    unchanged; false means that there is none; true, that it is `deadline_at`. `tested_gpus` are
-    further GPU types on which a later check ran the newest version.
+    None leaves `visibility`, `gpus`, `contest` and `has_practice` unchanged; by default `gpus` are
+    those of the newest version, and `contest` is "", which means none. With `has_practice` it
+    takes submissions for practice after its deadline; by default it does not. `has_deadline` None
+    leaves the deadline unchanged; false means that there is none; true, that it is `deadline_at`.
+    `tested_gpus` are further GPU types on which a later check ran the newest version.
     """
 
     aggregate: ClassVar[str] = "problem"
@@ -175,6 +176,7 @@ class LeaderboardChanged(OperatorAct, frozen=True, kw_only=True):
     gpus: list[str] | None = None
     contest: str | None = None
     tested_gpus: list[str] = []
+    has_practice: bool | None = None
 
 
 class LeaderboardArchived(OperatorAct, frozen=True, kw_only=True):

@@ -112,6 +112,8 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     declared to be derived from, 0 for none. `contest` is the contest that it was sent to, by its
     `contestant`, who is the participant or the team of that moment; both are "" for none.
     `contest_bucket` is what it took one of in the quotas of the contest's phase, "" for none.
+    One with `is_practice` came after the deadline of a leaderboard that is in no contest: it is
+    ranked among its like only.
     """
 
     aggregate: ClassVar[str] = "submission"
@@ -139,6 +141,7 @@ class SubmissionReceived(Fact, RunOptions, frozen=True, kw_only=True):
     contest: str = ""
     contestant: str = ""
     contest_bucket: str = ""
+    is_practice: bool = False
 
     @property
     def pooling_digest(self) -> str:

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from ingest.contests.rules import check_not_disqualified
 from ingest.contests.state import ContestState
-from ingest.problems.rules import Problem, check_in_time, check_not_archived
+from ingest.problems.rules import Problem, check_in_time, check_not_archived, is_over
 from shared.api.fields import QueueClass
 from shared.contests.definition import (
     Contest,
@@ -87,7 +87,9 @@ def enter(
     *,
     is_for_operator: bool,
 ) -> list[SubmissionReceived]:
-    """Return the submissions of a request with the contest that they are sent to at an instant.
+    """Return the submissions of a request with what they are sent to at an instant.
+
+    That is a contest, or practice after the deadline of a leaderboard that is in none.
 
     Raises `Refused` as `admit`, but an operator may send a submission at any time.
     """
@@ -99,7 +101,9 @@ def enter(
             raise
         entry = None
     if entry is None:
-        return list(submissions)
+        # What an operator sends for somebody is marked otherwise: it is held for review.
+        is_practice = not is_for_operator and is_over(problem, at)
+        return [structs.replace(it, is_practice=is_practice) for it in submissions]
     return [
         structs.replace(
             submission,

@@ -32,11 +32,13 @@ class LeaderboardChangeRequest(RequestModel):
     lifts one. GPU types that are left out accept no more submissions; if they have entries, which
     stay readable, that needs `force`. So does a deadline in the past. If the problem's check ran
     nothing on any of them, that needs `allow_untested`. The deadline of a problem of a contest is
-    that of its `contest.yml`.
+    that of its `contest.yml`. With `practice` it takes submissions after its deadline, which are
+    ranked on a leaderboard of their own.
     """
 
     visibility: Visibility | None = None
     deadline_at: Instant | None = None
+    practice: bool | None = None
     gpus: Gpus | None = None
     quotas: list[Quota] = Field(default=[], max_length=QUOTAS_MAX)
     force: bool = False
@@ -46,8 +48,9 @@ class LeaderboardChangeRequest(RequestModel):
     def command(self) -> Change:
         """Return the change. Raises `Refused` if there is none."""
         is_dated = "deadline_at" in self.model_fields_set
-        if not (self.visibility or is_dated or self.gpus or self.quotas):
-            message = "send at least one change: visibility, deadline_at, gpus or quotas"
+        has_change = is_dated or self.practice is not None
+        if not (self.visibility or has_change or self.gpus or self.quotas):
+            message = "send at least one change: visibility, deadline_at, practice, gpus or quotas"
             raise Refused("invalid_request", message, "visibility")
         ends_at = self.deadline_at.astimezone(UTC) if self.deadline_at else None
         has_deadline = ends_at is not None if is_dated else None
@@ -58,6 +61,7 @@ class LeaderboardChangeRequest(RequestModel):
             has_deadline,
             ends_at,
             gpus=gpus,
+            has_practice=self.practice,
             is_forced=self.force,
             allows_untested=self.allow_untested,
         )
@@ -81,7 +85,7 @@ def leaderboards_router(leaderboards: Leaderboards, auth: Authenticator) -> APIR
     async def change(
         slug: Slug, body: LeaderboardChangeRequest, caller: Manager
     ) -> DecisionResponse:
-        """Change the visibility, deadline, GPU types or quotas of a leaderboard."""
+        """Change the visibility, deadline, practice, GPU types or quotas of a leaderboard."""
         slug = slug.lower()
         limits = [quotas.parse_quota(slug, quota, body.reason) for quota in body.quotas]
         request = LeaderboardChange(slug, body.command(), limits, caller.may("admin:problems"))

@@ -56,6 +56,7 @@ class Leaderboards:
             problem_version=published.number,
             visibility="public" if state.visibility == problems.PUBLIC else "closed",
             deadline_at=state.deadline_at,
+            has_practice=state.has_practice,
             is_archived=state.is_archived,
             gpus=list(state.open_gpus),
             gpus_closed=sorted(state.gpus_ever.difference(state.open_gpus)),
@@ -89,6 +90,10 @@ class Leaderboards:
             message = f"{slug} belongs to the contest {state.contest}, which sets its deadline"
             how = "change its contest.yml, and run `warpboard contest update`"
             raise Refused("wrong_state", f"{message}: {how}", "deadline_at")
+        if state.contest and request.change.has_practice is not None:
+            message = f"{slug} belongs to the contest {state.contest}, whose last phases say what"
+            how = "name `modes` of its `review` or `archive` in contest.yml"
+            raise Refused("wrong_state", f"{message} is taken after the close: {how}", "practice")
         at = self.decisions.clock()
         command = await add_known_effects(self.lookups, request, state, at)
         commands = [

@@ -16,12 +16,12 @@ USUAL_MEMORY_MIB = 2048
 
 @dataclass(frozen=True)
 class Change:
-    """Change a leaderboard: visibility, deadline, GPU types, contest; None changes nothing.
+    """Change a leaderboard: visibility, deadline, practice, GPU types, contest.
 
-    `has_deadline` false removes the deadline, true sets `deadline_at`. With `is_no_sooner` the
-    deadline may only be postponed. Setting a deadline that has passed by `at`, or dropping a GPU
-    type in `used` (those with entries), needs `is_forced`. Opening only GPU types on which nothing
-    was run needs `allows_untested`; `tested_gpus` are those of a new check.
+    None changes nothing. `has_deadline` false removes the deadline, true sets `deadline_at`. With
+    `is_no_sooner` the deadline may only be postponed. Setting a deadline that has passed by `at`,
+    or dropping a GPU type in `used` (those with entries), needs `is_forced`. Opening only GPU types
+    on which nothing was run needs `allows_untested`; `tested_gpus` are those of a new check.
     """
 
     reason: str
@@ -34,6 +34,7 @@ class Change:
     is_forced: bool = False
     at: datetime | None = None
     contest: str | None = None
+    has_practice: bool | None = None
     tested_gpus: tuple[str, ...] = ()
     allows_untested: bool = False
 

@@ -52,6 +52,7 @@ class Problem:
     gpus: tuple[str, ...] | None = None
     gpus_ever: frozenset[str] = frozenset()
     contest: str = ""
+    has_practice: bool = False
     tested_gpus: frozenset[str] = frozenset()
 
     @property
@@ -127,6 +128,7 @@ def _decide_change(
             gpus=None if gpus is None else list(gpus),
             reason=command.reason,
             contest=command.contest,
+            has_practice=command.has_practice,
             tested_gpus=sorted(after.tested_gpus - state.tested_gpus),
         ),
     )
@@ -184,6 +186,8 @@ def _apply_change(state: Problem, change: Change | events.LeaderboardChanged) ->
         state = replace(state, deadline_at=change.deadline_at if change.has_deadline else None)
     if change.contest is not None:
         state = replace(state, contest=change.contest)
+    if change.has_practice is not None:
+        state = replace(state, has_practice=change.has_practice)
     return replace(state, tested_gpus=state.tested_gpus | frozenset(change.tested_gpus))
 
 
@@ -234,10 +238,15 @@ def check_not_archived(slug: str, state: Problem) -> None:
         raise Refused("deadline_passed", message, "problem")
 
 
+def is_over(state: Problem, at: datetime) -> bool:
+    """Return whether the deadline of a problem has passed."""
+    return state.deadline_at is not None and at >= state.deadline_at
+
+
 def check_in_time(slug: str, state: Problem, at: datetime) -> None:
-    """Refuse a submission after the deadline, or to an archived problem."""
+    """Refuse a submission to an archived problem, and after the deadline without practice."""
     check_not_archived(slug, state)
-    if state.deadline_at is not None and at >= state.deadline_at:
+    if state.deadline_at is not None and is_over(state, at) and not state.has_practice:
         message = f"the deadline of {slug} was {state.deadline_at.isoformat()}"
         raise Refused("deadline_passed", message, "problem")
 

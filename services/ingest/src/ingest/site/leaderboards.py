@@ -44,6 +44,7 @@ from shared.api.leaderboards import (
     EntryCases,
     Leaderboard,
     LeaderboardCases,
+    PracticeLeaderboard,
 )
 from shared.errors import Refused
 from shared.presentation.units import one_line, rank_text, spread_text, time_text
@@ -58,6 +59,7 @@ PODIUM_MAX = 3
 # More are rows of the table only.
 BASELINES_MAX = 2
 PREVIEW_ENTRIES_MAX = 3
+PRACTICE_MAX = 200
 CASE_ENTRIES_MAX = 20
 CASE_PLACES_MAX = 5
 CASES_MAX = 50
@@ -382,6 +384,28 @@ def add_leaderboard_pages(router: APIRouter, web: Web, ranker: ReadProxy) -> Non
             "by_case": by_case.items,
         }
         return web.public_page(request, "cases.html", visitor.session, **values)
+
+    @router.get("/leaderboards/{slug}/{gpu}/practice")
+    async def practice(request: Request, slug: str, gpu: str) -> Response:
+        """The practice leaderboard: what was received after the deadline."""
+        version = parse_version(request.query_params.get("version", ""))
+        visitor = await find_visitor(request, web, ranker)
+        board = await read_in_time(
+            visitor.reads.read(
+                api_path("leaderboards", slug, gpu, "practice"),
+                PracticeLeaderboard,
+                version=version,
+                limit=PRACTICE_MAX,
+            )
+        )
+        values: dict[str, Any] = {
+            "board": board,
+            "entries": board.items,
+            "address": LeaderboardAddress(board.problem, board.gpu, version),
+            "own_account": visitor.account,
+            "may_submit": board.is_open,
+        }
+        return web.public_page(request, "practice.html", visitor.session, has_script=True, **values)
 
     _add_previews(router, web, ranker)
 

@@ -81,6 +81,7 @@ class ResultVerifier:
         self._rules: dict[int, str] = {}
         self._floors: dict[int, dict[str, float]] = {}
         self._versions: dict[str, int] = {}
+        self._practice: set[str] = set()
         self._rejudges: dict[str, int] = {}
         self._drafts: dict[str, dict[tuple[str, int], Finding | None]] = {}
         self._submissions: dict[str, str] = {}
@@ -125,6 +126,8 @@ class ResultVerifier:
             case events.SubmissionReceived():
                 if (fact.problem, fact.gpu) == (self._problem, self._gpu):
                     self._versions[id_] = fact.problem_number
+                    if fact.is_practice:
+                        self._practice.add(id_)
             case SubmissionFinished():
                 if id_ in self._versions:
                     self._check_result((id_, self._versions[id_]), event.seq, fact)
@@ -301,6 +304,8 @@ class ResultVerifier:
         if not self._follows(fact, run, key[1]):
             return Finding(seq, f"its score does not follow from its run (event {run.seq})")
         problem = self._find_objection(run, key[1]) if fact.is_eligible else ""
+        if fact.is_eligible and key[0] in self._practice:
+            problem = "came after the deadline, for practice"
         return (
             Finding(seq, f"it counts, but its run (event {run.seq}) {problem}") if problem else None
         )

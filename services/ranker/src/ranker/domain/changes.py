@@ -77,6 +77,7 @@ def _received(rows: Rows, decoded: DecodedEvent, fact: events.SubmissionReceived
         parent=fact.parent,
         contest=fact.contest,
         contestant=fact.contestant,
+        is_practice=fact.is_practice,
     )
     rows.add([submission], ())
     text = f"{fact.mode} on {fact.gpu}, version {fact.problem_number} of {fact.problem}"

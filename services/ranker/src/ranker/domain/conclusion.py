@@ -18,6 +18,7 @@ from ranker.domain.goals import (
     HELD_WITH_SCORE,
     OVER_LIMIT,
     POLICY_REVIEW,
+    PRACTICE,
     STOPPED,
     find_below_floor,
 )
@@ -220,9 +221,10 @@ class RunVerdict:
     `sigma_run` and `tie_us` describe the machine: its run-to-run deviation as a fraction, and the
     part of a call's hand-over that a cheat could hide. `fault` says why the verdict's origin is not
     trusted, None if it is. `floors_us` are lower bounds for the times of its cases. A run of the
-    problem's `baseline` is never ranked. `doubts` say why it may break the shortcut policy.
-    `fixed_us` are the fixed times of the yardstick by case, if there are any, and `stopped` says
-    why the run stopped early. `over_limit` says which metrics are out of the problem's bounds.
+    problem's `baseline` is never ranked, one with `is_practice` among its like only. `doubts` say
+    why it may break the shortcut policy. `fixed_us` are the fixed times of the yardstick by case,
+    if there are any, and `stopped` says why the run stopped early. `over_limit` says which metrics
+    are out of the problem's bounds.
     """
 
     mode: str
@@ -244,6 +246,7 @@ class RunVerdict:
     fixed_us: Mapping[str, float] = field(default_factory=dict)
     stopped: str = ""
     over_limit: str = ""
+    is_practice: bool = False
 
     @property
     def timed(self) -> list[CaseResult]:
@@ -258,6 +261,7 @@ WORD_LENGTH_MAX = 64
 NOT_RANKED = {"build": "build_failed", "check": "check_failed", "time": "time_failed"}
 HELD = ("suspicious", *HELD_WITH_SCORE)
 POLICY = "policy"
+PRACTICE_REASON = "after the deadline: ranked on the practice leaderboard"
 BASELINE_REASON = "a baseline of the problem: shown beside the rows, and never ranked"
 
 
@@ -329,7 +333,10 @@ def _rank_code(run: RunVerdict) -> tuple[str, str]:
     if problem is None and run.over_limit:
         return OVER_LIMIT, run.over_limit
     if problem is None and run.doubts:
-        return POLICY_REVIEW, f"held for review: {'; '.join(run.doubts)}"
+        problem = POLICY_REVIEW, f"held for review: {'; '.join(run.doubts)}"
+    if run.is_practice:
+        # Nobody reviews it, since it never enters the leaderboard.
+        return ("practice_refused", problem[1]) if problem else (PRACTICE, PRACTICE_REASON)
     return problem or ("ranked", "passed every case")
 
 

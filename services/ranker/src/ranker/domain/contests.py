@@ -7,12 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from ranker.domain.contest_points import ContestantPlace, ProblemPlace, rank_contestants
-from ranker.domain.places import ScoredEntry, Win, assign_places
+from ranker.domain.places import Place, ScoredEntry, Win, assign_places
 from ranker.domain.score import PooledScore, pool_results, results_that_count
 from shared.api.contest_standings import (
     ContestEntry,
@@ -23,7 +23,7 @@ from shared.api.contest_standings import (
 from shared.contests.definition import ROUNDS, Contest, ContestProblem, Division
 from shared.events import SubmissionFinished
 
-PRACTICE = "practice"
+PRACTICE: Final = "practice"
 FINALS = "finals"
 
 
@@ -146,6 +146,14 @@ class ContestRun(NamedTuple):
     result: SubmissionFinished
 
 
+class PracticePlace(NamedTuple):
+    """A place on the practice leaderboard of a problem that is in no contest."""
+
+    place: Place
+    run: ContestRun
+    pool: PooledScore
+
+
 class CountedRuns(NamedTuple):
     """What a standing is derived from, by problem; runs are in the order of their decisions.
 
@@ -256,24 +264,8 @@ def _place_entries(
     problem: ContestProblem, best: Mapping[str, _Best], counted: CountedRuns
 ) -> list[tuple[ProblemPlace, ContestEntry]]:
     """The places of a problem's entries, without their points."""
-    wins = counted.wins.get(problem.slug, {})
-    by_number = {entry.run.number: (contestant, entry) for contestant, entry in best.items()}
-    scored = [
-        ScoredEntry(
-            number,
-            entry.pool.score_us,
-            entry.pool.error,
-            entry.pool.freedom,
-            entry.pool.delta,
-            entry.run.source,
-            wins.get(entry.run.source, {}),
-            is_noisy=entry.pool.is_noisy,
-        )
-        for number, (_, entry) in by_number.items()
-    ]
     placed = []
-    for place in assign_places(scored):
-        contestant, (run, pool) = by_number[place.number]
+    for place, contestant, (run, pool) in _rank_best(best, counted.wins.get(problem.slug, {})):
         yardstick_us = run.result.yardstick_us or 0.0
         # Like its place, the points of a noisy time are those of its slow end.
         times = (pool.placed_us, yardstick_us, run.received_at)
@@ -289,6 +281,40 @@ def _place_entries(
         )
         placed.append((ProblemPlace(contestant, problem.slug, place.rank, *times), entry))
     return placed
+
+
+def rank_practice(
+    runs: Iterable[ContestRun], wins: Mapping[str, Mapping[str, Win]]
+) -> list[PracticePlace]:
+    """The practice leaderboard of a problem that is in no contest, best first.
+
+    As in a contest, equal sources of a participant are pooled; `wins` are the duels by source.
+    """
+    return [
+        PracticePlace(place, best.run, best.pool)
+        for place, _, best in _rank_best(_find_best(runs), wins)
+    ]
+
+
+def _rank_best(
+    best: Mapping[str, _Best], wins: Mapping[str, Mapping[str, Win]]
+) -> list[tuple[Place, str, _Best]]:
+    """The place of each contestant's best entry, best first."""
+    by_number = {entry.run.number: (contestant, entry) for contestant, entry in best.items()}
+    scored = [
+        ScoredEntry(
+            number,
+            entry.pool.score_us,
+            entry.pool.error,
+            entry.pool.freedom,
+            entry.pool.delta,
+            entry.run.source,
+            wins.get(entry.run.source, {}),
+            is_noisy=entry.pool.is_noisy,
+        )
+        for number, (_, entry) in by_number.items()
+    ]
+    return [(place, *by_number[place.number]) for place in assign_places(scored)]
 
 
 def _make_row(

@@ -16,6 +16,8 @@ VERDICT_OUTCOMES = ("passed", "failed", "timed_out")
 TIME = "time"
 # The code of a baseline that passed: shown beside the rows, and never ranked.
 BASELINE = "baseline"
+# The code of a run that passed after the deadline: ranked among its like only.
+PRACTICE = "practice"
 # The code of a run that stopped early, since it could not become its participant's best.
 STOPPED = "stopped_early"
 # The code of a run with a metric that is out of its problem's bounds.

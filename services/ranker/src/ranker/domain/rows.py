@@ -100,6 +100,7 @@ class Submission(_Job, kw_only=True, gc=False):
     parent: int = 0
     contest: str = ""
     contestant: str = ""
+    is_practice: bool = False
 
     @property
     def is_over(self) -> bool:

@@ -12,7 +12,7 @@ import msgspec
 from msgspec.structs import replace
 
 from harness.ranking_rules import score_us
-from ranker.domain.goals import BASELINE, HELD_WITH_SCORE, STOPPED
+from ranker.domain.goals import BASELINE, HELD_WITH_SCORE, PRACTICE, STOPPED
 from ranker.domain.score import (
     NOISY,
     TIME_US_MAX,
@@ -28,7 +28,7 @@ from shared.speedups import speedup_fields
 # From so many runs on the median is fixed, even if all of them were noisy.
 FIRST_RUNS = 3
 # Besides eligible results, the codes of results whose runs count as first runs of a version.
-FIRST_RUN_CODES = (BASELINE, STOPPED, *HELD_WITH_SCORE)
+FIRST_RUN_CODES = (BASELINE, PRACTICE, STOPPED, *HELD_WITH_SCORE)
 
 
 class MeasuredRun(NamedTuple):
@@ -125,7 +125,7 @@ def is_first_run(end: SubmissionFinished) -> bool:
 
 def is_good(end: SubmissionFinished) -> bool:
     """Whether the yardstick's times in the run of a result may be fixed at once."""
-    is_trusted = end.is_eligible or end.code == BASELINE
+    is_trusted = end.is_eligible or end.code in (BASELINE, PRACTICE)
     return is_trusted and end.yardstick_us is not None and end.grade != NOISY
 
 

@@ -17,7 +17,7 @@ from shared.clock import now
 from shared.reader import READER_HEADER
 from shared.single_flight import SingleFlight
 
-LEADERBOARD = re.compile(r"/v1/leaderboards/([^/]+)/[^/]+")
+LEADERBOARD = re.compile(r"/v1/leaderboards/([^/]+)/[^/]+(?:/practice)?")
 BYTES_MAX = 32 * 1024 * 1024
 # Names, agents online and the clock change a leaderboard without an event.
 AGE_S_MAX = 0.25

@@ -33,6 +33,7 @@ from ranker.http.responses import (
     expired_cursor,
     json_response,
 )
+from ranker.service.contests import read_practice
 from ranker.service.decisions import Reads
 from ranker.service.leaderboard import (
     RANKED_MAX,
@@ -354,6 +355,7 @@ def leaderboards_router(sources: ReadSources) -> APIRouter:
         return json_response(request, body, seq)
 
     _add_leaderboard(router, sources)
+    _add_practice(router, sources)
     return router
 
 
@@ -411,6 +413,7 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             languages=problem["languages"],
             best_us=best_us,
             deadline_at=problem["deadline_at"],
+            has_practice=problem["has_practice"],
             next_cursor=next_cursor(page_request, page),
             as_of=page.as_of,
             as_of_at=page_request.at,
@@ -418,6 +421,51 @@ def _add_leaderboard(router: APIRouter, sources: ReadSources) -> None:
             parked=sources.progress.parked,
         )
         return json_response(request, body, page.as_of)
+
+
+def _add_practice(router: APIRouter, sources: ReadSources) -> None:
+    @router.get("/v1/leaderboards/{slug}/{gpu}/practice")
+    async def read_practice_board(
+        request: Request,
+        reader: CurrentReader,
+        slug: str,
+        gpu: str,
+        query: Annotated[RecordsQuery, Query()],
+    ) -> TypedResponse[models.PracticeLeaderboard]:
+        """The practice leaderboard: what was received after the deadline, best first.
+
+        It changes nothing on the leaderboard itself. A problem of a contest has its practice in the
+        standing of the contest.
+        """
+        view, seq = sources.view(reader), await read_checkpoint(sources.reads)
+        problem, board = await find_leaderboard(view, slug, gpu, query.version)
+        placed = await read_practice(sources.reads, board, now())
+        accounts = sorted({entry.run.account for entry in placed[: query.limit]})
+        names = await view.rows("participant_names", accounts=accounts)
+        by_account = {row["account"]: row["name"] for row in names}
+        body = models.PracticeLeaderboard(
+            problem=board.problem,
+            title=problem["title"],
+            gpu=board.gpu,
+            problem_version=board.problem_number,
+            items=[
+                models.PracticeEntry(
+                    rank=entry.place.rank,
+                    is_tied=entry.place.is_tied,
+                    number=entry.run.number,
+                    participant_id=entry.run.account,
+                    participant=by_account.get(entry.run.account),
+                    score_us=entry.pool.score_us,
+                    received_at=entry.run.received_at,
+                )
+                for entry in placed[: query.limit]
+            ],
+            entries_count=len(placed),
+            deadline_at=problem["deadline_at"],
+            is_open=problem["has_practice"] and problem["state"] == "ended",
+            as_of=seq,
+        )
+        return json_response(request, body, seq)
 
 
 async def read_checkpoint(reads: Reads) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -16,12 +16,14 @@ from ranker.domain.contests import (
     ContestRun,
     CountedRuns,
     Person,
+    PracticePlace,
     Roster,
     Team,
     Window,
     derive_divisions,
     find_gpu,
     find_windows,
+    rank_practice,
 )
 from ranker.domain.places import Win
 from ranker.domain.rows import LeaderboardKey
@@ -140,15 +142,32 @@ class RoundReader:
             self.reads.rows("contest_wins", **key_values(board)),
             self.reads.rows("contest_submissions", problem=board.problem, contest=slug, **interval),
         )
-        by_winner: dict[str, dict[str, Win]] = {}
-        for win in wins:
-            beaten = by_winner.setdefault(win["winner"], {})
-            beaten[win["loser"]] = Win(win["ratio"], win["low"], win["high"])
         return _BoardPart(
             [_make_run(row, self.round) for row in rows],
-            by_winner,
+            _group_wins(wins),
             {row["contestant"]: row["submissions_count"] for row in counts},
         )
+
+
+def _group_wins(wins: Sequence[Row]) -> dict[str, dict[str, Win]]:
+    by_winner: dict[str, dict[str, Win]] = {}
+    for win in wins:
+        beaten = by_winner.setdefault(win["winner"], {})
+        beaten[win["loser"]] = Win(win["ratio"], win["low"], win["high"])
+    return by_winner
+
+
+async def read_practice(reads: Reads, board: LeaderboardKey, at: datetime) -> list[PracticePlace]:
+    """The practice leaderboard after the deadline, without participants banned at an instant.
+
+    Raises Failed.
+    """
+    rows, wins = await asyncio.gather(
+        reads.rows("practice_runs", **key_values(board), at=at),
+        reads.rows("contest_wins", **key_values(board)),
+    )
+    runs = [_make_run(row, PRACTICE) for row in rows]
+    return await asyncio.to_thread(rank_practice, runs, _group_wins(wins))
 
 
 def _make_run(row: Row, round_: StandingRound) -> ContestRun:

@@ -66,7 +66,7 @@ ACTOR = "service:ranker"
 # The fields of a verdict that its row has as they are.
 VERDICT_COLUMNS = (
     *("mode", "job", "run", "verdict", "stage", "reason"),
-    *("ranking_by", "sigma_run", "tie_us", "baseline"),
+    *("ranking_by", "sigma_run", "tie_us", "baseline", "is_practice"),
 )
 
 

@@ -63,12 +63,12 @@ insert into submission (id, number, version, account, sender, problem, problem_n
                         toolchains, source, pooling_source, source_bytes, source_media, received_at, deadline_at, state,
                         state_at, lease_until_at, job, run, agent, attempt, outcome, verdict, code,
                         reason, is_eligible, is_held, finished_at, timeline, baseline,
-                        cases_passed, parent, contest, contestant)
+                        cases_passed, parent, contest, contestant, is_practice)
 select id, number, version, coalesce(merged.into_account, sent.account),
        case when merged.account is null then '' else sent.account end, problem, problem_number,
        gpu, mode, name, toolchains, source, pooling_source, source_bytes, source_media, received_at, deadline_at, state, state_at, lease_until_at, job,
        run, agent, attempt, outcome, verdict, code, reason, is_eligible, is_held, finished_at,
-       timeline, baseline, cases_passed, parent, contest, contestant
+       timeline, baseline, cases_passed, parent, contest, contestant, is_practice
 from json_populate_recordset(null::submission, %(rows)s::json) as sent
 left join account_merge as merged on merged.account = sent.account and merged.undone_seq is null
 on conflict (id) do update
@@ -638,17 +638,19 @@ set seq = excluded.seq, is_withdrawn = true,
     withdrawn_reason = excluded.withdrawn_reason, withdrawn_at = excluded.withdrawn_at;
 
 -- name: leaderboard_changed
--- Change the visibility, GPU types, deadline or contest of a leaderboard; null leaves a value
--- unchanged.
-insert into leaderboard (slug, visibility, deadline_at, gpus, gpus_said, contest)
+-- Change the visibility, GPU types, deadline, practice or contest of a leaderboard; null leaves a
+-- value unchanged.
+insert into leaderboard (slug, visibility, deadline_at, gpus, gpus_said, contest, has_practice)
 values (%(id)s, coalesce(%(visibility)s, 'public'), %(deadline_at)s, %(gpus)s::text[],
-        coalesce(%(gpus)s::text[], '{}'), coalesce(%(contest)s::text, ''))
+        coalesce(%(gpus)s::text[], '{}'), coalesce(%(contest)s::text, ''),
+        coalesce(%(has_practice)s::boolean, false))
 on conflict (slug) do update
 set visibility = coalesce(%(visibility)s, leaderboard.visibility),
     deadline_at = case when %(is_deadline_said)s then excluded.deadline_at
                        else leaderboard.deadline_at end,
     gpus = coalesce(excluded.gpus, leaderboard.gpus),
     contest = coalesce(%(contest)s::text, leaderboard.contest),
+    has_practice = coalesce(%(has_practice)s::boolean, leaderboard.has_practice),
     gpus_said = leaderboard.gpus_said || excluded.gpus_said;
 
 -- name: version_tested
@@ -785,7 +787,7 @@ delete from parked where projection = %(projection)s and seq <= %(seq)s;
 select submission.id, submission.version, submission.mode, submission.job, run.id as run,
        run.agent, run.token, run.ended_seq, run.verdict, run.stage, run.reason, run.cases,
        run.level, run.tier, run.sigma_run, run.tie_us, run.composition, run.stopped, run.over_limit,
-       problem.ranking_by, submission.baseline, problem.roofs, submission.problem,
+       problem.ranking_by, submission.baseline, submission.is_practice, problem.roofs, submission.problem,
        submission.problem_number, problem.digest as problem_digest, submission.gpu,
        (select times_us from yardstick
         where yardstick.problem = problem.slug and yardstick.problem_number = problem.number
@@ -811,7 +813,7 @@ select item.rejudge, item.is_retime, item.submission, item.state,
        submission.mode, run.id as run, run.agent, run.token, run.ended_seq, run.verdict,
        run.stage, run.reason, coalesce(run.cases, '[]') as cases, run.level, run.tier,
        run.sigma_run, run.tie_us, run.composition, run.stopped, run.over_limit, problem.ranking_by,
-       submission.baseline, problem.roofs, submission.problem,
+       submission.baseline, submission.is_practice, problem.roofs, submission.problem,
        problem.number as problem_number, problem.digest as problem_digest, submission.gpu,
        (select times_us from yardstick
         where yardstick.problem = problem.slug and yardstick.problem_number = problem.number

@@ -32,6 +32,7 @@ select distinct on (problem.slug) problem.slug, problem.number as problem_versio
        problem.baselines, problem.milestones, problem.roofs,
        coalesce(leaderboard.visibility, 'public') as visibility, leaderboard.deadline_at,
        leaderboard.archived_at, coalesce(leaderboard.contest, '') as contest,
+       coalesce(leaderboard.has_practice, false) as has_practice,
        ranks_hidden(problem.slug, %(at)s, %(organiser)s, %(is_staff)s) as are_ranks_hidden,
        sources_hidden(problem.slug, %(at)s, %(organiser)s, %(is_staff)s) as are_sources_hidden, (
            select max(known.number) from problem as known where known.slug = problem.slug
@@ -1839,6 +1840,27 @@ where result.problem = %(problem)s and result.gpu = %(gpu)s
   and (%(until_at)s::timestamptz is null or result.received_at < %(until_at)s)
   and (%(contest)s::text is null
        or submission.contest = %(contest)s and submission.contestant <> '')
+  and not exists (
+      select 1 from moderation
+      where moderation.submission = result.submission and moderation.excluded_seq is not null
+  )
+  and not exists (
+      select 1 from ban
+      where ban.account = result.account and (ban.until_at is null or ban.until_at > %(at)s)
+  )
+order by result.seq, result.submission
+limit 200000;
+
+-- name: practice_runs
+-- The results of a leaderboard's practice, in the order of their decisions: passed submissions that
+-- were received after its deadline.
+select result.submission, result.account, result.number, result.source, result.received_at,
+       result.run, result.score_us, result.process_us, result.error, result.freedom,
+       result.sigma_run, result.delta, result.grade, result.yardstick_us
+from result
+where result.problem = %(problem)s and result.gpu = %(gpu)s
+  and result.problem_number = %(number)s and result.code = 'practice'
+  and result.score_us is not null
   and not exists (
       select 1 from moderation
       where moderation.submission = result.submission and moderation.excluded_seq is not null

@@ -259,12 +259,13 @@ def _build_order(
 def _best_us(state: SchedulerState, job: Job) -> float:
     """Return the score that a participant's ranked run has to beat, 0 if it runs to its end.
 
-    A further run of the best one's own source is pooled with it, so it runs to its end.
+    A further run of the best one's own source is pooled with it, so it runs to its end. So does one
+    for practice, which is not compared with what came before the deadline.
     """
     best = state.bests.get(best_key(job.problem_digest, job.gpu, job.account))
     is_own = job.mode == RANKED and not (job.is_side or job.is_baseline)
     submission = state.submissions.get(job.submission)
-    if best is None or not is_own or submission is None:
+    if best is None or not is_own or submission is None or submission.is_practice:
         return 0.0
     return 0.0 if best.source == pooling_digest(submission, job) else best.score_us
 

@@ -37,6 +37,7 @@ class Submission(msgspec.Struct, array_like=True):
     contest: str = ""
     contestant: str = ""
     contest_bucket: str = ""
+    is_practice: bool = False
 
     @property
     def contest_quota(self) -> str:
