@@ -94,6 +94,8 @@ async def begin_contest(podium: Podium, definition: Contest) -> dict[str, int]:
         Life("second", "grace", 90.0, contest=CUP),
         # Not a finalist, with the source of ada's best run.
         Life("copy", "zoe", 41.0, source="best", contest=CUP),
+        # Ada left a team, for which she had sent it, too.
+        Life("left", "ada", 42.0, source="best", contest=CUP, contestant="team"),
     )
     await podium.settle()
     received = (event for event in podium.log.since(0) if event.envelope.type == RECEIVED)
@@ -127,10 +129,13 @@ async def test_organisers_see_what_they_review_of_each_winner(postgres_dsn: str)
         assert shown[2:] == [(it, None, "") for it in REVIEW_ITEMS[2:]]
         (entry,) = first["entries"]
         assert (entry["problem"], entry["number"]) == ("identity", numbers["best"])
-        assert entry["copies"] == [numbers["copy"]]
+        copies = [numbers["copy"], numbers["left"]]
+        assert entry["copies"] == copies
         duplicates = first["checks"][2]
         assert duplicates["is_doubtful"]
-        assert duplicates["evidence"] == f"identity: equal to submission {numbers['copy']}"
+        assert duplicates["evidence"] == (
+            f"identity: equal to submission {copies[0]}, equal to submission {copies[1]}"
+        )
         # Only the podium is reviewed.
         assert (second["contestant"], second["checks"], second["entries"]) == ("grace", None, None)
 

@@ -58,6 +58,7 @@ class Life:
     parent: int = 0
     gpu: str = "CPU"
     contest: str = ""
+    contestant: str = ""
     is_practice: bool = False
 
     @property
@@ -131,7 +132,7 @@ class Life:
             requires=events.Requires(toolchains=list(self.toolchains)),
             parent=self.parent,
             contest=self.contest,
-            contestant=self.account if self.contest else "",
+            contestant=self.contestant or (self.account if self.contest else ""),
             is_practice=self.is_practice,
         )
 

@@ -1939,13 +1939,15 @@ limit 1000;
 
 -- name: entries_to_review
 -- The entries of winners with the runs behind them, equal sources of others, and sources of others
--- that nearly are.
+-- that nearly are. What somebody sent for another contestant, such as a team that they left, counts.
 select submission.problem, submission.number, submission.id as submission, submission.account,
        submission.gpu, submission.name, submission.source, submission.source_bytes,
        submission.source_media, problem.digest, problem.number as problem_number, result.run,
        run.agent, result.score_us, result.yardstick_us, array(
            select other.number from submission as other
-           where other.problem = submission.problem and other.account <> submission.account
+           where other.problem = submission.problem
+             and (other.account <> submission.account
+                  or other.contest = submission.contest and other.contestant <> '')
              and other.pooling_source = submission.pooling_source and other.pooling_source <> ''
              and other.contestant <> submission.contestant
            order by other.number
@@ -1966,7 +1968,8 @@ select submission.problem, submission.number, submission.id as submission, submi
                limit 50
            ) as near
            join submission as other on other.number = near.number
-           where other.account <> submission.account
+           where (other.account <> submission.account
+                  or other.contest = submission.contest and other.contestant <> '')
              and (other.contestant = '' or other.contestant <> submission.contestant)
              and (other.pooling_source = '' or other.pooling_source <> submission.pooling_source)
        ), '[]') as near_copies
