@@ -152,3 +152,26 @@ async def test_organisers_see_what_they_review_of_each_winner(postgres_dsn: str)
         # Results that are proposed again are provisional again.
         await announce(podium, proposed)
         assert (await read(podium, Reader()))["state"] == "provisional"
+
+
+@pytest.mark.server
+async def test_a_standing_that_moved_after_the_results_is_not_called_final(
+    postgres_dsn: str,
+) -> None:
+    async with open_podium(postgres_dsn) as podium:
+        await begin_contest(podium, contest())
+
+        async def state() -> str:
+            answer = await podium.http.get(f"/v1/contests/{CUP}/standing")
+            assert answer.status_code == 200, answer.text
+            return str(answer.json()["state"])
+
+        assert await state() == "live"
+        final = places("ada", "grace")
+        await announce(podium, events.ContestResultsProposed(places=final, as_of_seq=9))
+        assert await state() == "provisional"
+        await announce(podium, events.ContestResultsConfirmed(places=final, as_of_seq=9))
+        assert await state() == "final"
+        await announce(podium, events.ContestDisqualified(subject="ada", reason="r"))
+        assert await state() == "live"
+        assert (await read(podium, Reader()))["state"] == "final"

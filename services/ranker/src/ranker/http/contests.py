@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Request
+from msgspec import convert
 from msgspec.structs import replace
 
 from ranker.domain.contest_fold import ContestFold
@@ -16,14 +17,16 @@ from ranker.http.contest_results import ContestResultsReader
 from ranker.http.leaderboards import read_checkpoint, require_zone
 from ranker.http.past import PastFolds
 from ranker.http.responses import QueryParams, json_response
+from ranker.service.contest_confirmations import read_announced
 from ranker.service.contests import ContestStandings, StandingKey, decode_definition
 from shared.api import contest_standings as models
 from shared.clock import now
-from shared.contests.definition import ROUNDS, Contest
+from shared.contests.definition import ROUNDS, Contest, ContestPlace
 from shared.contests.visibility import ShownRanks, find_shown_ranks
 from shared.errors import Refused
 from shared.http import DocumentedRoute, TypedResponse
 from shared.json_types import InstantOrNaive
+from shared.presentation.contests import find_outdated
 
 SLUG_CHARS_SHOWN = 100
 
@@ -86,7 +89,7 @@ def contests_router(sources: ReadSources) -> APIRouter:
             contest=contest.slug,
             title=contest.title,
             round=round_,
-            state=await _find_state(view, contest, round_, ranks),
+            state=await _find_state(view, contest, round_, ranks, divisions),
             is_hidden=ranks.is_hidden,
             until_at=ranks.until_at,
             divisions=await _add_names(view, contest, divisions),
@@ -122,18 +125,27 @@ async def find_contest(view: ReaderView, slug: str) -> KnownContest:
 
 
 async def _find_state(
-    view: ReaderView, contest: Contest, round_: models.StandingRound, ranks: ShownRanks
+    view: ReaderView,
+    contest: Contest,
+    round_: models.StandingRound,
+    ranks: ShownRanks,
+    divisions: Iterable[models.DivisionStanding],
 ) -> models.StandingState:
+    """What these divisions are: the results only while they have the same places."""
     if not ranks.is_live:
         return "frozen"
     last_round = max((problem.round for problem in contest.problems), key=ROUNDS.index)
     if round_ != last_round:
         return "live"
-    results = await view.rows("contest_results", contest=contest.slug)
-    seqs = {row["stage"]: row["seq"] for row in results}
-    if "proposed" not in seqs and "confirmed" not in seqs:
+    announced = await read_announced(view.reads, contest.slug)
+    stages = [stage for stage in ("proposed", "confirmed") if stage in announced]
+    if not stages:
         return "live"
-    return "final" if seqs.get("confirmed", 0) > seqs.get("proposed", 0) else "provisional"
+    newest = max(stages, key=lambda stage: int(announced[stage]["seq"]))
+    places = convert(announced[newest]["places"], list[ContestPlace])
+    if find_outdated(places, divisions, {}) is not None:
+        return "live"
+    return "final" if newest == "confirmed" else "provisional"
 
 
 async def _add_names(
