@@ -14,6 +14,7 @@ import httpx
 import pytest
 
 from ingest.popcorn.conversions import leaderboard_id
+from ingest.site import charts, leaderboards
 from shared import events
 from tests.access.embargoed_contest import (
     DASH,
@@ -47,7 +48,10 @@ KEPT = (
     *("/rating", "/v1/rating", "/people/owner", "/v1/participants/owner"),
     *(f"/leaderboards/{SPRINT}/CPU", f"/v1/leaderboards/{SPRINT}/CPU", f"/v1/problems/{SPRINT}"),
     f"/v1/contests/{SLUG}/standing",
+    *(f"/leaderboards/{SPRINT}/CPU/{name}" for name in ("card.png", "card.svg", "badge.svg")),
 )
+# The texts of a picture, and what is drawn as text.
+PICTURES = ("/leaderboards/{slug}/{gpu}/card.png", "/leaderboards/{slug}/{gpu}/card.svg")
 STANDINGS = ("/v1/contests/{slug}/standing", "/contests/{slug}", "/contests/{slug}/standing.csv")
 
 
@@ -246,6 +250,17 @@ async def open_clients(ways: Ways) -> AsyncIterator[dict[str, httpx.AsyncClient]
         yield clients
 
 
+def write_under_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let each drawn picture end with the texts in it, so that they can be searched."""
+    draw = charts.draw_preview
+
+    def draw_with_text(title: str, subtitle: str, lines: Sequence[charts.PreviewLine]) -> bytes:
+        texts = [title, subtitle, *(text for line in lines for text in line)]
+        return draw(title, subtitle, lines) + "\n".join(texts).encode()
+
+    monkeypatch.setattr(leaderboards, "draw_preview", draw_with_text)
+
+
 def check_announcements(contest: EmbargoedContest) -> None:
     """Check that nothing was announced of a contest while it hid ranks."""
     for event in contest.ways.door.log.since(0):
@@ -260,6 +275,7 @@ def check_announcements(contest: EmbargoedContest) -> None:
 async def test_no_secret_of_a_contest_is_read_before_its_phase(
     postgres_dsn: str, monkeypatch: pytest.MonkeyPatch, seed: int
 ) -> None:
+    write_under_pictures(monkeypatch)
     async with (
         open_embargoed_contest(postgres_dsn, monkeypatch) as contest,
         open_clients(contest.ways) as clients,
@@ -288,5 +304,6 @@ async def test_no_secret_of_a_contest_is_read_before_its_phase(
         await asking.cross(before, moved)
         check_announcements(contest)
         # The test can fail: many surfaces tell each kind of secret when and to whom they may.
+        assert set(PICTURES) <= asking.judge.told.keys()
         kinds = asking.judge.count_surfaces()
         assert {kind: kinds[kind] for kind in LEAST if kinds[kind] < LEAST[kind]} == {}

@@ -1,4 +1,7 @@
-"""What is open when a phase begins shows no more than what is opened then: streams, long polls."""
+"""What is sent when a phase begins shows no more than what is read then.
+
+Streams and long polls that are open, and webhooks.
+"""
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -13,6 +16,7 @@ import pytest
 from shared import subjects
 from shared.events import SubmissionReceived
 from tests.access.embargoed_contest import (
+    HOUR,
     SECOND,
     SPRINT,
     STAGES,
@@ -22,6 +26,7 @@ from tests.access.embargoed_contest import (
     list_secrets,
     open_embargoed_contest,
 )
+from tests.access.hooks import ENDED, Hooks, open_hooks
 from tests.access.judging import Judge
 from tests.ingest.ways import Ways
 from tests.support.lives import say
@@ -40,7 +45,7 @@ OPEN_HOURS = (2, 3, MOVED_HOUR)
 # among the secret ones.
 RUNNER, BASE_US, STEP_US = "solo", 2903.5, 37.0
 HISTORY, LONG_POLL, POPCORN, CHANGES = "history", "long poll", "popcorn", "changes"
-TELLING = {HISTORY, LONG_POLL, POPCORN}
+TELLING = {HISTORY, LONG_POLL, POPCORN, f"webhook {ENDED}", "webhook submission.ranked"}
 # They see ranked submissions of others while ranks are shown.
 OUTSIDERS = ("nobody", "rival", "participant", "author", "oscar", "olga elsewhere")
 
@@ -71,6 +76,7 @@ class Crossing:
 
     contest: EmbargoedContest
     clients: dict[str, httpx.AsyncClient]
+    hooks: Hooks
     judge: Judge
     waiting: dict[Listener, asyncio.Task[None]] = field(default_factory=dict)
     # How many histories of outsiders ended when a phase began to hide ranks.
@@ -101,6 +107,7 @@ class Crossing:
         await say(contest.log, run, verdict, id_, contest.clock.at)
         await contest.settle()
         await self.end_all()
+        await self.judge_webhooks(entry.name, contest.find_number(id_), following)
         for listener in self.waiting:
             if listener.surface == HISTORY and listener.name in OUTSIDERS and stage.shown == "live":
                 self.cut_off += "SubmissionRanked" not in listener.text
@@ -108,6 +115,15 @@ class Crossing:
             for text, phase in zip(parts, (stage, following), strict=True):
                 self.judge.judge(self.judge.find(text), listener.surface, listener.name, phase)
         self.judge.check()
+
+    async def judge_webhooks(self, name: str, number: int, following: Stage) -> None:
+        """Search what webhooks are sent, up to the end of a submission."""
+        contest = self.contest
+        for delivery in await self.hooks.take_until_ended(name, number):
+            hour = (delivery.at - contest.base) / HOUR
+            phase = following if delivery.at >= contest.clock.at else contest.stage_at(hour)
+            found, surface = self.judge.find(delivery.data), f"webhook {delivery.kind}"
+            self.judge.judge(found, surface, delivery.name, phase)
 
     async def submit(self, entry: Entry) -> str:
         """Submit and follow as the public client does; return the id."""
@@ -192,9 +208,10 @@ async def test_no_open_stream_shows_a_secret_before_its_phase(
     async with (
         open_embargoed_contest(postgres_dsn, monkeypatch, is_connected=True) as contest,
         open_clients(contest.ways) as clients,
+        open_hooks(contest) as hooks,
     ):
         judge = Judge(list_secrets(*crossing))
-        streams, received_until = Crossing(contest, clients, judge), 0.0
+        streams, received_until = Crossing(contest, clients, hooks, judge), 0.0
 
         async def move() -> None:
             contest.set_hour(MOVED_HOUR)
@@ -214,4 +231,5 @@ async def test_no_open_stream_shows_a_secret_before_its_phase(
         # The test can fail: each kind of stream tells the score to those who may read it, and who
         # may not had opened it.
         assert {name for name, pairs in judge.told.items() if ("solo", "score") in pairs} == TELLING
+        assert "webhook entry.overtaken" in judge.told
         assert streams.cut_off >= 2 * len(OUTSIDERS)
