@@ -7,6 +7,7 @@ import pytest
 from msgspec import structs
 
 from ingest.site import people
+from ranker.service import rating as ratings
 from shared import events, subjects
 from tests.ingest.test_site_pages import Run, name_account, page_of, run
 from tests.ingest.ways import CLOSED, OPEN, Ways
@@ -54,7 +55,10 @@ async def send(ways: Ways, name: str, path: str, /, **fields: str | list[str]) -
 
 
 @pytest.mark.feature("P22")
-async def test_a_profile_shows_strangers_what_the_api_shows_them(ways: Ways) -> None:
+async def test_a_profile_shows_strangers_what_the_api_shows_them(
+    ways: Ways, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ratings, "KEPT_S", 0.5)
     owner = ways.people["owner"].account
     await name_account(ways, "p1", "<script>alert(1)</script>")
     await name_account(ways, "p2", ODD_NAME)

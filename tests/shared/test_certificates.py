@@ -7,6 +7,7 @@ import pytest
 from nats.aio.client import Client
 from prometheus_client import CollectorRegistry
 
+from shared import server_checks
 from shared.bus_keys.certificates import CA_DAYS, CertificateFolder
 from shared.bus_keys.claims import ACCOUNT, USER, Credentials, make_key, sign_claims
 from shared.bus_keys.login import BusLogin
@@ -85,9 +86,10 @@ async def test_each_process_measures_what_expires(tmp_path: Path) -> None:
 
 
 async def test_the_doctor_names_what_expires_soon_and_each_server_that_is_away(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     skip_without_nats()
+    monkeypatch.setattr(server_checks, "BUS_S_MAX", 2.0)
     server = TlsServer(tmp_path / "nats")
     try:
         server.start()

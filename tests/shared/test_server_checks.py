@@ -3,6 +3,7 @@
 import pytest
 from psycopg.conninfo import make_conninfo
 
+from shared import server_checks
 from shared.bus_keys.login import BusLogin
 from shared.database.postgres import prepare
 from shared.database.roles import BACKUP, OWNER, RANKER, SERVICES
@@ -36,7 +37,10 @@ async def test_a_bus_with_our_streams_or_none_is_fine(own_nats: NatsServer) -> N
     assert f"{NATS}: stream BLOBS has allow_direct=False, expected True" in problems
 
 
-async def test_missing_credentials_and_a_wrong_address_are_named(own_nats: NatsServer) -> None:
+async def test_missing_credentials_and_a_wrong_address_are_named(
+    own_nats: NatsServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_checks, "BUS_S_MAX", 0.5)
     (port,) = find_free_ports(1)
     for url in (f"nats://127.0.0.1:{port}", own_nats.login().url):
         host = url.rpartition("@")[2].removeprefix("nats://")
